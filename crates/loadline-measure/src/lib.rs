@@ -1,0 +1,1 @@
+//! Histograms, intervals, comparisons and the record of a measurement, as pure functions.

@@ -1,0 +1,1 @@
+//! A record in, a String out: text, Markdown, HTML, CSV and JUnit.

@@ -1,0 +1,1 @@
+//! The Loadline store served over RESP.

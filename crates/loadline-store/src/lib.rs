@@ -1,0 +1,1 @@
+//! A sharded in-memory keyspace with expiry, usable as a library.

@@ -1,0 +1,2 @@
+//! The `loadline` binary.
+fn main() {}

@@ -1,0 +1,2 @@
+//! The project's own checks as code.
+fn main() {}
