@@ -38,6 +38,8 @@ mod number;
 mod reply;
 mod request;
 mod skip;
+#[cfg(test)]
+mod tests;
 mod token;
 
 pub use decode::Decoder;
