@@ -2,7 +2,7 @@
 
 /// The deepest nesting that any [`Limits`] can allow. Replies are built, dropped, cloned and compared by
 /// recursion, and a larger depth could exhaust the stack of a small thread.
-pub const DEPTH_CEILING: usize = 512;
+pub const DEPTH_CEILING: usize = 128;
 
 /// Upper bounds on what a peer may send; passed by value to every parser.
 ///

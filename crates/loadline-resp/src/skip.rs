@@ -5,6 +5,7 @@ use memchr::memchr;
 use crate::decode::check_depth;
 use crate::error::{Error, Malformed};
 use crate::limits::Limits;
+use crate::number;
 use crate::token::{self, Aggregate, Marker};
 
 /// Bytes of an error's first line that are kept.
@@ -122,7 +123,7 @@ impl Skipper {
         let mut at = 0;
         while at < bytes.len() {
             if self.is_between_replies() {
-                at = self.skip_short(bytes, at, &mut on);
+                (at, _) = self.skip_short(bytes, at, u64::MAX, &mut on);
             }
             let (used, reply) = self.next(&bytes[at..])?;
             at += used;
@@ -141,7 +142,10 @@ impl Skipper {
         let mut at = 0;
         while at < bytes.len() {
             let complete = match self.state {
-                State::Token => self.token(bytes, &mut at)?,
+                State::Token => {
+                    self.skip_children(bytes, &mut at);
+                    self.token(bytes, &mut at)?
+                }
                 State::Line {
                     marker,
                     seen,
@@ -170,16 +174,21 @@ impl Skipper {
         self.spine = 0;
     }
 
-    /// Skips short replies that lie completely in `bytes`, and says where the first other one starts.
+    /// Skips short replies without children that lie completely in `bytes`, up to `most` of them. Says
+    /// where the first other one starts, and how many were skipped.
     #[inline]
     fn skip_short(
         &mut self,
         bytes: &[u8],
         mut at: usize,
+        most: u64,
         on: &mut impl FnMut(Skipped<'_>),
-    ) -> usize {
+    ) -> (usize, u64) {
         let mut shape = self.shape;
-        while let Some(word) = bytes.get(at..at + 8) {
+        let mut skipped = 0;
+        while skipped < most
+            && let Some(word) = bytes.get(at..at + 8)
+        {
             let word = u64::from_le_bytes(word.try_into().expect("the slice has eight bytes"));
             if !shape.fits(word) {
                 match Shape::of(word, &self.limits) {
@@ -196,14 +205,36 @@ impl Skipper {
                 error: &[],
             });
             at = end;
+            skipped += 1;
         }
         self.shape = shape;
-        at
+        (at, skipped)
+    }
+
+    /// Skips short replies within the innermost aggregate, all but its last, whose end may be that of
+    /// others.
+    fn skip_children(&mut self, bytes: &[u8], at: &mut usize) {
+        if let Some(most) = self
+            .open
+            .last()
+            .map(|open| open.left - 1)
+            .filter(|&most| most > 0)
+        {
+            let (end, skipped) = self.skip_short(bytes, *at, most, &mut |_| {});
+            if let Some(open) = self.open.last_mut() {
+                open.left -= skipped;
+            }
+            self.extend_spine();
+            *at = end;
+        }
     }
 
     /// Starts on the token at `at`; true where a reply without children is complete.
     fn token(&mut self, bytes: &[u8], at: &mut usize) -> Result<bool, Error> {
-        let marker = Marker::of(bytes[*at])?;
+        let Some(&first) = bytes.get(*at) else {
+            return Ok(false);
+        };
+        let marker = Marker::of(first)?;
         let rest = &bytes[*at + 1..];
         let longest = marker.max_line_bytes(&self.limits).saturating_add(2);
         let window = &rest[..rest.len().min(longest)];
@@ -449,16 +480,17 @@ impl Shape {
     fn of(word: u64, limits: &Limits) -> Option<Self> {
         let line_bytes = first_line_feed(word)? + 1;
         let mask = u64::MAX >> (64 - 8 * line_bytes);
-        let bytes = word.to_le_bytes();
-        let line = bytes[..line_bytes].strip_suffix(b"\r\n")?;
-        let (&marker, text) = line.split_first()?;
+        let [marker, text @ ..] = word.to_le_bytes();
+        let text_bytes = line_bytes
+            .checked_sub(3)
+            .filter(|&text_bytes| text[text_bytes] == b'\r')?;
         let (bytes, kind) = match marker {
-            b'+' | b':' if text.len() <= limits.max_line_bytes => (line_bytes, ReplyKind::Value),
-            b'$' if text == b"-1" => (line_bytes, ReplyKind::Nil),
-            b'_' => (line_bytes, ReplyKind::Nil),
+            b'+' | b':' if text_bytes <= limits.max_line_bytes => (line_bytes, ReplyKind::Value),
+            b'_' if text_bytes <= limits.max_line_bytes => (line_bytes, ReplyKind::Nil),
+            b'$' if text.starts_with(b"-1\r") => (line_bytes, ReplyKind::Nil),
             b'$' => {
-                let len =
-                    crate::number::unsigned(text).filter(|&len| len <= limits.max_bulk_bytes)?;
+                let len = number::unsigned(&text[..text_bytes])
+                    .filter(|&len| len <= limits.max_bulk_bytes)?;
                 (
                     line_bytes + usize::try_from(len).ok()? + 2,
                     ReplyKind::Value,
@@ -486,4 +518,21 @@ fn first_line_feed(word: u64) -> Option<usize> {
     let zeroed = word ^ (ONES * b'\n' as u64);
     let found = zeroed.wrapping_sub(ONES) & !zeroed & TOPS;
     (found != 0).then(|| found.trailing_zeros() as usize / 8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_line_feed_is_found_among_others() {
+        for place in 0..8 {
+            for filler in [0, b'\n' - 1, b'\n' + 1, b'\n' | 0x80, 0xff] {
+                let mut bytes = [filler; 8];
+                assert_eq!(first_line_feed(u64::from_le_bytes(bytes)), None);
+                bytes[place..].fill(b'\n');
+                assert_eq!(first_line_feed(u64::from_le_bytes(bytes)), Some(place));
+            }
+        }
+    }
 }

@@ -23,11 +23,11 @@ pub(super) fn decode(buf: &[u8], limits: &Limits, check: Check) -> Decoded {
     Ok(reply.map(|reply| (reply, buf.len() - reader.rest.len())))
 }
 
-/// The kinds of all replies in the bytes with the text of the errors, and how they end.
-pub(super) fn skip(
-    mut bytes: &[u8],
-    limits: &Limits,
-) -> (Vec<(ReplyKind, Vec<u8>)>, Result<(), Error>) {
+/// The kinds of replies, with the text of the errors, and how the bytes end.
+pub(super) type Skips = (Vec<(ReplyKind, Vec<u8>)>, Result<(), Error>);
+
+/// All replies in the bytes.
+pub(super) fn skip(mut bytes: &[u8], limits: &Limits) -> Skips {
     let mut kinds = Vec::new();
     loop {
         match decode(bytes, limits, Check::Framing) {

@@ -148,15 +148,7 @@ fn sdssplitargs(line: &[u8]) -> Option<Vec<Vec<u8>>> {
                     p += 3;
                 } else if at(p) == b'\\' && at(p + 1) != 0 {
                     p += 1;
-                    let escapes = [
-                        (b'n', b'\n'),
-                        (b'r', b'\r'),
-                        (b't', b'\t'),
-                        (b'b', 8),
-                        (b'a', 7),
-                    ];
-                    let known = escapes.iter().find(|(name, _)| *name == at(p));
-                    current.push(known.map_or(at(p), |(_, byte)| *byte));
+                    current.push(escaped(at(p)));
                 } else if at(p) == b'"' {
                     if at(p + 1) != 0 && !space(at(p + 1)) {
                         return None;
@@ -195,6 +187,18 @@ fn sdssplitargs(line: &[u8]) -> Option<Vec<Vec<u8>>> {
         }
         args.push(current);
     }
+}
+
+fn escaped(byte: u8) -> u8 {
+    let escapes = [
+        (b'n', b'\n'),
+        (b'r', b'\r'),
+        (b't', b'\t'),
+        (b'b', 8),
+        (b'a', 7),
+    ];
+    let known = escapes.iter().find(|(name, _)| *name == byte);
+    known.map_or(byte, |(_, meaning)| *meaning)
 }
 
 #[test]

@@ -1,18 +1,16 @@
 //! Every reply of the corpus, cut at every byte.
 
+use super::naive::Skips;
 use super::{corpus, naive};
 use crate::{Decoder, Error, Limits, Protocol, Reply, ReplyKind, Skipper, encode};
 
 /// Feeds the pieces, and gives the kinds with error texts, and the first error.
-pub(super) fn skip(
-    pieces: &[&[u8]],
-    limits: Limits,
-) -> (Vec<(ReplyKind, Vec<u8>)>, Result<(), Error>) {
+pub(super) fn skip(pieces: &[&[u8]], limits: Limits) -> Skips {
     let mut skipper = Skipper::new(limits);
     let mut kinds = Vec::new();
     let end = pieces.iter().try_for_each(|piece| {
         skipper.feed(piece, |reply| {
-            kinds.push((reply.kind, reply.error.to_vec()))
+            kinds.push((reply.kind, reply.error.to_vec()));
         })
     });
     (kinds, end)
