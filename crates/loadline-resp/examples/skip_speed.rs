@@ -58,7 +58,7 @@ fn cases() -> Vec<(&'static str, Vec<Vec<u8>>)> {
         (
             "$64 or $-1 at random",
             many(|place| {
-                if random(place) % 2 == 0 {
+                if random(place).is_multiple_of(2) {
                     bulk(64)
                 } else {
                     b"$-1\r\n".to_vec()

@@ -213,3 +213,15 @@ fn reserve(len: u64, rest_bytes: usize) -> usize {
     let most = (rest_bytes / LEAST_ELEMENT_BYTES).min(RESERVED_ELEMENTS);
     usize::try_from(len).map_or(most, |len| len.min(most))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_announced_is_not_reserved() {
+        assert_eq!(reserve(5, 1 << 30), 5);
+        assert_eq!(reserve(u64::MAX, 30), 10);
+        assert_eq!(reserve(u64::MAX, 1 << 30), RESERVED_ELEMENTS);
+    }
+}

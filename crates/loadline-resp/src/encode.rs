@@ -522,5 +522,6 @@ mod tests {
         sink.put(b"1");
         assert!(sink.overflowed());
         assert_eq!(sink.written(), None);
+        assert_eq!(&memory, b"+OK\r\n\0");
     }
 }

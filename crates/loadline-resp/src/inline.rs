@@ -61,12 +61,16 @@ fn closed(rest: &[u8]) -> Result<&[u8], RequestFault> {
 
 fn double_quoted<'l>(mut rest: &'l [u8], out: &mut Vec<u8>) -> Result<&'l [u8], RequestFault> {
     loop {
+        if let [b'\\', b'x', high, low, after @ ..] = rest
+            && let Some(byte) = hex_byte(*high, *low)
+        {
+            out.push(byte);
+            rest = after;
+            continue;
+        }
         let (byte, after) = match rest {
             [] => return Err(RequestFault::Quotes),
             [b'"', after @ ..] => return Ok(after),
-            [b'\\', b'x', high, low, after @ ..] if hex(*high).is_some() && hex(*low).is_some() => {
-                (hex(*high).unwrap_or(0) << 4 | hex(*low).unwrap_or(0), after)
-            }
             [b'\\', escaped, after @ ..] => (unescape(*escaped), after),
             [byte, after @ ..] => (*byte, after),
         };
@@ -99,10 +103,10 @@ fn unescape(byte: u8) -> u8 {
     }
 }
 
-fn hex(byte: u8) -> Option<u8> {
-    char::from(byte)
-        .to_digit(16)
-        .and_then(|digit| u8::try_from(digit).ok())
+/// The byte that two hexadecimal digits stand for.
+fn hex_byte(high: u8, low: u8) -> Option<u8> {
+    let digit = |byte| char::from(byte).to_digit(16);
+    u8::try_from(digit(high)? * 16 + digit(low)?).ok()
 }
 
 /// C's `isspace`, which unlike Rust's counts the vertical tab.

@@ -37,6 +37,7 @@ mod limits;
 mod number;
 mod reply;
 mod request;
+mod shape;
 mod skip;
 #[cfg(test)]
 mod tests;

@@ -5,7 +5,7 @@ use memchr::memchr;
 use crate::decode::check_depth;
 use crate::error::{Error, Malformed};
 use crate::limits::Limits;
-use crate::number;
+use crate::shape::Shape;
 use crate::token::{self, Aggregate, Marker};
 
 /// Bytes of an error's first line that are kept.
@@ -442,97 +442,6 @@ impl Skipper {
         Skipped {
             kind: self.kind,
             error,
-        }
-    }
-}
-
-/// A short reply known by its first bytes: a line of at most eight bytes with its ending, or a string whose
-/// length line is that short. Load generators get the same answer over and over, and one comparison then
-/// tells the size of the next.
-#[derive(Clone, Copy, Debug)]
-struct Shape {
-    /// The line as the low bytes of a little-endian word.
-    line: u64,
-    /// All bits of those bytes.
-    mask: u64,
-    /// Bytes of the whole reply; its last two are the ending.
-    bytes: usize,
-    kind: ReplyKind,
-}
-
-impl Shape {
-    /// The shape of no reply: no masked word equals its line.
-    const NONE: Self = Self {
-        line: 1,
-        mask: 0,
-        bytes: 2,
-        kind: ReplyKind::Value,
-    };
-
-    #[inline]
-    fn fits(&self, word: u64) -> bool {
-        word & self.mask == self.line
-    }
-
-    /// The shape of the reply that starts with these eight bytes; `None` where they do not hold its line,
-    /// or where anything about it needs a closer look.
-    #[inline]
-    fn of(word: u64, limits: &Limits) -> Option<Self> {
-        let line_bytes = first_line_feed(word)? + 1;
-        let mask = u64::MAX >> (64 - 8 * line_bytes);
-        let [marker, text @ ..] = word.to_le_bytes();
-        let text_bytes = line_bytes
-            .checked_sub(3)
-            .filter(|&text_bytes| text[text_bytes] == b'\r')?;
-        let (bytes, kind) = match marker {
-            b'+' | b':' if text_bytes <= limits.max_line_bytes => (line_bytes, ReplyKind::Value),
-            b'_' if text_bytes <= limits.max_line_bytes => (line_bytes, ReplyKind::Nil),
-            b'$' if text.starts_with(b"-1\r") => (line_bytes, ReplyKind::Nil),
-            b'$' => {
-                let len = number::unsigned(&text[..text_bytes])
-                    .filter(|&len| len <= limits.max_bulk_bytes)?;
-                (
-                    line_bytes + usize::try_from(len).ok()? + 2,
-                    ReplyKind::Value,
-                )
-            }
-            _ => return None,
-        };
-        Some(Self {
-            line: word & mask,
-            mask,
-            bytes,
-            kind,
-        })
-    }
-}
-
-/// The place of the first line feed among the bytes of a little-endian word.
-///
-/// Subtracting one from every byte borrows into the top bit only of bytes that were zero, up to and
-/// including the first of them (Hacker's Delight, section 6-1).
-#[inline]
-fn first_line_feed(word: u64) -> Option<usize> {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    const TOPS: u64 = 0x8080_8080_8080_8080;
-    let zeroed = word ^ (ONES * b'\n' as u64);
-    let found = zeroed.wrapping_sub(ONES) & !zeroed & TOPS;
-    (found != 0).then(|| found.trailing_zeros() as usize / 8)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_first_line_feed_is_found_among_others() {
-        for place in 0..8 {
-            for filler in [0, b'\n' - 1, b'\n' + 1, b'\n' | 0x80, 0xff] {
-                let mut bytes = [filler; 8];
-                assert_eq!(first_line_feed(u64::from_le_bytes(bytes)), None);
-                bytes[place..].fill(b'\n');
-                assert_eq!(first_line_feed(u64::from_le_bytes(bytes)), Some(place));
-            }
         }
     }
 }

@@ -55,7 +55,7 @@ fn any_bytes() -> impl Strategy<Value = Vec<u8>> {
     let headers = prop_oneof![
         8 => "[-+:_#,($!=*%~>|][0-9]{0,2}\r\n".prop_map(String::into_bytes),
         2 => "[*%~>|][0-3]\r\n".prop_map(String::into_bytes),
-        4 => "[+:#,(-](t|f|inf|nan|[0-9.e-]{0,26})\r\n".prop_map(String::into_bytes),
+        4 => "[$*_+:#,(-](t|f|inf|nan|-1|[0-9.e-]{0,26})\r{0,2}\n".prop_map(String::into_bytes),
         2 => "[$!=][0-9]{1,2}\r\n([a-z:]{0,24}\r\n)?".prop_map(String::into_bytes),
         1 => "[$*](-1|-5|[?]|[0-9]{19,23})\r\n".prop_map(String::into_bytes),
         1 => Just(b"\r\n".to_vec()),

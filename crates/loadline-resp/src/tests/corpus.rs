@@ -223,6 +223,12 @@ pub(super) fn refused() -> Vec<&'static [u8]> {
         b"+OK\n",
         b"-ERR\n",
         b"$1\n",
+        // Eight bytes and more, as the skipper's short cuts need.
+        b"$-1\r\r\n+OK\r\n",
+        b"$1\r\r\nx\r\n+OK\r\n",
+        b"$1\nx\r\n+OK\r\n",
+        b"$01\r\nx\r\n+OK\r\n",
+        b"$-1\n$-1\n$-1\n",
         b"$-5\r\n",
         b"$-0\r\n",
         b"$+1\r\n",

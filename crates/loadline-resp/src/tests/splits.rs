@@ -233,10 +233,11 @@ fn limits_are_inclusive() {
             bytes.escape_ascii()
         );
     }
-    let refused: [(&[u8], Error); 6] = [
+    let refused: [(&[u8], Error); 7] = [
         (b"+12345\r\n", Error::LineTooLong { limit: 4 }),
         (b"+12345", Error::LineTooLong { limit: 4 }),
         (b"$4\r\n", Error::BulkTooLong { bytes: 4, limit: 3 }),
+        (b"$4\r\n1234\r\n", Error::BulkTooLong { bytes: 4, limit: 3 }),
         (b"*2\r\n", Error::AggregateTooLong { len: 2, limit: 1 }),
         (b"*1\r\n*1\r\n*0\r\n", Error::TooDeep { limit: 2 }),
         (b"|0\r\n|0\r\n|0\r\n", Error::TooDeep { limit: 2 }),
