@@ -1,0 +1,356 @@
+//! What was typed. Nothing is resolved here: [`plan`](crate::plan) says what it means.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use loadline_load::values::ValueSize;
+
+use crate::units::{self, KeyDistSpec};
+
+/// The command line.
+#[derive(Debug, Parser)]
+#[command(
+    name = "loadline",
+    version,
+    about = "A performance lab for Redis and for everything a team uses around it or instead of it",
+    disable_help_subcommand = true,
+    max_term_width = 100,
+    after_help = "Example: loadline run                     measures the built-in server, and redis-server beside it\n         loadline run redis://localhost   measures a server that runs already"
+)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// How fast is it for this workload?
+    #[command(after_help = RUN_HELP)]
+    Run(Box<RunArgs>),
+    /// Show a record again as text, Markdown, HTML, CSV or JUnit
+    #[command(after_help = REPORT_HELP)]
+    Report(ReportArgs),
+    /// Our store as a Redis-compatible server
+    #[command(after_help = SERVE_HELP)]
+    Serve(ServeArgs),
+    /// Becomes a child program that ends with its parent
+    #[command(name = "__child", hide = true)]
+    Child(ChildArgs),
+}
+
+const RUN_HELP: &str = "\
+Examples:
+  loadline run
+  loadline run redis://localhost --workload get --connections 50 --pipeline 16 --duration 10s
+  loadline run embedded spawn:redis-server --workload ycsb-a --rate 20k --html report.html
+  loadline run redis://db --command '3:GET {key}' --command 'SET {key} {value} EX 60' --dry-run
+
+Targets (several are measured in interleaved rounds and compared):
+  redis://[USER:PASS@]HOST:PORT[/DB]   a running server; rediss:// is TLS, unix:///PATH a socket
+  embedded                             our own server, as a child process (the default)
+  spawn:redis-server                   a server program, started for the run on a free port
+  ram                                  our own store in this process
+
+Workloads:
+  ping get set del incr mget mset getset-70-30 sadd smembers hset hget lpush lrange zadd xadd
+  xread publish ycsb-a ycsb-b ycsb-c ycsb-d ycsb-e ycsb-f
+  or a TOML file; docs/workloads.md describes them and the placeholders of --command
+
+Without --rate the loop is closed: it finds capacity. Latencies are believable with a --rate.
+Keys are written only under `loadline:RUN-ID:` and removed afterwards. A password comes from
+the URL, from LOADLINE_REDIS_PASSWORD or from --password-file.
+Exit codes: 0 done, 64 usage, 65 bad file, 69 target not there, 70 our fault, 130 interrupted.";
+
+const REPORT_HELP: &str = "\
+Examples:
+  loadline report run.json
+  loadline report run.json --html report.html --csv -
+
+Exit codes: 0 done, 64 usage, 65 not a record.";
+
+const SERVE_HELP: &str = "\
+Examples:
+  loadline serve
+  loadline serve --listen 127.0.0.1:7000 --unix /tmp/loadline.sock
+  loadline serve --listen 0.0.0.0:6379 --password-file secret.txt
+
+It listens on 127.0.0.1:6379 unless told otherwise, keeps its keys in memory, and ends on
+Ctrl-C or SIGTERM. An address that others can reach is refused without a password.";
+
+/// `loadline run`.
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// What to measure; without one `embedded`, and `spawn:redis-server` beside it where that is found
+    // Kept as text: clap quotes values that it cannot read, and a target may hold a password.
+    #[arg(value_name = "TARGET")]
+    pub(crate) targets: Vec<String>,
+
+    #[command(flatten)]
+    pub(crate) length: LengthArgs,
+    #[command(flatten)]
+    pub(crate) load: LoadArgs,
+    #[command(flatten)]
+    pub(crate) data: DataArgs,
+    #[command(flatten)]
+    pub(crate) connection: ConnectionArgs,
+    #[command(flatten)]
+    pub(crate) outputs: OutputArgs,
+    #[command(flatten)]
+    pub(crate) display: DisplayArgs,
+
+    /// Print the resolved plan and touch nothing
+    #[arg(long, help_heading = "Output")]
+    pub(crate) dry_run: bool,
+}
+
+/// How long to measure.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Length")]
+pub(crate) struct LengthArgs {
+    /// Operations per case and target, over all rounds
+    #[arg(long, value_name = "N", value_parser = units::positive_count, conflicts_with = "duration")]
+    pub(crate) ops: Option<u64>,
+    /// Time per case and target, over all rounds
+    #[arg(long, value_name = "T", value_parser = units::duration)]
+    pub(crate) duration: Option<Duration>,
+    /// Time per case and target before the first round, not measured [default: 500ms, less for short runs]
+    #[arg(long, value_name = "T", value_parser = units::duration)]
+    pub(crate) warmup: Option<Duration>,
+    /// Blocks that the time or the operations are split into [default: 10, fewer for short runs]
+    #[arg(long, value_name = "N", value_parser = units::small_count)]
+    pub(crate) rounds: Option<u32>,
+}
+
+/// What is sent, and how.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Load")]
+pub(crate) struct LoadArgs {
+    /// A built-in workload or a TOML file; repeat it for several cases [default: get, set,
+    /// getset-70-30, and get with pipeline 16]
+    #[arg(long, value_name = "NAME|FILE.toml")]
+    pub(crate) workload: Vec<String>,
+    /// A command to send, with placeholders such as {key} and {value}, and a weight in front where
+    /// wanted (`3:GET {key}`); repeat it for a mix
+    #[arg(long, value_name = "[WEIGHT:]COMMAND", conflicts_with = "workload")]
+    pub(crate) command: Vec<String>,
+    /// Connections per target [default: 50]
+    #[arg(long, value_name = "N", value_parser = units::small_count)]
+    pub(crate) connections: Option<u32>,
+    /// Threads of the generator [default: half the cores]
+    #[arg(long, value_name = "N", value_parser = units::small_count)]
+    pub(crate) threads: Option<u32>,
+    /// Operations in flight on each connection [default: 1]
+    #[arg(long, value_name = "N", value_parser = units::small_count)]
+    pub(crate) pipeline: Option<u32>,
+    /// Operations in flight over all connections: --pipeline said as a total
+    #[arg(long, value_name = "N", value_parser = units::small_count, conflicts_with = "pipeline")]
+    pub(crate) in_flight: Option<u32>,
+    /// Keys per command of mget and mset [default: 10]
+    #[arg(long, value_name = "N", value_parser = units::small_count)]
+    pub(crate) batch: Option<u32>,
+    /// Operations per second over all connections (open loop); without it the loop is closed
+    #[arg(long, value_name = "OPS", value_parser = units::count)]
+    pub(crate) rate: Option<u64>,
+    /// How the starts of an open loop are spread [default: uniform]
+    #[arg(long, value_enum, value_name = "PROCESS", requires = "rate")]
+    pub(crate) arrivals: Option<ArrivalsArg>,
+    /// Added round-trip time; only zero for now
+    #[arg(long, value_name = "T", hide = true)]
+    pub(crate) latency: Option<String>,
+}
+
+/// Keys and values.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Data")]
+pub(crate) struct DataArgs {
+    /// Keys loaded before and touched by the load [default: 100k, fewer for large keys]
+    #[arg(long, value_name = "N", value_parser = units::positive_count)]
+    pub(crate) keys: Option<u64>,
+    /// uniform, zipf:S, gaussian, sequential, hotspot:K:P or latest [default: as the workload says]
+    #[arg(long, value_name = "DIST", value_parser = units::key_dist)]
+    pub(crate) key_dist: Option<KeyDistSpec>,
+    /// SIZE, A..B or zipf:A..B [default: 64B, 100B for ycsb]
+    #[arg(long, value_name = "SIZE", value_parser = units::value_size)]
+    pub(crate) value_size: Option<ValueSize>,
+    /// Whether values can be compressed [default: random]
+    #[arg(long, value_enum, value_name = "KIND")]
+    pub(crate) value_data: Option<ValueDataArg>,
+    /// Check every value read against what was written
+    #[arg(long)]
+    pub(crate) verify: bool,
+    /// Makes the choices repeatable [default: a new one]
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+    /// Measure a server that holds keys already
+    #[arg(long)]
+    pub(crate) allow_non_empty: bool,
+}
+
+/// How connections are made.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Connection")]
+pub(crate) struct ConnectionArgs {
+    /// Version of the protocol [default: 2]
+    #[arg(long, value_name = "2|3", value_parser = clap::value_parser!(u8).range(2..=3))]
+    pub(crate) resp: Option<u8>,
+    /// User to log in as, where the URL names none
+    #[arg(long, value_name = "NAME")]
+    pub(crate) user: Option<String>,
+    /// File with the password, where the URL holds none
+    #[arg(long, value_name = "FILE")]
+    pub(crate) password_file: Option<PathBuf>,
+    /// Certificates (PEM) that the server's must go back to [default: the system's]
+    #[arg(long, value_name = "FILE", conflicts_with = "tls_insecure")]
+    pub(crate) tls_ca: Option<PathBuf>,
+    /// Our own certificate (PEM), where the server asks for one
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// Its private key (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// Do not check the server's certificate
+    #[arg(long)]
+    pub(crate) tls_insecure: bool,
+}
+
+/// Files to write; `-` is standard output.
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = "Output")]
+pub(crate) struct OutputArgs {
+    /// Write the record, whole, as JSON (`-` is standard output, here and below)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// Write a report in Markdown
+    #[arg(long, value_name = "FILE")]
+    pub(crate) markdown: Option<PathBuf>,
+    /// Write a report as one HTML page
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+    /// Write the figures as CSV
+    #[arg(long, value_name = "FILE")]
+    pub(crate) csv: Option<PathBuf>,
+}
+
+/// What the terminal shows.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Output")]
+pub(crate) struct DisplayArgs {
+    /// No progress, and no table
+    #[arg(long)]
+    pub(crate) quiet: bool,
+    /// Colours in the terminal
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t = ColorArg::Auto)]
+    pub(crate) color: ColorArg,
+}
+
+/// `loadline report`.
+#[derive(Debug, Args)]
+pub(crate) struct ReportArgs {
+    /// The record: a file that `loadline run --json` wrote
+    #[arg(value_name = "RECORD")]
+    pub(crate) record: PathBuf,
+    #[command(flatten)]
+    pub(crate) outputs: OutputArgs,
+    /// Write the findings as JUnit XML
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) junit: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) display: DisplayArgs,
+}
+
+/// `loadline serve`.
+#[derive(Debug, Args)]
+pub(crate) struct ServeArgs {
+    /// Address to listen on; repeat it for several; port 0 takes a free one [default: 127.0.0.1:6379]
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub(crate) listen: Vec<SocketAddr>,
+    /// Socket in the file system to listen on
+    #[arg(long, value_name = "PATH")]
+    pub(crate) unix: Option<PathBuf>,
+    /// File with the password that clients must give
+    #[arg(long, value_name = "FILE")]
+    pub(crate) password_file: Option<PathBuf>,
+}
+
+/// `loadline __child`.
+#[derive(Debug, Args)]
+pub(crate) struct ChildArgs {
+    /// The process whose end is to be the child's end
+    #[arg(long)]
+    pub(crate) parent: u32,
+    /// The program, and what it is called with
+    #[arg(last = true, required = true)]
+    pub(crate) program: Vec<std::ffi::OsString>,
+}
+
+/// How the starts of an open loop are spread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ArrivalsArg {
+    /// Evenly spaced
+    Uniform,
+    /// At random, as from many independent users
+    Poisson,
+}
+
+/// Whether values can be compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ValueDataArg {
+    /// Random bytes
+    Random,
+    /// A short text over and over
+    Compressible,
+}
+
+/// When to use colours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ColorArg {
+    /// In a terminal that has them
+    Auto,
+    /// Also in a pipe
+    Always,
+    /// Nowhere
+    Never,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_help_shows_an_example() {
+        let mut cli = Cli::command();
+        for command in cli
+            .get_subcommands_mut()
+            .filter(|command| !command.is_hide_set())
+        {
+            let help = command.render_help().to_string();
+            assert!(help.contains("Example"), "{}", command.get_name());
+            let (_, examples) = help.split_once("Example").expect("asserted above");
+            let longest = examples.lines().map(str::len).max();
+            assert!(longest < Some(98), "clap would wrap a line of {longest:?}");
+        }
+    }
+
+    #[test]
+    fn bare_numbers_are_refused_where_a_unit_is_needed() {
+        for flag in [
+            ["--duration", "10"],
+            ["--value-size", "64"],
+            ["--warmup", "1"],
+        ] {
+            let error = Cli::try_parse_from(["loadline", "run", flag[0], flag[1]])
+                .unwrap_err()
+                .to_string();
+            assert!(error.contains("needs a unit"), "{error}");
+        }
+    }
+}

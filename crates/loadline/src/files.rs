@@ -1,0 +1,179 @@
+//! Files: whole and atomic when written, of bounded size when read.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use loadline_measure::record::Record;
+
+use crate::exit::{Exit, Failure};
+
+/// The largest record that is read, in bytes. A record of a hundred cases has a few megabytes.
+const LARGEST_RECORD_BYTES: u64 = 256 << 20;
+
+/// Where an output goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Output {
+    /// To standard output, spelled `-`.
+    Stdout,
+    /// To a file, which is replaced as a whole.
+    File(PathBuf),
+}
+
+impl From<PathBuf> for Output {
+    fn from(path: PathBuf) -> Self {
+        if path.as_os_str() == "-" {
+            Self::Stdout
+        } else {
+            Self::File(path)
+        }
+    }
+}
+
+impl Output {
+    /// Writes `text` there: a reader of the file sees the old text or the new, never a part.
+    pub(crate) fn write(&self, text: &str) -> Result<(), Failure> {
+        match self {
+            Self::Stdout => print(text),
+            Self::File(path) => replace(path, text.as_bytes()).map_err(|error| {
+                Failure::new(
+                    Exit::BadFile,
+                    format!("{} could not be written: {error}.", path.display()),
+                )
+            }),
+        }
+    }
+
+    /// Refuses a path that could not be written later, before any time is spent on measuring.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        let Self::File(path) = self else {
+            return Ok(());
+        };
+        if path.is_dir() {
+            return Err(Failure::usage(format!(
+                "{} is a directory; name a file in it.",
+                path.display()
+            )));
+        }
+        let parent = parent_of(path);
+        if !parent.is_dir() {
+            return Err(Failure::usage(format!(
+                "{} cannot be written: there is no directory {}.",
+                path.display(),
+                parent.display()
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// Writes `text` to standard output. A reader that has gone away is no error.
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    let mut stdout = io::stdout().lock();
+    match stdout
+        .write_all(text.as_bytes())
+        .and_then(|()| stdout.flush())
+    {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::new(
+            Exit::Internal,
+            format!("Standard output could not be written: {error}."),
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// The record in `path`.
+pub(crate) fn read_record(path: &Path) -> Result<Record, Failure> {
+    let bytes = read_bounded(path, LARGEST_RECORD_BYTES)?;
+    Record::from_json(&bytes)
+        .map_err(|error| Failure::bad_file(format!("{}: {error}", path.display())))
+}
+
+/// The bytes of `path`, refused above `most_bytes`.
+pub(crate) fn read_bounded(path: &Path, most_bytes: u64) -> Result<Vec<u8>, Failure> {
+    let unreadable = |error: io::Error| {
+        Failure::bad_file(format!("{} could not be read: {error}.", path.display()))
+    };
+    let file = File::open(path).map_err(unreadable)?;
+    let mut bytes = Vec::new();
+    file.take(most_bytes + 1)
+        .read_to_end(&mut bytes)
+        .map_err(unreadable)?;
+    if bytes.len() as u64 > most_bytes {
+        return Err(Failure::bad_file(format!(
+            "{} is larger than the {most_bytes} bytes it may have.",
+            path.display()
+        )));
+    }
+    Ok(bytes)
+}
+
+/// Writes a neighbour of `path` and renames it over `path`. What is not a regular file, such as
+/// `/dev/stderr` or a named pipe, is written to instead.
+fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    if path.exists() && !path.is_file() {
+        return File::options().write(true).open(path)?.write_all(bytes);
+    }
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".loadline-");
+    // A temporary file is private by default; a report is as readable as any other new file.
+    let mut file = builder
+        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666))
+        .tempfile_in(parent_of(path))?;
+    file.write_all(bytes)?;
+    file.as_file().sync_all()?;
+    file.persist(path)?;
+    Ok(())
+}
+
+fn parent_of(path: &Path) -> &Path {
+    path.parent()
+        .filter(|parent| !parent.as_os_str().is_empty())
+        .unwrap_or(Path::new("."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_replaced_and_nothing_is_left_beside_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("out.json");
+        for text in ["a longer first text", "second"] {
+            Output::from(path.clone()).write(text).unwrap();
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+        }
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn outputs_that_cannot_be_are_found_before_measuring() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(Output::from(dir.path().to_owned()).check().is_err());
+        assert!(
+            Output::from(dir.path().join("missing/out.json"))
+                .check()
+                .is_err()
+        );
+        assert!(Output::from(dir.path().join("out.json")).check().is_ok());
+        assert_eq!(Output::from(PathBuf::from("-")), Output::Stdout);
+    }
+
+    #[test]
+    fn large_and_missing_files_are_refused() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), [b'x'; 11]).unwrap();
+        assert_eq!(read_bounded(file.path(), 11).unwrap().len(), 11);
+        assert_eq!(
+            read_bounded(file.path(), 10).unwrap_err().exit(),
+            Exit::BadFile
+        );
+        assert_eq!(
+            read_bounded(Path::new("/no/such/file"), 10)
+                .unwrap_err()
+                .exit(),
+            Exit::BadFile
+        );
+    }
+}

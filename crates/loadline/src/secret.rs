@@ -1,0 +1,199 @@
+//! Passwords: one type that does not show them, and the redaction of text that may hold one.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::path::Path;
+
+use crate::exit::Failure;
+
+/// The environment variable that a password can come from.
+pub(crate) const PASSWORD_VARIABLE: &str = "LOADLINE_REDIS_PASSWORD";
+
+/// What stands in place of a secret.
+const MASK: &str = "***";
+
+/// The longest password file that is read, in bytes.
+const LONGEST_FILE_BYTES: u64 = 64 << 10;
+
+/// A password. It shows itself as `***`; only [`reveal`](Self::reveal) gives it away.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Secret(String);
+
+impl Secret {
+    /// Wraps a password.
+    pub(crate) fn new(password: String) -> Self {
+        Self(password)
+    }
+
+    /// The password in `path`: the whole file without the line break at its end.
+    pub(crate) fn from_file(path: &Path) -> Result<Self, Failure> {
+        let bytes = crate::files::read_bounded(path, LONGEST_FILE_BYTES)?;
+        let text = String::from_utf8(bytes).map_err(|_| {
+            Failure::bad_file(format!(
+                "{}: the password in it is not UTF-8.",
+                path.display()
+            ))
+        })?;
+        let password = text.strip_suffix('\n').unwrap_or(&text);
+        let password = password.strip_suffix('\r').unwrap_or(password);
+        if password.is_empty() {
+            return Err(Failure::bad_file(format!(
+                "{}: there is no password in it.",
+                path.display()
+            )));
+        }
+        Ok(Self(password.to_owned()))
+    }
+
+    /// The password in the environment, where there is one.
+    pub(crate) fn from_environment() -> Option<Self> {
+        std::env::var(PASSWORD_VARIABLE)
+            .ok()
+            .filter(|password| !password.is_empty())
+            .map(Self)
+    }
+
+    /// The password itself, for the wire.
+    pub(crate) fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(MASK)
+    }
+}
+
+impl fmt::Display for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(MASK)
+    }
+}
+
+/// `text` with the passwords of the URLs in it masked. A URL ends at white space or a quote.
+pub(crate) fn redact(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find("://") {
+        let (before, url) = rest.split_at(at + 3);
+        let end = url
+            .find(|c: char| c.is_whitespace() || matches!(c, '\'' | '"' | '`'))
+            .unwrap_or(url.len());
+        out.push_str(before);
+        out.push_str(&masked(&url[..end]));
+        rest = &url[end..];
+    }
+    out.push_str(rest);
+    out
+}
+
+/// One argument of a command line, redacted: white space and quotes in it may be part of a password.
+pub(crate) fn redact_argument(argument: &str) -> String {
+    match argument.find("://") {
+        Some(at) => format!("{}{}", &argument[..at + 3], masked(&argument[at + 3..])),
+        None => argument.to_owned(),
+    }
+}
+
+/// The command line as it may be recorded: redacted, and quoted so that a shell reads it back.
+pub(crate) fn command_line<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> String {
+    let words: Vec<String> = arguments
+        .into_iter()
+        .map(|word| quoted(&redact_argument(&word.as_ref().to_string_lossy())))
+        .collect();
+    words.join(" ")
+}
+
+/// What follows `://`, with the user kept and what may be a password masked. The last `@` counts: a
+/// password that was not percent-encoded may hold one.
+fn masked(rest: &str) -> String {
+    let Some(at) = rest.rfind('@') else {
+        return rest.to_owned();
+    };
+    let (user, host) = (&rest[..at], &rest[at..]);
+    match user.split_once(':') {
+        Some((user, _)) => format!("{user}:{MASK}{host}"),
+        // Redis users without a colon are as often a password by mistake.
+        None => format!("{MASK}{host}"),
+    }
+}
+
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=@,+%*~".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn urls_lose_their_passwords_and_nothing_else() {
+        for (text, wanted) in [
+            ("redis://ann:hunter2@db:1/0", "redis://ann:***@db:1/0"),
+            ("redis://:hunter2@db", "redis://:***@db"),
+            ("redis://hunter2@db", "redis://***@db"),
+            (
+                "at 'rediss://a:p@ss@h' and redis://h",
+                "at 'rediss://a:***@h' and redis://h",
+            ),
+            (
+                "a redis://a:b@h, b redis://c:d@i.",
+                "a redis://a:***@h, b redis://c:***@i.",
+            ),
+            ("unix:///run/redis.sock", "unix:///run/redis.sock"),
+            ("no url, mail@host", "no url, mail@host"),
+        ] {
+            assert_eq!(redact(text), wanted);
+        }
+        assert_eq!(
+            redact_argument("redis://ann:two words@db"),
+            "redis://ann:***@db"
+        );
+    }
+
+    #[test]
+    fn a_secret_shows_itself_as_stars() {
+        let secret = Secret::new("hunter2".into());
+        assert_eq!(format!("{secret} {secret:?}"), "*** ***");
+        assert_eq!(secret.reveal(), "hunter2");
+    }
+
+    #[test]
+    fn a_command_line_is_redacted_and_quoted() {
+        let words = [
+            "loadline",
+            "run",
+            "redis://u:p w@h",
+            "--command",
+            "SET {key} it's",
+        ];
+        assert_eq!(
+            command_line(words),
+            r"loadline run redis://u:***@h --command 'SET {key} it'\''s'"
+        );
+    }
+
+    #[test]
+    fn a_password_file_is_read_without_its_line_break() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "hunter2 \r\n").unwrap();
+        assert_eq!(Secret::from_file(file.path()).unwrap().reveal(), "hunter2 ");
+        std::fs::write(file.path(), "\n").unwrap();
+        assert!(Secret::from_file(file.path()).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn no_password_survives(password in "[a-zA-Z0-9@:/%]{6,20}", before in "[a-z ]{0,9}") {
+            let text = format!("{before}redis://user:{password}@host:6379/0");
+            prop_assert!(!redact(&text).contains(&password));
+        }
+    }
+}

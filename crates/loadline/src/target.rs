@@ -1,0 +1,398 @@
+//! What is measured: the spellings of a TARGET, and what each means.
+
+use std::fmt;
+use std::net::{Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
+
+use crate::exit::Failure;
+use crate::secret::{Secret, redact_argument};
+
+/// Where Redis listens when an address names no port.
+const DEFAULT_PORT: u16 = 6379;
+
+/// Engines in process that a later form of `loadline` measures; `run` knows only `ram` now.
+const ENGINES: [&str; 5] = ["store", "heed", "redb", "fjall", "rocksdb"];
+
+/// One thing to measure.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// A server that runs already and that this run did not start.
+    Server(Server),
+    /// Our own server over our own store, as a child process.
+    Embedded,
+    /// A server program that is started for this run and stopped afterwards.
+    Spawn(PathBuf),
+    /// Our own store inside this process, without a network.
+    Ram,
+}
+
+/// A running server and how to get in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Server {
+    /// Where it listens.
+    pub(crate) address: Address,
+    /// Whether the connection is encrypted.
+    pub(crate) tls: bool,
+    /// The database that is selected.
+    pub(crate) database: u32,
+    /// Who logs in.
+    pub(crate) login: Login,
+}
+
+/// Where a server listens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Address {
+    /// A host, by name or number and without brackets, and a port.
+    Tcp { host: String, port: u16 },
+    /// A socket in the file system.
+    Unix(PathBuf),
+}
+
+/// User and password, as far as they are given.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Login {
+    /// The user; without one the server's default user logs in.
+    pub(crate) user: Option<String>,
+    /// The password; without one nobody logs in.
+    pub(crate) password: Option<Secret>,
+}
+
+impl Server {
+    /// A server of our own at `address`, which asks for no login.
+    pub(crate) fn local(address: SocketAddr) -> Self {
+        let address = Address::Tcp {
+            host: address.ip().to_string(),
+            port: address.port(),
+        };
+        Self {
+            address,
+            tls: false,
+            database: 0,
+            login: Login::default(),
+        }
+    }
+}
+
+impl Target {
+    /// Reads a TARGET.
+    ///
+    /// # Errors
+    /// A usage error that says what is wrong, or that this kind of target is not built in yet. It
+    /// never holds a password.
+    pub(crate) fn parse(text: &str) -> Result<Self, Failure> {
+        let wrong =
+            |why: &str| Failure::usage(format!("TARGET `{}`: {why}", redact_argument(text)));
+        match text {
+            "embedded" => return Ok(Self::Embedded),
+            "ram" => return Ok(Self::Ram),
+            _ => {}
+        }
+        let Some((scheme, rest)) = text.split_once(':') else {
+            return Err(wrong(
+                "a target is redis://HOST:PORT, rediss://HOST:PORT, unix:///PATH, embedded, spawn:PROGRAM or ram.",
+            ));
+        };
+        match scheme {
+            "redis" | "rediss" => parse_tcp(text, scheme == "rediss")
+                .map(Self::Server)
+                .map_err(|why| wrong(&why)),
+            "unix" => parse_unix(text)
+                .map(Self::Server)
+                .map_err(|why| wrong(&why)),
+            "spawn" if rest.is_empty() => {
+                Err(wrong("spawn needs a program, such as spawn:redis-server."))
+            }
+            "spawn" => Ok(Self::Spawn(PathBuf::from(rest))),
+            "cluster" | "spawn-cluster" => Err(wrong(
+                "clusters are not built in yet; name one of its servers as redis://HOST:PORT.",
+            )),
+            engine if ENGINES.contains(&engine) => Err(wrong(
+                "engines in process are not built in yet, but for ram.",
+            )),
+            _ => Err(wrong(
+                "unknown kind of target; it is redis://, rediss://, unix://, embedded, spawn:PROGRAM or ram.",
+            )),
+        }
+    }
+
+    /// Whether this run starts the target itself, so that nobody else's keys are in it.
+    pub(crate) fn is_ours(&self) -> bool {
+        !matches!(self, Self::Server(_))
+    }
+}
+
+/// The target as it is typed, without its password.
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Server(server) => server.fmt(f),
+            Self::Embedded => f.write_str("embedded"),
+            Self::Spawn(program) => write!(f, "spawn:{}", program.display()),
+            Self::Ram => f.write_str("ram"),
+        }
+    }
+}
+
+impl fmt::Display for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let user = match (&self.login.user, &self.login.password) {
+            (None, None) => String::new(),
+            (user, None) => format!("{}@", user.as_deref().unwrap_or_default()),
+            (user, Some(password)) => {
+                format!("{}:{password}@", user.as_deref().unwrap_or_default())
+            }
+        };
+        match &self.address {
+            Address::Unix(path) if self.database == 0 => {
+                write!(f, "unix://{user}{}", path.display())
+            }
+            Address::Unix(path) => {
+                write!(f, "unix://{user}{}?db={}", path.display(), self.database)
+            }
+            address => {
+                let scheme = if self.tls { "rediss" } else { "redis" };
+                write!(f, "{scheme}://{user}{address}")?;
+                if self.database == 0 {
+                    Ok(())
+                } else {
+                    write!(f, "/{}", self.database)
+                }
+            }
+        }
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp { host, port } if host.parse::<Ipv6Addr>().is_ok() => {
+                write!(f, "[{host}]:{port}")
+            }
+            Self::Tcp { host, port } => write!(f, "{host}:{port}"),
+            Self::Unix(path) => write!(f, "{}", path.display()),
+        }
+    }
+}
+
+fn parse_tcp(text: &str, tls: bool) -> Result<Server, String> {
+    let url = url::Url::parse(text).map_err(|error| format!("{error}."))?;
+    let host = url
+        .host_str()
+        .filter(|host| !host.is_empty())
+        .ok_or("a host is missing; write redis://HOST:PORT.")?;
+    if url.query().is_some() || url.fragment().is_some() {
+        return Err("what follows `?` or `#` has no meaning here; percent-encode it if it is part of the password.".into());
+    }
+    let database = match url.path().trim_start_matches('/') {
+        "" => 0,
+        path => database(path)?,
+    };
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    Ok(Server {
+        address: Address::Tcp {
+            host: decoded(host)?,
+            port: url.port().unwrap_or(DEFAULT_PORT),
+        },
+        tls,
+        database,
+        login: login(&url)?,
+    })
+}
+
+fn parse_unix(text: &str) -> Result<Server, String> {
+    let missing = "a socket's path is missing; write unix:///path/to.sock.";
+    let rest = text.strip_prefix("unix://").ok_or(missing)?;
+    let (rest, database_number) = match rest.split_once('?') {
+        None => (rest, 0),
+        Some((rest, query)) => {
+            let number = query
+                .strip_prefix("db=")
+                .ok_or("only `?db=N` may follow the path.")?;
+            (rest, database(number)?)
+        }
+    };
+    let slash = rest.find('/').ok_or(missing)?;
+    let (authority, path) = rest.split_at(slash);
+    let login = match authority {
+        "" => Login::default(),
+        // The same rules as for any other URL: a stand-in host makes it one.
+        _ => {
+            let user = authority
+                .strip_suffix('@')
+                .ok_or("a path starts with a slash: unix:///path/to.sock.")?;
+            let url = url::Url::parse(&format!("redis://{user}@socket"))
+                .map_err(|error| format!("{error}."))?;
+            login(&url)?
+        }
+    };
+    if path == "/" {
+        return Err(missing.into());
+    }
+    Ok(Server {
+        address: Address::Unix(PathBuf::from(decoded(path)?)),
+        tls: false,
+        database: database_number,
+        login,
+    })
+}
+
+fn login(url: &url::Url) -> Result<Login, String> {
+    let user = decoded(url.username())?;
+    let password = url
+        .password()
+        .filter(|password| !password.is_empty())
+        .map(decoded)
+        .transpose()?;
+    Ok(Login {
+        user: (!user.is_empty()).then_some(user),
+        password: password.map(Secret::new),
+    })
+}
+
+fn database(text: &str) -> Result<u32, String> {
+    text.parse()
+        .map_err(|_| format!("`{text}` is no number of a database."))
+}
+
+/// `text` with its percent escapes resolved.
+fn decoded(text: &str) -> Result<String, String> {
+    let bytes: Vec<u8> = percent_encoding::percent_decode_str(text).collect();
+    String::from_utf8(bytes).map_err(|_| "its percent escapes are not UTF-8.".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exit::Exit;
+    use proptest::prelude::*;
+
+    fn server(text: &str) -> Server {
+        match Target::parse(text) {
+            Ok(Target::Server(server)) => server,
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn servers_over_tcp() {
+        for (text, host, port, database, shown) in [
+            ("redis://db", "db", 6379, 0, "redis://db:6379"),
+            (
+                "redis://127.0.0.1:7000/3",
+                "127.0.0.1",
+                7000,
+                3,
+                "redis://127.0.0.1:7000/3",
+            ),
+            ("redis://[::1]:7000", "::1", 7000, 0, "redis://[::1]:7000"),
+            ("rediss://db/", "db", 6379, 0, "rediss://db:6379"),
+        ] {
+            let server = server(text);
+            assert_eq!(
+                server.address,
+                Address::Tcp {
+                    host: host.into(),
+                    port
+                },
+                "{text}"
+            );
+            assert_eq!(server.database, database, "{text}");
+            assert_eq!(server.to_string(), shown);
+        }
+        assert!(server("rediss://db").tls && !server("redis://db").tls);
+    }
+
+    #[test]
+    fn logins_are_decoded_and_hidden() {
+        let login = |user: Option<&str>, password: Option<&str>| Login {
+            user: user.map(Into::into),
+            password: password.map(|password| Secret::new(password.into())),
+        };
+        for (text, wanted, shown) in [
+            (
+                "redis://ann:p%40ss%2F@db",
+                login(Some("ann"), Some("p@ss/")),
+                "redis://ann:***@db:6379",
+            ),
+            (
+                "redis://:secret@db",
+                login(None, Some("secret")),
+                "redis://:***@db:6379",
+            ),
+            (
+                "redis://ann@db",
+                login(Some("ann"), None),
+                "redis://ann@db:6379",
+            ),
+            (
+                "unix://ann:pw@/run/r.sock?db=2",
+                login(Some("ann"), Some("pw")),
+                "unix://ann:***@/run/r.sock?db=2",
+            ),
+        ] {
+            let server = server(text);
+            assert_eq!(server.login, wanted, "{text}");
+            assert_eq!(server.to_string(), shown);
+            assert!(!format!("{server:?}").contains("p@ss"));
+        }
+    }
+
+    #[test]
+    fn sockets_and_programs() {
+        assert_eq!(
+            server("unix:///run/a%20b.sock").address,
+            Address::Unix("/run/a b.sock".into())
+        );
+        assert_eq!(
+            Target::parse("spawn:redis-server").unwrap(),
+            Target::Spawn("redis-server".into())
+        );
+        assert_eq!(
+            Target::parse("spawn:/opt/redis/src/redis-server")
+                .unwrap()
+                .to_string(),
+            "spawn:/opt/redis/src/redis-server"
+        );
+        assert_eq!(Target::parse("embedded").unwrap(), Target::Embedded);
+        assert_eq!(Target::parse("ram").unwrap(), Target::Ram);
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_without_its_password() {
+        for text in [
+            "",
+            "localhost:6379",
+            "redis://",
+            "redis://ann:hunter2@db:99999999",
+            "redis://ann:hunter2@db/x",
+            "redis://ann:hunter2@db?x=1",
+            "http://ann:hunter2@db",
+            "unix://run/r.sock",
+            "unix:///",
+            "unix:///r?x=1",
+            "spawn:",
+            "cluster://ann:hunter2@a:1,b:2",
+            "spawn-cluster:redis-server",
+            "heed:/tmp/x",
+        ] {
+            let failure = Target::parse(text).unwrap_err();
+            assert_eq!(failure.exit(), Exit::Usage, "{text}");
+            assert!(!failure.to_string().contains("hunter2"), "{failure}");
+        }
+        assert!(
+            Target::parse("cluster://a:1")
+                .unwrap_err()
+                .to_string()
+                .contains("not built in yet")
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_a_panic(text in "\\PC{0,40}", tail in "[a-z0-9:/@?%=\\[\\]]{0,40}") {
+            for text in [text, format!("redis://{tail}"), format!("unix://{tail}"), format!("rediss:{tail}")] {
+                let _ = Target::parse(&text);
+            }
+        }
+    }
+}
