@@ -1,0 +1,401 @@
+//! What a case sends: built-in workloads, workloads from a file, and commands from the command line.
+
+mod builtin;
+mod catalog;
+mod file;
+mod template;
+
+use std::collections::BTreeSet;
+
+use loadline_load::keys::KeyDist;
+use loadline_load::values::ValueSize;
+use loadline_load::workload::{Command, Digits, Number};
+
+use catalog::{Family, Gives};
+use template::Template;
+
+pub(crate) use builtin::{NAMES, named};
+pub(crate) use file::from_file;
+
+/// Key numbers that are wide enough for everything, where the key space grows.
+const GROWING_KEYS: u64 = u64::MAX;
+/// Keys where each is one string.
+const STRING_KEYS: u64 = 100_000;
+/// Keys where each is a hash of some fields.
+const HASH_KEYS: u64 = 10_000;
+/// Keys where each holds a hundred elements.
+const COLLECTION_KEYS: u64 = 1_000;
+/// Elements that a collection is loaded with.
+const ELEMENTS: u64 = 100;
+/// Bytes of a value, unless the workload says otherwise.
+const VALUE_BYTES: u64 = 64;
+/// Why nothing is loaded by guess.
+const MIXED_FAMILIES: &str = "the commands work on values of several kinds, so what to load before cannot be guessed; \
+                              write a TOML file with a `setup` (docs/workloads.md).";
+
+/// A workload: what is sent, what must be there before, and what it takes where nothing is said.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Definition {
+    /// What people call it.
+    pub(crate) name: String,
+    /// The data it works on: workloads of one space share their keys, and load them once.
+    pub(crate) space: String,
+    /// What is sent, by weight.
+    pub(crate) operations: Vec<Operation>,
+    /// What is sent once for every key before.
+    pub(crate) load: Option<Operation>,
+    /// Keys, where nothing is said.
+    pub(crate) keys: u64,
+    /// How keys are drawn, where nothing is said.
+    pub(crate) key_dist: KeyDist,
+    /// Sizes of values, where nothing is said.
+    pub(crate) value_size: ValueSize,
+}
+
+/// One or more commands that are sent together and counted as one operation.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Operation {
+    name: String,
+    weight: u32,
+    templates: Vec<Template>,
+    /// Whether a nil reply is a miss, where that is said.
+    reads: Option<bool>,
+}
+
+/// What a workload that a person wrote needs to be there.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Load {
+    /// What its commands seem to read.
+    Guessed,
+    /// Nothing.
+    Nothing,
+    /// What this leaves behind, sent once for every key.
+    Given(Operation),
+}
+
+/// A workload in the form that the load generator sends.
+#[derive(Debug, Clone)]
+pub(crate) struct Compiled {
+    /// The commands of the mix.
+    pub(crate) commands: Vec<Command>,
+    /// What is sent once for every key before, with the keys in sequence.
+    pub(crate) load: Option<Command>,
+}
+
+impl Operation {
+    /// An operation of the commands in `lines`.
+    ///
+    /// # Errors
+    /// A sentence that names the line.
+    pub(crate) fn parse<S: AsRef<str>>(lines: impl IntoIterator<Item = S>) -> Result<Self, String> {
+        let templates = lines
+            .into_iter()
+            .map(|line| {
+                Template::parse(line.as_ref()).map_err(|why| format!("`{}`: {why}", line.as_ref()))
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        if templates.is_empty() {
+            return Err("an operation needs at least one command.".into());
+        }
+        let mut drawn = false;
+        for template in &templates {
+            for number in template.numbers() {
+                if number == Number::SameKey && !drawn {
+                    return Err(format!(
+                        "`{}`: {{samekey}} and {{samenumber}} repeat the key drawn last, and none was drawn before.",
+                        template.text()
+                    ));
+                }
+                drawn |= matches!(number, Number::Key | Number::NewKey);
+            }
+        }
+        let name = templates
+            .iter()
+            .map(|template| template.known().name)
+            .collect::<Vec<_>>()
+            .join("+");
+        Ok(Self {
+            name,
+            weight: 1,
+            templates,
+            reads: None,
+        })
+    }
+
+    /// The same with another weight.
+    #[must_use]
+    pub(crate) fn weighing(self, weight: u32) -> Self {
+        Self { weight, ..self }
+    }
+
+    /// What people call it.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its share in the mix, relative to the other weights.
+    pub(crate) fn weight(&self) -> u32 {
+        self.weight
+    }
+
+    /// The lines it was made of.
+    pub(crate) fn lines(&self) -> impl Iterator<Item = &str> {
+        self.templates.iter().map(Template::text)
+    }
+
+    /// Whether its reply is a whole value that can be told from its key.
+    pub(crate) fn returns_value(&self) -> bool {
+        matches!(&self.templates[..], [template] if template.known().gives == Gives::Value)
+    }
+
+    /// Whether a nil reply is a miss.
+    fn reads(&self) -> bool {
+        let can_miss =
+            || matches!(&self.templates[..], [template] if template.known().gives.can_miss());
+        self.reads.unwrap_or_else(can_miss)
+    }
+
+    fn compile(&self, prefix: &str, key_digits: Digits, value_size: &ValueSize) -> Command {
+        let mut parts = Vec::new();
+        for template in &self.templates {
+            template.write(
+                template::Shape {
+                    prefix,
+                    key_digits,
+                    value_size,
+                },
+                &mut parts,
+            );
+        }
+        Command {
+            name: self.name.clone(),
+            weight: self.weight,
+            parts,
+            replies: u32::try_from(self.templates.len())
+                .expect("an operation is typed by hand or has a hundred commands"),
+            reads: self.reads(),
+            returns_payload: self.returns_value(),
+        }
+    }
+}
+
+impl Definition {
+    /// A workload of commands that a person wrote, over data in a space of its own.
+    ///
+    /// # Errors
+    /// A sentence saying why what to load before cannot be guessed.
+    pub(crate) fn custom(
+        name: String,
+        space: String,
+        operations: Vec<Operation>,
+        load: Load,
+    ) -> Result<Self, String> {
+        let families = families_of(&operations);
+        let load = match load {
+            Load::Nothing => None,
+            Load::Given(operation) => Some(operation),
+            Load::Guessed if !reads(&operations) => None,
+            Load::Guessed => match families[..] {
+                // EXISTS, TTL and their like take anything.
+                [] => Some(builtin::load_of(Family::Text)),
+                [family] => Some(builtin::load_of(family)),
+                _ => return Err(MIXED_FAMILIES.into()),
+            },
+        };
+        let keys = match families[..] {
+            [] | [Family::Text] => STRING_KEYS,
+            [Family::Hash] => HASH_KEYS,
+            _ => COLLECTION_KEYS,
+        };
+        Ok(Self {
+            name,
+            space,
+            operations,
+            load,
+            keys,
+            key_dist: KeyDist::Uniform,
+            value_size: ValueSize::Fixed(VALUE_BYTES),
+        })
+    }
+
+    /// A workload of the commands given with `--command`, each with a weight in front where wanted.
+    ///
+    /// # Errors
+    /// A sentence for the user.
+    pub(crate) fn from_commands(commands: &[String]) -> Result<Self, String> {
+        let operations = commands
+            .iter()
+            .map(|command| weighted(command))
+            .collect::<Result<Vec<_>, _>>()?;
+        let name = operations
+            .iter()
+            .map(Operation::name)
+            .collect::<Vec<_>>()
+            .join(", ");
+        Self::custom(name, "command".into(), operations, Load::Guessed)
+    }
+
+    /// Whether every value that it reads can be checked.
+    pub(crate) fn can_be_verified(&self) -> bool {
+        self.operations.iter().any(Operation::returns_value)
+    }
+
+    /// Whether its operations carry values, so that their size matters.
+    pub(crate) fn carries_values(&self) -> bool {
+        self.operations
+            .iter()
+            .chain(&self.load)
+            .flat_map(|operation| &operation.templates)
+            .any(Template::carries_values)
+    }
+
+    /// The Redis commands that it needs, in capitals.
+    pub(crate) fn needs(&self) -> Vec<String> {
+        let templates = self
+            .operations
+            .iter()
+            .chain(&self.load)
+            .flat_map(|operation| &operation.templates);
+        let names: BTreeSet<&str> = templates.map(|template| template.known().name).collect();
+        names.into_iter().map(Into::into).collect()
+    }
+
+    /// What goes over the wire, with keys under `prefix`.
+    pub(crate) fn compile(&self, prefix: &str, keys: u64, value_size: &ValueSize) -> Compiled {
+        let inserts = self
+            .operations
+            .iter()
+            .flat_map(|operation| &operation.templates)
+            .any(Template::inserts);
+        let digits = Digits::holding(if inserts { GROWING_KEYS } else { keys });
+        let compile = |operation: &Operation| operation.compile(prefix, digits, value_size);
+        Compiled {
+            commands: self.operations.iter().map(compile).collect(),
+            load: self.load.as_ref().map(compile),
+        }
+    }
+}
+
+/// An operation from the command line: `3:GET {key}` or `GET {key}`.
+fn weighted(command: &str) -> Result<Operation, String> {
+    let parsed = |line: &str| Operation::parse([line]);
+    match command.split_once(':') {
+        Some((weight, line))
+            if !weight.is_empty() && weight.bytes().all(|byte| byte.is_ascii_digit()) =>
+        {
+            let weight = weight_of(weight.parse().ok())?;
+            Ok(parsed(line)?.weighing(weight))
+        }
+        _ => parsed(command),
+    }
+}
+
+/// A weight that the sum of a mix can hold.
+fn weight_of(weight: Option<u64>) -> Result<u32, String> {
+    let possible = |weight: &u32| (1..=1_000_000).contains(weight);
+    weight
+        .and_then(|weight| u32::try_from(weight).ok())
+        .filter(possible)
+        .ok_or_else(|| "a weight is a whole number from 1 to 1,000,000.".into())
+}
+
+/// Whether any of the operations wants something to be there.
+fn reads(operations: &[Operation]) -> bool {
+    operations
+        .iter()
+        .flat_map(|operation| &operation.templates)
+        .any(|template| template.known().gives.reads())
+}
+
+/// The kinds of values that the operations work on, each once.
+fn families_of(operations: &[Operation]) -> Vec<Family> {
+    let mut families = Vec::new();
+    for template in operations.iter().flat_map(|operation| &operation.templates) {
+        let family = template.known().family;
+        if family != Family::Any && !families.contains(&family) {
+            families.push(family);
+        }
+    }
+    families
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn from(commands: &[&str]) -> Result<Definition, String> {
+        Definition::from_commands(&commands.iter().map(ToString::to_string).collect::<Vec<_>>())
+    }
+
+    fn load_lines(definition: &Definition) -> Vec<&str> {
+        definition.load.iter().flat_map(Operation::lines).collect()
+    }
+
+    #[test]
+    fn weights_stand_in_front() {
+        let mix = from(&["3:GET {key}", "SET {key} {value} EX 60"]).unwrap();
+        assert_eq!(mix.name, "GET, SET");
+        assert_eq!(
+            mix.operations
+                .iter()
+                .map(Operation::weight)
+                .collect::<Vec<_>>(),
+            [3, 1]
+        );
+        assert_eq!(mix.needs(), ["GET", "SET"]);
+        for wrong in [
+            "0:GET {key}",
+            "99999999999999999999:GET {key}",
+            "1000001:GET {key}",
+        ] {
+            assert!(from(&[wrong]).unwrap_err().contains("weight"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_is_read_is_loaded_before() {
+        assert_eq!(
+            load_lines(&from(&["GET {key}", "TTL {key}"]).unwrap()),
+            ["SET {key} {value}"]
+        );
+        assert_eq!(
+            load_lines(&from(&["EXISTS {key}"]).unwrap()),
+            ["SET {key} {value}"]
+        );
+        assert!(
+            load_lines(&from(&["HGETALL {key}"]).unwrap())[0]
+                .starts_with("HSET {key} field:00000000 {value} field:00000001")
+        );
+        assert_eq!(from(&["SET {key} {value}"]).unwrap().load, None);
+        assert!(
+            from(&["GET {key}", "LLEN {key}"])
+                .unwrap_err()
+                .contains("setup")
+        );
+    }
+
+    #[test]
+    fn an_operation_repeats_only_keys_that_it_drew() {
+        assert!(
+            Operation::parse(["GET {samekey}"])
+                .unwrap_err()
+                .contains("none was drawn")
+        );
+        let pair = Operation::parse(["HGETALL {key}", "HSET {samekey} {field} {value}"]).unwrap();
+        assert_eq!(pair.name(), "HGETALL+HSET");
+        assert!(!pair.returns_value());
+    }
+
+    #[test]
+    fn replies_and_misses_are_known() {
+        let compiled = from(&["GET {key}", "SET {key} {value} NX"])
+            .unwrap()
+            .compile("p:", 100, &ValueSize::Fixed(8));
+        let flags: Vec<_> = compiled
+            .commands
+            .iter()
+            .map(|command| (command.reads, command.returns_payload, command.replies))
+            .collect();
+        assert_eq!(flags, [(true, true, 1), (false, false, 1)]);
+    }
+}
