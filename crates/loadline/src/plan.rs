@@ -1,0 +1,458 @@
+//! What the arguments mean: targets, cases and lengths, with every default filled in. What cannot be
+//! is refused here, with the sentence that says why, before anything is touched.
+
+mod lengths;
+mod outputs;
+mod show;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use loadline_load::keys::{KeyDist, KeyPicker};
+use loadline_load::pacing::{ArrivalProcess, Pacing, Stop};
+use loadline_load::values::{ValueData, ValueSize};
+use loadline_resp::Protocol;
+use rand::RngExt;
+
+use crate::args::{ArrivalsArg, ConnectionArgs, LoadArgs, RunArgs, ValueDataArg};
+use crate::exit::Failure;
+use crate::secret::Secret;
+use crate::target::{Login, Server, Target};
+use crate::units;
+use crate::workload::{self, Definition};
+
+pub(crate) use lengths::Length;
+pub(crate) use outputs::{Outputs, check_outputs};
+
+const DEFAULT_CONNECTIONS: u32 = 50;
+const DEFAULT_BATCH: u32 = 10;
+/// The pipeline of the last case of the default suite.
+const SUITE_PIPELINE: u32 = 16;
+const MOST_CONNECTIONS: u32 = 50_000;
+/// In flight on one connection.
+const MOST_PIPELINE: u32 = 100_000;
+/// In flight on all connections.
+const MOST_IN_FLIGHT: u64 = 10_000_000;
+const MOST_BATCH: u32 = 1_000;
+const MOST_ROUNDS: u32 = 10_000;
+/// Key numbers are written in at most sixteen digits, and inserts need room.
+const MOST_KEYS: u64 = 1_000_000_000_000;
+/// The largest value that Redis takes, in bytes.
+const LARGEST_VALUE_BYTES: u64 = 512 << 20;
+const HIGHEST_RATE: u64 = 1_000_000_000;
+/// Characters of a run's id: base 32 without letters that are taken for digits.
+const ID_ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+
+/// A run, resolved.
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    /// What is measured, in the order that reports keep.
+    pub(crate) targets: Vec<Target>,
+    /// What each target has to do.
+    pub(crate) cases: Vec<Case>,
+    /// Blocks per case and target.
+    pub(crate) rounds: u32,
+    /// Before the first round of each case and target; not measured.
+    pub(crate) warmup: Duration,
+    /// What all choices follow from.
+    pub(crate) seed: u64,
+    /// Version of the protocol.
+    pub(crate) protocol: Protocol,
+    /// How encrypted connections are made.
+    pub(crate) tls: TlsFiles,
+    /// Whether a server that holds keys may be measured.
+    pub(crate) allow_non_empty: bool,
+    /// Files to write.
+    pub(crate) outputs: Outputs,
+}
+
+/// One scenario: what is sent and how.
+#[derive(Debug, Clone)]
+pub(crate) struct Case {
+    /// What reports call it.
+    pub(crate) name: String,
+    /// What is sent.
+    pub(crate) workload: Definition,
+    pub(crate) connections: u32,
+    pub(crate) threads: u32,
+    /// Operations in flight on each connection.
+    pub(crate) pipeline: u32,
+    /// Keys per command of MGET and MSET, where the workload has such commands.
+    pub(crate) batch: Option<u32>,
+    pub(crate) pacing: Pacing,
+    /// Per target, over all rounds.
+    pub(crate) length: Length,
+    pub(crate) keys: u64,
+    pub(crate) key_dist: KeyDist,
+    pub(crate) value_size: ValueSize,
+    pub(crate) value_data: ValueData,
+    /// Whether the values read are checked.
+    pub(crate) verify: bool,
+}
+
+/// Certificates and keys of encrypted connections.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct TlsFiles {
+    /// Roots of trust, in place of the system's.
+    pub(crate) ca: Option<PathBuf>,
+    /// Our own certificate and its key.
+    pub(crate) identity: Option<(PathBuf, PathBuf)>,
+    /// Whether the server's certificate is taken as it is.
+    pub(crate) insecure: bool,
+}
+
+/// What a plan depends on beside the arguments.
+#[derive(Debug, Clone)]
+pub(crate) struct Surroundings {
+    /// Processors that this process may use.
+    pub(crate) cores: u32,
+    /// Whether a redis-server is found on PATH.
+    pub(crate) has_redis_server: bool,
+    /// The password in the environment.
+    pub(crate) password: Option<Secret>,
+    /// A number nobody could guess.
+    pub(crate) entropy: u64,
+}
+
+impl Surroundings {
+    /// Looks around.
+    pub(crate) fn look() -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Self {
+            cores: u32::try_from(cores).unwrap_or(u32::MAX),
+            has_redis_server: crate::servers::find_program("redis-server".as_ref()).is_some(),
+            password: Secret::from_environment(),
+            entropy: rand::rng().random(),
+        }
+    }
+}
+
+impl Case {
+    /// When the block of `round`, counted from 0, ends: the rounds add up to the whole length.
+    pub(crate) fn block(&self, round: u32, rounds: u32) -> Stop {
+        self.length.block(round, rounds)
+    }
+
+    /// The prefix of the case's keys in the run `run_id`.
+    pub(crate) fn prefix(&self, run_id: &str) -> String {
+        format!("{}{}:", run_prefix(run_id), self.workload.space)
+    }
+
+    /// Operations in flight over all connections.
+    pub(crate) fn in_flight(&self) -> u64 {
+        u64::from(self.connections) * u64::from(self.pipeline)
+    }
+}
+
+/// The prefix of all keys that the run `run_id` writes.
+pub(crate) fn run_prefix(run_id: &str) -> String {
+    format!("loadline:{run_id}:")
+}
+
+/// A name for one run that no other run has, by chance: eight characters of base 32.
+pub(crate) fn new_run_id() -> String {
+    let mut rng = rand::rng();
+    (0..8)
+        .map(|_| char::from(ID_ALPHABET[rng.random_range(0..ID_ALPHABET.len())]))
+        .collect()
+}
+
+/// Resolves what was typed.
+///
+/// # Errors
+/// A usage error for what cannot be, a bad file for a workload or password file that cannot be read.
+pub(crate) fn resolve(args: &RunArgs, around: &Surroundings) -> Result<Plan, Failure> {
+    refuse_latency(args.load.latency.as_deref())?;
+    let targets = targets(args, around)?;
+    let workloads = workloads(&args.load)?;
+    let measured = targets.len() * workloads.len();
+    let (length, rounds, warmup) = lengths::resolve(&args.length, measured, MOST_ROUNDS)?;
+    let cases = workloads
+        .into_iter()
+        .map(|(workload, pipeline)| case(args, around, workload, pipeline, length))
+        .collect::<Result<Vec<_>, _>>()?;
+    if args.data.verify && !cases.iter().any(|case| case.verify) {
+        return Err(Failure::usage(
+            "--verify checks values that are read, and none of the cases reads a value as it was written (as get and hget do).",
+        ));
+    }
+    Ok(Plan {
+        targets,
+        cases,
+        rounds,
+        warmup,
+        seed: args.data.seed.unwrap_or(around.entropy),
+        protocol: if args.connection.resp == Some(3) {
+            Protocol::Resp3
+        } else {
+            Protocol::Resp2
+        },
+        tls: TlsFiles {
+            ca: args.connection.tls_ca.clone(),
+            identity: args
+                .connection
+                .tls_cert
+                .clone()
+                .zip(args.connection.tls_key.clone()),
+            insecure: args.connection.tls_insecure,
+        },
+        allow_non_empty: args.data.allow_non_empty,
+        outputs: Outputs::resolve(&args.outputs)?,
+    })
+}
+
+/// The link that adds latency belongs to a later form of `run`.
+fn refuse_latency(text: Option<&str>) -> Result<(), Failure> {
+    let Some(text) = text else { return Ok(()) };
+    match units::duration(text) {
+        _ if text == "0" => Ok(()),
+        Ok(Duration::ZERO) => Ok(()),
+        Ok(_) => Err(Failure::usage(format!(
+            "--latency {text}: added latency is not built in yet; only 0 is possible."
+        ))),
+        Err(why) => Err(Failure::usage(format!("--latency {text}: {why}."))),
+    }
+}
+
+fn targets(args: &RunArgs, around: &Surroundings) -> Result<Vec<Target>, Failure> {
+    let mut targets = args
+        .targets
+        .iter()
+        .map(|text| Target::parse(text))
+        .collect::<Result<Vec<_>, _>>()?;
+    if targets.is_empty() {
+        targets.push(Target::Embedded);
+        if around.has_redis_server {
+            targets.push(Target::Spawn("redis-server".into()));
+        }
+    }
+    let connection = &args.connection;
+    let servers = || targets.iter().filter_map(server_of);
+    if servers().next().is_none()
+        && (connection.user.is_some() || connection.password_file.is_some())
+    {
+        return Err(Failure::usage(
+            "--user and --password-file concern servers that run already, and no TARGET is one.",
+        ));
+    }
+    let wants_tls =
+        connection.tls_ca.is_some() || connection.tls_cert.is_some() || connection.tls_insecure;
+    if wants_tls && !servers().any(|server| server.tls) {
+        return Err(Failure::usage(
+            "--tls-ca, --tls-cert, --tls-key and --tls-insecure concern rediss:// targets, and no TARGET is one.",
+        ));
+    }
+    let file_password = connection
+        .password_file
+        .as_deref()
+        .map(Secret::from_file)
+        .transpose()?;
+    let given = file_password.or_else(|| around.password.clone());
+    for target in &mut targets {
+        if let Target::Server(server) = target {
+            complete_login(&mut server.login, connection, given.as_ref())?;
+        }
+    }
+    Ok(targets)
+}
+
+fn server_of(target: &Target) -> Option<&Server> {
+    match target {
+        Target::Server(server) => Some(server),
+        _ => None,
+    }
+}
+
+/// What the URL says comes first, then the flags, then the environment.
+fn complete_login(
+    login: &mut Login,
+    connection: &ConnectionArgs,
+    password: Option<&Secret>,
+) -> Result<(), Failure> {
+    login.user = login.user.take().or_else(|| connection.user.clone());
+    login.password = login.password.take().or_else(|| password.cloned());
+    match (&login.user, &login.password) {
+        (Some(user), None) => Err(Failure::usage(format!(
+            "User `{user}` has no password; put it into the URL, into {} or into a file named with --password-file.",
+            crate::secret::PASSWORD_VARIABLE
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// The workloads, each with the pipeline that the suite gives it.
+fn workloads(load: &LoadArgs) -> Result<Vec<(Definition, Option<u32>)>, Failure> {
+    let batch = load.batch.unwrap_or(DEFAULT_BATCH);
+    if batch > MOST_BATCH {
+        return Err(Failure::usage(format!(
+            "--batch {batch}: more than {MOST_BATCH} keys in one command are not possible."
+        )));
+    }
+    let suite = |name: &str| {
+        workload::named(name, batch).expect("the suite consists of built-in workloads")
+    };
+    let mut cases: Vec<(Definition, Option<u32>)> = Vec::new();
+    if !load.command.is_empty() {
+        let commands = Definition::from_commands(&load.command)
+            .map_err(|why| Failure::usage(format!("--command {why}")))?;
+        cases.push((commands, None));
+    }
+    for (index, name) in load.workload.iter().enumerate() {
+        cases.push((chosen(name, batch, index)?, None));
+    }
+    if cases.is_empty() {
+        cases.extend(["get", "set", "getset-70-30"].map(|name| (suite(name), None)));
+        if load.pipeline.is_none() && load.in_flight.is_none() {
+            cases.push((suite("get"), Some(SUITE_PIPELINE)));
+        }
+    }
+    if load.batch.is_some() && !cases.iter().any(|(workload, _)| is_batched(workload)) {
+        return Err(Failure::usage(
+            "--batch is the number of keys of mget and mset, and neither is among the cases.",
+        ));
+    }
+    Ok(cases)
+}
+
+fn chosen(name: &str, batch: u32, index: usize) -> Result<Definition, Failure> {
+    if let Some(definition) = workload::named(name, batch) {
+        return Ok(definition);
+    }
+    if name.to_ascii_lowercase().ends_with(".toml") {
+        return workload::from_file(name.as_ref(), format!("file{index}"));
+    }
+    Err(Failure::usage(format!(
+        "--workload {name}: there is no such workload. The built-in ones are {}; a file's name ends in .toml.",
+        workload::NAMES.join(" ")
+    )))
+}
+
+fn is_batched(workload: &Definition) -> bool {
+    matches!(workload.name.as_str(), "mget" | "mset")
+}
+
+fn case(
+    args: &RunArgs,
+    around: &Surroundings,
+    workload: Definition,
+    pipeline: Option<u32>,
+    length: Length,
+) -> Result<Case, Failure> {
+    let (load, data) = (&args.load, &args.data);
+    let connections = connections(load)?;
+    let keys = keys(data.keys.unwrap_or(workload.keys))?;
+    let key_dist = data
+        .key_dist
+        .as_ref()
+        .map_or_else(|| workload.key_dist.clone(), |dist| dist.over(keys));
+    KeyPicker::new(&key_dist, keys)
+        .map_err(|error| Failure::usage(format!("--key-dist over {keys} keys: {error}.")))?;
+    let name = match pipeline {
+        Some(pipeline) => format!("{}, pipeline {pipeline}", workload.name),
+        None => workload.name.clone(),
+    };
+    Ok(Case {
+        name,
+        connections,
+        threads: threads(load.threads, connections, around.cores)?,
+        pipeline: pipeline.map_or_else(|| window(load, connections), Ok)?,
+        batch: is_batched(&workload).then(|| load.batch.unwrap_or(DEFAULT_BATCH)),
+        pacing: pacing(load)?,
+        length,
+        keys,
+        key_dist,
+        value_size: value_size(
+            data.value_size
+                .clone()
+                .unwrap_or_else(|| workload.value_size.clone()),
+        )?,
+        value_data: match data.value_data {
+            Some(ValueDataArg::Compressible) => ValueData::Compressible,
+            Some(ValueDataArg::Random) | None => ValueData::Random,
+        },
+        verify: data.verify && workload.can_be_verified(),
+        workload,
+    })
+}
+
+fn connections(load: &LoadArgs) -> Result<u32, Failure> {
+    let connections = load.connections.unwrap_or(DEFAULT_CONNECTIONS);
+    if connections > MOST_CONNECTIONS {
+        return Err(Failure::usage(format!(
+            "--connections {connections}: more than {MOST_CONNECTIONS} are not possible."
+        )));
+    }
+    Ok(connections)
+}
+
+fn keys(keys: u64) -> Result<u64, Failure> {
+    if keys > MOST_KEYS {
+        return Err(Failure::usage(format!(
+            "--keys {keys}: more than {MOST_KEYS} are not possible."
+        )));
+    }
+    Ok(keys)
+}
+
+fn value_size(size: ValueSize) -> Result<ValueSize, Failure> {
+    if size.max() > LARGEST_VALUE_BYTES {
+        let text = units::value_size_text(&size);
+        return Err(Failure::usage(format!(
+            "--value-size {text}: Redis takes no value above 512MiB."
+        )));
+    }
+    Ok(size)
+}
+
+fn threads(asked: Option<u32>, connections: u32, cores: u32) -> Result<u32, Failure> {
+    match asked {
+        Some(threads) if threads > connections => Err(Failure::usage(format!(
+            "--threads {threads} is more than the {connections} connections; a thread without a connection has nothing to do."
+        ))),
+        Some(threads) => Ok(threads),
+        // The other half is the server's, which mostly runs on the same machine.
+        None => Ok((cores / 2).clamp(1, connections)),
+    }
+}
+
+/// Operations in flight on each connection.
+fn window(load: &LoadArgs, connections: u32) -> Result<u32, Failure> {
+    let pipeline = match (load.pipeline, load.in_flight) {
+        (Some(pipeline), _) => pipeline,
+        (None, None) => 1,
+        (None, Some(in_flight)) if in_flight.is_multiple_of(connections) => in_flight / connections,
+        (None, Some(in_flight)) => {
+            return Err(Failure::usage(format!(
+                "--in-flight {in_flight} does not spread evenly over {connections} connections; ask for a multiple of {connections}, or change --connections."
+            )));
+        }
+    };
+    if pipeline > MOST_PIPELINE || u64::from(pipeline) * u64::from(connections) > MOST_IN_FLIGHT {
+        return Err(Failure::usage(format!(
+            "{pipeline} operations in flight on each of {connections} connections are too many; {MOST_PIPELINE} on each and {MOST_IN_FLIGHT} in all are possible."
+        )));
+    }
+    Ok(pipeline)
+}
+
+fn pacing(load: &LoadArgs) -> Result<Pacing, Failure> {
+    let Some(rate) = load.rate else {
+        return Ok(Pacing::Closed);
+    };
+    if !(1..=HIGHEST_RATE).contains(&rate) {
+        return Err(Failure::usage(format!(
+            "--rate {rate}: a rate is from 1 to {HIGHEST_RATE} operations per second."
+        )));
+    }
+    let arrivals = match load.arrivals {
+        Some(ArrivalsArg::Poisson) => ArrivalProcess::Poisson,
+        Some(ArrivalsArg::Uniform) | None => ArrivalProcess::Uniform,
+    };
+    Ok(Pacing::Open {
+        rate: rate as f64,
+        arrivals,
+    })
+}
+
+#[cfg(test)]
+mod tests;

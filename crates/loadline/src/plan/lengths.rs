@@ -1,0 +1,167 @@
+//! How long a case is measured, and how that is split into rounds.
+
+use std::time::Duration;
+
+use loadline_load::pacing::Stop;
+
+use crate::args::LengthArgs;
+use crate::exit::Failure;
+
+const DEFAULT_ROUNDS: u32 = 10;
+/// Blocks shorter than this are all noise, and not cut any shorter unless that is asked for.
+const SHORTEST_BLOCK: Duration = Duration::from_millis(50);
+/// As good as the shortest block.
+const SMALLEST_BLOCK_OPS: u64 = 4_000;
+/// What a run takes where nothing is said, shared among all cases and targets.
+const DEFAULT_BUDGET: Duration = Duration::from_secs(24);
+const SHORTEST_DEFAULT: Duration = Duration::from_secs(1);
+const LONGEST_DEFAULT: Duration = Duration::from_secs(5);
+const LONGEST_WARMUP: Duration = Duration::from_millis(500);
+/// A quarter of the time that an operation takes at 50,000 per second: the warm-up of a run by
+/// operations is about a quarter of its length, as it is for a run by time.
+const WARMUP_PER_OP: Duration = Duration::from_micros(5);
+
+/// The length of a case on one target, over all rounds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Length {
+    /// So many operations.
+    Ops(u64),
+    /// So much time.
+    Time(Duration),
+}
+
+impl Length {
+    /// When the block of `round`, counted from 0, ends. What does not divide evenly goes to the first
+    /// rounds.
+    pub(crate) fn block(self, round: u32, rounds: u32) -> Stop {
+        match self {
+            Self::Ops(ops) => {
+                let rounds = u64::from(rounds);
+                Stop::after_ops(ops / rounds + u64::from(u64::from(round) < ops % rounds))
+            }
+            Self::Time(time) => Stop::after(time / rounds),
+        }
+    }
+}
+
+/// The length of each case on each target, the number of rounds, and the warm-up; `measured` is the
+/// number of cases times the number of targets.
+pub(super) fn resolve(
+    args: &LengthArgs,
+    measured: usize,
+    most_rounds: u32,
+) -> Result<(Length, u32, Duration), Failure> {
+    let length = match (args.ops, args.duration) {
+        (Some(ops), _) => Length::Ops(ops),
+        (None, Some(Duration::ZERO)) => {
+            return Err(Failure::usage(
+                "--duration 0s: there is nothing to measure in no time.",
+            ));
+        }
+        (None, Some(time)) => Length::Time(time),
+        (None, None) => {
+            let share = DEFAULT_BUDGET / u32::try_from(measured).unwrap_or(u32::MAX).max(1);
+            Length::Time(share.clamp(SHORTEST_DEFAULT, LONGEST_DEFAULT))
+        }
+    };
+    let rounds = match args.rounds {
+        Some(rounds) => asked_rounds(rounds, length, most_rounds)?,
+        None => default_rounds(length),
+    };
+    let warmup = args.warmup.unwrap_or_else(|| match length {
+        Length::Time(time) => LONGEST_WARMUP.min(time / 4),
+        Length::Ops(ops) => u32::try_from(ops).map_or(LONGEST_WARMUP, |ops| {
+            LONGEST_WARMUP.min(WARMUP_PER_OP * ops)
+        }),
+    });
+    Ok((length, rounds, warmup))
+}
+
+fn asked_rounds(rounds: u32, length: Length, most_rounds: u32) -> Result<u32, Failure> {
+    if rounds > most_rounds {
+        return Err(Failure::usage(format!(
+            "--rounds {rounds}: more than {most_rounds} are not possible."
+        )));
+    }
+    let too_short = match length {
+        Length::Ops(ops) => ops < u64::from(rounds),
+        Length::Time(time) => time / rounds < Duration::from_millis(1),
+    };
+    if too_short {
+        return Err(Failure::usage(format!(
+            "{rounds} rounds do not fit into so short a run; ask for fewer rounds or for a longer run."
+        )));
+    }
+    Ok(rounds)
+}
+
+fn default_rounds(length: Length) -> u32 {
+    let blocks = match length {
+        Length::Ops(ops) => u128::from(ops / SMALLEST_BLOCK_OPS),
+        Length::Time(time) => time.as_nanos() / SHORTEST_BLOCK.as_nanos(),
+    };
+    u32::try_from(blocks)
+        .unwrap_or(u32::MAX)
+        .clamp(1, DEFAULT_ROUNDS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn args(ops: Option<u64>, duration: Option<Duration>, rounds: Option<u32>) -> LengthArgs {
+        LengthArgs {
+            ops,
+            duration,
+            warmup: None,
+            rounds,
+        }
+    }
+
+    #[test]
+    fn the_default_suite_keeps_to_its_budget() {
+        let (length, rounds, warmup) = resolve(&args(None, None, None), 8, 100).unwrap();
+        let Length::Time(time) = length else {
+            panic!("{length:?}")
+        };
+        assert_eq!((time, rounds), (Duration::from_secs(3), 10));
+        assert!((time + warmup) * 8 <= Duration::from_secs(30));
+    }
+
+    #[test]
+    fn short_runs_have_fewer_rounds_and_less_warmup() {
+        let ms = Duration::from_millis;
+        for (ops, time, rounds, warmup) in [
+            (Some(1_000), None, 1, ms(5)),
+            (Some(20_000), None, 5, ms(100)),
+            (Some(10_000_000_000), None, 10, ms(500)),
+            (None, Some(ms(120)), 2, ms(30)),
+            (None, Some(ms(10_000)), 10, ms(500)),
+        ] {
+            let (_, found_rounds, found_warmup) = resolve(&args(ops, time, None), 1, 100).unwrap();
+            assert_eq!(
+                (found_rounds, found_warmup),
+                (rounds, warmup),
+                "{ops:?} {time:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn rounds_that_cannot_be_are_refused() {
+        assert!(resolve(&args(Some(3), None, Some(4)), 1, 100).is_err());
+        assert!(resolve(&args(None, Some(Duration::from_millis(3)), Some(4)), 1, 100).is_err());
+        assert!(resolve(&args(None, None, Some(101)), 1, 100).is_err());
+        assert!(resolve(&args(None, Some(Duration::ZERO), None), 1, 100).is_err());
+        assert_eq!(resolve(&args(Some(4), None, Some(4)), 1, 100).unwrap().1, 4);
+    }
+
+    proptest! {
+        #[test]
+        fn blocks_add_up(ops in 1_u64..1_000_000, rounds in 1_u32..50) {
+            let sum: u64 = (0..rounds).filter_map(|round| Length::Ops(ops).block(round, rounds).ops).sum();
+            prop_assert_eq!(sum, ops);
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! A plan for readers: as JSON for the record, and as text for `--dry-run`.
+
+use std::fmt::Write;
+
+use loadline_load::pacing::{ArrivalProcess, Pacing};
+use loadline_load::values::ValueData;
+use loadline_resp::Protocol;
+use serde_json::{Value, json};
+
+use super::{Case, Length, Plan};
+use crate::units::{count_text, duration_text, key_dist_text, value_size_text};
+use crate::workload::Operation;
+
+impl Plan {
+    /// The plan as it stands in the record; passwords are masked.
+    pub(crate) fn to_json(&self) -> Value {
+        json!({
+            "targets": self.targets.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            "cases": self.cases.iter().map(Case::to_json).collect::<Vec<_>>(),
+            "rounds": self.rounds,
+            "warmup_ns": nanoseconds(self.warmup),
+            "seed": self.seed,
+            "resp": self.resp(),
+            "allow_non_empty": self.allow_non_empty,
+        })
+    }
+
+    /// The plan as a person reads it.
+    pub(crate) fn to_text(&self) -> String {
+        let mut out = String::from("The plan; nothing was touched.\n\nTargets\n");
+        for target in &self.targets {
+            line(&mut out, &target.to_string());
+        }
+        for case in &self.cases {
+            let _ = writeln!(out, "\nCase: {}", case.name);
+            case.lines().iter().for_each(|text| line(&mut out, text));
+        }
+        let measured = self.targets.len() * self.cases.len();
+        out.push_str("\nAll cases\n");
+        let rounds = counted(self.rounds, "round");
+        let order = if self.targets.len() > 1 {
+            ", in each the targets in random order"
+        } else {
+            ""
+        };
+        line(
+            &mut out,
+            &format!(
+                "{rounds}{order}, after a warm-up of {} each",
+                duration_text(self.warmup)
+            ),
+        );
+        line(
+            &mut out,
+            &format!("RESP{}, seed {}", self.resp(), self.seed),
+        );
+        if let Some(Length::Time(time)) = self.cases.first().map(|case| case.length) {
+            let seconds = ((time + self.warmup).as_secs_f64() * measured as f64).ceil();
+            line(
+                &mut out,
+                &format!("about {seconds} s, and the time to load the keys"),
+            );
+        }
+        out
+    }
+
+    /// The number of the protocol's version.
+    pub(crate) fn resp(&self) -> u8 {
+        match self.protocol {
+            Protocol::Resp2 => 2,
+            Protocol::Resp3 => 3,
+        }
+    }
+}
+
+impl Case {
+    fn to_json(&self) -> Value {
+        let (ops, duration_ns) = match self.length {
+            Length::Ops(ops) => (Some(ops), None),
+            Length::Time(time) => (None, Some(nanoseconds(time))),
+        };
+        json!({
+            "name": self.name,
+            "workload": self.workload.name,
+            "operations": self.workload.operations.iter().map(operation_json).collect::<Vec<_>>(),
+            "load": self.workload.load.as_ref().map(|load| load.lines().collect::<Vec<_>>()),
+            "connections": self.connections,
+            "threads": self.threads,
+            "pipeline": self.pipeline,
+            "in_flight": self.in_flight(),
+            "batch": self.batch,
+            "pacing": pacing_json(self.pacing),
+            "ops": ops,
+            "duration_ns": duration_ns,
+            "keys": self.keys,
+            "key_dist": key_dist_text(&self.key_dist),
+            "value_size": value_size_text(&self.value_size),
+            "value_data": value_data_text(self.value_data),
+            "verify": self.verify,
+        })
+    }
+
+    fn lines(&self) -> Vec<String> {
+        let length = match self.length {
+            Length::Ops(ops) => format!("{} operations per target", count_text(ops)),
+            Length::Time(time) => format!("{} per target", duration_text(time)),
+        };
+        let pacing = match self.pacing {
+            Pacing::Closed => "closed loop".into(),
+            Pacing::Open { rate, arrivals } => format!(
+                "open loop at {rate} operations per second, {} arrivals",
+                arrivals_text(arrivals)
+            ),
+        };
+        let mut lines = vec![format!("{pacing}, {length}")];
+        lines.push(format!(
+            "{}, {}, pipeline {}",
+            counted(self.connections, "connection"),
+            counted(self.threads, "thread"),
+            self.pipeline
+        ));
+        let mut keys = format!(
+            "{} keys, {}",
+            count_text(self.keys),
+            key_dist_text(&self.key_dist)
+        );
+        if self.workload.carries_values() {
+            let _ = write!(
+                keys,
+                "; values of {}, {}",
+                value_size_text(&self.value_size),
+                value_data_text(self.value_data)
+            );
+        }
+        lines.push(keys);
+        let shown =
+            |operation: &Operation| shortened(&operation.lines().collect::<Vec<_>>().join(" + "));
+        if let Some(load) = &self.workload.load {
+            lines.push(format!("loads before   {}", shown(load)));
+        }
+        for operation in &self.workload.operations {
+            lines.push(format!(
+                "sends {:>6}   {}",
+                format!("x{}", operation.weight()),
+                shown(operation)
+            ));
+        }
+        if self.verify {
+            lines.push("checks every value that it reads".into());
+        }
+        lines
+    }
+}
+
+fn operation_json(operation: &Operation) -> Value {
+    json!({ "name": operation.name(), "weight": operation.weight(), "commands": operation.lines().collect::<Vec<_>>() })
+}
+
+fn pacing_json(pacing: Pacing) -> Value {
+    match pacing {
+        Pacing::Closed => json!("closed"),
+        Pacing::Open { rate, arrivals } => {
+            json!({ "rate_ops_per_s": rate, "arrivals": arrivals_text(arrivals) })
+        }
+    }
+}
+
+fn arrivals_text(arrivals: ArrivalProcess) -> &'static str {
+    match arrivals {
+        ArrivalProcess::Uniform => "uniform",
+        ArrivalProcess::Poisson => "poisson",
+    }
+}
+
+fn value_data_text(data: ValueData) -> &'static str {
+    match data {
+        ValueData::Random => "random",
+        ValueData::Compressible => "compressible",
+    }
+}
+
+fn counted(count: u32, noun: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{} {noun}{plural}", count_text(count.into()))
+}
+
+/// A line that does not break in a terminal of eighty columns.
+fn shortened(text: &str) -> String {
+    const MOST: usize = 60;
+    if text.chars().count() <= MOST {
+        return text.to_owned();
+    }
+    let head: String = text.chars().take(MOST - 4).collect();
+    format!("{head} ...")
+}
+
+fn line(out: &mut String, text: &str) {
+    let _ = writeln!(out, "  {text}");
+}
+
+fn nanoseconds(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,289 @@
+use clap::Parser;
+
+use super::*;
+use crate::args::{Cli, Command};
+use crate::exit::Exit;
+use crate::target::Address;
+
+fn around() -> Surroundings {
+    Surroundings {
+        cores: 8,
+        has_redis_server: true,
+        password: None,
+        entropy: 7,
+    }
+}
+
+fn typed(words: &[&str]) -> Result<RunArgs, clap::Error> {
+    let cli = Cli::try_parse_from(["loadline", "run"].iter().chain(words))?;
+    match cli.command {
+        Command::Run(args) => Ok(*args),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn plan(words: &[&str]) -> Plan {
+    resolve(&typed(words).unwrap(), &around()).unwrap()
+}
+
+/// The sentence that refuses `words`, in the plan or already by clap.
+fn refusal(words: &[&str]) -> String {
+    match typed(words) {
+        Err(error) => error.to_string(),
+        Ok(args) => {
+            let failure = resolve(&args, &around()).expect_err(&words.join(" "));
+            assert_eq!(failure.exit(), Exit::Usage, "{failure}");
+            failure.to_string()
+        }
+    }
+}
+
+#[test]
+fn nothing_said_is_the_suite_on_both_servers() {
+    let plan = plan(&[]);
+    assert_eq!(
+        plan.targets,
+        [Target::Embedded, Target::Spawn("redis-server".into())]
+    );
+    let cases: Vec<_> = plan
+        .cases
+        .iter()
+        .map(|case| (case.name.as_str(), case.pipeline))
+        .collect();
+    assert_eq!(
+        cases,
+        [
+            ("get", 1),
+            ("set", 1),
+            ("getset-70-30", 1),
+            ("get, pipeline 16", 16)
+        ]
+    );
+    let first = &plan.cases[0];
+    assert_eq!(
+        (first.connections, first.threads, first.keys),
+        (50, 4, 100_000)
+    );
+    assert_eq!(
+        (&first.value_size, &first.pacing),
+        (&ValueSize::Fixed(64), &Pacing::Closed)
+    );
+    assert_eq!(
+        (plan.rounds, plan.protocol, plan.seed),
+        (10, Protocol::Resp2, 7)
+    );
+    let lonely = Surroundings {
+        has_redis_server: false,
+        cores: 1,
+        ..around()
+    };
+    let plan = resolve(&typed(&[]).unwrap(), &lonely).unwrap();
+    assert_eq!(
+        (plan.targets, plan.cases[0].threads),
+        (vec![Target::Embedded], 1)
+    );
+}
+
+#[test]
+fn workloads_bring_their_own_defaults_and_flags_win() {
+    let ycsb = &plan(&["embedded", "--workload", "ycsb-a"]).cases[0];
+    assert_eq!(
+        (&ycsb.value_size, &ycsb.key_dist),
+        (&ValueSize::Fixed(100), &KeyDist::Zipf { exponent: 0.99 })
+    );
+    let told = &plan(&[
+        "embedded",
+        "--workload",
+        "ycsb-d",
+        "--key-dist",
+        "uniform",
+        "--value-size",
+        "8B",
+        "--keys",
+        "7",
+    ])
+    .cases[0];
+    assert_eq!(
+        (&told.value_size, &told.key_dist, told.keys),
+        (&ValueSize::Fixed(8), &KeyDist::Uniform, 7)
+    );
+    assert_eq!(
+        plan(&["--workload", "mget", "--batch", "3"]).cases[0].batch,
+        Some(3)
+    );
+    assert_eq!(plan(&["--in-flight", "800"]).cases[0].pipeline, 16);
+    assert_eq!(plan(&["--pipeline", "4"]).cases.len(), 3);
+}
+
+#[test]
+fn cases_that_share_data_share_their_keys() {
+    let plan = plan(&[
+        "--workload",
+        "get",
+        "--workload",
+        "set",
+        "--workload",
+        "incr",
+        "--workload",
+        "hget",
+    ]);
+    let prefixes: Vec<String> = plan.cases.iter().map(|case| case.prefix("abc")).collect();
+    assert_eq!(
+        prefixes,
+        [
+            "loadline:abc:string:",
+            "loadline:abc:string:",
+            "loadline:abc:incr:",
+            "loadline:abc:hash:"
+        ]
+    );
+    let id = new_run_id();
+    assert!(
+        id.len() == 8
+            && id
+                .bytes()
+                .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit()),
+        "{id}"
+    );
+}
+
+#[test]
+fn the_url_comes_before_the_flags_and_the_environment() {
+    let login = |words: &[&str], around: &Surroundings| {
+        let plan = resolve(&typed(words).unwrap(), around).unwrap();
+        let server = server_of(&plan.targets[0]).unwrap().clone();
+        assert!(matches!(server.address, Address::Tcp { .. }));
+        (
+            server.login.user,
+            server
+                .login
+                .password
+                .map(|password| password.reveal().to_owned()),
+        )
+    };
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "from-file\n").unwrap();
+    let path = file.path().to_str().unwrap();
+    let env = Surroundings {
+        password: Some(Secret::new("from-env".into())),
+        ..around()
+    };
+    let some = |text: &str| Some(text.to_owned());
+    assert_eq!(
+        login(
+            &[
+                "redis://ann:url@h",
+                "--user",
+                "bob",
+                "--password-file",
+                path
+            ],
+            &env
+        ),
+        (some("ann"), some("url"))
+    );
+    assert_eq!(
+        login(
+            &["redis://h", "--user", "bob", "--password-file", path],
+            &env
+        ),
+        (some("bob"), some("from-file"))
+    );
+    assert_eq!(login(&["redis://h"], &env), (None, some("from-env")));
+    assert_eq!(login(&["redis://h"], &around()), (None, None));
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_its_reason() {
+    for (words, reason) in [
+        (
+            &["--ops", "10", "--duration", "1s"][..],
+            "cannot be used with",
+        ),
+        (&["--duration", "0s"], "nothing to measure"),
+        (&["--ops", "10", "--rounds", "11"], "do not fit"),
+        (&["--threads", "51"], "more than the 50 connections"),
+        (&["--pipeline", "0"], "at least 1"),
+        (&["--pipeline", "200k"], "too many"),
+        (&["--pipeline", "100k", "--connections", "1k"], "too many"),
+        (&["--in-flight", "60"], "multiple of 50"),
+        (
+            &["--pipeline", "2", "--in-flight", "100"],
+            "cannot be used with",
+        ),
+        (&["--connections", "1M"], "not possible"),
+        (&["--rate", "0"], "from 1 to"),
+        (&["--rate", "-5"], "unexpected argument"),
+        (&["--arrivals", "poisson"], "--rate"),
+        (&["--batch", "5"], "neither is among"),
+        (&["--workload", "mget", "--batch", "1001"], "not possible"),
+        (&["--workload", "nope"], "no such workload"),
+        (
+            &["--workload", "get", "--command", "PING"],
+            "cannot be used with",
+        ),
+        (&["--command", "FLUSHALL"], "not among the commands"),
+        (&["--command", "GET foo"], "not a key of this run"),
+        (&["--verify", "--workload", "set"], "none of the cases"),
+        (&["--keys", "0"], "at least 1"),
+        (
+            &["--keys", "10", "--key-dist", "hotspot:10:0.5"],
+            "smaller than",
+        ),
+        (&["--value-size", "1GiB"], "512MiB"),
+        (&["--latency", "10ms"], "not built in yet"),
+        (&["--latency", "x"], "no unit of"),
+        (&["embedded", "--user", "ann"], "no TARGET is one"),
+        (&["redis://h", "--user", "ann"], "has no password"),
+        (&["redis://h", "--tls-insecure"], "no TARGET is one"),
+        (&["rediss://h", "--tls-cert", "x"], "--tls-key"),
+        (&["--resp", "4"], "4"),
+        (&["--json", "-", "--csv", "-"], "standard output"),
+        (&["--json", "/no/such/dir/x.json"], "no directory"),
+        (&["heed:/tmp/x"], "not built in yet"),
+    ] {
+        let sentence = refusal(words);
+        assert!(sentence.contains(reason), "{words:?}: {sentence}");
+    }
+    assert_eq!(plan(&["--latency", "0"]).cases.len(), 4);
+}
+
+#[test]
+fn a_plan_shows_itself_without_passwords() {
+    let plan = plan(&[
+        "redis://ann:hunter2@db/1",
+        "--rate",
+        "20k",
+        "--arrivals",
+        "poisson",
+        "--verify",
+        "--duration",
+        "10s",
+        "--workload",
+        "get",
+    ]);
+    insta::assert_snapshot!(plan.to_text(), @"
+    The plan; nothing was touched.
+
+    Targets
+      redis://ann:***@db:6379/1
+
+    Case: get
+      open loop at 20000 operations per second, poisson arrivals, 10s per target
+      50 connections, 4 threads, pipeline 1
+      100,000 keys, uniform; values of 64B, random
+      loads before   SET {key} {value}
+      sends     x1   GET {key}
+      checks every value that it reads
+
+    All cases
+      10 rounds, after a warm-up of 500ms each
+      RESP2, seed 7
+      about 11 s, and the time to load the keys
+    ");
+    let json = plan.to_json();
+    assert_eq!(json["targets"][0], "redis://ann:***@db:6379/1");
+    assert_eq!(json["cases"][0]["pacing"]["arrivals"], "poisson");
+    assert_eq!(json["cases"][0]["duration_ns"], 10_000_000_000_u64);
+    assert!(!format!("{plan:?}{json}").contains("hunter2"));
+}
