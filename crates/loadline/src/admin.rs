@@ -1,0 +1,354 @@
+//! What a run asks of a server and does there beside the load: facts about it, whether it can do the
+//! workload, and the removal of the run's keys.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::time::{Duration, Instant};
+
+use loadline_resp::{Frame, OwnedReply};
+
+use crate::connect::{Conversation, Endpoint, shown_text};
+use crate::exit::Failure;
+use crate::units::count_text;
+
+/// Keys that a step of the clean-up looks at.
+const SCAN_COUNT: &str = "1000";
+/// How long the clean-up may take in all.
+const CLEANUP_PATIENCE: Duration = Duration::from_secs(120);
+
+/// A connection for everything but the load.
+#[derive(Debug)]
+pub(crate) struct Admin {
+    name: String,
+    conversation: Conversation,
+}
+
+/// What INFO says.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Info(BTreeMap<String, String>);
+
+impl Admin {
+    /// Connects to a server.
+    ///
+    /// # Errors
+    /// That it is not there, does not answer, or lets nobody in.
+    pub(crate) fn open(endpoint: &Endpoint) -> Result<Self, Failure> {
+        let server = endpoint.server();
+        let conversation = endpoint.open().map_err(|error| {
+            Failure::unavailable(format!(
+                "{server} cannot be measured: {error}.\n{}",
+                advice(&error)
+            ))
+        })?;
+        Ok(Self {
+            name: server.to_string(),
+            conversation,
+        })
+    }
+
+    /// INFO with `sections`, such as `server` or `commandstats`; all usual ones where none is named.
+    ///
+    /// # Errors
+    /// That the server does not answer. One that has no INFO has nothing to say.
+    pub(crate) fn info(&mut self, sections: &[&str]) -> Result<Info, Failure> {
+        let reply = self.call(&[&["INFO"], sections].concat())?;
+        Ok(Info::parse(
+            reply
+                .as_bytes()
+                .filter(|_| !reply.is_error())
+                .unwrap_or_default(),
+        ))
+    }
+
+    /// How many keys the server holds, in all databases that it tells of.
+    ///
+    /// # Errors
+    /// That the server does not answer or does not say.
+    pub(crate) fn key_count(&mut self) -> Result<u64, Failure> {
+        let selected = match self.call(&["DBSIZE"])? {
+            Frame::Integer(keys) => u64::try_from(keys).unwrap_or(0),
+            other => return Err(self.unexpected("DBSIZE", &other)),
+        };
+        Ok(self.info(&["keyspace"])?.key_count().max(selected))
+    }
+
+    /// Refuses a server that holds keys: they are somebody's, and a load would be felt by them.
+    ///
+    /// # Errors
+    /// A usage error that names the flag which allows it, or that the server does not answer.
+    pub(crate) fn refuse_keys(&mut self) -> Result<(), Failure> {
+        match self.key_count()? {
+            0 => Ok(()),
+            keys => Err(Failure::usage(format!(
+                "{} holds {} already, so somebody may be using it.\nMeasure another server, or add --allow-non-empty.",
+                self.name,
+                if keys == 1 {
+                    "a key".into()
+                } else {
+                    format!("{} keys", count_text(keys))
+                }
+            ))),
+        }
+    }
+
+    /// Refuses a server that lacks one of `commands`, which `workload` needs.
+    ///
+    /// # Errors
+    /// That the server lacks some, by name, or does not answer.
+    pub(crate) fn require(&mut self, workload: &str, commands: &[String]) -> Result<(), Failure> {
+        let missing = self.missing_commands(commands)?;
+        if missing.is_empty() {
+            return Ok(());
+        }
+        Err(Failure::unavailable(format!(
+            "{} does not have {}, which workload {workload} needs.\nLeave this target or this workload out.",
+            self.name,
+            missing.join(" and ")
+        )))
+    }
+
+    /// Those of `commands` that the server does not have.
+    ///
+    /// # Errors
+    /// That the server does not answer. One that cannot list its commands is taken to have them all;
+    /// the load will find out.
+    fn missing_commands(&mut self, commands: &[String]) -> Result<Vec<String>, Failure> {
+        let mut request = vec!["COMMAND", "INFO"];
+        request.extend(commands.iter().map(String::as_str));
+        let Frame::Array(known) = self.call(&request)? else {
+            return Ok(Vec::new());
+        };
+        if known.len() != commands.len() {
+            return Ok(Vec::new());
+        }
+        let is_missing = |reply: &OwnedReply| {
+            reply.is_null() || matches!(reply, Frame::Array(about) if about.is_empty())
+        };
+        Ok(commands
+            .iter()
+            .zip(&known)
+            .filter(|(_, reply)| is_missing(reply))
+            .map(|(name, _)| name.clone())
+            .collect())
+    }
+
+    /// The setting `name`, where the server tells it.
+    ///
+    /// # Errors
+    /// That the server does not answer.
+    pub(crate) fn setting(&mut self, name: &str) -> Result<Option<String>, Failure> {
+        let text = |reply: &OwnedReply| {
+            reply
+                .as_bytes()
+                .map(|bytes| String::from_utf8_lossy(bytes).into_owned())
+        };
+        Ok(match self.call(&["CONFIG", "GET", name])? {
+            Frame::Array(pair) => pair.get(1).and_then(text),
+            Frame::Map(pairs) => pairs.first().and_then(|(_, value)| text(value)),
+            _ => None,
+        })
+    }
+
+    /// Removes every key under `prefix` and returns how many there were.
+    ///
+    /// # Errors
+    /// That the server does not answer, refuses, or takes too long.
+    pub(crate) fn remove_prefix(&mut self, prefix: &str) -> Result<u64, Failure> {
+        let pattern = format!("{}*", escaped(prefix));
+        let (mut cursor, mut removed, mut remove) = (b"0".to_vec(), 0, "UNLINK");
+        let deadline = Instant::now() + CLEANUP_PATIENCE;
+        loop {
+            let keys;
+            (cursor, keys) = self.scan(&cursor, &pattern)?;
+            // The server's pattern decides what is found, and this decides what is removed.
+            let ours: Vec<&[u8]> = keys
+                .iter()
+                .map(Vec::as_slice)
+                .filter(|key| key.starts_with(prefix.as_bytes()))
+                .collect();
+            if !ours.is_empty() {
+                removed += self.remove(&mut remove, &ours)?;
+            }
+            if cursor == b"0" {
+                return Ok(removed);
+            }
+            if Instant::now() >= deadline {
+                return Err(Failure::unavailable(format!(
+                    "{}: removing the keys under {prefix} took too long, and some are left.\nRemove what matches {pattern} with SCAN and UNLINK.",
+                    self.name
+                )));
+            }
+        }
+    }
+
+    fn scan(&mut self, cursor: &[u8], pattern: &str) -> Result<(Vec<u8>, Vec<Vec<u8>>), Failure> {
+        let reply = self.call(&[
+            b"SCAN",
+            cursor,
+            b"MATCH",
+            pattern.as_bytes(),
+            b"COUNT",
+            SCAN_COUNT.as_bytes(),
+        ])?;
+        match &reply {
+            Frame::Array(parts) => match &parts[..] {
+                [Frame::Bulk(next), Frame::Array(keys)] => {
+                    let names = keys
+                        .iter()
+                        .filter_map(|key| key.as_bytes().map(<[u8]>::to_vec))
+                        .collect();
+                    Ok((next.clone(), names))
+                }
+                _ => Err(self.unexpected("SCAN", &reply)),
+            },
+            _ => Err(self.unexpected("SCAN", &reply)),
+        }
+    }
+
+    /// Removes `keys` with UNLINK, or with DEL once the server has shown that it is older than that.
+    fn remove(&mut self, remove: &mut &'static str, keys: &[&[u8]]) -> Result<u64, Failure> {
+        let reply = self.call(&[&[remove.as_bytes()], keys].concat())?;
+        match reply {
+            Frame::Integer(count) => Ok(u64::try_from(count).unwrap_or(0)),
+            ref error if *remove == "UNLINK" && is_unknown_command(error) => {
+                *remove = "DEL";
+                self.remove(remove, keys)
+            }
+            other => Err(self.unexpected(remove, &other)),
+        }
+    }
+
+    fn call<A: AsRef<[u8]>>(&mut self, command: &[A]) -> Result<OwnedReply, Failure> {
+        self.conversation.call(command).map_err(|error| {
+            let command = shown_text(command.first().map(AsRef::as_ref).unwrap_or_default());
+            Failure::unavailable(format!("{}: no answer to {command}: {error}.", self.name))
+        })
+    }
+
+    fn unexpected(&self, command: &str, reply: &OwnedReply) -> Failure {
+        let said = match reply.error_text() {
+            Some(text) => format!("answered `{}`", shown_text(text)),
+            None => "gave an answer of another kind than Redis gives".into(),
+        };
+        Failure::unavailable(format!("{}: {command} {said}.", self.name))
+    }
+}
+
+impl Info {
+    /// Reads what INFO gives: lines of `name:value`, and headings after `#`.
+    fn parse(text: &[u8]) -> Self {
+        let text = String::from_utf8_lossy(text);
+        let pairs = text
+            .lines()
+            .filter(|line| !line.starts_with('#'))
+            .filter_map(|line| line.trim_end().split_once(':'));
+        Self(
+            pairs
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .collect(),
+        )
+    }
+
+    /// What it says about `name`.
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
+    /// The whole number that it says about `name`.
+    pub(crate) fn number(&self, name: &str) -> Option<u64> {
+        self.get(name)?.parse().ok()
+    }
+
+    /// The keys of all databases (section `keyspace`).
+    pub(crate) fn key_count(&self) -> u64 {
+        let is_database = |name: &str| {
+            name.strip_prefix("db")
+                .is_some_and(|number| number.parse::<u32>().is_ok())
+        };
+        let databases = self.0.iter().filter(|(name, _)| is_database(name));
+        databases
+            .filter_map(|(_, value)| field(value, "keys")?.parse::<u64>().ok())
+            .sum()
+    }
+
+    /// The CPU time that the server says it has used.
+    pub(crate) fn cpu(&self) -> Option<Duration> {
+        let seconds = |name| {
+            self.get(name)?
+                .parse::<f64>()
+                .ok()
+                .filter(|seconds| seconds.is_finite() && *seconds >= 0.0)
+        };
+        Some(Duration::from_secs_f64(
+            seconds("used_cpu_user")? + seconds("used_cpu_sys")?,
+        ))
+    }
+
+    /// Calls of each command, and the time the server says they took (section `commandstats`).
+    pub(crate) fn commands(&self) -> impl Iterator<Item = (&str, CommandStat)> {
+        self.0.iter().filter_map(|(name, value)| {
+            Some((name.strip_prefix("cmdstat_")?, CommandStat::parse(value)?))
+        })
+    }
+}
+
+/// What the server counted about one command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct CommandStat {
+    /// How often it was called.
+    pub(crate) calls: u64,
+    /// How long it took in all.
+    pub(crate) time: Duration,
+}
+
+impl CommandStat {
+    fn parse(value: &str) -> Option<Self> {
+        let calls = field(value, "calls")?.parse().ok()?;
+        Some(Self {
+            calls,
+            time: Duration::from_micros(field(value, "usec")?.parse().ok()?),
+        })
+    }
+}
+
+/// The field `name` of a value in the form `calls=1,usec=2`.
+fn field<'v>(value: &'v str, name: &str) -> Option<&'v str> {
+    value
+        .split(',')
+        .find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='))
+}
+
+/// `prefix` with the characters that a glob pattern gives a meaning taken literally.
+fn escaped(prefix: &str) -> String {
+    let mut out = String::with_capacity(prefix.len());
+    for c in prefix.chars() {
+        if "*?[]\\^".contains(c) {
+            out.push('\\');
+        }
+        out.push(c);
+    }
+    out
+}
+
+fn is_unknown_command(reply: &OwnedReply) -> bool {
+    reply
+        .error_text()
+        .is_some_and(|text| text.starts_with(b"ERR unknown command"))
+}
+
+/// What to do about a connection that did not come about.
+fn advice(error: &io::Error) -> &'static str {
+    let text = error.to_string();
+    if text.contains("NOAUTH") || text.contains("WRONGPASS") || text.contains("invalid password") {
+        "Give a user and password in the URL, in LOADLINE_REDIS_PASSWORD or with --password-file."
+    } else if text.contains("HELLO 3") {
+        "Use --resp 2 with a server that does not speak RESP3."
+    } else if text.contains("certificate") {
+        "Name the certificate it goes back to with --tls-ca, or use --tls-insecure."
+    } else {
+        "Check that a server runs there and that this machine can reach it."
+    }
+}
+
+#[cfg(test)]
+mod tests;

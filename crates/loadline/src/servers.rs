@@ -1,0 +1,400 @@
+//! Child servers: started for a run on a free loopback port, and gone with it, whatever ends it.
+//!
+//! Every child is started through our own executable as `__child`, which asks the kernel to kill it
+//! when its parent ends, and then becomes the program; the request survives that. The kernel watches
+//! the *thread* that started the child, so children are started from the main thread only.
+
+use std::ffi::{OsStr, OsString};
+use std::io::Read;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{self, Command, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use std::{io, thread};
+
+use loadline_resp::Protocol;
+use tempfile::TempDir;
+
+use crate::admin::Admin;
+use crate::connect::Endpoint;
+use crate::exit::Failure;
+use crate::target::Server;
+
+/// How long a server may take until it answers.
+const START_PATIENCE: Duration = Duration::from_secs(10);
+/// How often it is looked after meanwhile.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// How long the output of a process that has ended may take to arrive.
+const LAST_WORDS_PATIENCE: Duration = Duration::from_millis(500);
+/// How many ports are tried: another program may take one between its choice and its use.
+const PORT_ATTEMPTS: u32 = 5;
+/// How much of a server's output is kept, in bytes: its last words.
+const KEPT_OUTPUT_BYTES: usize = 8 << 10;
+/// What stands before the address in the line that `loadline serve` prints.
+pub(crate) const LISTENING: &str = "Listening on ";
+
+/// A server that lives as long as this value.
+#[derive(Debug)]
+pub(crate) struct Child {
+    name: String,
+    process: process::Child,
+    address: SocketAddr,
+    output: Tail,
+    /// Removed after the process has ended.
+    _dir: Option<TempDir>,
+}
+
+impl Child {
+    /// Our own server over our own store.
+    ///
+    /// # Errors
+    /// That it did not start, with its last words.
+    pub(crate) fn embedded() -> Result<Self, Failure> {
+        let words = ["serve", "--listen", "127.0.0.1:0"].map(OsString::from);
+        let (process, output) = start("embedded", &own_executable()?, &words)?;
+        let unknown = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let mut child = Self {
+            name: "embedded".into(),
+            process,
+            address: unknown,
+            output,
+            _dir: None,
+        };
+        child.wait_until(|child| match child.announced() {
+            Some(address) => {
+                child.address = address;
+                child.answers()
+            }
+            None => Answer::NotYet,
+        })?;
+        Ok(child)
+    }
+
+    /// The Redis-compatible server `program`, a path or a name to be found on PATH, with persistence
+    /// off and its files in a directory of its own.
+    ///
+    /// # Errors
+    /// That it is not there or did not start, with its last words.
+    pub(crate) fn spawn(program: &Path) -> Result<Self, Failure> {
+        let name = format!("spawn:{}", program.display());
+        let path = find_program(program).ok_or_else(|| {
+            Failure::unavailable(format!(
+                "{name}: there is no such program.\nInstall it, or name it with its path."
+            ))
+        })?;
+        let mut attempt = 1;
+        loop {
+            match Self::spawn_on(&name, &path, free_port(&name)?) {
+                Err(Start::PortTaken(_)) if attempt < PORT_ATTEMPTS => attempt += 1,
+                Err(Start::PortTaken(failure) | Start::Failed(failure)) => return Err(failure),
+                Ok(child) => return Ok(child),
+            }
+        }
+    }
+
+    /// Where it listens.
+    pub(crate) fn server(&self) -> Server {
+        Server::local(self.address)
+    }
+
+    /// Its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
+    fn spawn_on(name: &str, path: &Path, port: u16) -> Result<Self, Start> {
+        let dir = tempfile::Builder::new()
+            .prefix("loadline-")
+            .tempdir()
+            .map_err(|error| {
+                Start::Failed(Failure::unavailable(format!(
+                    "{name}: no directory for its files: {error}."
+                )))
+            })?;
+        let port_text = port.to_string();
+        let words = [
+            "--port",
+            &port_text,
+            "--bind",
+            "127.0.0.1",
+            "--save",
+            "",
+            "--appendonly",
+            "no",
+            "--daemonize",
+            "no",
+            "--logfile",
+            "",
+            "--dir",
+        ];
+        let mut words: Vec<OsString> = words.map(OsString::from).into();
+        words.push(dir.path().into());
+        let (process, output) = start(name, path, &words).map_err(Start::Failed)?;
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let mut child = Self {
+            name: name.to_owned(),
+            process,
+            address,
+            output,
+            _dir: Some(dir),
+        };
+        match child.wait_until(|child| child.answers()) {
+            Ok(()) => Ok(child),
+            Err(failure)
+                if child
+                    .output
+                    .text()
+                    .to_ascii_lowercase()
+                    .contains("already in use") =>
+            {
+                Err(Start::PortTaken(failure))
+            }
+            Err(failure) => Err(Start::Failed(failure)),
+        }
+    }
+
+    /// Looks after the child until `look` says that it is up.
+    fn wait_until(&mut self, mut look: impl FnMut(&mut Self) -> Answer) -> Result<(), Failure> {
+        let deadline = Instant::now() + START_PATIENCE;
+        loop {
+            if let Ok(Some(status)) = self.process.try_wait() {
+                self.output.wait_for_end();
+                return Err(self.failure(&format!("ended before it answered ({status})")));
+            }
+            let why = match look(self) {
+                Answer::Yes => return Ok(()),
+                Answer::NotYet => "",
+                Answer::FromAnother => {
+                    " (another program answers on its port; it was already in use)"
+                }
+            };
+            if Instant::now() >= deadline {
+                let why = format!(
+                    "did not answer within {} seconds{why}",
+                    START_PATIENCE.as_secs()
+                );
+                return Err(self.failure(&why));
+            }
+            thread::sleep(LOOK_EVERY);
+        }
+    }
+
+    /// Whether the server answers, and whether it is this child that does.
+    fn answers(&mut self) -> Answer {
+        let endpoint = Endpoint::new(self.server(), Protocol::Resp2, None);
+        let Ok(info) = Admin::open(&endpoint).and_then(|mut admin| admin.info(&["server"])) else {
+            return Answer::NotYet;
+        };
+        match info.number("process_id") {
+            Some(pid) if pid != u64::from(self.pid()) => Answer::FromAnother,
+            _ => Answer::Yes,
+        }
+    }
+
+    /// The address in the line that `loadline serve` has printed, if it has.
+    fn announced(&self) -> Option<SocketAddr> {
+        let text = self.output.text();
+        let (_, rest) = text.split_once(LISTENING)?;
+        let (line, _) = rest.split_once('\n')?;
+        line.trim().parse().ok()
+    }
+
+    fn failure(&self, what: &str) -> Failure {
+        let text = self.output.text();
+        let lines: Vec<&str> = text
+            .lines()
+            .filter(|line| !line.trim().is_empty())
+            .collect();
+        let words = lines[lines.len().saturating_sub(2)..].join("\n");
+        let words = if words.is_empty() {
+            "It said nothing.".into()
+        } else {
+            format!("It said: {}", crate::printer::printable(&words))
+        };
+        Failure::unavailable(format!("{} {what}.\n{words}", self.name))
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        // Both fail only where the process is gone already, which is what is wanted.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Where `program` is: the path itself, or the first place on PATH that has it.
+pub(crate) fn find_program(program: &Path) -> Option<PathBuf> {
+    let runs = |path: &Path| {
+        path.metadata()
+            .is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0)
+    };
+    if program.components().count() > 1 {
+        return runs(program).then(|| program.to_owned());
+    }
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path)
+        .map(|dir| dir.join(program))
+        .find(|candidate| runs(candidate))
+}
+
+/// Becomes `program`, tied to the life of the process `parent`. Returns only when that fails.
+pub(crate) fn become_child(parent: u32, program: &[OsString]) -> Failure {
+    let Some((name, words)) = program.split_first() else {
+        return Failure::usage("__child needs a program.");
+    };
+    if let Err(error) =
+        rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
+    {
+        return Failure::unavailable(format!("A child could not be tied to its parent: {error}."));
+    }
+    // The parent may have ended before the kernel was asked, and somebody else adopted this process.
+    let adopted = rustix::process::getppid()
+        .is_none_or(|pid| pid.as_raw_nonzero().get().unsigned_abs() != parent);
+    if adopted {
+        return Failure::unavailable("The process that wanted this child has ended.");
+    }
+    let error = Command::new(name).args(words).exec();
+    Failure::unavailable(format!(
+        "{} could not be started: {error}.",
+        Path::new(name).display()
+    ))
+}
+
+/// What a look at a starting server says.
+enum Answer {
+    Yes,
+    NotYet,
+    FromAnother,
+}
+
+/// Why a server did not start.
+enum Start {
+    PortTaken(Failure),
+    Failed(Failure),
+}
+
+fn start(
+    name: &str,
+    program: &Path,
+    words: &[OsString],
+) -> Result<(process::Child, Tail), Failure> {
+    let parent = process::id().to_string();
+    let mut process = Command::new(own_executable()?)
+        .args(["__child", "--parent", &parent, "--"].map(OsStr::new))
+        .arg(program)
+        .args(words)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        // A group of its own, so that Ctrl-C in a terminal reaches only us: what was measured is
+        // still to be collected.
+        .process_group(0)
+        .spawn()
+        .map_err(|error| Failure::unavailable(format!("{name} could not be started: {error}.")))?;
+    let output = Tail::default();
+    if let Some(stdout) = process.stdout.take() {
+        output.follow(stdout);
+    }
+    if let Some(stderr) = process.stderr.take() {
+        output.follow(stderr);
+    }
+    Ok((process, output))
+}
+
+fn own_executable() -> Result<PathBuf, Failure> {
+    std::env::current_exe().map_err(|error| {
+        Failure::unavailable(format!("The path of this program cannot be told: {error}."))
+    })
+}
+
+fn free_port(name: &str) -> Result<u16, Failure> {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+        .and_then(|listener| listener.local_addr())
+        .map(|address| address.port())
+        .map_err(|error| Failure::unavailable(format!("{name}: no free port: {error}.")))
+}
+
+/// The end of what a child writes. Its pipes are read to their end, so that it never waits for us.
+#[derive(Debug, Clone, Default)]
+struct Tail(Arc<Mutex<Kept>>);
+
+#[derive(Debug, Default)]
+struct Kept {
+    bytes: Vec<u8>,
+    /// Pipes that have not come to their end.
+    open: u32,
+}
+
+impl Tail {
+    fn follow(&self, mut pipe: impl Read + Send + 'static) {
+        let tail = self.clone();
+        tail.kept().open += 1;
+        thread::spawn(move || {
+            let mut buffer = [0; 4_096];
+            loop {
+                match pipe.read(&mut buffer) {
+                    Ok(bytes) if bytes > 0 => tail.push(&buffer[..bytes]),
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    _ => break,
+                }
+            }
+            tail.kept().open -= 1;
+        });
+    }
+
+    fn push(&self, bytes: &[u8]) {
+        let mut kept = self.kept();
+        kept.bytes.extend_from_slice(bytes);
+        let surplus = kept.bytes.len().saturating_sub(KEPT_OUTPUT_BYTES);
+        kept.bytes.drain(..surplus);
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.kept().bytes).into_owned()
+    }
+
+    /// Waits for the last words of a process that has ended. Not for long: a process of its own making
+    /// may hold the pipes open.
+    fn wait_for_end(&self) {
+        let deadline = Instant::now() + LAST_WORDS_PATIENCE;
+        while self.kept().open > 0 && Instant::now() < deadline {
+            thread::sleep(LOOK_EVERY);
+        }
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_are_found_on_path_or_where_they_are() {
+        let found = find_program("sh".as_ref()).unwrap();
+        assert!(found.is_absolute());
+        assert_eq!(find_program(&found), Some(found));
+        assert_eq!(find_program("no-such-program-here".as_ref()), None);
+        assert_eq!(find_program("/no/such/program".as_ref()), None);
+        // A file that is no program, and a directory.
+        assert_eq!(find_program("/etc/passwd".as_ref()), None);
+        assert_eq!(find_program("/".as_ref()), None);
+    }
+
+    #[test]
+    fn only_the_end_of_an_output_is_kept() {
+        let tail = Tail::default();
+        for _ in 0..10 {
+            tail.push(&[b'x'; 4_096]);
+        }
+        tail.push(b"last words");
+        assert_eq!(tail.text().len(), KEPT_OUTPUT_BYTES);
+        assert!(tail.text().ends_with("last words"));
+    }
+}

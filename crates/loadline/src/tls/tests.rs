@@ -1,0 +1,232 @@
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use loadline_resp::Protocol;
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use tempfile::TempDir;
+
+use super::*;
+use crate::connect::Endpoint;
+use crate::target::Server;
+
+/// An authority, with a certificate for a server and one for a client, as files.
+struct Authority {
+    dir: TempDir,
+    issuer: CertifiedIssuer<'static, KeyPair>,
+}
+
+impl Authority {
+    fn new() -> Self {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("ca.pem"), issuer.pem()).unwrap();
+        Self { dir, issuer }
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// Writes a certificate and its key.
+    fn issue(&self, name: &str) -> (PathBuf, PathBuf) {
+        let key = KeyPair::generate().unwrap();
+        let certificate = CertificateParams::new(vec![name.to_owned()])
+            .unwrap()
+            .signed_by(&key, &self.issuer)
+            .unwrap();
+        let (certificate_path, key_path) = (
+            self.file(&format!("{name}.pem")),
+            self.file(&format!("{name}.key")),
+        );
+        std::fs::write(&certificate_path, certificate.pem()).unwrap();
+        std::fs::write(&key_path, key.serialize_pem()).unwrap();
+        (certificate_path, key_path)
+    }
+
+    fn roots(&self) -> Arc<RootCertStore> {
+        Arc::new(roots(Some(&self.file("ca.pem"))).unwrap())
+    }
+
+    /// A server that answers PING and then echoes, over one connection.
+    fn serve(&self, asks_for_certificate: bool) -> (Server, JoinHandle<io::Result<()>>) {
+        let (certificate, key) = self.issue("127.0.0.1");
+        let provider = Arc::new(ring::default_provider());
+        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()
+            .unwrap();
+        let builder = if asks_for_certificate {
+            let verifier = WebPkiClientVerifier::builder_with_provider(self.roots(), provider)
+                .build()
+                .unwrap();
+            builder.with_client_cert_verifier(verifier)
+        } else {
+            builder.with_no_client_auth()
+        };
+        let key = PrivateKeyDer::from_pem_file(key).unwrap();
+        let config = Arc::new(
+            builder
+                .with_single_cert(certificates(&certificate).unwrap(), key)
+                .unwrap(),
+        );
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let server = Server {
+            tls: true,
+            ..Server::local(listener.local_addr().unwrap())
+        };
+        (server, thread::spawn(move || echo(&listener, config)))
+    }
+}
+
+fn echo(listener: &TcpListener, config: Arc<ServerConfig>) -> io::Result<()> {
+    let (socket, _) = listener.accept()?;
+    let mut stream = StreamOwned::new(
+        ServerConnection::new(config).map_err(io::Error::other)?,
+        socket,
+    );
+    let mut buffer = vec![0; 16 << 10];
+    let _ = stream.read(&mut buffer)?;
+    stream.write_all(b"+PONG\r\n")?;
+    loop {
+        let bytes = stream.read(&mut buffer)?;
+        if bytes == 0 {
+            return Ok(());
+        }
+        stream.write_all(&buffer[..bytes])?;
+    }
+}
+
+fn endpoint(server: Server, files: &TlsFiles) -> Endpoint {
+    Endpoint::new(
+        server,
+        Protocol::Resp2,
+        Some(TlsClient::new(files).unwrap()),
+    )
+}
+
+/// Much more than any buffer on the way holds, so that writes come up short and reads find nothing.
+#[test]
+fn a_connection_that_does_not_block_loses_nothing() {
+    let authority = Authority::new();
+    let (server, thread) = authority.serve(false);
+    let trusted = TlsFiles {
+        ca: Some(authority.file("ca.pem")),
+        ..TlsFiles::default()
+    };
+    let mut transport = wire::Connect::connect(&endpoint(server, &trusted)).unwrap();
+    assert!(!transport.short_read_drains());
+    let sent: Vec<u8> = (0..8_000_000_u32)
+        .map(|index| (index / 251 + index) as u8)
+        .collect();
+    let (mut written, mut received, mut waits) = (0, Vec::new(), 0);
+    let deadline = Instant::now() + Duration::from_secs(30);
+    let mut buffer = vec![0; 64 << 10];
+    while received.len() < sent.len() {
+        assert!(
+            Instant::now() < deadline,
+            "{written} written, {} received",
+            received.len()
+        );
+        let write = if written < sent.len() {
+            transport.write(&sent[written..])
+        } else {
+            transport.flush().map(|_| 0)
+        };
+        let read = transport.read(&mut buffer);
+        for (result, is_read) in [(write, false), (read, true)] {
+            match result {
+                Ok(bytes) if is_read => received.extend_from_slice(&buffer[..bytes]),
+                Ok(bytes) => written += bytes,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => waits += 1,
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+    assert!(received == sent && waits > 0);
+    drop(transport);
+    let _ = thread.join().unwrap();
+}
+
+#[test]
+fn only_a_trusted_server_is_talked_to() {
+    let (authority, stranger) = (Authority::new(), Authority::new());
+    let (server, thread) = authority.serve(false);
+    let error = endpoint(
+        server,
+        &TlsFiles {
+            ca: Some(stranger.file("ca.pem")),
+            ..TlsFiles::default()
+        },
+    )
+    .open()
+    .unwrap_err();
+    assert!(error.to_string().contains("certificate"), "{error}");
+    assert!(thread.join().unwrap().is_err());
+    let (server, thread) = authority.serve(false);
+    endpoint(
+        server,
+        &TlsFiles {
+            insecure: true,
+            ..TlsFiles::default()
+        },
+    )
+    .open()
+    .map(drop)
+    .unwrap();
+    let _ = thread.join().unwrap();
+}
+
+#[test]
+fn a_server_may_ask_who_we_are() {
+    let authority = Authority::new();
+    let mut files = TlsFiles {
+        ca: Some(authority.file("ca.pem")),
+        ..TlsFiles::default()
+    };
+    let (server, thread) = authority.serve(true);
+    assert!(endpoint(server, &files).open().is_err());
+    assert!(thread.join().unwrap().is_err());
+    files.identity = Some(authority.issue("client"));
+    let (server, thread) = authority.serve(true);
+    endpoint(server, &files).open().map(drop).unwrap();
+    let _ = thread.join().unwrap();
+}
+
+#[test]
+fn files_without_certificates_are_bad_files() {
+    let authority = Authority::new();
+    let empty = authority.file("empty.pem");
+    std::fs::write(&empty, "nothing here").unwrap();
+    let identity = |certificate: &Path, key: &Path| Some((certificate.to_owned(), key.to_owned()));
+    let (certificate, key) = authority.issue("client");
+    for files in [
+        TlsFiles {
+            ca: Some(empty.clone()),
+            ..TlsFiles::default()
+        },
+        TlsFiles {
+            ca: Some(authority.file("missing.pem")),
+            ..TlsFiles::default()
+        },
+        TlsFiles {
+            insecure: true,
+            identity: identity(&empty, &key),
+            ..TlsFiles::default()
+        },
+        TlsFiles {
+            insecure: true,
+            identity: identity(&certificate, &empty),
+            ..TlsFiles::default()
+        },
+    ] {
+        assert_eq!(
+            TlsClient::new(&files).unwrap_err().exit(),
+            crate::exit::Exit::BadFile
+        );
+    }
+}
