@@ -1,0 +1,20 @@
+//! The commands: one file each. This one lists them and dispatches.
+
+mod report;
+mod run;
+mod serve;
+
+use std::process::ExitCode;
+
+use crate::args::Command;
+use crate::servers;
+
+/// Does what was asked for.
+pub(crate) fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::Run(args) => run::run(&args),
+        Command::Report(args) => report::run(&args),
+        Command::Serve(args) => serve::run(&args),
+        Command::Child(args) => Err(servers::become_child(args.parent, &args.program).into()),
+    }
+}

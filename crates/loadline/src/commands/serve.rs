@@ -1,0 +1,61 @@
+//! `loadline serve`: our store as a server.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::Context;
+use loadline_server::{Listen, Server, ServerConfig};
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use crate::args::ServeArgs;
+use crate::exit::Failure;
+use crate::files;
+use crate::secret::Secret;
+use crate::servers::LISTENING;
+
+/// Where it listens unless told otherwise: Redis's own address.
+const DEFAULT_ADDRESS: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 6379);
+
+pub(super) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))
+            .context("signals cannot be caught")?;
+    }
+    let mut listen: Vec<Listen> = args.listen.iter().copied().map(Listen::Tcp).collect();
+    listen.extend(args.unix.clone().map(Listen::Unix));
+    if listen.is_empty() {
+        listen.push(Listen::Tcp(SocketAddr::from(DEFAULT_ADDRESS)));
+    }
+    let password = args
+        .password_file
+        .as_deref()
+        .map(Secret::from_file)
+        .transpose()?;
+    let config = ServerConfig {
+        listen,
+        password: password.map(|password| password.reveal().to_owned()),
+        ..ServerConfig::default()
+    };
+    let mut server = Server::bind(config).map_err(|error| failure(&error))?;
+    let places: Vec<String> = server
+        .local_addrs()
+        .iter()
+        .map(ToString::to_string)
+        .chain(args.unix.iter().map(|path| path.display().to_string()))
+        .collect();
+    files::print(&format!("{LISTENING}{}\n", places.join(", ")))?;
+    server.run(&stop).map_err(|error| failure(&error))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn failure(error: &loadline_server::Error) -> Failure {
+    match error {
+        loadline_server::Error::Unprotected { .. } => {
+            Failure::usage(format!("{error}\nGive a password with --password-file."))
+        }
+        _ => Failure::unavailable(error.to_string()),
+    }
+}
