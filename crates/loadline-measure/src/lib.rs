@@ -1,1 +1,41 @@
 //! Histograms, intervals, comparisons and the record of a measurement, as pure functions.
+//!
+//! Everything here takes numbers and gives numbers: no clock, no file, no socket. So every
+//! judgement that Loadline prints can be a table test. It is not a benchmark harness (that is
+//! `loadline-load`) and it renders nothing (that is `loadline-report`).
+//!
+//! The main type is [`Record`], which holds everything that was measured in one run. What goes into
+//! it is made by the other modules:
+//!
+//! - [`histogram`]: times of single operations, and the percentiles that may be published of them;
+//! - [`interval`] and [`compare`]: the interval of a median, and two subjects in paired rounds;
+//! - [`outliers`] and [`steady`]: rounds far from the others, and where a warm-up ends;
+//! - [`doctor`]: the flaws of the benchmark itself, as numbered rules.
+//!
+//! ```
+//! use loadline_measure::compare::{Direction, Rules, Verdict, paired};
+//!
+//! // Median response times of two subjects in ten interleaved rounds, in nanoseconds.
+//! let a = [100.0, 104.0, 98.0, 101.0, 99.0, 103.0, 100.0, 97.0, 102.0, 100.0];
+//! let b = [119.0, 126.0, 118.0, 120.0, 121.0, 122.0, 119.0, 118.0, 121.0, 120.0];
+//! let comparison = paired(&a, &b, Direction::LessIsBetter, &Rules::default())?;
+//! assert_eq!(comparison.verdict, Verdict::Slower);
+//! assert_eq!(comparison.sentence(), "slower by more than 2 % in 10 of 10 rounds");
+//! # Ok::<(), loadline_measure::Error>(())
+//! ```
+
+#![forbid(unsafe_code)]
+
+pub mod compare;
+pub mod doctor;
+mod error;
+pub mod histogram;
+pub mod interval;
+pub mod outliers;
+mod quantile;
+pub mod record;
+pub mod steady;
+
+pub use error::Error;
+pub use histogram::{Histogram, LatencySummary};
+pub use record::Record;

@@ -1,0 +1,266 @@
+//! Two subjects in paired rounds.
+//!
+//! A round runs one block per subject. With `m` the metric, every round gives one number,
+//! `d = ln(m_B / m_A)`; the ratio of B to A is `exp(median d)`, and its interval is the one of that
+//! median (see [`crate::interval`]). Whatever the machine did to a whole round cancels out, and no
+//! mean and no normal distribution is assumed.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Error;
+use crate::interval::{self, ALPHA, binomial_at_most};
+use crate::quantile::median;
+
+/// The number of rounds from which [`precise_enough`] may stop.
+pub const MIN_ROUNDS: usize = 10;
+
+/// The number of rounds at which [`precise_enough`] stops in any case.
+pub const MAX_ROUNDS: usize = 40;
+
+/// The half-width of the interval, as a share, that is precise enough.
+pub const HALF_WIDTH: f64 = 0.015;
+
+/// Which way a metric improves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Direction {
+    /// Such as throughput.
+    MoreIsBetter,
+    /// Such as a time or a cost.
+    LessIsBetter,
+}
+
+/// What may be said of the second subject beside the first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Worse by more than the margin.
+    Slower,
+    /// Better by more than the margin.
+    Faster,
+    /// Neither worse nor better by as much as would matter.
+    Equivalent,
+    /// The rounds do not tell.
+    Inconclusive,
+}
+
+/// What a verdict is measured against, as shares.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Rules {
+    /// A difference up to this is none: two processes of the same binary differ by as much.
+    pub margin: f64,
+    /// A difference below this does not matter.
+    pub equivalence: f64,
+    /// The error probability of each bound of the interval.
+    pub alpha: f64,
+}
+
+/// Two subjects compared by one metric.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Paired {
+    /// The metric of the second over that of the first: the median over the rounds.
+    pub ratio: f64,
+    /// The lower and the upper bound of the ratio; `None` with too few rounds.
+    pub interval: Option<(f64, f64)>,
+    /// Half of the width of the interval on the logarithmic scale, which is nearly a share.
+    pub half_width: Option<f64>,
+    /// The smallest change, as a share, that these rounds would have shown: margin and half-width.
+    pub minimum_detectable_effect: Option<f64>,
+    /// Rounds that were compared.
+    pub rounds: usize,
+    /// Rounds in which the second was worse by more than the margin.
+    pub rounds_slower: usize,
+    /// Rounds in which the second was better by more than the margin.
+    pub rounds_faster: usize,
+    /// What may be said.
+    pub verdict: Verdict,
+    /// The margin that was used, as a share.
+    pub margin: f64,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self {
+            margin: 0.02,
+            equivalence: 0.05,
+            alpha: ALPHA,
+        }
+    }
+}
+
+/// Compares the metric of two subjects round by round; `a[r]` and `b[r]` are of the same round.
+///
+/// # Errors
+///
+/// [`Error::Unpaired`] where the numbers of rounds differ, [`Error::NotPositive`] where a value has
+/// no logarithm.
+pub fn paired(a: &[f64], b: &[f64], direction: Direction, rules: &Rules) -> Result<Paired, Error> {
+    let differences = log_ratios(a, b)?;
+    let interval = interval::of_median(&differences, rules.alpha);
+    let half_width = interval.map(|bounds| bounds.half_width());
+    let margin = rules.margin.ln_1p();
+    let worse: Vec<f64> = differences
+        .iter()
+        .map(|d| direction.worsening(*d))
+        .collect();
+    let bounds = interval.map(|bounds| match direction {
+        Direction::LessIsBetter => (bounds.lo, bounds.hi),
+        Direction::MoreIsBetter => (-bounds.hi, -bounds.lo),
+    });
+    Ok(Paired {
+        ratio: median(&differences).unwrap_or(0.0).exp(),
+        interval: interval.map(|bounds| (bounds.lo.exp(), bounds.hi.exp())),
+        half_width,
+        minimum_detectable_effect: half_width.map(|half| (margin + half).exp_m1()),
+        rounds: differences.len(),
+        rounds_slower: worse.iter().filter(|d| **d > margin).count(),
+        rounds_faster: worse.iter().filter(|d| **d < -margin).count(),
+        verdict: bounds.map_or(Verdict::Inconclusive, |bounds| judge(bounds, rules)),
+        margin: rules.margin,
+    })
+}
+
+/// `ln(b / a)` of every round: what is compared, and what [`precise_enough`] looks at.
+///
+/// # Errors
+///
+/// As of [`paired`].
+pub fn log_ratios(a: &[f64], b: &[f64]) -> Result<Vec<f64>, Error> {
+    if a.len() != b.len() {
+        return Err(Error::Unpaired {
+            a: a.len(),
+            b: b.len(),
+        });
+    }
+    let positive = |round: usize, value: f64| {
+        if value > 0.0 && value.is_finite() {
+            Ok(value)
+        } else {
+            Err(Error::NotPositive { round, value })
+        }
+    };
+    let rounds = a.iter().zip(b).enumerate();
+    rounds
+        .map(|(round, (a, b))| Ok(positive(round, *b)?.ln() - positive(round, *a)?.ln()))
+        .collect()
+}
+
+/// Whether enough rounds were run, given their [`log_ratios`]: from 10 rounds on when the half-width
+/// of the interval is 1.5 % or less, and at 40 rounds in any case.
+///
+/// It looks at the precision only and never at the result: stopping when a difference is significant
+/// would find differences that are not there.
+#[must_use]
+pub fn precise_enough(differences: &[f64]) -> bool {
+    if differences.len() >= MAX_ROUNDS {
+        return true;
+    }
+    let interval = interval::of_median(differences, ALPHA);
+    differences.len() >= MIN_ROUNDS
+        && interval.is_some_and(|bounds| bounds.half_width() <= HALF_WIDTH.ln_1p())
+}
+
+/// Holm's correction for several comparisons: the adjusted p-values, in the order of the given ones.
+///
+/// The smallest p-value is multiplied by their number, the next by one less, and so on, none falling
+/// below the one before (Holm, "A Simple Sequentially Rejective Multiple Test Procedure", 1979).
+#[must_use]
+pub fn holm(p_values: &[f64]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..p_values.len()).collect();
+    order.sort_by(|i, j| p_values[*i].total_cmp(&p_values[*j]));
+    let mut adjusted = vec![1.0; p_values.len()];
+    let mut floor = 0.0_f64;
+    for (place, index) in order.into_iter().enumerate() {
+        let factor = (p_values.len() - place) as f64;
+        floor = floor.max((factor * p_values[index]).min(1.0));
+        adjusted[index] = floor;
+    }
+    adjusted
+}
+
+/// Takes back the verdicts that do not stand once it is counted how many metrics were looked at:
+/// slower and faster become inconclusive where Holm's p-value is above `alpha`.
+pub fn correct_for_several(family: &mut [Paired], alpha: f64) {
+    let p_values: Vec<f64> = family.iter().map(Paired::p_value).collect();
+    for (paired, p_value) in family.iter_mut().zip(holm(&p_values)) {
+        let claims = matches!(paired.verdict, Verdict::Slower | Verdict::Faster);
+        if claims && p_value > alpha {
+            paired.verdict = Verdict::Inconclusive;
+        }
+    }
+}
+
+impl Direction {
+    /// The logarithm of a ratio, turned so that more is worse.
+    fn worsening(self, d: f64) -> f64 {
+        match self {
+            Self::LessIsBetter => d,
+            Self::MoreIsBetter => -d,
+        }
+    }
+}
+
+impl Paired {
+    /// The p-value of the sign test for the larger of the two claims, slower or faster by more than
+    /// the margin: how likely at least this many rounds would be beyond the margin if the median
+    /// were not.
+    #[must_use]
+    pub fn p_value(&self) -> f64 {
+        let beyond = self.rounds_slower.max(self.rounds_faster);
+        if self.rounds == 0 {
+            1.0
+        } else {
+            binomial_at_most(self.rounds - beyond, self.rounds)
+        }
+    }
+
+    /// The verdict in words that a person can check against the rounds.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        let margin = percent(self.margin);
+        let (slower, faster, rounds) = (self.rounds_slower, self.rounds_faster, self.rounds);
+        match self.verdict {
+            Verdict::Slower => {
+                format!("slower by more than {margin} in {slower} of {rounds} rounds")
+            }
+            Verdict::Faster => {
+                format!("faster by more than {margin} in {faster} of {rounds} rounds")
+            }
+            Verdict::Equivalent => {
+                let within = rounds - slower - faster;
+                format!("the same: within {margin} in {within} of {rounds} rounds")
+            }
+            Verdict::Inconclusive if self.interval.is_none() => {
+                format!("cannot tell: {rounds} rounds are too few for an interval")
+            }
+            Verdict::Inconclusive => {
+                format!(
+                    "cannot tell: slower by more than {margin} in {slower} and faster in {faster} of {rounds} rounds"
+                )
+            }
+        }
+    }
+}
+
+/// The bounds are logarithms, and more is worse. A difference beyond the margin is told even where
+/// it is too small to matter; the reverse, an equivalence that hides a difference, is never told.
+fn judge((lo, hi): (f64, f64), rules: &Rules) -> Verdict {
+    let (margin, matters) = (rules.margin.ln_1p(), rules.equivalence.ln_1p());
+    if lo > margin {
+        Verdict::Slower
+    } else if hi < -margin {
+        Verdict::Faster
+    } else if hi < matters && lo > -matters {
+        Verdict::Equivalent
+    } else {
+        Verdict::Inconclusive
+    }
+}
+
+fn percent(share: f64) -> String {
+    let tenths = (share * 1_000.0).round() / 10.0;
+    format!("{tenths} %")
+}
+
+#[cfg(test)]
+mod tests;

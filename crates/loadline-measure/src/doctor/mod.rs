@@ -1,0 +1,161 @@
+//! The flaws of the benchmark itself: numbered rules, each a pure function of the evidence.
+//!
+//! A rule that lacks its evidence stays silent: that something was not looked at is no finding. The
+//! numbers of rules are stable; a rule that is given up leaves a gap.
+
+mod rules;
+#[cfg(test)]
+mod tests;
+
+use serde::{Deserialize, Serialize};
+
+use crate::histogram::LatencySummary;
+use crate::record::Case;
+
+pub use rules::{CLOCK_READS, arms_differ};
+
+/// How much a finding takes from the measurement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Worth knowing; the figures stand.
+    Info,
+    /// The figures stand with a grain of salt.
+    Warning,
+    /// The figures do not say what they seem to say.
+    Critical,
+}
+
+/// A flaw that was found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finding {
+    /// The rule that found it, such as `LL003`.
+    pub rule: String,
+    /// How much it takes from the measurement.
+    pub severity: Severity,
+    /// What it was found in, such as "embedded, get". Empty where it concerns the whole run.
+    #[serde(default)]
+    pub scope: String,
+    /// What was seen, with its numbers.
+    pub evidence: String,
+    /// What would mend it.
+    pub what_to_do: String,
+}
+
+/// What was seen of one case and its server. `None`, or empty, where it was not looked at.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Evidence {
+    /// What the findings are about, such as "embedded, get".
+    pub scope: String,
+    /// Operations that the generator counted.
+    pub ops: u64,
+    /// Connections that the scenario asks for, over all rounds.
+    pub connections: u64,
+    /// Connections that the server accepted meanwhile.
+    pub connections_opened: Option<u64>,
+    /// Operations that the server counted meanwhile, of the kinds that the workload declares.
+    pub server_ops: Option<u64>,
+    /// Share of one CPU that the busiest thread of the generator used.
+    pub generator_busy: Option<f64>,
+    /// Share of one CPU that the server used.
+    pub server_busy: Option<f64>,
+    /// How late the generator started operations (open loop).
+    pub lag: Option<LatencySummary>,
+    /// Response times.
+    pub response: LatencySummary,
+    /// Service times.
+    pub service: LatencySummary,
+    /// Share of the time in which some task of the machine waited for a CPU.
+    pub cpu_pressure: Option<f64>,
+    /// Share of the time in which the generator or the server was runnable and waited for a CPU.
+    pub run_queue_wait: Option<f64>,
+    /// Operations that did not get what they asked for.
+    pub errors: u64,
+    /// The most frequent kind of them.
+    pub main_error: Option<String>,
+    /// Share of the reads that found something.
+    pub hit_ratio: Option<f64>,
+    /// Whether the reads were meant to find something.
+    pub reads_should_hit: bool,
+    /// Persistence that the server has on, such as "appendonly yes".
+    pub persistence: Vec<String>,
+    /// Keys that the server evicted during the run.
+    pub evicted_keys: Option<u64>,
+    /// Memory of the server that is swapped out.
+    pub swapped_bytes: Option<u64>,
+    /// Clients of other people that were active on the server during the run.
+    pub other_clients: Option<u64>,
+    /// The shortest block.
+    pub shortest_block_ns: Option<u64>,
+    /// The fewest clock readings in a block.
+    pub clock_reads: Option<u64>,
+    /// Whether the case reached a steady state.
+    pub steady: Option<bool>,
+    /// Operations that the schedule held (open loop).
+    pub planned: Option<u64>,
+    /// Those of them that were never sent.
+    pub not_sent: Option<u64>,
+    /// Median response time at the end of a block over that at its beginning (open loop).
+    pub response_growth: Option<f64>,
+}
+
+impl Evidence {
+    /// What a case itself tells. What only the server or the machine can tell is left to add.
+    #[must_use]
+    pub fn of_case(case: &Case) -> Self {
+        let main_error = case.errors.iter().max_by_key(|(_, count)| **count);
+        Self {
+            scope: scope(case),
+            ops: case.ops,
+            connections: case
+                .scenario
+                .connections
+                .saturating_mul(case.rounds.len().max(1) as u64),
+            generator_busy: case.client_cpu_busy,
+            server_busy: case.server_cpu_busy,
+            lag: case.lag_ns,
+            response: case.response_time_ns,
+            service: case.service_time_ns,
+            errors: case.error_count(),
+            main_error: main_error.map(|(kind, _)| kind.clone()),
+            hit_ratio: case.hit_ratio,
+            reads_should_hit: case.hit_ratio.is_some(),
+            shortest_block_ns: case.rounds.iter().map(|round| round.duration_ns).min(),
+            steady: Some(case.steady),
+            planned: case.planned,
+            not_sent: case.not_sent,
+            response_growth: case.is_open_loop().then(|| growth(case)).flatten(),
+            ..Self::default()
+        }
+    }
+}
+
+/// Applies all rules to the evidence of one case; the gravest findings come first.
+#[must_use]
+pub fn examine(evidence: &Evidence) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = rules::RULES
+        .iter()
+        .filter_map(|rule| rule(evidence))
+        .collect();
+    findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    findings
+}
+
+/// What the findings about a case say they are about.
+fn scope(case: &Case) -> String {
+    format!("{}, {}", case.subject.name, case.scenario.workload)
+}
+
+/// How much the median response time grows within a block: the median over the rounds of the last
+/// interval over the first.
+fn growth(case: &Case) -> Option<f64> {
+    let rounds = case.series.chunk_by(|one, next| one.round == next.round);
+    let ratios: Vec<f64> = rounds
+        .filter_map(|intervals| {
+            let mut medians = intervals.iter().filter_map(|interval| interval.p50);
+            let (first, last) = (medians.next()?, medians.next_back()?);
+            Some(last as f64 / first.max(1) as f64)
+        })
+        .collect();
+    crate::quantile::median(&ratios)
+}

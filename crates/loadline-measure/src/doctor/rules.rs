@@ -1,0 +1,333 @@
+//! The rules. Each looks at the evidence and says what it saw, or nothing.
+
+use super::{Evidence, Finding, Severity, scope};
+use crate::record::Case;
+
+/// With fewer clock readings in a block, reading the clock itself decides too much of the result.
+pub const CLOCK_READS: u64 = 1_000;
+
+/// All rules that look at one case.
+pub(super) const RULES: [fn(&Evidence) -> Option<Finding>; 13] = [
+    connection_per_operation,
+    counts_differ,
+    generator_bound,
+    late_starts,
+    contention,
+    too_few_samples,
+    error_replies,
+    reads_miss,
+    server_busy_elsewhere,
+    other_clients,
+    block_too_short,
+    no_steady_state,
+    overloaded,
+];
+
+/// Above this share of a CPU a thread has no room left to be on time.
+const BUSY: f64 = 0.8;
+/// The largest share of operations by which the two sides may disagree.
+const COUNT_SLACK: f64 = 0.001;
+/// The largest share of the reported p99 that the generator's own lag may be.
+const LAG_SHARE: f64 = 0.1;
+/// Up to this share of the time somebody may wait for a CPU.
+const PRESSURE: f64 = 0.1;
+/// Up to this share of the time we ourselves may wait for a CPU.
+const RUN_QUEUE_WAIT: f64 = 0.05;
+/// Reads that are meant to hit may miss in this share.
+const MISSES: f64 = 0.01;
+/// The shortest block from which a figure is taken.
+const BLOCK_NS: u64 = 50_000_000;
+/// A response time that grows by this within a block, and is as many times the service time, is that
+/// of a queue that does not end.
+const GROWTH: f64 = 2.0;
+
+fn connection_per_operation(seen: &Evidence) -> Option<Finding> {
+    let opened = seen.connections_opened?;
+    // Reconnecting and the run's own bookkeeping take a few; a connection per operation takes as
+    // many as there are operations.
+    let expected = seen
+        .connections
+        .saturating_mul(2)
+        .saturating_add(seen.ops / 100)
+        .saturating_add(20);
+    (opened > expected).then(|| {
+        finding("LL001", Severity::Critical, seen, format!(
+            "The server accepted {opened} connections during {} operations, where {} were to be used.",
+            seen.ops, seen.connections,
+        ), "Keep connections open between operations; as it is, connecting is what was measured.")
+    })
+}
+
+fn counts_differ(seen: &Evidence) -> Option<Finding> {
+    let server_ops = seen.server_ops?;
+    let share = seen.ops.abs_diff(server_ops) as f64 / seen.ops.max(1) as f64;
+    (share > COUNT_SLACK).then(|| {
+        finding("LL002", Severity::Critical, seen, format!(
+            "The generator counted {} operations and the server {server_ops}, a difference of {}.",
+            seen.ops, percent(share),
+        ), "Look for setup inside the measured time, for retries, and for other users of the server.")
+    })
+}
+
+fn generator_bound(seen: &Evidence) -> Option<Finding> {
+    let (generator, server) = (seen.generator_busy?, seen.server_busy?);
+    (generator > BUSY && server < BUSY).then(|| {
+        finding("LL003", Severity::Warning, seen, format!(
+            "The busiest thread of the generator used {} of a CPU while the server used {}: the generator was the limit.",
+            percent(generator), percent(server),
+        ), "Give the generator more threads (--threads) or CPUs; the throughput is a lower bound of the server's.")
+    })
+}
+
+fn late_starts(seen: &Evidence) -> Option<Finding> {
+    let (lag, response) = (seen.lag?.p99?, seen.response.p99?);
+    let share = lag as f64 / response.max(1) as f64;
+    (share > LAG_SHARE).then(|| {
+        finding("LL004", Severity::Warning, seen, format!(
+            "The generator itself started operations late: the p99 of its lag is {}, which is {} of the reported p99 of {}.",
+            micros(lag), percent(share), micros(response),
+        ), "Lower --rate, add --threads, or give the generator a CPU of its own.")
+    })
+}
+
+fn contention(seen: &Evidence) -> Option<Finding> {
+    let pressure = seen.cpu_pressure.filter(|share| *share > PRESSURE);
+    let waiting = seen.run_queue_wait.filter(|share| *share > RUN_QUEUE_WAIT);
+    let evidence = match (pressure, waiting) {
+        (None, None) => return None,
+        (Some(pressure), None) => format!(
+            "Tasks waited for a CPU in {} of the time (pressure stall).",
+            percent(pressure)
+        ),
+        (None, Some(waiting)) => format!(
+            "Generator or server waited for a CPU in {} of their time.",
+            percent(waiting)
+        ),
+        (Some(pressure), Some(waiting)) => format!(
+            "Tasks waited for a CPU in {} of the time (pressure stall), generator or server in {} of theirs.",
+            percent(pressure),
+            percent(waiting),
+        ),
+    };
+    let advice = "Stop what else runs here, or pin server and generator to CPUs of their own; tails are the scheduler's, ratios still hold.";
+    Some(finding("LL005", Severity::Warning, seen, evidence, advice))
+}
+
+fn too_few_samples(seen: &Evidence) -> Option<Finding> {
+    let (count, response) = (seen.response.count, &seen.response);
+    let needs = [
+        ("p50", response.p50, 200),
+        ("p99", response.p99, 10_000),
+        ("p99.9", response.p999, 100_000),
+    ];
+    let missing: Vec<(&str, u64)> = needs
+        .iter()
+        .filter(|(_, value, _)| value.is_none())
+        .map(|(name, _, needed)| (*name, *needed))
+        .collect();
+    let (_, needed) = *missing.last()?;
+    let names: Vec<&str> = missing.iter().map(|(name, _)| *name).collect();
+    Some(finding(
+        "LL006",
+        Severity::Info,
+        seen,
+        format!(
+            "{count} samples are too few for {}, which needs {needed}.",
+            names.join(", "),
+        ),
+        "Run longer (--duration, --ops, --rounds) where that percentile matters.",
+    ))
+}
+
+fn error_replies(seen: &Evidence) -> Option<Finding> {
+    (seen.errors > 0).then(|| {
+        let share = percent(seen.errors as f64 / seen.ops.max(1) as f64);
+        let kind = seen.main_error.as_ref().map(|kind| format!(", most of them {kind}")).unwrap_or_default();
+        finding("LL007", Severity::Critical, seen, format!(
+            "{} of {} operations ({share}) failed{kind}.", seen.errors, seen.ops,
+        ), "Mend the cause before reading the times: an error is often answered faster than the work would be.")
+    })
+}
+
+fn reads_miss(seen: &Evidence) -> Option<Finding> {
+    let hits = seen
+        .hit_ratio
+        .filter(|hits| seen.reads_should_hit && *hits < 1.0 - MISSES)?;
+    Some(finding(
+        "LL008",
+        Severity::Warning,
+        seen,
+        format!("Only {} of the reads found their key.", percent(hits),),
+        "Load the key space before measuring, and see whether keys expire or are evicted; a miss costs less than a hit.",
+    ))
+}
+
+fn server_busy_elsewhere(seen: &Evidence) -> Option<Finding> {
+    let mut active = Vec::new();
+    if !seen.persistence.is_empty() {
+        active.push(format!("it persists ({})", seen.persistence.join(", ")));
+    }
+    if let Some(keys) = seen.evicted_keys.filter(|keys| *keys > 0) {
+        active.push(format!("it evicted {keys} keys"));
+    }
+    if let Some(bytes) = seen.swapped_bytes.filter(|bytes| *bytes > 0) {
+        active.push(format!("{bytes} bytes of its memory are swapped out"));
+    }
+    (!active.is_empty()).then(|| {
+        finding(
+            "LL009",
+            Severity::Warning,
+            seen,
+            format!("The server did more than answer: {}.", active.join("; "),),
+            "Switch it off for the measurement, or say beside the figures that it was on.",
+        )
+    })
+}
+
+fn other_clients(seen: &Evidence) -> Option<Finding> {
+    let clients = seen.other_clients.filter(|clients| *clients > 0)?;
+    Some(finding(
+        "LL010",
+        Severity::Warning,
+        seen,
+        format!(
+            "{clients} other {} active on the server during the run.",
+            if clients == 1 {
+                "client was"
+            } else {
+                "clients were"
+            },
+        ),
+        "Measure a server that nobody else uses.",
+    ))
+}
+
+fn block_too_short(seen: &Evidence) -> Option<Finding> {
+    let short = seen.shortest_block_ns.filter(|ns| *ns < BLOCK_NS);
+    let few = seen.clock_reads.filter(|reads| *reads < CLOCK_READS);
+    let evidence = match (short, few) {
+        (None, None) => return None,
+        (Some(ns), _) => format!(
+            "The shortest block took {:.1} ms; below 50 ms chance decides.",
+            ns as f64 / 1e6
+        ),
+        (None, Some(reads)) => format!(
+            "A block read the clock only {reads} times; below {CLOCK_READS} chance decides."
+        ),
+    };
+    Some(finding(
+        "LL011",
+        Severity::Warning,
+        seen,
+        evidence,
+        "Give each block more time (--duration) or more operations (--ops).",
+    ))
+}
+
+fn no_steady_state(seen: &Evidence) -> Option<Finding> {
+    (seen.steady == Some(false)).then(|| {
+        finding(
+            "LL012",
+            Severity::Warning,
+            seen,
+            "No steady state: the medians kept shifting during the warm-up or over the rounds."
+                .to_owned(),
+            "Warm up longer (--warmup), and look for growth: memory, key space, clock speed.",
+        )
+    })
+}
+
+fn overloaded(seen: &Evidence) -> Option<Finding> {
+    let planned = seen.planned?;
+    let not_sent = seen.not_sent.unwrap_or(0);
+    let queued = seen
+        .response
+        .mean
+        .zip(seen.service.mean)
+        .map(|(response, service)| response / service.max(1.0));
+    let growth = seen
+        .response_growth
+        .filter(|growth| *growth > GROWTH && queued.is_some_and(|times| times > GROWTH));
+    let evidence = match (not_sent, growth) {
+        (0, None) => return None,
+        (0, Some(growth)) => format!(
+            "The rate is more than the target carries: the median response time grew {growth:.1}-fold within a block.",
+        ),
+        _ => format!(
+            "The rate is more than the target carries: {not_sent} of {planned} planned operations ({}) were never sent.",
+            percent(not_sent as f64 / planned.max(1) as f64),
+        ),
+    };
+    Some(finding(
+        "LL013",
+        Severity::Critical,
+        seen,
+        evidence,
+        "Lower --rate: these response times are those of a queue that does not end.",
+    ))
+}
+
+/// Whether two cases that are compared were put under different things: payload, pipeline, mode and
+/// what else decides how much work an operation is.
+#[must_use]
+pub fn arms_differ(a: &Case, b: &Case) -> Option<Finding> {
+    let (one, other) = (&a.scenario, &b.scenario);
+    let differences: Vec<&str> = [
+        ("workload", one.workload != other.workload),
+        ("mode", one.mode != other.mode),
+        ("pacing", one.pacing != other.pacing),
+        ("connections", one.connections != other.connections),
+        ("pipeline", one.pipeline != other.pipeline),
+        ("operations in flight", one.in_flight != other.in_flight),
+        ("batch", one.batch != other.batch),
+        ("keys", one.keys != other.keys),
+        ("key distribution", one.key_dist != other.key_dist),
+        ("value size", one.value_bytes != other.value_bytes),
+        ("added latency", one.latency_ns != other.latency_ns),
+        ("protocol version", one.resp != other.resp),
+    ]
+    .into_iter()
+    .filter_map(|(name, differs)| differs.then_some(name))
+    .collect();
+    (!differences.is_empty()).then(|| Finding {
+        rule: "LL014".to_owned(),
+        severity: Severity::Critical,
+        scope: format!("{} beside {}", scope(a), scope(b)),
+        evidence: format!(
+            "The two were put under different things: {}.",
+            differences.join(", ")
+        ),
+        what_to_do: "Compare like with like; their ratio says nothing about the subjects."
+            .to_owned(),
+    })
+}
+
+fn finding(
+    rule: &str,
+    severity: Severity,
+    seen: &Evidence,
+    evidence: String,
+    what_to_do: &str,
+) -> Finding {
+    Finding {
+        rule: rule.to_owned(),
+        severity,
+        scope: seen.scope.clone(),
+        evidence,
+        what_to_do: what_to_do.to_owned(),
+    }
+}
+
+/// A share in percent, with enough digits for small ones to be told from nothing.
+fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    if percent != 0.0 && percent.abs() < 1.0 {
+        format!("{percent:.2} %")
+    } else {
+        format!("{percent:.0} %")
+    }
+}
+
+fn micros(ns: u64) -> String {
+    format!("{:.1} us", ns as f64 / 1e3)
+}

@@ -1,0 +1,348 @@
+use super::*;
+use crate::record::{Interval, Pacing, RoundSummary, Scenario, Subject, ValueBytes};
+
+type Change = fn(&mut Evidence);
+
+/// A case about which there is nothing to say.
+fn clean() -> Evidence {
+    let times = LatencySummary {
+        count: 200_000,
+        mean: Some(50_000.0),
+        p50: Some(45_000),
+        p99: Some(100_000),
+        p999: Some(300_000),
+        ..LatencySummary::default()
+    };
+    Evidence {
+        scope: "embedded, get".to_owned(),
+        ops: 200_000,
+        connections: 500,
+        connections_opened: Some(502),
+        server_ops: Some(200_100),
+        generator_busy: Some(0.6),
+        server_busy: Some(0.95),
+        lag: Some(LatencySummary {
+            p99: Some(9_000),
+            ..times
+        }),
+        response: times,
+        service: times,
+        cpu_pressure: Some(0.05),
+        run_queue_wait: Some(0.02),
+        errors: 0,
+        main_error: None,
+        hit_ratio: Some(1.0),
+        reads_should_hit: true,
+        persistence: Vec::new(),
+        evicted_keys: Some(0),
+        swapped_bytes: Some(0),
+        other_clients: Some(0),
+        shortest_block_ns: Some(60_000_000),
+        clock_reads: Some(4_000),
+        steady: Some(true),
+        planned: Some(200_000),
+        not_sent: Some(0),
+        response_growth: Some(1.1),
+    }
+}
+
+/// What the rules say after one thing was changed: their numbers and the evidence.
+fn after(change: impl FnOnce(&mut Evidence)) -> Vec<(String, String)> {
+    let mut evidence = clean();
+    change(&mut evidence);
+    examine(&evidence)
+        .into_iter()
+        .map(|finding| (finding.rule, finding.evidence))
+        .collect()
+}
+
+fn slow_service(evidence: &mut Evidence) {
+    evidence.service.mean = Some(10_000.0);
+}
+
+#[test]
+fn a_clean_case_has_no_findings() {
+    assert_eq!(examine(&clean()), []);
+}
+
+#[test]
+fn what_was_not_looked_at_is_no_finding() {
+    let full = LatencySummary {
+        p50: Some(1),
+        p99: Some(1),
+        p999: Some(1),
+        ..LatencySummary::default()
+    };
+    assert_eq!(
+        examine(&Evidence {
+            response: full,
+            ..Evidence::default()
+        }),
+        []
+    );
+}
+
+/// A rule, the change that makes it fire, and what it then says.
+const FIRES: [(&str, Change, &str); 20] = [
+    (
+        "LL001",
+        |e| e.connections_opened = Some(199_000),
+        "accepted 199000 connections during 200000 operations, where 500",
+    ),
+    (
+        "LL002",
+        |e| e.server_ops = Some(200_201),
+        "counted 200000 operations and the server 200201, a difference of 0.10 %",
+    ),
+    (
+        "LL002",
+        |e| e.server_ops = Some(100_000),
+        "a difference of 50 %",
+    ),
+    (
+        "LL003",
+        |e| (e.generator_busy, e.server_busy) = (Some(0.97), Some(0.4)),
+        "used 97 % of a CPU while the server used 40 %",
+    ),
+    (
+        "LL004",
+        |e| e.lag.as_mut().unwrap().p99 = Some(24_000),
+        "is 24.0 us, which is 24 % of the reported p99 of 100.0 us",
+    ),
+    (
+        "LL005",
+        |e| e.cpu_pressure = Some(0.5),
+        "waited for a CPU in 50 % of the time (pressure stall)",
+    ),
+    (
+        "LL005",
+        |e| e.run_queue_wait = Some(0.06),
+        "Generator or server waited for a CPU in 6 %",
+    ),
+    (
+        "LL005",
+        |e| (e.cpu_pressure, e.run_queue_wait) = (Some(0.5), Some(0.06)),
+        "50 % of the time (pressure stall), generator or server in 6 %",
+    ),
+    (
+        "LL006",
+        |e| e.response.p999 = None,
+        "200000 samples are too few for p99.9, which needs 100000",
+    ),
+    (
+        "LL007",
+        |e| (e.errors, e.main_error) = (20, Some("WRONGTYPE".to_owned())),
+        "20 of 200000 operations (0.01 %) failed, most of them WRONGTYPE",
+    ),
+    (
+        "LL008",
+        |e| e.hit_ratio = Some(0.63),
+        "Only 63 % of the reads",
+    ),
+    (
+        "LL009",
+        |e| e.persistence = vec!["appendonly yes".to_owned()],
+        "it persists (appendonly yes)",
+    ),
+    (
+        "LL009",
+        |e| (e.evicted_keys, e.swapped_bytes) = (Some(5), Some(4_096)),
+        "it evicted 5 keys; 4096 bytes of its memory are swapped out",
+    ),
+    (
+        "LL010",
+        |e| e.other_clients = Some(1),
+        "1 other client was active",
+    ),
+    (
+        "LL011",
+        |e| e.shortest_block_ns = Some(49_000_000),
+        "took 49.0 ms",
+    ),
+    ("LL011", |e| e.clock_reads = Some(999), "only 999 times"),
+    ("LL012", |e| e.steady = Some(false), "No steady state"),
+    (
+        "LL013",
+        |e| e.not_sent = Some(500),
+        "500 of 200000 planned operations (0.25 %) were never sent",
+    ),
+    (
+        "LL013",
+        |e| {
+            slow_service(e);
+            e.response_growth = Some(8.0);
+        },
+        "grew 8.0-fold",
+    ),
+    (
+        "LL010",
+        |e| e.other_clients = Some(3),
+        "3 other clients were active",
+    ),
+];
+
+#[test]
+fn every_rule_fires_on_its_evidence_and_no_other_does() {
+    for (rule, change, evidence) in FIRES {
+        let found = after(change);
+        assert_eq!(found.len(), 1, "{rule}: {found:?}");
+        assert_eq!(found[0].0, rule);
+        assert!(
+            found[0].1.contains(evidence),
+            "{} should say {evidence}",
+            found[0].1
+        );
+    }
+}
+
+#[test]
+fn rules_are_silent_up_to_their_limits() {
+    let table: [Change; 12] = [
+        |e| e.connections_opened = Some(1_000),
+        |e| e.server_ops = Some(200_200),
+        |e| e.server_ops = None,
+        |e| (e.generator_busy, e.server_busy) = (Some(0.97), Some(0.97)),
+        |e| e.lag.as_mut().unwrap().p99 = Some(10_000),
+        |e| e.cpu_pressure = Some(0.1),
+        |e| (e.hit_ratio, e.reads_should_hit) = (Some(0.5), false),
+        |e| e.hit_ratio = Some(0.99),
+        |e| e.shortest_block_ns = Some(50_000_000),
+        |e| e.steady = None,
+        |e| e.response_growth = Some(8.0),
+        |e| {
+            slow_service(e);
+            e.response_growth = Some(1.9);
+        },
+    ];
+    for (row, change) in table.into_iter().enumerate() {
+        assert_eq!(after(change), [], "row {row}");
+    }
+}
+
+#[test]
+fn all_missing_percentiles_stand_in_one_finding() {
+    let found = after(|e| {
+        (
+            e.response.p50,
+            e.response.p99,
+            e.response.p999,
+            e.response.count,
+        ) = (None, None, None, 150);
+    });
+    assert_eq!(
+        found[0].1,
+        "150 samples are too few for p50, p99, p99.9, which needs 100000."
+    );
+}
+
+#[test]
+fn the_gravest_findings_come_first() {
+    let mut evidence = clean();
+    evidence.response.p999 = None;
+    evidence.steady = Some(false);
+    evidence.errors = 1;
+    let severities: Vec<Severity> = examine(&evidence)
+        .into_iter()
+        .map(|finding| finding.severity)
+        .collect();
+    assert_eq!(
+        severities,
+        [Severity::Critical, Severity::Warning, Severity::Info]
+    );
+}
+
+fn case() -> Case {
+    Case {
+        subject: Subject {
+            name: "embedded".to_owned(),
+            ..Subject::default()
+        },
+        scenario: Scenario {
+            workload: "get".to_owned(),
+            pacing: Pacing::Rate(1_000.0),
+            connections: 50,
+            ..Scenario::default()
+        },
+        ops: 1_000,
+        errors: [("MOVED".to_owned(), 2), ("OOM".to_owned(), 7)].into(),
+        client_cpu_busy: Some(0.5),
+        hit_ratio: Some(0.5),
+        not_sent: Some(4),
+        planned: Some(1_004),
+        rounds: [70, 60, 80]
+            .map(|ms| RoundSummary {
+                duration_ns: ms * 1_000_000,
+                ..RoundSummary::default()
+            })
+            .into(),
+        ..Case::default()
+    }
+}
+
+#[test]
+fn a_case_tells_what_it_knows() {
+    let evidence = Evidence::of_case(&case());
+    assert_eq!(evidence.scope, "embedded, get");
+    assert_eq!(
+        (evidence.ops, evidence.connections, evidence.errors),
+        (1_000, 150, 9)
+    );
+    assert_eq!(evidence.main_error.as_deref(), Some("OOM"));
+    assert_eq!(
+        (evidence.shortest_block_ns, evidence.steady),
+        (Some(60_000_000), Some(false))
+    );
+    assert_eq!(
+        (evidence.planned, evidence.not_sent),
+        (Some(1_004), Some(4))
+    );
+    assert_eq!(
+        (evidence.generator_busy, evidence.hit_ratio),
+        (Some(0.5), Some(0.5))
+    );
+}
+
+#[test]
+fn growth_is_the_median_over_the_rounds() {
+    let mut case = case();
+    let interval = |round, p50| Interval {
+        round,
+        p50,
+        ..Interval::default()
+    };
+    case.series = vec![
+        interval(0, Some(10)),
+        interval(0, Some(15)),
+        interval(0, Some(30)),
+        interval(1, None),
+        interval(1, Some(10)),
+        interval(1, Some(40)),
+        interval(2, Some(10)),
+        interval(2, Some(90)),
+        interval(3, Some(10)),
+    ];
+    assert_eq!(Evidence::of_case(&case).response_growth, Some(4.0));
+    case.scenario.pacing = Pacing::Closed;
+    assert_eq!(Evidence::of_case(&case).response_growth, None);
+}
+
+#[test]
+fn arms_that_differ_are_named_and_others_are_not() {
+    let a = case();
+    let mut b = case();
+    b.subject.name = "redis".to_owned();
+    b.scenario.threads = 4;
+    assert_eq!(arms_differ(&a, &b), None);
+    b.scenario.pipeline = 16;
+    b.scenario.value_bytes = ValueBytes::Fixed(1_024);
+    let finding = arms_differ(&a, &b).unwrap();
+    assert_eq!(
+        (finding.rule.as_str(), finding.severity),
+        ("LL014", Severity::Critical)
+    );
+    assert_eq!(finding.scope, "embedded, get beside redis, get");
+    assert_eq!(
+        finding.evidence,
+        "The two were put under different things: pipeline, value size."
+    );
+}

@@ -1,0 +1,45 @@
+//! What can be refused.
+
+/// Why a histogram, a record or a comparison was refused.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The text of a histogram cannot be read as one.
+    #[error("The histogram cannot be read: {0}.")]
+    Histogram(&'static str),
+    /// The bytes are not JSON, or not the JSON of a record.
+    #[error("This is not a record of Loadline: {0}.")]
+    NotARecord(String),
+    /// The bytes are a record, of a version that this program does not know.
+    #[error("The record has the schema \"{found}\"; this program reads {expected}.")]
+    UnknownVersion {
+        /// The schema that the record states, shortened.
+        found: String,
+        /// The schema that can be read.
+        expected: &'static str,
+    },
+    /// The record claims the right schema but does not follow it.
+    #[error("The record does not follow its schema: {0}.")]
+    Malformed(#[source] serde_json::Error),
+    /// The record holds a number that JSON cannot carry.
+    #[error("The record cannot be written: {0}.")]
+    Unwritable(#[source] serde_json::Error),
+    /// Two subjects do not have the same number of rounds, so that nothing pairs them.
+    #[error("Rounds come in pairs, but one subject has {a} of them and the other {b}.")]
+    Unpaired {
+        /// Rounds of the first subject.
+        a: usize,
+        /// Rounds of the second subject.
+        b: usize,
+    },
+    /// A metric is not above zero in some round, so that it has no logarithm.
+    #[error(
+        "Round {round} has the value {value}, which is not a positive number; ratios need positive values."
+    )]
+    NotPositive {
+        /// Index of the round, from 0.
+        round: usize,
+        /// The value found there.
+        value: f64,
+    },
+}

@@ -1,0 +1,194 @@
+//! Histograms as text: the V2 format of HdrHistogram, deflated, in base64.
+//!
+//! Writing is the crate's. Reading is our own, because a record may come from anywhere and the
+//! crate's reader allocates what a header declares. Layout, big endian (HdrHistogram,
+//! `AbstractHistogram.encodeIntoByteBuffer`):
+//!
+//! ```text
+//! outer   cookie 1c849314 | u32 length of the zlib stream | zlib stream of the inner part
+//! inner   cookie 1c849313 | u32 payload length | u32 offset, 0 | u32 digits, 3
+//!         | u64 lowest, 1 | u64 highest | f64 ratio, 1.0 | payload
+//! payload zig-zag LEB128 numbers of at most 9 bytes: a count for the next slot, or, where
+//!         negative, how many slots in a row are empty
+//! ```
+
+use std::io::Read;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use flate2::read::ZlibDecoder;
+use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
+
+use super::{Histogram, MAX_NS, SIGNIFICANT_DIGITS};
+use crate::Error;
+
+const OUTER_COOKIE: u32 = 0x1c84_9314;
+const INNER_COOKIE: u32 = 0x1c84_9313;
+const INNER_HEADER_BYTES: usize = 40;
+/// Slots of our layout: 2,048 values one by one, then 1,024 for each of the 31 doublings up to 2^42.
+const SLOTS: usize = 2_048 + 31 * 1_024;
+/// No number of the payload is longer, so no honest payload is longer than this per slot.
+const NUMBER_BYTES: usize = 9;
+/// The text of a histogram that is as long as one can be, zlib's worst case included.
+const TEXT_BYTES: usize = 512 * 1_024;
+
+impl Histogram {
+    /// The histogram as text (V2 format, deflated, base64), which HdrHistogram's own tools read.
+    #[must_use]
+    pub fn encode(&self) -> String {
+        let mut bytes = Vec::new();
+        let mut serializer = V2DeflateSerializer::new();
+        let written = match &self.wide {
+            None => serializer.serialize(&self.narrow, &mut bytes),
+            Some(_) => serializer.serialize(&self.whole(), &mut bytes),
+        };
+        written.expect("counts below 2^63 can be written, and a Vec takes all bytes");
+        STANDARD.encode(bytes)
+    }
+
+    /// Reads what [`encode`](Self::encode) wrote. Whatever the text declares, no more memory is
+    /// used than one histogram takes.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Histogram`] where the text is not a histogram or has another range or precision.
+    pub fn decode(text: &str) -> Result<Self, Error> {
+        if text.len() > TEXT_BYTES {
+            return Err(Error::Histogram(
+                "it is longer than any histogram of this range",
+            ));
+        }
+        let bytes = STANDARD
+            .decode(text)
+            .map_err(|_| Error::Histogram("it is not base64"))?;
+        let inner = inflate(&bytes)?;
+        read_counts(payload(&inner)?)
+    }
+}
+
+fn inflate(bytes: &[u8]) -> Result<Vec<u8>, Error> {
+    let mut rest = bytes;
+    if take_u32(&mut rest)? != OUTER_COOKIE {
+        return Err(Error::Histogram("it is not in the compressed V2 format"));
+    }
+    if take_u32(&mut rest)? as usize != rest.len() {
+        return Err(Error::Histogram("its length is not the length it declares"));
+    }
+    let most = INNER_HEADER_BYTES + SLOTS * NUMBER_BYTES;
+    let mut inner = Vec::new();
+    let read = ZlibDecoder::new(rest)
+        .take(most as u64 + 1)
+        .read_to_end(&mut inner);
+    match read {
+        Err(_) => Err(Error::Histogram("its compressed part is damaged")),
+        Ok(_) if inner.len() > most => Err(Error::Histogram(
+            "it is longer than any histogram of this range",
+        )),
+        Ok(_) => Ok(inner),
+    }
+}
+
+fn payload(inner: &[u8]) -> Result<&[u8], Error> {
+    let mut rest = inner;
+    if take_u32(&mut rest)? != INNER_COOKIE {
+        return Err(Error::Histogram("its inner part is not in the V2 format"));
+    }
+    let declared = take_u32(&mut rest)? as usize;
+    let offset = take_u32(&mut rest)?;
+    let digits = take_u32(&mut rest)?;
+    let (lowest, highest) = (take_u64(&mut rest)?, take_u64(&mut rest)?);
+    let ratio = f64::from_bits(take_u64(&mut rest)?);
+    let ours = offset == 0
+        && digits == u32::from(SIGNIFICANT_DIGITS)
+        && (lowest, highest) == (1, MAX_NS)
+        && ratio.to_bits() == 1_f64.to_bits();
+    if !ours {
+        return Err(Error::Histogram(
+            "it has another range or precision than Loadline's histograms",
+        ));
+    }
+    if declared != rest.len() {
+        return Err(Error::Histogram("its length is not the length it declares"));
+    }
+    Ok(rest)
+}
+
+fn read_counts(mut payload: &[u8]) -> Result<Histogram, Error> {
+    const BEYOND: Error = Error::Histogram("it has more slots than its range holds");
+    let mut histogram = Histogram::new();
+    let mut slot = 0_usize;
+    while !payload.is_empty() {
+        let number = take_number(&mut payload)?;
+        let count = match u64::try_from(number) {
+            Ok(count) => count,
+            Err(_) => {
+                let empty = usize::try_from(number.unsigned_abs()).unwrap_or(SLOTS);
+                slot = slot
+                    .checked_add(empty)
+                    .filter(|slot| *slot <= SLOTS)
+                    .ok_or(BEYOND)?;
+                continue;
+            }
+        };
+        if slot >= SLOTS {
+            return Err(BEYOND);
+        }
+        if histogram
+            .count()
+            .checked_add(count)
+            .is_none_or(|total| total > i64::MAX as u64)
+        {
+            return Err(Error::Histogram("it counts more samples than can be"));
+        }
+        if count > 0 {
+            histogram.record_n(value_of(slot), count);
+        }
+        slot += 1;
+    }
+    Ok(histogram)
+}
+
+/// The lowest value of a slot: the first 2,048 hold one value each, and every following 1,024 hold
+/// twice as many values each as the 1,024 before.
+fn value_of(slot: usize) -> u64 {
+    if slot < 2_048 {
+        return slot as u64;
+    }
+    let doublings = slot / 1_024 - 1;
+    let within = 1_024 + slot % 1_024;
+    (within as u64) << doublings
+}
+
+/// A zig-zag LEB128 number of at most nine bytes, of which the ninth gives all its eight bits.
+fn take_number(bytes: &mut &[u8]) -> Result<i64, Error> {
+    let mut raw = 0_u64;
+    for place in 0..NUMBER_BYTES {
+        let (byte, rest) = bytes
+            .split_first()
+            .ok_or(Error::Histogram("it ends in the middle of a number"))?;
+        *bytes = rest;
+        let last = place == NUMBER_BYTES - 1;
+        let bits = if last { *byte } else { *byte & 0x7f };
+        raw |= u64::from(bits) << (7 * place);
+        if last || *byte & 0x80 == 0 {
+            break;
+        }
+    }
+    Ok((raw >> 1) as i64 ^ -((raw & 1) as i64))
+}
+
+fn take_u32(bytes: &mut &[u8]) -> Result<u32, Error> {
+    take_array(bytes).map(u32::from_be_bytes)
+}
+
+fn take_u64(bytes: &mut &[u8]) -> Result<u64, Error> {
+    take_array(bytes).map(u64::from_be_bytes)
+}
+
+fn take_array<const N: usize>(bytes: &mut &[u8]) -> Result<[u8; N], Error> {
+    let (array, rest) = bytes
+        .split_first_chunk()
+        .ok_or(Error::Histogram("it ends in the middle of its header"))?;
+    *bytes = rest;
+    Ok(*array)
+}

@@ -1,0 +1,312 @@
+use proptest::prelude::*;
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+
+use super::*;
+
+fn of(values: &[u64]) -> Histogram {
+    let mut histogram = Histogram::new();
+    values.iter().for_each(|value| histogram.record(*value));
+    histogram
+}
+
+#[test]
+fn a_percentile_needs_a_hundred_samples_beyond_it() {
+    type Percentile = fn(&LatencySummary) -> Option<u64>;
+    let needs: [(u64, Percentile); 5] = [
+        (200, |summary| summary.p50),
+        (1_000, |summary| summary.p90),
+        (2_000, |summary| summary.p95),
+        (10_000, |summary| summary.p99),
+        (100_000, |summary| summary.p999),
+    ];
+    for (needed, percentile) in needs {
+        let mut histogram = Histogram::new();
+        histogram.record_n(1_000, needed - 1);
+        assert_eq!(percentile(&histogram.summary()), None, "{needed} less one");
+        histogram.record(1_000);
+        assert_eq!(percentile(&histogram.summary()), Some(1_000), "{needed}");
+    }
+}
+
+#[test]
+fn an_empty_histogram_has_no_figures() {
+    let empty = Histogram::new();
+    assert_eq!(empty.summary(), LatencySummary::default());
+    assert_eq!(
+        (empty.count(), empty.quantile(0.5), empty.value_at(0.5)),
+        (0, None, None)
+    );
+    assert!(empty.spectrum().is_empty());
+    assert_eq!(Histogram::decode(&empty.encode()).unwrap(), empty);
+}
+
+#[test]
+fn the_summary_is_that_of_the_values_to_three_digits() {
+    let values: Vec<u64> = (1..=100_000).map(|i| i * 1_000).collect();
+    let summary = of(&values).summary();
+    let close = |found: f64, expected: f64| (found / expected - 1.0).abs() < 0.001;
+    assert_eq!(summary.count, 100_000);
+    for (found, expected) in [
+        (summary.min, 1e3),
+        (summary.p50, 50e6),
+        (summary.p90, 90e6),
+        (summary.p95, 95e6),
+        (summary.p99, 99e6),
+        (summary.p999, 99.9e6),
+        (summary.max, 100e6),
+    ] {
+        assert!(
+            close(found.unwrap() as f64, expected),
+            "{found:?} {expected}"
+        );
+    }
+    assert!(close(summary.mean.unwrap(), 50_000_500.0));
+    assert!(close(summary.stddev.unwrap(), 28_867_513.0));
+}
+
+#[test]
+fn times_beyond_the_range_count_as_its_end() {
+    let histogram = of(&[0, MAX_NS, MAX_NS + 1, u64::MAX]);
+    let summary = histogram.summary();
+    assert_eq!(
+        (summary.count, summary.min, summary.max),
+        (4, Some(0), Some(MAX_NS))
+    );
+    assert_eq!(Histogram::decode(&histogram.encode()).unwrap(), histogram);
+}
+
+#[test]
+fn an_hour_is_told_apart_from_fifty_minutes() {
+    let (hour, less) = (3_600_000_000_000, 3_000_000_000_000);
+    let found = of(&[less, hour]).value_at(0.5).unwrap();
+    assert!((found as f64 / less as f64 - 1.0).abs() < 0.001, "{found}");
+}
+
+#[test]
+fn an_empty_histogram_takes_little_memory() {
+    let bytes = Histogram::new().narrow.distinct_values() * size_of::<u32>();
+    assert!(bytes <= 132 * 1_024, "{bytes}");
+}
+
+#[test]
+fn counts_beyond_32_bits_are_kept() {
+    let many = u64::from(u32::MAX);
+    let mut histogram = of(&[5_000]);
+    histogram.record_n(1_000, many);
+    histogram.record_n(1_000, 3 * many);
+    histogram.record(9_000);
+    assert_eq!(histogram.count(), 4 * many + 2);
+    let summary = histogram.summary();
+    assert_eq!(
+        (summary.min, summary.p999, summary.count),
+        (Some(1_000), Some(1_000), 4 * many + 2)
+    );
+    assert_eq!(histogram.value_at(1.0), summary.max);
+    let decoded = Histogram::decode(&histogram.encode()).unwrap();
+    assert_eq!(decoded, histogram);
+    assert_eq!(decoded.summary(), summary);
+    histogram.reset();
+    assert_eq!(histogram, Histogram::new());
+}
+
+#[test]
+fn merging_full_histograms_loses_nothing() {
+    let many = u64::from(u32::MAX);
+    let mut full = Histogram::new();
+    full.record_n(1_000, many);
+    let mut sum = full.clone();
+    sum.merge(&full);
+    sum.merge(&sum.clone());
+    sum.merge(&of(&[7]));
+    assert_eq!(sum.count(), 4 * many + 1);
+    assert_eq!(sum.summary().min, Some(7));
+}
+
+#[test]
+fn the_spectrum_rises_and_ends_where_samples_end() {
+    let mut rng = SmallRng::seed_from_u64(1);
+    let values: Vec<u64> = (0..20_000)
+        .map(|_| rng.random_range(1..1_000_000))
+        .collect();
+    let spectrum = of(&values).spectrum();
+    assert!(
+        spectrum
+            .windows(2)
+            .all(|pair| pair[0].0 < pair[1].0 && pair[0].1 <= pair[1].1),
+        "{spectrum:?}"
+    );
+    assert_eq!(
+        spectrum.last().unwrap().0,
+        0.995,
+        "20,000 samples have 100 beyond 0.995"
+    );
+}
+
+#[test]
+fn the_crate_itself_reads_what_is_written() {
+    use base64::Engine;
+    let histogram = of(&[3, 70_000, 70_000, 5_000_000_000]);
+    let bytes = base64::engine::general_purpose::STANDARD
+        .decode(histogram.encode())
+        .unwrap();
+    let read: Hdr<u64> = hdrhistogram::serialization::Deserializer::new()
+        .deserialize(&mut &bytes[..])
+        .unwrap();
+    assert_eq!(read, histogram.whole());
+}
+
+mod hostile {
+    use std::io::Write;
+
+    use base64::Engine;
+    use base64::engine::general_purpose::STANDARD;
+    use flate2::Compression;
+    use flate2::write::ZlibEncoder;
+
+    use super::*;
+
+    /// A text whose inner part is as given, in an honest envelope.
+    fn enveloped(inner: &[u8]) -> String {
+        let mut deflated = ZlibEncoder::new(Vec::new(), Compression::best());
+        deflated.write_all(inner).unwrap();
+        let deflated = deflated.finish().unwrap();
+        let mut bytes = 0x1c84_9314_u32.to_be_bytes().to_vec();
+        bytes.extend((deflated.len() as u32).to_be_bytes());
+        bytes.extend(deflated);
+        STANDARD.encode(bytes)
+    }
+
+    fn inner(declared: u32, digits: u32, highest: u64, payload: &[u8]) -> Vec<u8> {
+        let mut bytes = 0x1c84_9313_u32.to_be_bytes().to_vec();
+        bytes.extend(declared.to_be_bytes());
+        bytes.extend(0_u32.to_be_bytes());
+        bytes.extend(digits.to_be_bytes());
+        bytes.extend(1_u64.to_be_bytes());
+        bytes.extend(highest.to_be_bytes());
+        bytes.extend(1_f64.to_be_bytes());
+        bytes.extend(payload);
+        bytes
+    }
+
+    fn with_payload(payload: &[u8]) -> String {
+        enveloped(&inner(payload.len() as u32, 3, MAX_NS, payload))
+    }
+
+    fn refusal(text: &str) -> String {
+        Histogram::decode(text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn the_envelope_of_these_tests_is_sound() {
+        // Slot 0 empty, then five samples of 1 ns: zig-zag of -1 is 1, of 5 is 10.
+        assert_eq!(
+            Histogram::decode(&with_payload(&[1, 10])).unwrap(),
+            of(&[1; 5])
+        );
+    }
+
+    #[test]
+    fn what_is_no_histogram_is_refused_with_a_reason() {
+        let mut damaged = STANDARD.decode(of(&[1, 2, 3]).encode()).unwrap();
+        damaged[14] ^= 0x55;
+        let truncated = of(&[1, 2, 3]).encode()[..24].to_owned();
+        for (text, reason) in [
+            (String::new(), "in the middle of its header"),
+            ("not base64!".to_owned(), "not base64"),
+            (
+                STANDARD.encode([1, 2, 3, 4, 5, 6, 7, 8]),
+                "not in the compressed V2 format",
+            ),
+            (truncated, "length it declares"),
+            (STANDARD.encode(damaged), "compressed part is damaged"),
+            ("A".repeat(600_000), "longer than any histogram"),
+            (enveloped(b""), "in the middle of its header"),
+            (enveloped(&[9; 60]), "not in the V2 format"),
+            (with_payload(&[0x80]), "in the middle of a number"),
+        ] {
+            let refused = refusal(&text);
+            assert!(refused.contains(reason), "{refused} should say {reason}");
+        }
+    }
+
+    #[test]
+    fn declared_sizes_are_not_believed() {
+        for (declared, digits, highest) in [
+            (u32::MAX, 3, MAX_NS),
+            (2, 5, MAX_NS),
+            (2, 3, u64::MAX),
+            (2, 0, 0),
+        ] {
+            let text = enveloped(&inner(declared, digits, highest, &[1, 10]));
+            assert!(
+                Histogram::decode(&text).is_err(),
+                "{declared} {digits} {highest}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_bomb_is_not_inflated() {
+        let text = enveloped(&vec![0; 64 << 20]);
+        assert!(text.len() < 100_000);
+        assert!(refusal(&text).contains("longer than any histogram"));
+    }
+
+    #[test]
+    fn slots_and_counts_that_cannot_be_are_refused() {
+        // Nine bytes of 0xff are the smallest number there is, whose negation overflows.
+        assert!(refusal(&with_payload(&[0xff; 9])).contains("more slots"));
+        // As many empty slots as there are, then one more that is not: zig-zag of -33,792 is 67,583.
+        assert!(refusal(&with_payload(&[0xff, 0x8f, 0x04, 2])).contains("more slots"));
+        let most = [0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff];
+        assert_eq!(
+            Histogram::decode(&with_payload(&most)).unwrap().count(),
+            i64::MAX as u64
+        );
+        assert!(refusal(&with_payload(&[most, most].concat())).contains("more samples"));
+    }
+
+    proptest! {
+        #[test]
+        fn any_payload_gives_a_histogram_or_an_error(payload in prop::collection::vec(any::<u8>(), 0..200)) {
+            if let Ok(histogram) = Histogram::decode(&with_payload(&payload)) {
+                prop_assert_eq!(Histogram::decode(&histogram.encode()).unwrap(), histogram);
+            }
+        }
+
+        #[test]
+        fn any_text_gives_a_histogram_or_an_error(text in "[A-Za-z0-9+/=]{0,80}") {
+            let _: Result<Histogram, Error> = Histogram::decode(&text);
+        }
+    }
+
+    use crate::Error;
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn quantiles_are_those_of_the_sorted_values(
+        mut values in prop::collection::vec(1_u64..10_000_000_000, 1..400),
+        q in 0.0..1.0_f64,
+    ) {
+        let found = of(&values).value_at(q).unwrap();
+        values.sort_unstable();
+        let rank = ((q * values.len() as f64).ceil() as usize).clamp(1, values.len());
+        let expected = values[rank - 1];
+        prop_assert!(found >= expected && found as f64 <= expected as f64 * 1.001, "{found} {expected}");
+    }
+
+    #[test]
+    fn merging_is_recording_into_one(
+        a in prop::collection::vec(any::<u64>(), 0..60),
+        b in prop::collection::vec(0_u64..5_000_000, 0..60),
+    ) {
+        let mut merged = of(&a);
+        merged.merge(&of(&b));
+        prop_assert_eq!(&merged, &of(&[a, b].concat()));
+        prop_assert_eq!(&Histogram::decode(&merged.encode()).unwrap(), &merged);
+    }
+}

@@ -1,0 +1,140 @@
+//! The record: everything that was measured in one run, as versioned JSON.
+//!
+//! It is the only thing that reports, gates and comparisons read; what is not in the record was not
+//! measured. Times are whole nanoseconds unless a mean is stated, shares go from 0 to 1, and the
+//! unit is the last word of a name. Reading ignores fields that it does not know.
+
+mod case;
+mod environment;
+mod json;
+#[cfg(test)]
+mod tests;
+
+use serde::{Deserialize, Serialize};
+
+pub use case::{
+    Case, Cost, Histograms, Interval, Pacing, Parts, RoundHistograms, RoundSummary, Scenario,
+    Subject, ValueBytes,
+};
+pub use environment::{Environment, Noise, ServerEnvironment};
+
+pub use crate::compare::{Direction, Verdict};
+pub use crate::doctor::{Finding, Severity};
+pub use crate::histogram::LatencySummary;
+pub use crate::outliers::Outliers;
+
+/// The schema that this version writes and reads.
+pub const SCHEMA: &str = "loadline.record/1";
+
+/// Everything measured in one run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// What was run.
+    pub run: Run,
+    /// Where it was run.
+    #[serde(default)]
+    pub environment: Environment,
+    /// What was measured: one case per subject and scenario.
+    pub cases: Vec<Case>,
+    /// What the cases say about each other.
+    #[serde(default)]
+    pub comparisons: Vec<Comparison>,
+    /// What about this run would make a measurement lie.
+    #[serde(default)]
+    pub doctor: Vec<Finding>,
+    /// One plain sentence per subject: what was found.
+    #[serde(default)]
+    pub findings: Vec<String>,
+}
+
+/// What was run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// Names the run, also in the keys that it wrote.
+    pub id: String,
+    /// When it started (RFC 3339).
+    pub started_at: String,
+    /// The command line, secrets redacted.
+    pub command: String,
+    /// The version of Loadline.
+    pub version: String,
+    /// What all random choices came from.
+    pub seed: u64,
+    /// What the command line meant, in full.
+    #[serde(default)]
+    pub plan: serde_json::Value,
+    /// Whether an interrupt ended the run before its plan was done.
+    #[serde(default)]
+    pub cut_short: bool,
+    /// How long the whole run took, preparations included.
+    #[serde(default)]
+    pub duration_ns: Option<u64>,
+}
+
+/// What two cases of one scenario say about each other, by paired rounds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    /// Index of the first case.
+    pub a: usize,
+    /// Index of the second case.
+    pub b: usize,
+    /// What was compared, by its name in the record, such as `throughput_ops_per_s`.
+    pub metric: String,
+    /// Whether more or less of the metric is better.
+    pub direction: Direction,
+    /// The metric of the second case over that of the first: the median over the rounds.
+    #[serde(serialize_with = "json::finite")]
+    pub ratio: f64,
+    /// The interval of the ratio; `None` with too few rounds.
+    #[serde(default)]
+    pub interval: Option<Bounds>,
+    /// The smallest change, as a share, that this many rounds would have shown.
+    #[serde(default)]
+    pub minimum_detectable_effect: Option<f64>,
+    /// Rounds that went into it.
+    pub rounds: u64,
+    /// What may be said of the second case beside the first.
+    pub verdict: Verdict,
+    /// The verdict as a sentence that can be checked, such as "slower by more than 2 % in 19 of 24
+    /// rounds".
+    #[serde(default)]
+    pub evidence: String,
+}
+
+/// The bounds of an interval.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Bounds {
+    /// The lower bound.
+    #[serde(serialize_with = "json::finite")]
+    pub lo: f64,
+    /// The upper bound.
+    #[serde(serialize_with = "json::finite")]
+    pub hi: f64,
+}
+
+impl Record {
+    /// A record of `run` in `environment`, with nothing measured yet.
+    #[must_use]
+    pub fn new(run: Run, environment: Environment) -> Self {
+        Self {
+            schema: SCHEMA.to_owned(),
+            run,
+            environment,
+            cases: Vec::new(),
+            comparisons: Vec::new(),
+            doctor: Vec::new(),
+            findings: Vec::new(),
+        }
+    }
+
+    /// All errors of all cases.
+    #[must_use]
+    pub fn errors(&self) -> u64 {
+        self.cases
+            .iter()
+            .map(Case::error_count)
+            .fold(0, u64::saturating_add)
+    }
+}
