@@ -1,1 +1,35 @@
-//! Scenarios, key and value distributions, arrivals and the loops that drive a subject.
+//! Drives anything that performs operations, and times it honestly.
+//!
+//! A load is made of values: a [`Workload`](workload::Workload) (weighted commands over a
+//! [key space](keys) and [payloads](values)), a [`Pacing`](pacing::Pacing) (closed loop, or open
+//! loop at a rate) and a [`Stop`](pacing::Stop) rule. They are handed to the loop in [`wire`], which
+//! returns an [`Outcome`](outcome::Outcome) and never prints: non-blocking sockets, one event loop
+//! per thread, preformatted commands; nothing is allocated, locked or formatted per operation.
+//!
+//! [`runner`] interleaves the blocks of several subjects in rounds of random order.
+//!
+//! The crate knows no protocol: what a reply is comes in as a [`Framing`](wire::Framing), and what
+//! a connection is as a [`Connect`](wire::Connect).
+//!
+//! ```
+//! use loadline_load::keys::{KeyDist, KeyPicker};
+//! use rand::{SeedableRng, rngs::SmallRng};
+//!
+//! let picker = KeyPicker::new(&KeyDist::Zipf { exponent: 1.2 }, 1_000).expect("1.2 is a valid exponent");
+//! let mut rng = SmallRng::seed_from_u64(7);
+//! assert!(picker.pick(&mut rng, 1_000) < 1_000);
+//! ```
+
+mod clock;
+pub mod error;
+pub mod keys;
+mod meter;
+pub mod outcome;
+pub mod pacing;
+pub mod runner;
+pub mod values;
+pub mod wire;
+pub mod workload;
+
+pub use error::Error;
+pub use meter::Control;

@@ -1,0 +1,73 @@
+//! Time as the loops read it.
+
+use std::time::Duration;
+
+use rustix::time::{ClockId, Timespec, clock_gettime};
+
+use crate::outcome::ThreadCost;
+
+/// A monotonic clock that counts nanoseconds from its making; one reading is one vDSO call.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Clock {
+    epoch_ns: u64,
+}
+
+impl Clock {
+    pub(crate) fn start() -> Self {
+        Self {
+            epoch_ns: nanoseconds(clock_gettime(ClockId::Monotonic)),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn now_ns(&self) -> u64 {
+        nanoseconds(clock_gettime(ClockId::Monotonic)) - self.epoch_ns
+    }
+}
+
+fn nanoseconds(time: Timespec) -> u64 {
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// Reads what the calling thread costs between its making and [`stop`](ThreadMeter::stop).
+#[derive(Debug)]
+pub(crate) struct ThreadMeter {
+    clock: Clock,
+    cpu_ns: u64,
+    run_wait_ns: Option<u64>,
+}
+
+impl ThreadMeter {
+    pub(crate) fn start() -> Self {
+        Self {
+            clock: Clock::start(),
+            cpu_ns: thread_cpu_ns(),
+            run_wait_ns: run_wait_ns(),
+        }
+    }
+
+    pub(crate) fn stop(&self) -> ThreadCost {
+        let cpu_ns = thread_cpu_ns() - self.cpu_ns;
+        let wall_ns = self.clock.now_ns().max(1);
+        let run_wait = self
+            .run_wait_ns
+            .zip(run_wait_ns())
+            .map(|(before, after)| Duration::from_nanos(after.saturating_sub(before)));
+        ThreadCost {
+            cpu: Duration::from_nanos(cpu_ns),
+            run_wait,
+            busiest: (cpu_ns as f64 / wall_ns as f64).min(1.0),
+        }
+    }
+}
+
+fn thread_cpu_ns() -> u64 {
+    nanoseconds(clock_gettime(ClockId::ThreadCPUTime))
+}
+
+/// The second figure of schedstat: nanoseconds spent waiting on a run queue. Other systems than
+/// Linux, and kernels without it, have none.
+fn run_wait_ns() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    text.split_ascii_whitespace().nth(1)?.parse().ok()
+}

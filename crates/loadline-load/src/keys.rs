@@ -1,0 +1,309 @@
+//! Which key an operation touches: distributions over a numbered key space.
+
+use rand::{Rng, RngExt, rngs::SmallRng};
+use rand_distr::{Distribution, StandardNormal, Zipf};
+
+use crate::Error;
+
+/// The exponent of YCSB's `latest` distribution.
+const LATEST_EXPONENT: f64 = 0.99;
+
+/// How requests spread over the keys.
+#[derive(Debug, Clone, PartialEq)]
+pub enum KeyDist {
+    /// Every key is equally likely.
+    Uniform,
+    /// The key of rank `r` is chosen in proportion to `r^-exponent`; ranks are scattered over the
+    /// key space by a fixed permutation, so that hot keys are no neighbours.
+    Zipf {
+        /// Zero or more; zero is uniform, above one is allowed.
+        exponent: f64,
+    },
+    /// Normal around the middle of the key space; six standard deviations cover it.
+    Gaussian,
+    /// One key after the other, from the first, starting over at the end.
+    Sequential,
+    /// A share of the requests goes to the first `hot_keys` keys, the rest to the others.
+    Hotspot {
+        /// How many keys are hot.
+        hot_keys: u64,
+        /// The share of requests they get, 0 to 1.
+        share: f64,
+    },
+    /// The newest keys are the most popular (YCSB's `latest`): zipfian of exponent 0.99 from the
+    /// highest number downwards.
+    Latest,
+}
+
+/// A prepared distribution: draws key numbers.
+#[derive(Debug, Clone)]
+pub struct KeyPicker {
+    kind: Kind,
+    permutation: Permutation,
+}
+
+#[derive(Debug, Clone)]
+enum Kind {
+    Uniform,
+    Zipf(Zipf<f64>),
+    Gaussian,
+    Sequential,
+    Hotspot { hot_keys: u64, share: f64 },
+    Latest(Zipf<f64>),
+}
+
+impl KeyPicker {
+    /// Prepares `dist` over `keys` keys.
+    ///
+    /// # Errors
+    /// [`Error::Plan`] when there are no keys, or an exponent, share or hot set is out of range.
+    pub fn new(dist: &KeyDist, keys: u64) -> Result<Self, Error> {
+        if keys == 0 {
+            return Err(Error::Plan("a key space needs at least one key".into()));
+        }
+        let zipf = |exponent: f64| {
+            Zipf::new(keys as f64, exponent)
+                .map_err(|error| Error::Plan(format!("zipf:{exponent}: {error}")))
+        };
+        let kind = match *dist {
+            KeyDist::Uniform => Kind::Uniform,
+            KeyDist::Zipf { exponent } if !exponent.is_finite() => {
+                return Err(Error::Plan(format!(
+                    "zipf:{exponent}: the exponent must be a finite number"
+                )));
+            }
+            KeyDist::Zipf { exponent } => Kind::Zipf(zipf(exponent)?),
+            KeyDist::Gaussian => Kind::Gaussian,
+            KeyDist::Sequential => Kind::Sequential,
+            KeyDist::Hotspot { hot_keys, share } => {
+                if hot_keys == 0 || hot_keys >= keys || !(0.0..=1.0).contains(&share) {
+                    return Err(Error::Plan(format!(
+                        "hotspot:{hot_keys}:{share}: the hot set must be smaller than the {keys} keys and its share between 0 and 1"
+                    )));
+                }
+                Kind::Hotspot { hot_keys, share }
+            }
+            KeyDist::Latest => Kind::Latest(zipf(LATEST_EXPONENT)?),
+        };
+        Ok(Self {
+            kind,
+            permutation: Permutation::of(keys),
+        })
+    }
+
+    /// Whether keys are to be taken in order, by a cursor that the loop keeps.
+    #[must_use]
+    pub fn is_sequential(&self) -> bool {
+        matches!(self.kind, Kind::Sequential)
+    }
+
+    /// Draws a key number below `keys`, the size of the key space by now (it grows where the
+    /// workload inserts). A sequential picker draws uniformly: its order is the caller's cursor.
+    #[inline]
+    pub fn pick(&self, rng: &mut SmallRng, keys: u64) -> u64 {
+        match &self.kind {
+            Kind::Uniform | Kind::Sequential => below(rng, keys),
+            Kind::Zipf(zipf) => self
+                .permutation
+                .apply(rank(zipf, rng).min(self.permutation.len - 1)),
+            Kind::Gaussian => gaussian(rng, keys),
+            Kind::Hotspot { hot_keys, share } => {
+                if rng.random_bool(*share) {
+                    below(rng, *hot_keys)
+                } else {
+                    hot_keys + below(rng, keys - hot_keys)
+                }
+            }
+            Kind::Latest(zipf) => keys - 1 - rank(zipf, rng).min(keys - 1),
+        }
+    }
+}
+
+/// A number below `bound`, by Lemire's multiply-and-shift (bias below 2^-32 for our bounds).
+#[inline]
+pub(crate) fn below(rng: &mut SmallRng, bound: u64) -> u64 {
+    ((u128::from(rng.next_u64()) * u128::from(bound)) >> 64) as u64
+}
+
+#[inline]
+fn rank(zipf: &Zipf<f64>, rng: &mut SmallRng) -> u64 {
+    zipf.sample(rng) as u64 - 1
+}
+
+fn gaussian(rng: &mut SmallRng, keys: u64) -> u64 {
+    let middle = keys as f64 / 2.0;
+    loop {
+        let z: f64 = StandardNormal.sample(rng);
+        let key = middle + z * keys as f64 / 6.0;
+        if key >= 0.0 && key < keys as f64 {
+            return key as u64;
+        }
+    }
+}
+
+/// A fixed permutation of `0..len`: an invertible mix on the next power of two, walked until it
+/// lands inside ("cycle walking", Black and Rogaway 2002).
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Permutation {
+    len: u64,
+    mask: u64,
+    shift: u32,
+}
+
+impl Permutation {
+    pub(crate) fn of(len: u64) -> Self {
+        let bits = (64 - len.saturating_sub(1).leading_zeros()).max(2);
+        Self {
+            len,
+            mask: u64::MAX >> (64 - bits),
+            shift: bits / 2,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn apply(&self, mut x: u64) -> u64 {
+        loop {
+            // Each step is invertible modulo a power of two: an odd factor, and a shift to the
+            // right that is xored in.
+            for odd in [
+                0x9E37_79B9_7F4A_7C15_u64,
+                0xBF58_476D_1CE4_E5B9,
+                0x94D0_49BB_1331_11EB,
+            ] {
+                x = x.wrapping_mul(odd) & self.mask;
+                x ^= x >> self.shift;
+            }
+            if x < self.len {
+                return x;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use rand::SeedableRng;
+
+    fn counts(dist: &KeyDist, keys: u64, draws: usize) -> Vec<u64> {
+        let picker = KeyPicker::new(dist, keys).unwrap();
+        let mut rng = SmallRng::seed_from_u64(11);
+        let mut counts = vec![0; keys as usize];
+        for _ in 0..draws {
+            counts[picker.pick(&mut rng, keys) as usize] += 1;
+        }
+        counts
+    }
+
+    /// The shares of the most popular ranks against the definition, for exponents on both sides of 1.
+    #[test]
+    fn zipf_follows_its_definition_for_any_exponent() {
+        let (keys, draws) = (100_u64, 400_000);
+        for exponent in [0.0, 0.5, 0.99, 1.0, 1.2, 2.5] {
+            let mut counts = counts(&KeyDist::Zipf { exponent }, keys, draws);
+            counts.sort_unstable_by(|a, b| b.cmp(a));
+            let norm: f64 = (1..=keys).map(|r| (r as f64).powf(-exponent)).sum();
+            for rank in 1..=3_u64 {
+                let expected = (rank as f64).powf(-exponent) / norm;
+                let found = counts[rank as usize - 1] as f64 / draws as f64;
+                // With exponent 0 the sorted counts are order statistics of equal shares, so the tolerance is
+                // wider than the sampling error of one count.
+                assert!(
+                    (found - expected).abs() < 0.05 * expected + 0.002,
+                    "s={exponent} rank={rank}: {found} for {expected}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn zipf_scatters_its_hot_keys() {
+        let counts = counts(&KeyDist::Zipf { exponent: 1.2 }, 1_000, 100_000);
+        let mut by_popularity: Vec<usize> = (0..1_000).collect();
+        by_popularity.sort_unstable_by_key(|&key| std::cmp::Reverse(counts[key]));
+        let neighbours = by_popularity[..10]
+            .windows(2)
+            .filter(|pair| pair[0].abs_diff(pair[1]) == 1)
+            .count();
+        assert!(neighbours <= 1, "hot keys {:?}", &by_popularity[..10]);
+    }
+
+    #[test]
+    fn hotspot_gives_the_hot_set_its_share() {
+        let counts = counts(
+            &KeyDist::Hotspot {
+                hot_keys: 20,
+                share: 0.9,
+            },
+            100,
+            100_000,
+        );
+        let hot: u64 = counts[..20].iter().sum();
+        assert!(
+            (88_000..92_000).contains(&hot),
+            "{hot} of 100000 in the hot set"
+        );
+    }
+
+    #[test]
+    fn gaussian_centres_and_latest_prefers_the_newest() {
+        let gaussian = counts(&KeyDist::Gaussian, 600, 60_000);
+        let middle: u64 = gaussian[200..400].iter().sum();
+        assert!(
+            (0.66..0.70).contains(&(middle as f64 / 60_000.0)),
+            "one standard deviation holds {middle}"
+        );
+        let latest = counts(&KeyDist::Latest, 600, 60_000);
+        assert!(latest[599] > latest[598] && latest[598] > latest[500]);
+    }
+
+    /// 50,000 uniform draws over 1,000 keys must touch all of them (expected misses: 2e-19).
+    #[test]
+    fn uniform_reaches_every_key() {
+        assert!(
+            counts(&KeyDist::Uniform, 1_000, 50_000)
+                .iter()
+                .all(|&count| count > 0)
+        );
+    }
+
+    #[test]
+    fn impossible_distributions_are_refused() {
+        for dist in [
+            KeyDist::Zipf { exponent: -1.0 },
+            KeyDist::Zipf { exponent: f64::NAN },
+            KeyDist::Zipf {
+                exponent: f64::INFINITY,
+            },
+            KeyDist::Hotspot {
+                hot_keys: 0,
+                share: 0.5,
+            },
+            KeyDist::Hotspot {
+                hot_keys: 10,
+                share: 0.5,
+            },
+            KeyDist::Hotspot {
+                hot_keys: 5,
+                share: 1.5,
+            },
+        ] {
+            assert!(KeyPicker::new(&dist, 10).is_err(), "{dist:?}");
+        }
+        assert!(KeyPicker::new(&KeyDist::Uniform, 0).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn the_permutation_is_one(len in 1_u64..5_000) {
+            let permutation = Permutation::of(len);
+            let mut seen = vec![false; len as usize];
+            for x in 0..len {
+                let y = permutation.apply(x) as usize;
+                prop_assert!(!seen[y]);
+                seen[y] = true;
+            }
+        }
+    }
+}

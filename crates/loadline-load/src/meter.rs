@@ -1,0 +1,175 @@
+//! Where a thread of a loop writes its times: histograms of its own, and intervals that all threads
+//! of the block put together on a board.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use loadline_measure::histogram::Histogram;
+
+use crate::outcome::{Interval, Outcome};
+
+/// What a running block shares with the outside: it can be interrupted, and it can be watched.
+#[derive(Debug, Default)]
+pub struct Control {
+    /// Set to end the block soon; what was measured is still returned.
+    pub interrupt: Arc<AtomicBool>,
+    /// Operations answered so far, renewed several times a second.
+    pub progress: AtomicU64,
+}
+
+impl Control {
+    /// Whether the block is to end.
+    #[inline]
+    #[must_use]
+    pub fn interrupted(&self) -> bool {
+        self.interrupt.load(Ordering::Relaxed)
+    }
+}
+
+/// The intervals of a block, put together from the contributions of its threads.
+#[derive(Debug)]
+pub(crate) struct Board {
+    interval_ns: u64,
+    threads: usize,
+    state: Mutex<BoardState>,
+}
+
+#[derive(Debug, Default)]
+struct BoardState {
+    open: BTreeMap<u64, Slot>,
+    done: Vec<Interval>,
+}
+
+#[derive(Debug)]
+struct Slot {
+    contributions: usize,
+    ops: u64,
+    errors: u64,
+    response: Histogram,
+}
+
+impl Board {
+    pub(crate) fn new(interval: Duration, threads: usize) -> Self {
+        Self {
+            interval_ns: (interval.as_nanos() as u64).max(1),
+            threads,
+            state: Mutex::default(),
+        }
+    }
+
+    fn contribute(&self, index: u64, errors: u64, response: &Histogram) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let slot = state.open.entry(index).or_insert_with(|| Slot {
+            contributions: 0,
+            ops: 0,
+            errors: 0,
+            response: Histogram::new(),
+        });
+        slot.contributions += 1;
+        slot.ops += response.count();
+        slot.errors += errors;
+        slot.response.merge(response);
+        if slot.contributions == self.threads {
+            let slot = state
+                .open
+                .remove(&index)
+                .expect("the slot was there a line ago");
+            state.done.push(self.finished(index, &slot));
+        }
+    }
+
+    fn finished(&self, index: u64, slot: &Slot) -> Interval {
+        Interval {
+            start: Duration::from_nanos(index * self.interval_ns),
+            ops: slot.ops,
+            errors: slot.errors,
+            p50: slot.response.quantile(0.5),
+            p99: slot.response.quantile(0.99),
+        }
+    }
+
+    /// The intervals in order. Those that not every thread has reached are as full as they are.
+    pub(crate) fn into_series(self) -> Vec<Interval> {
+        let state = std::mem::take(&mut *self.state.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut series = state.done;
+        for (index, slot) in &state.open {
+            series.push(self.finished(*index, slot));
+        }
+        series.sort_unstable_by_key(|interval| interval.start);
+        series
+    }
+}
+
+/// One thread's recorder.
+#[derive(Debug)]
+pub(crate) struct Meter<'b> {
+    pub(crate) part: Outcome,
+    board: &'b Board,
+    control: &'b Control,
+    interval: Histogram,
+    interval_index: u64,
+    interval_end_ns: u64,
+    errors_reported: u64,
+    ops_reported: u64,
+}
+
+impl<'b> Meter<'b> {
+    pub(crate) fn new(board: &'b Board, control: &'b Control) -> Self {
+        Self {
+            part: Outcome::empty(),
+            board,
+            control,
+            interval: Histogram::new(),
+            interval_index: 0,
+            interval_end_ns: board.interval_ns,
+            errors_reported: 0,
+            ops_reported: 0,
+        }
+    }
+
+    /// Records `ops` operations that were meant to start at `intended_ns`, were sent at `sent_ns`
+    /// and answered at `now_ns`.
+    #[inline]
+    pub(crate) fn record(&mut self, now_ns: u64, intended_ns: u64, sent_ns: u64, ops: u64) {
+        let response_ns = now_ns.saturating_sub(intended_ns);
+        self.part.ops += ops;
+        self.part.response.record_n(response_ns, ops);
+        self.part
+            .service
+            .record_n(now_ns.saturating_sub(sent_ns), ops);
+        self.interval.record_n(response_ns, ops);
+    }
+
+    /// Closes the intervals that have ended by `now_ns`.
+    #[inline]
+    pub(crate) fn tick(&mut self, now_ns: u64) {
+        while now_ns >= self.interval_end_ns {
+            self.close_interval();
+        }
+    }
+
+    fn close_interval(&mut self) {
+        let errors = self.part.errors.total();
+        self.board.contribute(
+            self.interval_index,
+            errors - self.errors_reported,
+            &self.interval,
+        );
+        self.control
+            .progress
+            .fetch_add(self.part.ops - self.ops_reported, Ordering::Relaxed);
+        self.errors_reported = errors;
+        self.ops_reported = self.part.ops;
+        self.interval.reset();
+        self.interval_index += 1;
+        self.interval_end_ns += self.board.interval_ns;
+    }
+
+    /// Hands the last, partial interval in and gives the thread's part back.
+    pub(crate) fn finish(mut self) -> Outcome {
+        self.close_interval();
+        self.part
+    }
+}

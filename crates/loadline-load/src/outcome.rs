@@ -1,0 +1,146 @@
+//! What a block gives back.
+
+use std::time::Duration;
+
+use loadline_measure::histogram::Histogram;
+
+use crate::wire::Errors;
+
+/// Everything measured in one block.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// Operations answered, errors included.
+    pub ops: u64,
+    /// Operations that did not get what they asked for, by kind: error replies, wrong payloads,
+    /// operations that a lost connection or the end of the block left without a reply.
+    pub errors: Errors,
+    /// Operations that read keys meant to be there.
+    pub reads: u64,
+    /// Replies that said that nothing is there.
+    pub nils: u64,
+    /// From the start of the block to the last reply.
+    pub duration: Duration,
+    /// From the intended start to the reply.
+    pub response: Histogram,
+    /// From the sending to the reply.
+    pub service: Histogram,
+    /// How much later than intended the generator itself started operations (open loop): waiting
+    /// for a free connection is the target's doing and does not count here.
+    pub lag: Histogram,
+    /// The course of the block, interval by interval.
+    pub series: Vec<Interval>,
+    /// Bytes received.
+    pub bytes_in: u64,
+    /// Bytes sent.
+    pub bytes_out: u64,
+    /// Operations that the schedule of an open loop held.
+    pub planned: Option<u64>,
+    /// Those of them that were never sent.
+    pub not_sent: u64,
+    /// What the generator's threads cost.
+    pub generator: ThreadCost,
+    /// What the target says about its side of the block, where it can be asked.
+    pub target: TargetCost,
+    /// Whether an interrupt ended the block.
+    pub cut_short: bool,
+}
+
+/// One interval of a block.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Interval {
+    /// Where it starts, from the start of the block.
+    pub start: Duration,
+    /// Operations answered in it.
+    pub ops: u64,
+    /// Errors in it.
+    pub errors: u64,
+    /// Median response time in nanoseconds; `None` with too few samples.
+    pub p50: Option<u64>,
+    /// 0.99 quantile of the response time in nanoseconds; `None` with too few samples.
+    pub p99: Option<u64>,
+}
+
+/// What threads cost the machine.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct ThreadCost {
+    /// CPU time of all threads together.
+    pub cpu: Duration,
+    /// Time they were runnable but had to wait for a CPU (Linux: schedstat).
+    pub run_wait: Option<Duration>,
+    /// The share of its wall time that the busiest thread was on a CPU, 0 to 1.
+    pub busiest: f64,
+}
+
+/// What the target did meanwhile, as it says itself.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct TargetCost {
+    /// CPU time it used.
+    pub cpu: Option<Duration>,
+    /// Commands it counted.
+    pub commands: Option<u64>,
+    /// Time it says it spent executing commands.
+    pub execution: Option<Duration>,
+    /// Connections it accepted.
+    pub connections: Option<u64>,
+}
+
+impl Outcome {
+    /// An outcome with nothing in it yet.
+    #[must_use]
+    pub fn empty() -> Self {
+        Self {
+            ops: 0,
+            errors: Errors::default(),
+            reads: 0,
+            nils: 0,
+            duration: Duration::ZERO,
+            response: Histogram::new(),
+            service: Histogram::new(),
+            lag: Histogram::new(),
+            series: Vec::new(),
+            bytes_in: 0,
+            bytes_out: 0,
+            planned: None,
+            not_sent: 0,
+            generator: ThreadCost::default(),
+            target: TargetCost::default(),
+            cut_short: false,
+        }
+    }
+
+    /// Operations per second.
+    #[must_use]
+    pub fn throughput(&self) -> f64 {
+        if self.duration.is_zero() {
+            0.0
+        } else {
+            self.ops as f64 / self.duration.as_secs_f64()
+        }
+    }
+
+    /// Adds the part of another thread that ran in the same block.
+    pub(crate) fn join(&mut self, part: &Self) {
+        self.ops += part.ops;
+        self.errors.merge(&part.errors);
+        self.reads += part.reads;
+        self.nils += part.nils;
+        self.duration = self.duration.max(part.duration);
+        self.response.merge(&part.response);
+        self.service.merge(&part.service);
+        self.lag.merge(&part.lag);
+        self.bytes_in += part.bytes_in;
+        self.bytes_out += part.bytes_out;
+        self.planned = match (self.planned, part.planned) {
+            (Some(one), Some(other)) => Some(one + other),
+            (one, other) => one.or(other),
+        };
+        self.not_sent += part.not_sent;
+        self.generator.cpu += part.generator.cpu;
+        self.generator.run_wait = match (self.generator.run_wait, part.generator.run_wait) {
+            (Some(one), Some(other)) => Some(one + other),
+            (one, other) => one.or(other),
+        };
+        self.generator.busiest = self.generator.busiest.max(part.generator.busiest);
+        self.cut_short |= part.cut_short;
+    }
+}

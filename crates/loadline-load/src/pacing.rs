@@ -1,0 +1,160 @@
+//! When operations start and when a block ends: pacing, arrivals and the stop rule, as values.
+
+use std::time::Duration;
+
+use rand::{SeedableRng, rngs::SmallRng};
+use rand_distr::{Distribution, Exp1};
+
+/// How operations are paced.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Pacing {
+    /// Closed loop: each connection sends again as soon as a reply frees a place. Finds capacity;
+    /// its latencies are those of a saturated target.
+    Closed,
+    /// Open loop: operations start at given times, whatever the target does, and the response time
+    /// counts from the intended start.
+    Open {
+        /// Operations per second, over all connections.
+        rate: f64,
+        /// How the starts are spread.
+        arrivals: ArrivalProcess,
+    },
+}
+
+/// How the intended starts of an open loop are spread in time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ArrivalProcess {
+    /// Evenly spaced.
+    #[default]
+    Uniform,
+    /// Exponentially distributed gaps, as from many independent users.
+    Poisson,
+}
+
+/// When a block ends. Whichever limit comes first ends it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stop {
+    /// After this many operations.
+    pub ops: Option<u64>,
+    /// After this much time.
+    pub duration: Option<Duration>,
+}
+
+impl Stop {
+    /// Ends after `ops` operations.
+    #[must_use]
+    pub fn after_ops(ops: u64) -> Self {
+        Self {
+            ops: Some(ops),
+            duration: None,
+        }
+    }
+
+    /// Ends after `duration`.
+    #[must_use]
+    pub fn after(duration: Duration) -> Self {
+        Self {
+            ops: None,
+            duration: Some(duration),
+        }
+    }
+}
+
+/// The intended starts of one thread's share of an open loop, in nanoseconds from the block's
+/// start.
+#[derive(Debug, Clone)]
+pub struct Arrivals {
+    gap_ns: f64,
+    next_ns: f64,
+    process: ArrivalProcess,
+    rng: SmallRng,
+}
+
+impl Arrivals {
+    /// The share of thread `thread` of `threads` in `rate` operations per second: evenly spaced
+    /// threads are offset against each other; Poisson processes add up to one.
+    #[must_use]
+    pub fn new(
+        rate: f64,
+        process: ArrivalProcess,
+        thread: usize,
+        threads: usize,
+        seed: u64,
+    ) -> Self {
+        let gap_ns = 1e9 * threads as f64 / rate;
+        let mut arrivals = Self {
+            gap_ns,
+            next_ns: 0.0,
+            process,
+            rng: SmallRng::seed_from_u64(seed),
+        };
+        match process {
+            ArrivalProcess::Uniform => arrivals.next_ns = gap_ns * thread as f64 / threads as f64,
+            ArrivalProcess::Poisson => arrivals.advance(),
+        }
+        arrivals
+    }
+
+    /// The next intended start, in nanoseconds from the block's start.
+    #[inline]
+    #[must_use]
+    pub fn next_ns(&self) -> u64 {
+        self.next_ns as u64
+    }
+
+    /// Goes on to the start after it.
+    #[inline]
+    pub fn advance(&mut self) {
+        self.next_ns += match self.process {
+            ArrivalProcess::Uniform => self.gap_ns,
+            ArrivalProcess::Poisson => {
+                let unit: f64 = Exp1.sample(&mut self.rng);
+                unit * self.gap_ns
+            }
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn starts(process: ArrivalProcess, thread: usize, threads: usize, count: usize) -> Vec<u64> {
+        let mut arrivals = Arrivals::new(10_000.0, process, thread, threads, 5);
+        (0..count)
+            .map(|_| {
+                let start = arrivals.next_ns();
+                arrivals.advance();
+                start
+            })
+            .collect()
+    }
+
+    #[test]
+    fn uniform_threads_interleave_to_the_whole_rate() {
+        let mut all = [
+            starts(ArrivalProcess::Uniform, 0, 2, 3),
+            starts(ArrivalProcess::Uniform, 1, 2, 3),
+        ]
+        .concat();
+        all.sort_unstable();
+        assert_eq!(all, [0, 100_000, 200_000, 300_000, 400_000, 500_000]);
+    }
+
+    #[test]
+    fn poisson_keeps_the_rate_and_its_gaps_are_exponential() {
+        let starts = starts(ArrivalProcess::Poisson, 0, 1, 100_000);
+        let gaps: Vec<f64> = starts
+            .windows(2)
+            .map(|pair| (pair[1] - pair[0]) as f64)
+            .collect();
+        let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+        assert!((mean / 100_000.0 - 1.0).abs() < 0.02, "mean gap {mean} ns");
+        // An exponential distribution has as much spread as mean, and 1/e of it above the mean.
+        let above = gaps.iter().filter(|&&gap| gap > mean).count() as f64 / gaps.len() as f64;
+        assert!(
+            (above - (-1.0_f64).exp()).abs() < 0.01,
+            "{above} of the gaps above the mean"
+        );
+    }
+}

@@ -1,0 +1,245 @@
+//! Interleaves the blocks of several subjects, so that what disturbs one disturbs all.
+
+use std::time::{Duration, Instant};
+
+use loadline_measure::steady;
+use rand::seq::SliceRandom;
+use rand::{SeedableRng, rngs::SmallRng};
+
+use crate::outcome::Outcome;
+use crate::pacing::Stop;
+use crate::{Control, Error};
+
+/// Slices of a warm-up; their medians tell when it is over.
+const WARMUP_SLICES: u32 = 2 * steady::WINDOW as u32;
+/// A warm-up that has not become steady goes on for up to this many times its planned length.
+const WARMUP_PATIENCE: u32 = 3;
+
+/// Something that performs operations, for as long as it is told to.
+pub trait Subject {
+    /// Runs one block that ends by `stop`; `seed` decides about its arrivals.
+    ///
+    /// # Errors
+    /// That the block could not be run to its end.
+    fn block(&mut self, stop: Stop, seed: u64, control: &Control) -> Result<Outcome, Error>;
+}
+
+/// How the blocks of a case are laid out.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rounds {
+    /// When the block of each round ends.
+    pub stops: Vec<Stop>,
+    /// How long each subject is warmed up; zero for not at all.
+    pub warmup: Duration,
+    /// Decides about the order of subjects in each round.
+    pub seed: u64,
+}
+
+/// What was measured of one subject.
+#[derive(Debug)]
+pub struct Measured {
+    /// The blocks, in the order of the rounds.
+    pub blocks: Vec<Outcome>,
+    /// How long the warm-up took.
+    pub warmup: Duration,
+    /// Whether the medians of the warm-up stopped shifting; a run without one cannot tell and says
+    /// so by `None`.
+    pub steady: Option<bool>,
+}
+
+/// What the runner is about to do, for whoever watches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    /// Subject `subject` is warmed up.
+    WarmUp {
+        /// Its place in the list.
+        subject: usize,
+    },
+    /// A block begins.
+    Begin {
+        /// The place of its subject in the list.
+        subject: usize,
+        /// Its round, from 0.
+        round: usize,
+    },
+    /// A block has ended.
+    End,
+}
+
+/// Warms every subject up, then runs one block of each per round, in random order. An interrupt ends
+/// it after the block that runs; a round that it cut short counts, since all rounds are kept whole
+/// per subject and comparisons use those that all subjects have.
+///
+/// # Errors
+/// The first error of a subject.
+pub fn run(
+    subjects: &mut [&mut dyn Subject],
+    rounds: &Rounds,
+    control: &Control,
+    observe: &mut dyn FnMut(Event),
+) -> Result<Vec<Measured>, Error> {
+    let mut measured = Vec::with_capacity(subjects.len());
+    for (subject, warmed) in subjects.iter_mut().enumerate() {
+        observe(Event::WarmUp { subject });
+        measured.push(warm_up(*warmed, rounds, control)?);
+    }
+    let mut rng = SmallRng::seed_from_u64(rounds.seed);
+    let mut order: Vec<usize> = (0..subjects.len()).collect();
+    for (round, stop) in rounds.stops.iter().enumerate() {
+        order.shuffle(&mut rng);
+        for &subject in &order {
+            if control.interrupted() {
+                return Ok(measured);
+            }
+            observe(Event::Begin { subject, round });
+            let seed = rounds.seed ^ round as u64;
+            measured[subject]
+                .blocks
+                .push(subjects[subject].block(*stop, seed, control)?);
+            observe(Event::End);
+        }
+    }
+    Ok(measured)
+}
+
+fn warm_up(
+    subject: &mut dyn Subject,
+    rounds: &Rounds,
+    control: &Control,
+) -> Result<Measured, Error> {
+    let start = Instant::now();
+    let mut medians = Vec::new();
+    let slice = Stop::after(rounds.warmup / WARMUP_SLICES);
+    while !rounds.warmup.is_zero() && !control.interrupted() {
+        let outcome = subject.block(slice, rounds.seed ^ medians.len() as u64, control)?;
+        medians.extend(outcome.response.value_at(0.5).map(|ns| ns as f64));
+        let steady = steady::steady_from(&medians).is_some();
+        if steady || start.elapsed() >= rounds.warmup * WARMUP_PATIENCE {
+            return Ok(Measured {
+                blocks: Vec::new(),
+                warmup: start.elapsed(),
+                steady: Some(steady),
+            });
+        }
+    }
+    Ok(Measured {
+        blocks: Vec::new(),
+        warmup: start.elapsed(),
+        steady: None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Notes when it was called; its times are what the test says.
+    struct Fake<'l> {
+        name: char,
+        log: &'l std::cell::RefCell<String>,
+        medians: std::vec::IntoIter<u64>,
+    }
+
+    impl Subject for Fake<'_> {
+        fn block(&mut self, _: Stop, _: u64, _: &Control) -> Result<Outcome, Error> {
+            self.log.borrow_mut().push(self.name);
+            let mut outcome = Outcome::empty();
+            outcome
+                .response
+                .record_n(self.medians.next().unwrap_or(1_000), 1_000);
+            Ok(outcome)
+        }
+    }
+
+    fn rounds(count: usize, warmup: Duration) -> Rounds {
+        Rounds {
+            stops: vec![Stop::after_ops(1); count],
+            warmup,
+            seed: 4,
+        }
+    }
+
+    #[test]
+    fn every_round_runs_each_subject_once_in_changing_order() {
+        let log = std::cell::RefCell::new(String::new());
+        let mut a = Fake {
+            name: 'a',
+            log: &log,
+            medians: vec![].into_iter(),
+        };
+        let mut b = Fake {
+            name: 'b',
+            log: &log,
+            medians: vec![].into_iter(),
+        };
+        let measured = run(
+            &mut [&mut a, &mut b],
+            &rounds(20, Duration::ZERO),
+            &Control::default(),
+            &mut |_| {},
+        )
+        .unwrap();
+        assert_eq!(
+            measured.iter().map(|m| m.blocks.len()).collect::<Vec<_>>(),
+            [20, 20]
+        );
+        assert!(measured.iter().all(|m| m.steady.is_none()));
+        let log = log.into_inner();
+        let pairs: Vec<&str> = (0..20)
+            .map(|round| &log[2 * round..2 * round + 2])
+            .collect();
+        assert!(
+            pairs.iter().all(|pair| *pair == "ab" || *pair == "ba"),
+            "{pairs:?}"
+        );
+        assert!(pairs.contains(&"ab") && pairs.contains(&"ba"), "{pairs:?}");
+    }
+
+    #[test]
+    fn a_warm_up_ends_where_medians_stop_shifting() {
+        let log = std::cell::RefCell::new(String::new());
+        let falling: Vec<u64> = (0..8).map(|slice| 100_000 - slice * 12_000).collect();
+        let mut subject = Fake {
+            name: 'a',
+            log: &log,
+            medians: falling.into_iter(),
+        };
+        let measured = run(
+            &mut [&mut subject],
+            &rounds(0, Duration::from_secs(3_600)),
+            &Control::default(),
+            &mut |_| {},
+        )
+        .unwrap();
+        assert_eq!(measured[0].steady, Some(true));
+        let slices = log.into_inner().len();
+        assert!((11..=20).contains(&slices), "{slices} slices");
+    }
+
+    #[test]
+    fn an_interrupt_ends_the_rounds() {
+        let log = std::cell::RefCell::new(String::new());
+        let mut subject = Fake {
+            name: 'a',
+            log: &log,
+            medians: vec![].into_iter(),
+        };
+        let control = Control::default();
+        let mut ended = 0;
+        let measured = run(
+            &mut [&mut subject],
+            &rounds(10, Duration::ZERO),
+            &control,
+            &mut |event| {
+                ended += usize::from(event == Event::End);
+                if ended == 3 {
+                    control
+                        .interrupt
+                        .store(true, std::sync::atomic::Ordering::Relaxed);
+                }
+            },
+        )
+        .unwrap();
+        assert_eq!(measured[0].blocks.len(), 3);
+    }
+}

@@ -1,0 +1,20 @@
+//! The load generator proper: non-blocking sockets driven by one event loop per thread.
+//!
+//! How it is fast: whole pipelines are patched into preformatted bytes and written with one system
+//! call; sockets are registered once, edge-triggered; one clock reading and one histogram entry
+//! serve all replies of a read; replies are skipped, not built; nothing is allocated, locked or
+//! formatted per operation.
+//!
+//! How it is honest: an operation's response time counts from its intended start, which is the
+//! schedule's in an open loop and the moment its place became free in a closed one, so that rate x
+//! mean response time is the number in flight (Little's law). What is planned is sent or reported
+//! as not sent.
+
+mod conn;
+mod filler;
+mod session;
+mod transport;
+mod worker;
+
+pub use session::{Block, Session, Shape};
+pub use transport::{Connect, Errors, Framing, Reply, Tally, Transport};

@@ -1,0 +1,558 @@
+//! The event loop of one thread.
+
+use std::io;
+use std::num::NonZeroU64;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use rustix::event::epoll;
+use rustix::io::Errno;
+use rustix::time::Timespec;
+
+use super::conn::{Conn, Freed, Group};
+use super::filler::Filler;
+use super::session::Block;
+use super::transport::{Framing, Tally};
+use crate::Error;
+use crate::clock::{Clock, ThreadMeter};
+use crate::meter::{Board, Control, Meter};
+use crate::outcome::Outcome;
+use crate::pacing::{Arrivals, Pacing};
+use crate::workload::{Chooser, Workload};
+
+/// How much one read takes at most.
+const READ_BYTES: usize = 64 << 10;
+/// Events taken from the kernel in one call.
+const EVENTS: usize = 256;
+/// How long the loop may sleep before it looks at the interrupt again.
+const LONGEST_SLEEP_NS: u64 = 20_000_000;
+/// How long the replies still out are waited for once nothing more is sent.
+const DRAIN_NS: u64 = 5_000_000_000;
+/// How long an open loop goes on sending what was due before the end of its block.
+const OVERTIME_NS: u64 = 2_000_000_000;
+
+/// What belongs to one thread for the life of a session.
+pub(super) struct Worker<F> {
+    pub(super) conns: Vec<Conn<F>>,
+    epoll: OwnedFd,
+    buffer: Vec<u8>,
+    filler: Filler,
+    chooser: Chooser,
+    window: u32,
+}
+
+impl<F: Framing> Worker<F> {
+    pub(super) fn new(workload: &Workload, chooser: Chooser, window: u32) -> Result<Self, Error> {
+        Ok(Self {
+            conns: Vec::new(),
+            epoll: epoll::create(epoll::CreateFlags::CLOEXEC)
+                .map_err(Error::system("epoll_create"))?,
+            buffer: vec![0; READ_BYTES],
+            filler: Filler::new(workload, window as usize),
+            chooser,
+            window,
+        })
+    }
+
+    /// Takes a connection in. It is registered once, for both edges, and never again.
+    pub(super) fn adopt(&mut self, index: usize, conn: Conn<F>) -> Result<(), Error> {
+        let flags = epoll::EventFlags::IN
+            | epoll::EventFlags::OUT
+            | epoll::EventFlags::RDHUP
+            | epoll::EventFlags::ET;
+        epoll::add(
+            &self.epoll,
+            conn.transport.as_fd(),
+            epoll::EventData::new_u64(index as u64),
+            flags,
+        )
+        .map_err(Error::system("epoll_ctl"))?;
+        if index == self.conns.len() {
+            self.conns.push(conn);
+        } else {
+            self.conns[index] = conn;
+        }
+        Ok(())
+    }
+
+    /// Runs this thread's share of a block.
+    pub(super) fn run(&mut self, share: &Share<'_>) -> Result<Outcome, Error> {
+        if matches!(share.block.pacing, Pacing::Open { .. }) {
+            // The default slack of 50 us would make every timed start late by as much. A system
+            // that refuses is served with its default.
+            let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+        }
+        for conn in &mut self.conns {
+            conn.reset();
+        }
+        Running::new(self, share).run()
+    }
+}
+
+/// What one thread has to do in a block.
+pub(super) struct Share<'s> {
+    pub(super) block: &'s Block,
+    pub(super) workload: &'s Workload,
+    pub(super) board: &'s Board,
+    pub(super) control: &'s Control,
+    pub(super) clock: Clock,
+    /// This thread's part of the block's operations; `u64::MAX` without such a limit.
+    pub(super) ops: u64,
+    pub(super) arrivals: Option<Arrivals>,
+}
+
+/// The state of a block that runs.
+struct Running<'r, F> {
+    worker: &'r mut Worker<F>,
+    events: Vec<epoll::Event>,
+    share: &'r Share<'r>,
+    meter: Meter<'r>,
+    tally: Tally,
+    /// Operations that may still be sent.
+    quota: u64,
+    arrivals: Option<Arrivals>,
+    deadline_ns: u64,
+    /// Set once nothing more is to be sent.
+    stopped_ns: Option<u64>,
+    in_flight: u64,
+    last_reply_ns: u64,
+    /// A refill waits until this many places are free, so that writes stay whole.
+    refill_at: u32,
+    /// Where the search for a free connection goes on (open loop).
+    turn: usize,
+    /// Since when a place has been free after all had been taken (open loop).
+    place_since_ns: u64,
+    saturated: bool,
+    lost: usize,
+    last_loss: String,
+}
+
+impl<'r, F: Framing> Running<'r, F> {
+    fn new(worker: &'r mut Worker<F>, share: &'r Share<'r>) -> Self {
+        let refill_at = (worker.window / 4).max(1);
+        let deadline_ns = share
+            .block
+            .stop
+            .duration
+            .map_or(u64::MAX, |duration| duration.as_nanos() as u64);
+        Self {
+            meter: Meter::new(share.board, share.control),
+            tally: Tally::default(),
+            quota: share.ops,
+            arrivals: share.arrivals.clone(),
+            deadline_ns,
+            stopped_ns: None,
+            in_flight: 0,
+            last_reply_ns: 0,
+            refill_at,
+            turn: 0,
+            place_since_ns: 0,
+            saturated: false,
+            lost: worker.conns.iter().filter(|conn| !conn.alive).count(),
+            last_loss: String::new(),
+            events: Vec::with_capacity(EVENTS),
+            worker,
+            share,
+        }
+    }
+
+    fn run(mut self) -> Result<Outcome, Error> {
+        let thread = ThreadMeter::start();
+        if self.arrivals.is_none() {
+            self.start_closed();
+        }
+        loop {
+            let now_ns = self.share.clock.now_ns();
+            self.meter.tick(now_ns);
+            self.meter.part.errors.clone_from(&self.tally.errors);
+            self.check_stop(now_ns);
+            self.dispatch(now_ns);
+            if self.finished(now_ns) {
+                break;
+            }
+            if self.lost == self.worker.conns.len() {
+                return Err(Error::AllLost {
+                    connections: self.lost,
+                    reason: self.last_loss,
+                });
+            }
+            self.wait(now_ns)?;
+            self.take_events();
+        }
+        self.finish(&thread)
+    }
+
+    /// Fills every connection's window; all places are free since the start.
+    fn start_closed(&mut self) {
+        let now_ns = self.share.clock.now_ns();
+        for index in 0..self.worker.conns.len() {
+            let conn = &mut self.worker.conns[index];
+            if conn.alive {
+                conn.freed.push_back(Freed {
+                    at_ns: now_ns,
+                    places: self.worker.window,
+                });
+                self.refill(index, now_ns);
+            }
+        }
+    }
+
+    fn check_stop(&mut self, now_ns: u64) {
+        if self.stopped_ns.is_some() {
+            return;
+        }
+        let over = match &self.arrivals {
+            None => now_ns >= self.deadline_ns,
+            // What was due in time is still sent, for a while.
+            Some(arrivals) => {
+                arrivals.next_ns() >= self.deadline_ns
+                    || now_ns >= self.deadline_ns.saturating_add(OVERTIME_NS)
+            }
+        };
+        if over || self.quota == 0 || self.share.control.interrupted() {
+            self.meter.part.cut_short = self.share.control.interrupted();
+            self.stopped_ns = Some(now_ns);
+        }
+    }
+
+    fn finished(&self, now_ns: u64) -> bool {
+        self.stopped_ns
+            .is_some_and(|stopped_ns| self.in_flight == 0 || now_ns >= stopped_ns + DRAIN_NS)
+    }
+
+    /// Starts what an open loop has due, on connections in turn.
+    fn dispatch(&mut self, now_ns: u64) {
+        let Some(mut arrivals) = self.arrivals.take() else {
+            return;
+        };
+        if self.stopped_ns.is_none() {
+            while self.quota > 0
+                && arrivals.next_ns() <= now_ns.min(self.deadline_ns.saturating_sub(1))
+            {
+                let Some(index) = self.free_connection() else {
+                    self.saturated = true;
+                    break;
+                };
+                self.worker.conns[index].assigned.push(arrivals.next_ns());
+                arrivals.advance();
+                self.quota -= 1;
+            }
+            for index in 0..self.worker.conns.len() {
+                if !self.worker.conns[index].assigned.is_empty() {
+                    self.send_assigned(index);
+                }
+            }
+        }
+        self.arrivals = Some(arrivals);
+    }
+
+    fn free_connection(&mut self) -> Option<usize> {
+        let connections = self.worker.conns.len();
+        let most = self.worker.filler.most();
+        for step in 0..connections {
+            let index = (self.turn + step) % connections;
+            let conn = &self.worker.conns[index];
+            let taken = conn.in_flight as usize + conn.assigned.len();
+            if conn.alive
+                && !conn.is_blocked()
+                && taken < self.worker.window as usize
+                && conn.assigned.len() < most
+            {
+                self.turn = index + 1;
+                return Some(index);
+            }
+        }
+        None
+    }
+
+    fn send_assigned(&mut self, index: usize) {
+        let sent_ns = self.share.clock.now_ns();
+        let mut assigned = std::mem::take(&mut self.worker.conns[index].assigned);
+        for &intended_ns in &assigned {
+            let ready_ns = intended_ns.max(self.place_since_ns);
+            self.meter.part.lag.record(sent_ns.saturating_sub(ready_ns));
+        }
+        let outcome = self.send(index, assigned.len() as u32, |conn, place, replies| {
+            let group = Group {
+                intended_ns: assigned[place as usize],
+                sent_ns,
+                replies,
+                replies_per_op: replies,
+            };
+            conn.sent(group, 1);
+        });
+        if let Err(error) = outcome {
+            self.lose(index, &error.to_string());
+        }
+        assigned.clear();
+        self.worker.conns[index].assigned = assigned;
+    }
+
+    /// Fills the free places of a connection in a closed loop.
+    fn refill(&mut self, index: usize, now_ns: u64) {
+        loop {
+            let conn = &mut self.worker.conns[index];
+            let free = self.worker.window - conn.in_flight;
+            if self.stopped_ns.is_some()
+                || !conn.alive
+                || conn.is_blocked()
+                || free < self.refill_at
+            {
+                return;
+            }
+            let count = u64::from(free)
+                .min(self.worker.filler.most() as u64)
+                .min(self.quota) as u32;
+            if count == 0 {
+                return;
+            }
+            self.quota -= u64::from(count);
+            let single_replies = self.share.workload.single_replies();
+            let outcome = self.send(index, count, |conn, _, replies| {
+                if !single_replies {
+                    let intended_ns =
+                        take_freed(&mut conn.freed, 1).map_or(now_ns, |freed| freed.at_ns);
+                    conn.sent(
+                        Group {
+                            intended_ns,
+                            sent_ns: now_ns,
+                            replies,
+                            replies_per_op: replies,
+                        },
+                        1,
+                    );
+                }
+            });
+            if let Err(error) = outcome {
+                self.lose(index, &error.to_string());
+                return;
+            }
+            if single_replies {
+                self.note_groups(index, count, now_ns);
+            }
+        }
+    }
+
+    /// Notes `count` operations of one reply each as sent, in groups that became possible together.
+    fn note_groups(&mut self, index: usize, count: u32, now_ns: u64) {
+        let conn = &mut self.worker.conns[index];
+        let mut left = count;
+        while left > 0 {
+            let freed = take_freed(&mut conn.freed, left).unwrap_or(Freed {
+                at_ns: now_ns,
+                places: left,
+            });
+            let group = Group {
+                intended_ns: freed.at_ns,
+                sent_ns: now_ns,
+                replies: freed.places,
+                replies_per_op: 1,
+            };
+            conn.sent(group, freed.places);
+            left -= freed.places;
+        }
+    }
+
+    /// Builds `count` commands for a connection and writes them; `note` sees each with its place in
+    /// the batch and its number of replies.
+    fn send(
+        &mut self,
+        index: usize,
+        count: u32,
+        mut note: impl FnMut(&mut Conn<F>, u32, u32),
+    ) -> io::Result<()> {
+        let workload = self.share.workload;
+        let Worker {
+            conns,
+            filler,
+            chooser,
+            ..
+        } = &mut *self.worker;
+        let conn = &mut conns[index];
+        let mut place = 0;
+        let mut reads = 0;
+        let batch = filler.fill(count as usize, chooser, workload, |number, key| {
+            let command = &workload.commands()[number];
+            reads += u64::from(command.reads);
+            conn.expect(command.replies, command.returns_payload.then_some(key));
+            note(conn, place, command.replies);
+            place += 1;
+        });
+        self.meter.part.reads += reads;
+        self.meter.part.bytes_out += batch.len() as u64;
+        self.in_flight += u64::from(count);
+        conn.send(batch)
+    }
+
+    fn wait(&mut self, now_ns: u64) -> Result<(), Error> {
+        let mut sleep_ns = LONGEST_SLEEP_NS.min(self.deadline_ns.saturating_sub(now_ns).max(1));
+        if let (Some(arrivals), None, false) = (&self.arrivals, self.stopped_ns, self.saturated) {
+            sleep_ns = sleep_ns.min(arrivals.next_ns().saturating_sub(now_ns));
+        }
+        let timeout = Timespec {
+            tv_sec: 0,
+            tv_nsec: sleep_ns as i64,
+        };
+        self.events.clear();
+        match epoll::wait(
+            &self.worker.epoll,
+            rustix::buffer::spare_capacity(&mut self.events),
+            Some(&timeout),
+        ) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(errno) => Err(Error::system("epoll_wait")(errno)),
+        }
+    }
+
+    fn take_events(&mut self) {
+        for at in 0..self.events.len() {
+            let event = self.events[at];
+            let index = event.data.u64() as usize;
+            if !self.worker.conns[index].alive {
+                continue;
+            }
+            if let Err(reason) = self.serve(index, event.flags) {
+                self.lose(index, &reason);
+            }
+        }
+    }
+
+    fn serve(&mut self, index: usize, flags: epoll::EventFlags) -> Result<(), String> {
+        if flags.intersects(epoll::EventFlags::OUT) && self.worker.conns[index].is_blocked() {
+            self.worker.conns[index]
+                .resend()
+                .map_err(|error| error.to_string())?;
+        }
+        let mut now_ns = 0;
+        if flags.intersects(
+            epoll::EventFlags::IN
+                | epoll::EventFlags::RDHUP
+                | epoll::EventFlags::HUP
+                | epoll::EventFlags::ERR,
+        ) {
+            now_ns = self.read(index)?;
+        }
+        if self.arrivals.is_none() {
+            if now_ns == 0 {
+                now_ns = self.share.clock.now_ns();
+            }
+            self.refill(index, now_ns);
+        }
+        Ok(())
+    }
+
+    /// Reads until the socket is empty and returns when the last bytes were there.
+    fn read(&mut self, index: usize) -> Result<u64, String> {
+        let closed = self.arrivals.is_none();
+        let mut now_ns = 0;
+        loop {
+            let Worker { conns, buffer, .. } = &mut *self.worker;
+            let conn = &mut conns[index];
+            let bytes = match conn.transport.read(buffer) {
+                Ok(0) => return Err("the target closed the connection".into()),
+                Ok(bytes) => bytes,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(now_ns),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error.to_string()),
+            };
+            now_ns = self.share.clock.now_ns();
+            self.meter.part.bytes_in += bytes as u64;
+            let replies = conn.receive(
+                &buffer[..bytes],
+                &mut self.tally,
+                self.share.workload.values(),
+            )?;
+            let ops = conn.complete(replies, now_ns, &mut self.meter)?;
+            if ops > 0 {
+                self.in_flight -= u64::from(ops);
+                self.last_reply_ns = now_ns;
+                if closed {
+                    conn.freed.push_back(Freed {
+                        at_ns: now_ns,
+                        places: ops,
+                    });
+                } else if self.saturated {
+                    self.saturated = false;
+                    self.place_since_ns = now_ns;
+                }
+            }
+            if bytes < buffer.len() && conn.transport.short_read_drains() {
+                return Ok(now_ns);
+            }
+        }
+    }
+
+    /// Gives a connection up: what it had in flight gets no reply.
+    fn lose(&mut self, index: usize, reason: &str) {
+        let conn = &mut self.worker.conns[index];
+        conn.alive = false;
+        self.in_flight -= u64::from(conn.in_flight);
+        self.tally
+            .errors
+            .add("DISCONNECTED", u64::from(conn.in_flight.max(1)));
+        // A closed socket leaves the epoll set by itself, an open one must be taken out.
+        let _ = epoll::delete(&self.worker.epoll, conn.transport.as_fd());
+        conn.reset();
+        reason.clone_into(&mut self.last_loss);
+        self.lost += 1;
+    }
+
+    fn finish(mut self, thread: &ThreadMeter) -> Result<Outcome, Error> {
+        for index in 0..self.worker.conns.len() {
+            let unanswered = u64::from(self.worker.conns[index].in_flight);
+            if self.worker.conns[index].alive && unanswered > 0 {
+                // Late replies would be taken for those of the next block, so the connection goes.
+                self.lose(index, "replies were still out at the end of the block");
+                self.tally
+                    .errors
+                    .rename("DISCONNECTED", "UNANSWERED", unanswered);
+            }
+        }
+        let end_ns = self.stopped_ns.unwrap_or_default();
+        if let Some(arrivals) = self.arrivals.take() {
+            let planned_until_ns = if self.meter.part.cut_short {
+                end_ns.min(self.deadline_ns)
+            } else {
+                self.deadline_ns
+            };
+            let not_sent = not_sent(arrivals, planned_until_ns, self.quota, self.share.ops);
+            let sent = self.share.ops - self.quota;
+            self.meter.part.planned = Some(sent + not_sent);
+            self.meter.part.not_sent = not_sent;
+        }
+        self.meter.part.errors = self.tally.errors;
+        self.meter.part.nils = self.tally.nils;
+        self.meter.part.duration = Duration::from_nanos(self.last_reply_ns.max(1));
+        let mut part = self.meter.finish();
+        part.generator = thread.stop();
+        Ok(part)
+    }
+}
+
+/// How many starts were planned before `until_ns` and are still in the schedule.
+fn not_sent(mut arrivals: Arrivals, until_ns: u64, quota: u64, ops: u64) -> u64 {
+    if ops != u64::MAX && until_ns == u64::MAX {
+        return quota;
+    }
+    let mut count = 0;
+    while arrivals.next_ns() < until_ns && count < quota {
+        arrivals.advance();
+        count += 1;
+    }
+    count
+}
+
+/// Takes up to `most` places that became free first and at one time.
+fn take_freed(freed: &mut std::collections::VecDeque<Freed>, most: u32) -> Option<Freed> {
+    let first = freed.front_mut()?;
+    let places = first.places.min(most);
+    first.places -= places;
+    let taken = Freed {
+        at_ns: first.at_ns,
+        places,
+    };
+    if first.places == 0 {
+        freed.pop_front();
+    }
+    Some(taken)
+}

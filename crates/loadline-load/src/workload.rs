@@ -1,0 +1,539 @@
+//! What is sent: weighted commands with places for keys, numbers and payloads.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::Error;
+use crate::keys::{KeyDist, KeyPicker, below};
+use crate::values::{STAMP_BYTES, Values};
+use rand::rngs::SmallRng;
+
+/// Writes the length header of a payload of the given size, as the protocol wants it.
+pub type LengthHeader = fn(&mut Vec<u8>, usize);
+
+/// Where a number in a command comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Number {
+    /// A key drawn from the workload's distribution.
+    Key,
+    /// The key drawn last in the same command.
+    SameKey,
+    /// A key that is not there yet; the key space grows by one.
+    NewKey,
+    /// A uniform number below the bound.
+    Below(u64),
+}
+
+/// How many decimal digits a number is written with, zeros in front.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Digits {
+    /// Eight digits, for numbers below 10^8.
+    Eight,
+    /// Sixteen digits, for numbers below 10^16.
+    Sixteen,
+}
+
+impl Digits {
+    /// The narrower width that holds all numbers below `bound`.
+    #[must_use]
+    pub fn holding(bound: u64) -> Self {
+        if bound <= 100_000_000 {
+            Self::Eight
+        } else {
+            Self::Sixteen
+        }
+    }
+
+    /// Digits written.
+    #[must_use]
+    pub fn width(self) -> usize {
+        match self {
+            Self::Eight => 8,
+            Self::Sixteen => 16,
+        }
+    }
+
+    /// Writes `number` over the first [`width`](Self::width) bytes of `out`.
+    ///
+    /// # Panics
+    /// When `out` is shorter than the width.
+    #[inline]
+    pub fn write(self, number: u64, out: &mut [u8]) {
+        match self {
+            Self::Eight => out[..8].copy_from_slice(&eight_digits(number as u32)),
+            Self::Sixteen => {
+                out[..8].copy_from_slice(&eight_digits((number / 100_000_000) as u32));
+                out[8..16].copy_from_slice(&eight_digits((number % 100_000_000) as u32));
+            }
+        }
+    }
+}
+
+/// Eight decimal digits at once: the number is halved into lanes of 4, 2 and 1 digits inside one
+/// 64-bit word (after Paul Khuong's "How to print integers really fast", 2017).
+#[inline]
+fn eight_digits(number: u32) -> [u8; 8] {
+    let number = u64::from(number);
+    let fours = (number / 10_000) | ((number % 10_000) << 32);
+    let hundreds = ((fours * 10_486) >> 20) & 0x0000_007F_0000_007F;
+    let twos = hundreds | ((fours - 100 * hundreds) << 16);
+    let tens = ((twos * 103) >> 10) & 0x000F_000F_000F_000F;
+    let ones = tens | ((twos - 10 * tens) << 8);
+    (ones + 0x3030_3030_3030_3030).to_le_bytes()
+}
+
+/// A piece of a command as it goes over the wire.
+#[derive(Debug, Clone)]
+pub enum Part {
+    /// Bytes that never change.
+    Literal(Vec<u8>),
+    /// A number in fixed width.
+    Number(Number, Digits),
+    /// The payload of the key drawn last, without its length header: only where all payloads have
+    /// one size and the header is part of a literal.
+    Payload,
+    /// A payload with its length header in front, for sizes that differ by key.
+    SizedPayload(LengthHeader),
+}
+
+/// One command of a workload.
+#[derive(Debug, Clone)]
+pub struct Command {
+    /// Its name, as people know it.
+    pub name: String,
+    /// Its share in the mix, relative to the other weights.
+    pub weight: u32,
+    /// What goes over the wire.
+    pub parts: Vec<Part>,
+    /// How many replies answer it.
+    pub replies: u32,
+    /// Whether it reads keys that are meant to be there: a nil reply is then a miss.
+    pub reads: bool,
+    /// Whether its reply is the payload of the key drawn last, so that it can be verified.
+    pub returns_payload: bool,
+}
+
+/// What a connection sends: commands, the keys they touch and the payloads they carry.
+#[derive(Debug)]
+pub struct Workload {
+    commands: Vec<Command>,
+    keys: KeySpace,
+    values: Values,
+    single_replies: bool,
+}
+
+/// The numbered keys of a workload and how they are drawn.
+#[derive(Debug)]
+pub struct KeySpace {
+    picker: KeyPicker,
+    loaded: u64,
+    inserted: AtomicU64,
+    /// Newest keys that may not have arrived yet, and that reads keep away from.
+    unsettled: u64,
+}
+
+impl KeySpace {
+    /// `loaded` keys, drawn by `dist`; `unsettled` of the keys inserted last are not drawn (as many
+    /// as can be in flight).
+    ///
+    /// # Errors
+    /// [`Error::Plan`] when the distribution cannot be.
+    pub fn new(dist: &KeyDist, loaded: u64, unsettled: u64) -> Result<Self, Error> {
+        Ok(Self {
+            picker: KeyPicker::new(dist, loaded)?,
+            loaded,
+            inserted: AtomicU64::new(0),
+            unsettled,
+        })
+    }
+
+    /// How many keys there are by now.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.loaded + self.inserted.load(Ordering::Relaxed)
+    }
+
+    /// Whether there are none; a key space never is.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl Workload {
+    /// Puts a workload together.
+    ///
+    /// # Errors
+    /// [`Error::Plan`] when there is no command, a command has no weight or no reply, or a payload
+    /// of one size is asked for where sizes differ.
+    pub fn new(commands: Vec<Command>, keys: KeySpace, values: Values) -> Result<Self, Error> {
+        if commands.is_empty() {
+            return Err(Error::Plan("a workload needs at least one command".into()));
+        }
+        for command in &commands {
+            if command.weight == 0 || command.replies == 0 {
+                return Err(Error::Plan(format!(
+                    "{}: weight and replies must be at least 1",
+                    command.name
+                )));
+            }
+            if command
+                .parts
+                .iter()
+                .any(|part| matches!(part, Part::Payload))
+                && values.fixed_size().is_none()
+            {
+                return Err(Error::Plan(format!(
+                    "{}: payload sizes differ, so each needs its length header",
+                    command.name
+                )));
+            }
+        }
+        let single_replies = commands.iter().all(|command| command.replies == 1);
+        Ok(Self {
+            commands,
+            keys,
+            values,
+            single_replies,
+        })
+    }
+
+    /// The commands.
+    #[must_use]
+    pub fn commands(&self) -> &[Command] {
+        &self.commands
+    }
+
+    /// Whether every command is answered by exactly one reply.
+    #[must_use]
+    pub fn single_replies(&self) -> bool {
+        self.single_replies
+    }
+
+    /// The payloads.
+    #[must_use]
+    pub fn values(&self) -> &Values {
+        &self.values
+    }
+
+    /// The key space.
+    #[must_use]
+    pub fn keys(&self) -> &KeySpace {
+        &self.keys
+    }
+}
+
+/// A connection's own source of choices: its random numbers, and its place in a sequential walk.
+#[derive(Debug, Clone)]
+pub struct Chooser {
+    rng: SmallRng,
+    next_sequential: u64,
+    stride: u64,
+    last_key: u64,
+}
+
+impl Chooser {
+    /// A chooser seeded on its own; in a sequential walk it takes every `stride`-th key from
+    /// `first` on.
+    #[must_use]
+    pub fn new(rng: SmallRng, first: u64, stride: u64) -> Self {
+        Self {
+            rng,
+            next_sequential: first,
+            stride,
+            last_key: 0,
+        }
+    }
+
+    /// The key drawn last.
+    #[inline]
+    #[must_use]
+    pub fn last_key(&self) -> u64 {
+        self.last_key
+    }
+
+    /// Draws a number for a command over `keys`.
+    #[inline]
+    pub fn number(&mut self, number: Number, keys: &KeySpace) -> u64 {
+        match number {
+            Number::Key => {
+                self.last_key = self.key(keys);
+                self.last_key
+            }
+            Number::SameKey => self.last_key,
+            Number::NewKey => {
+                self.last_key = keys.loaded + keys.inserted.fetch_add(1, Ordering::Relaxed);
+                self.last_key
+            }
+            Number::Below(bound) => below(&mut self.rng, bound),
+        }
+    }
+
+    #[inline]
+    fn key(&mut self, keys: &KeySpace) -> u64 {
+        if keys.picker.is_sequential() {
+            let key = self.next_sequential % keys.loaded;
+            self.next_sequential += self.stride;
+            return key;
+        }
+        let settled = keys
+            .inserted
+            .load(Ordering::Relaxed)
+            .saturating_sub(keys.unsettled);
+        keys.picker.pick(&mut self.rng, keys.loaded + settled)
+    }
+
+    /// Chooses a command by weight; `cumulative` are the running sums of the weights.
+    #[inline]
+    pub fn command(&mut self, cumulative: &[u32]) -> usize {
+        let [.., total] = cumulative else { return 0 };
+        if cumulative.len() == 1 {
+            return 0;
+        }
+        let ticket = below(&mut self.rng, u64::from(*total)) as u32;
+        cumulative
+            .iter()
+            .position(|&sum| ticket < sum)
+            .expect("a ticket is below the last sum")
+    }
+}
+
+/// The running sums of the weights of `commands`.
+#[must_use]
+pub fn cumulative_weights(commands: &[Command]) -> Vec<u32> {
+    commands
+        .iter()
+        .scan(0_u32, |sum, command| {
+            *sum = sum.saturating_add(command.weight);
+            Some(*sum)
+        })
+        .collect()
+}
+
+/// A command whose every instance has the same length: its bytes, and what is patched in where.
+#[derive(Debug)]
+pub(crate) struct Preformatted {
+    pub(crate) bytes: Vec<u8>,
+    patches: Vec<Patch>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Patch {
+    Number {
+        at: usize,
+        number: Number,
+        digits: Digits,
+    },
+    Stamp {
+        at: usize,
+        payload_bytes: usize,
+    },
+}
+
+impl Preformatted {
+    /// Formats `command` once, or says that its length differs from instance to instance.
+    pub(crate) fn of(command: &Command, values: &Values) -> Option<Self> {
+        let mut bytes = Vec::new();
+        let mut patches = Vec::new();
+        for part in &command.parts {
+            match part {
+                Part::Literal(literal) => bytes.extend_from_slice(literal),
+                Part::Number(number, digits) => {
+                    patches.push(Patch::Number {
+                        at: bytes.len(),
+                        number: *number,
+                        digits: *digits,
+                    });
+                    bytes.resize(bytes.len() + digits.width(), b'0');
+                }
+                Part::Payload => {
+                    let payload_bytes = values.fixed_size()?;
+                    patches.push(Patch::Stamp {
+                        at: bytes.len(),
+                        payload_bytes,
+                    });
+                    bytes.extend_from_slice(values.filler(payload_bytes));
+                }
+                Part::SizedPayload(_) => return None,
+            }
+        }
+        Some(Self { bytes, patches })
+    }
+
+    /// Patches an instance in place; `instance` holds the bytes of this command.
+    #[inline]
+    pub(crate) fn patch(&self, instance: &mut [u8], chooser: &mut Chooser, workload: &Workload) {
+        for patch in &self.patches {
+            match *patch {
+                Patch::Number { at, number, digits } => {
+                    digits.write(chooser.number(number, &workload.keys), &mut instance[at..]);
+                }
+                Patch::Stamp { at, payload_bytes } => {
+                    // A stamp shorter than eight bytes belongs to a payload shorter than that.
+                    let head = payload_bytes.min(STAMP_BYTES);
+                    workload
+                        .values
+                        .write_stamp(chooser.last_key, &mut instance[at..at + head]);
+                }
+            }
+        }
+    }
+}
+
+/// Appends an instance of `command`, whatever its length, to `out`.
+pub(crate) fn append(
+    command: &Command,
+    chooser: &mut Chooser,
+    workload: &Workload,
+    out: &mut Vec<u8>,
+) {
+    for part in &command.parts {
+        match part {
+            Part::Literal(literal) => out.extend_from_slice(literal),
+            Part::Number(number, digits) => {
+                let at = out.len();
+                out.resize(at + digits.width(), b'0');
+                digits.write(chooser.number(*number, &workload.keys), &mut out[at..]);
+            }
+            Part::Payload => workload.values.append(chooser.last_key, out),
+            Part::SizedPayload(header) => {
+                header(out, workload.values.size_of(chooser.last_key));
+                workload.values.append(chooser.last_key, out);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::values::{ValueData, ValueSize};
+    use proptest::prelude::*;
+    use rand::SeedableRng;
+
+    fn workload(dist: &KeyDist, commands: Vec<Command>, size: ValueSize) -> Workload {
+        let keys = KeySpace::new(dist, 100, 0).unwrap();
+        Workload::new(
+            commands,
+            keys,
+            Values::new(size, ValueData::Random, 1).unwrap(),
+        )
+        .unwrap()
+    }
+
+    fn command(parts: Vec<Part>) -> Command {
+        Command {
+            name: "TEST".into(),
+            weight: 1,
+            parts,
+            replies: 1,
+            reads: false,
+            returns_payload: false,
+        }
+    }
+
+    fn chooser() -> Chooser {
+        Chooser::new(SmallRng::seed_from_u64(9), 0, 1)
+    }
+
+    proptest! {
+        #[test]
+        fn digits_are_those_of_format(number in 0_u64..10_000_000_000_000_000) {
+            let mut sixteen = [0; 16];
+            Digits::Sixteen.write(number, &mut sixteen);
+            prop_assert_eq!(std::str::from_utf8(&sixteen).unwrap(), format!("{number:016}"));
+            let mut eight = [0; 8];
+            Digits::Eight.write(number % 100_000_000, &mut eight);
+            prop_assert_eq!(std::str::from_utf8(&eight).unwrap(), format!("{:08}", number % 100_000_000));
+        }
+    }
+
+    /// The fast way and the plain way must write the same bytes for the same choices.
+    #[test]
+    fn preformatted_and_appended_commands_are_the_same() {
+        for bytes in [0, 3, 8, 64] {
+            let set = command(vec![
+                Part::Literal(b"SET k:".to_vec()),
+                Part::Number(Number::Key, Digits::Eight),
+                Part::Literal(b" ".to_vec()),
+                Part::Payload,
+                Part::Number(Number::Below(7), Digits::Sixteen),
+                Part::Number(Number::SameKey, Digits::Eight),
+            ]);
+            let workload = workload(&KeyDist::Uniform, vec![set], ValueSize::Fixed(bytes));
+            let set = &workload.commands()[0];
+            let fast = Preformatted::of(set, workload.values()).unwrap();
+            let (mut one, mut other) = (chooser(), chooser());
+            for _ in 0..50 {
+                let mut patched = fast.bytes.clone();
+                fast.patch(&mut patched, &mut one, &workload);
+                let mut appended = Vec::new();
+                append(set, &mut other, &workload, &mut appended);
+                assert_eq!(patched, appended);
+            }
+        }
+    }
+
+    #[test]
+    fn sequential_choosers_share_the_walk_and_new_keys_are_new() {
+        let workload = workload(
+            &KeyDist::Sequential,
+            vec![command(vec![Part::Literal(vec![])])],
+            ValueSize::Fixed(1),
+        );
+        let mut even = Chooser::new(SmallRng::seed_from_u64(1), 0, 2);
+        let mut odd = Chooser::new(SmallRng::seed_from_u64(2), 1, 2);
+        let mut seen: Vec<u64> = (0..50)
+            .flat_map(|_| {
+                [
+                    even.number(Number::Key, workload.keys()),
+                    odd.number(Number::Key, workload.keys()),
+                ]
+            })
+            .collect();
+        seen.sort_unstable();
+        assert_eq!(seen, (0..100).collect::<Vec<u64>>());
+        assert_eq!(even.number(Number::NewKey, workload.keys()), 100);
+        assert_eq!(odd.number(Number::NewKey, workload.keys()), 101);
+        assert_eq!(workload.keys().len(), 102);
+    }
+
+    #[test]
+    fn weights_make_the_mix() {
+        let heavy = Command {
+            weight: 70,
+            ..command(vec![Part::Literal(vec![])])
+        };
+        let light = Command {
+            weight: 30,
+            ..heavy.clone()
+        };
+        let cumulative = cumulative_weights(&[heavy, light]);
+        let mut chooser = chooser();
+        let heavy = (0..100_000)
+            .filter(|_| chooser.command(&cumulative) == 0)
+            .count();
+        assert!((69_000..71_000).contains(&heavy), "{heavy} of 100000");
+    }
+
+    #[test]
+    fn workloads_that_cannot_be_are_refused() {
+        let keys = || KeySpace::new(&KeyDist::Uniform, 1, 0).unwrap();
+        let values = |size| Values::new(size, ValueData::Random, 1).unwrap();
+        let fixed = || values(ValueSize::Fixed(1));
+        assert!(Workload::new(vec![], keys(), fixed()).is_err());
+        let weightless = Command {
+            weight: 0,
+            ..command(vec![])
+        };
+        assert!(Workload::new(vec![weightless], keys(), fixed()).is_err());
+        let unsized_payload = command(vec![Part::Payload]);
+        assert!(
+            Workload::new(
+                vec![unsized_payload],
+                keys(),
+                values(ValueSize::Range(1, 2))
+            )
+            .is_err()
+        );
+    }
+}
