@@ -52,7 +52,6 @@ Targets (several are measured in interleaved rounds and compared):
   redis://[USER:PASS@]HOST:PORT[/DB]   a running server; rediss:// is TLS, unix:///PATH a socket
   embedded                             our own server, as a child process (the default)
   spawn:redis-server                   a server program, started for the run on a free port
-  ram                                  our own store in this process
 
 Workloads:
   ping get set del incr mget mset getset-70-30 sadd smembers hset hget lpush lrange zadd xadd

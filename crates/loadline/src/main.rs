@@ -1,2 +1,80 @@
-//! The `loadline` binary.
-fn main() {}
+//! `loadline`: a performance lab for Redis and for everything a team uses around it or instead of
+//! it. See `docs/architecture.md` for what stands where.
+
+mod admin;
+mod args;
+mod commands;
+mod connect;
+mod descriptors;
+mod exit;
+mod files;
+mod fingerprint;
+mod framing;
+mod plan;
+mod printer;
+mod progress;
+mod recording;
+mod secret;
+mod servers;
+mod subjects;
+mod target;
+mod tls;
+mod units;
+mod workload;
+
+use std::io::Write;
+use std::panic;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::Cli;
+use exit::Exit;
+
+/// The length of an interval of the series in a record.
+const INTERVAL: std::time::Duration = std::time::Duration::from_millis(100);
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return not_parsed(&error),
+    };
+    // A panic prints its own report where it happens; what is left is to end with the right code.
+    match panic::catch_unwind(|| commands::dispatch(cli.command)) {
+        Ok(Ok(code)) => code,
+        Ok(Err(error)) => {
+            complain(&format!("{error:#}"));
+            exit::of(&error).into()
+        }
+        Err(_) => {
+            complain(
+                "This is a fault of loadline itself, and not of what was measured. Please report it with the lines above.",
+            );
+            Exit::Internal.into()
+        }
+    }
+}
+
+/// Help and version are answers; anything else that clap says is a usage error.
+fn not_parsed(error: &clap::Error) -> ExitCode {
+    if error.use_stderr() {
+        // Clap quotes what it cannot read, and that may be a URL with a password.
+        let text = secret::redact(&error.render().to_string());
+        write_error(text.trim_end());
+        Exit::Usage.into()
+    } else {
+        match files::print(&error.render().to_string()) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(failure) => failure.exit().into(),
+        }
+    }
+}
+
+fn complain(message: &str) {
+    write_error(&format!("loadline: {}", secret::redact(message)));
+}
+
+/// Writes to standard error. Where even that is closed, there is nobody left to tell.
+fn write_error(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{text}");
+}

@@ -10,8 +10,8 @@ use crate::secret::{Secret, redact_argument};
 /// Where Redis listens when an address names no port.
 const DEFAULT_PORT: u16 = 6379;
 
-/// Engines in process that a later form of `loadline` measures; `run` knows only `ram` now.
-const ENGINES: [&str; 5] = ["store", "heed", "redb", "fjall", "rocksdb"];
+/// Engines in process that a later form of `loadline` measures.
+const ENGINES: [&str; 6] = ["ram", "store", "heed", "redb", "fjall", "rocksdb"];
 
 /// One thing to measure.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,8 +22,6 @@ pub(crate) enum Target {
     Embedded,
     /// A server program that is started for this run and stopped afterwards.
     Spawn(PathBuf),
-    /// Our own store inside this process, without a network.
-    Ram,
 }
 
 /// A running server and how to get in.
@@ -82,14 +80,15 @@ impl Target {
     pub(crate) fn parse(text: &str) -> Result<Self, Failure> {
         let wrong =
             |why: &str| Failure::usage(format!("TARGET `{}`: {why}", redact_argument(text)));
-        match text {
-            "embedded" => return Ok(Self::Embedded),
-            "ram" => return Ok(Self::Ram),
-            _ => {}
+        if text == "embedded" {
+            return Ok(Self::Embedded);
         }
-        let Some((scheme, rest)) = text.split_once(':') else {
+        let Some((scheme, rest)) = text
+            .split_once(':')
+            .or_else(|| (text == "ram").then_some((text, "")))
+        else {
             return Err(wrong(
-                "a target is redis://HOST:PORT, rediss://HOST:PORT, unix:///PATH, embedded, spawn:PROGRAM or ram.",
+                "a target is redis://HOST:PORT, rediss://HOST:PORT, unix:///PATH, embedded or spawn:PROGRAM.",
             ));
         };
         match scheme {
@@ -106,11 +105,11 @@ impl Target {
             "cluster" | "spawn-cluster" => Err(wrong(
                 "clusters are not built in yet; name one of its servers as redis://HOST:PORT.",
             )),
-            engine if ENGINES.contains(&engine) => Err(wrong(
-                "engines in process are not built in yet, but for ram.",
-            )),
+            engine if ENGINES.contains(&engine) => {
+                Err(wrong("engines in process are not built in yet."))
+            }
             _ => Err(wrong(
-                "unknown kind of target; it is redis://, rediss://, unix://, embedded, spawn:PROGRAM or ram.",
+                "unknown kind of target; it is redis://, rediss://, unix://, embedded or spawn:PROGRAM.",
             )),
         }
     }
@@ -128,7 +127,6 @@ impl fmt::Display for Target {
             Self::Server(server) => server.fmt(f),
             Self::Embedded => f.write_str("embedded"),
             Self::Spawn(program) => write!(f, "spawn:{}", program.display()),
-            Self::Ram => f.write_str("ram"),
         }
     }
 }
@@ -354,7 +352,6 @@ mod tests {
             "spawn:/opt/redis/src/redis-server"
         );
         assert_eq!(Target::parse("embedded").unwrap(), Target::Embedded);
-        assert_eq!(Target::parse("ram").unwrap(), Target::Ram);
     }
 
     #[test]

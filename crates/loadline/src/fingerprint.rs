@@ -1,0 +1,107 @@
+//! Where a run takes place: the machine, its noise and the servers.
+
+use std::fs;
+
+use loadline_measure::record::{Environment, Noise, Record, ServerEnvironment};
+
+use crate::subjects::Opened;
+
+/// Settings of a server that change what is measured.
+const SETTINGS: [&str; 5] = [
+    "save",
+    "appendonly",
+    "maxmemory",
+    "maxmemory-policy",
+    "io-threads",
+];
+
+/// Looks at the machine; what cannot be told stays empty.
+pub(crate) fn read() -> Environment {
+    let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let kibibytes =
+        field(&meminfo, "MemTotal").and_then(|text| text.split(' ').next()?.parse::<u64>().ok());
+    let cores = std::thread::available_parallelism()
+        .ok()
+        .map(|cores| cores.get() as u64);
+    Environment {
+        cpu_model: field(&cpuinfo, "model name"),
+        cores,
+        cgroup_quota_cores: quota(),
+        kernel: first_line("/proc/sys/kernel/osrelease"),
+        memory_bytes: kibibytes.map(|kibibytes| kibibytes * 1_024),
+        virtualization: field(&cpuinfo, "flags").map(|flags| {
+            let virtual_machine = flags.split(' ').any(|flag| flag == "hypervisor");
+            if virtual_machine {
+                "virtual machine"
+            } else {
+                "none"
+            }
+            .to_owned()
+        }),
+        clock_source: first_line(
+            "/sys/devices/system/clocksource/clocksource0/current_clocksource",
+        ),
+        governor: first_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        servers: Vec::new(),
+        noise: Noise::default(),
+    }
+}
+
+/// Adds how busy the machine was meanwhile.
+pub(crate) fn noise(record: &mut Record) {
+    let pressure = fs::read_to_string("/proc/pressure/cpu").unwrap_or_default();
+    let some = pressure
+        .lines()
+        .find(|line| line.starts_with("some"))
+        .unwrap_or_default();
+    record.environment.noise.cpu_pressure = some
+        .split(' ')
+        .find_map(|word| word.strip_prefix("avg10="))
+        .and_then(|percent| percent.parse::<f64>().ok())
+        .map(|percent| percent / 100.0);
+    record.environment.noise.load_average =
+        first_line("/proc/loadavg").and_then(|line| line.split(' ').next()?.parse().ok());
+}
+
+/// What a server says about itself.
+pub(crate) fn server(target: &mut Opened) -> ServerEnvironment {
+    let settings = SETTINGS
+        .into_iter()
+        .filter_map(|name| Some((name.to_owned(), target.setting(name)?)))
+        .collect();
+    let said = |name: &str| target.info.get(name).map(ToOwned::to_owned);
+    ServerEnvironment {
+        subject: target.name.clone(),
+        name: said("server_name").or_else(|| said("redis_version").map(|_| "redis".into())),
+        version: said("loadline_version").or_else(|| said("redis_version")),
+        allocator: said("mem_allocator"),
+        settings,
+    }
+}
+
+/// The value of `name` in lines of `name : value`.
+fn field(text: &str, name: &str) -> Option<String> {
+    let line = text
+        .lines()
+        .find(|line| line.split(':').next().map(str::trim) == Some(name))?;
+    Some(line.split_once(':')?.1.trim().to_owned())
+}
+
+fn first_line(path: &str) -> Option<String> {
+    Some(
+        fs::read_to_string(path)
+            .ok()?
+            .lines()
+            .next()?
+            .trim()
+            .to_owned(),
+    )
+}
+
+/// Cores that the control group allows, where it limits them.
+fn quota() -> Option<f64> {
+    let text = first_line("/sys/fs/cgroup/cpu.max")?;
+    let (quota, period) = text.split_once(' ')?;
+    Some(quota.parse::<f64>().ok()? / period.parse::<f64>().ok()?)
+}

@@ -1,0 +1,364 @@
+//! Turns what the loops measured into the record: cases, comparisons, findings.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use loadline_load::outcome::Outcome;
+use loadline_load::pacing::Pacing;
+use loadline_load::runner::Measured;
+use loadline_load::values::ValueSize;
+use loadline_measure::compare::{self, Direction, Rules};
+use loadline_measure::doctor::{self, Evidence, Finding};
+use loadline_measure::histogram::Histogram;
+use loadline_measure::record::{
+    self, Bounds, Comparison, Cost, Histograms, Interval, Record, RoundHistograms, RoundSummary,
+    Scenario, Subject, ValueBytes,
+};
+use loadline_measure::{Error, outliers, steady};
+
+use crate::plan::{Case, Plan};
+use crate::subjects::Opened;
+use crate::target::Target;
+use crate::units::key_dist_text;
+
+/// The case of one target, from its blocks; there is at least one.
+pub(crate) fn case(case: &Case, plan: &Plan, target: &Opened, measured: &Measured) -> record::Case {
+    let blocks = &measured.blocks;
+    let sum = |of: fn(&Outcome) -> u64| blocks.iter().map(of).sum::<u64>();
+    let ops = sum(|block| block.ops);
+    let duration: Duration = blocks.iter().map(|block| block.duration).sum();
+    let response = merged(blocks, |block| &block.response);
+    let service = merged(blocks, |block| &block.service);
+    let lag = merged(blocks, |block| &block.lag);
+    let open = matches!(case.pacing, Pacing::Open { .. });
+    let reads = sum(|block| block.reads);
+    let nils = sum(|block| block.nils);
+    let rounds: Vec<RoundSummary> = blocks.iter().map(round_summary).collect();
+    let throughputs: Vec<f64> = rounds
+        .iter()
+        .map(|round| round.throughput_ops_per_s)
+        .collect();
+    let throughput = ops as f64 / duration.as_secs_f64().max(1e-9);
+    let mean_ns = response.summary().mean;
+    let server_cpu: Option<Duration> = blocks.iter().map(|block| block.target.cpu).sum();
+    record::Case {
+        subject: subject(target),
+        scenario: scenario(case, plan),
+        ops,
+        errors: errors(blocks),
+        planned: open.then(|| blocks.iter().filter_map(|block| block.planned).sum()),
+        not_sent: open.then(|| sum(|block| block.not_sent)),
+        duration_ns: nanoseconds(duration),
+        throughput_ops_per_s: throughput,
+        response_time_ns: response.summary(),
+        service_time_ns: service.summary(),
+        lag_ns: open.then(|| lag.summary()),
+        hit_ratio: (reads > 0).then(|| 1.0 - nils.min(reads) as f64 / reads as f64),
+        steady: measured.steady.unwrap_or(true) && !steady::drifts(&throughputs),
+        warmup_ns: nanoseconds(measured.warmup),
+        little: mean_ns.map(|mean| throughput * mean / 1e9),
+        client_cpu_busy: Some(
+            blocks
+                .iter()
+                .map(|block| block.generator.busiest)
+                .fold(0.0, f64::max),
+        ),
+        server_cpu_busy: server_cpu.map(|cpu| cpu.as_secs_f64() / duration.as_secs_f64().max(1e-9)),
+        outliers: outliers::count(&throughputs),
+        rounds,
+        histograms: histograms(blocks, &response, &service, open.then_some(&lag)),
+        series: series(blocks),
+        cost: cost(blocks, ops, server_cpu),
+        parts_ns: record::Parts {
+            server: server_time(blocks),
+            ..record::Parts::default()
+        },
+    }
+}
+
+fn subject(target: &Opened) -> Subject {
+    let kind = match target.target {
+        Target::Embedded => "embedded",
+        Target::Spawn(_) => "spawned server",
+        Target::Server(_) => "server",
+    };
+    let version = target
+        .info
+        .get("loadline_version")
+        .or_else(|| target.info.get("valkey_version"))
+        .or_else(|| target.info.get("redis_version"));
+    Subject {
+        name: target.name.clone(),
+        kind: kind.into(),
+        target: target.name.clone(),
+        version: version.map(Into::into),
+    }
+}
+
+fn scenario(case: &Case, plan: &Plan) -> Scenario {
+    let spread = |min, max, dist: &str| ValueBytes::Spread {
+        min,
+        max,
+        dist: dist.into(),
+    };
+    let (pacing, arrivals) = match case.pacing {
+        Pacing::Closed => (record::Pacing::Closed, None),
+        Pacing::Open { rate, arrivals } => (
+            record::Pacing::Rate(rate),
+            Some(format!("{arrivals:?}").to_ascii_lowercase()),
+        ),
+    };
+    Scenario {
+        workload: case.name.clone(),
+        mode: if case.pipeline > 1 {
+            "pipeline"
+        } else {
+            "sync"
+        }
+        .into(),
+        pacing,
+        arrivals,
+        connections: u64::from(case.connections),
+        threads: u64::from(case.threads),
+        pipeline: u64::from(case.pipeline),
+        in_flight: Some(case.in_flight()),
+        batch: case.batch.map_or(1, u64::from),
+        keys: case.keys,
+        key_dist: key_dist_text(&case.key_dist),
+        value_bytes: match case.value_size {
+            ValueSize::Fixed(bytes) => ValueBytes::Fixed(bytes),
+            ValueSize::Range(min, max) => spread(min, max, "uniform"),
+            ValueSize::Zipf(min, max) => spread(min, max, "zipf"),
+        },
+        latency_ns: 0,
+        resp: u64::from(plan.resp()),
+    }
+}
+
+fn merged(blocks: &[Outcome], of: fn(&Outcome) -> &Histogram) -> Histogram {
+    let mut all = Histogram::new();
+    for block in blocks {
+        all.merge(of(block));
+    }
+    all
+}
+
+fn errors(blocks: &[Outcome]) -> BTreeMap<String, u64> {
+    let mut all = BTreeMap::new();
+    for (kind, count) in blocks.iter().flat_map(|block| block.errors.iter()) {
+        *all.entry(kind.to_owned()).or_default() += count;
+    }
+    all
+}
+
+fn round_summary(block: &Outcome) -> RoundSummary {
+    let response = block.response.summary();
+    RoundSummary {
+        ops: block.ops,
+        errors: block.errors.total(),
+        duration_ns: nanoseconds(block.duration),
+        throughput_ops_per_s: block.throughput(),
+        response_time_ns_mean: response.mean,
+        response_time_ns_p50: response.p50,
+        response_time_ns_p99: response.p99,
+        client_cpu_ns_per_op: per_op(block.generator.cpu, block.ops),
+        server_cpu_ns_per_op: block.target.cpu.and_then(|cpu| per_op(cpu, block.ops)),
+    }
+}
+
+fn histograms(
+    blocks: &[Outcome],
+    response: &Histogram,
+    service: &Histogram,
+    lag: Option<&Histogram>,
+) -> Histograms {
+    let rounds = blocks.iter().map(|block| RoundHistograms {
+        service_time: block.service.encode(),
+        response_time: block.response.encode(),
+        lag: lag.is_some().then(|| block.lag.encode()),
+    });
+    Histograms {
+        service_time: service.encode(),
+        response_time: response.encode(),
+        lag: lag.map(Histogram::encode),
+        rounds: rounds.collect(),
+    }
+}
+
+fn series(blocks: &[Outcome]) -> Vec<Interval> {
+    let intervals = blocks.iter().enumerate().flat_map(|(round, block)| {
+        block.series.iter().map(move |interval| Interval {
+            round: round as u64,
+            start_ns: nanoseconds(interval.start),
+            ops: interval.ops,
+            errors: interval.errors,
+            p50: interval.p50,
+            p99: interval.p99,
+        })
+    });
+    intervals.collect()
+}
+
+fn cost(blocks: &[Outcome], ops: u64, server_cpu: Option<Duration>) -> Cost {
+    let bytes = |of: fn(&Outcome) -> u64| {
+        (ops > 0).then(|| blocks.iter().map(of).sum::<u64>() as f64 / ops as f64)
+    };
+    Cost {
+        client_cpu_ns_per_op: per_op(blocks.iter().map(|block| block.generator.cpu).sum(), ops),
+        server_cpu_ns_per_op: server_cpu.and_then(|cpu| per_op(cpu, ops)),
+        bytes_in_per_op: bytes(|block| block.bytes_in),
+        bytes_out_per_op: bytes(|block| block.bytes_out),
+        allocations_per_op: None,
+    }
+}
+
+/// What the server says that it spent executing, per command that it counted.
+fn server_time(blocks: &[Outcome]) -> Option<u64> {
+    let execution: Duration = blocks
+        .iter()
+        .map(|block| block.target.execution)
+        .sum::<Option<_>>()?;
+    let commands: u64 = blocks
+        .iter()
+        .map(|block| block.target.commands)
+        .sum::<Option<_>>()?;
+    nanoseconds(execution).checked_div(commands)
+}
+
+fn per_op(cpu: Duration, ops: u64) -> Option<f64> {
+    (ops > 0).then(|| cpu.as_nanos() as f64 / ops as f64)
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Looks for flaws in how a case was measured.
+pub(crate) fn examine(entry: &record::Case, case: &Case, measured: &Measured) -> Vec<Finding> {
+    let counted: Option<u64> = measured
+        .blocks
+        .iter()
+        .map(|block| block.target.commands)
+        .sum();
+    // Where an operation is several commands, the server's count is no count of operations.
+    let single = case
+        .workload
+        .operations
+        .iter()
+        .all(|operation| operation.lines().count() == 1);
+    let busy_ns: u64 = measured
+        .blocks
+        .iter()
+        .map(|block| nanoseconds(block.duration))
+        .sum();
+    let waited: Option<Duration> = measured
+        .blocks
+        .iter()
+        .map(|block| block.generator.run_wait)
+        .sum();
+    let evidence = Evidence {
+        server_ops: counted.filter(|_| single),
+        run_queue_wait: waited.map(|waited| {
+            waited.as_nanos() as f64 / (busy_ns.max(1) * u64::from(case.threads)) as f64
+        }),
+        connections_opened: measured
+            .blocks
+            .iter()
+            .map(|block| block.target.connections)
+            .sum(),
+        ..Evidence::of_case(entry)
+    };
+    doctor::examine(&evidence)
+}
+
+/// Compares case `b` with case `a` of the record, round by round.
+///
+/// # Errors
+/// That rounds cannot be compared.
+pub(crate) fn compare(record: &mut Record, a: usize, b: usize) -> Result<(), Error> {
+    let rounds = record.cases[a]
+        .rounds
+        .len()
+        .min(record.cases[b].rounds.len());
+    let metrics: [(&str, Direction, fn(&RoundSummary) -> Option<f64>); 3] = [
+        ("throughput_ops_per_s", Direction::MoreIsBetter, |round| {
+            Some(round.throughput_ops_per_s)
+        }),
+        ("response_time_ns_p50", Direction::LessIsBetter, |round| {
+            round.response_time_ns_p50.map(|ns| ns as f64)
+        }),
+        ("server_cpu_ns_per_op", Direction::LessIsBetter, |round| {
+            round.server_cpu_ns_per_op
+        }),
+    ];
+    for (metric, direction, of) in metrics {
+        let values = |case: usize| -> Option<Vec<f64>> {
+            record.cases[case].rounds[..rounds]
+                .iter()
+                .map(|round| of(round).filter(|value| *value > 0.0))
+                .collect()
+        };
+        let Some((one, other)) = values(a).zip(values(b)) else {
+            continue;
+        };
+        if one.is_empty() {
+            continue;
+        }
+        let paired = compare::paired(&one, &other, direction, &Rules::default())?;
+        record.comparisons.push(Comparison {
+            a,
+            b,
+            metric: metric.into(),
+            direction,
+            ratio: paired.ratio,
+            interval: paired.interval.map(|(lo, hi)| Bounds { lo, hi }),
+            minimum_detectable_effect: paired.minimum_detectable_effect,
+            rounds: paired.rounds as u64,
+            verdict: paired.verdict,
+            evidence: paired.sentence(),
+        });
+    }
+    record
+        .doctor
+        .extend(doctor::arms_differ(&record.cases[a], &record.cases[b]));
+    Ok(())
+}
+
+/// Says in one sentence per target what was found.
+pub(crate) fn conclude(record: &mut Record) {
+    let mut names: Vec<&str> = record
+        .cases
+        .iter()
+        .map(|case| case.subject.name.as_str())
+        .collect();
+    names.dedup();
+    names.sort_unstable();
+    names.dedup();
+    let findings = names.iter().filter_map(|name| {
+        let cases: Vec<&record::Case> = record
+            .cases
+            .iter()
+            .filter(|case| case.subject.name == *name)
+            .collect();
+        let most = cases.iter().max_by(|one, other| {
+            one.throughput_ops_per_s
+                .total_cmp(&other.throughput_ops_per_s)
+        })?;
+        let limit = match (most.server_cpu_busy, most.client_cpu_busy) {
+            (Some(server), _) if server >= 0.9 => format!(
+                ", where its CPU was {:.0} % busy, so the server was the limit",
+                server.min(1.0) * 100.0
+            ),
+            (_, Some(client)) if client >= 0.8 => format!(
+                ", where the generator's thread was {:.0} % busy, so the server may carry more",
+                client * 100.0
+            ),
+            _ => ", where neither side was busy all the time, so round trips were the limit".into(),
+        };
+        Some(format!(
+            "{name} carried the most in {}: {:.0} operations per second{limit}.",
+            most.scenario.workload, most.throughput_ops_per_s
+        ))
+    });
+    record.findings = findings.collect();
+}

@@ -1,0 +1,93 @@
+//! A server under load over the wire.
+
+use loadline_load::outcome::Outcome;
+use loadline_load::pacing::Stop;
+use loadline_load::runner::Subject;
+use loadline_load::wire::{Block, Session, Shape};
+use loadline_load::{Control, Error};
+
+use super::counters::SECTIONS;
+use super::{Counters, failure, workload};
+use crate::admin::Admin;
+use crate::connect::Endpoint;
+use crate::exit::Failure;
+use crate::framing::RespFraming;
+use crate::plan::Case;
+
+/// One case on one server: open connections, and a second look through the server's own counters.
+pub(crate) struct WireSubject<'t> {
+    session: Session<'t, RespFraming>,
+    admin: Admin,
+    block: Block,
+    declared: Vec<String>,
+}
+
+impl<'t> WireSubject<'t> {
+    /// Opens the connections of `case` to the server called `name`.
+    ///
+    /// # Errors
+    /// That a connection cannot be opened.
+    pub(crate) fn open(
+        name: &str,
+        endpoint: &'t Endpoint,
+        case: &Case,
+        run_id: &str,
+        seed: u64,
+    ) -> Result<Self, Failure> {
+        let prefix = case.prefix(run_id);
+        let commands = case
+            .workload
+            .compile(&prefix, case.keys, &case.value_size)
+            .commands;
+        let opened = workload(commands, case, &case.key_dist, seed).and_then(|workload| {
+            let shape = Shape {
+                connections: case.connections as usize,
+                threads: case.threads as usize,
+                window: case.pipeline,
+                verify: case.verify,
+                seed,
+            };
+            Session::open(workload, endpoint, RespFraming::new, shape)
+        });
+        Ok(Self {
+            session: opened.map_err(|error| failure(name, &error))?,
+            admin: Admin::open(endpoint)?,
+            block: Block {
+                pacing: case.pacing,
+                stop: Stop::after_ops(0),
+                interval: crate::INTERVAL,
+                seed,
+            },
+            declared: case
+                .workload
+                .needs()
+                .iter()
+                .map(|name| name.to_ascii_lowercase())
+                .collect(),
+        })
+    }
+
+    fn counters(&mut self) -> Result<Counters, Error> {
+        let info = self
+            .admin
+            .info(&SECTIONS)
+            .map_err(|error| Error::Subject(Box::new(error)))?;
+        Ok(Counters::read(&info, &self.declared))
+    }
+}
+
+impl Subject for WireSubject<'_> {
+    fn block(&mut self, stop: Stop, seed: u64, control: &Control) -> Result<Outcome, Error> {
+        let before = self.counters()?;
+        let mut outcome = self.session.run(
+            &Block {
+                stop,
+                seed,
+                ..self.block
+            },
+            control,
+        )?;
+        outcome.target = self.counters()?.since(&before);
+        Ok(outcome)
+    }
+}

@@ -1,0 +1,102 @@
+//! What cannot be is refused with exit code 64 and a sentence.
+
+use std::process::Stdio;
+
+use crate::util::{Dir, Ended};
+
+#[test]
+fn usage_errors_end_with_64() {
+    let dir = Dir::new();
+    for (words, reason) in [
+        (&[][..], "Usage"),
+        (&["capacity"], "unrecognized subcommand"),
+        (&["run", "--nope"], "unexpected argument"),
+        (
+            &["run", "--duration", "10"],
+            "a duration needs a unit, such as 250us, 10ms, 2s or 1m",
+        ),
+        (
+            &["run", "--ops", "10", "--duration", "1s"],
+            "cannot be used with",
+        ),
+        (&["run", "embedded", "--rate", "0"], "a rate is from 1"),
+        (
+            &["run", "embedded", "--latency", "10ms"],
+            "not built in yet",
+        ),
+        (&["run", "cluster://a:1"], "not built in yet"),
+        (&["run", "nonsense"], "a target is"),
+        (&["run", "embedded", "--workload", "nope"], "getset-70-30"),
+        (
+            &["run", "embedded", "--command", "FLUSHALL"],
+            "not among the commands",
+        ),
+        (
+            &["run", "embedded", "--json", "/no/such/directory/x.json"],
+            "there is no directory",
+        ),
+        (&["serve", "--listen", "localhost"], "invalid"),
+        (&["serve", "--listen", "0.0.0.0:0"], "--password-file"),
+    ] {
+        dir.run(words).failed(64, reason);
+    }
+}
+
+#[test]
+fn files_that_cannot_be_read_end_with_65() {
+    let dir = Dir::new();
+    dir.write("bad.toml", "[[command]]\ntemplate = \"FLUSHALL\"\n");
+    dir.write("empty", "");
+    for (words, reason) in [
+        (
+            &["run", "embedded", "--workload", "bad.toml"][..],
+            "FLUSHALL",
+        ),
+        (
+            &["run", "embedded", "--workload", "missing.toml"],
+            "missing.toml",
+        ),
+        (
+            &["run", "redis://localhost", "--password-file", "missing"],
+            "missing",
+        ),
+        (
+            &["run", "redis://localhost", "--password-file", "empty"],
+            "no password",
+        ),
+        (&["report", "missing.json"], "missing.json"),
+    ] {
+        dir.run(words).failed(65, reason);
+    }
+}
+
+#[test]
+fn help_and_version_are_answers() {
+    let dir = Dir::new();
+    assert!(dir.run(&["--version"]).succeeded().starts_with("loadline "));
+    assert!(!dir.run(&["--help"]).succeeded().contains("__child"));
+    for command in ["run", "report", "serve"] {
+        let help = dir.run(&[command, "--help"]).succeeded();
+        assert!(
+            help.contains("Examples:") && !help.contains("--latency"),
+            "{help}"
+        );
+    }
+}
+
+/// `loadline run --help | true` must end quietly, and not in a panic.
+#[test]
+fn a_closed_pipe_is_no_fault() {
+    let dir = Dir::new();
+    let words = ["run", "--help"];
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let output = dir
+        .command(&words)
+        .stdout(Stdio::from(writer))
+        .stderr(Stdio::piped())
+        .output()
+        .unwrap();
+    let ended = Ended::of(&words, output);
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+}
