@@ -1,2 +1,64 @@
-//! The project's own checks as code.
-fn main() {}
+//! The project's own checks as code: `cargo xtask storeys | lint | test [--install] | ci`.
+
+mod lint;
+mod storeys;
+mod test;
+
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, bail};
+
+const USAGE: &str = "\
+cargo xtask storeys            dependencies go down one storey or more
+cargo xtask lint               format, clippy, storeys, docs: all without warnings
+cargo xtask test [--install]   every test; --install installs the programs that tests need
+cargo xtask ci                 lint, then test
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let done = match words[..] {
+        ["storeys"] => storeys::check(),
+        ["lint"] => lint::run_all(),
+        ["test"] => test::run_tests(false),
+        ["test", "--install"] => test::run_tests(true),
+        ["ci"] => lint::run_all().and_then(|()| test::run_tests(false)),
+        _ => {
+            say(USAGE);
+            return ExitCode::from(64);
+        }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            say(&format!("xtask: {error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Writes a line to standard error. Where that is closed there is nobody to tell.
+fn say(text: &str) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
+/// Runs a program of ours and fails where it fails.
+fn run(program: &str, arguments: &[&str], environment: &[(&str, &str)]) -> anyhow::Result<()> {
+    let shown = format!("{program} {}", arguments.join(" "));
+    let status = Command::new(program)
+        .args(arguments)
+        .envs(environment.iter().copied())
+        .status()
+        .with_context(|| format!("`{shown}` could not be started"))?;
+    if !status.success() {
+        bail!("`{shown}` ended with {status}");
+    }
+    Ok(())
+}
+
+/// The cargo that runs us.
+fn cargo() -> String {
+    std::env::var("CARGO").unwrap_or_else(|_| "cargo".into())
+}

@@ -1,0 +1,62 @@
+//! `cargo xtask lint`: all checks run, each is reported with its time, and any failure fails it.
+
+use std::time::Instant;
+
+use anyhow::bail;
+
+use crate::{cargo, run, say, storeys};
+
+pub(crate) fn run_cargo(arguments: &[&str], environment: &[(&str, &str)]) -> anyhow::Result<()> {
+    run(&cargo(), arguments, environment)
+}
+
+/// A check and its name.
+type Check = (&'static str, fn() -> anyhow::Result<()>);
+
+const CHECKS: [Check; 4] = [
+    ("format", || run_cargo(&["fmt", "--all", "--check"], &[])),
+    ("clippy", || {
+        let arguments = [
+            "clippy",
+            "--workspace",
+            "--all-targets",
+            "--all-features",
+            "--",
+            "-D",
+            "warnings",
+        ];
+        run_cargo(&arguments, &[])
+    }),
+    ("storeys", storeys::check),
+    ("docs", || {
+        let arguments = [
+            "doc",
+            "--workspace",
+            "--no-deps",
+            "--all-features",
+            "--document-private-items",
+        ];
+        run_cargo(&arguments, &[("RUSTDOCFLAGS", "-D warnings")])
+    }),
+];
+
+pub(crate) fn run_all() -> anyhow::Result<()> {
+    let mut failed = Vec::new();
+    for (name, check) in CHECKS {
+        let start = Instant::now();
+        let outcome = check();
+        let verdict = if outcome.is_ok() { "ok" } else { "FAILED" };
+        say(&format!(
+            "lint: {name}: {verdict} in {:.1} s",
+            start.elapsed().as_secs_f64()
+        ));
+        if let Err(error) = outcome {
+            say(&format!("lint: {name}: {error:#}"));
+            failed.push(name);
+        }
+    }
+    if !failed.is_empty() {
+        bail!("lint found faults in: {}", failed.join(", "));
+    }
+    Ok(())
+}

@@ -1,0 +1,162 @@
+//! `cargo xtask storeys`: dependencies go down one storey or more, never sideways or up.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+
+use anyhow::{Context, bail};
+use serde::Deserialize;
+
+use crate::{cargo, say};
+
+/// The house. A crate that is not in it has no place.
+const STOREYS: [(&str, u32); 11] = [
+    ("loadline", 3),
+    ("loadline-cache", 2),
+    ("loadline-client", 1),
+    ("loadline-server", 1),
+    ("loadline-load", 1),
+    ("loadline-report", 1),
+    ("loadline-resp", 0),
+    ("loadline-measure", 0),
+    ("loadline-store", 0),
+    ("loadline-link", 0),
+    // The checks stand outside of the house, above all of it.
+    ("xtask", 9),
+];
+
+#[derive(Deserialize)]
+struct Metadata {
+    packages: Vec<Package>,
+}
+
+#[derive(Deserialize)]
+struct Package {
+    name: String,
+    dependencies: Vec<Dependency>,
+}
+
+#[derive(Deserialize)]
+struct Dependency {
+    name: String,
+    /// `null` for a normal one, `build` or `dev`.
+    kind: Option<String>,
+}
+
+pub(crate) fn check() -> anyhow::Result<()> {
+    let output = Command::new(cargo())
+        .args(["metadata", "--no-deps", "--format-version", "1"])
+        .output()
+        .context("`cargo metadata` could not be started")?;
+    if !output.status.success() {
+        bail!(
+            "`cargo metadata` failed: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+    let metadata: Metadata = serde_json::from_slice(&output.stdout)
+        .context("`cargo metadata` is not what it should be")?;
+    let faults = faults(&metadata);
+    for fault in &faults {
+        say(&format!("storeys: {fault}"));
+    }
+    if !faults.is_empty() {
+        bail!("{} dependencies do not go down", faults.len());
+    }
+    Ok(())
+}
+
+fn faults(metadata: &Metadata) -> Vec<String> {
+    let storeys: BTreeMap<&str, u32> = STOREYS.into_iter().collect();
+    let ours: Vec<&str> = metadata
+        .packages
+        .iter()
+        .map(|package| package.name.as_str())
+        .collect();
+    let mut faults = Vec::new();
+    for package in &metadata.packages {
+        let Some(&from) = storeys.get(package.name.as_str()) else {
+            faults.push(format!(
+                "{} has no place in the house (xtask/src/storeys.rs)",
+                package.name
+            ));
+            continue;
+        };
+        let edges = package.dependencies.iter().filter(|edge| {
+            edge.kind.as_deref() != Some("dev") && ours.contains(&edge.name.as_str())
+        });
+        for edge in edges {
+            let Some(&to) = storeys.get(edge.name.as_str()) else {
+                continue;
+            };
+            if to >= from {
+                let way = if to == from { "sideways" } else { "up" };
+                faults.push(format!(
+                    "{} (storey {from}) depends on {} (storey {to}): that goes {way}",
+                    package.name, edge.name
+                ));
+            }
+        }
+    }
+    faults
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn metadata(edges: &[(&str, &str, Option<&str>)]) -> Metadata {
+        let names: std::collections::BTreeSet<&str> = edges
+            .iter()
+            .flat_map(|(from, to, _)| [*from, *to])
+            .collect();
+        let dependencies = |name: &str| {
+            edges
+                .iter()
+                .filter(|(from, ..)| *from == name)
+                .map(|(_, to, kind)| Dependency {
+                    name: (*to).into(),
+                    kind: kind.map(Into::into),
+                })
+                .collect()
+        };
+        Metadata {
+            packages: names
+                .iter()
+                .map(|name| Package {
+                    name: (*name).into(),
+                    dependencies: dependencies(name),
+                })
+                .collect(),
+        }
+    }
+
+    #[test]
+    fn down_is_allowed_and_dev_dependencies_are_free() {
+        let fine = [
+            ("loadline", "loadline-resp", None),
+            ("loadline-load", "loadline-measure", None),
+            ("loadline-resp", "loadline", Some("dev")),
+        ];
+        assert!(faults(&metadata(&fine)).is_empty());
+    }
+
+    #[test]
+    fn sideways_up_and_homeless_are_found() {
+        let sideways = faults(&metadata(&[("loadline-load", "loadline-report", None)]));
+        assert!(
+            sideways.len() == 1 && sideways[0].ends_with("that goes sideways"),
+            "{sideways:?}"
+        );
+        let up = faults(&metadata(&[(
+            "loadline-resp",
+            "loadline-load",
+            Some("build"),
+        )]));
+        assert!(up.len() == 1 && up[0].ends_with("that goes up"), "{up:?}");
+        let homeless = faults(&metadata(&[("loadline-utils", "loadline-resp", None)]));
+        assert!(
+            homeless.len() == 1 && homeless[0].starts_with("loadline-utils has no place"),
+            "{homeless:?}"
+        );
+    }
+}
