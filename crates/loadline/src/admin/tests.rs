@@ -33,7 +33,7 @@ fn listing(mut keys: Vec<String>) -> Endpoint {
     Endpoint::new(server, Protocol::Resp2, None)
 }
 
-fn answer(words: &[String], keys: &mut Vec<String>) -> Vec<u8> {
+fn answer(words: &[String], keys: &mut [String]) -> Vec<u8> {
     let mut out = Vec::new();
     match words[0].as_str() {
         "PING" => encode::simple(&mut out, b"PONG"),
@@ -59,12 +59,9 @@ fn answer(words: &[String], keys: &mut Vec<String>) -> Vec<u8> {
             encode::array_header(&mut out, words.len() as u64 - 2);
             for name in &words[2..] {
                 if name == "GET" {
-                    encode::array_header(&mut out, 1)
+                    encode::command(&mut out, &["get"]);
                 } else {
-                    encode::null_array(&mut out, Protocol::Resp2)
-                }
-                if name == "GET" {
-                    encode::bulk(&mut out, b"get")
+                    encode::null_array(&mut out, Protocol::Resp2);
                 }
             }
         }

@@ -8,6 +8,9 @@ use crate::args::OutputArgs;
 use crate::exit::{Exit, Failure};
 use crate::files::Output;
 
+/// Turns a record into the text of a report.
+type Renderer = fn(&Record) -> String;
+
 /// Files to write.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Outputs {
@@ -49,7 +52,7 @@ impl Outputs {
             output
                 .write(&json.map_err(|error| Failure::new(Exit::Internal, error.to_string()))?)?;
         }
-        let reports: [(&Option<Output>, fn(&Record) -> String); 3] = [
+        let reports: [(&Option<Output>, Renderer); 3] = [
             (&self.markdown, loadline_report::markdown),
             (&self.html, loadline_report::html),
             (&self.csv, loadline_report::csv),

@@ -99,7 +99,8 @@ fn parse(text: &str, stem: &str, space: String) -> Result<Definition, String> {
         Some(Count::Plain(0)) => return Err("keys: it must be at least 1.".into()),
         Some(Count::Plain(keys)) => definition.keys = keys,
         Some(Count::Text(text)) => {
-            definition.keys = units::positive_count(&text).map_err(|why| format!("keys: {why}."))?
+            definition.keys =
+                units::positive_count(&text).map_err(|why| format!("keys: {why}."))?;
         }
     }
     if let Some(text) = file.key_dist {

@@ -6,6 +6,7 @@ mod children;
 mod dry_run;
 mod redaction;
 mod report;
+mod run;
 mod serve;
 mod usage;
 mod util;

@@ -1,0 +1,334 @@
+//! `loadline run` against real servers: what is measured, what is refused, and what is left behind.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::process::{Child, Command, Stdio};
+
+use loadline_measure::Record;
+
+use crate::util::{Dir, Ended, PATIENCE, converse, is_running, signal, wait_until};
+
+/// What all runs of these tests have in common: they are short.
+const SHORT: [&str; 6] = ["--warmup", "10ms", "--keys", "500", "--connections", "4"];
+
+/// A redis-server of a test's own, ended with it.
+struct Redis {
+    process: Child,
+    port: u16,
+    dir: Dir,
+}
+
+impl Redis {
+    fn start(settings: &[&str]) -> Self {
+        let port = TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap()
+            .port();
+        let dir = Dir::new();
+        let process = Command::new("redis-server")
+            .args([
+                "--port",
+                &port.to_string(),
+                "--bind",
+                "127.0.0.1",
+                "--unixsocket",
+                "redis.sock",
+            ])
+            .args(["--save", "", "--appendonly", "no"])
+            .args(settings)
+            .current_dir(dir.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("these tests need redis-server; `cargo xtask test --install` installs it");
+        let redis = Self { process, port, dir };
+        // Its socket in the file system is the last place where it starts to listen.
+        let socket = redis.dir.path().join("redis.sock");
+        wait_until("redis-server answers", || {
+            UnixStream::connect(&socket).is_ok()
+        });
+        redis
+    }
+
+    fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    fn socket(&self) -> String {
+        format!("unix://{}", self.dir.path().join("redis.sock").display())
+    }
+
+    #[track_caller]
+    fn answers(&self, request: &str, reply: &str) {
+        let stream = UnixStream::connect(self.dir.path().join("redis.sock")).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        converse(stream, request, reply);
+    }
+}
+
+impl Redis {
+    /// How often it was sent `command`, by its own count.
+    fn calls(&self, command: &str) -> u64 {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        stream.write_all(b"INFO commandstats\r\nQUIT\r\n").unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        let mark = format!("cmdstat_{command}:calls=");
+        let digits = text
+            .split_once(&mark)
+            .map_or("0", |(_, rest)| rest.split(',').next().unwrap_or("0"));
+        digits.parse().unwrap()
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Runs with the record on standard output, and gives the end and the record.
+fn measured(dir: &Dir, words: &[&str]) -> (Ended, Record) {
+    let words = [&["run", "--quiet", "--json", "-"], words, &SHORT].concat();
+    let ended = dir.run(&words);
+    let record = Record::from_json(ended.stdout.as_bytes())
+        .unwrap_or_else(|error| panic!("{error}\n{}", ended.stderr));
+    (ended, record)
+}
+
+#[test]
+fn a_started_server_is_measured() {
+    let dir = Dir::new();
+    let (ended, record) = measured(
+        &dir,
+        &[
+            "spawn:redis-server",
+            "--workload",
+            "getset-70-30",
+            "--ops",
+            "20k",
+            "--rounds",
+            "4",
+        ],
+    );
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let case = &record.cases[0];
+    assert_eq!(
+        (case.ops, case.error_count(), case.rounds.len()),
+        (20_000, 0, 4)
+    );
+    assert_eq!(case.hit_ratio, Some(1.0));
+    assert_eq!(record.run.plan["cases"][0]["workload"], "getset-70-30");
+}
+
+#[test]
+fn several_targets_are_compared() {
+    let dir = Dir::new();
+    let words = [
+        "spawn:redis-server",
+        "spawn:redis-server",
+        "--workload",
+        "get",
+        "--ops",
+        "8k",
+        "--rounds",
+        "8",
+    ];
+    let (ended, record) = measured(&dir, &words);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert_eq!(record.cases.len(), 2);
+    assert!(
+        record
+            .comparisons
+            .iter()
+            .all(|comparison| (comparison.a, comparison.b) == (0, 1))
+    );
+    assert!(!record.comparisons.is_empty());
+}
+
+#[test]
+fn somebodys_keys_are_neither_touched_nor_ignored() {
+    let (redis, dir) = (Redis::start(&[]), Dir::new());
+    redis.answers("SET theirs 1\r\n", "+OK\r\n");
+    let url = redis.url();
+    dir.run(&["run", &url, "--ops", "100"])
+        .failed(64, "--allow-non-empty");
+    redis.answers("DBSIZE\r\n", ":1\r\n");
+    let (ended, record) = measured(
+        &dir,
+        &[
+            &url,
+            "--allow-non-empty",
+            "--workload",
+            "set",
+            "--workload",
+            "hset",
+            "--ops",
+            "2k",
+        ],
+    );
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert_eq!(record.cases.len(), 2);
+    redis.answers("DBSIZE\r\n", ":1\r\n");
+    redis.answers("GET theirs\r\n", "$1\r\n1\r\n");
+}
+
+#[test]
+fn values_are_verified_over_a_socket_and_resp3() {
+    let (redis, dir) = (Redis::start(&[]), Dir::new());
+    let words = [
+        "--verify",
+        "--resp",
+        "3",
+        "--workload",
+        "getset-70-30",
+        "--value-size",
+        "1B..300B",
+        "--ops",
+        "5k",
+        "--pipeline",
+        "7",
+    ];
+    let (ended, record) = measured(&dir, &[&[redis.socket().as_str()], &words[..]].concat());
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert_eq!(
+        (record.cases[0].ops, record.cases[0].error_count()),
+        (5_000, 0)
+    );
+    redis.answers("DBSIZE\r\n", ":0\r\n");
+}
+
+#[test]
+fn a_password_opens_the_server_and_stays_out_of_the_record() {
+    const PASSWORD: &str = "hunter2-tell-nobody";
+    let (redis, dir) = (Redis::start(&["--requirepass", PASSWORD]), Dir::new());
+    let url = |password: &str| format!("redis://:{password}@127.0.0.1:{}", redis.port);
+    let wrong = dir.run(&["run", &url("hunter3-tell-nobody"), "--ops", "100"]);
+    wrong.failed(69, "WRONGPASS");
+    assert!(!wrong.stderr.contains("tell-nobody"), "{}", wrong.stderr);
+    dir.run(&["run", &redis.url(), "--ops", "100"])
+        .failed(69, "NOAUTH");
+    let (ended, _) = measured(&dir, &[&url(PASSWORD), "--workload", "get", "--ops", "1k"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(!ended.stdout.contains(PASSWORD) && !ended.stderr.contains(PASSWORD));
+    assert!(ended.stdout.contains("redis://:***@127.0.0.1"));
+}
+
+#[test]
+fn error_replies_are_no_success() {
+    let dir = Dir::new();
+    let words = [
+        "spawn:redis-server",
+        "--command",
+        "SET {key} {value}",
+        "--command",
+        "LPUSH {key} {value}",
+        "--ops",
+        "1k",
+    ];
+    let (ended, record) = measured(&dir, &words);
+    assert!(
+        ended.code != Some(0) && ended.stderr.contains("WRONGTYPE"),
+        "{:?} {}",
+        ended.code,
+        ended.stderr
+    );
+    assert!(record.cases[0].errors["WRONGTYPE"] > 0);
+}
+
+#[test]
+fn a_server_that_lacks_a_command_is_named_with_it() {
+    let (redis, dir) = (Redis::start(&["--rename-command", "XADD", ""]), Dir::new());
+    dir.run(&["run", &redis.url(), "--workload", "xadd"])
+        .failed(69, "does not have XADD");
+}
+
+#[test]
+fn what_does_not_answer_ends_with_69() {
+    let dir = Dir::new();
+    // Bound and never listened on by Redis: connections are refused.
+    let free = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    dir.run(&["run", &format!("redis://{free}")])
+        .failed(69, "refused");
+    dir.run(&["run", "unix:///no/such.sock"])
+        .failed(69, "/no/such.sock");
+    dir.run(&["run", "spawn:no-such-server"])
+        .failed(69, "no such program");
+    dir.run(&["run", "spawn:/bin/false"])
+        .failed(69, "ended before it answered");
+}
+
+#[test]
+fn an_interrupt_keeps_what_was_measured_and_removes_the_keys() {
+    let (redis, dir) = (Redis::start(&[]), Dir::new());
+    let url = redis.url();
+    let words = [
+        &[
+            "run",
+            &url,
+            "--quiet",
+            "--workload",
+            "get",
+            "--duration",
+            "1h",
+            "--json",
+            "out.json",
+        ][..],
+        &SHORT,
+    ]
+    .concat();
+    let mut run = dir.command(&words).spawn().unwrap();
+    wait_until("the load begins", || redis.calls("get") > 10_000);
+    signal(run.id(), "INT");
+    let mut status = None;
+    wait_until("the run ends", || {
+        status = run.try_wait().unwrap();
+        status.is_some()
+    });
+    assert_eq!(status.unwrap().code(), Some(130));
+    let record = Record::from_json(dir.read("out.json").as_bytes()).unwrap();
+    assert!(record.run.cut_short && record.cases[0].ops > 0);
+    redis.answers("DBSIZE\r\n", ":0\r\n");
+}
+
+/// No destructor runs after SIGKILL: the kernel has to end the child.
+#[test]
+fn a_killed_run_leaves_no_server_behind() {
+    let dir = Dir::new();
+    let words = [
+        &[
+            "run",
+            "spawn:redis-server",
+            "--quiet",
+            "--workload",
+            "get",
+            "--duration",
+            "1h",
+        ][..],
+        &SHORT,
+    ]
+    .concat();
+    let mut run = dir.command(&words).spawn().unwrap();
+    let children = format!("/proc/{0}/task/{0}/children", run.id());
+    let mut server = None;
+    wait_until("the server runs", || {
+        let pid = std::fs::read_to_string(&children)
+            .ok()
+            .and_then(|text| text.split_whitespace().next()?.parse().ok());
+        let is_redis = |pid: &u32| {
+            std::fs::read_to_string(format!("/proc/{pid}/comm"))
+                .is_ok_and(|name| name.contains("redis-server"))
+        };
+        server = pid.filter(is_redis);
+        server.is_some()
+    });
+    signal(run.id(), "KILL");
+    run.wait().unwrap();
+    wait_until("the server ends", || !is_running(server.unwrap()));
+}
