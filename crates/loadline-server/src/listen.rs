@@ -1,0 +1,133 @@
+//! Where a server listens, and what it allows.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+
+use crate::Error;
+
+/// A place to listen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Listen {
+    /// An address; port 0 takes a free one.
+    Tcp(SocketAddr),
+    /// A socket in the file system, removed again at the end.
+    Unix(PathBuf),
+}
+
+/// How a server is set up.
+#[derive(Debug, Clone)]
+pub struct ServerConfig {
+    /// Where it listens.
+    pub listen: Vec<Listen>,
+    /// What the default user must say; without one nobody is asked.
+    pub password: Option<String>,
+    /// Connections at a time.
+    pub max_clients: usize,
+    /// Bytes of one request at most; a connection that sends more is closed.
+    pub max_request_bytes: usize,
+    /// Bytes of replies that wait for a connection at most; one that reads too slowly is closed.
+    pub max_output_bytes: usize,
+}
+
+impl Default for ServerConfig {
+    fn default() -> Self {
+        Self {
+            listen: Vec::new(),
+            password: None,
+            max_clients: 10_000,
+            max_request_bytes: 1 << 30,
+            max_output_bytes: 1 << 30,
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) enum Listener {
+    Tcp(TcpListener),
+    Unix(UnixListener, PathBuf),
+}
+
+impl Listener {
+    pub(crate) fn bind(listen: &Listen, password: bool) -> Result<Self, Error> {
+        let bound = match listen {
+            Listen::Tcp(address) if !password && !address.ip().is_loopback() => {
+                return Err(Error::Unprotected { address: *address });
+            }
+            Listen::Tcp(address) => TcpListener::bind(address).and_then(|listener| {
+                listener.set_nonblocking(true)?;
+                Ok(Self::Tcp(listener))
+            }),
+            Listen::Unix(path) => UnixListener::bind(path).and_then(|listener| {
+                listener.set_nonblocking(true)?;
+                Ok(Self::Unix(listener, path.clone()))
+            }),
+        };
+        bound.map_err(|source| {
+            let place = match listen {
+                Listen::Tcp(address) => address.to_string(),
+                Listen::Unix(path) => path.display().to_string(),
+            };
+            Error::Listen { place, source }
+        })
+    }
+
+    /// Takes a connection in, or says by `WouldBlock` that nobody waits.
+    pub(crate) fn accept(&self) -> io::Result<Stream> {
+        match self {
+            Self::Tcp(listener) => {
+                let (stream, _) = listener.accept()?;
+                stream.set_nonblocking(true)?;
+                stream.set_nodelay(true)?;
+                Ok(Stream::Tcp(stream))
+            }
+            Self::Unix(listener, _) => {
+                let (stream, _) = listener.accept()?;
+                stream.set_nonblocking(true)?;
+                Ok(Stream::Unix(stream))
+            }
+        }
+    }
+
+    pub(crate) fn address(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Tcp(listener) => listener.local_addr().ok(),
+            Self::Unix(..) => None,
+        }
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Tcp(listener) => listener.as_fd(),
+            Self::Unix(listener, _) => listener.as_fd(),
+        }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Self::Unix(_, path) = self {
+            // Somebody may have removed it already, and that is fine.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Tcp(stream) => stream.as_fd(),
+            Self::Unix(stream) => stream.as_fd(),
+        }
+    }
+}
