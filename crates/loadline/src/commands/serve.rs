@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::Context;
-use loadline_server::{Listen, Server, ServerConfig};
+use loadline_server::{Error, Listen, Server, ServerConfig};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::args::ServeArgs;
@@ -51,11 +51,11 @@ pub(super) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn failure(error: &loadline_server::Error) -> Failure {
+fn failure(error: &Error) -> Failure {
     match error {
-        loadline_server::Error::Unprotected { .. } => {
-            Failure::usage(format!("{error}\nGive a password with --password-file."))
-        }
-        _ => Failure::unavailable(error.to_string()),
+        Error::Unprotected { .. } => Failure::usage(format!(
+            "{error}.\nName a file with one by --password-file."
+        )),
+        _ => Failure::unavailable(format!("{error}.")),
     }
 }
