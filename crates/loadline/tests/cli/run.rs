@@ -314,7 +314,12 @@ fn a_killed_run_leaves_no_server_behind() {
         &SHORT,
     ]
     .concat();
-    let mut run = dir.command(&words).spawn().unwrap();
+    // The directory of the server's files is all that is left, and goes with the test's own.
+    let mut run = dir
+        .command(&words)
+        .env("TMPDIR", dir.path())
+        .spawn()
+        .unwrap();
     let children = format!("/proc/{0}/task/{0}/children", run.id());
     let mut server = None;
     wait_until("the server runs", || {
