@@ -297,8 +297,8 @@ impl Info {
 pub(crate) struct CommandStat {
     /// How often it was called.
     pub(crate) calls: u64,
-    /// How long it took in all.
-    pub(crate) time: Duration,
+    /// How long it took in all, where the server tells.
+    pub(crate) time: Option<Duration>,
 }
 
 impl CommandStat {
@@ -306,7 +306,9 @@ impl CommandStat {
         let calls = field(value, "calls")?.parse().ok()?;
         Some(Self {
             calls,
-            time: Duration::from_micros(field(value, "usec")?.parse().ok()?),
+            time: field(value, "usec")
+                .and_then(|usec| usec.parse().ok())
+                .map(Duration::from_micros),
         })
     }
 }

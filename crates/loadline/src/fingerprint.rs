@@ -73,7 +73,10 @@ pub(crate) fn server(target: &mut Opened) -> ServerEnvironment {
     let said = |name: &str| target.info.get(name).map(ToOwned::to_owned);
     ServerEnvironment {
         subject: target.name.clone(),
-        name: said("server_name").or_else(|| said("redis_version").map(|_| "redis".into())),
+        name: said("loadline_version")
+            .map(|_| "loadline".into())
+            .or_else(|| said("server_name"))
+            .or_else(|| said("redis_version").map(|_| "redis".into())),
         version: said("loadline_version").or_else(|| said("redis_version")),
         allocator: said("mem_allocator"),
         settings,

@@ -109,7 +109,7 @@ fn scenario(case: &Case, plan: &Plan) -> Scenario {
         ),
     };
     Scenario {
-        workload: case.name.clone(),
+        workload: case.workload.name.clone(),
         mode: if case.pipeline > 1 {
             "pipeline"
         } else {

@@ -119,7 +119,7 @@ fn info_is_read_as_it_is_written() {
             "get",
             CommandStat {
                 calls: 12,
-                time: Duration::from_micros(34)
+                time: Some(Duration::from_micros(34))
             }
         )]
     );

@@ -79,7 +79,12 @@ fn exit_code(record: &Record) -> anyhow::Result<ExitCode> {
 /// removed whatever happens in between.
 fn measure(plan: &Plan, printer: &Printer, control: &Control) -> Result<Record, Failure> {
     let begun = Instant::now();
-    let most = plan.cases.iter().map(|case| u64::from(case.connections)).max().unwrap_or(0);
+    let most = plan
+        .cases
+        .iter()
+        .map(|case| u64::from(case.connections))
+        .max()
+        .unwrap_or(0);
     descriptors::make_room(most * plan.targets.len() as u64)?;
     let run_id = plan::new_run_id();
     let mut record = Record::new(header(plan, &run_id), fingerprint::read());

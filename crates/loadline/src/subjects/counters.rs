@@ -14,18 +14,18 @@ pub(crate) const SECTIONS: [&str; 3] = ["cpu", "stats", "commandstats"];
 pub(crate) struct Counters {
     cpu: Option<Duration>,
     commands: u64,
-    execution: Duration,
+    execution: Option<Duration>,
     connections: Option<u64>,
 }
 
 impl Counters {
     /// Reads the counters of the commands `declared` (lower case) out of INFO.
     pub(crate) fn read(info: &Info, declared: &[String]) -> Self {
-        let (mut commands, mut execution) = (0, Duration::ZERO);
+        let (mut commands, mut execution) = (0, Some(Duration::ZERO));
         for (name, stat) in info.commands() {
             if declared.iter().any(|one| one == name) {
                 commands += stat.calls;
-                execution += stat.time;
+                execution = execution.zip(stat.time).map(|(sum, time)| sum + time);
             }
         }
         Self {
@@ -44,7 +44,10 @@ impl Counters {
                 .zip(before.cpu)
                 .map(|(after, before)| after.saturating_sub(before)),
             commands: Some(self.commands.saturating_sub(before.commands)),
-            execution: Some(self.execution.saturating_sub(before.execution)),
+            execution: self
+                .execution
+                .zip(before.execution)
+                .map(|(after, before)| after.saturating_sub(before)),
             connections: self
                 .connections
                 .zip(before.connections)
