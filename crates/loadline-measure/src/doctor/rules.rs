@@ -120,23 +120,20 @@ fn too_few_samples(seen: &Evidence) -> Option<Finding> {
         ("p99", response.p99, 10_000),
         ("p99.9", response.p999, 100_000),
     ];
-    let missing: Vec<(&str, u64)> = needs
+    let missing: Vec<String> = needs
         .iter()
         .filter(|(_, value, _)| value.is_none())
-        .map(|(name, _, needed)| (*name, *needed))
+        .map(|(name, _, needed)| format!("{name} (needs {needed})"))
         .collect();
-    let (_, needed) = *missing.last()?;
-    let names: Vec<&str> = missing.iter().map(|(name, _)| *name).collect();
-    Some(finding(
-        "LL006",
-        Severity::Info,
-        seen,
-        format!(
-            "{count} samples are too few for {}, which needs {needed}.",
-            names.join(", "),
-        ),
-        "Run longer (--duration, --ops, --rounds) where that percentile matters.",
-    ))
+    (!missing.is_empty()).then(|| {
+        finding(
+            "LL006",
+            Severity::Info,
+            seen,
+            format!("{count} samples are too few for {}.", missing.join(", ")),
+            "Run longer (--duration, --ops, --rounds) where that percentile matters.",
+        )
+    })
 }
 
 fn error_replies(seen: &Evidence) -> Option<Finding> {

@@ -127,7 +127,7 @@ const FIRES: [(&str, Change, &str); 20] = [
     (
         "LL006",
         |e| e.response.p999 = None,
-        "200000 samples are too few for p99.9, which needs 100000",
+        "200000 samples are too few for p99.9 (needs 100000)",
     ),
     (
         "LL007",
@@ -231,7 +231,7 @@ fn all_missing_percentiles_stand_in_one_finding() {
     });
     assert_eq!(
         found[0].1,
-        "150 samples are too few for p50, p99, p99.9, which needs 100000."
+        "150 samples are too few for p50 (needs 200), p99 (needs 10000), p99.9 (needs 100000)."
     );
 }
 

@@ -172,6 +172,25 @@ impl Histogram {
         carried.map(|q| (*q, whole.value_at_quantile(*q))).collect()
     }
 
+    /// How many samples lie in each of `bins` bins that are equally wide on a logarithmic axis from
+    /// `from_ns` to `to_ns`. Samples outside count in the first or the last bin.
+    #[must_use]
+    pub fn log_bins(&self, from_ns: u64, to_ns: u64, bins: usize) -> Vec<u64> {
+        let mut counts = vec![0_u64; bins];
+        let start = (from_ns.max(1) as f64).ln();
+        let width = ((to_ns.max(1) as f64).ln() - start).max(f64::MIN_POSITIVE);
+        let Some(last) = bins.checked_sub(1) else {
+            return counts;
+        };
+        for step in self.whole().iter_recorded() {
+            let place = ((step.value_iterated_to().max(1) as f64).ln() - start) / width;
+            // A float below zero becomes 0 here, and one beyond the end the last bin.
+            let bin = ((place * bins as f64) as usize).min(last);
+            counts[bin] = counts[bin].saturating_add(step.count_at_value());
+        }
+        counts
+    }
+
     /// Reads a figure from wherever the samples are.
     fn read<F>(&self, narrow: impl Fn(&Hdr<u32>) -> F, wide: impl Fn(&Hdr<u64>) -> F) -> Option<F> {
         match &self.wide {

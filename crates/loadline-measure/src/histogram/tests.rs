@@ -144,6 +144,17 @@ fn the_spectrum_rises_and_ends_where_samples_end() {
 }
 
 #[test]
+fn logarithmic_bins_hold_every_sample_once() {
+    let histogram = of(&[1, 150, 900, 1_500, 15_000, 99_000, 5_000_000]);
+    // Three decades from 100 ns to 100 us; what is outside stands at the ends.
+    assert_eq!(histogram.log_bins(100, 100_000, 3), [3, 1, 3]);
+    assert_eq!(histogram.log_bins(100, 100, 2).iter().sum::<u64>(), 7);
+    assert_eq!(histogram.log_bins(0, 0, 1), [7]);
+    assert!(histogram.log_bins(1, 2, 0).is_empty());
+    assert_eq!(Histogram::new().log_bins(1, 100, 2), [0, 0]);
+}
+
+#[test]
 fn the_crate_itself_reads_what_is_written() {
     use base64::Engine;
     let histogram = of(&[3, 70_000, 70_000, 5_000_000_000]);
