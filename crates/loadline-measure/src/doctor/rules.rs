@@ -318,10 +318,10 @@ fn finding(
 /// A share in percent, with enough digits for small ones to be told from nothing.
 fn percent(share: f64) -> String {
     let percent = share * 100.0;
-    if percent != 0.0 && percent.abs() < 1.0 {
-        format!("{percent:.2} %")
-    } else {
-        format!("{percent:.0} %")
+    match percent {
+        _ if percent > 0.0 && percent < 0.005 => "<0.01 %".to_owned(),
+        _ if percent > 0.0 && percent < 1.0 => format!("{percent:.2} %"),
+        _ => format!("{percent:.0} %"),
     }
 }
 

@@ -220,6 +220,12 @@ fn rules_are_silent_up_to_their_limits() {
 }
 
 #[test]
+fn a_single_error_is_not_called_none() {
+    let found = after(|e| (e.errors, e.ops, e.server_ops) = (1, 50_000_000, None));
+    assert_eq!(found[0].1, "1 of 50000000 operations (<0.01 %) failed.");
+}
+
+#[test]
 fn all_missing_percentiles_stand_in_one_finding() {
     let found = after(|e| {
         (
