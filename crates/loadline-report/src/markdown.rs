@@ -1,0 +1,210 @@
+//! Markdown, for pull requests and wikis: GitHub's flavour, one table per scenario.
+
+use loadline_measure::record::Record;
+
+use crate::clean::plain;
+use crate::view::{self, Group, Row};
+use crate::words;
+
+/// The record as GitHub-flavoured Markdown, with a line feed at the end.
+#[must_use]
+pub fn markdown(record: &Record) -> String {
+    let mut out = Lines::default();
+    let run = &record.run;
+    out.paragraph(&format!("## Loadline {}", escaped(&run.version)));
+    let mut about = vec![format!(
+        "Run {}, {}",
+        escaped(&run.id),
+        escaped(&run.started_at)
+    )];
+    about.extend(view::surroundings(record).iter().map(|line| escaped(line)));
+    out.paragraph(&about.join("  \n"));
+    if run.cut_short {
+        out.paragraph("**Cut short:** an interrupt ended this run before its plan was done.");
+    }
+    let groups = view::groups(record);
+    if groups.is_empty() {
+        out.paragraph("Nothing was measured.");
+    }
+    let shared = view::shared_conditions(&groups);
+    for group in &groups {
+        table(&mut out, group, &shared);
+    }
+    doctor(&mut out, record);
+    list(
+        &mut out,
+        "What was found",
+        record.findings.iter().map(|finding| escaped(finding)),
+    );
+    let legend = view::legend(record);
+    let legend = std::iter::once(view::CPU_LEGEND).chain(legend.iter().map(String::as_str));
+    list(&mut out, "How to read this", legend.map(escaped));
+    out.paragraph(&escaped(&view::how_measured(record)));
+    out.text
+}
+
+#[derive(Default)]
+struct Lines {
+    text: String,
+}
+
+impl Lines {
+    fn line(&mut self, line: &str) {
+        self.text.push_str(line);
+        self.text.push('\n');
+    }
+
+    fn paragraph(&mut self, text: &str) {
+        if !self.text.is_empty() {
+            self.text.push('\n');
+        }
+        self.line(text);
+    }
+}
+
+fn table(out: &mut Lines, group: &Group<'_>, shared: &[String]) {
+    out.paragraph(&format!("### {}", escaped(&view::title(group, shared))));
+    out.paragraph(&escaped(&group.conditions.join(", ")));
+    let beside = group.rows.iter().find_map(|row| row.beside.as_deref());
+    let ratio = beside.map(|beside| format!(" throughput beside {} |", escaped(beside)));
+    out.paragraph(&format!(
+        "| target | ops/s | p50 | p99 | p99.9 | CPU us/op |{}",
+        ratio.as_deref().unwrap_or_default()
+    ));
+    out.line(&format!(
+        "| --- | --: | --: | --: | --: | --: |{}",
+        if ratio.is_some() { " --- |" } else { "" }
+    ));
+    for row in &group.rows {
+        out.line(&cells(row, ratio.is_some()));
+        if group.open_loop {
+            let times = [
+                ("service time", Some(&row.case.service_time_ns)),
+                ("generator lag", row.case.lag_ns.as_ref()),
+            ];
+            for (name, summary) in times {
+                let Some(summary) = summary else { continue };
+                let [p50, p99, p999] =
+                    [summary.p50, summary.p99, summary.p999].map(words::percentile);
+                let end = if ratio.is_some() { " |" } else { "" };
+                out.line(&format!(
+                    "| {}, {name} | | {p50} | {p99} | {p999} | |{end}",
+                    escaped(&row.name)
+                ));
+            }
+        }
+    }
+    list(out, "", group.rows.iter().flat_map(notes));
+}
+
+fn cells(row: &Row<'_>, with_ratio: bool) -> String {
+    let (times, cost) = (&row.case.response_time_ns, &row.case.cost);
+    let [p50, p99, p999] = [times.p50, times.p99, times.p999].map(words::percentile);
+    let cpu = format!(
+        "{} + {}",
+        words::cpu_us(cost.client_cpu_ns_per_op),
+        words::cpu_us(cost.server_cpu_ns_per_op)
+    );
+    let throughput = row
+        .comparisons
+        .first()
+        .map(|comparison| view::comparison(comparison))
+        .unwrap_or_default();
+    let ratio = if with_ratio {
+        format!(" {throughput} |")
+    } else {
+        String::new()
+    };
+    format!(
+        "| {} | {} | {p50} | {p99} | {p999} | {cpu} |{ratio}",
+        escaped(&row.name),
+        words::count(row.case.throughput_ops_per_s)
+    )
+}
+
+fn notes(row: &Row<'_>) -> Vec<String> {
+    let mut notes: Vec<String> = view::warnings(row.case)
+        .iter()
+        .map(|warning| format!("**{}**: {}", escaped(&row.name), escaped(warning)))
+        .collect();
+    for comparison in &row.comparisons {
+        let beside = row.beside.as_deref().unwrap_or_default();
+        let (metric, ratio) = (view::metric(comparison), view::comparison(comparison));
+        let evidence = view::evidence(comparison);
+        let line = format!(
+            "{} beside {beside}, {metric}: {ratio}, {evidence}",
+            row.name
+        );
+        notes.push(escaped(&line));
+    }
+    notes
+}
+
+fn doctor(out: &mut Lines, record: &Record) {
+    let diagnoses = view::diagnoses(record);
+    if diagnoses.is_empty() {
+        out.paragraph("Doctor: no findings.");
+        return;
+    }
+    let lines = diagnoses.iter().flat_map(|diagnosis| {
+        diagnosis.seen.iter().map(|(scope, evidence)| {
+            let scope = if scope.is_empty() {
+                String::new()
+            } else {
+                format!("{}: ", escaped(scope))
+            };
+            let severity = format!("{:?}", diagnosis.severity).to_lowercase();
+            format!(
+                "**{severity} {}** {scope}{} *{}*",
+                escaped(diagnosis.rule),
+                escaped(evidence),
+                escaped(diagnosis.what_to_do)
+            )
+        })
+    });
+    list(out, "Doctor", lines);
+}
+
+fn list(out: &mut Lines, title: &str, items: impl Iterator<Item = String>) {
+    let mut items = items.peekable();
+    if items.peek().is_none() {
+        return;
+    }
+    if !title.is_empty() {
+        out.paragraph(&format!("### {title}"));
+    }
+    let items: Vec<String> = items.map(|item| format!("- {item}")).collect();
+    out.paragraph(&items.join("\n"));
+}
+
+/// A text that Markdown takes as it is: what could be markup gets a backslash, and what could be
+/// HTML or a mention becomes an entity.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in plain(text).chars() {
+        match c {
+            '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '#' | '~' | '!' => out.extend(['\\', c]),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '&' => out.push_str("&amp;"),
+            '@' => out.push_str("&#64;"),
+            _ => out.push(c),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn foreign_text_is_no_markup() {
+        assert_eq!(escaped("a|b"), "a\\|b");
+        assert_eq!(
+            escaped("<img src=x> & [x](y) `c` *b* @team"),
+            "&lt;img src=x&gt; &amp; \\[x\\](y) \\`c\\` \\*b\\* &#64;team"
+        );
+        assert_eq!(escaped("line\n# heading"), "line?\\# heading");
+    }
+}

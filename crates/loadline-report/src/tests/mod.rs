@@ -1,0 +1,105 @@
+//! All forms of made-up records.
+
+mod fixture;
+mod hostile;
+mod snapshots;
+
+use loadline_measure::Record;
+
+use crate::{TextOptions, text};
+
+/// Eighty columns, as in a pipe.
+const PIPE: TextOptions = TextOptions {
+    width: 80,
+    color: false,
+    unicode: false,
+};
+/// Eighty columns of a terminal that shows pictures, colours left out.
+const TERMINAL: TextOptions = TextOptions {
+    unicode: true,
+    ..PIPE
+};
+
+/// The widest line of a text, in columns.
+fn widest(text: &str) -> usize {
+    text.lines().map(crate::clean::columns).max().unwrap_or(0)
+}
+
+#[test]
+fn no_line_is_longer_than_the_width() {
+    let records = [
+        fixture::one_target(),
+        fixture::two_targets(),
+        fixture::troubled(),
+        fixture::open_loop(),
+        fixture::hostile(),
+        fixture::empty(),
+    ];
+    for (number, record) in records.iter().enumerate() {
+        for width in [60, 80, 100, 200] {
+            let text = text(record, &TextOptions { width, ..TERMINAL });
+            assert!(
+                widest(&text) <= width,
+                "record {number} at {width} columns:\n{text}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_pipe_gets_ascii_only() {
+    let text = text(&fixture::two_targets(), &PIPE);
+    assert!(text.is_ascii(), "{text}");
+}
+
+#[test]
+fn colours_change_nothing_but_colours() {
+    for record in [
+        fixture::two_targets(),
+        fixture::troubled(),
+        fixture::open_loop(),
+    ] {
+        let coloured = text(
+            &record,
+            &TextOptions {
+                color: true,
+                ..TERMINAL
+            },
+        );
+        let mut plain = coloured.clone();
+        for code in ["0", "1", "2", "31", "32", "33"] {
+            plain = plain.replace(&format!("\x1b[{code}m"), "");
+        }
+        assert!(coloured.len() > plain.len());
+        assert_eq!(plain, text(&record, &TERMINAL));
+    }
+}
+
+#[test]
+fn verdicts_and_errors_are_told_by_colour() {
+    let coloured = |record: &Record| {
+        text(
+            record,
+            &TextOptions {
+                color: true,
+                ..PIPE
+            },
+        )
+    };
+    let two = coloured(&fixture::two_targets());
+    assert!(two.contains("\x1b[33m0.82x [0.80, 0.89]\x1b[0m"), "{two}");
+    assert!(two.contains("\x1b[32m1.40x [1.38, 1.52]\x1b[0m"), "{two}");
+    let troubled = coloured(&fixture::troubled());
+    assert!(troubled.contains("\x1b[31m  critical LL007"), "{troubled}");
+    assert!(troubled.contains("\x1b[31mCUT SHORT"), "{troubled}");
+}
+
+#[test]
+fn a_narrow_terminal_keeps_the_ratio_in_words() {
+    let narrow = text(&fixture::two_targets(), &TextOptions { width: 60, ..PIPE });
+    assert!(!narrow.contains("vs embedded"), "{narrow}");
+    assert!(
+        narrow.contains("throughput 0.82x [0.80, 0.89] beside embedded: slower"),
+        "{narrow}"
+    );
+}

@@ -1,0 +1,309 @@
+//! Whole reports, as they look.
+
+use super::{PIPE, TERMINAL, fixture};
+use crate::{csv, junit, markdown, text};
+
+#[test]
+fn one_target_in_a_pipe() {
+    insta::assert_snapshot!(text(&fixture::one_target(), &PIPE), @r#"
+    Loadline 0.1.0, run 7f3a91, 2026-02-03T04:05:06Z
+    2 CPUs, Example CPU 3.0 GHz, 8 GiB of memory, Linux 6.1.0, container, CPU
+      pressure up to 4.3 %
+    All cases: closed loop, 50 connections, 64 B values, 100k keys uniform
+
+                   ops/s     p50     p99    p99.9  CPU us/op
+    get
+    embedded      118.2k  419 us  800 us  2.01 ms  5.07+7.87
+
+    set
+    embedded      109.0k  454 us  868 us  2.19 ms  5.50+8.53
+
+    Doctor: no findings.
+
+    What was found
+      embedded carried the most in get: 118240 operations per second.
+
+    CPU us/op: CPU time of the generator + of the server per operation.
+    A closed loop waits for replies before it sends more: it shows capacity. For
+      claims about response times use --rate.
+    Measured in 12 rounds per case; closed loop; seed 42, 31.2 s in all.
+    "#);
+}
+
+#[test]
+fn two_targets_in_a_terminal() {
+    insta::assert_snapshot!(text(&fixture::two_targets(), &TERMINAL), @r#"
+    Loadline 0.1.0, run 7f3a91, 2026-02-03T04:05:06Z
+    2 CPUs, Example CPU 3.0 GHz, 8 GiB of memory, Linux 6.1.0, container, CPU
+      pressure up to 4.3 %
+    embedded: Loadline 0.1.0
+    spawn:redis-server: Redis 7.0.15
+    All cases: closed loop, 50 connections, 64 B values, 100k keys uniform
+
+                        ops/s     p50     p99   p99.9  CPU us/op vs embedded
+    get
+    embedded           118.2k  419 us  800 us 2.01 ms  5.07+7.87
+    spawn:redis-server  98.0k  505 us  966 us 2.43 ms  6.12+9.49 0.82x [0.80, 0.89]
+      throughput beside embedded: slower by more than 2 % in 12 of 12 rounds;
+        changes of 7.2 % or more would show
+      p50 1.22x [1.13, 1.24] slower (7.2 % would show)
+
+    get, pipeline 16
+    embedded           640.0k 1.24 ms 2.37 ms 5.96 ms 0.938+1.45
+    spawn:redis-server 908.0k  872 us 1.67 ms 4.20 ms 0.661+1.02 1.40x [1.38, 1.52]
+      throughput beside embedded: faster by more than 2 % in 12 of 12 rounds;
+        changes of 7.2 % or more would show
+      p50 0.71x [0.66, 0.73] faster (7.2 % would show)
+
+    Response times on a log scale, and throughput by round
+    get                   338 us              5.04 ms
+      embedded            ███▇▅▃▂▂▂▁▁▁ ▁▁  ▁       ▁   ▅▂▆▇▆▄█▅▃▇▅█ 113.5k to 123.0k
+      spawn:redis-server   ▃███▇▅▃▂▂▁▁▁▁ ▁▁  ▁      ▁  ▅█▅▂▆▇▆▄█▅▃▇ 94.1k to 101.9k
+    get, pipeline 16      705 us              12.4 ms
+      embedded               ▇██▇▅▃▂▂▁▁▁▁▁ ▁  ▁     ▁  ▅▂▆▇▆▄█▅▃▇▅█ 614.4k to 665.6k
+      spawn:redis-server  ███▇▄▃▂▂▁▁▁▁▁ ▁ ▁      ▁     ▅█▅▂▆▇▆▄█▅▃▇ 871.7k to 944.3k
+
+    Doctor: no findings.
+
+    What was found
+      embedded carried the most in get, pipeline 16: 640000 operations per second.
+      spawn:redis-server carried the most in get, pipeline 16: 908000 operations per
+      second, where its CPU was 98 % busy, so the server was the limit.
+
+    CPU us/op: CPU time of the generator + of the server per operation.
+    A closed loop waits for replies before it sends more: it shows capacity. For
+      claims about response times use --rate.
+    Measured in 12 rounds per case, the targets interleaved in random order; closed
+      loop; seed 42, 31.2 s in all.
+    "#);
+}
+
+#[test]
+fn errors_misses_few_samples_no_steady_state_and_cut_short() {
+    insta::assert_snapshot!(text(&fixture::troubled(), &TERMINAL), @r#"
+    Loadline 0.1.0, run 7f3a91, 2026-02-03T04:05:06Z
+    2 CPUs, Example CPU 3.0 GHz, 8 GiB of memory, Linux 6.1.0, container, CPU
+      pressure up to 4.3 %
+    All cases: closed loop, 50 connections, 64 B values, 100k keys uniform
+    CUT SHORT: an interrupt ended this run before its plan was done. What follows is
+      what was measured until then.
+
+                  ops/s      p50      p99    p99.9  CPU us/op
+    hget
+    embedded      5.43k  8.91 ms  too few  too few     8.21+?
+      ! 13 errors of 5000 operations (0.26 %): WRONGTYPE 12, connection lost 1
+      ! 63.1 % of the reads hit
+      ! no steady state
+
+    Doctor: what would make these figures lie
+      critical LL007: embedded, hget: 13 of 5000 operations (0.26 %) failed, most of
+        them WRONGTYPE.
+        -> Mend the cause before reading the times: an error is often answered
+           faster than the work would be.
+      warning LL008: embedded, hget: Only 63 % of the reads found their key.
+        -> Load the key space before measuring, and see whether keys expire or are
+           evicted; a miss costs less than a hit.
+      warning LL012: embedded, hget: No steady state: the medians kept shifting
+        during the warm-up or over the rounds.
+        -> Warm up longer (--warmup), and look for growth: memory, key space, clock
+           speed.
+      info LL006: embedded, hget: 5000 samples are too few for p99 (needs 10000),
+        p99.9 (needs 100000).
+        -> Run longer (--duration, --ops, --rounds) where that percentile matters.
+
+    CPU us/op: CPU time of the generator + of the server per operation.
+    A closed loop waits for replies before it sends more: it shows capacity. For
+      claims about response times use --rate.
+    "too few": fewer than 100 samples lie beyond that percentile.
+    Measured in 2 rounds per case; closed loop; seed 42, 31.2 s in all.
+    "#);
+}
+
+#[test]
+fn an_open_loop_shows_service_time_and_lag_too() {
+    insta::assert_snapshot!(text(&fixture::open_loop(), &TERMINAL), @r#"
+    Loadline 0.1.0, run 7f3a91, 2026-02-03T04:05:06Z
+    2 CPUs, Example CPU 3.0 GHz, 8 GiB of memory, Linux 6.1.0, container, CPU
+      pressure up to 4.3 %
+    All cases: open loop at 10k/s (poisson), 50 connections, 64 B values, 100k keys
+      uniform
+
+                     ops/s      p50      p99    p99.9  CPU us/op
+    get
+    embedded         9.99k  8.91 ms  17.0 ms  42.9 ms  60.1+93.1
+      service time          59.4 us   114 us   286 us
+      generator lag         1.90 us  14.0 us  14.0 us
+      ! 400 of 400400 planned operations were not sent
+
+    Response times on a log scale, and throughput by round
+    get           7.20 ms                       88.9 ms
+      embedded    █████▇▅▄▃▂▂▂▁▁▁▁▁▁ ▁ ▁    ▁         ▁  ▅▂▆▇▆▄█▅▃▇▅█ 9.59k to 10.4k
+
+    Doctor: what would make these figures lie
+      critical LL013: embedded, get: The rate is more than the target carries: 400
+        of 400400 planned operations (0.10 %) were never sent.
+        -> Lower --rate: these response times are those of a queue that does not
+           end.
+
+    CPU us/op: CPU time of the generator + of the server per operation.
+    Percentiles are of the response time, from the intended start of an operation;
+      service time counts from its sending, lag is the generator's own.
+    Measured in 12 rounds per case; open loop; seed 42, 31.2 s in all.
+    "#);
+}
+
+#[test]
+fn names_of_200_letters_and_hostile_ones() {
+    insta::assert_snapshot!(text(&fixture::hostile(), &PIPE), @r#"
+    Loadline </td><script>alert(1)</script>?[31m|`,"=1??]]>&', run
+      </td><script>alert(1)</script>?[31m|`,"=1??]]>&',
+      </td><script>alert(1)</script>?[31m|`,"=1??]]>&'
+    2 CPUs, </td><script>alert(1)</script>?[31m|`,"=1??]]>&', 8 GiB of memory, Linux
+      6.1.0, container, CPU pressure up to 4.3 %
+    </td><script>alert(1)</script>?[31m|`,"=1??]]>&':
+      =naaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
+      aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
+      aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
+    All cases: closed loop, 50 connections, 64 B values
+
+                       ops/s       p50     p99  p99.9   CPU us/op vs </td><script>a~
+    </td><script>alert(1)</script>?[31m|`,"=1??]]>&', 100k keys
+      </td><script>alert(1)</script>?[31m|`,"=1??]]>&'
+    </td><script>~     1.00k   49.5 ms 94.6 ms 238 ms     600+930
+      ! 3 errors of 400000 operations (<0.01 %):
+        </td><script>alert(1)</script>?[31m|`,"=1??]]>&' 3
+    =naaaaaaaaaaa~     2.00k   24.8 ms 47.3 ms 119 ms     300+465 2.00x [1.92, 2.08]
+      throughput beside </td><script>alert(1)</script>?[31m|`,"=1??]]>&':
+        </td><script>alert(1)</script>?[31m|`,"=1??]]>&'; changes of 6.2 % or more
+        would show
+      p50 0.50x [0.48, 0.52] faster (6.2 % would show);
+        </td><script>alert(1)</script>?[31m|`,"=1??]]>&' 2.00x [1.92, 2.08] faster
+        (6.2 % would show)
+
+    =naaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
+      aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
+      aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa, 100k keys uniform
+    x              1.80e296T 1.84e10 s  9.46 s 23.8 s 60000+93000
+      ! -1.00e302 % of the reads hit
+
+    Doctor: what would make these figures lie
+      critical LL007: </td><script>alert(1)</script>?[31m|`,"=1??]]>&',
+        </td><script>alert(1)</script>?[31m|`,"=1??]]>&': 3 of 400000 operations
+        (<0.01 %) failed, most of them
+        </td><script>alert(1)</script>?[31m|`,"=1??]]>&'.
+        -> Mend the cause before reading the times: an error is often answered
+           faster than the work would be.
+
+    What was found
+      </td><script>alert(1)</script>?[31m|`,"=1??]]>&'
+      =naaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
+      aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
+      aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
+
+    CPU us/op: CPU time of the generator + of the server per operation.
+    A closed loop waits for replies before it sends more: it shows capacity. For
+      claims about response times use --rate.
+    Measured in 12 rounds per case, the targets interleaved in random order; closed
+      loop; seed 42, 31.2 s in all.
+    "#);
+}
+
+#[test]
+fn nothing_measured() {
+    insta::assert_snapshot!(text(&fixture::empty(), &PIPE), @r#"
+    Loadline 0.1.0, run 7f3a91, 2026-02-03T04:05:06Z
+    2 CPUs, Example CPU 3.0 GHz, 8 GiB of memory, Linux 6.1.0, container, CPU
+      pressure up to 4.3 %
+
+    Nothing was measured.
+
+    Doctor: no findings.
+
+    Seed 42.
+    "#);
+}
+
+#[test]
+fn two_targets_in_markdown() {
+    insta::assert_snapshot!(markdown(&fixture::two_targets()), @r#"
+    ## Loadline 0.1.0
+
+    Run 7f3a91, 2026-02-03T04:05:06Z  
+    2 CPUs, Example CPU 3.0 GHz, 8 GiB of memory, Linux 6.1.0, container, CPU pressure up to 4.3 %  
+    embedded: Loadline 0.1.0  
+    spawn:redis-server: Redis 7.0.15
+
+    ### get
+
+    closed loop, 50 connections, 64 B values, 100k keys uniform
+
+    | target | ops/s | p50 | p99 | p99.9 | CPU us/op | throughput beside embedded |
+    | --- | --: | --: | --: | --: | --: | --- |
+    | embedded | 118.2k | 419 us | 800 us | 2.01 ms | 5.07 + 7.87 |  |
+    | spawn:redis-server | 98.0k | 505 us | 966 us | 2.43 ms | 6.12 + 9.49 | 0.82x [0.80, 0.89] |
+
+    - spawn:redis-server beside embedded, throughput: 0.82x \[0.80, 0.89\], slower by more than 2 % in 12 of 12 rounds; changes of 7.2 % or more would show
+    - spawn:redis-server beside embedded, p50: 1.22x \[1.13, 1.24\], slower by more than 2 % in 12 of 12 rounds; changes of 7.2 % or more would show
+
+    ### get, pipeline 16
+
+    closed loop, 50 connections, 64 B values, 100k keys uniform, pipeline 16
+
+    | target | ops/s | p50 | p99 | p99.9 | CPU us/op | throughput beside embedded |
+    | --- | --: | --: | --: | --: | --: | --- |
+    | embedded | 640.0k | 1.24 ms | 2.37 ms | 5.96 ms | 0.938 + 1.45 |  |
+    | spawn:redis-server | 908.0k | 872 us | 1.67 ms | 4.20 ms | 0.661 + 1.02 | 1.40x [1.38, 1.52] |
+
+    - spawn:redis-server beside embedded, throughput: 1.40x \[1.38, 1.52\], faster by more than 2 % in 12 of 12 rounds; changes of 7.2 % or more would show
+    - spawn:redis-server beside embedded, p50: 0.71x \[0.66, 0.73\], faster by more than 2 % in 12 of 12 rounds; changes of 7.2 % or more would show
+
+    Doctor: no findings.
+
+    ### What was found
+
+    - embedded carried the most in get, pipeline 16: 640000 operations per second.
+    - spawn:redis-server carried the most in get, pipeline 16: 908000 operations per second, where its CPU was 98 % busy, so the server was the limit.
+
+    ### How to read this
+
+    - CPU us/op: CPU time of the generator + of the server per operation.
+    - A closed loop waits for replies before it sends more: it shows capacity. For claims about response times use --rate.
+
+    Measured in 12 rounds per case, the targets interleaved in random order; closed loop; seed 42, 31.2 s in all.
+    "#);
+}
+
+#[test]
+fn errors_and_a_cut_in_junit() {
+    insta::assert_snapshot!(junit(&fixture::troubled()), @r#"
+    <?xml version="1.0" encoding="UTF-8"?>
+    <testsuites name="loadline" tests="2" failures="1" errors="1" time="3.000">
+      <testsuite name="hget, closed loop, 50 connections, 64 B values, 100k keys uniform" tests="1" failures="1" errors="0" time="3.000" timestamp="2026-02-03T04:05:06Z">
+        <testcase name="embedded" classname="loadline.hget" time="3.000">
+          <properties>
+            <property name="ops" value="5000"/>
+            <property name="errors" value="13"/>
+            <property name="throughput_ops_per_s" value="5430"/>
+            <property name="response_time_ns_p50" value="8912895"/>
+            <property name="response_time_ns_p99" value="too few"/>
+            <property name="response_time_ns_p999" value="too few"/>
+          </properties>
+          <failure message="LL007: 13 of 5000 operations (0.26 %) failed, most of them WRONGTYPE."/>
+        </testcase>
+      </testsuite>
+      <testsuite name="run" tests="1" failures="0" errors="1">
+        <testcase name="the plan was done" classname="loadline.run">
+          <error message="cut short: an interrupt ended this run before its plan was done"/>
+        </testcase>
+      </testsuite>
+    </testsuites>
+    "#);
+}
+
+#[test]
+fn an_open_loop_in_csv() {
+    insta::assert_snapshot!(csv(&fixture::open_loop()), @r#"
+    subject,kind,target,subject_version,workload,mode,pacing,rate_ops_per_s,connections,threads,pipeline,batch,keys,key_dist,value_bytes_min,value_bytes_max,latency_ns,resp,rounds,duration_ns,ops,errors,planned,not_sent,throughput_ops_per_s,response_time_ns_mean,response_time_ns_p50,response_time_ns_p90,response_time_ns_p95,response_time_ns_p99,response_time_ns_p999,response_time_ns_max,service_time_ns_mean,service_time_ns_p50,service_time_ns_p99,service_time_ns_p999,lag_ns_p50,lag_ns_p99,hit_ratio,steady,client_cpu_ns_per_op,server_cpu_ns_per_op,bytes_in_per_op,bytes_out_per_op,in_flight,client_cpu_busy,server_cpu_busy,cut_short
+    embedded,server,embedded,,get,wire,open,10000,50,1,1,1,100000,uniform,64,64,0,2,12,3000000000,400000,0,400400,400,9990,9346463.744000003,8912895,10985471,11976703,17039359,42860543,88932351,62307.93599999995,59391,113535,285695,1900,14007,1,true,60060.06006006006,93093.09309309309,,,,,,false
+    "#);
+}
