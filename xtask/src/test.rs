@@ -34,7 +34,6 @@ pub(crate) fn run_tests(install: bool) -> anyhow::Result<()> {
             "xtask: {sentence}. Tests that need them will fail."
         ));
     }
-    // The benchmarks and black-box tests start the binary that was built, so it is built first.
     run_cargo(&["test", "--workspace", "--all-features"], &[])
 }
 

@@ -271,6 +271,9 @@ pub(crate) fn examine(entry: &record::Case, case: &Case, measured: &Measured) ->
     doctor::examine(&evidence)
 }
 
+/// A metric that is compared: its name, which way is better, and where a round holds it.
+type Metric = (&'static str, Direction, fn(&RoundSummary) -> Option<f64>);
+
 /// Compares case `b` with case `a` of the record, round by round.
 ///
 /// # Errors
@@ -280,7 +283,7 @@ pub(crate) fn compare(record: &mut Record, a: usize, b: usize) -> Result<(), Err
         .rounds
         .len()
         .min(record.cases[b].rounds.len());
-    let metrics: [(&str, Direction, fn(&RoundSummary) -> Option<f64>); 3] = [
+    let metrics: [Metric; 3] = [
         ("throughput_ops_per_s", Direction::MoreIsBetter, |round| {
             Some(round.throughput_ops_per_s)
         }),
@@ -353,7 +356,7 @@ pub(crate) fn conclude(record: &mut Record) {
                 ", where the generator's thread was {:.0} % busy, so the server may carry more",
                 client * 100.0
             ),
-            _ => ", where neither side was busy all the time, so round trips were the limit".into(),
+            _ => String::new(),
         };
         Some(format!(
             "{name} carried the most in {}: {:.0} operations per second{limit}.",

@@ -418,7 +418,10 @@ impl<'r, F: Framing> Running<'r, F> {
     }
 
     fn serve(&mut self, index: usize, flags: epoll::EventFlags) -> Result<(), String> {
-        if flags.intersects(epoll::EventFlags::OUT) && self.worker.conns[index].is_blocked() {
+        let conn = &self.worker.conns[index];
+        // A layer in between may hold bytes of a write that was taken whole.
+        let may_owe = conn.is_blocked() || !conn.transport.short_read_drains();
+        if flags.intersects(epoll::EventFlags::OUT) && may_owe {
             self.worker.conns[index]
                 .resend()
                 .map_err(|error| error.to_string())?;

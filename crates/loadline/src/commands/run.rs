@@ -173,7 +173,7 @@ fn measure_case(
     progress.say(&format!("{}: measuring {}", case.name, names.join(" and ")));
     let measured = runner::run(&mut subjects, &rounds, control, &mut |event| match event {
         Event::WarmUp { subject } => {
-            progress.begin(&format!("{}: {} is warmed up", case.name, names[subject]))
+            progress.begin(&format!("{}: {} is warmed up", case.name, names[subject]));
         }
         Event::Begin { subject, round } => progress.begin(&format!(
             "{}: {}, round {} of {}",
