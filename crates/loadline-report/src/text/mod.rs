@@ -115,7 +115,7 @@ fn notes(page: &mut Page, row: &Row<'_>, table: &Table) {
         let figure = if table.shows_ratios() {
             String::new()
         } else {
-            format!("{} ", view::comparison(comparison))
+            format!("{} ", Page::unbroken(&view::comparison(comparison)))
         };
         let evidence = view::evidence(comparison);
         page.wrapped(
@@ -133,7 +133,8 @@ fn notes(page: &mut Page, row: &Row<'_>, table: &Table) {
                 .map(|share| format!(" ({} would show)", words::percent(share)))
                 .unwrap_or_default();
             let metric = plain(view::metric(comparison));
-            let (ratio, verdict) = (view::comparison(comparison), view::verdict(comparison));
+            let ratio = Page::unbroken(&view::comparison(comparison));
+            let verdict = view::verdict(comparison);
             format!("{metric} {ratio} {verdict}{effect}")
         })
         .collect();

@@ -14,6 +14,9 @@ pub(super) enum Style {
     Green,
 }
 
+/// Holds words together while lines are broken, and is written as a blank.
+const GLUE: &str = "\u{a0}";
+
 /// The report as far as it is written.
 pub(super) struct Page {
     text: String,
@@ -40,7 +43,7 @@ impl Page {
 
     /// A line as it is, but for blanks at its end.
     pub(super) fn line(&mut self, style: Style, line: &str) {
-        self.piece(style, line.trim_end());
+        self.piece(style, line.replace(GLUE, " ").trim_end());
         self.text.push('\n');
     }
 
@@ -58,7 +61,7 @@ impl Page {
     pub(super) fn wrapped(&mut self, style: Style, first: &str, next: &str, paragraph: &str) {
         let mut line = first.to_owned();
         let mut empty = true;
-        for word in paragraph.split_whitespace() {
+        for word in paragraph.split(' ').filter(|word| !word.is_empty()) {
             let needed = columns(&line) + usize::from(!empty) + columns(word);
             if needed > self.width && !empty {
                 self.line(style, &line);
@@ -78,6 +81,11 @@ impl Page {
             }
         }
         self.line(style, &line);
+    }
+
+    /// A phrase that a paragraph does not break.
+    pub(super) fn unbroken(phrase: &str) -> String {
+        phrase.replace(' ', GLUE)
     }
 
     pub(super) fn into_text(self) -> String {
@@ -123,6 +131,15 @@ mod tests {
             "> one two three four\n  five six\n"
         );
         assert_eq!(wrapped(20, ""), ">\n");
+    }
+
+    #[test]
+    fn what_belongs_together_is_not_broken() {
+        let phrase = Page::unbroken("[0.97, 1.43]");
+        assert_eq!(
+            wrapped(20, &format!("a ratio of {phrase}")),
+            "> a ratio of\n  [0.97, 1.43]\n"
+        );
     }
 
     #[test]
