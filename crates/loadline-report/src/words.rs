@@ -56,7 +56,7 @@ pub(crate) fn bytes(value: u64) -> String {
     let exact = [("GiB", 1_u64 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
     match exact
         .into_iter()
-        .find(|(_, unit)| value >= *unit && value.is_multiple_of(*unit))
+        .find(|(_, unit)| value >= *unit && value.is_multiple_of(*unit) && value / unit < 1_024)
     {
         Some((name, unit)) => format!("{} {name}", value / unit),
         None => scaled(
@@ -226,6 +226,7 @@ mod tests {
             (1_024, "1 KiB"),
             (1_536, "1.50 KiB"),
             (512 << 20, "512 MiB"),
+            (24_684_084 << 10, "23.5 GiB"),
         ] {
             assert_eq!(bytes(value), expected, "{value}");
         }

@@ -46,8 +46,8 @@ impl Histogram {
         STANDARD.encode(bytes)
     }
 
-    /// Reads what [`encode`](Self::encode) wrote. Whatever the text declares, no more memory is
-    /// used than one histogram takes.
+    /// Reads what [`encode`](Self::encode) wrote. Whatever the text declares, it takes no more
+    /// memory than a few histograms do.
     ///
     /// # Errors
     ///

@@ -337,23 +337,20 @@ fn nice_step(most: f64) -> f64 {
     multiple.unwrap_or(10.0) * power
 }
 
-/// Ratios worth a tick within the range of logarithms, always with 1.
+/// Ratios worth a tick within the range of logarithms, at least an eighth of it apart; 1 is always
+/// one of them. The roundest are chosen first.
 fn ratio_ticks(low: f64, high: f64) -> Vec<f64> {
-    let fine = [
-        0.1, 0.2, 0.5, 0.67, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0, 5.0, 10.0,
-    ];
-    let coarse = [
-        1e-5, 1e-4, 1e-3, 0.01, 0.1, 0.5, 1.0, 2.0, 10.0, 100.0, 1e3, 1e4, 1e5,
-    ];
-    let wide = high - low > 0.6;
-    let within = |ticks: &[f64]| -> Vec<f64> {
-        ticks
-            .iter()
-            .copied()
-            .filter(|tick| (low..=high).contains(&tick.log10()))
-            .collect()
-    };
-    if wide { within(&coarse) } else { within(&fine) }
+    let decades = (1..=5).flat_map(|decade| [10_f64.powi(decade), 10_f64.powi(-decade)]);
+    let rounder = [1.0].into_iter().chain(decades);
+    let all = rounder.chain([2.0, 0.5, 5.0, 0.2, 1.5, 0.67, 1.25, 0.8, 1.1, 0.9]);
+    let mut chosen: Vec<f64> = Vec::new();
+    for tick in all {
+        let apart = |other: &f64| (tick.log10() - other.log10()).abs() >= (high - low) / 8.0;
+        if (low..=high).contains(&tick.log10()) && chosen.iter().all(apart) {
+            chosen.push(tick);
+        }
+    }
+    chosen
 }
 
 #[cfg(test)]
@@ -393,6 +390,29 @@ mod tests {
                 (nice_step(most) / expected - 1.0).abs() < 1e-9,
                 "{most}: {}",
                 nice_step(most)
+            );
+        }
+    }
+
+    #[test]
+    fn ratios_have_ticks_apart_and_one_at_1() {
+        for (lo, hi) in [
+            (0.8_f64, 1.25_f64),
+            (0.59, 1.53),
+            (0.12, 6.2),
+            (1e-5, 1e5),
+            (0.99, 300.0),
+        ] {
+            let mut ticks = ratio_ticks(lo.log10(), hi.log10());
+            assert!((3..=9).contains(&ticks.len()), "{lo} {hi}: {ticks:?}");
+            assert!(ticks.contains(&1.0), "{lo} {hi}: {ticks:?}");
+            ticks.sort_by(f64::total_cmp);
+            let span = (hi / lo).log10();
+            assert!(
+                ticks
+                    .windows(2)
+                    .all(|pair| (pair[1] / pair[0]).log10() >= span / 8.1),
+                "{ticks:?}"
             );
         }
     }
