@@ -8,5 +8,6 @@ mod redaction;
 mod report;
 mod run;
 mod serve;
+mod truth;
 mod usage;
 mod util;

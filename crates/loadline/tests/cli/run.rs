@@ -13,14 +13,14 @@ use crate::util::{Dir, Ended, PATIENCE, converse, is_running, signal, wait_until
 const SHORT: [&str; 6] = ["--warmup", "10ms", "--keys", "500", "--connections", "4"];
 
 /// A redis-server of a test's own, ended with it.
-struct Redis {
+pub(crate) struct Redis {
     process: Child,
     port: u16,
     dir: Dir,
 }
 
 impl Redis {
-    fn start(settings: &[&str]) -> Self {
+    pub(crate) fn start(settings: &[&str]) -> Self {
         let port = TcpListener::bind("127.0.0.1:0")
             .unwrap()
             .local_addr()
@@ -52,7 +52,7 @@ impl Redis {
         redis
     }
 
-    fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
@@ -69,8 +69,12 @@ impl Redis {
 }
 
 impl Redis {
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
     /// How often it was sent `command`, by its own count.
-    fn calls(&self, command: &str) -> u64 {
+    pub(crate) fn calls(&self, command: &str) -> u64 {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         stream.write_all(b"INFO commandstats\r\nQUIT\r\n").unwrap();
         let mut text = String::new();
