@@ -47,7 +47,11 @@ impl ThreadMeter {
     }
 
     pub(crate) fn stop(&self) -> ThreadCost {
-        let cpu_ns = thread_cpu_ns() - self.cpu_ns;
+        self.stop_at(thread_cpu_ns() - self.cpu_ns)
+    }
+
+    /// The cost of a thread that counted its CPU time itself.
+    pub(crate) fn stop_at(&self, cpu_ns: u64) -> ThreadCost {
         let wall_ns = self.clock.now_ns().max(1);
         let run_wait = self
             .run_wait_ns
@@ -61,7 +65,8 @@ impl ThreadMeter {
     }
 }
 
-fn thread_cpu_ns() -> u64 {
+/// CPU time of the calling thread; a reading is a system call.
+pub(crate) fn thread_cpu_ns() -> u64 {
     nanoseconds(clock_gettime(ClockId::ThreadCPUTime))
 }
 

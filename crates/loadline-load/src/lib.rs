@@ -2,9 +2,11 @@
 //!
 //! A load is made of values: a [`Workload`](workload::Workload) (weighted commands over a
 //! [key space](keys) and [payloads](values)), a [`Pacing`](pacing::Pacing) (closed loop, or open
-//! loop at a rate) and a [`Stop`](pacing::Stop) rule. They are handed to the loop in [`wire`], which
-//! returns an [`Outcome`](outcome::Outcome) and never prints: non-blocking sockets, one event loop
-//! per thread, preformatted commands; nothing is allocated, locked or formatted per operation.
+//! loop at a rate) and a [`Stop`](pacing::Stop) rule. They are handed to a loop, which returns an
+//! [`Outcome`](outcome::Outcome) and never prints. There is a loop for each way in which a subject
+//! is waited for: [`wire`] (non-blocking sockets, one event loop per thread, preformatted commands;
+//! nothing is allocated, locked or formatted per operation) and [`call`] (a subject in process that
+//! is called and returns when it is done).
 //!
 //! [`runner`] interleaves the blocks of several subjects in rounds of random order.
 //!
@@ -20,12 +22,15 @@
 //! assert!(picker.pick(&mut rng, 1_000) < 1_000);
 //! ```
 
+pub mod block;
+pub mod call;
 mod clock;
 pub mod error;
 pub mod keys;
 mod meter;
 pub mod outcome;
 pub mod pacing;
+pub mod reply;
 pub mod runner;
 pub mod values;
 pub mod wire;

@@ -59,7 +59,7 @@ impl Board {
         }
     }
 
-    fn contribute(&self, index: u64, errors: u64, response: &Histogram) {
+    fn contribute(&self, index: u64, ops: u64, errors: u64, response: &Histogram) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let slot = state.open.entry(index).or_insert_with(|| Slot {
             contributions: 0,
@@ -68,7 +68,7 @@ impl Board {
             response: Histogram::new(),
         });
         slot.contributions += 1;
-        slot.ops += response.count();
+        slot.ops += ops;
         slot.errors += errors;
         slot.response.merge(response);
         if slot.contributions == self.threads {
@@ -142,6 +142,12 @@ impl<'b> Meter<'b> {
         self.interval.record_n(response_ns, ops);
     }
 
+    /// Counts `ops` operations that were not timed one by one.
+    #[inline]
+    pub(crate) fn count(&mut self, ops: u64) {
+        self.part.ops += ops;
+    }
+
     /// Closes the intervals that have ended by `now_ns`.
     #[inline]
     pub(crate) fn tick(&mut self, now_ns: u64) {
@@ -152,14 +158,14 @@ impl<'b> Meter<'b> {
 
     fn close_interval(&mut self) {
         let errors = self.part.errors.total();
+        let ops = self.part.ops - self.ops_reported;
         self.board.contribute(
             self.interval_index,
+            ops,
             errors - self.errors_reported,
             &self.interval,
         );
-        self.control
-            .progress
-            .fetch_add(self.part.ops - self.ops_reported, Ordering::Relaxed);
+        self.control.progress.fetch_add(ops, Ordering::Relaxed);
         self.errors_reported = errors;
         self.ops_reported = self.part.ops;
         self.interval.reset();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use loadline_measure::histogram::Histogram;
 
-use crate::wire::Errors;
+use crate::reply::Errors;
 
 /// Everything measured in one block.
 #[derive(Debug, Clone)]

@@ -1,6 +1,7 @@
 //! RESP as the wire loop sees it: where replies end, and as little more as possible.
 
-use loadline_load::wire::{Framing, Reply, Tally};
+use loadline_load::reply::{Reply, Tally};
+use loadline_load::wire::Framing;
 use loadline_resp::{Decoder, Frame, Limits, ReplyKind, Skipper};
 
 /// Tells the replies of one connection apart.

@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 use std::io;
 
-use super::transport::{Framing, Reply, Tally, Transport};
+use super::transport::{Framing, Transport};
 use crate::meter::Meter;
+use crate::reply::{Reply, Tally};
 use crate::values::Values;
 
 /// Operations of one connection that share their times.

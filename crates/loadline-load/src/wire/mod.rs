@@ -16,5 +16,5 @@ mod session;
 mod transport;
 mod worker;
 
-pub use session::{Block, Session, Shape};
-pub use transport::{Connect, Errors, Framing, Reply, Tally, Transport};
+pub use session::{Session, Shape};
+pub use transport::{Connect, Framing, Transport};

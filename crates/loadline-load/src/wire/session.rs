@@ -1,32 +1,16 @@
 //! A session: the connections to one target, spread over threads, and the blocks run on them.
 
-use std::time::Duration;
-
 use rand::{SeedableRng, rngs::SmallRng};
 
 use super::conn::Conn;
 use super::transport::{Connect, Framing};
-use super::worker::{Share, Worker};
+use super::worker::Worker;
 use crate::Error;
-use crate::clock::Clock;
-use crate::meter::{Board, Control};
+use crate::block::{self, Block};
+use crate::meter::Control;
 use crate::outcome::Outcome;
-use crate::pacing::{Arrivals, Pacing, Stop};
 use crate::values::mix;
 use crate::workload::{Chooser, Workload};
-
-/// What a block does, apart from what is sent.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Block {
-    /// Closed loop, or open loop at a rate.
-    pub pacing: Pacing,
-    /// When it ends.
-    pub stop: Stop,
-    /// The length of an interval of the series.
-    pub interval: Duration,
-    /// The seed of the arrivals.
-    pub seed: u64,
-}
 
 /// The shape of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,54 +100,11 @@ impl<'c, F: Framing> Session<'c, F> {
     /// # Errors
     /// When connections cannot be opened again, all are lost, or the system refuses a call.
     pub fn run(&mut self, block: &Block, control: &Control) -> Result<Outcome, Error> {
-        if let Pacing::Open { rate, .. } = block.pacing
-            && !(rate.is_finite() && rate > 0.0)
-        {
-            return Err(Error::Plan(format!(
-                "a rate of {rate} operations per second cannot be"
-            )));
-        }
         self.heal()?;
-        let threads = self.shape.threads;
-        let board = Board::new(block.interval, threads);
-        let clock = Clock::start();
         let workload = &self.workload;
-        let parts: Vec<Result<Outcome, Error>> = std::thread::scope(|scope| {
-            let running: Vec<_> = self
-                .workers
-                .iter_mut()
-                .enumerate()
-                .map(|(thread, worker)| {
-                    let share = Share {
-                        block,
-                        workload,
-                        board: &board,
-                        control,
-                        clock,
-                        ops: block
-                            .stop
-                            .ops
-                            .map_or(u64::MAX, |ops| share_of(ops, thread, threads)),
-                        arrivals: arrivals(block, thread, threads),
-                    };
-                    scope.spawn(move || worker.run(&share))
-                })
-                .collect();
-            running
-                .into_iter()
-                .map(|thread| {
-                    thread
-                        .join()
-                        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-                })
-                .collect()
-        });
-        let mut outcome = Outcome::empty();
-        for part in parts {
-            outcome.join(&part?);
-        }
-        outcome.series = board.into_series();
-        Ok(outcome)
+        block::run(&mut self.workers, block, control, |worker, share| {
+            worker.run(workload, share)
+        })
     }
 
     /// The workload.
@@ -171,22 +112,4 @@ impl<'c, F: Framing> Session<'c, F> {
     pub fn workload(&self) -> &Workload {
         &self.workload
     }
-}
-
-fn arrivals(block: &Block, thread: usize, threads: usize) -> Option<Arrivals> {
-    match block.pacing {
-        Pacing::Closed => None,
-        Pacing::Open { rate, arrivals } => Some(Arrivals::new(
-            rate,
-            arrivals,
-            thread,
-            threads,
-            mix(block.seed ^ thread as u64),
-        )),
-    }
-}
-
-fn share_of(total: u64, thread: usize, threads: usize) -> u64 {
-    let (thread, threads) = (thread as u64, threads as u64);
-    total / threads + u64::from(thread < total % threads)
 }

@@ -11,13 +11,14 @@ use rustix::time::Timespec;
 
 use super::conn::{Conn, Freed, Group};
 use super::filler::Filler;
-use super::session::Block;
-use super::transport::{Framing, Tally};
+use super::transport::Framing;
 use crate::Error;
-use crate::clock::{Clock, ThreadMeter};
-use crate::meter::{Board, Control, Meter};
+use crate::block::{OVERTIME_NS, Share};
+use crate::clock::ThreadMeter;
+use crate::meter::Meter;
 use crate::outcome::Outcome;
-use crate::pacing::{Arrivals, Pacing};
+use crate::pacing::Arrivals;
+use crate::reply::Tally;
 use crate::workload::{Chooser, Workload};
 
 /// How much one read takes at most.
@@ -28,8 +29,6 @@ const EVENTS: usize = 256;
 const LONGEST_SLEEP_NS: u64 = 20_000_000;
 /// How long the replies still out are waited for once nothing more is sent.
 const DRAIN_NS: u64 = 5_000_000_000;
-/// How long an open loop goes on sending what was due before the end of its block.
-const OVERTIME_NS: u64 = 2_000_000_000;
 
 /// What belongs to one thread for the life of a session.
 pub(super) struct Worker<F> {
@@ -76,8 +75,8 @@ impl<F: Framing> Worker<F> {
     }
 
     /// Runs this thread's share of a block.
-    pub(super) fn run(&mut self, share: &Share<'_>) -> Result<Outcome, Error> {
-        if matches!(share.block.pacing, Pacing::Open { .. }) {
+    pub(super) fn run(&mut self, workload: &Workload, share: &Share<'_>) -> Result<Outcome, Error> {
+        if share.arrivals.is_some() {
             // The default slack of 50 us would make every timed start late by as much. A system
             // that refuses is served with its default.
             let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
@@ -85,33 +84,21 @@ impl<F: Framing> Worker<F> {
         for conn in &mut self.conns {
             conn.reset();
         }
-        Running::new(self, share).run()
+        Running::new(self, workload, share).run()
     }
-}
-
-/// What one thread has to do in a block.
-pub(super) struct Share<'s> {
-    pub(super) block: &'s Block,
-    pub(super) workload: &'s Workload,
-    pub(super) board: &'s Board,
-    pub(super) control: &'s Control,
-    pub(super) clock: Clock,
-    /// This thread's part of the block's operations; `u64::MAX` without such a limit.
-    pub(super) ops: u64,
-    pub(super) arrivals: Option<Arrivals>,
 }
 
 /// The state of a block that runs.
 struct Running<'r, F> {
     worker: &'r mut Worker<F>,
     events: Vec<epoll::Event>,
+    workload: &'r Workload,
     share: &'r Share<'r>,
     meter: Meter<'r>,
     tally: Tally,
     /// Operations that may still be sent.
     quota: u64,
     arrivals: Option<Arrivals>,
-    deadline_ns: u64,
     /// Set once nothing more is to be sent.
     stopped_ns: Option<u64>,
     in_flight: u64,
@@ -128,19 +115,13 @@ struct Running<'r, F> {
 }
 
 impl<'r, F: Framing> Running<'r, F> {
-    fn new(worker: &'r mut Worker<F>, share: &'r Share<'r>) -> Self {
+    fn new(worker: &'r mut Worker<F>, workload: &'r Workload, share: &'r Share<'r>) -> Self {
         let refill_at = (worker.window / 4).max(1);
-        let deadline_ns = share
-            .block
-            .stop
-            .duration
-            .map_or(u64::MAX, |duration| duration.as_nanos() as u64);
         Self {
             meter: Meter::new(share.board, share.control),
             tally: Tally::default(),
             quota: share.ops,
             arrivals: share.arrivals.clone(),
-            deadline_ns,
             stopped_ns: None,
             in_flight: 0,
             last_reply_ns: 0,
@@ -152,6 +133,7 @@ impl<'r, F: Framing> Running<'r, F> {
             last_loss: String::new(),
             events: Vec::with_capacity(EVENTS),
             worker,
+            workload,
             share,
         }
     }
@@ -202,11 +184,11 @@ impl<'r, F: Framing> Running<'r, F> {
             return;
         }
         let over = match &self.arrivals {
-            None => now_ns >= self.deadline_ns,
+            None => now_ns >= self.share.deadline_ns,
             // What was due in time is still sent, for a while.
             Some(arrivals) => {
-                arrivals.next_ns() >= self.deadline_ns
-                    || now_ns >= self.deadline_ns.saturating_add(OVERTIME_NS)
+                arrivals.next_ns() >= self.share.deadline_ns
+                    || now_ns >= self.share.deadline_ns.saturating_add(OVERTIME_NS)
             }
         };
         if over || self.quota == 0 || self.share.control.interrupted() {
@@ -227,7 +209,7 @@ impl<'r, F: Framing> Running<'r, F> {
         };
         if self.stopped_ns.is_none() {
             while self.quota > 0
-                && arrivals.next_ns() <= now_ns.min(self.deadline_ns.saturating_sub(1))
+                && arrivals.next_ns() <= now_ns.min(self.share.deadline_ns.saturating_sub(1))
             {
                 let Some(index) = self.free_connection() else {
                     self.saturated = true;
@@ -307,7 +289,7 @@ impl<'r, F: Framing> Running<'r, F> {
                 return;
             }
             self.quota -= u64::from(count);
-            let single_replies = self.share.workload.single_replies();
+            let single_replies = self.workload.single_replies();
             let outcome = self.send(index, count, |conn, _, replies| {
                 if !single_replies {
                     let intended_ns =
@@ -361,7 +343,7 @@ impl<'r, F: Framing> Running<'r, F> {
         count: u32,
         mut note: impl FnMut(&mut Conn<F>, u32, u32),
     ) -> io::Result<()> {
-        let workload = self.share.workload;
+        let workload = self.workload;
         let Worker {
             conns,
             filler,
@@ -385,7 +367,8 @@ impl<'r, F: Framing> Running<'r, F> {
     }
 
     fn wait(&mut self, now_ns: u64) -> Result<(), Error> {
-        let mut sleep_ns = LONGEST_SLEEP_NS.min(self.deadline_ns.saturating_sub(now_ns).max(1));
+        let mut sleep_ns =
+            LONGEST_SLEEP_NS.min(self.share.deadline_ns.saturating_sub(now_ns).max(1));
         if let (Some(arrivals), None, false) = (&self.arrivals, self.stopped_ns, self.saturated) {
             sleep_ns = sleep_ns.min(arrivals.next_ns().saturating_sub(now_ns));
         }
@@ -460,11 +443,8 @@ impl<'r, F: Framing> Running<'r, F> {
             };
             now_ns = self.share.clock.now_ns();
             self.meter.part.bytes_in += bytes as u64;
-            let replies = conn.receive(
-                &buffer[..bytes],
-                &mut self.tally,
-                self.share.workload.values(),
-            )?;
+            let replies =
+                conn.receive(&buffer[..bytes], &mut self.tally, self.workload.values())?;
             let ops = conn.complete(replies, now_ns, &mut self.meter)?;
             if ops > 0 {
                 self.in_flight -= u64::from(ops);
@@ -513,15 +493,11 @@ impl<'r, F: Framing> Running<'r, F> {
         }
         let end_ns = self.stopped_ns.unwrap_or_default();
         if let Some(arrivals) = self.arrivals.take() {
-            let planned_until_ns = if self.meter.part.cut_short {
-                end_ns.min(self.deadline_ns)
-            } else {
-                self.deadline_ns
-            };
-            let not_sent = not_sent(arrivals, planned_until_ns, self.quota, self.share.ops);
-            let sent = self.share.ops - self.quota;
-            self.meter.part.planned = Some(sent + not_sent);
-            self.meter.part.not_sent = not_sent;
+            let part = &mut self.meter.part;
+            part.not_sent = self
+                .share
+                .not_sent(arrivals, end_ns, part.cut_short, self.quota);
+            part.planned = Some(self.share.ops - self.quota + part.not_sent);
         }
         self.meter.part.errors = self.tally.errors;
         self.meter.part.nils = self.tally.nils;
@@ -530,19 +506,6 @@ impl<'r, F: Framing> Running<'r, F> {
         part.generator = thread.stop();
         Ok(part)
     }
-}
-
-/// How many starts were planned before `until_ns` and are still in the schedule.
-fn not_sent(mut arrivals: Arrivals, until_ns: u64, quota: u64, ops: u64) -> u64 {
-    if ops != u64::MAX && until_ns == u64::MAX {
-        return quota;
-    }
-    let mut count = 0;
-    while arrivals.next_ns() < until_ns && count < quota {
-        arrivals.advance();
-        count += 1;
-    }
-    count
 }
 
 /// Takes up to `most` places that became free first and at one time.

@@ -3,10 +3,11 @@
 mod counters;
 mod wire;
 
+use loadline_load::block::Block;
 use loadline_load::keys::KeyDist;
 use loadline_load::pacing::{Pacing, Stop};
 use loadline_load::values::Values;
-use loadline_load::wire::{Block, Session, Shape};
+use loadline_load::wire::{Session, Shape};
 use loadline_load::workload::{Command, KeySpace, Workload};
 use loadline_load::{Control, Error};
 

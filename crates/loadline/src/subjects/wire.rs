@@ -1,9 +1,10 @@
 //! A server under load over the wire.
 
+use loadline_load::block::Block;
 use loadline_load::outcome::Outcome;
 use loadline_load::pacing::Stop;
 use loadline_load::runner::Subject;
-use loadline_load::wire::{Block, Session, Shape};
+use loadline_load::wire::{Session, Shape};
 use loadline_load::{Control, Error};
 
 use super::counters::SECTIONS;

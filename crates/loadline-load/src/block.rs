@@ -1,0 +1,155 @@
+//! One block: a subject under load from a common start to a common end, on one or more threads.
+
+use std::time::Duration;
+
+use crate::Error;
+use crate::clock::Clock;
+use crate::meter::{Board, Control};
+use crate::outcome::Outcome;
+use crate::pacing::{Arrivals, Pacing, Stop};
+use crate::values::mix;
+
+/// How long an open loop goes on starting what was due before the end of its block.
+pub(crate) const OVERTIME_NS: u64 = 2_000_000_000;
+
+/// What a block does, apart from what is sent.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Block {
+    /// Closed loop, or open loop at a rate.
+    pub pacing: Pacing,
+    /// When it ends.
+    pub stop: Stop,
+    /// The length of an interval of the series.
+    pub interval: Duration,
+    /// The seed of the arrivals.
+    pub seed: u64,
+}
+
+/// What one thread has to do in a block.
+pub(crate) struct Share<'s> {
+    pub(crate) board: &'s Board,
+    pub(crate) control: &'s Control,
+    pub(crate) clock: Clock,
+    /// This thread's part of the block's operations; `u64::MAX` without such a limit.
+    pub(crate) ops: u64,
+    /// When the block ends, from its start; `u64::MAX` without such a limit.
+    pub(crate) deadline_ns: u64,
+    /// This thread's part of the schedule; `None` in a closed loop.
+    pub(crate) arrivals: Option<Arrivals>,
+}
+
+/// Runs `block` with a thread per worker, and puts their parts together.
+///
+/// # Errors
+/// A rate that cannot be, or the first error of a worker.
+pub(crate) fn run<W: Send>(
+    workers: &mut [W],
+    block: &Block,
+    control: &Control,
+    work: impl Fn(&mut W, &Share<'_>) -> Result<Outcome, Error> + Sync,
+) -> Result<Outcome, Error> {
+    if let Pacing::Open { rate, .. } = block.pacing
+        && !(rate.is_finite() && rate > 0.0)
+    {
+        return Err(Error::Plan(format!(
+            "a rate of {rate} operations per second cannot be"
+        )));
+    }
+    let threads = workers.len();
+    let board = Board::new(block.interval, threads);
+    let clock = Clock::start();
+    let parts: Vec<Result<Outcome, Error>> = std::thread::scope(|scope| {
+        let running: Vec<_> = workers
+            .iter_mut()
+            .enumerate()
+            .map(|(thread, worker)| {
+                let share = block.share(thread, threads, clock, &board, control);
+                let work = &work;
+                scope.spawn(move || work(worker, &share))
+            })
+            .collect();
+        running
+            .into_iter()
+            .map(|thread| {
+                thread
+                    .join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            })
+            .collect()
+    });
+    let mut outcome = Outcome::empty();
+    for part in parts {
+        outcome.join(&part?);
+    }
+    outcome.series = board.into_series();
+    Ok(outcome)
+}
+
+impl Share<'_> {
+    /// How many starts of the schedule, which is at `arrivals`, were planned for a block that ended
+    /// at `end_ns` and will never be: those due before its deadline, or, where an interrupt cut it
+    /// short, before that; `quota` operations were left.
+    pub(crate) fn not_sent(
+        &self,
+        mut arrivals: Arrivals,
+        end_ns: u64,
+        cut_short: bool,
+        quota: u64,
+    ) -> u64 {
+        let until_ns = if cut_short {
+            end_ns.min(self.deadline_ns)
+        } else {
+            self.deadline_ns
+        };
+        if self.ops != u64::MAX && until_ns == u64::MAX {
+            return quota;
+        }
+        let mut count = 0;
+        while arrivals.next_ns() < until_ns && count < quota {
+            arrivals.advance();
+            count += 1;
+        }
+        count
+    }
+}
+
+impl Block {
+    fn share<'s>(
+        &self,
+        thread: usize,
+        threads: usize,
+        clock: Clock,
+        board: &'s Board,
+        control: &'s Control,
+    ) -> Share<'s> {
+        let arrivals = match self.pacing {
+            Pacing::Closed => None,
+            Pacing::Open { rate, arrivals } => Some(Arrivals::new(
+                rate,
+                arrivals,
+                thread,
+                threads,
+                mix(self.seed ^ thread as u64),
+            )),
+        };
+        Share {
+            board,
+            control,
+            clock,
+            ops: self
+                .stop
+                .ops
+                .map_or(u64::MAX, |ops| part_of(ops, thread, threads)),
+            deadline_ns: self
+                .stop
+                .duration
+                .map_or(u64::MAX, |duration| duration.as_nanos() as u64),
+            arrivals,
+        }
+    }
+}
+
+fn part_of(total: u64, thread: usize, threads: usize) -> u64 {
+    let (thread, threads) = (thread as u64, threads as u64);
+    total / threads + u64::from(thread < total % threads)
+}

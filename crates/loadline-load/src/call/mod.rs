@@ -1,0 +1,87 @@
+//! The gait of subjects that are called and return when they are done: engines in process, and
+//! clients that block.
+//!
+//! What is sent is made ready before the clock is read, so that drawing keys and copying values is
+//! never part of a measured time. A call that takes less than [`SHORT_CALL_NS`] would be changed by
+//! two readings of the clock around it; such calls are timed one by one only in every
+//! [`TIMED_RUN`]-th run of [`AHEAD`], and the other runs, timed as a whole, give the throughput.
+
+#[cfg(test)]
+mod tests;
+mod worker;
+
+use rand::{SeedableRng, rngs::SmallRng};
+
+use crate::Error;
+use crate::block::{self, Block};
+use crate::meter::Control;
+use crate::outcome::Outcome;
+use crate::reply::Reply;
+use crate::values::mix;
+use crate::workload::{Chooser, Workload};
+use worker::Worker;
+
+/// Operations that are made ready before they are performed one after the other.
+pub const AHEAD: usize = 64;
+/// Calls shorter than this, in nanoseconds, are not all timed one by one.
+pub const SHORT_CALL_NS: u64 = 2_000;
+/// Of the runs of short calls, one in so many is timed call by call.
+pub const TIMED_RUN: u64 = 8;
+
+/// One thread's access to a subject.
+pub trait Callee: Send {
+    /// Makes an operation ready at `place`, which is below [`AHEAD`]: command number `command` of
+    /// `workload`, its keys and numbers drawn from `chooser`. Not timed.
+    fn prepare(&mut self, place: usize, command: usize, chooser: &mut Chooser, workload: &Workload);
+
+    /// Performs what was made ready at `place`. This is what is timed.
+    fn perform(&mut self, place: usize) -> Reply<'_>;
+}
+
+/// Callers of one subject, a thread each.
+pub struct Callers<C> {
+    workload: Workload,
+    workers: Vec<Worker<C>>,
+}
+
+impl<C: Callee> Callers<C> {
+    /// A caller for each of `callees`; with `verify`, payloads are checked against what was written.
+    ///
+    /// # Errors
+    /// [`Error::Plan`] without a callee.
+    pub fn new(
+        workload: Workload,
+        callees: Vec<C>,
+        verify: bool,
+        seed: u64,
+    ) -> Result<Self, Error> {
+        if callees.is_empty() {
+            return Err(Error::Plan("a call needs at least one thread".into()));
+        }
+        let threads = callees.len() as u64;
+        let workers = (0..threads)
+            .zip(callees)
+            .map(|(thread, callee)| {
+                let rng = SmallRng::seed_from_u64(mix(seed ^ (thread + 1)));
+                Worker::new(
+                    &workload,
+                    callee,
+                    Chooser::new(rng, thread, threads),
+                    verify,
+                )
+            })
+            .collect();
+        Ok(Self { workload, workers })
+    }
+
+    /// Runs one block on all threads. The duration in its outcome is the time spent in calls.
+    ///
+    /// # Errors
+    /// A rate that cannot be.
+    pub fn run(&mut self, block: &Block, control: &Control) -> Result<Outcome, Error> {
+        let workload = &self.workload;
+        block::run(&mut self.workers, block, control, |worker, share| {
+            Ok(worker.run(workload, share))
+        })
+    }
+}

@@ -1,0 +1,197 @@
+use std::time::{Duration, Instant};
+
+use super::*;
+use crate::keys::KeyDist;
+use crate::pacing::{ArrivalProcess, Pacing, Stop};
+use crate::values::{ValueData, ValueSize, Values};
+use crate::workload::{Command, Digits, KeySpace, Number, Part};
+
+/// Keeps the payload of every key it is asked for; what it does wrong is what a test says.
+struct Fake {
+    keys: [u64; AHEAD],
+    payload: Vec<u8>,
+    values: Values,
+    performed: u64,
+    prepare_takes: Duration,
+    perform_takes: Duration,
+    every_tenth: Option<Reply<'static>>,
+}
+
+const BYTES: u64 = 32;
+
+fn values() -> Values {
+    Values::new(ValueSize::Fixed(BYTES), ValueData::Random, 5).unwrap()
+}
+
+impl Fake {
+    fn new() -> Self {
+        Self {
+            keys: [0; AHEAD],
+            payload: Vec::new(),
+            values: values(),
+            performed: 0,
+            prepare_takes: Duration::ZERO,
+            perform_takes: Duration::ZERO,
+            every_tenth: None,
+        }
+    }
+}
+
+fn busy(time: Duration) {
+    let start = Instant::now();
+    while start.elapsed() < time {
+        std::hint::spin_loop();
+    }
+}
+
+impl Callee for Fake {
+    fn prepare(&mut self, place: usize, _: usize, chooser: &mut Chooser, workload: &Workload) {
+        self.keys[place] = chooser.number(Number::Key, workload.keys());
+        busy(self.prepare_takes);
+    }
+
+    fn perform(&mut self, place: usize) -> Reply<'_> {
+        busy(self.perform_takes);
+        self.performed += 1;
+        if let Some(reply) = self.every_tenth
+            && self.performed.is_multiple_of(10)
+        {
+            return reply;
+        }
+        self.payload.clear();
+        self.values.append(self.keys[place], &mut self.payload);
+        Reply::Payload(&self.payload)
+    }
+}
+
+fn workload() -> Workload {
+    let get = Command {
+        name: "GET".into(),
+        weight: 1,
+        parts: vec![Part::Number(Number::Key, Digits::Eight)],
+        replies: 1,
+        reads: true,
+        returns_payload: true,
+    };
+    let keys = KeySpace::new(&KeyDist::Uniform, 1_000, 0).unwrap();
+    Workload::new(vec![get], keys, values()).unwrap()
+}
+
+fn run(callees: Vec<Fake>, verify: bool, pacing: Pacing, stop: Stop) -> Outcome {
+    let block = Block {
+        pacing,
+        stop,
+        interval: Duration::from_millis(10),
+        seed: 1,
+    };
+    Callers::new(workload(), callees, verify, 3)
+        .unwrap()
+        .run(&block, &Control::default())
+        .unwrap()
+}
+
+#[test]
+fn every_operation_is_performed_and_counted_once() {
+    for verify in [false, true] {
+        let outcome = run(
+            vec![Fake::new(), Fake::new()],
+            verify,
+            Pacing::Closed,
+            Stop::after_ops(10_001),
+        );
+        assert_eq!((outcome.ops, outcome.reads), (10_001, 10_001));
+        assert_eq!(outcome.errors.total(), 0);
+        let in_series: u64 = outcome.series.iter().map(|interval| interval.ops).sum();
+        assert_eq!(in_series, 10_001);
+        if verify {
+            assert_eq!(outcome.response.count(), 10_001);
+        } else {
+            assert!((1..10_001).contains(&outcome.response.count()));
+        }
+    }
+}
+
+#[test]
+fn errors_misses_and_wrong_payloads_are_told_apart() {
+    for (reply, errors, nils) in [
+        (Reply::Error(b"WRONGTYPE x"), vec![("WRONGTYPE", 100)], 0),
+        (Reply::Nil, vec![], 100),
+        (
+            Reply::Payload(b"somebody else's"),
+            vec![("MISMATCH", 100)],
+            0,
+        ),
+    ] {
+        let fake = Fake {
+            every_tenth: Some(reply),
+            ..Fake::new()
+        };
+        let outcome = run(vec![fake], true, Pacing::Closed, Stop::after_ops(1_000));
+        assert_eq!(outcome.errors.iter().collect::<Vec<_>>(), errors);
+        assert_eq!(outcome.nils, nils);
+    }
+}
+
+/// Making an operation ready takes ten times as long as performing it, and must not be seen: only a
+/// lower bound on the throughput could be wrong on a busy machine, so it is asked for loosely.
+#[test]
+fn what_is_made_ready_is_not_measured() {
+    let fake = Fake {
+        prepare_takes: Duration::from_micros(100),
+        perform_takes: Duration::from_micros(10),
+        ..Fake::new()
+    };
+    let outcome = run(vec![fake], false, Pacing::Closed, Stop::after_ops(2_000));
+    let per_op = outcome.duration / 2_000;
+    assert!(per_op >= Duration::from_micros(10), "{per_op:?}");
+    assert!(per_op < Duration::from_micros(100), "{per_op:?}");
+    assert!(outcome.response.value_at(0.5).unwrap() < 100_000);
+}
+
+#[test]
+fn an_open_loop_counts_from_the_intended_start() {
+    // 1,000 per second are planned, and 500 per second can be: the last waits about 100 ms.
+    let fake = Fake {
+        perform_takes: Duration::from_millis(2),
+        ..Fake::new()
+    };
+    let pacing = Pacing::Open {
+        rate: 1_000.0,
+        arrivals: ArrivalProcess::Uniform,
+    };
+    let outcome = run(
+        vec![fake],
+        false,
+        pacing,
+        Stop::after(Duration::from_millis(100)),
+    );
+    assert_eq!(outcome.planned, Some(100));
+    assert_eq!(outcome.ops + outcome.not_sent, 100);
+    let (response, service) = (outcome.response.summary(), outcome.service.summary());
+    assert!(response.max >= Some(99_000_000), "{response:?} {service:?}");
+    assert!(response.mean > service.mean);
+}
+
+#[test]
+fn an_interrupt_ends_a_block_of_slow_calls() {
+    let fake = Fake {
+        perform_takes: Duration::from_millis(1),
+        ..Fake::new()
+    };
+    let control = Control::default();
+    control
+        .interrupt
+        .store(true, std::sync::atomic::Ordering::Relaxed);
+    let block = Block {
+        pacing: Pacing::Closed,
+        stop: Stop::after(Duration::from_secs(60)),
+        interval: Duration::from_millis(10),
+        seed: 1,
+    };
+    let outcome = Callers::new(workload(), vec![fake], false, 3)
+        .unwrap()
+        .run(&block, &control)
+        .unwrap();
+    assert!(outcome.cut_short);
+    assert_eq!(outcome.ops, 0);
+}

@@ -1,0 +1,272 @@
+//! The loop of one calling thread.
+
+use std::time::Duration;
+
+use super::{AHEAD, Callee, SHORT_CALL_NS, TIMED_RUN};
+use crate::block::{OVERTIME_NS, Share};
+use crate::clock::{ThreadMeter, thread_cpu_ns};
+use crate::meter::Meter;
+use crate::outcome::Outcome;
+use crate::pacing::Arrivals;
+use crate::reply::{Reply, Tally};
+use crate::values::Values;
+use crate::workload::{Chooser, Workload, cumulative_weights};
+
+/// The last stretch before an intended start is waited for awake, since sleeps end late.
+const AWAKE_NS: u64 = 80_000;
+/// How long a thread sleeps at most before it looks at the interrupt again.
+const LONGEST_SLEEP_NS: u64 = 20_000_000;
+
+/// What belongs to one thread for the life of the callers.
+pub(super) struct Worker<C> {
+    callee: C,
+    chooser: Chooser,
+    cumulative: Vec<u32>,
+    verify: bool,
+    /// What is known about each operation that is ready.
+    ready: Vec<Ready>,
+}
+
+/// What an operation that is ready is judged by.
+#[derive(Debug, Clone, Copy)]
+struct Ready {
+    reads: bool,
+    /// The key whose payload its reply must be, where that is checked.
+    expected: Option<u64>,
+}
+
+impl<C: Callee> Worker<C> {
+    pub(super) fn new(workload: &Workload, callee: C, chooser: Chooser, verify: bool) -> Self {
+        Self {
+            callee,
+            chooser,
+            cumulative: cumulative_weights(workload.commands()),
+            verify,
+            ready: Vec::with_capacity(AHEAD),
+        }
+    }
+
+    /// Runs this thread's share of a block.
+    pub(super) fn run(&mut self, workload: &Workload, share: &Share<'_>) -> Outcome {
+        Running {
+            meter: Meter::new(share.board, share.control),
+            tally: Tally::default(),
+            quota: share.ops,
+            spent_ns: 0,
+            cpu_ns: 0,
+            worker: self,
+            workload,
+            share,
+        }
+        .run()
+    }
+
+    fn prepare(&mut self, count: usize, workload: &Workload) {
+        self.ready.clear();
+        for place in 0..count {
+            let number = self.chooser.command(&self.cumulative);
+            self.callee
+                .prepare(place, number, &mut self.chooser, workload);
+            let command = &workload.commands()[number];
+            self.ready.push(Ready {
+                reads: command.reads,
+                expected: (self.verify && command.returns_payload).then(|| self.chooser.last_key()),
+            });
+        }
+    }
+}
+
+/// The state of a block that runs.
+struct Running<'r, C> {
+    worker: &'r mut Worker<C>,
+    workload: &'r Workload,
+    share: &'r Share<'r>,
+    meter: Meter<'r>,
+    tally: Tally,
+    /// Operations that may still be performed.
+    quota: u64,
+    /// Time in calls.
+    spent_ns: u64,
+    /// CPU time in calls.
+    cpu_ns: u64,
+}
+
+impl<C: Callee> Running<'_, C> {
+    fn run(mut self) -> Outcome {
+        let thread = ThreadMeter::start();
+        let end_ns = match self.share.arrivals.clone() {
+            None => self.closed(),
+            Some(arrivals) => self.open(arrivals),
+        };
+        self.meter.tick(end_ns);
+        self.meter.part.errors = self.tally.errors;
+        self.meter.part.nils = self.tally.nils;
+        self.meter.part.duration = Duration::from_nanos(self.spent_ns.max(1));
+        let mut part = self.meter.finish();
+        part.generator = thread.stop_at(self.cpu_ns);
+        part
+    }
+
+    /// One operation after the other until the block is over; returns when that was.
+    fn closed(&mut self) -> u64 {
+        let mut short = false;
+        for run in 0_u64.. {
+            let now_ns = self.share.clock.now_ns();
+            self.note(now_ns);
+            if self.is_over(now_ns) {
+                return now_ns;
+            }
+            let count = self.quota.min(AHEAD as u64) as usize;
+            self.worker.prepare(count, self.workload);
+            let (before_ns, cpu_ns) = (self.spent_ns, thread_cpu_ns());
+            let done = if short && !run.is_multiple_of(TIMED_RUN) {
+                self.perform_untimed(count)
+            } else {
+                self.perform_timed(count)
+            };
+            self.cpu_ns += thread_cpu_ns() - cpu_ns;
+            self.quota -= done;
+            short =
+                !self.worker.verify && (self.spent_ns - before_ns) < SHORT_CALL_NS * done.max(1);
+        }
+        unreachable!("the runs of a block are counted in 64 bits")
+    }
+
+    fn is_over(&mut self, now_ns: u64) -> bool {
+        self.meter.part.cut_short = self.share.control.interrupted();
+        self.meter.part.cut_short || self.quota == 0 || now_ns >= self.share.deadline_ns
+    }
+
+    /// Performs what is ready, and times it as a whole.
+    fn perform_untimed(&mut self, count: usize) -> u64 {
+        let begin_ns = self.share.clock.now_ns();
+        for place in 0..count {
+            let reply = self.worker.callee.perform(place);
+            judge(
+                reply,
+                self.worker.ready[place],
+                self.workload.values(),
+                &mut self.tally,
+            );
+        }
+        self.spent_ns += self.share.clock.now_ns() - begin_ns;
+        self.meter.count(count as u64);
+        self.count_reads(count);
+        count as u64
+    }
+
+    /// Performs what is ready and times each operation; stops where the block is over.
+    fn perform_timed(&mut self, count: usize) -> u64 {
+        for place in 0..count {
+            let begin_ns = self.share.clock.now_ns();
+            if begin_ns >= self.share.deadline_ns || self.share.control.interrupted() {
+                self.count_reads(place);
+                return place as u64;
+            }
+            self.perform_one(place, begin_ns, begin_ns);
+        }
+        self.count_reads(count);
+        count as u64
+    }
+
+    /// Performs one operation that was meant to start at `intended_ns`; returns when it was done.
+    fn perform_one(&mut self, place: usize, intended_ns: u64, begin_ns: u64) -> u64 {
+        let reply = self.worker.callee.perform(place);
+        let done_ns = self.share.clock.now_ns();
+        judge(
+            reply,
+            self.worker.ready[place],
+            self.workload.values(),
+            &mut self.tally,
+        );
+        self.spent_ns += done_ns - begin_ns;
+        self.meter.record(done_ns, intended_ns, begin_ns, 1);
+        done_ns
+    }
+
+    fn count_reads(&mut self, count: usize) {
+        let reads = self.worker.ready[..count]
+            .iter()
+            .filter(|ready| ready.reads)
+            .count();
+        self.meter.part.reads += reads as u64;
+    }
+
+    /// Operations at their intended starts, late where the one before took too long; returns when
+    /// the block was over.
+    fn open(&mut self, mut arrivals: Arrivals) -> u64 {
+        let mut free_ns = self.share.clock.now_ns();
+        let last_ns = self.share.deadline_ns.saturating_add(OVERTIME_NS);
+        let end_ns = loop {
+            let now_ns = self.share.clock.now_ns();
+            self.note(now_ns);
+            self.meter.part.cut_short = self.share.control.interrupted();
+            let intended_ns = arrivals.next_ns();
+            if self.meter.part.cut_short
+                || self.quota == 0
+                || intended_ns >= self.share.deadline_ns
+                || now_ns >= last_ns
+            {
+                break now_ns;
+            }
+            let ahead_ns = intended_ns.saturating_sub(now_ns);
+            if ahead_ns > AWAKE_NS {
+                let sleep_ns = (ahead_ns - AWAKE_NS).min(LONGEST_SLEEP_NS);
+                std::thread::sleep(Duration::from_nanos(sleep_ns));
+                continue;
+            }
+            self.worker.prepare(1, self.workload);
+            let begin_ns = self.wait_awake(intended_ns);
+            let ready_ns = intended_ns.max(free_ns);
+            self.meter
+                .part
+                .lag
+                .record(begin_ns.saturating_sub(ready_ns));
+            let cpu_ns = thread_cpu_ns();
+            free_ns = self.perform_one(0, intended_ns, begin_ns);
+            self.cpu_ns += thread_cpu_ns() - cpu_ns;
+            self.count_reads(1);
+            arrivals.advance();
+            self.quota -= 1;
+        };
+        let part = &mut self.meter.part;
+        part.not_sent = self
+            .share
+            .not_sent(arrivals, end_ns, part.cut_short, self.quota);
+        part.planned = Some(self.share.ops - self.quota + part.not_sent);
+        // Between calls an open loop waits, and that is time of the block.
+        self.spent_ns = end_ns;
+        end_ns
+    }
+
+    /// Waits until `start_ns` without giving the CPU away, and returns the time.
+    fn wait_awake(&self, start_ns: u64) -> u64 {
+        loop {
+            let now_ns = self.share.clock.now_ns();
+            if now_ns >= start_ns {
+                return now_ns;
+            }
+            std::hint::spin_loop();
+        }
+    }
+
+    fn note(&mut self, now_ns: u64) {
+        self.meter.tick(now_ns);
+        self.meter.part.errors.clone_from(&self.tally.errors);
+    }
+}
+
+/// Counts a reply by what it says.
+#[inline]
+fn judge(reply: Reply<'_>, ready: Ready, values: &Values, tally: &mut Tally) {
+    tally.replies += 1;
+    match (reply, ready.expected) {
+        (Reply::Error(sentence), _) => tally.errors.count(sentence),
+        (Reply::Nil, _) => tally.nils += u64::from(ready.reads),
+        (Reply::Payload(payload), Some(key)) if !values.matches(key, payload) => {
+            tally.errors.add("MISMATCH", 1);
+        }
+        (Reply::Other, Some(_)) => tally.errors.add("MISMATCH", 1),
+        _ => {}
+    }
+}
