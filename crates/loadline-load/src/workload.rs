@@ -387,15 +387,23 @@ pub(crate) fn append(
     out: &mut Vec<u8>,
 ) {
     for part in &command.parts {
-        match part {
-            Part::Literal(literal) => out.extend_from_slice(literal),
-            Part::Number(number, digits) => {
+        part.append(chooser, workload, out);
+    }
+}
+
+impl Part {
+    /// Appends an instance of this part, whatever its length, to `out`.
+    #[inline]
+    pub fn append(&self, chooser: &mut Chooser, workload: &Workload, out: &mut Vec<u8>) {
+        match self {
+            Self::Literal(literal) => out.extend_from_slice(literal),
+            Self::Number(number, digits) => {
                 let at = out.len();
                 out.resize(at + digits.width(), b'0');
                 digits.write(chooser.number(*number, &workload.keys), &mut out[at..]);
             }
-            Part::Payload => workload.values.append(chooser.last_key, out),
-            Part::SizedPayload(header) => {
+            Self::Payload => workload.values.append(chooser.last_key, out),
+            Self::SizedPayload(header) => {
                 header(out, workload.values.size_of(chooser.last_key));
                 workload.values.append(chooser.last_key, out);
             }

@@ -361,7 +361,10 @@ fn row<'r>(record: &'r Record, index: usize, case: &'r Case) -> Row<'r> {
 fn conditions(scenario: &Scenario) -> Vec<String> {
     let mut parts = vec![
         words::pacing(scenario.pacing, scenario.arrivals.as_deref()),
-        words::plural(scenario.connections, "connection"),
+        match scenario.connections {
+            0 => format!("called by {}", words::plural(scenario.threads, "thread")),
+            connections => words::plural(connections, "connection"),
+        },
         words::value_size(&scenario.value_bytes),
         format!(
             "{} keys {}",

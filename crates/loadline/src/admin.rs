@@ -91,28 +91,12 @@ impl Admin {
         }
     }
 
-    /// Refuses a server that lacks one of `commands`, which `workload` needs.
-    ///
-    /// # Errors
-    /// That the server lacks some, by name, or does not answer.
-    pub(crate) fn require(&mut self, workload: &str, commands: &[String]) -> Result<(), Failure> {
-        let missing = self.missing_commands(commands)?;
-        if missing.is_empty() {
-            return Ok(());
-        }
-        Err(Failure::unavailable(format!(
-            "{} does not have {}, which workload {workload} needs.\nLeave this target or this workload out.",
-            self.name,
-            missing.join(" and ")
-        )))
-    }
-
     /// Those of `commands` that the server does not have.
     ///
     /// # Errors
     /// That the server does not answer. One that cannot list its commands is taken to have them all;
     /// the load will find out.
-    fn missing_commands(&mut self, commands: &[String]) -> Result<Vec<String>, Failure> {
+    pub(crate) fn missing_commands(&mut self, commands: &[String]) -> Result<Vec<String>, Failure> {
         let mut request = vec!["COMMAND", "INFO"];
         request.extend(commands.iter().map(String::as_str));
         let Frame::Array(known) = self.call(&request)? else {

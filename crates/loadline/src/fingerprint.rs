@@ -70,7 +70,7 @@ pub(crate) fn server(target: &mut Opened) -> ServerEnvironment {
         .into_iter()
         .filter_map(|name| Some((name.to_owned(), target.setting(name)?)))
         .collect();
-    let said = |name: &str| target.info.get(name).map(ToOwned::to_owned);
+    let said = |name: &str| target.said(name).map(ToOwned::to_owned);
     ServerEnvironment {
         subject: target.name.clone(),
         name: said("loadline_version")

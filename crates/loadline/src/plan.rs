@@ -164,7 +164,11 @@ pub(crate) fn new_run_id() -> String {
 pub(crate) fn resolve(args: &RunArgs, around: &Surroundings) -> Result<Plan, Failure> {
     refuse_latency(args.load.latency.as_deref())?;
     let targets = targets(args, around)?;
-    let workloads = workloads(&args.load)?;
+    refuse_for_calls(&args.load, &targets)?;
+    let workloads = workloads(
+        &args.load,
+        targets.iter().all(|target| !target.is_in_process()),
+    )?;
     let measured = targets.len() * workloads.len();
     let (length, rounds, warmup) = lengths::resolve(&args.length, measured, MOST_ROUNDS)?;
     let cases = workloads
@@ -211,6 +215,25 @@ fn refuse_latency(text: Option<&str>) -> Result<(), Failure> {
             "--latency {text}: added latency is not built in yet; only 0 is possible."
         ))),
         Err(why) => Err(Failure::usage(format!("--latency {text}: {why}."))),
+    }
+}
+
+/// A target in this process is called, so what belongs to a wire has no meaning for it.
+fn refuse_for_calls(load: &LoadArgs, targets: &[Target]) -> Result<(), Failure> {
+    let Some(called) = targets.iter().find(|target| target.is_in_process()) else {
+        return Ok(());
+    };
+    let in_flight = load
+        .pipeline
+        .map(|_| "--pipeline")
+        .or(load.in_flight.map(|_| "--in-flight"));
+    let connections = load.connections.map(|_| "--connections");
+    let all_called = targets.iter().all(Target::is_in_process);
+    match in_flight.or(connections.filter(|_| all_called)) {
+        None => Ok(()),
+        Some(flag) => Err(Failure::usage(format!(
+            "{flag}: {called} is called in this process and has no connections; --threads says how many call it at once."
+        ))),
     }
 }
 
@@ -280,8 +303,9 @@ fn complete_login(
     }
 }
 
-/// The workloads, each with the pipeline that the suite gives it.
-fn workloads(load: &LoadArgs) -> Result<Vec<(Definition, Option<u32>)>, Failure> {
+/// The workloads, each with the pipeline that the suite gives it; only what is reached over a wire
+/// can have one.
+fn workloads(load: &LoadArgs, wire: bool) -> Result<Vec<(Definition, Option<u32>)>, Failure> {
     let batch = load.batch.unwrap_or(DEFAULT_BATCH);
     if batch > MOST_BATCH {
         return Err(Failure::usage(format!(
@@ -302,7 +326,7 @@ fn workloads(load: &LoadArgs) -> Result<Vec<(Definition, Option<u32>)>, Failure>
     }
     if cases.is_empty() {
         cases.extend(["get", "set", "getset-70-30"].map(|name| (suite(name), None)));
-        if load.pipeline.is_none() && load.in_flight.is_none() {
+        if wire && load.pipeline.is_none() && load.in_flight.is_none() {
             cases.push((suite("get"), Some(SUITE_PIPELINE)));
         }
     }

@@ -43,7 +43,7 @@ pub(crate) fn case(case: &Case, plan: &Plan, target: &Opened, measured: &Measure
     let server_cpu: Option<Duration> = blocks.iter().map(|block| block.target.cpu).sum();
     record::Case {
         subject: subject(target),
-        scenario: scenario(case, plan),
+        scenario: scenario(case, plan, &target.target),
         ops,
         errors: errors(blocks),
         planned: open.then(|| blocks.iter().filter_map(|block| block.planned).sum()),
@@ -57,12 +57,13 @@ pub(crate) fn case(case: &Case, plan: &Plan, target: &Opened, measured: &Measure
         steady: measured.steady.unwrap_or(true) && !steady::drifts(&throughputs),
         warmup_ns: nanoseconds(measured.warmup),
         little: mean_ns.map(|mean| throughput * mean / 1e9),
-        client_cpu_busy: Some(
+        // A subject in this process runs in the generator's own threads.
+        client_cpu_busy: (!target.target.is_in_process()).then(|| {
             blocks
                 .iter()
                 .map(|block| block.generator.busiest)
-                .fold(0.0, f64::max),
-        ),
+                .fold(0.0, f64::max)
+        }),
         server_cpu_busy: server_cpu.map(|cpu| cpu.as_secs_f64() / duration.as_secs_f64().max(1e-9)),
         outliers: outliers::count(&throughputs),
         rounds,
@@ -81,12 +82,11 @@ fn subject(target: &Opened) -> Subject {
         Target::Embedded => "embedded",
         Target::Spawn(_) => "spawned server",
         Target::Server(_) => "server",
+        Target::Ram => "engine in process",
     };
-    let version = target
-        .info
-        .get("loadline_version")
-        .or_else(|| target.info.get("valkey_version"))
-        .or_else(|| target.info.get("redis_version"));
+    let version = ["loadline_version", "valkey_version", "redis_version"]
+        .into_iter()
+        .find_map(|name| target.said(name));
     Subject {
         name: target.name.clone(),
         kind: kind.into(),
@@ -95,7 +95,8 @@ fn subject(target: &Opened) -> Subject {
     }
 }
 
-fn scenario(case: &Case, plan: &Plan) -> Scenario {
+fn scenario(case: &Case, plan: &Plan, target: &Target) -> Scenario {
+    let called = target.is_in_process();
     let spread = |min, max, dist: &str| ValueBytes::Spread {
         min,
         max,
@@ -110,18 +111,26 @@ fn scenario(case: &Case, plan: &Plan) -> Scenario {
     };
     Scenario {
         workload: case.workload.name.clone(),
-        mode: if case.pipeline > 1 {
-            "pipeline"
-        } else {
-            "sync"
+        mode: match case.pipeline {
+            _ if called => "call",
+            1 => "sync",
+            _ => "pipeline",
         }
         .into(),
         pacing,
         arrivals,
-        connections: u64::from(case.connections),
+        connections: if called {
+            0
+        } else {
+            u64::from(case.connections)
+        },
         threads: u64::from(case.threads),
         pipeline: u64::from(case.pipeline),
-        in_flight: Some(case.in_flight()),
+        in_flight: Some(if called {
+            u64::from(case.threads)
+        } else {
+            case.in_flight()
+        }),
         batch: case.batch.map_or(1, u64::from),
         keys: case.keys,
         key_dist: key_dist_text(&case.key_dist),

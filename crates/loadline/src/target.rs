@@ -11,7 +11,7 @@ use crate::secret::{Secret, redact_argument};
 const DEFAULT_PORT: u16 = 6379;
 
 /// Engines in process that a later form of `loadline` measures.
-const ENGINES: [&str; 6] = ["ram", "store", "heed", "redb", "fjall", "rocksdb"];
+const ENGINES: [&str; 5] = ["store", "heed", "redb", "fjall", "rocksdb"];
 
 /// One thing to measure.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,6 +20,8 @@ pub(crate) enum Target {
     Server(Server),
     /// Our own server over our own store, as a child process.
     Embedded,
+    /// Our store in this process, without a server.
+    Ram,
     /// A server program that is started for this run and stopped afterwards.
     Spawn(PathBuf),
 }
@@ -80,15 +82,14 @@ impl Target {
     pub(crate) fn parse(text: &str) -> Result<Self, Failure> {
         let wrong =
             |why: &str| Failure::usage(format!("TARGET `{}`: {why}", redact_argument(text)));
-        if text == "embedded" {
-            return Ok(Self::Embedded);
+        match text {
+            "embedded" => return Ok(Self::Embedded),
+            "ram" => return Ok(Self::Ram),
+            _ => {}
         }
-        let Some((scheme, rest)) = text
-            .split_once(':')
-            .or_else(|| (text == "ram").then_some((text, "")))
-        else {
+        let Some((scheme, rest)) = text.split_once(':') else {
             return Err(wrong(
-                "a target is redis://HOST:PORT, rediss://HOST:PORT, unix:///PATH, embedded or spawn:PROGRAM.",
+                "a target is redis://HOST:PORT, rediss://HOST:PORT, unix:///PATH, embedded, ram or spawn:PROGRAM.",
             ));
         };
         match scheme {
@@ -105,11 +106,11 @@ impl Target {
             "cluster" | "spawn-cluster" => Err(wrong(
                 "clusters are not built in yet; name one of its servers as redis://HOST:PORT.",
             )),
-            engine if ENGINES.contains(&engine) => {
-                Err(wrong("engines in process are not built in yet."))
-            }
+            engine if ENGINES.contains(&engine) => Err(wrong(
+                "this engine is not built in yet; `ram` is our store in this process.",
+            )),
             _ => Err(wrong(
-                "unknown kind of target; it is redis://, rediss://, unix://, embedded or spawn:PROGRAM.",
+                "unknown kind of target; it is redis://, rediss://, unix://, embedded, ram or spawn:PROGRAM.",
             )),
         }
     }
@@ -117,6 +118,11 @@ impl Target {
     /// Whether this run starts the target itself, so that nobody else's keys are in it.
     pub(crate) fn is_ours(&self) -> bool {
         !matches!(self, Self::Server(_))
+    }
+
+    /// Whether it is called in this process, so that it has no connections.
+    pub(crate) fn is_in_process(&self) -> bool {
+        *self == Self::Ram
     }
 }
 
@@ -126,6 +132,7 @@ impl fmt::Display for Target {
         match self {
             Self::Server(server) => server.fmt(f),
             Self::Embedded => f.write_str("embedded"),
+            Self::Ram => f.write_str("ram"),
             Self::Spawn(program) => write!(f, "spawn:{}", program.display()),
         }
     }

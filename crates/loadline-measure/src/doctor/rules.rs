@@ -269,19 +269,27 @@ fn overloaded(seen: &Evidence) -> Option<Finding> {
 #[must_use]
 pub fn arms_differ(a: &Case, b: &Case) -> Option<Finding> {
     let (one, other) = (&a.scenario, &b.scenario);
+    // A subject in this process has no wire, so what belongs to one cannot be alike.
+    let both_wired = (one.connections == 0) == (other.connections == 0);
     let differences: Vec<&str> = [
         ("workload", one.workload != other.workload),
-        ("mode", one.mode != other.mode),
+        ("mode", both_wired && one.mode != other.mode),
         ("pacing", one.pacing != other.pacing),
-        ("connections", one.connections != other.connections),
+        (
+            "connections",
+            both_wired && one.connections != other.connections,
+        ),
         ("pipeline", one.pipeline != other.pipeline),
-        ("operations in flight", one.in_flight != other.in_flight),
+        (
+            "operations in flight",
+            both_wired && one.in_flight != other.in_flight,
+        ),
         ("batch", one.batch != other.batch),
         ("keys", one.keys != other.keys),
         ("key distribution", one.key_dist != other.key_dist),
         ("value size", one.value_bytes != other.value_bytes),
         ("added latency", one.latency_ns != other.latency_ns),
-        ("protocol version", one.resp != other.resp),
+        ("protocol version", both_wired && one.resp != other.resp),
     ]
     .into_iter()
     .filter_map(|(name, differs)| differs.then_some(name))

@@ -351,4 +351,17 @@ fn arms_that_differ_are_named_and_others_are_not() {
         finding.evidence,
         "The two were put under different things: pipeline, value size."
     );
+    // What is called in this process has no wire, so only the work must be alike.
+    let mut called = case();
+    called.scenario.connections = 0;
+    called.scenario.mode = "call".to_owned();
+    called.scenario.in_flight = Some(1);
+    assert_eq!(arms_differ(&a, &called), None);
+    called.scenario.keys += 1;
+    assert!(
+        arms_differ(&a, &called)
+            .unwrap()
+            .evidence
+            .ends_with(": keys.")
+    );
 }

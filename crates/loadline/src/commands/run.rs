@@ -21,7 +21,7 @@ use crate::printer::Printer;
 use crate::progress::Progress;
 use crate::recording;
 use crate::secret;
-use crate::subjects::{Opened, WireSubject, failure};
+use crate::subjects::{Opened, failure};
 
 pub(super) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let plan = plan::resolve(args, &Surroundings::look())?;
@@ -156,7 +156,7 @@ fn measure_case(
     }
     let mut subjects = opened
         .iter()
-        .map(|target| WireSubject::open(&target.name, &target.endpoint, case, run_id, plan.seed))
+        .map(|target| target.subject(case, run_id, plan.seed))
         .collect::<Result<Vec<_>, _>>()?;
     let names: Vec<&str> = opened.iter().map(|target| target.name.as_str()).collect();
     let rounds = Rounds {
@@ -168,7 +168,7 @@ fn measure_case(
     };
     let mut subjects: Vec<&mut dyn Subject> = subjects
         .iter_mut()
-        .map(|subject| subject as &mut dyn Subject)
+        .map(|subject| &mut **subject as &mut dyn Subject)
         .collect();
     progress.say(&format!("{}: measuring {}", case.name, names.join(" and ")));
     let measured = runner::run(&mut subjects, &rounds, control, &mut |event| match event {

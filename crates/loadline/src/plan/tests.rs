@@ -241,11 +241,24 @@ fn what_cannot_be_is_refused_with_its_reason() {
         (&["--json", "-", "--csv", "-"], "standard output"),
         (&["--json", "/no/such/dir/x.json"], "no directory"),
         (&["heed:/tmp/x"], "not built in yet"),
+        (&["ram", "--connections", "8"], "called in this process"),
+        (
+            &["ram", "embedded", "--pipeline", "8"],
+            "called in this process",
+        ),
     ] {
         let sentence = refusal(words);
         assert!(sentence.contains(reason), "{words:?}: {sentence}");
     }
     assert_eq!(plan(&["--latency", "0"]).cases.len(), 4);
+}
+
+#[test]
+fn what_is_called_has_no_pipelined_case() {
+    let plan = plan(&["ram", "embedded", "--connections", "8"]);
+    assert_eq!(plan.targets, [Target::Ram, Target::Embedded]);
+    assert!(plan.cases.iter().all(|case| case.pipeline == 1));
+    assert_eq!(plan.cases.len(), 3);
 }
 
 #[test]

@@ -1,32 +1,31 @@
-//! What is measured: a target, opened, and the wire subject that runs a case's blocks on it.
+//! What is measured: a target, opened, and the subjects that run a case's blocks on it.
 
 mod counters;
+mod ram;
 mod wire;
+
+use std::sync::Arc;
 
 use loadline_load::block::Block;
 use loadline_load::keys::KeyDist;
 use loadline_load::pacing::{Pacing, Stop};
+use loadline_load::runner::Subject;
 use loadline_load::values::Values;
-use loadline_load::wire::{Session, Shape};
 use loadline_load::workload::{Command, KeySpace, Workload};
 use loadline_load::{Control, Error};
+use loadline_store::Store;
 
 use crate::admin::{Admin, Info};
 use crate::connect::Endpoint;
 use crate::exit::Failure;
-use crate::framing::RespFraming;
 use crate::plan::{Case, Plan, run_prefix};
 use crate::servers::Child;
 use crate::target::{Server, Target};
 use crate::tls::TlsClient;
+use ram::RamSubject;
+use wire::WireSubject;
 
 pub(crate) use counters::Counters;
-pub(crate) use wire::WireSubject;
-
-/// Commands in flight per connection while keys are loaded.
-const LOAD_PIPELINE: u32 = 64;
-/// Connections that load keys.
-const LOAD_CONNECTIONS: usize = 4;
 
 /// A target that can be measured: started where it is ours, reachable, and allowed.
 #[derive(Debug)]
@@ -35,13 +34,26 @@ pub(crate) struct Opened {
     pub(crate) name: String,
     /// The target as it was planned.
     pub(crate) target: Target,
-    /// Where connections go.
-    pub(crate) endpoint: Endpoint,
-    /// What the server said about itself before the run.
-    pub(crate) info: Info,
-    admin: Admin,
+    access: Access,
     /// The spaces whose keys are there already.
     loaded: Vec<String>,
+}
+
+/// How a target is reached.
+#[derive(Debug)]
+enum Access {
+    /// Over connections.
+    Server(Box<ServerAccess>),
+    /// In this process.
+    Ram(Arc<Store>),
+}
+
+#[derive(Debug)]
+struct ServerAccess {
+    endpoint: Endpoint,
+    admin: Admin,
+    /// What the server said about itself before the run.
+    info: Info,
     _child: Option<Child>,
 }
 
@@ -51,42 +63,95 @@ impl Opened {
     /// # Errors
     /// That it does not start or answer, holds keys and may not be measured, or lacks a command.
     pub(crate) fn open(target: &Target, plan: &Plan) -> Result<Self, Failure> {
-        let (server, child) = match target {
-            Target::Server(server) => (server.clone(), None),
-            Target::Embedded => started(Child::embedded()?),
-            Target::Spawn(program) => started(Child::spawn(program)?),
+        let access = match target {
+            Target::Server(server) => Access::server(server.clone(), None, plan)?,
+            Target::Embedded => Access::child(Child::embedded()?, plan)?,
+            Target::Spawn(program) => Access::child(Child::spawn(program)?, plan)?,
+            Target::Ram => Access::Ram(Arc::new(Store::new())),
         };
-        let tls = server.tls.then(|| TlsClient::new(&plan.tls)).transpose()?;
-        let endpoint = Endpoint::new(server, plan.protocol, tls);
-        let mut admin = Admin::open(&endpoint)?;
-        let info = admin.info(&[])?;
-        let name = target.to_string();
-        if !target.is_ours() && !plan.allow_non_empty {
-            admin.refuse_keys()?;
+        let mut opened = Self {
+            name: target.to_string(),
+            target: target.clone(),
+            access,
+            loaded: Vec::new(),
+        };
+        if let Access::Server(server) = &mut opened.access
+            && !target.is_ours()
+            && !plan.allow_non_empty
+        {
+            server.admin.refuse_keys()?;
         }
         for case in &plan.cases {
-            admin.require(&case.name, &case.workload.needs())?;
+            opened.require(case)?;
         }
-        Ok(Self {
-            name,
-            target: target.clone(),
-            endpoint,
-            info,
-            admin,
-            loaded: Vec::new(),
-            _child: child,
-        })
+        Ok(opened)
+    }
+
+    fn require(&mut self, case: &Case) -> Result<(), Failure> {
+        let missing = match &mut self.access {
+            Access::Server(server) => server.admin.missing_commands(&case.workload.needs())?,
+            Access::Ram(_) => ram::missing(&case.workload)
+                .into_iter()
+                .map(Into::into)
+                .collect(),
+        };
+        if missing.is_empty() {
+            return Ok(());
+        }
+        Err(Failure::unavailable(format!(
+            "{} does not have {}, which workload {} needs.\nLeave this target or this workload out.",
+            self.name,
+            missing.join(" and "),
+            case.name
+        )))
+    }
+
+    /// What the target says about itself under `name`.
+    pub(crate) fn said(&self, name: &str) -> Option<&str> {
+        match &self.access {
+            Access::Server(server) => server.info.get(name),
+            Access::Ram(_) => (name == "loadline_version").then_some(env!("CARGO_PKG_VERSION")),
+        }
     }
 
     /// The setting `name`, where the server tells it.
     pub(crate) fn setting(&mut self, name: &str) -> Option<String> {
-        self.admin.setting(name).ok().flatten()
+        match &mut self.access {
+            Access::Server(server) => server.admin.setting(name).ok().flatten(),
+            Access::Ram(_) => None,
+        }
+    }
+
+    /// What runs the blocks of `case`.
+    ///
+    /// # Errors
+    /// That a connection cannot be opened.
+    pub(crate) fn subject(
+        &self,
+        case: &Case,
+        run_id: &str,
+        seed: u64,
+    ) -> Result<Box<dyn Subject + '_>, Failure> {
+        let prefix = case.prefix(run_id);
+        Ok(match &self.access {
+            Access::Server(server) => Box::new(WireSubject::open(
+                &self.name,
+                &server.endpoint,
+                case,
+                &prefix,
+                seed,
+            )?),
+            Access::Ram(store) => Box::new(
+                RamSubject::new(store, case, &prefix, seed)
+                    .map_err(|error| failure(&self.name, &error))?,
+            ),
+        })
     }
 
     /// Brings every key of the case's space in, once per run.
     ///
     /// # Errors
-    /// That the server refused a key or went away.
+    /// That the target refused a key or went away.
     pub(crate) fn load(
         &mut self,
         case: &Case,
@@ -98,32 +163,16 @@ impl Opened {
             return Ok(());
         }
         let prefix = case.prefix(run_id);
-        let Some(command) = case
-            .workload
-            .compile(&prefix, case.keys, &case.value_size)
-            .load
-        else {
-            return Ok(());
+        let outcome = match &self.access {
+            Access::Server(server) => wire::load(&server.endpoint, case, &prefix, seed, control),
+            Access::Ram(store) => ram::load(store, case, &prefix, seed, control),
         };
-        let workload = workload(vec![command], case, &KeyDist::Sequential, seed)
-            .map_err(|error| failure(&self.name, &error))?;
-        let shape = Shape {
-            connections: LOAD_CONNECTIONS,
-            threads: 1,
-            window: LOAD_PIPELINE,
-            verify: false,
-            seed,
-        };
-        let block = Block {
-            pacing: Pacing::Closed,
-            stop: Stop::after_ops(case.keys),
-            interval: crate::INTERVAL,
-            seed,
-        };
-        let outcome = Session::open(workload, &self.endpoint, RespFraming::new, shape)
-            .and_then(|mut session| session.run(&block, control))
-            .map_err(|error| failure(&self.name, &error))?;
-        if let Some((kind, count)) = outcome.errors.iter().next() {
+        let outcome = outcome.map_err(|error| failure(&self.name, &error))?;
+        if let Some((kind, count)) = outcome
+            .iter()
+            .flat_map(|outcome| outcome.errors.iter())
+            .next()
+        {
             return Err(Failure::unavailable(format!(
                 "{}: {count} of {} keys of {} could not be loaded: {kind}.",
                 self.name, case.keys, case.name
@@ -138,25 +187,53 @@ impl Opened {
     /// # Errors
     /// That the server does not answer; the sentence names what is left.
     pub(crate) fn clean_up(&mut self, run_id: &str) -> Result<(), Failure> {
+        let Access::Server(server) = &mut self.access else {
+            return Ok(());
+        };
         if self.target.is_ours() {
             return Ok(());
         }
         // The connection may have broken meanwhile, and the keys must go all the same.
         let prefix = run_prefix(run_id);
-        if self.admin.remove_prefix(&prefix).is_err() {
-            self.admin = Admin::open(&self.endpoint)?;
-            self.admin.remove_prefix(&prefix)?;
+        if server.admin.remove_prefix(&prefix).is_err() {
+            server.admin = Admin::open(&server.endpoint)?;
+            server.admin.remove_prefix(&prefix)?;
         }
         Ok(())
     }
 }
 
-fn started(child: Child) -> (Server, Option<Child>) {
-    (child.server(), Some(child))
+impl Access {
+    fn child(child: Child, plan: &Plan) -> Result<Self, Failure> {
+        Self::server(child.server(), Some(child), plan)
+    }
+
+    fn server(server: Server, child: Option<Child>, plan: &Plan) -> Result<Self, Failure> {
+        let tls = server.tls.then(|| TlsClient::new(&plan.tls)).transpose()?;
+        let endpoint = Endpoint::new(server, plan.protocol, tls);
+        let mut admin = Admin::open(&endpoint)?;
+        let info = admin.info(&[])?;
+        Ok(Self::Server(Box::new(ServerAccess {
+            endpoint,
+            admin,
+            info,
+            _child: child,
+        })))
+    }
+}
+
+/// The block that loads the keys of a case.
+fn load_block(case: &Case, seed: u64) -> Block {
+    Block {
+        pacing: Pacing::Closed,
+        stop: Stop::after_ops(case.keys),
+        interval: crate::INTERVAL,
+        seed,
+    }
 }
 
 /// The commands of a case over its keys and values.
-pub(crate) fn workload(
+fn workload(
     commands: Vec<Command>,
     case: &Case,
     dist: &KeyDist,

@@ -1,6 +1,7 @@
 //! A server under load over the wire.
 
 use loadline_load::block::Block;
+use loadline_load::keys::KeyDist;
 use loadline_load::outcome::Outcome;
 use loadline_load::pacing::Stop;
 use loadline_load::runner::Subject;
@@ -8,12 +9,17 @@ use loadline_load::wire::{Session, Shape};
 use loadline_load::{Control, Error};
 
 use super::counters::SECTIONS;
-use super::{Counters, failure, workload};
+use super::{Counters, failure, load_block, workload};
 use crate::admin::Admin;
 use crate::connect::Endpoint;
 use crate::exit::Failure;
 use crate::framing::RespFraming;
 use crate::plan::Case;
+
+/// Commands in flight per connection while keys are loaded.
+const LOAD_PIPELINE: u32 = 64;
+/// Connections that load keys.
+const LOAD_CONNECTIONS: usize = 4;
 
 /// One case on one server: open connections, and a second look through the server's own counters.
 pub(crate) struct WireSubject<'t> {
@@ -21,6 +27,34 @@ pub(crate) struct WireSubject<'t> {
     admin: Admin,
     block: Block,
     declared: Vec<String>,
+}
+
+/// Brings every key of the case's space in; `None` where there is nothing to bring.
+///
+/// # Errors
+/// That a connection cannot be opened or all are lost.
+pub(super) fn load(
+    endpoint: &Endpoint,
+    case: &Case,
+    prefix: &str,
+    seed: u64,
+    control: &Control,
+) -> Result<Option<Outcome>, Error> {
+    let compiled = case.workload.compile(prefix, case.keys, &case.value_size);
+    let Some(command) = compiled.load else {
+        return Ok(None);
+    };
+    let workload = workload(vec![command], case, &KeyDist::Sequential, seed)?;
+    let shape = Shape {
+        connections: LOAD_CONNECTIONS,
+        threads: 1,
+        window: LOAD_PIPELINE,
+        verify: false,
+        seed,
+    };
+    Session::open(workload, endpoint, RespFraming::new, shape)?
+        .run(&load_block(case, seed), control)
+        .map(Some)
 }
 
 impl<'t> WireSubject<'t> {
@@ -32,13 +66,12 @@ impl<'t> WireSubject<'t> {
         name: &str,
         endpoint: &'t Endpoint,
         case: &Case,
-        run_id: &str,
+        prefix: &str,
         seed: u64,
     ) -> Result<Self, Failure> {
-        let prefix = case.prefix(run_id);
         let commands = case
             .workload
-            .compile(&prefix, case.keys, &case.value_size)
+            .compile(prefix, case.keys, &case.value_size)
             .commands;
         let opened = workload(commands, case, &case.key_dist, seed).and_then(|workload| {
             let shape = Shape {
@@ -55,9 +88,7 @@ impl<'t> WireSubject<'t> {
             admin: Admin::open(endpoint)?,
             block: Block {
                 pacing: case.pacing,
-                stop: Stop::after_ops(0),
-                interval: crate::INTERVAL,
-                seed,
+                ..load_block(case, seed)
             },
             declared: case
                 .workload

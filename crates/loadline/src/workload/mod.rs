@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use loadline_load::keys::KeyDist;
 use loadline_load::values::ValueSize;
-use loadline_load::workload::{Command, Digits, Number};
+use loadline_load::workload::{Command, Digits, Number, Part};
 
 use catalog::{Family, Gives};
 use template::Template;
@@ -71,6 +71,15 @@ pub(crate) enum Load {
     Nothing,
     /// What this leaves behind, sent once for every key.
     Given(Operation),
+}
+
+/// A command for a subject that is called.
+#[derive(Debug, Clone)]
+pub(crate) struct Call {
+    /// Its name in capitals.
+    pub(crate) command: &'static str,
+    /// What follows the name, each argument as parts that make it up.
+    pub(crate) arguments: Vec<Vec<Part>>,
 }
 
 /// A workload in the form that the load generator sends.
@@ -260,14 +269,35 @@ impl Definition {
         names.into_iter().map(Into::into).collect()
     }
 
-    /// What goes over the wire, with keys under `prefix`.
-    pub(crate) fn compile(&self, prefix: &str, keys: u64, value_size: &ValueSize) -> Compiled {
+    /// The calls of each operation, and of the load, with keys under `prefix`.
+    pub(crate) fn calls(&self, prefix: &str, keys: u64) -> (Vec<Vec<Call>>, Option<Vec<Call>>) {
+        let digits = self.key_digits(keys);
+        let calls = |operation: &Operation| {
+            let call = |template: &Template| Call {
+                command: template.known().name,
+                arguments: template.call_arguments(prefix, digits),
+            };
+            operation.templates.iter().map(call).collect()
+        };
+        (
+            self.operations.iter().map(calls).collect(),
+            self.load.as_ref().map(calls),
+        )
+    }
+
+    /// The width of key numbers.
+    fn key_digits(&self, keys: u64) -> Digits {
         let inserts = self
             .operations
             .iter()
             .flat_map(|operation| &operation.templates)
             .any(Template::inserts);
-        let digits = Digits::holding(if inserts { GROWING_KEYS } else { keys });
+        Digits::holding(if inserts { GROWING_KEYS } else { keys })
+    }
+
+    /// What goes over the wire, with keys under `prefix`.
+    pub(crate) fn compile(&self, prefix: &str, keys: u64, value_size: &ValueSize) -> Compiled {
+        let digits = self.key_digits(keys);
         let compile = |operation: &Operation| operation.compile(prefix, digits, value_size);
         Compiled {
             commands: self.operations.iter().map(compile).collect(),

@@ -122,6 +122,20 @@ impl Template {
             })
     }
 
+    /// The arguments after the name, for a subject that is called: each as parts that make it up.
+    pub(crate) fn call_arguments(&self, prefix: &str, key_digits: Digits) -> Vec<Vec<Part>> {
+        let part = |piece: &Piece| match piece {
+            Piece::Text(text) => Part::Literal(text.clone()),
+            Piece::Prefix => Part::Literal(prefix.as_bytes().to_vec()),
+            Piece::Number(number) => Part::Number(*number, digits_of(*number, key_digits)),
+            Piece::Value => Part::Payload,
+        };
+        self.arguments[1..]
+            .iter()
+            .map(|argument| argument.iter().map(part).collect())
+            .collect()
+    }
+
     /// Appends what goes over the wire.
     pub(crate) fn write(&self, shape: Shape<'_>, parts: &mut Vec<Part>) {
         let mut wire = Wire { parts, shape };
@@ -198,10 +212,15 @@ impl Wire<'_, '_> {
     }
 
     fn digits(&self, number: Number) -> Digits {
-        match number {
-            Number::Below(bound) => Digits::holding(bound),
-            _ => self.shape.key_digits,
-        }
+        digits_of(number, self.shape.key_digits)
+    }
+}
+
+/// The width that a number is written in.
+fn digits_of(number: Number, key_digits: Digits) -> Digits {
+    match number {
+        Number::Below(bound) => Digits::holding(bound),
+        _ => key_digits,
     }
 }
 

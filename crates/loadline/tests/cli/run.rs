@@ -104,6 +104,34 @@ fn measured(dir: &Dir, words: &[&str]) -> (Ended, Record) {
 }
 
 #[test]
+fn the_store_in_process_is_measured_beside_a_server() {
+    let dir = Dir::new();
+    let words = [
+        "ram",
+        "embedded",
+        "--workload",
+        "getset-70-30",
+        "--ops",
+        "20k",
+        "--verify",
+    ];
+    let (ended, record) = measured(&dir, &words);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let [ram, embedded] = &record.cases[..] else {
+        panic!("{} cases", record.cases.len())
+    };
+    assert_eq!((ram.ops, ram.error_count()), (20_000, 0));
+    assert_eq!(ram.scenario.mode, "call");
+    assert_eq!(ram.hit_ratio, Some(1.0));
+    assert!(ram.throughput_ops_per_s > embedded.throughput_ops_per_s);
+    let unlike = record.doctor.iter().find(|finding| finding.rule == "LL014");
+    assert_eq!(unlike, None);
+
+    dir.run(&["run", "ram", "--workload", "lpush"])
+        .failed(69, "ram does not have LPUSH");
+}
+
+#[test]
 fn a_started_server_is_measured() {
     let dir = Dir::new();
     let (ended, record) = measured(
