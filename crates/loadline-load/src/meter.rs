@@ -135,6 +135,7 @@ impl<'b> Meter<'b> {
     pub(crate) fn record(&mut self, now_ns: u64, intended_ns: u64, sent_ns: u64, ops: u64) {
         let response_ns = now_ns.saturating_sub(intended_ns);
         self.part.ops += ops;
+        self.part.clock_reads += 1;
         self.part.response.record_n(response_ns, ops);
         self.part
             .service

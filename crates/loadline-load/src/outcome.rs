@@ -27,6 +27,8 @@ pub struct Outcome {
     /// How much later than intended the generator itself started operations (open loop): waiting
     /// for a free connection is the target's doing and does not count here.
     pub lag: Histogram,
+    /// Times that were taken: operations whose replies came together share one.
+    pub clock_reads: u64,
     /// The course of the block, interval by interval.
     pub series: Vec<Interval>,
     /// Bytes received.
@@ -97,6 +99,7 @@ impl Outcome {
             response: Histogram::new(),
             service: Histogram::new(),
             lag: Histogram::new(),
+            clock_reads: 0,
             series: Vec::new(),
             bytes_in: 0,
             bytes_out: 0,
@@ -128,6 +131,7 @@ impl Outcome {
         self.response.merge(&part.response);
         self.service.merge(&part.service);
         self.lag.merge(&part.lag);
+        self.clock_reads += part.clock_reads;
         self.bytes_in += part.bytes_in;
         self.bytes_out += part.bytes_out;
         self.planned = match (self.planned, part.planned) {

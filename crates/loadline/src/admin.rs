@@ -9,6 +9,7 @@ use loadline_resp::{Frame, OwnedReply};
 
 use crate::connect::{Conversation, Endpoint, shown_text};
 use crate::exit::Failure;
+use crate::subjects::active_others;
 use crate::units::count_text;
 
 /// Keys that a step of the clean-up looks at.
@@ -131,6 +132,16 @@ impl Admin {
             Frame::Map(pairs) => pairs.first().and_then(|(_, value)| text(value)),
             _ => None,
         })
+    }
+
+    /// Clients of other people that did something within the last `within`, where the server tells.
+    ///
+    /// # Errors
+    /// That the server does not answer.
+    pub(crate) fn other_clients(&mut self, within: Duration) -> Result<Option<u64>, Failure> {
+        let reply = self.call(&["CLIENT", "LIST"])?;
+        let list = reply.as_bytes().filter(|_| !reply.is_error());
+        Ok(list.map(|list| active_others(&String::from_utf8_lossy(list), within)))
     }
 
     /// Removes every key under `prefix` and returns how many there were.

@@ -12,6 +12,8 @@ use crate::secret::Secret;
 use crate::target::{Address, Server};
 use crate::tls::{TlsClient, TlsStream};
 
+/// What our connections call themselves, so that the server's operator can tell them from others.
+pub(crate) const CLIENT_NAME: &str = "loadline";
 /// How long dialling, and each answer of the handshake, may take.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 /// The most that one reply to us may hold, in bytes: the longest answer is that to INFO or SCAN.
@@ -112,7 +114,11 @@ impl Endpoint {
             ask(conversation, "SELECT", &["SELECT", &database])?;
         }
         // A server that wants a password, or is still loading, says so now and not in the first block.
-        ask(conversation, "PING", &["PING"])
+        ask(conversation, "PING", &["PING"])?;
+        // One that has no names, or gives us none, is measured all the same.
+        conversation
+            .call(&["CLIENT", "SETNAME", CLIENT_NAME])
+            .map(drop)
     }
 }
 

@@ -64,6 +64,16 @@ pub(crate) fn noise(record: &mut Record) {
         first_line("/proc/loadavg").and_then(|line| line.split(' ').next()?.parse().ok());
 }
 
+/// Microseconds since boot in which some task waited for a CPU, where the kernel counts them.
+pub(crate) fn cpu_stall_us() -> Option<u64> {
+    let pressure = fs::read_to_string("/proc/pressure/cpu").ok()?;
+    let some = pressure.lines().find(|line| line.starts_with("some"))?;
+    some.split(' ')
+        .find_map(|word| word.strip_prefix("total="))?
+        .parse()
+        .ok()
+}
+
 /// What a server says about itself.
 pub(crate) fn server(target: &mut Opened) -> ServerEnvironment {
     let settings = SETTINGS

@@ -7,7 +7,7 @@ use loadline_load::outcome::Outcome;
 use loadline_load::pacing::Pacing;
 use loadline_load::runner::Measured;
 use loadline_load::values::ValueSize;
-use loadline_measure::compare::{self, Direction, Rules};
+use loadline_measure::compare::{self, Direction, Paired, Rules};
 use loadline_measure::doctor::{self, Evidence, Finding};
 use loadline_measure::histogram::Histogram;
 use loadline_measure::record::{
@@ -242,8 +242,13 @@ fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Looks for flaws in how a case was measured.
-pub(crate) fn examine(entry: &record::Case, case: &Case, measured: &Measured) -> Vec<Finding> {
+/// Looks for flaws in how a case was measured; `around` is what was seen beside the blocks.
+pub(crate) fn examine(
+    entry: &record::Case,
+    case: &Case,
+    measured: &Measured,
+    around: Evidence,
+) -> Vec<Finding> {
     let counted: Option<u64> = measured
         .blocks
         .iter()
@@ -275,6 +280,12 @@ pub(crate) fn examine(entry: &record::Case, case: &Case, measured: &Measured) ->
             .iter()
             .map(|block| block.target.connections)
             .sum(),
+        clock_reads: measured.blocks.iter().map(|block| block.clock_reads).min(),
+        cpu_pressure: around.cpu_pressure,
+        persistence: around.persistence,
+        evicted_keys: around.evicted_keys,
+        swapped_bytes: around.swapped_bytes,
+        other_clients: around.other_clients,
         ..Evidence::of_case(entry)
     };
     doctor::examine(&evidence)
@@ -303,6 +314,7 @@ pub(crate) fn compare(record: &mut Record, a: usize, b: usize) -> Result<(), Err
             round.server_cpu_ns_per_op
         }),
     ];
+    let mut compared = Vec::new();
     for (metric, direction, of) in metrics {
         let values = |case: usize| -> Option<Vec<f64>> {
             record.cases[case].rounds[..rounds]
@@ -310,13 +322,14 @@ pub(crate) fn compare(record: &mut Record, a: usize, b: usize) -> Result<(), Err
                 .map(|round| of(round).filter(|value| *value > 0.0))
                 .collect()
         };
-        let Some((one, other)) = values(a).zip(values(b)) else {
-            continue;
-        };
-        if one.is_empty() {
-            continue;
+        if let Some((one, other)) = values(a).zip(values(b)).filter(|(one, _)| !one.is_empty()) {
+            let paired = compare::paired(&one, &other, direction, &Rules::default())?;
+            compared.push((metric, direction, paired));
         }
-        let paired = compare::paired(&one, &other, direction, &Rules::default())?;
+    }
+    let mut family: Vec<Paired> = compared.iter().map(|(.., paired)| *paired).collect();
+    compare::correct_for_several(&mut family, Rules::default().alpha);
+    for ((metric, direction, _), paired) in compared.into_iter().zip(family) {
         record.comparisons.push(Comparison {
             a,
             b,
@@ -367,8 +380,12 @@ pub(crate) fn conclude(record: &mut Record) {
             ),
             _ => String::new(),
         };
+        let pipeline = match most.scenario.pipeline {
+            0 | 1 => String::new(),
+            pipeline => format!(", pipeline {pipeline}"),
+        };
         Some(format!(
-            "{name} carried the most in {}: {:.0} operations per second{limit}.",
+            "{name} carried the most in {}{pipeline}: {:.0} operations per second{limit}.",
             most.scenario.workload, most.throughput_ops_per_s
         ))
     });

@@ -1,7 +1,7 @@
 //! What is measured: the spellings of a TARGET, and what each means.
 
 use std::fmt;
-use std::net::{Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
 use crate::exit::Failure;
@@ -69,6 +69,18 @@ impl Server {
             tls: false,
             database: 0,
             login: Login::default(),
+        }
+    }
+}
+
+impl Server {
+    /// Whether it is on this host, as far as its address tells.
+    pub(crate) fn is_local(&self) -> bool {
+        match &self.address {
+            Address::Unix(_) => true,
+            Address::Tcp { host, .. } => {
+                host == "localhost" || host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
+            }
         }
     }
 }

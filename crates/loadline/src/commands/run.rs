@@ -8,6 +8,7 @@ use std::time::Instant;
 use anyhow::Context;
 use loadline_load::Control;
 use loadline_load::runner::{self, Event, Measured, Rounds, Subject};
+use loadline_measure::doctor::Evidence;
 use loadline_measure::record::{Record, Run};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
@@ -21,7 +22,7 @@ use crate::printer::Printer;
 use crate::progress::Progress;
 use crate::recording;
 use crate::secret;
-use crate::subjects::{Opened, failure};
+use crate::subjects::{Opened, Watch, failure};
 
 pub(super) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let plan = plan::resolve(args, &Surroundings::look())?;
@@ -154,6 +155,29 @@ fn measure_case(
     if control.interrupted() {
         return Ok(());
     }
+    let watches: Vec<Watch> = opened.iter_mut().map(Opened::watch).collect();
+    let (begun, stalled_us) = (Instant::now(), fingerprint::cpu_stall_us());
+    let measured = run_rounds(case, plan, run_id, opened, control, progress)?;
+    let pressure = cpu_pressure(begun, stalled_us);
+    let around: Vec<Evidence> = opened
+        .iter_mut()
+        .zip(&watches)
+        .map(|(target, watch)| Evidence {
+            cpu_pressure: pressure,
+            ..target.seen_since(watch)
+        })
+        .collect();
+    add_cases(case, plan, opened, &measured, around, record)
+}
+
+fn run_rounds(
+    case: &Case,
+    plan: &Plan,
+    run_id: &str,
+    opened: &[Opened],
+    control: &Control,
+    progress: &Progress,
+) -> Result<Vec<Measured>, Failure> {
     let mut subjects = opened
         .iter()
         .map(|target| target.subject(case, run_id, plan.seed))
@@ -171,7 +195,7 @@ fn measure_case(
         .map(|subject| &mut **subject as &mut dyn Subject)
         .collect();
     progress.say(&format!("{}: measuring {}", case.name, names.join(" and ")));
-    let measured = runner::run(&mut subjects, &rounds, control, &mut |event| match event {
+    runner::run(&mut subjects, &rounds, control, &mut |event| match event {
         Event::WarmUp { subject } => {
             progress.begin(&format!("{}: {} is warmed up", case.name, names[subject]));
         }
@@ -184,8 +208,14 @@ fn measure_case(
         )),
         Event::End => progress.step(),
     })
-    .map_err(|error| failure(&case.name, &error))?;
-    add_cases(case, plan, opened, &measured, record)
+    .map_err(|error| failure(&case.name, &error))
+}
+
+/// The share of the time since `begun` in which some task waited for a CPU; `stalled_us` was read
+/// then.
+fn cpu_pressure(begun: Instant, stalled_us: Option<u64>) -> Option<f64> {
+    let stalled_us = fingerprint::cpu_stall_us()?.checked_sub(stalled_us?)?;
+    Some(stalled_us as f64 / begun.elapsed().as_micros().max(1) as f64)
 }
 
 fn add_cases(
@@ -193,17 +223,18 @@ fn add_cases(
     plan: &Plan,
     opened: &[Opened],
     measured: &[Measured],
+    around: Vec<Evidence>,
     record: &mut Record,
 ) -> Result<(), Failure> {
     let first = record.cases.len();
-    for (target, measured) in opened.iter().zip(measured) {
+    for ((target, measured), around) in opened.iter().zip(measured).zip(around) {
         if measured.blocks.is_empty() {
             continue;
         }
         let entry = recording::case(case, plan, target, measured);
         record
             .doctor
-            .extend(recording::examine(&entry, case, measured));
+            .extend(recording::examine(&entry, case, measured, around));
         record.cases.push(entry);
     }
     let last = record.cases.len();

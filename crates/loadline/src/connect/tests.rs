@@ -48,36 +48,36 @@ fn the_handshake_says_what_is_needed_and_no_more() {
             Protocol::Resp2,
             Login::default(),
             0,
-            &[b"+PONG\r\n"],
-            "PING",
+            &[b"+PONG\r\n", b"+OK\r\n"],
+            "PING CLIENT SETNAME loadline",
         ),
         (
             Protocol::Resp2,
             login(None),
             3,
-            &[b"+OK\r\n", b"+OK\r\n", b"+PONG\r\n"],
-            "AUTH hunter2 SELECT 3 PING",
+            &[b"+OK\r\n", b"+OK\r\n", b"+PONG\r\n", b"+OK\r\n"],
+            "AUTH hunter2 SELECT 3 PING CLIENT SETNAME loadline",
         ),
         (
             Protocol::Resp2,
             login(Some("ann")),
             0,
-            &[b"+OK\r\n", b"+PONG\r\n"],
-            "AUTH ann hunter2 PING",
+            &[b"+OK\r\n", b"+PONG\r\n", b"+OK\r\n"],
+            "AUTH ann hunter2 PING CLIENT SETNAME loadline",
         ),
         (
             Protocol::Resp3,
             login(None),
             0,
-            &[b"%0\r\n", b"+PONG\r\n"],
-            "HELLO 3 AUTH default hunter2 PING",
+            &[b"%0\r\n", b"+PONG\r\n", b"+OK\r\n"],
+            "HELLO 3 AUTH default hunter2 PING CLIENT SETNAME loadline",
         ),
         (
             Protocol::Resp3,
             Login::default(),
             0,
-            &[b"%0\r\n", b">1\r\n+hint\r\n+PONG\r\n"],
-            "HELLO 3 PING",
+            &[b"%0\r\n", b">1\r\n+hint\r\n+PONG\r\n", b"+OK\r\n"],
+            "HELLO 3 PING CLIENT SETNAME loadline",
         ),
     ];
     for (protocol, login, database, replies, wanted) in cases {
@@ -116,7 +116,7 @@ fn a_server_that_is_none_is_found_out() {
     for (reply, reason) in [
         (&b"HTTP/1.1 400 Bad Request\r\n\r\n"[..], "type"),
         (b"", "closed"),
-        (b"+PONG\r\n+PONG\r\n", "more replies"),
+        (b"+PONG\r\n+OK\r\n+OK\r\n", "more replies"),
         (b"$99999999999\r\n", "limit"),
     ] {
         let (server, thread) = scripted(Box::leak(Box::new([reply])));

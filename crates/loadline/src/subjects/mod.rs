@@ -2,6 +2,7 @@
 
 mod counters;
 mod ram;
+mod watch;
 mod wire;
 
 use std::sync::Arc;
@@ -26,6 +27,7 @@ use ram::RamSubject;
 use wire::WireSubject;
 
 pub(crate) use counters::Counters;
+pub(crate) use watch::{Watch, active_others};
 
 /// A target that can be measured: started where it is ours, reachable, and allowed.
 #[derive(Debug)]

@@ -104,6 +104,61 @@ fn measured(dir: &Dir, words: &[&str]) -> (Ended, Record) {
 }
 
 #[test]
+fn what_else_the_server_does_is_found() {
+    let redis = Redis::start(&["--appendonly", "yes"]);
+    let dir = Dir::new();
+    // Somebody else, who asks for something all the time.
+    let mut other = TcpStream::connect(("127.0.0.1", redis.port)).unwrap();
+    other.set_read_timeout(Some(PATIENCE)).unwrap();
+    let done = std::sync::atomic::AtomicBool::new(false);
+    let rules = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let until = std::time::Instant::now() + PATIENCE;
+            while !done.load(std::sync::atomic::Ordering::Relaxed)
+                && std::time::Instant::now() < until
+            {
+                converse(&mut other, "PING\r\n", "+PONG\r\n");
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+        });
+        let (ended, record) = measured(&dir, &[&redis.url(), "--workload", "set", "--ops", "5k"]);
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        record
+            .doctor
+            .into_iter()
+            .map(|finding| (finding.rule, finding.evidence))
+            .collect::<Vec<_>>()
+    });
+    let evidence = |rule: &str| {
+        rules
+            .iter()
+            .find(|(name, _)| name == rule)
+            .map(|(_, said)| said.as_str())
+    };
+    assert!(
+        evidence("LL009").is_some_and(|said| said.contains("appendonly yes")),
+        "{rules:?}"
+    );
+    assert!(
+        evidence("LL010").is_some_and(|said| said.starts_with("1 other client")),
+        "{rules:?}"
+    );
+
+    // And a server of our own does nothing else.
+    let (_, record) = measured(&dir, &["embedded", "--workload", "set", "--ops", "5k"]);
+    let rules: Vec<_> = record
+        .doctor
+        .iter()
+        .map(|finding| finding.rule.as_str())
+        .collect();
+    assert!(
+        !rules.contains(&"LL009") && !rules.contains(&"LL010"),
+        "{rules:?}"
+    );
+}
+
+#[test]
 fn the_store_in_process_is_measured_beside_a_server() {
     let dir = Dir::new();
     let words = [
