@@ -1,0 +1,166 @@
+//! Where a link listens and where it leads to.
+
+use std::fmt;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect,
+    getsockname, listen, socket_with, sockopt,
+};
+
+use crate::Error;
+
+/// Where a link listens, or where it leads to.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Address {
+    /// A TCP address.
+    Tcp(SocketAddr),
+    /// The path of a unix socket.
+    Unix(PathBuf),
+}
+
+impl Address {
+    /// A free port of the loopback interface.
+    #[must_use]
+    pub fn any_loopback() -> Self {
+        Self::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
+    }
+
+    fn is_tcp(&self) -> bool {
+        matches!(self, Self::Tcp(_))
+    }
+
+    fn socket(&self) -> Result<OwnedFd, Errno> {
+        let family = match self {
+            Self::Tcp(SocketAddr::V4(_)) => AddressFamily::INET,
+            Self::Tcp(SocketAddr::V6(_)) => AddressFamily::INET6,
+            Self::Unix(_) => AddressFamily::UNIX,
+        };
+        socket_with(
+            family,
+            SocketType::STREAM,
+            SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
+            None,
+        )
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => address.fmt(f),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+impl From<SocketAddr> for Address {
+    fn from(address: SocketAddr) -> Self {
+        Self::Tcp(address)
+    }
+}
+
+impl From<&Path> for Address {
+    fn from(path: &Path) -> Self {
+        Self::Unix(path.to_owned())
+    }
+}
+
+/// A socket that connections arrive at. The file of a unix socket goes with it.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    pub(crate) fd: OwnedFd,
+    /// With the port that was taken.
+    pub(crate) address: Address,
+    keeps_file: bool,
+}
+
+/// How many connections the kernel completes before they are accepted.
+const BACKLOG: i32 = 1_024;
+
+impl Listener {
+    pub(crate) fn bind(address: &Address) -> Result<Self, Error> {
+        Self::try_bind(address).map_err(|errno| Error::Listen {
+            address: address.clone(),
+            source: errno.into(),
+        })
+    }
+
+    fn try_bind(address: &Address) -> Result<Self, Errno> {
+        let fd = address.socket()?;
+        let address = match address {
+            Address::Tcp(tcp) => {
+                sockopt::set_socket_reuseaddr(&fd, true)?;
+                bind(&fd, tcp)?;
+                Address::Tcp(SocketAddr::try_from(getsockname(&fd)?)?)
+            }
+            Address::Unix(path) => {
+                remove_stale_socket(path);
+                bind(&fd, &SocketAddrUnix::new(path)?)?;
+                address.clone()
+            }
+        };
+        listen(&fd, BACKLOG)?;
+        Ok(Self {
+            fd,
+            address,
+            keeps_file: false,
+        })
+    }
+
+    /// Leaves the file of a unix socket behind: connecting to it is then refused, where without the
+    /// file there would be nothing to connect to.
+    pub(crate) fn keep_file(&mut self) {
+        self.keeps_file = true;
+    }
+
+    /// The next connection that waits; [`Errno::AGAIN`] when none does.
+    pub(crate) fn accept(&self) -> Result<OwnedFd, Errno> {
+        let stream = accept_with(&self.fd, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)?;
+        if self.address.is_tcp() {
+            sockopt::set_tcp_nodelay(&stream, true)?;
+        }
+        Ok(stream)
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Address::Unix(path) = &self.address
+            && !self.keeps_file
+        {
+            remove_stale_socket(path);
+        }
+    }
+}
+
+/// Starts to connect. The socket becomes writable, or has an error, when it is decided.
+pub(crate) fn start_connecting(address: &Address) -> Result<OwnedFd, Errno> {
+    let fd = address.socket()?;
+    let connecting = match address {
+        Address::Tcp(tcp) => {
+            sockopt::set_tcp_nodelay(&fd, true)?;
+            connect(&fd, tcp)
+        }
+        Address::Unix(path) => connect(&fd, &SocketAddrUnix::new(path)?),
+    };
+    match connecting {
+        Ok(()) | Err(Errno::INPROGRESS) => Ok(fd),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Only ever a socket: a path that holds anything else is left alone, and binding to it fails.
+fn remove_stale_socket(path: &Path) {
+    let is_socket = path
+        .symlink_metadata()
+        .is_ok_and(|metadata| metadata.file_type().is_socket());
+    if is_socket {
+        // If it cannot be removed, binding says why.
+        let _ = std::fs::remove_file(path);
+    }
+}

@@ -1,0 +1,235 @@
+//! A delay line for TCP and unix sockets: a proxy that forwards bytes later.
+//!
+//! It terminates the connections of its clients and opens its own to the server, so what depends on
+//! packets does not show: see the comparison in docs/link.md.
+
+mod engine;
+mod pair;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Sender, SyncSender, channel, sync_channel};
+use std::thread::JoinHandle;
+
+use crate::address::{Address, Listener};
+use crate::fault::Fault;
+use crate::shape::Shape;
+use crate::wait::Waker;
+use crate::{Error, wait};
+
+use engine::Engine;
+
+/// Connections that arrive at `listen` are led to `upstream`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Route {
+    /// Where to listen; port 0 takes a free one.
+    pub listen: Address,
+    /// Where the server is.
+    pub upstream: Address,
+}
+
+impl Route {
+    /// From a free port of the loopback interface.
+    #[must_use]
+    pub fn from_loopback(upstream: Address) -> Self {
+        Self {
+            listen: Address::any_loopback(),
+            upstream,
+        }
+    }
+}
+
+/// A proxy with a thread of its own. Dropping it closes its connections and waits for the thread.
+#[derive(Debug)]
+pub struct Proxy {
+    addresses: Vec<Address>,
+    stats: Arc<Counters>,
+    commands: Sender<Command>,
+    waker: Waker,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What a proxy has done so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Stats {
+    /// Connections that clients have opened.
+    pub connections: u64,
+    /// Connections that are open.
+    pub connections_open: u64,
+    /// Bytes that clients sent.
+    pub bytes_up: u64,
+    /// Bytes that servers sent.
+    pub bytes_down: u64,
+    /// Bytes that are under way.
+    pub bytes_in_flight: u64,
+    /// The most bytes that were under way at a time.
+    pub bytes_in_flight_peak: u64,
+}
+
+/// The bytes that one connection may have under way in one direction; above them its source is not
+/// read. It is about what the kernel's own buffers grow to. It bounds one connection to
+/// `LIMIT_BYTES / delay` bytes per second.
+pub const LIMIT_BYTES: usize = 4 << 20;
+
+impl Proxy {
+    /// Listens on every route and forwards in the given shape.
+    ///
+    /// # Errors
+    /// [`Error::NoRoute`] without any, [`Error::Shape`] for an impossible shape or one that loses
+    /// packets, [`Error::Listen`] where an address is taken, [`Error::System`] when the operating
+    /// system refuses.
+    pub fn start(routes: &[Route], shape: Shape) -> Result<Self, Error> {
+        Self::with_binder(routes, shape, Box::new(Listener::bind))
+    }
+
+    /// As [`Proxy::start`], where listening needs more than the address: `bind` is asked at the start
+    /// and again after connections were refused.
+    pub(crate) fn with_binder(routes: &[Route], shape: Shape, bind: Binder) -> Result<Self, Error> {
+        check(&shape)?;
+        if routes.is_empty() {
+            return Err(Error::NoRoute);
+        }
+        let waiter = wait::Waiter::new()?;
+        let waker = waiter.waker()?;
+        let stats = Arc::new(Counters::default());
+        let (commands, inbox) = channel();
+        let engine = Engine::new(routes, shape, waiter, bind, Arc::clone(&stats), inbox)?;
+        let addresses = engine.addresses();
+        let thread = std::thread::Builder::new()
+            .name("link-l4".into())
+            .spawn(move || engine.run())
+            .map_err(Error::system("a thread for the link"))?;
+        Ok(Self {
+            addresses,
+            stats,
+            commands,
+            waker,
+            thread: Some(thread),
+        })
+    }
+
+    /// Where clients connect to: one address per route, in their order.
+    #[must_use]
+    pub fn addresses(&self) -> &[Address] {
+        &self.addresses
+    }
+
+    /// Changes the shape for what arrives from now on.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] for an impossible shape or one that loses packets, [`Error::Stopped`] when the
+    /// thread has ended.
+    pub fn set_shape(&self, shape: Shape) -> Result<(), Error> {
+        check(&shape)?;
+        self.tell(Order::SetShape(shape))
+    }
+
+    /// Makes something go wrong. It has happened when this returns.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`] when the thread has ended.
+    pub fn inject(&self, fault: Fault) -> Result<(), Error> {
+        self.tell(Order::Inject(fault))
+    }
+
+    /// Ends the faults that last.
+    ///
+    /// # Errors
+    /// [`Error::Listen`] when refused addresses have been taken by others meanwhile,
+    /// [`Error::Stopped`] when the thread has ended.
+    pub fn clear(&self) -> Result<(), Error> {
+        self.tell(Order::Clear)
+    }
+
+    /// What it has done so far.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.stats.read()
+    }
+
+    /// Closes the connections and waits for the thread, as dropping does.
+    pub fn stop(self) {
+        drop(self);
+    }
+
+    fn tell(&self, order: Order) -> Result<(), Error> {
+        let (done, answer) = sync_channel(1);
+        self.commands
+            .send(Command { order, done })
+            .map_err(|_| Error::Stopped)?;
+        self.waker.wake();
+        answer.recv().map_err(|_| Error::Stopped)?
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        // Either it stops now, or it has stopped already.
+        let _ = self.tell(Order::Stop);
+        if let Some(thread) = self.thread.take() {
+            // A panic of the thread has been printed by it; a second one would hide its place.
+            let _ = thread.join();
+        }
+    }
+}
+
+type Binder = Box<dyn Fn(&Address) -> Result<Listener, Error> + Send>;
+
+#[derive(Debug)]
+struct Command {
+    order: Order,
+    done: SyncSender<Result<(), Error>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Order {
+    SetShape(Shape),
+    Inject(Fault),
+    Clear,
+    Stop,
+}
+
+fn check(shape: &Shape) -> Result<(), Error> {
+    shape.check()?;
+    if shape.loses_packets() {
+        return Err(Error::Shape {
+            what: "a proxy handles bytes and cannot lose packets; a link at the packet level can",
+        });
+    }
+    Ok(())
+}
+
+/// [`Stats`] while they change: the thread is the only writer.
+#[derive(Debug, Default)]
+struct Counters {
+    connections: AtomicU64,
+    connections_open: AtomicU64,
+    bytes_up: AtomicU64,
+    bytes_down: AtomicU64,
+    bytes_in_flight: AtomicU64,
+    bytes_in_flight_peak: AtomicU64,
+}
+
+impl Counters {
+    fn write(&self, stats: &Stats) {
+        let store = |to: &AtomicU64, value| to.store(value, Ordering::Relaxed);
+        store(&self.connections, stats.connections);
+        store(&self.connections_open, stats.connections_open);
+        store(&self.bytes_up, stats.bytes_up);
+        store(&self.bytes_down, stats.bytes_down);
+        store(&self.bytes_in_flight, stats.bytes_in_flight);
+        store(&self.bytes_in_flight_peak, stats.bytes_in_flight_peak);
+    }
+
+    fn read(&self) -> Stats {
+        let load = |from: &AtomicU64| from.load(Ordering::Relaxed);
+        Stats {
+            connections: load(&self.connections),
+            connections_open: load(&self.connections_open),
+            bytes_up: load(&self.bytes_up),
+            bytes_down: load(&self.bytes_down),
+            bytes_in_flight: load(&self.bytes_in_flight),
+            bytes_in_flight_peak: load(&self.bytes_in_flight_peak),
+        }
+    }
+}

@@ -1,0 +1,349 @@
+//! One connection of a client and the one to the server that belongs to it.
+
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use rustix::event::epoll::EventFlags;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown, sockopt};
+
+use crate::l4::Stats;
+use crate::queue::{ByteLine, End, Schedule};
+
+/// What all pairs of a proxy share.
+#[derive(Debug)]
+pub(super) struct Path {
+    pub(super) up: Schedule,
+    pub(super) down: Schedule,
+    /// How much later than bytes a close is passed on.
+    pub(super) close_delay: Duration,
+    pub(super) stats: Stats,
+    pub(super) scratch: Vec<u8>,
+}
+
+/// What has become of a pair.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    Open,
+    Closed,
+    Reset,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Direction {
+    Up,
+    Down,
+}
+
+pub(super) const BOTH: [Direction; 2] = [Direction::Up, Direction::Down];
+
+/// One connection of a client and the one to the server that belongs to it.
+#[derive(Debug)]
+pub(super) struct Pair {
+    pub(super) client: Side,
+    pub(super) server: Side,
+    up: ByteLine,
+    down: ByteLine,
+    /// The connection to the server is not decided yet.
+    connecting: bool,
+    /// Nothing is forwarded any more: what comes is thrown away until both ends have closed.
+    deaf: bool,
+}
+
+/// One end of a pair. Events come once (edge-triggered), so what they said is remembered.
+#[derive(Debug)]
+pub(super) struct Side {
+    pub(super) fd: OwnedFd,
+    readable: bool,
+    writable: bool,
+    /// The peer has sent its last byte: a read is not complete before it said so.
+    hung_up: bool,
+    failed: bool,
+    read_ended: bool,
+    write_ended: bool,
+}
+
+impl Side {
+    fn new(fd: OwnedFd) -> Self {
+        Self {
+            fd,
+            readable: false,
+            writable: false,
+            hung_up: false,
+            failed: false,
+            read_ended: false,
+            write_ended: false,
+        }
+    }
+
+    pub(super) fn note(&mut self, flags: EventFlags) {
+        let ended = EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR;
+        self.readable |= flags.intersects(EventFlags::IN | ended);
+        self.writable |= flags.contains(EventFlags::OUT);
+        self.hung_up |= flags.intersects(ended);
+        self.failed |= flags.contains(EventFlags::ERR);
+    }
+
+    /// Reads once. `Ok(None)` means that nothing is there.
+    fn read(&mut self, buffer: &mut [u8]) -> Result<Option<usize>, Errno> {
+        match recv(&self.fd, &mut *buffer, RecvFlags::empty()) {
+            Ok((_, bytes)) => {
+                // A short read has emptied a stream, unless its end is still to be read.
+                if bytes < buffer.len() && !self.hung_up {
+                    self.readable = false;
+                }
+                Ok(Some(bytes))
+            }
+            Err(Errno::AGAIN) => {
+                self.readable = false;
+                Ok(None)
+            }
+            Err(Errno::INTR) => Ok(None),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    fn finish_writing(&mut self) {
+        self.write_ended = true;
+        // It fails when the peer has gone, who then needs no end.
+        let _ = shutdown(&self.fd, Shutdown::Write);
+    }
+}
+
+impl Pair {
+    pub(super) fn new(client: OwnedFd, server: OwnedFd, limit_bytes: usize) -> Self {
+        Self {
+            client: Side::new(client),
+            server: Side::new(server),
+            up: ByteLine::new(limit_bytes),
+            down: ByteLine::new(limit_bytes),
+            connecting: true,
+            deaf: false,
+        }
+    }
+
+    /// Moves everything that can move now.
+    pub(super) fn turn(&mut self, path: &mut Path) -> Fate {
+        if self.deaf {
+            return self.swallow(path);
+        }
+        self.settle_connecting(path);
+        for direction in BOTH {
+            loop {
+                let was_full = self.line(direction).room() == 0;
+                self.take_in(direction, path);
+                if self.let_out(direction, path) == Fate::Reset {
+                    return Fate::Reset;
+                }
+                let (source, _, line) = self.ends(direction);
+                let more = source.readable && !source.read_ended && line.room() > 0;
+                if !(was_full && more) {
+                    break;
+                }
+            }
+        }
+        let over = |source: &Side, sink: &Side| source.read_ended && sink.write_ended;
+        if over(&self.client, &self.server) && over(&self.server, &self.client) {
+            Fate::Closed
+        } else {
+            Fate::Open
+        }
+    }
+
+    /// When something is released next in this direction.
+    pub(super) fn next_release(&self, direction: Direction) -> Option<Instant> {
+        self.line(direction).next_release()
+    }
+
+    /// How many bytes are under way.
+    pub(super) fn in_flight(&self) -> usize {
+        self.up.len() + self.down.len()
+    }
+
+    /// Tells both ends, in order, that nothing more is coming; bytes in flight are lost.
+    pub(super) fn cut(&mut self, path: &mut Path) {
+        self.go_deaf(path);
+        self.client.finish_writing();
+        self.server.finish_writing();
+    }
+
+    /// As [`Pair::cut`], but the client is not told.
+    pub(super) fn half_open(&mut self, path: &mut Path) {
+        self.go_deaf(path);
+        self.server.finish_writing();
+    }
+
+    /// Makes closing send a reset instead of an end in order.
+    pub(super) fn reset_on_close(&self) {
+        for side in [&self.client, &self.server] {
+            // A unix socket has no reset: there the peer sees it closed.
+            let _ = sockopt::set_socket_linger(&side.fd, Some(Duration::ZERO));
+        }
+    }
+
+    fn go_deaf(&mut self, path: &mut Path) {
+        path.stats.bytes_in_flight -= self.in_flight() as u64;
+        self.up.clear();
+        self.down.clear();
+        self.deaf = true;
+    }
+
+    fn swallow(&mut self, path: &mut Path) -> Fate {
+        for side in [&mut self.client, &mut self.server] {
+            while side.readable && !side.read_ended {
+                match side.read(&mut path.scratch) {
+                    Ok(None | Some(1..)) => {}
+                    Ok(Some(0)) | Err(_) => side.read_ended = true,
+                }
+            }
+        }
+        if self.client.read_ended && self.server.read_ended {
+            Fate::Closed
+        } else {
+            Fate::Open
+        }
+    }
+
+    fn settle_connecting(&mut self, path: &mut Path) {
+        if !self.connecting || !(self.server.writable || self.server.failed) {
+            return;
+        }
+        self.connecting = false;
+        if !matches!(sockopt::socket_error(&self.server.fd), Ok(Ok(()))) {
+            self.broken(Direction::Up, path);
+        }
+    }
+
+    fn take_in(&mut self, direction: Direction, path: &mut Path) {
+        if self.sink_is_gone(direction) {
+            return;
+        }
+        self.look_for_late_failure(direction, path);
+        let close_delay = path.close_delay;
+        let (source, _, line) = self.ends(direction);
+        let schedule = match direction {
+            Direction::Up => &mut path.up,
+            Direction::Down => &mut path.down,
+        };
+        while source.readable && !source.read_ended && line.room() > 0 {
+            let most = line.room().min(path.scratch.len());
+            let read = source.read(&mut path.scratch[..most]);
+            // Taken after the read: nothing of it can have arrived later.
+            let now = Instant::now();
+            match read {
+                Ok(None) => {}
+                Ok(Some(0)) => {
+                    source.read_ended = true;
+                    line.end(schedule.due(now, 0) + close_delay, End::Finished);
+                }
+                Ok(Some(bytes)) => {
+                    for piece in path.scratch[..bytes].chunks(schedule.piece_bytes()) {
+                        line.push(schedule.due(now, piece.len()), piece);
+                    }
+                    path.stats.took_in(direction, bytes);
+                }
+                Err(_) => {
+                    source.read_ended = true;
+                    line.end(schedule.due(now, 0), End::Reset);
+                }
+            }
+        }
+    }
+
+    fn let_out(&mut self, direction: Direction, path: &mut Path) -> Fate {
+        let now = Instant::now();
+        let (_, sink, line) = self.ends(direction);
+        while sink.writable && !sink.write_ended {
+            let (front, back) = line.due(now);
+            let next = if front.is_empty() { back } else { front };
+            if next.is_empty() {
+                break;
+            }
+            match send(&sink.fd, next, SendFlags::NOSIGNAL) {
+                Ok(bytes) => {
+                    line.consume(bytes);
+                    path.stats.bytes_in_flight -= bytes as u64;
+                }
+                Err(Errno::AGAIN) => sink.writable = false,
+                Err(Errno::INTR) => {}
+                Err(_) => {
+                    self.broken(direction, path);
+                    return Fate::Open;
+                }
+            }
+        }
+        match line.take_end(now) {
+            None => {}
+            Some(End::Finished) => sink.finish_writing(),
+            Some(End::Reset) => return Fate::Reset,
+        }
+        Fate::Open
+    }
+
+    /// A sender that had ended in order, and so is not read any more, can still be reset.
+    fn look_for_late_failure(&mut self, direction: Direction, path: &mut Path) {
+        let (source, ..) = self.ends(direction);
+        if !(source.failed && source.read_ended) {
+            return;
+        }
+        source.failed = false;
+        if !matches!(sockopt::socket_error(&source.fd), Ok(Ok(()))) {
+            self.broken(opposite(direction), path);
+        }
+    }
+
+    /// The sink of `direction` has gone: what is under way to it is lost, and the news travels back.
+    fn broken(&mut self, direction: Direction, path: &mut Path) {
+        let (_, sink, line) = self.ends(direction);
+        sink.write_ended = true;
+        sink.read_ended = true;
+        path.stats.bytes_in_flight -= line.len() as u64;
+        line.clear();
+        let back = opposite(direction);
+        let schedule = match back {
+            Direction::Up => &mut path.up,
+            Direction::Down => &mut path.down,
+        };
+        let due = schedule.due(Instant::now(), 0);
+        self.ends(back).2.end(due, End::Reset);
+    }
+
+    fn sink_is_gone(&mut self, direction: Direction) -> bool {
+        let (_, sink, _) = self.ends(direction);
+        sink.write_ended
+    }
+
+    fn line(&self, direction: Direction) -> &ByteLine {
+        match direction {
+            Direction::Up => &self.up,
+            Direction::Down => &self.down,
+        }
+    }
+
+    /// Where bytes of this direction come from, where they go to, and the line between.
+    fn ends(&mut self, direction: Direction) -> (&mut Side, &mut Side, &mut ByteLine) {
+        match direction {
+            Direction::Up => (&mut self.client, &mut self.server, &mut self.up),
+            Direction::Down => (&mut self.server, &mut self.client, &mut self.down),
+        }
+    }
+}
+
+fn opposite(direction: Direction) -> Direction {
+    match direction {
+        Direction::Up => Direction::Down,
+        Direction::Down => Direction::Up,
+    }
+}
+
+impl Stats {
+    fn took_in(&mut self, direction: Direction, bytes: usize) {
+        let bytes = bytes as u64;
+        match direction {
+            Direction::Up => self.bytes_up += bytes,
+            Direction::Down => self.bytes_down += bytes,
+        }
+        self.bytes_in_flight += bytes;
+        self.bytes_in_flight_peak = self.bytes_in_flight_peak.max(self.bytes_in_flight);
+    }
+}

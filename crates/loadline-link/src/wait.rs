@@ -1,0 +1,191 @@
+//! Waiting for sockets and for a point in time, precisely.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::io::Errno;
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+    timerfd_settime,
+};
+
+use crate::Error;
+
+/// The timer wakes the thread this long before the point in time, and the rest is spun: a wake-up
+/// takes tens of microseconds where the processor was idle.
+const SPIN: Duration = Duration::from_micros(80);
+
+/// Tokens that no caller uses.
+const TIMER: u64 = u64::MAX;
+const WAKE: u64 = u64::MAX - 1;
+
+const EVENTS: usize = 256;
+
+/// Waits for sockets and for a point in time.
+#[derive(Debug)]
+pub(crate) struct Waiter {
+    epoll: OwnedFd,
+    timer: OwnedFd,
+    /// What the timer is set to.
+    armed: Option<Instant>,
+    wake: OwnedFd,
+}
+
+/// What happened during a wait. Apart from the waiter, since it belongs to the thread that waits.
+pub(crate) struct Events(Vec<Event>);
+
+impl Events {
+    pub(crate) fn new() -> Self {
+        Self(Vec::with_capacity(EVENTS))
+    }
+
+    /// Pairs of token and flags.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, EventFlags)> + '_ {
+        let pairs = self.0.iter().map(|event| (event.data.u64(), event.flags));
+        pairs.filter(|(token, _)| *token < WAKE)
+    }
+}
+
+impl Waiter {
+    pub(crate) fn new() -> Result<Self, Error> {
+        let epoll = epoll::create(CreateFlags::CLOEXEC).map_err(Error::system("epoll_create"))?;
+        let timer = timerfd_create(
+            TimerfdClockId::Monotonic,
+            TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK,
+        )
+        .map_err(Error::system("timerfd_create"))?;
+        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+            .map_err(Error::system("eventfd"))?;
+        let waiter = Self {
+            epoll,
+            timer,
+            armed: None,
+            wake,
+        };
+        waiter.add(&waiter.timer, TIMER, EventFlags::IN | EventFlags::ET)?;
+        waiter.add(&waiter.wake, WAKE, EventFlags::IN | EventFlags::ET)?;
+        Ok(waiter)
+    }
+
+    /// A handle by which another thread ends a wait.
+    pub(crate) fn waker(&self) -> Result<Waker, Error> {
+        let fd = self.wake.try_clone().map_err(Error::system("dup"))?;
+        Ok(Waker { fd })
+    }
+
+    pub(crate) fn add(&self, fd: impl AsFd, token: u64, flags: EventFlags) -> Result<(), Error> {
+        epoll::add(&self.epoll, fd, EventData::new_u64(token), flags)
+            .map_err(Error::system("epoll_ctl"))
+    }
+
+    /// Waits until something happens (true, with what it was in `events`) or `until` has come. Less than
+    /// [`SPIN`] before it, it does not sleep any more but keeps looking at the sockets, so that what
+    /// arrives meanwhile gets its true time.
+    pub(crate) fn wait(
+        &mut self,
+        until: Option<Instant>,
+        events: &mut Events,
+    ) -> Result<bool, Error> {
+        const AT_ONCE: Timespec = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        loop {
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            let timeout = match (until, left) {
+                (Some(until), Some(left)) if left > SPIN => {
+                    self.arm(until - SPIN, left - SPIN)?;
+                    None
+                }
+                (Some(_), _) => Some(&AT_ONCE),
+                (None, _) => None,
+            };
+            if self.poll(timeout, events)? {
+                return Ok(true);
+            }
+            if left.is_some_and(|left| left.is_zero()) {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// True where a socket or the waker has something.
+    fn poll(&mut self, timeout: Option<&Timespec>, events: &mut Events) -> Result<bool, Error> {
+        events.0.clear();
+        let spare = rustix::buffer::spare_capacity(&mut events.0);
+        match epoll::wait(&self.epoll, spare, timeout) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(Error::system("epoll_wait")(errno)),
+        }
+        let mut happened = false;
+        for event in &events.0 {
+            // Edge-triggered and set anew each time, the timer need not be read.
+            if event.data.u64() == TIMER {
+                self.armed = None;
+            } else {
+                happened = true;
+            }
+        }
+        Ok(happened)
+    }
+
+    fn arm(&mut self, at: Instant, left: Duration) -> Result<(), Error> {
+        if self.armed == Some(at) {
+            return Ok(());
+        }
+        let value = Timespec::try_from(left).map_err(|_| Error::System {
+            what: "timerfd_settime",
+            source: Errno::INVAL.into(),
+        })?;
+        let once = Itimerspec {
+            it_interval: Timespec::default(),
+            it_value: value,
+        };
+        timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &once)
+            .map_err(Error::system("timerfd_settime"))?;
+        self.armed = Some(at);
+        Ok(())
+    }
+}
+
+/// Ends a wait from another thread.
+#[derive(Debug)]
+pub(crate) struct Waker {
+    fd: OwnedFd,
+}
+
+impl Waker {
+    pub(crate) fn wake(&self) {
+        // It fails only when the counter is full, and then the wait ends anyway.
+        let _ = rustix::io::write(&self.fd, &1u64.to_ne_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_waits_until_the_point_in_time_and_not_less() {
+        let mut waiter = Waiter::new().unwrap();
+        let mut events = Events::new();
+        for us in [10, 300, 2_000, 700] {
+            let until = Instant::now() + Duration::from_micros(us);
+            assert!(!waiter.wait(Some(until), &mut events).unwrap());
+            assert!(Instant::now() >= until);
+        }
+    }
+
+    #[test]
+    fn a_waker_ends_an_endless_wait() {
+        let mut waiter = Waiter::new().unwrap();
+        let mut events = Events::new();
+        let waker = waiter.waker().unwrap();
+        let other = std::thread::spawn(move || waker.wake());
+        assert!(waiter.wait(None, &mut events).unwrap());
+        other.join().unwrap();
+        assert_eq!(events.iter().count(), 0);
+    }
+}
