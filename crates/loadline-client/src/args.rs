@@ -81,7 +81,7 @@ impl<'b> ArgWriter<'b> {
 /// Something that is exactly one argument: a key, a value, a number.
 ///
 /// `u8` is none, so that `Vec<u8>` and `&[u8]` can be one argument and not many.
-pub trait Arg {
+pub trait Arg: ToArgs {
     /// Appends the argument; an implementation must write exactly one.
     fn write_arg(&self, out: &mut ArgWriter<'_>);
 }
@@ -272,7 +272,10 @@ mod tests {
             written(("k", [1i64, -2])),
             "$1\r\nk\r\n$1\r\n1\r\n$2\r\n-2\r\n"
         );
-        assert_eq!(written(BTreeMap::from([("f", 0.5)])), "$1\r\nf\r\n$3\r\n0.5\r\n");
+        assert_eq!(
+            written(BTreeMap::from([("f", 0.5)])),
+            "$1\r\nf\r\n$3\r\n0.5\r\n"
+        );
         assert_eq!(written((None::<&str>, ())), "");
     }
 

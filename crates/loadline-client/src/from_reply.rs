@@ -18,6 +18,15 @@ pub trait FromReply: Sized {
     /// # Errors
     /// [`Error::Type`] where the reply does not fit, [`Error::Server`] where it is (or holds) an error.
     fn from_reply(reply: Reply<'_>) -> Result<Self, Error>;
+
+    /// Reads the elements of a list of this type. Pairs differ from the rest: RESP2 sends a list of them
+    /// flat, with their parts in turn.
+    ///
+    /// # Errors
+    /// As [`FromReply::from_reply`].
+    fn list_from(items: Vec<Reply<'_>>) -> Result<Vec<Self>, Error> {
+        items.into_iter().map(Self::from_reply).collect()
+    }
 }
 
 /// The reply as it is, errors within it too.
@@ -181,17 +190,27 @@ fn list<'a>(reply: Reply<'a>, expected: &'static str) -> Result<Vec<Reply<'a>>, 
 
 /// The pairs of a map, of an array of pairs, or of an array in which keys and values alternate.
 fn pairs<'a>(reply: Reply<'a>) -> Result<Vec<(Reply<'a>, Reply<'a>)>, Error> {
-    const EXPECTED: &str = "a map";
     let items = match reply.into_without_attributes() {
         Reply::Map(pairs) => return Ok(pairs),
-        other => list(other, EXPECTED)?,
+        other => list(other, "a map")?,
     };
-    if !items.is_empty() && items.iter().all(|item| matches!(item, Reply::Array(pair) if pair.len() == 2)) {
+    paired(items)
+}
+
+/// Whether this is a list of pairs and not one in which their parts alternate.
+fn are_pairs(items: &[Reply<'_>]) -> bool {
+    items
+        .iter()
+        .all(|item| matches!(item, Reply::Array(pair) if pair.len() == 2))
+}
+
+fn paired<'a>(items: Vec<Reply<'a>>) -> Result<Vec<(Reply<'a>, Reply<'a>)>, Error> {
+    if are_pairs(&items) {
         return items.into_iter().map(pair).collect();
     }
     if items.len() % 2 == 1 {
         return Err(Error::Type {
-            expected: EXPECTED,
+            expected: "pairs",
             got: "an array of an odd number of elements",
         });
     }
@@ -222,20 +241,26 @@ impl<T: FromReply> FromReply for Vec<T> {
                 .into_iter()
                 .map(|(key, value)| T::from_reply(Reply::Array(vec![key, value])))
                 .collect(),
-            other => list(other, "a list")?.into_iter().map(T::from_reply).collect(),
+            other => T::list_from(list(other, "a list")?),
         }
     }
 }
 
 impl<T: FromReply + Eq + Hash, S: BuildHasher + Default> FromReply for HashSet<T, S> {
     fn from_reply(reply: Reply<'_>) -> Result<Self, Error> {
-        list(reply, "a set")?.into_iter().map(T::from_reply).collect()
+        list(reply, "a set")?
+            .into_iter()
+            .map(T::from_reply)
+            .collect()
     }
 }
 
 impl<T: FromReply + Ord> FromReply for BTreeSet<T> {
     fn from_reply(reply: Reply<'_>) -> Result<Self, Error> {
-        list(reply, "a set")?.into_iter().map(T::from_reply).collect()
+        list(reply, "a set")?
+            .into_iter()
+            .map(T::from_reply)
+            .collect()
     }
 }
 
@@ -261,6 +286,17 @@ fn both<K: FromReply, V: FromReply>(
         .map(|(key, value)| Ok((K::from_reply(key)?, V::from_reply(value)?)))
 }
 
+impl<A: FromReply, B: FromReply> FromReply for (A, B) {
+    fn from_reply(reply: Reply<'_>) -> Result<Self, Error> {
+        let (first, second) = pair(reply)?;
+        Ok((A::from_reply(first)?, B::from_reply(second)?))
+    }
+
+    fn list_from(items: Vec<Reply<'_>>) -> Result<Vec<Self>, Error> {
+        both(paired(items)?).collect()
+    }
+}
+
 /// A tuple is read from an array of exactly its length.
 macro_rules! tuples {
     ($($len:literal $expected:literal $($part:ident),+;)*) => {$(
@@ -282,7 +318,6 @@ macro_rules! tuples {
 
 tuples! {
     1 "an array of 1 element" A;
-    2 "an array of 2 elements" A, B;
     3 "an array of 3 elements" A, B, C;
     4 "an array of 4 elements" A, B, C, D;
     5 "an array of 5 elements" A, B, C, D, E;
@@ -306,7 +341,10 @@ mod tests {
             Vec::<String>::from_reply(Reply::Null).map(drop),
             HashMap::<String, String>::from_reply(Reply::Null).map(drop),
         ] {
-            assert!(matches!(failed, Err(Error::Type { got: "nil", .. })), "{failed:?}");
+            assert!(
+                matches!(failed, Err(Error::Type { got: "nil", .. })),
+                "{failed:?}"
+            );
         }
     }
 
@@ -320,7 +358,10 @@ mod tests {
             Reply::Array(vec![key, value]),
             Reply::Array(vec![pair]),
         ] {
-            assert_eq!(BTreeMap::<String, i64>::from_reply(reply).unwrap(), expected);
+            assert_eq!(
+                BTreeMap::<String, i64>::from_reply(reply).unwrap(),
+                expected
+            );
         }
         let odd = Reply::Array(vec![Reply::Integer(1)]);
         assert!(BTreeMap::<String, i64>::from_reply(odd).is_err());
@@ -343,6 +384,25 @@ mod tests {
         let each = Vec::<Result<i64, crate::ServerError>>::from_reply(reply()).unwrap();
         assert_eq!(each[0], Ok(1));
         assert_eq!(each[1].as_ref().unwrap_err().code(), "ERR");
+    }
+
+    #[test]
+    fn a_list_of_pairs_may_be_flat() {
+        let flat = Reply::Array(vec![Reply::Bulk(b"a"), Reply::Bulk(b"1.5")]);
+        let nested = Reply::Array(vec![Reply::Array(vec![
+            Reply::Bulk(b"a"),
+            Reply::Double(1.5),
+        ])]);
+        let map = Reply::Map(vec![(Reply::Bulk(b"a"), Reply::Double(1.5))]);
+        for reply in [flat, nested, map] {
+            let scores = Vec::<(String, f64)>::from_reply(reply).unwrap();
+            assert_eq!(scores, [("a".to_owned(), 1.5)]);
+        }
+        assert!(
+            Vec::<(String, f64)>::from_reply(Reply::Array(vec![]))
+                .unwrap()
+                .is_empty()
+        );
     }
 
     #[test]

@@ -1,0 +1,189 @@
+//! The bytes that were received and not read yet.
+
+use std::ops::Range;
+
+use loadline_resp::{Error, Limits, Reply};
+
+use crate::conn::scan::{Scanned, Scanner, decode};
+
+/// Room for the replies of a quiet connection.
+const FIRST_BYTES: usize = 4 << 10;
+/// Room for those of a busy one: what one read can bring.
+const BUSY_BYTES: usize = 64 << 10;
+/// Above this the room is given back once it is empty.
+const KEPT_BYTES: usize = 1 << 20;
+
+/// A receive buffer in which replies are found and read in place.
+#[derive(Debug)]
+pub(super) struct Input {
+    buf: Vec<u8>,
+    /// Where the first reply that was not taken starts.
+    start: usize,
+    /// How far the scanner came.
+    scanned: usize,
+    /// Where received bytes end.
+    end: usize,
+    scanner: Scanner,
+    limits: Limits,
+    /// Whether the last read filled all the room there was.
+    filled: bool,
+}
+
+/// Where a complete message stands in the buffer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Message {
+    Reply(Range<usize>),
+    Push(Range<usize>),
+}
+
+impl Input {
+    pub(super) fn new(limits: Limits) -> Self {
+        Self {
+            buf: Vec::new(),
+            start: 0,
+            scanned: 0,
+            end: 0,
+            scanner: Scanner::new(limits),
+            limits,
+            filled: false,
+        }
+    }
+
+    /// Forgets all bytes, for a new connection.
+    pub(super) fn reset(&mut self) {
+        *self = Self::new(self.limits);
+    }
+
+    /// Takes the next message if it is complete; its bytes stay in place until the next call of
+    /// [`Input::room`].
+    #[inline]
+    pub(super) fn next(&mut self) -> Result<Option<Message>, Error> {
+        if self.scanned == self.end {
+            return Ok(None);
+        }
+        let (used, push) = match self.scanner.next(&self.buf[self.scanned..self.end])? {
+            Scanned::Partial => {
+                self.scanned = self.end;
+                return Ok(None);
+            }
+            Scanned::Reply(used) => (used, false),
+            Scanned::Push(used) => (used, true),
+        };
+        self.scanned += used;
+        let message = self.start..self.scanned;
+        self.start = self.scanned;
+        Ok(Some(if push {
+            Message::Push(message)
+        } else {
+            Message::Reply(message)
+        }))
+    }
+
+    /// The value of a reply that [`Input::next`] found.
+    #[inline]
+    pub(super) fn read(&self, message: Range<usize>) -> Result<Reply<'_>, Error> {
+        decode(&self.buf[message], self.limits)
+    }
+
+    /// Room for more bytes; it moves those of messages that were taken out of the way. The memory is never
+    /// more than about twice what was received.
+    pub(super) fn room(&mut self) -> &mut [u8] {
+        if self.start == self.end {
+            (self.start, self.scanned, self.end) = (0, 0, 0);
+            if self.buf.len() > KEPT_BYTES {
+                self.buf = Vec::new();
+            }
+        }
+        let len = self.buf.len();
+        if self.filled && len < BUSY_BYTES {
+            self.buf.resize((2 * len).max(FIRST_BYTES), 0);
+        } else if self.end == len {
+            if self.start > len / 2 {
+                self.buf.copy_within(self.start.., 0);
+                self.scanned -= self.start;
+                self.end -= self.start;
+                self.start = 0;
+            } else {
+                self.buf.resize((2 * len).max(FIRST_BYTES), 0);
+            }
+        }
+        &mut self.buf[self.end..]
+    }
+
+    /// So many bytes were put into the room.
+    #[inline]
+    pub(super) fn received(&mut self, bytes: usize) {
+        self.end += bytes;
+        self.filled = self.end == self.buf.len();
+    }
+
+    /// Bytes of memory.
+    pub(super) fn capacity(&self) -> usize {
+        self.buf.capacity()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn give(input: &mut Input, bytes: &[u8]) {
+        let room = input.room();
+        assert!(room.len() >= bytes.len());
+        room[..bytes.len()].copy_from_slice(bytes);
+        input.received(bytes.len());
+    }
+
+    #[test]
+    fn replies_are_read_in_place_across_pieces() {
+        let mut input = Input::new(Limits::default());
+        give(&mut input, b"+OK\r\n$5\r\nhe");
+        let Some(Message::Reply(ok)) = input.next().unwrap() else {
+            panic!("the first reply is complete")
+        };
+        assert_eq!(input.read(ok).unwrap(), Reply::Simple(b"OK"));
+        assert_eq!(input.next().unwrap(), None);
+        give(&mut input, b"llo\r\n>1\r\n+x\r\n");
+        let Some(Message::Reply(hello)) = input.next().unwrap() else {
+            panic!("the second reply is complete")
+        };
+        assert_eq!(input.read(hello).unwrap(), Reply::Bulk(b"hello"));
+        assert!(matches!(input.next().unwrap(), Some(Message::Push(_))));
+        assert_eq!(input.next().unwrap(), None);
+    }
+
+    #[test]
+    fn memory_follows_what_was_received_and_is_given_back() {
+        let mut input = Input::new(Limits::default());
+        give(&mut input, b"$3000000\r\n");
+        assert_eq!(input.next().unwrap(), None);
+        assert!(
+            input.capacity() <= FIRST_BYTES,
+            "nothing is reserved for what is announced"
+        );
+        let mut left = 3_000_002;
+        while left > 0 {
+            let room = input.room().len().min(left);
+            let bytes = if room == left {
+                [vec![b'x'; room - 2], b"\r\n".to_vec()].concat()
+            } else {
+                vec![b'x'; room]
+            };
+            give(&mut input, &bytes);
+            left -= room;
+            if left > 0 {
+                assert_eq!(input.next().unwrap(), None);
+            }
+        }
+        let Some(Message::Reply(large)) = input.next().unwrap() else {
+            panic!("the reply is complete")
+        };
+        assert_eq!(
+            input.read(large).unwrap().as_bytes().unwrap().len(),
+            3_000_000
+        );
+        assert!(input.capacity() <= 8 << 20);
+        input.room();
+        assert!(input.capacity() <= BUSY_BYTES);
+    }
+}

@@ -1,0 +1,151 @@
+//! Where connections come from.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use loadline_resp::{Limits, Protocol};
+
+use crate::{Address, Config, Error, Password, RetryPolicy, blocking};
+
+/// A server and how to talk to it. It opens nothing by itself, and is cheap to clone.
+///
+/// ```
+/// use std::time::Duration;
+/// use loadline_client::{Client, RetryPolicy};
+///
+/// let client = Client::builder()
+///     .url("redis://localhost:6379/1")?
+///     .response_timeout(Some(Duration::from_millis(500)))
+///     .retry(RetryPolicy::Idempotent)
+///     .build();
+/// assert_eq!(client.config().database, 1);
+/// # Ok::<(), loadline_client::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Client {
+    config: Arc<Config>,
+}
+
+impl Client {
+    /// A client of the server at this URL; see [`Config::from_url`].
+    ///
+    /// # Errors
+    /// [`Error::Url`] with what is wrong with it.
+    pub fn open(url: &str) -> Result<Self, Error> {
+        Ok(Self::builder().url(url)?.build())
+    }
+
+    /// Starts from the defaults, and `localhost:6379`.
+    #[must_use]
+    pub fn builder() -> Builder {
+        Builder {
+            config: Config::new(Address::Tcp {
+                host: "localhost".into(),
+                port: 6379,
+            }),
+        }
+    }
+
+    /// What connections are made with.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Opens a connection for one thread.
+    ///
+    /// # Errors
+    /// Why there is none; it is tried once.
+    pub fn blocking(&self) -> Result<blocking::Connection, Error> {
+        blocking::Connection::open(Arc::clone(&self.config))
+    }
+}
+
+/// Sets the options of a [`Client`]; the fields of [`Config`] say what they mean.
+#[derive(Clone, Debug)]
+pub struct Builder {
+    config: Config,
+}
+
+/// One setter per option.
+macro_rules! setters {
+    ($($(#[$doc:meta])* $name:ident: $type:ty;)*) => {$(
+        $(#[$doc])*
+        #[must_use]
+        pub fn $name(mut self, $name: $type) -> Self {
+            self.config.$name = $name;
+            self
+        }
+    )*};
+}
+
+impl Builder {
+    /// Takes everything from a URL, see [`Config::from_url`]; what was set before is gone.
+    ///
+    /// # Errors
+    /// [`Error::Url`] with what is wrong with it.
+    pub fn url(self, url: &str) -> Result<Self, Error> {
+        Config::from_url(url).map(|config| Self { config })
+    }
+
+    setters! {
+        /// Where the server is.
+        address: Address;
+        /// The database that is selected.
+        database: u32;
+        /// The version of the protocol; `None` is RESP3 where the server knows it.
+        protocol: Option<Protocol>;
+        /// How long one attempt to connect may take.
+        connect_timeout: Duration;
+        /// How long a reply may take; `None` is without end.
+        response_timeout: Option<Duration>;
+        /// After how long a silence a multiplexed connection asks whether the server is there.
+        keepalive: Option<Duration>;
+        /// What is sent again after a connection broke.
+        retry: RetryPolicy;
+        /// How long a blocking connection looks for a reply before it sleeps.
+        spin: Duration;
+        /// The most bytes of requests that may wait on a multiplexed connection.
+        max_queue_bytes: usize;
+        /// What a reply may be.
+        limits: Limits;
+    }
+
+    /// What TLS trusts.
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn tls(mut self, tls: crate::Tls) -> Self {
+        self.config.tls = tls;
+        self
+    }
+
+    /// Who we are: a user of the access control list, and the password.
+    #[must_use]
+    pub fn login(mut self, user: impl Into<String>, password: Password) -> Self {
+        self.config.user = Some(user.into());
+        self.config.password = Some(password);
+        self
+    }
+
+    /// The password of the default user.
+    #[must_use]
+    pub fn password(mut self, password: Password) -> Self {
+        self.config.password = Some(password);
+        self
+    }
+
+    /// The name that `CLIENT LIST` shows; it may hold no spaces.
+    #[must_use]
+    pub fn client_name(mut self, name: impl Into<String>) -> Self {
+        self.config.client_name = Some(name.into());
+        self
+    }
+
+    /// The client; nothing is opened yet.
+    #[must_use]
+    pub fn build(self) -> Client {
+        Client {
+            config: Arc::new(self.config),
+        }
+    }
+}

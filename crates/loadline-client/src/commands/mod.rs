@@ -1,0 +1,95 @@
+//! One function for each command, by group; each returns a [`Command`] that any connection can run.
+//!
+//! Keys and values are anything that is one argument ([`Arg`]), lists of them anything that is any number
+//! ([`ToArgs`]). Where a command returns what was stored, the type is the caller's choice:
+//!
+//! ```
+//! use loadline_client::commands::{get, incr, set};
+//!
+//! let pipeline = (set("greeting", "hello"), get::<String>("greeting"), incr("visits"));
+//! # drop(pipeline);
+//! ```
+
+use std::time::Duration;
+
+use crate::FromReply;
+use crate::args::{Arg, ToArgs};
+use crate::flags::{Flags, Keys, Meta};
+use crate::request::Command;
+
+/// One function per entry: what it takes, what its reply is read as, and how it looks on the wire.
+macro_rules! commands {
+    ($(
+        $(#[$doc:meta])*
+        $name:ident $(<$reply:ident>)? ($($arg:ident: $type:ty),*) -> $output:ty
+            = $wire:literal ($($part:expr),*), $flags:ident, $keys:expr;
+    )*) => {$(
+        $(#[$doc])*
+        #[inline]
+        #[must_use]
+        pub fn $name $(<$reply: FromReply>)? ($($arg: $type),*) -> Command<impl ToArgs, $output> {
+            const META: Meta = Meta {
+                name: $wire,
+                flags: Flags::$flags,
+                keys: $keys,
+            };
+            Command::new(META, ($($part,)*))
+        }
+    )*};
+}
+
+mod hashes;
+mod keys;
+mod lists;
+mod scripting;
+mod server;
+mod sets;
+mod sorted_sets;
+mod streams;
+mod strings;
+
+pub use hashes::*;
+pub use keys::*;
+pub use lists::*;
+pub use scripting::*;
+pub use server::*;
+pub use sets::*;
+pub use sorted_sets::*;
+pub use streams::*;
+pub use strings::*;
+
+/// Whole milliseconds, which Redis counts in; anything shorter than one is one, since zero means something
+/// else to Redis.
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX).max(1)
+}
+
+/// Seconds for commands that block; `Duration::MAX` is zero, which is without end.
+fn block_seconds(time: Duration) -> f64 {
+    if time == Duration::MAX {
+        return 0.0;
+    }
+    millis(time) as f64 / 1000.0
+}
+
+/// Milliseconds for commands that block; `Duration::MAX` is zero, which is without end.
+fn block_millis(time: Duration) -> u64 {
+    if time == Duration::MAX {
+        return 0;
+    }
+    millis(time)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_time_that_is_given_becomes_endless() {
+        assert_eq!(millis(Duration::ZERO), 1);
+        assert_eq!(block_millis(Duration::from_micros(1)), 1);
+        assert_eq!(block_millis(Duration::MAX), 0);
+        assert_eq!(block_seconds(Duration::from_millis(1500)), 1.5);
+        assert_eq!(block_seconds(Duration::MAX), 0.0);
+    }
+}

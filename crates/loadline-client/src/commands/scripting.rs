@@ -1,0 +1,164 @@
+//! Lua scripts, sent once and then called by their digest.
+
+use std::marker::PhantomData;
+
+use sha1_smol::Sha1;
+
+use super::*;
+use crate::Error;
+use crate::request::{Replies, Request, Requests};
+
+commands! {
+    /// Loads a script; its digest.
+    script_load(code: impl Arg) -> String = "SCRIPT"("LOAD", code), IDEMPOTENT, Keys::None;
+    /// Which of the scripts with these digests the server knows.
+    script_exists(digests: impl ToArgs) -> Vec<bool> = "SCRIPT"("EXISTS", digests), READ_ONLY, Keys::None;
+    /// Forgets all scripts.
+    script_flush() -> () = "SCRIPT"("FLUSH"), IDEMPOTENT, Keys::None;
+    /// Runs a script that is sent whole. See [`Script`] for one that is used more than once.
+    eval<T>(code: impl Arg, keys: impl ToArgs, args: impl ToArgs) -> T
+        = "EVAL"(code, counted(keys), args), NONE, Keys::Counted(1);
+}
+
+/// A Lua script.
+///
+/// It is called by its digest, and sent whole where the server does not know it (`NOSCRIPT`), as after a
+/// restart. Within a pipeline or transaction it is not sent again: load it first.
+///
+/// ```
+/// use loadline_client::commands::Script;
+///
+/// let script = Script::new("return redis.call('INCRBY', KEYS[1], ARGV[1])");
+/// assert_eq!(script.digest().len(), 40);
+/// let call = script.call::<i64>("counter", 5);
+/// # drop(call);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Script {
+    code: String,
+    digest: String,
+    read_only: bool,
+}
+
+impl Script {
+    /// A script that may write.
+    #[must_use]
+    pub fn new(code: impl Into<String>) -> Self {
+        let code = code.into();
+        let digest = Sha1::from(&code).digest().to_string();
+        Self {
+            code,
+            digest,
+            read_only: false,
+        }
+    }
+
+    /// The same script, which the server stops if it tries to write (`EVALSHA_RO`, since Redis 7.0); so it
+    /// may be sent again after a connection broke.
+    #[must_use]
+    pub fn read_only(self) -> Self {
+        Self {
+            read_only: true,
+            ..self
+        }
+    }
+
+    /// The SHA-1 digest of the code in hexadecimal, by which the server knows the script.
+    #[must_use]
+    pub fn digest(&self) -> &str {
+        &self.digest
+    }
+
+    /// A call with these keys and arguments (`KEYS` and `ARGV`), either of which may be `()`.
+    #[must_use]
+    pub fn call<T: FromReply>(
+        &self,
+        keys: impl ToArgs,
+        args: impl ToArgs,
+    ) -> ScriptCall<'_, impl ToArgs, T> {
+        ScriptCall {
+            script: self,
+            args: (counted(keys), args),
+            reply: PhantomData,
+        }
+    }
+}
+
+/// A call of a [`Script`].
+#[derive(Clone, Copy, Debug)]
+pub struct ScriptCall<'s, A, T> {
+    script: &'s Script,
+    args: A,
+    reply: PhantomData<fn() -> T>,
+}
+
+impl<A: ToArgs, T: FromReply> Request for ScriptCall<'_, A, T> {
+    type Output = Result<T, Error>;
+
+    fn commands(&self) -> usize {
+        1
+    }
+
+    fn encode(&self, out: &mut Requests<'_>) {
+        let whole = out.is_second_try();
+        let (name, flags) = match (whole, self.script.read_only) {
+            (false, false) => ("EVALSHA", Flags::NONE),
+            (false, true) => ("EVALSHA_RO", Flags::READ_ONLY),
+            (true, false) => ("EVAL", Flags::NONE),
+            (true, true) => ("EVAL_RO", Flags::READ_ONLY),
+        };
+        let meta = Meta {
+            name,
+            flags,
+            keys: Keys::Counted(1),
+        };
+        let script = if whole {
+            &self.script.code
+        } else {
+            &self.script.digest
+        };
+        out.command(meta, &(script, &self.args));
+    }
+
+    fn decode<R: Replies>(&self, replies: &mut R) -> Self::Output {
+        crate::request::read(replies)
+    }
+
+    fn wants_second_try(&self, output: &Self::Output) -> bool {
+        matches!(output, Err(error) if error.is_server_code("NOSCRIPT"))
+    }
+}
+
+/// Keys with their number before them.
+fn counted<K: ToArgs>(keys: K) -> (usize, K) {
+    (keys.count(), keys)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_script_is_called_by_its_digest_and_then_sent_whole() {
+        let script = Script::new("return 1");
+        assert_eq!(script.digest(), "e0e1f9fabfc9d4800c877a703b823ac0578ff8db");
+        let call = script.call::<i64>(["a", "b"], 7);
+        let encoded = |second_try| {
+            let mut out = Vec::new();
+            call.encode(&mut Requests::new(&mut out, second_try));
+            String::from_utf8(out).unwrap()
+        };
+        let tail = "$1\r\n2\r\n$1\r\na\r\n$1\r\nb\r\n$1\r\n7\r\n";
+        assert_eq!(
+            encoded(false),
+            format!(
+                "*6\r\n$7\r\nEVALSHA\r\n$40\r\n{}\r\n{tail}",
+                script.digest()
+            )
+        );
+        assert_eq!(
+            encoded(true),
+            format!("*6\r\n$4\r\nEVAL\r\n$8\r\nreturn 1\r\n{tail}")
+        );
+    }
+}

@@ -1,0 +1,195 @@
+//! The handshake: protocol, login, name, database.
+
+use loadline_resp::{Protocol, Reply, encode};
+
+use crate::config::Password;
+use crate::{Config, Error, ServerError};
+
+/// Commands of the handshake whose replies are to come, in one flight and one write. Where the server does
+/// not know `HELLO` and the protocol was left to it, a second flight follows in RESP2.
+#[derive(Debug)]
+pub(crate) struct Greeting {
+    login: Login,
+    /// What was asked and not answered yet, last first.
+    asked: Vec<&'static str>,
+    protocol: Protocol,
+    /// Whether the server may decide for RESP2.
+    yielding: bool,
+    /// Whether `HELLO` was refused, so that the rest of the flight means nothing.
+    refused: bool,
+}
+
+/// Who we are.
+#[derive(Clone, Debug)]
+struct Login {
+    user: Option<String>,
+    password: Option<Password>,
+    name: Option<String>,
+    database: u32,
+}
+
+impl Greeting {
+    /// Appends the first flight to `out`.
+    pub(crate) fn start(config: &Config, out: &mut Vec<u8>) -> Self {
+        let mut greeting = Self {
+            login: Login {
+                user: config.user.clone(),
+                password: config.password.clone(),
+                name: config.client_name.clone(),
+                database: config.database,
+            },
+            asked: Vec::new(),
+            protocol: config.protocol.unwrap_or(Protocol::Resp3),
+            yielding: config.protocol.is_none(),
+            refused: false,
+        };
+        greeting.flight(out);
+        greeting
+    }
+
+    /// Takes the next reply; `Some` is the end, with the protocol that is spoken now. Commands of another
+    /// flight are appended to `out`.
+    ///
+    /// # Errors
+    /// `Login` where the server does not want us.
+    pub(crate) fn reply(
+        &mut self,
+        reply: &Reply<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Protocol>, Error> {
+        let step = self.asked.pop().unwrap_or("a command that was not sent");
+        if let Some(text) = reply.error_text() {
+            let answer = ServerError::new(text);
+            if step == "HELLO" && self.yielding && unknown(&answer) {
+                self.refused = true;
+            } else if !self.refused {
+                return Err(Error::Login { step, answer });
+            }
+        }
+        if !self.asked.is_empty() {
+            return Ok(None);
+        }
+        if !self.refused {
+            return Ok(Some(self.protocol));
+        }
+        self.refused = false;
+        self.protocol = Protocol::Resp2;
+        self.flight(out);
+        Ok(None)
+    }
+
+    fn flight(&mut self, out: &mut Vec<u8>) {
+        let Login {
+            user,
+            password,
+            name,
+            database,
+        } = self.login.clone();
+        let mut ask = |step, args: &[&str]| {
+            encode::command(out, args);
+            self.asked.insert(0, step);
+        };
+        let password = password.as_ref().map(Password::reveal);
+        match (self.protocol, password) {
+            (Protocol::Resp3, None) => ask("HELLO", &["HELLO", "3"]),
+            (Protocol::Resp3, Some(password)) => {
+                let user = user.as_deref().unwrap_or("default");
+                ask("HELLO", &["HELLO", "3", "AUTH", user, password]);
+            }
+            // A server without users knows AUTH with a password only.
+            (Protocol::Resp2, Some(password)) => match &user {
+                Some(user) => ask("AUTH", &["AUTH", user, password]),
+                None => ask("AUTH", &["AUTH", password]),
+            },
+            // A server that wants a password says so now, and not to the first request.
+            (Protocol::Resp2, None) => ask("PING", &["PING"]),
+        }
+        if let Some(name) = &name {
+            ask("CLIENT SETNAME", &["CLIENT", "SETNAME", name]);
+        }
+        if database != 0 {
+            ask("SELECT", &["SELECT", &database.to_string()]);
+        }
+    }
+}
+
+/// Whether a server says that it knows no RESP3: one before Redis 6, or one that was told not to.
+fn unknown(answer: &ServerError) -> bool {
+    answer.code() == "NOPROTO" || answer.text().starts_with("ERR unknown command")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn start(url: &str) -> (Greeting, String) {
+        let mut out = Vec::new();
+        let greeting = Greeting::start(&Config::from_url(url).unwrap(), &mut out);
+        (greeting, text(out))
+    }
+
+    /// The commands, with a space between arguments and a line for each.
+    fn text(wire: Vec<u8>) -> String {
+        let wire = String::from_utf8(wire).unwrap();
+        let words = wire.split("\r\n").filter(|line| !line.starts_with('$'));
+        let text: String = words
+            .map(|line| match line.strip_prefix('*') {
+                Some(_) => "\n".to_owned(),
+                None => format!("{line} "),
+            })
+            .collect();
+        text.lines()
+            .map(str::trim)
+            .collect::<Vec<_>>()
+            .join("\n")
+            .trim()
+            .to_owned()
+    }
+
+    #[test]
+    fn one_flight_says_all() {
+        let (mut greeting, sent) = start("redis://me:pw@host/2?client_name=shop");
+        assert_eq!(sent, "HELLO 3 AUTH me pw\nCLIENT SETNAME shop\nSELECT 2");
+        let ok = Reply::Simple(b"OK");
+        let mut out = Vec::new();
+        assert_eq!(greeting.reply(&Reply::Map(vec![]), &mut out).unwrap(), None);
+        assert_eq!(greeting.reply(&ok, &mut out).unwrap(), None);
+        assert_eq!(
+            greeting.reply(&ok, &mut out).unwrap(),
+            Some(Protocol::Resp3)
+        );
+        assert!(out.is_empty());
+    }
+
+    #[test]
+    fn an_old_server_is_spoken_to_in_resp2() {
+        let (mut greeting, sent) = start("redis://:pw@host/2");
+        assert_eq!(sent, "HELLO 3 AUTH default pw\nSELECT 2");
+        let mut out = Vec::new();
+        let unknown = Reply::Error(b"ERR unknown command `HELLO`, with args beginning with: `3`, ");
+        assert_eq!(greeting.reply(&unknown, &mut out).unwrap(), None);
+        let noauth = Reply::Error(b"NOAUTH Authentication required.");
+        assert_eq!(greeting.reply(&noauth, &mut out).unwrap(), None);
+        assert_eq!(text(out), "AUTH pw\nSELECT 2");
+        let (ok, mut out) = (Reply::Simple(b"OK"), Vec::new());
+        assert_eq!(greeting.reply(&ok, &mut out).unwrap(), None);
+        assert_eq!(
+            greeting.reply(&ok, &mut out).unwrap(),
+            Some(Protocol::Resp2)
+        );
+    }
+
+    #[test]
+    fn a_refusal_names_the_step_and_no_password() {
+        let (mut greeting, _) = start("redis://:hunter2@host");
+        let wrong = Reply::Error(b"WRONGPASS invalid username-password pair or user is disabled.");
+        let error = greeting.reply(&wrong, &mut Vec::new()).unwrap_err();
+        assert!(matches!(&error, Error::Login { step: "HELLO", .. }));
+        assert!(!error.to_string().contains("hunter2"));
+        assert!(!format!("{greeting:?}").contains("hunter2"));
+        let (mut insisting, sent) = start("redis://host?resp=3");
+        assert_eq!(sent, "HELLO 3");
+        let refused = Reply::Error(b"NOPROTO unsupported protocol version");
+        assert!(insisting.reply(&refused, &mut Vec::new()).is_err());
+    }
+}

@@ -1,0 +1,222 @@
+//! Where one reply ends and the next begins, and from the bytes of one to its value.
+
+use loadline_resp::{Decoder, Error, Limits, Malformed, Reply, ReplyKind, Skipper};
+
+/// The longest line that is looked at without the skipper.
+const SHORT_LINE_BYTES: usize = 32;
+
+/// Finds the ends of replies in a stream of bytes, each byte looked at once.
+#[derive(Debug)]
+pub(crate) struct Scanner {
+    skipper: Skipper,
+    max_short_bulk_bytes: usize,
+}
+
+/// What some bytes are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scanned {
+    /// So many bytes complete a reply.
+    Reply(usize),
+    /// So many bytes complete a push message.
+    Push(usize),
+    /// All of the bytes belong to a reply that is not complete.
+    Partial,
+}
+
+impl Scanner {
+    pub(crate) fn new(limits: Limits) -> Self {
+        Self {
+            skipper: Skipper::new(limits),
+            max_short_bulk_bytes: usize::try_from(limits.max_bulk_bytes).unwrap_or(usize::MAX),
+        }
+    }
+
+    /// Looks at bytes that follow those it has seen; the ones after the returned end must come again.
+    ///
+    /// # Errors
+    /// What is not RESP or is over a limit.
+    #[inline]
+    pub(crate) fn next(&mut self, bytes: &[u8]) -> Result<Scanned, Error> {
+        if self.skipper.is_between_replies()
+            && let Some(end) = self.short(bytes)
+        {
+            return Ok(Scanned::Reply(end));
+        }
+        self.long(bytes)
+    }
+
+    fn long(&mut self, bytes: &[u8]) -> Result<Scanned, Error> {
+        let (end, reply) = self.skipper.next(bytes)?;
+        Ok(match reply.map(|reply| reply.kind) {
+            None => Scanned::Partial,
+            Some(ReplyKind::Push) => Scanned::Push(end),
+            Some(_) => Scanned::Reply(end),
+        })
+    }
+
+    /// The end of a reply of the commonest kinds that is all there.
+    #[inline]
+    fn short(&self, bytes: &[u8]) -> Option<usize> {
+        match bytes.first()? {
+            b'$' => {
+                let (len, body) = bulk_len(bytes)?;
+                let end = body.checked_add(len)?.checked_add(2)?;
+                let fits = len <= self.max_short_bulk_bytes;
+                (fits && bytes.get(end - 2..end)? == b"\r\n").then_some(end)
+            }
+            b'+' | b':' => {
+                let line = &bytes[..bytes.len().min(SHORT_LINE_BYTES)];
+                let feed = line.iter().position(|&byte| byte == b'\n')?;
+                (line[feed - 1] == b'\r').then_some(feed + 1)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The announced length of a string of up to six digits, and where it starts.
+#[inline]
+fn bulk_len(bytes: &[u8]) -> Option<(usize, usize)> {
+    let mut len = 0;
+    for (at, &byte) in bytes.iter().enumerate().take(8).skip(1) {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            // `$-1`, `$\r\n` and leading zeros need a closer look.
+            let plain = byte == b'\r' && at > 1 && (bytes[1] != b'0' || at == 2);
+            return (plain && bytes.get(at + 1) == Some(&b'\n')).then_some((len, at + 2));
+        }
+        len = len * 10 + usize::from(digit);
+    }
+    None
+}
+
+/// The value of the reply that is exactly these bytes, as [`Scanner`] found them.
+///
+/// # Errors
+/// What the scanner does not look at, such as an integer that is none.
+#[inline]
+pub(crate) fn decode(frame: &[u8], limits: Limits) -> Result<Reply<'_>, Error> {
+    match frame {
+        [b'$', ..] => {
+            if let Some((_, body)) = bulk_len(frame) {
+                return Ok(Reply::Bulk(&frame[body..frame.len() - 2]));
+            }
+        }
+        [b'+', text @ .., _, _] => return Ok(Reply::Simple(text)),
+        _ => {}
+    }
+    let decoded = Decoder::new(limits).decode(frame)?;
+    decoded
+        .map(|(reply, _)| reply)
+        .ok_or(Error::Malformed(Malformed::Length))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const SAMPLES: &[&[u8]] = &[
+        b"+OK\r\n",
+        b"+\r\n",
+        b":42\r\n",
+        b":-9223372036854775808\r\n",
+        b"$5\r\nhello\r\n",
+        b"$0\r\n\r\n",
+        b"$-1\r\n",
+        b"$12\r\nline\r\nbreaks\r\n",
+        b"-ERR no\r\n",
+        b"_\r\n",
+        b"*2\r\n$1\r\na\r\n*1\r\n:1\r\n",
+        b"%1\r\n+k\r\n$1\r\nv\r\n",
+        b"#t\r\n",
+        b",1.5\r\n",
+    ];
+
+    /// The plain version: the decoder finds the end.
+    fn naive(bytes: &[u8]) -> Option<usize> {
+        let decoded = Decoder::new(Limits::default()).decode(bytes).unwrap();
+        decoded.map(|(_, end)| end)
+    }
+
+    #[test]
+    fn the_value_is_the_one_that_the_decoder_builds() {
+        for sample in SAMPLES {
+            let (expected, _) = Decoder::new(Limits::default())
+                .decode(sample)
+                .unwrap()
+                .unwrap();
+            assert_eq!(decode(sample, Limits::default()).unwrap(), expected);
+        }
+    }
+
+    #[test]
+    fn push_messages_are_told_apart() {
+        let mut scanner = Scanner::new(Limits::default());
+        let push = b">2\r\n+invalidate\r\n*1\r\n$1\r\nk\r\n";
+        assert_eq!(scanner.next(push).unwrap(), Scanned::Push(push.len()));
+    }
+
+    #[test]
+    fn limits_hold_for_short_replies_too() {
+        let limits = Limits {
+            max_bulk_bytes: 4,
+            ..Limits::default()
+        };
+        assert!(Scanner::new(limits).next(b"$5\r\nhello\r\n").is_err());
+        assert!(Scanner::new(limits).next(b"$4\r\nhell\r\n").is_ok());
+    }
+
+    #[test]
+    fn what_is_malformed_is_refused() {
+        for bytes in [
+            &b"$-5\r\n"[..],
+            b"$05\r\nhello\r\n",
+            b"$\r\n",
+            b"+a\nb\r\n",
+            b"$1\r\nab\r\n",
+            b"x\r\n",
+        ] {
+            let found = Scanner::new(Limits::default()).next(bytes);
+            assert!(
+                found.is_err(),
+                "{:?}: {found:?}",
+                String::from_utf8_lossy(bytes)
+            );
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_split_finds_the_same_ends(
+            picks in prop::collection::vec(0..SAMPLES.len(), 1..20),
+            cuts in prop::collection::vec(1usize..12, 1..40),
+        ) {
+            let stream: Vec<u8> = picks.iter().flat_map(|&pick| SAMPLES[pick]).copied().collect();
+            let mut scanner = Scanner::new(Limits::default());
+            let mut ends = Vec::new();
+            let (mut at, mut cuts) = (0, cuts.iter().cycle());
+            let mut seen = 0;
+            while at < stream.len() {
+                seen = (seen.max(at) + cuts.next().unwrap()).min(stream.len());
+                while at < seen {
+                    match scanner.next(&stream[at..seen]).unwrap() {
+                        Scanned::Reply(end) => {
+                            at += end;
+                            ends.push(at);
+                        }
+                        Scanned::Push(_) => unreachable!("there are none among the samples"),
+                        Scanned::Partial => at = seen,
+                    }
+                }
+            }
+            let mut expected = Vec::new();
+            let mut rest = 0;
+            while let Some(end) = naive(&stream[rest..]).filter(|_| rest < stream.len()) {
+                rest += end;
+                expected.push(rest);
+            }
+            prop_assert_eq!(ends, expected);
+        }
+    }
+}

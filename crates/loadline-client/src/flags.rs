@@ -1,0 +1,310 @@
+//! What is known about a command: may it be repeated, does it wait, does it need a connection of its own.
+
+use std::ops::BitOr;
+
+/// Properties of a command that matter to the connection it runs on.
+///
+/// ```
+/// use loadline_client::Flags;
+///
+/// let flags = Flags::READ_ONLY | Flags::BLOCKS;
+/// assert!(flags.contains(Flags::READ_ONLY));
+/// assert!(!flags.contains(Flags::DEDICATED));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flags(u8);
+
+impl Flags {
+    /// A command that changes data, and more than once if it is repeated.
+    pub const NONE: Self = Self(0);
+    /// Changes nothing, so it can be sent again at any time.
+    pub const READ_ONLY: Self = Self(1);
+    /// Changes data, but twice is the same as once as long as nobody else writes in between.
+    pub const IDEMPOTENT: Self = Self(2);
+    /// May wait at the server for something to happen, and holds up whatever comes after it.
+    pub const BLOCKS: Self = Self(4);
+    /// Changes the state of its connection (`WATCH`, `MULTI`, `SUBSCRIBE`), so it must not be shared.
+    pub const DEDICATED: Self = Self(8);
+
+    /// Whether all of the other's properties are here.
+    #[inline]
+    #[must_use]
+    pub const fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// These properties and the other's.
+    #[must_use]
+    pub const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// The properties of both commands as one request: it may be repeated only where both may, and it
+    /// waits or needs its own connection where one does.
+    #[inline]
+    pub(crate) const fn together(self, other: Self) -> Self {
+        const REPEATABLE: u8 = Flags::READ_ONLY.0 | Flags::IDEMPOTENT.0;
+        let (mine, others) = (self.with_implied().0, other.with_implied().0);
+        Self((mine & others & REPEATABLE) | ((mine | others) & !REPEATABLE))
+    }
+
+    /// Reading twice is the same as reading once.
+    const fn with_implied(self) -> Self {
+        if self.contains(Self::READ_ONLY) {
+            self.with(Self::IDEMPOTENT)
+        } else {
+            self
+        }
+    }
+}
+
+impl BitOr for Flags {
+    type Output = Self;
+
+    fn bitor(self, other: Self) -> Self {
+        self.with(other)
+    }
+}
+
+/// Which arguments of a command are keys, counted from the one after the name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Keys {
+    /// None: the command is about the server, a channel or a script.
+    #[default]
+    None,
+    /// The first.
+    First,
+    /// The one at this place, counted from zero.
+    At(u8),
+    /// The first two.
+    FirstTwo,
+    /// All.
+    All,
+    /// All but the last, which is a timeout.
+    AllButLast,
+    /// Every second one, from the first on.
+    Alternating,
+    /// So many from the one after a count; the count is at this place.
+    Counted(u8),
+    /// The first half of those after the word `STREAMS`.
+    Streams,
+    /// It is not known.
+    Unknown,
+}
+
+/// A command as the connection sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Meta {
+    /// The name on the wire, in capitals; for a command with a subcommand its first word.
+    pub name: &'static str,
+    /// What may be done with it.
+    pub flags: Flags,
+    /// Which arguments are keys.
+    pub keys: Keys,
+}
+
+/// When a request whose connection broke is sent again by itself.
+///
+/// Whatever the policy, a request that was never handed to the operating system is sent on the next
+/// connection, since nobody can have executed it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RetryPolicy {
+    /// Requests that change nothing.
+    #[default]
+    ReadOnly,
+    /// Those, and writes that do the same when done twice, such as `SET` and `DEL`. Between the two
+    /// executions another client may have written, and its write is then undone.
+    Idempotent,
+    /// None.
+    Never,
+}
+
+impl RetryPolicy {
+    /// Whether a request with these properties, which the server may have executed, may be sent again.
+    #[must_use]
+    pub fn allows(self, flags: Flags) -> bool {
+        if flags.contains(Flags::DEDICATED) {
+            // What it meant depended on the state of the connection that is gone.
+            return false;
+        }
+        match self {
+            Self::ReadOnly => flags.contains(Flags::READ_ONLY),
+            Self::Idempotent => flags.with_implied().contains(Flags::IDEMPOTENT),
+            Self::Never => false,
+        }
+    }
+}
+
+/// What is known about a command by its name, for those that come as text.
+pub(crate) fn lookup(name: &str) -> Meta {
+    let upper = name.to_ascii_uppercase();
+    KNOWN
+        .iter()
+        .find(|meta| meta.name == upper)
+        .copied()
+        .unwrap_or(Meta {
+            name: "other",
+            flags: Flags::NONE,
+            keys: Keys::Unknown,
+        })
+}
+
+const fn known(name: &'static str, flags: Flags, keys: Keys) -> Meta {
+    Meta { name, flags, keys }
+}
+
+/// Commands that may be more than a plain write of their first argument's key.
+const KNOWN: &[Meta] = &{
+    const READ: Flags = Flags::READ_ONLY;
+    const SAME: Flags = Flags::IDEMPOTENT;
+    const BLOCK: Flags = Flags::BLOCKS;
+    const OWN: Flags = Flags::DEDICATED;
+    [
+        known("BITCOUNT", READ, Keys::First),
+        known("BITPOS", READ, Keys::First),
+        known("BLMOVE", BLOCK, Keys::FirstTwo),
+        known("BLPOP", BLOCK, Keys::AllButLast),
+        known("BRPOP", BLOCK, Keys::AllButLast),
+        known("BRPOPLPUSH", BLOCK, Keys::FirstTwo),
+        known("BZPOPMAX", BLOCK, Keys::AllButLast),
+        known("BZPOPMIN", BLOCK, Keys::AllButLast),
+        known("BLMPOP", BLOCK, Keys::Counted(1)),
+        known("BZMPOP", BLOCK, Keys::Counted(1)),
+        known("CLIENT", OWN, Keys::None),
+        known("CONFIG", Flags::NONE, Keys::None),
+        known("DBSIZE", READ, Keys::None),
+        known("DEL", SAME, Keys::All),
+        known("DISCARD", OWN, Keys::None),
+        known("ECHO", READ, Keys::None),
+        known("EVAL", Flags::NONE, Keys::Counted(1)),
+        known("EVALSHA", Flags::NONE, Keys::Counted(1)),
+        known("EVALSHA_RO", READ, Keys::Counted(1)),
+        known("EVAL_RO", READ, Keys::Counted(1)),
+        known("EXEC", OWN, Keys::None),
+        known("EXISTS", READ, Keys::All),
+        known("EXPIREAT", SAME, Keys::First),
+        known("EXPIRETIME", READ, Keys::First),
+        known("GEODIST", READ, Keys::First),
+        known("GEOHASH", READ, Keys::First),
+        known("GEOPOS", READ, Keys::First),
+        known("GEOSEARCH", READ, Keys::First),
+        known("GET", READ, Keys::First),
+        known("GETBIT", READ, Keys::First),
+        known("GETRANGE", READ, Keys::First),
+        known("HELLO", OWN, Keys::None),
+        known("HEXISTS", READ, Keys::First),
+        known("HGET", READ, Keys::First),
+        known("HGETALL", READ, Keys::First),
+        known("HKEYS", READ, Keys::First),
+        known("HLEN", READ, Keys::First),
+        known("HMGET", READ, Keys::First),
+        known("HRANDFIELD", READ, Keys::First),
+        known("HSCAN", READ, Keys::First),
+        known("HSET", SAME, Keys::First),
+        known("HSTRLEN", READ, Keys::First),
+        known("HVALS", READ, Keys::First),
+        known("INFO", READ, Keys::None),
+        known("KEYS", READ, Keys::None),
+        known("LINDEX", READ, Keys::First),
+        known("LLEN", READ, Keys::First),
+        known("LPOS", READ, Keys::First),
+        known("LRANGE", READ, Keys::First),
+        known("MGET", READ, Keys::All),
+        known("MONITOR", OWN, Keys::None),
+        known("MSET", SAME, Keys::Alternating),
+        known("MULTI", OWN, Keys::None),
+        known("OBJECT", READ, Keys::At(1)),
+        known("PERSIST", SAME, Keys::First),
+        known("PEXPIREAT", SAME, Keys::First),
+        known("PEXPIRETIME", READ, Keys::First),
+        known("PFCOUNT", READ, Keys::All),
+        known("PING", READ, Keys::None),
+        known("PSUBSCRIBE", OWN, Keys::None),
+        known("PTTL", READ, Keys::First),
+        known("PUBLISH", Flags::NONE, Keys::None),
+        known("PUBSUB", READ, Keys::None),
+        known("PUNSUBSCRIBE", OWN, Keys::None),
+        known("QUIT", OWN, Keys::None),
+        known("RESET", OWN, Keys::None),
+        known("SADD", SAME, Keys::First),
+        known("SCAN", READ, Keys::None),
+        known("SCARD", READ, Keys::First),
+        known("SCRIPT", SAME, Keys::None),
+        known("SDIFF", READ, Keys::All),
+        known("SELECT", OWN, Keys::None),
+        known("SET", SAME, Keys::First),
+        known("SETEX", SAME, Keys::First),
+        known("SINTER", READ, Keys::All),
+        known("SISMEMBER", READ, Keys::First),
+        known("SMEMBERS", READ, Keys::First),
+        known("SMISMEMBER", READ, Keys::First),
+        known("SRANDMEMBER", READ, Keys::First),
+        known("SREM", SAME, Keys::First),
+        known("SSCAN", READ, Keys::First),
+        known("SSUBSCRIBE", OWN, Keys::All),
+        known("STRLEN", READ, Keys::First),
+        known("SUBSCRIBE", OWN, Keys::None),
+        known("SUNION", READ, Keys::All),
+        known("SUNSUBSCRIBE", OWN, Keys::All),
+        known("TIME", READ, Keys::None),
+        known("TOUCH", READ, Keys::All),
+        known("TTL", READ, Keys::First),
+        known("TYPE", READ, Keys::First),
+        known("UNLINK", SAME, Keys::All),
+        known("UNSUBSCRIBE", OWN, Keys::None),
+        known("UNWATCH", OWN, Keys::None),
+        known("WAIT", BLOCK, Keys::None),
+        known("WATCH", OWN, Keys::All),
+        known("XINFO", READ, Keys::At(1)),
+        known("XLEN", READ, Keys::First),
+        known("XPENDING", READ, Keys::First),
+        known("XRANGE", READ, Keys::First),
+        known("XREAD", BLOCK, Keys::Streams),
+        known("XREADGROUP", BLOCK, Keys::Streams),
+        known("XREVRANGE", READ, Keys::First),
+        known("ZCARD", READ, Keys::First),
+        known("ZCOUNT", READ, Keys::First),
+        known("ZLEXCOUNT", READ, Keys::First),
+        known("ZMSCORE", READ, Keys::First),
+        known("ZRANGE", READ, Keys::First),
+        known("ZRANGEBYSCORE", READ, Keys::First),
+        known("ZRANK", READ, Keys::First),
+        known("ZREM", SAME, Keys::First),
+        known("ZREVRANGE", READ, Keys::First),
+        known("ZREVRANK", READ, Keys::First),
+        known("ZSCAN", READ, Keys::First),
+        known("ZSCORE", READ, Keys::First),
+    ]
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_may_be_repeated_only_where_all_of_its_commands_may() {
+        let get = Flags::READ_ONLY;
+        let set = Flags::IDEMPOTENT;
+        let incr = Flags::NONE;
+        assert!(RetryPolicy::ReadOnly.allows(get.together(get)));
+        assert!(!RetryPolicy::ReadOnly.allows(get.together(set)));
+        assert!(RetryPolicy::Idempotent.allows(get.together(set)));
+        assert!(!RetryPolicy::Idempotent.allows(get.together(incr)));
+        assert!(!RetryPolicy::Never.allows(get));
+        assert!(get.together(Flags::BLOCKS).contains(Flags::BLOCKS));
+    }
+
+    #[test]
+    fn what_depends_on_its_connection_is_never_repeated() {
+        assert!(!RetryPolicy::Idempotent.allows(Flags::READ_ONLY | Flags::DEDICATED));
+    }
+
+    #[test]
+    fn names_are_found_whatever_their_case_and_unknown_ones_may_not_be_repeated() {
+        assert_eq!(lookup("get").flags, Flags::READ_ONLY);
+        assert_eq!(lookup("FT.SEARCH").flags, Flags::NONE);
+        assert_eq!(lookup("INCR").flags, Flags::NONE);
+        assert!(lookup("watch").flags.contains(Flags::DEDICATED));
+    }
+}

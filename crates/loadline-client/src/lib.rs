@@ -1,0 +1,45 @@
+//! A client for Redis and what speaks its protocol, and an honest one: a write that the server may have
+//! executed is never silently sent again.
+//!
+//! There is one definition of each command ([`commands`]), which every kind of connection runs, alone or
+//! as a pipeline with a result for each. [`blocking::Connection`] is one socket for one thread.
+//!
+//! It is not an object mapper, and it hides no round trip: what is not in one request is not in one write.
+//!
+//! ```no_run
+//! use loadline_client::commands::{get, incr, set};
+//! use loadline_client::{Client, Error};
+//!
+//! let mut connection = Client::open("redis://localhost")?.blocking()?;
+//! connection.run(set("greeting", "hello"))?;
+//! let greeting: String = connection.run(get("greeting"))?;
+//! let (name, visits) = connection.run((get::<Option<String>>("name"), incr("visits")));
+//! assert_eq!((name?, visits?), (None, 1));
+//! # Ok::<(), Error>(())
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod args;
+pub mod blocking;
+mod client;
+pub mod commands;
+mod config;
+mod conn;
+mod error;
+mod flags;
+mod from_reply;
+mod request;
+#[cfg(feature = "tls")]
+mod tls;
+
+pub use args::{Arg, ArgWriter, ToArgs};
+pub use client::{Builder, Client};
+pub use config::{Address, Config, Password};
+pub use error::{Error, ServerError};
+pub use flags::{Flags, Keys, Meta, RetryPolicy};
+pub use from_reply::FromReply;
+pub use loadline_resp::{Limits, OwnedReply, Protocol, Reply};
+pub use request::{Atomic, Cmd, Command, Replies, Request, Requests, atomic, cmd};
+#[cfg(feature = "tls")]
+pub use tls::Tls;

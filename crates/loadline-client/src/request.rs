@@ -1,0 +1,548 @@
+//! What can be run on a connection: a command, several of them, a transaction.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::time::Duration;
+
+use loadline_resp::{Reply, encode};
+
+use crate::args::{ArgWriter, ToArgs};
+use crate::flags::{self, Flags, Keys, Meta};
+use crate::{Error, FromReply};
+
+/// One or more commands that are sent together, and what becomes of their replies.
+///
+/// A [`Command`] gives one `Result`; a tuple gives a tuple of results, a `Vec` or array a `Vec` of
+/// results, each with an error of its own: that is a pipeline. [`atomic`] makes a transaction of either.
+pub trait Request {
+    /// What running it gives.
+    type Output;
+
+    /// How many commands it is.
+    fn commands(&self) -> usize;
+
+    /// Writes the commands.
+    fn encode(&self, out: &mut Requests<'_>);
+
+    /// Reads exactly as many replies as commands were written.
+    fn decode<R: Replies>(&self, replies: &mut R) -> Self::Output;
+
+    /// Whether the request has to be sent a second time after this output, with
+    /// [`Requests::is_second_try`]; so a script is sent whole where the server did not know it.
+    fn wants_second_try(&self, output: &Self::Output) -> bool {
+        let _ = output;
+        false
+    }
+
+    /// The output where nothing was sent, or nothing came back.
+    fn failed(&self, error: Error) -> Self::Output {
+        self.decode(&mut Failed(error))
+    }
+}
+
+/// The replies to the commands of a request, in their order.
+pub trait Replies {
+    /// The next reply, which may be an error of the server.
+    ///
+    /// # Errors
+    /// Why there is none.
+    fn next(&mut self) -> Result<Reply<'_>, Error>;
+}
+
+/// No replies, for one reason.
+struct Failed(Error);
+
+impl Replies for Failed {
+    fn next(&mut self) -> Result<Reply<'_>, Error> {
+        Err(self.0.clone())
+    }
+}
+
+/// Takes the commands of one request.
+#[derive(Debug)]
+pub struct Requests<'b> {
+    out: &'b mut Vec<u8>,
+    second_try: bool,
+    summary: Summary,
+    fault: Option<Error>,
+}
+
+/// The commands of a request as one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Summary {
+    pub(crate) commands: u32,
+    pub(crate) flags: Flags,
+    /// The name of the first command.
+    pub(crate) name: &'static str,
+    /// How long the server may take on purpose; `Duration::MAX` is as long as it wants.
+    pub(crate) wait: Duration,
+}
+
+impl<'b> Requests<'b> {
+    pub(crate) fn new(out: &'b mut Vec<u8>, second_try: bool) -> Self {
+        Self {
+            out,
+            second_try,
+            summary: Summary {
+                commands: 0,
+                flags: Flags::READ_ONLY,
+                name: "",
+                wait: Duration::ZERO,
+            },
+            fault: None,
+        }
+    }
+
+    /// Appends a command.
+    #[inline]
+    pub fn command(&mut self, meta: Meta, args: &(impl ToArgs + ?Sized)) {
+        let count = args.count();
+        encode::array_header(self.out, count as u64 + 1);
+        let mut writer = ArgWriter::new(self.out);
+        writer.arg(meta.name.as_bytes());
+        args.write_args(&mut writer);
+        if writer.written() != count + 1 {
+            self.fault = Some(Error::Usage(
+                "an implementation of ToArgs wrote another number of arguments than it said",
+            ));
+        }
+        self.account(meta);
+    }
+
+    /// Whether the server answered the first try in a way that asks for another; see
+    /// [`Request::wants_second_try`].
+    #[must_use]
+    pub fn is_second_try(&self) -> bool {
+        self.second_try
+    }
+
+    /// Allows the server to take that much longer over this request, beside the response timeout.
+    pub fn wait(&mut self, time: Duration) {
+        self.summary.wait = self.summary.wait.saturating_add(time);
+    }
+
+    /// Appends a command that is encoded already.
+    fn encoded(&mut self, meta: Meta, count: usize, args: &[u8]) {
+        encode::array_header(self.out, count as u64);
+        self.out.extend_from_slice(args);
+        self.account(meta);
+    }
+
+    #[inline]
+    fn account(&mut self, meta: Meta) {
+        let summary = &mut self.summary;
+        if summary.commands == 0 {
+            summary.name = meta.name;
+        }
+        summary.flags = summary.flags.together(meta.flags);
+        summary.commands += 1;
+    }
+
+    /// The commands as one.
+    ///
+    /// # Errors
+    /// `Usage` where they cannot be sent.
+    pub(crate) fn finish(self) -> Result<Summary, Error> {
+        self.fault.map_or(Ok(self.summary), Err)
+    }
+}
+
+/// A command with arguments of type `A`, whose reply is read as a `T`.
+///
+/// The functions of [`commands`](crate::commands) return them; [`cmd`] makes one of any name.
+#[derive(Clone, Copy)]
+pub struct Command<A, T> {
+    meta: Meta,
+    args: A,
+    wait: Duration,
+    reply: PhantomData<fn() -> T>,
+}
+
+impl<A: ToArgs, T: FromReply> Command<A, T> {
+    /// A command with these arguments after its name.
+    #[inline]
+    #[must_use]
+    pub fn new(meta: Meta, args: A) -> Self {
+        Self {
+            meta,
+            args,
+            wait: Duration::ZERO,
+            reply: PhantomData,
+        }
+    }
+
+    /// The same command, its reply read as another type.
+    #[must_use]
+    pub fn read_as<U: FromReply>(self) -> Command<A, U> {
+        Command {
+            meta: self.meta,
+            args: self.args,
+            wait: self.wait,
+            reply: PhantomData,
+        }
+    }
+
+    /// The same command, which may take that much longer than the response timeout; `Duration::MAX` is
+    /// without end.
+    #[must_use]
+    pub fn waiting(self, time: Duration) -> Self {
+        Self { wait: time, ..self }
+    }
+
+    /// What the connection knows about the command.
+    #[must_use]
+    pub fn meta(&self) -> Meta {
+        self.meta
+    }
+}
+
+impl<A: fmt::Debug, T> fmt::Debug for Command<A, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Command")
+            .field("name", &self.meta.name)
+            .field("args", &self.args)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<A: ToArgs, T: FromReply> Request for Command<A, T> {
+    type Output = Result<T, Error>;
+
+    #[inline]
+    fn commands(&self) -> usize {
+        1
+    }
+
+    #[inline]
+    fn encode(&self, out: &mut Requests<'_>) {
+        out.command(self.meta, &self.args);
+        out.wait(self.wait);
+    }
+
+    #[inline]
+    fn decode<R: Replies>(&self, replies: &mut R) -> Self::Output {
+        read(replies)
+    }
+}
+
+/// Reads one reply as a value.
+#[inline]
+pub(crate) fn read<T: FromReply, R: Replies>(replies: &mut R) -> Result<T, Error> {
+    let reply = replies.next()?;
+    if let Some(text) = reply.error_text() {
+        return Err(Error::server(text));
+    }
+    T::from_reply(reply)
+}
+
+/// A command of any name, with arguments that are added one by one.
+///
+/// ```
+/// use loadline_client::cmd;
+///
+/// let object = cmd::<Option<String>>("OBJECT").arg("ENCODING").arg("some-key");
+/// # drop(object);
+/// ```
+#[must_use]
+pub fn cmd<T: FromReply>(name: &str) -> Cmd<T> {
+    let mut cmd = Cmd {
+        meta: flags::lookup(name),
+        encoded: Vec::new(),
+        count: 0,
+        wait: Duration::ZERO,
+        reply: PhantomData,
+    };
+    for word in name.split_ascii_whitespace() {
+        cmd = cmd.arg(word);
+    }
+    cmd.meta = flags::lookup(name.split_ascii_whitespace().next().unwrap_or_default());
+    cmd
+}
+
+/// A command of any name; see [`cmd`].
+///
+/// What is known of its name decides whether it may be repeated; of an unknown one it is assumed that it
+/// must not, and that it can share a connection.
+#[derive(Clone)]
+pub struct Cmd<T> {
+    meta: Meta,
+    encoded: Vec<u8>,
+    count: usize,
+    wait: Duration,
+    reply: PhantomData<fn() -> T>,
+}
+
+impl<T: FromReply> Cmd<T> {
+    /// Adds an argument, or all those of a list.
+    #[must_use]
+    pub fn arg(mut self, args: impl ToArgs) -> Self {
+        let mut writer = ArgWriter::new(&mut self.encoded);
+        args.write_args(&mut writer);
+        self.count += writer.written();
+        self
+    }
+
+    /// States what may be done with the command, instead of what its name says.
+    #[must_use]
+    pub fn flags(mut self, flags: Flags) -> Self {
+        self.meta.flags = flags;
+        self
+    }
+
+    /// States which arguments are keys, instead of what its name says.
+    #[must_use]
+    pub fn keys(mut self, keys: Keys) -> Self {
+        self.meta.keys = keys;
+        self
+    }
+
+    /// Allows the server to take that much longer than the response timeout; `Duration::MAX` is without
+    /// end.
+    #[must_use]
+    pub fn waiting(mut self, time: Duration) -> Self {
+        self.wait = time;
+        self
+    }
+}
+
+impl<T> fmt::Debug for Cmd<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cmd")
+            .field("name", &self.meta.name)
+            .field("args", &self.count)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<T: FromReply> Request for Cmd<T> {
+    type Output = Result<T, Error>;
+
+    fn commands(&self) -> usize {
+        1
+    }
+
+    fn encode(&self, out: &mut Requests<'_>) {
+        if self.count == 0 {
+            out.fault = Some(Error::Usage("a command needs a name"));
+        }
+        out.encoded(self.meta, self.count, &self.encoded);
+        out.wait(self.wait);
+    }
+
+    fn decode<R: Replies>(&self, replies: &mut R) -> Self::Output {
+        read(replies)
+    }
+}
+
+impl<Q: Request + ?Sized> Request for &Q {
+    type Output = Q::Output;
+
+    #[inline]
+    fn commands(&self) -> usize {
+        (**self).commands()
+    }
+
+    #[inline]
+    fn encode(&self, out: &mut Requests<'_>) {
+        (**self).encode(out);
+    }
+
+    #[inline]
+    fn decode<R: Replies>(&self, replies: &mut R) -> Self::Output {
+        (**self).decode(replies)
+    }
+
+    fn wants_second_try(&self, output: &Self::Output) -> bool {
+        (**self).wants_second_try(output)
+    }
+}
+
+/// Requests of one type, as many as there are.
+macro_rules! lists {
+    ($([$($generics:tt)*] $type:ty;)*) => {$(
+        impl<Q: Request, $($generics)*> Request for $type {
+            type Output = Vec<Q::Output>;
+
+            fn commands(&self) -> usize {
+                self.iter().map(Request::commands).sum()
+            }
+
+            fn encode(&self, out: &mut Requests<'_>) {
+                self.iter().for_each(|request| request.encode(out));
+            }
+
+            fn decode<R: Replies>(&self, replies: &mut R) -> Self::Output {
+                self.iter().map(|request| request.decode(replies)).collect()
+            }
+        }
+    )*};
+}
+
+lists! {
+    [] [Q];
+    [] Vec<Q>;
+    [const N: usize] [Q; N];
+}
+
+/// Requests of different types.
+macro_rules! tuples {
+    ($($($part:ident),+;)*) => {$(
+        #[expect(non_snake_case, reason = "the parts are named after their types")]
+        impl<$($part: Request),+> Request for ($($part,)+) {
+            type Output = ($($part::Output,)+);
+
+            fn commands(&self) -> usize {
+                let ($($part,)+) = self;
+                0 $(+ $part.commands())+
+            }
+
+            fn encode(&self, out: &mut Requests<'_>) {
+                let ($($part,)+) = self;
+                $($part.encode(out);)+
+            }
+
+            fn decode<Source: Replies>(&self, replies: &mut Source) -> Self::Output {
+                let ($($part,)+) = self;
+                ($($part.decode(replies),)+)
+            }
+        }
+    )*};
+}
+
+tuples! {
+    A;
+    A, B;
+    A, B, C;
+    A, B, C, D;
+    A, B, C, D, E;
+    A, B, C, D, E, F;
+    A, B, C, D, E, F, G;
+    A, B, C, D, E, F, G, H;
+    A, B, C, D, E, F, G, H, I;
+    A, B, C, D, E, F, G, H, I, J;
+    A, B, C, D, E, F, G, H, I, J, K;
+    A, B, C, D, E, F, G, H, I, J, K, L;
+}
+
+/// A transaction (`MULTI` ... `EXEC`) of these commands: the server executes all of them at once, with
+/// nothing of others in between.
+///
+/// It gives `Ok(None)` where a key that was watched has changed, and nothing was executed. An error within
+/// the transaction, such as a command on a key of the wrong type, is the result of that command alone; the
+/// others are executed all the same, as Redis does it.
+#[must_use]
+pub fn atomic<Q: Request>(request: Q) -> Atomic<Q> {
+    Atomic(request)
+}
+
+/// A transaction; see [`atomic`].
+#[derive(Clone, Copy, Debug)]
+pub struct Atomic<Q>(Q);
+
+impl<Q: Request> Request for Atomic<Q> {
+    type Output = Result<Option<Q::Output>, Error>;
+
+    fn commands(&self) -> usize {
+        self.0.commands() + 2
+    }
+
+    fn encode(&self, out: &mut Requests<'_>) {
+        let edge = |name| Meta {
+            name,
+            flags: Flags::IDEMPOTENT | Flags::READ_ONLY,
+            keys: Keys::None,
+        };
+        out.command(edge("MULTI"), &());
+        self.0.encode(out);
+        out.command(edge("EXEC"), &());
+    }
+
+    fn decode<R: Replies>(&self, replies: &mut R) -> Self::Output {
+        let mut refused = acknowledged(replies);
+        for _ in 0..self.0.commands() {
+            refused = refused.and(acknowledged(replies));
+        }
+        let done = replies.next()?;
+        // The reason why a command was refused says more than that `EXEC` then failed.
+        refused?;
+        match done.into_without_attributes() {
+            Reply::Null => Ok(None),
+            Reply::Array(items) => Ok(Some(self.0.decode(&mut Elements(items.into_iter())))),
+            other => Err(Error::unfit("the results of a transaction", &other)),
+        }
+    }
+}
+
+fn acknowledged<R: Replies>(replies: &mut R) -> Result<(), Error> {
+    read(replies)
+}
+
+/// The replies within the reply to `EXEC`.
+struct Elements<'a>(std::vec::IntoIter<Reply<'a>>);
+
+impl Replies for Elements<'_> {
+    fn next(&mut self) -> Result<Reply<'_>, Error> {
+        self.0.next().ok_or(Error::Type {
+            expected: "a result for each command of the transaction",
+            got: "an array of another length",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::{get, incr, set};
+
+    fn encoded(request: &impl Request) -> (String, Summary) {
+        let mut out = Vec::new();
+        let mut requests = Requests::new(&mut out, false);
+        request.encode(&mut requests);
+        let summary = requests.finish().unwrap();
+        (String::from_utf8(out).unwrap(), summary)
+    }
+
+    #[test]
+    fn a_command_is_an_array_of_bulk_strings() {
+        let (wire, summary) = encoded(&set("k", 7));
+        assert_eq!(wire, "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\n7\r\n");
+        assert_eq!((summary.commands, summary.name), (1, "SET"));
+        let (same, _) = encoded(&cmd::<()>("SET").arg(("k", 7)));
+        assert_eq!(same, wire);
+    }
+
+    #[test]
+    fn a_tuple_is_as_repeatable_as_its_least_repeatable_command() {
+        let (_, summary) = encoded(&(get::<String>("a"), get::<String>("b")));
+        assert!(RetryPolicy::ReadOnly.allows(summary.flags));
+        let (_, summary) = encoded(&(get::<String>("a"), incr("b")));
+        assert_eq!(summary.commands, 2);
+        assert!(!RetryPolicy::Idempotent.allows(summary.flags));
+        let (_, summary) = encoded(&atomic((set("a", 1), set("b", 2))));
+        assert_eq!(summary.commands, 4);
+        assert!(!RetryPolicy::ReadOnly.allows(summary.flags));
+        assert!(RetryPolicy::Idempotent.allows(summary.flags));
+    }
+
+    struct Liar;
+
+    impl ToArgs for Liar {
+        fn count(&self) -> usize {
+            2
+        }
+
+        fn write_args(&self, out: &mut ArgWriter<'_>) {
+            out.arg(b"one");
+        }
+    }
+
+    #[test]
+    fn arguments_that_lie_about_their_number_are_refused() {
+        let mut out = Vec::new();
+        let mut requests = Requests::new(&mut out, false);
+        requests.command(flags::lookup("DEL"), &Liar);
+        assert!(matches!(requests.finish(), Err(Error::Usage(_))));
+    }
+
+    use crate::RetryPolicy;
+}

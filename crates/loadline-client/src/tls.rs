@@ -1,0 +1,176 @@
+//! Encrypted connections by rustls.
+
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::sync::Arc;
+
+use rustls::crypto::ring;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore};
+
+use crate::Error;
+
+/// What TLS trusts: the system's certificates, or a configuration of rustls.
+#[derive(Clone, Default)]
+pub struct Tls(Option<Arc<ClientConfig>>);
+
+impl Tls {
+    /// Trusts these certificates (in DER form) and those they signed, and nothing else.
+    ///
+    /// # Errors
+    /// [`Error::Tls`] for a certificate that is none.
+    pub fn trusting<'a>(
+        certificates: impl IntoIterator<Item = CertificateDer<'a>>,
+    ) -> Result<Self, Error> {
+        let mut roots = RootCertStore::empty();
+        for certificate in certificates {
+            roots.add(certificate.into_owned()).map_err(broken)?;
+        }
+        config(roots).map(|config| Self(Some(config)))
+    }
+
+    /// Uses a configuration of rustls, for client certificates and whatever else it can.
+    #[must_use]
+    pub fn with_config(config: Arc<ClientConfig>) -> Self {
+        Self(Some(config))
+    }
+
+    /// A session with the server of this name.
+    pub(crate) fn session(&self, host: &str) -> Result<ClientConnection, Error> {
+        let config = match &self.0 {
+            Some(config) => Arc::clone(config),
+            None => config(system_roots()?)?,
+        };
+        let name = ServerName::try_from(host.to_owned()).map_err(|error| {
+            Error::Tls(format!("the host is no name for a certificate: {error}"))
+        })?;
+        ClientConnection::new(config, name).map_err(broken)
+    }
+}
+
+impl fmt::Debug for Tls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.0 {
+            Some(_) => "Tls(a configuration of the caller's)",
+            None => "Tls(the system's certificates)",
+        })
+    }
+}
+
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "it is handed to map_err, which passes by value"
+)]
+fn broken(error: rustls::Error) -> Error {
+    Error::Tls(error.to_string())
+}
+
+fn config(roots: RootCertStore) -> Result<Arc<ClientConfig>, Error> {
+    let provider = Arc::new(ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(broken)?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(Arc::new(config))
+}
+
+fn system_roots() -> Result<RootCertStore, Error> {
+    let found = rustls_native_certs::load_native_certs();
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(found.certs);
+    if roots.is_empty() {
+        return Err(Error::Tls("the system has no certificates to trust".into()));
+    }
+    Ok(roots)
+}
+
+/// A TLS session over a socket, which blocks or does not, as the socket does.
+#[derive(Debug)]
+pub(crate) struct TlsStream<S> {
+    pub(crate) session: ClientConnection,
+    pub(crate) socket: S,
+}
+
+impl<S: Read + Write> TlsStream<S> {
+    /// Encrypts a socket. The handshake is done by the first reads and writes.
+    pub(crate) fn new(session: ClientConnection, socket: S) -> Self {
+        Self { session, socket }
+    }
+
+    /// Goes on with the handshake; true once it is complete.
+    ///
+    /// # Errors
+    /// What the socket or the check of the certificate said, and `WouldBlock`.
+    pub(crate) fn shake_hands(&mut self) -> io::Result<()> {
+        while self.session.is_handshaking() {
+            self.send()?;
+            if self.session.wants_read() && self.session.is_handshaking() {
+                self.receive()?;
+            }
+        }
+        self.send()
+    }
+
+    /// Sends what is encrypted already.
+    ///
+    /// # Errors
+    /// What the socket said, `WouldBlock` too.
+    pub(crate) fn send(&mut self) -> io::Result<()> {
+        while self.session.wants_write() {
+            match self.session.write_tls(&mut self.socket) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn receive(&mut self) -> io::Result<()> {
+        if self.session.read_tls(&mut self.socket)? == 0 && self.session.is_handshaking() {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        self.session
+            .process_new_packets()
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+        Ok(())
+    }
+}
+
+impl<S: Read + Write> Read for TlsStream<S> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match self.session.reader().read(buf) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                // A peer that closes without saying so within TLS has closed all the same.
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(0),
+                done => return done,
+            }
+            self.receive()?;
+            // An answer within TLS, such as to a change of keys; what does not fit goes with the next write.
+            match self.send() {
+                Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
+                _ => {}
+            }
+        }
+    }
+}
+
+impl<S: Read + Write> Write for TlsStream<S> {
+    /// Takes bytes as far as the session's buffer has room; what was taken may still have to be sent.
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        let taken = self.session.writer().write(buf)?;
+        match self.send() {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock && taken > 0 => Ok(taken),
+            Err(error) => Err(error),
+            Ok(()) if taken == 0 && !buf.is_empty() => self.session.writer().write(buf),
+            Ok(()) => Ok(taken),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.send()
+    }
+}
