@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use crate::address::{Address, Listener};
 use crate::fault::Fault;
@@ -64,6 +65,9 @@ pub struct Stats {
     pub bytes_in_flight: u64,
     /// The most bytes that were under way at a time.
     pub bytes_in_flight_peak: u64,
+    /// The longest by which the thread came late to release something: it was not scheduled, or had
+    /// too much to do.
+    pub latest_release: Duration,
 }
 
 /// The bytes that one connection may have under way in one direction; above them its source is not
@@ -208,6 +212,7 @@ struct Counters {
     bytes_down: AtomicU64,
     bytes_in_flight: AtomicU64,
     bytes_in_flight_peak: AtomicU64,
+    latest_release_ns: AtomicU64,
 }
 
 impl Counters {
@@ -219,6 +224,8 @@ impl Counters {
         store(&self.bytes_down, stats.bytes_down);
         store(&self.bytes_in_flight, stats.bytes_in_flight);
         store(&self.bytes_in_flight_peak, stats.bytes_in_flight_peak);
+        let ns = u64::try_from(stats.latest_release.as_nanos()).unwrap_or(u64::MAX);
+        store(&self.latest_release_ns, ns);
     }
 
     fn read(&self) -> Stats {
@@ -230,6 +237,7 @@ impl Counters {
             bytes_down: load(&self.bytes_down),
             bytes_in_flight: load(&self.bytes_in_flight),
             bytes_in_flight_peak: load(&self.bytes_in_flight_peak),
+            latest_release: Duration::from_nanos(load(&self.latest_release_ns)),
         }
     }
 }

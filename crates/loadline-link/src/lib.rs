@@ -32,6 +32,7 @@
 //! ```
 
 pub mod address;
+pub mod echo;
 mod error;
 pub mod fault;
 pub mod l4;

@@ -7,8 +7,8 @@ use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 use rustix::time::{
-    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
-    timerfd_settime,
+    ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, clock_gettime,
+    timerfd_create, timerfd_settime,
 };
 
 use crate::Error;
@@ -30,6 +30,9 @@ pub(crate) struct Waiter {
     timer: OwnedFd,
     /// What the timer is set to.
     armed: Option<Instant>,
+    /// The same moment on both clocks: the timer is set to points in time, so that a thread that is
+    /// preempted meanwhile is not late by as much.
+    origin: (Instant, Timespec),
     wake: OwnedFd,
 }
 
@@ -58,10 +61,13 @@ impl Waiter {
         .map_err(Error::system("timerfd_create"))?;
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map_err(Error::system("eventfd"))?;
+        // In this order a thread that is preempted in between has a timer that is early, not late.
+        let monotonic = clock_gettime(ClockId::Monotonic);
         let waiter = Self {
             epoll,
             timer,
             armed: None,
+            origin: (Instant::now(), monotonic),
             wake,
         };
         waiter.add(&waiter.timer, TIMER, EventFlags::IN | EventFlags::ET)?;
@@ -96,7 +102,7 @@ impl Waiter {
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
             let timeout = match (until, left) {
                 (Some(until), Some(left)) if left > SPIN => {
-                    self.arm(until - SPIN, left - SPIN)?;
+                    self.arm(until - SPIN)?;
                     None
                 }
                 (Some(_), _) => Some(&AT_ONCE),
@@ -131,19 +137,21 @@ impl Waiter {
         Ok(happened)
     }
 
-    fn arm(&mut self, at: Instant, left: Duration) -> Result<(), Error> {
+    fn arm(&mut self, at: Instant) -> Result<(), Error> {
         if self.armed == Some(at) {
             return Ok(());
         }
-        let value = Timespec::try_from(left).map_err(|_| Error::System {
-            what: "timerfd_settime",
-            source: Errno::INVAL.into(),
-        })?;
+        let (instant, timespec) = self.origin;
+        let value = Timespec::try_from(at.saturating_duration_since(instant))
+            .ok()
+            .and_then(|since| timespec.checked_add(since))
+            .ok_or(Errno::INVAL)
+            .map_err(Error::system("timerfd_settime"))?;
         let once = Itimerspec {
             it_interval: Timespec::default(),
             it_value: value,
         };
-        timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &once)
+        timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &once)
             .map_err(Error::system("timerfd_settime"))?;
         self.armed = Some(at);
         Ok(())

@@ -28,6 +28,8 @@ pub(super) struct Engine {
     /// When which pair has something to release: one entry per direction that is armed.
     releases: BinaryHeap<Reverse<(Instant, u64, bool)>>,
     path: Path,
+    /// Pairs that were not finished with, so that others had their turn.
+    busy: Vec<u64>,
     black_hole: bool,
     waiter: Waiter,
     bind: Binder,
@@ -76,6 +78,7 @@ impl Engine {
                 stats: Stats::default(),
                 scratch: vec![0; READ_BYTES],
             },
+            busy: Vec::new(),
             black_hole: false,
             waiter,
             bind,
@@ -102,19 +105,11 @@ impl Engine {
         let mut events = Events::new();
         let mut touched = Vec::new();
         loop {
-            // Nothing is released into a black hole, so there is no time to wait for.
-            let until = match self.releases.peek() {
-                Some(Reverse((release, ..))) if !self.black_hole => Some(*release),
-                _ => None,
-            };
-            match self.waiter.wait(until, &mut events) {
+            match self.waiter.wait(self.next_time(), &mut events) {
                 Ok(true) => {
                     self.note_events(&events, &mut touched);
                     if self.obey().is_break() {
                         return;
-                    }
-                    for id in touched.drain(..) {
-                        self.turn(id);
                     }
                 }
                 Ok(false) => {}
@@ -122,9 +117,26 @@ impl Engine {
                 // has stopped.
                 Err(_) => return,
             }
+            touched.append(&mut self.busy);
+            touched.sort_unstable();
+            touched.dedup();
+            for id in touched.drain(..) {
+                self.turn(id);
+            }
             self.release();
             self.counters.write(&self.path.stats);
         }
+    }
+
+    /// When there is something to do without an event.
+    fn next_time(&self) -> Option<Instant> {
+        if self.black_hole {
+            return None;
+        }
+        if !self.busy.is_empty() {
+            return Some(Instant::now());
+        }
+        self.releases.peek().map(|Reverse((release, ..))| *release)
     }
 
     fn note_events(&mut self, events: &Events, touched: &mut Vec<u64>) {
@@ -200,7 +212,10 @@ impl Engine {
             return;
         };
         match entry.pair.turn(&mut self.path) {
-            Fate::Open => {
+            fate @ (Fate::Open | Fate::Busy) => {
+                if fate == Fate::Busy {
+                    self.busy.push(id);
+                }
                 for direction in BOTH {
                     let armed = &mut entry.armed[direction as usize];
                     if let Some(release) = entry.pair.next_release(direction)
@@ -222,9 +237,12 @@ impl Engine {
             return;
         }
         while let Some(Reverse((release, id, is_down))) = self.releases.peek().copied() {
-            if release > Instant::now() {
+            let now = Instant::now();
+            if release > now {
                 return;
             }
+            let stats = &mut self.path.stats;
+            stats.latest_release = stats.latest_release.max(now - release);
             self.releases.pop();
             if let Some(entry) = self.pairs.get_mut(&id) {
                 entry.armed[usize::from(is_down)] = false;

@@ -25,6 +25,9 @@ pub(super) struct Path {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
     Open,
+    /// There is room for what waits to be read. Others come first, so that one pair that never stops
+    /// does not keep them waiting.
+    Busy,
     Closed,
     Reset,
 }
@@ -122,29 +125,27 @@ impl Pair {
         }
     }
 
-    /// Moves everything that can move now.
+    /// Moves what can move now.
     pub(super) fn turn(&mut self, path: &mut Path) -> Fate {
         if self.deaf {
             return self.swallow(path);
         }
         self.settle_connecting(path);
+        let mut more = false;
         for direction in BOTH {
-            loop {
-                let was_full = self.line(direction).room() == 0;
-                self.take_in(direction, path);
-                if self.let_out(direction, path) == Fate::Reset {
-                    return Fate::Reset;
-                }
-                let (source, _, line) = self.ends(direction);
-                let more = source.readable && !source.read_ended && line.room() > 0;
-                if !(was_full && more) {
-                    break;
-                }
+            self.take_in(direction, path);
+            if self.let_out(direction, path) == Fate::Reset {
+                return Fate::Reset;
             }
+            let (source, sink, line) = self.ends(direction);
+            let readable = source.readable && !source.read_ended && !sink.write_ended;
+            more |= readable && line.room() > 0;
         }
         let over = |source: &Side, sink: &Side| source.read_ended && sink.write_ended;
         if over(&self.client, &self.server) && over(&self.server, &self.client) {
             Fate::Closed
+        } else if more {
+            Fate::Busy
         } else {
             Fate::Open
         }
