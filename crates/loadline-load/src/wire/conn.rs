@@ -108,6 +108,11 @@ impl<F: Framing> Conn<F> {
         self.send(&unsent)
     }
 
+    /// When the oldest of the operations in flight was sent.
+    pub(super) fn oldest_sent_ns(&self) -> Option<u64> {
+        self.groups.front().map(|group| group.sent_ns)
+    }
+
     /// Notes a group of operations as sent.
     pub(super) fn sent(&mut self, group: Group, ops: u32) {
         self.in_flight += ops;

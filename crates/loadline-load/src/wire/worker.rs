@@ -27,6 +27,8 @@ const READ_BYTES: usize = 64 << 10;
 const EVENTS: usize = 256;
 /// How long the loop may sleep before it looks at the interrupt again.
 const LONGEST_SLEEP_NS: u64 = 20_000_000;
+/// The window of a lone connection goes out in so many parts.
+const PARTS: u32 = 8;
 /// How long the replies still out are waited for once nothing more is sent.
 const DRAIN_NS: u64 = 5_000_000_000;
 
@@ -105,6 +107,7 @@ struct Running<'r, F> {
     last_reply_ns: u64,
     /// A refill waits until this many places are free, so that writes stay whole.
     refill_at: u32,
+    spread: Option<Spread>,
     /// Where the search for a free connection goes on (open loop).
     turn: usize,
     /// Since when a place has been free after all had been taken (open loop).
@@ -114,9 +117,32 @@ struct Running<'r, F> {
     last_loss: String,
 }
 
+/// Spreads the window of a lone connection over its round trip (closed loop).
+///
+/// Sent at once, a window is answered at once, and target and generator take turns: one sleeps while
+/// the other works. In parts that are a part of the round trip apart, both work all the time, and
+/// neither pays for waking the other.
+#[derive(Debug)]
+struct Spread {
+    part: u32,
+    /// How long the replies last received took.
+    trip_ns: u64,
+    /// Until when the next part is held back.
+    held_until_ns: Option<u64>,
+}
+
 impl<'r, F: Framing> Running<'r, F> {
     fn new(worker: &'r mut Worker<F>, workload: &'r Workload, share: &'r Share<'r>) -> Self {
-        let refill_at = (worker.window / 4).max(1);
+        let is_spread = worker.conns.len() == 1 && worker.window >= 2 * PARTS;
+        let spread = (is_spread && share.arrivals.is_none()).then(|| Spread {
+            part: worker.window / PARTS,
+            trip_ns: 0,
+            held_until_ns: None,
+        });
+        let refill_at = match &spread {
+            Some(spread) => spread.part,
+            None => (worker.window / 4).max(1),
+        };
         Self {
             meter: Meter::new(share.board, share.control),
             tally: Tally::default(),
@@ -126,6 +152,7 @@ impl<'r, F: Framing> Running<'r, F> {
             in_flight: 0,
             last_reply_ns: 0,
             refill_at,
+            spread,
             turn: 0,
             place_since_ns: 0,
             saturated: false,
@@ -149,6 +176,7 @@ impl<'r, F: Framing> Running<'r, F> {
             self.meter.part.errors.clone_from(&self.tally.errors);
             self.check_stop(now_ns);
             self.dispatch(now_ns);
+            self.release(now_ns);
             if self.finished(now_ns) {
                 break;
             }
@@ -228,6 +256,16 @@ impl<'r, F: Framing> Running<'r, F> {
         self.arrivals = Some(arrivals);
     }
 
+    /// Sends the part that was held back, once its time has come.
+    fn release(&mut self, now_ns: u64) {
+        if let Some(spread) = &mut self.spread
+            && spread.held_until_ns.is_some_and(|until| until <= now_ns)
+        {
+            spread.held_until_ns = None;
+            self.refill(0, now_ns);
+        }
+    }
+
     fn free_connection(&mut self) -> Option<usize> {
         let connections = self.worker.conns.len();
         let most = self.worker.filler.most();
@@ -279,10 +317,12 @@ impl<'r, F: Framing> Running<'r, F> {
                 || !conn.alive
                 || conn.is_blocked()
                 || free < self.refill_at
+                || self.is_held()
             {
                 return;
             }
-            let count = u64::from(free)
+            let part = self.spread.as_ref().map_or(free, |spread| spread.part);
+            let count = u64::from(free.min(part))
                 .min(self.worker.filler.most() as u64)
                 .min(self.quota) as u32;
             if count == 0 {
@@ -312,7 +352,16 @@ impl<'r, F: Framing> Running<'r, F> {
             if single_replies {
                 self.note_groups(index, count, now_ns);
             }
+            if let Some(spread) = &mut self.spread {
+                spread.held_until_ns = Some(now_ns + spread.trip_ns / u64::from(PARTS));
+            }
         }
+    }
+
+    fn is_held(&self) -> bool {
+        self.spread
+            .as_ref()
+            .is_some_and(|spread| spread.held_until_ns.is_some())
     }
 
     /// Notes `count` operations of one reply each as sent, in groups that became possible together.
@@ -371,6 +420,10 @@ impl<'r, F: Framing> Running<'r, F> {
             LONGEST_SLEEP_NS.min(self.share.deadline_ns.saturating_sub(now_ns).max(1));
         if let (Some(arrivals), None, false) = (&self.arrivals, self.stopped_ns, self.saturated) {
             sleep_ns = sleep_ns.min(arrivals.next_ns().saturating_sub(now_ns));
+        }
+        if self.is_held() {
+            // A part of a round trip is over before a sleep would be.
+            sleep_ns = 0;
         }
         let timeout = Timespec {
             tv_sec: 0,
@@ -445,6 +498,9 @@ impl<'r, F: Framing> Running<'r, F> {
             self.meter.part.bytes_in += bytes as u64;
             let replies =
                 conn.receive(&buffer[..bytes], &mut self.tally, self.workload.values())?;
+            if let (Some(spread), Some(sent_ns)) = (&mut self.spread, conn.oldest_sent_ns()) {
+                spread.trip_ns = now_ns - sent_ns;
+            }
             let ops = conn.complete(replies, now_ns, &mut self.meter)?;
             if ops > 0 {
                 self.in_flight -= u64::from(ops);
