@@ -134,7 +134,7 @@ struct Spread {
 impl<'r, F: Framing> Running<'r, F> {
     fn new(worker: &'r mut Worker<F>, workload: &'r Workload, share: &'r Share<'r>) -> Self {
         let is_spread = worker.conns.len() == 1 && worker.window >= 2 * PARTS;
-        let spread = (is_spread && share.arrivals.is_none()).then(|| Spread {
+        let spread = (is_spread && share.arrivals.is_none()).then_some(Spread {
             part: worker.window / PARTS,
             trip_ns: 0,
             held_until_ns: None,
