@@ -1,6 +1,7 @@
-//! The project's own checks as code: `cargo xtask storeys | lint | test [--install] | ci`.
+//! The project's own checks as code: `cargo xtask storeys | lint | test [--install] | ci | peers`.
 
 mod lint;
+mod peers;
 mod storeys;
 mod test;
 
@@ -24,8 +25,9 @@ fn main() -> ExitCode {
         ["test"] => test::run_tests(false),
         ["test", "--install"] => test::run_tests(true),
         ["ci"] => lint::run_all().and_then(|()| test::run_tests(false)),
+        ["peers", ref rest @ ..] => peers::run(rest),
         _ => {
-            say(USAGE);
+            say(&format!("{USAGE}{}", peers::USAGE));
             return ExitCode::from(64);
         }
     };

@@ -1,0 +1,465 @@
+//! The load generators: `loadline run` beside redis-benchmark, valkey-benchmark, memtier_benchmark
+//! and resp-benchmark. The server is pinned to CPU 0 and the generators to CPU 1. All send GET of
+//! 64-byte values to 1,000 keys that are there (to the null server: of no value), as many per run.
+//!
+//! CPU time is that of the whole program from its start to its end, for ours with everything that
+//! belongs to a run: connecting, loading its keys, asking the server, and the record.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, bail};
+use rand::seq::SliceRandom;
+use serde::Deserialize;
+
+use super::programs::{Server, is_on_path, peak_memory, run_pinned};
+use super::table::{Goal, Row, Sample, Table};
+use super::{Asked, progress};
+use crate::{cargo, run};
+
+const KEYS: usize = 1_000;
+const VALUE_BYTES: usize = 64;
+/// The most memory that ours may take with 50 connections, in MiB.
+const MEMORY_GOAL_MIB: f64 = 8.0;
+
+/// What all generators are put under in one case.
+#[derive(Debug, Clone, Copy)]
+struct Case {
+    name: &'static str,
+    target: Target,
+    connections: u64,
+    pipeline: u64,
+    /// Operations per run.
+    ops: u64,
+    goals: &'static [(Rival, Goal)],
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Target {
+    Null,
+    Redis,
+    RedisSocket,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rival {
+    RedisBenchmark,
+    ValkeyBenchmark,
+    Memtier,
+    RespBenchmark,
+}
+
+const RIVALS: [Rival; 4] = [
+    Rival::RedisBenchmark,
+    Rival::ValkeyBenchmark,
+    Rival::Memtier,
+    Rival::RespBenchmark,
+];
+
+const fn goal(ratio: f64, cpu_ratio: f64) -> Goal {
+    Goal {
+        ratio: Some(ratio),
+        cpu_ratio: Some(cpu_ratio),
+    }
+}
+
+const fn ratio(ratio: f64) -> Goal {
+    Goal {
+        ratio: Some(ratio),
+        cpu_ratio: None,
+    }
+}
+
+const fn case(
+    name: &'static str,
+    target: Target,
+    (connections, pipeline): (u64, u64),
+    ops: u64,
+    goals: &'static [(Rival, Goal)],
+) -> Case {
+    Case {
+        name,
+        target,
+        connections,
+        pipeline,
+        ops,
+        goals,
+    }
+}
+
+/// The cases with the goals of their issue.
+const CASES: [Case; 8] = {
+    use Rival::{Memtier, RedisBenchmark, RespBenchmark, ValkeyBenchmark};
+    use Target::{Null, Redis, RedisSocket};
+    [
+        case(
+            "null-10x100",
+            Null,
+            (10, 100),
+            8_000_000,
+            &[(RedisBenchmark, goal(2.5, 0.4))],
+        ),
+        case(
+            "null-50x16",
+            Null,
+            (50, 16),
+            2_000_000,
+            &[(RedisBenchmark, goal(2.0, 0.5))],
+        ),
+        case(
+            "null-50x1",
+            Null,
+            (50, 1),
+            200_000,
+            &[
+                (RedisBenchmark, goal(2.0, 0.5)),
+                (RespBenchmark, ratio(1.5)),
+            ],
+        ),
+        case(
+            "redis-50x1",
+            Redis,
+            (50, 1),
+            200_000,
+            &[
+                (RedisBenchmark, goal(1.4, 0.6)),
+                (ValkeyBenchmark, ratio(1.1)),
+                (Memtier, ratio(1.1)),
+                (RespBenchmark, ratio(1.1)),
+            ],
+        ),
+        case(
+            "redis-50x16",
+            Redis,
+            (50, 16),
+            2_000_000,
+            &[(RedisBenchmark, goal(1.0, 0.55))],
+        ),
+        case(
+            "redis-1x100",
+            Redis,
+            (1, 100),
+            1_500_000,
+            &[(RedisBenchmark, goal(1.4, 0.75)), (Memtier, ratio(1.0))],
+        ),
+        case(
+            "redis-1x1",
+            Redis,
+            (1, 1),
+            30_000,
+            &[(RedisBenchmark, ratio(1.0))],
+        ),
+        case(
+            "unix-50x1",
+            RedisSocket,
+            (50, 1),
+            300_000,
+            &[
+                (RedisBenchmark, ratio(1.35)),
+                (ValkeyBenchmark, ratio(1.35)),
+                (Memtier, ratio(1.35)),
+            ],
+        ),
+    ]
+};
+
+/// Runs every case in rounds, ours and the peers in random order in each.
+///
+/// # Errors
+/// What could not be built, started or understood.
+pub(super) fn measure(asked: &Asked) -> anyhow::Result<Table> {
+    asked.check_cases(&CASES.map(|case| case.name))?;
+    if std::thread::available_parallelism()?.get() < 2 {
+        bail!("server and generator need a CPU each, and this machine has one");
+    }
+    let ours = build_ours()?;
+    let null = build_null_server()?;
+    let dir = std::env::temp_dir().join(format!("loadline-peers-{}", std::process::id()));
+    std::fs::create_dir_all(&dir)?;
+    let table = measure_in(asked, &ours, &Server::null(&null)?, &Server::redis(&dir)?);
+    std::fs::remove_dir_all(&dir).with_context(|| format!("{} is left", dir.display()))?;
+    table
+}
+
+fn measure_in(asked: &Asked, ours: &str, null: &Server, redis: &Server) -> anyhow::Result<Table> {
+    let mut table = Table::default();
+    for rival in RIVALS.into_iter().filter(|rival| !rival.is_there()) {
+        table.note(format!("{} is not on PATH and was left out.", rival.name()));
+    }
+    preload(redis)?;
+    for case in CASES.iter().filter(|case| asked.wants(case.name)) {
+        let server = if case.target == Target::Null {
+            &null
+        } else {
+            &redis
+        };
+        measure_case(case, asked.rounds, ours, server, &mut table)?;
+    }
+    if asked.cases.is_empty() {
+        let peak = peak_memory(&CASES[3].ours(ours, redis))? as f64 / f64::from(1 << 20);
+        let verdict = if peak <= MEMORY_GOAL_MIB {
+            "met"
+        } else {
+            "NOT MET"
+        };
+        table.note(format!(
+            "Memory of ours at 50 connections: {peak:.1} MiB at its peak (goal <= {MEMORY_GOAL_MIB} MiB): {verdict}"
+        ));
+    }
+    Ok(table)
+}
+
+fn measure_case(
+    case: &Case,
+    rounds: usize,
+    ours: &str,
+    server: &Server,
+    table: &mut Table,
+) -> anyhow::Result<()> {
+    let rivals: Vec<Rival> = RIVALS
+        .into_iter()
+        .filter(|rival| rival.is_there() && rival.can(case))
+        .collect();
+    // Arm 0 is ours.
+    let mut samples: Vec<Vec<Sample>> = vec![Vec::new(); rivals.len() + 1];
+    let mut order: Vec<usize> = (0..samples.len()).collect();
+    for round in 0..rounds {
+        progress(&format!("{}, round {} of {rounds}", case.name, round + 1));
+        order.shuffle(&mut rand::rng());
+        for &arm in &order {
+            let sample = match arm.checked_sub(1) {
+                None => case.run_ours(ours, server)?,
+                Some(rival) => rivals[rival].run(case, server)?,
+            };
+            samples[arm].push(sample);
+        }
+    }
+    for (rival, theirs) in rivals.iter().zip(&samples[1..]) {
+        let goal = case.goals.iter().find(|(other, _)| other == rival);
+        let goal = goal.map(|(_, goal)| *goal).unwrap_or_default();
+        table.add(Row::new(case.name, rival.name(), &samples[0], theirs, goal));
+    }
+    Ok(())
+}
+
+/// The keys that each peer asks for, in its own spelling.
+fn preload(redis: &Server) -> anyhow::Result<()> {
+    let value = "x".repeat(VALUE_BYTES);
+    for key in 0..=KEYS {
+        let names = [
+            format!("key:{key:012}"),
+            format!("memtier-{key}"),
+            format!("key_{key:010}"),
+        ];
+        let mut words = vec!["MSET"];
+        for name in &names {
+            words.extend([name.as_str(), &value]);
+        }
+        redis.call(&words)?;
+    }
+    Ok(())
+}
+
+fn build_ours() -> anyhow::Result<String> {
+    run(&cargo(), &["build", "--release", "-p", "loadline"], &[])?;
+    Ok(target_dir(None)?
+        .join("release/loadline")
+        .display()
+        .to_string())
+}
+
+fn build_null_server() -> anyhow::Result<PathBuf> {
+    let manifest = "peers/Cargo.toml";
+    run(
+        &cargo(),
+        &[
+            "build",
+            "--release",
+            "--manifest-path",
+            manifest,
+            "-p",
+            "null-server",
+        ],
+        &[],
+    )?;
+    Ok(target_dir(Some(manifest))?.join("release/null-server"))
+}
+
+/// Where cargo puts what it builds.
+fn target_dir(manifest: Option<&str>) -> anyhow::Result<PathBuf> {
+    #[derive(Deserialize)]
+    struct Metadata {
+        target_directory: PathBuf,
+    }
+    let mut command = Command::new(cargo());
+    command.args(["metadata", "--no-deps", "--format-version", "1"]);
+    if let Some(manifest) = manifest {
+        command.args(["--manifest-path", manifest]);
+    }
+    let output = command.output().context("cargo metadata")?;
+    let metadata: Metadata = serde_json::from_slice(&output.stdout).context("cargo metadata")?;
+    Ok(metadata.target_directory)
+}
+
+impl Case {
+    fn ours(&self, program: &str, server: &Server) -> Vec<String> {
+        let target = match (self.target, &server.socket) {
+            (Target::RedisSocket, Some(socket)) => format!("unix://{}", socket.display()),
+            _ => format!("redis://{}", server.address),
+        };
+        words(&format!(
+            "{program} run {target} --allow-non-empty --workload get --connections {} --threads 1 --pipeline {} \
+             --ops {} --rounds 1 --keys {KEYS} --value-size {VALUE_BYTES}B --warmup 0s --quiet --json -",
+            self.connections, self.pipeline, self.ops
+        ))
+    }
+
+    fn run_ours(&self, program: &str, server: &Server) -> anyhow::Result<Sample> {
+        #[derive(Deserialize)]
+        struct Record {
+            cases: Vec<Measured>,
+        }
+        #[derive(Deserialize)]
+        struct Measured {
+            ops: u64,
+            throughput_ops_per_s: f64,
+        }
+        let ended = run_pinned(&self.ours(program, server))?;
+        let record: Record = serde_json::from_str(&ended.stdout).context("the record of ours")?;
+        let case = record
+            .cases
+            .first()
+            .context("the record of ours has no case")?;
+        if case.ops != self.ops {
+            bail!("ours did {} operations in place of {}", case.ops, self.ops);
+        }
+        Ok(self.sample(case.throughput_ops_per_s, ended.cpu))
+    }
+
+    fn sample(&self, ops_per_s: f64, cpu: std::time::Duration) -> Sample {
+        Sample {
+            ops_per_s,
+            cpu_ns_per_op: cpu.as_nanos() as f64 / self.ops as f64,
+        }
+    }
+}
+
+impl Rival {
+    fn name(self) -> &'static str {
+        match self {
+            Self::RedisBenchmark => "redis-benchmark",
+            Self::ValkeyBenchmark => "valkey-benchmark",
+            Self::Memtier => "memtier_benchmark",
+            Self::RespBenchmark => "resp-benchmark",
+        }
+    }
+
+    fn is_there(self) -> bool {
+        is_on_path(self.name())
+    }
+
+    /// resp-benchmark counts the CPUs that it may use from 0, and knows no sockets in the file system.
+    fn can(self, case: &Case) -> bool {
+        self != Self::RespBenchmark || case.target != Target::RedisSocket
+    }
+
+    fn run(self, case: &Case, server: &Server) -> anyhow::Result<Sample> {
+        let ended = run_pinned(&self.words(case, server))?;
+        let ops_per_s = self
+            .ops_per_s(&ended.stdout)
+            .with_context(|| format!("{} printed no rate:\n{}", self.name(), ended.stdout))?;
+        Ok(case.sample(ops_per_s, ended.cpu))
+    }
+
+    fn words(self, case: &Case, server: &Server) -> Vec<String> {
+        let Case {
+            connections,
+            pipeline,
+            ops,
+            ..
+        } = *case;
+        let (port, program) = (server.address.port(), self.name());
+        let socket = server
+            .socket
+            .as_ref()
+            .filter(|_| case.target == Target::RedisSocket)
+            .map(|socket| socket.display().to_string());
+        match self {
+            Self::RedisBenchmark | Self::ValkeyBenchmark => {
+                let place = socket.map_or(format!("-p {port}"), |socket| format!("-s {socket}"));
+                words(&format!(
+                    "{program} {place} -c {connections} -P {pipeline} -n {ops} -r {KEYS} -d {VALUE_BYTES} -t get --csv"
+                ))
+            }
+            Self::Memtier => {
+                let place = socket.map_or(format!("-s 127.0.0.1 -p {port}"), |socket| {
+                    format!("-S {socket}")
+                });
+                words(&format!(
+                    "{program} {place} -c {connections} -t 1 --pipeline {pipeline} -n {} --ratio 0:1 -d {VALUE_BYTES} \
+                     --key-minimum 1 --key-maximum {KEYS} --distinct-client-seed --hide-histogram",
+                    ops / connections
+                ))
+            }
+            Self::RespBenchmark => {
+                let mut all = words(&format!(
+                    "{program} -h 127.0.0.1 -p {port} -c {connections} -P {pipeline} -n {ops} --cores 0"
+                ));
+                all.push(format!("GET {{key uniform {KEYS}}}"));
+                all
+            }
+        }
+    }
+
+    /// The rate in what the program printed.
+    fn ops_per_s(self, printed: &str) -> Option<f64> {
+        match self {
+            Self::RedisBenchmark | Self::ValkeyBenchmark => {
+                let line = printed.lines().find(|line| line.starts_with("\"GET\""))?;
+                line.split(',').nth(1)?.trim_matches('"').parse().ok()
+            }
+            Self::Memtier => {
+                let line = printed.lines().find(|line| line.starts_with("Totals"))?;
+                line.split_ascii_whitespace().nth(1)?.parse().ok()
+            }
+            Self::RespBenchmark => {
+                let (_, rest) = printed.rsplit_once("qps: ")?;
+                let end = rest.find(|c: char| !c.is_ascii_digit())?;
+                rest[..end].parse().ok()
+            }
+        }
+    }
+}
+
+fn words(line: &str) -> Vec<String> {
+    line.split_ascii_whitespace().map(Into::into).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_read_from_what_the_peers_print() {
+        for (rival, printed, rate) in [
+            (
+                Rival::RedisBenchmark,
+                "\"test\",\"rps\",\"avg_latency_ms\"\n\"GET\",\"167785.23\",\"0.038\"\n",
+                167_785.23,
+            ),
+            (
+                Rival::Memtier,
+                "Type         Ops/sec     Hits/sec\nGets      1146736.39         0.00\nTotals    1146736.40    0.00 \n",
+                1_146_736.40,
+            ),
+            (
+                Rival::RespBenchmark,
+                "\u{1b}[Fqps: 288024(overall 288065), conn: 5\n\u{1b}[Fqps: 288065, conn: 10, cnt: 200000\n",
+                288_065.0,
+            ),
+        ] {
+            assert_eq!(rival.ops_per_s(printed), Some(rate));
+            assert_eq!(rival.ops_per_s("Could not connect\n"), None);
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! Programs that are run and measured, and servers that end with the table.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use nix::sys::resource::{UsageWho, getrusage};
+
+/// How long a server may take to start.
+const START_PATIENCE: Duration = Duration::from_secs(10);
+
+/// The CPU that servers are pinned to.
+const SERVER_CPU: &str = "0";
+/// The CPU that generators are pinned to.
+const GENERATOR_CPU: &str = "1";
+
+/// What a program printed, and what it cost.
+#[derive(Debug)]
+pub(super) struct Ended {
+    pub(super) stdout: String,
+    /// CPU time of the whole program, from its start to its end.
+    pub(super) cpu: Duration,
+}
+
+/// Runs a program pinned to the generators' CPU.
+///
+/// # Errors
+/// That it cannot be started or fails; its last words are in the sentence.
+pub(super) fn run_pinned(words: &[String]) -> anyhow::Result<Ended> {
+    let before = children_cpu()?;
+    let output = Command::new("taskset")
+        .args(["-c", GENERATOR_CPU])
+        .args(words)
+        .stdin(Stdio::null())
+        .output()
+        .context("taskset (util-linux) could not be started")?;
+    let cpu = children_cpu()?.saturating_sub(before);
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        bail!("{words:?} ended with {}: {}", output.status, said.trim());
+    }
+    Ok(Ended {
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        cpu,
+    })
+}
+
+/// The largest memory in use of a program while it runs, in bytes.
+///
+/// # Errors
+/// That it cannot be started or fails.
+pub(super) fn peak_memory(words: &[String]) -> anyhow::Result<u64> {
+    let (program, arguments) = words.split_first().context("a program is missing")?;
+    let mut child = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()
+        .with_context(|| format!("{program} could not be started"))?;
+    let status = format!("/proc/{}/status", child.id());
+    let mut peak = 0;
+    let end = loop {
+        // The high-water mark is the kernel's, so looking now and then misses nothing but the end.
+        if let Some(bytes) = high_water_mark(Path::new(&status)) {
+            peak = peak.max(bytes);
+        }
+        if let Some(end) = child.try_wait()? {
+            break end;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    if !end.success() {
+        bail!("`{}` ended with {end}", words.join(" "));
+    }
+    Ok(peak)
+}
+
+fn high_water_mark(status: &Path) -> Option<u64> {
+    let text = std::fs::read_to_string(status).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kibibytes: u64 = line.trim().split(' ').next()?.parse().ok()?;
+    Some(kibibytes * 1_024)
+}
+
+/// CPU time of all children that were waited for.
+fn children_cpu() -> anyhow::Result<Duration> {
+    let usage = getrusage(UsageWho::RUSAGE_CHILDREN).context("getrusage")?;
+    let micros = |time: nix::sys::time::TimeVal| {
+        let micros = time.tv_sec() * 1_000_000 + time.tv_usec();
+        Duration::from_micros(u64::try_from(micros).unwrap_or(0))
+    };
+    Ok(micros(usage.user_time()) + micros(usage.system_time()))
+}
+
+/// Whether `program` is on PATH.
+pub(super) fn is_on_path(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|dir| dir.join(program).is_file())
+}
+
+/// A server of the table's own, ended with it.
+#[derive(Debug)]
+pub(super) struct Server {
+    process: Child,
+    pub(super) address: SocketAddr,
+    pub(super) socket: Option<PathBuf>,
+}
+
+impl Server {
+    /// The null server at `program`; it ends when its standard input does, so it cannot outlive us.
+    pub(super) fn null(program: &Path) -> anyhow::Result<Self> {
+        let mut process = Command::new("taskset")
+            .args(["-c", SERVER_CPU])
+            .arg(program)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("the null server could not be started")?;
+        let mut line = String::new();
+        let stdout = process.stdout.take().context("its output was not piped")?;
+        BufReader::new(stdout).read_line(&mut line)?;
+        let address = line
+            .trim()
+            .parse()
+            .with_context(|| format!("the null server said `{}`", line.trim()))?;
+        Ok(Self {
+            process,
+            address,
+            socket: None,
+        })
+    }
+
+    /// A redis-server without persistence, on a free port and on a socket in `dir`. It ends with us
+    /// also where we are killed.
+    pub(super) fn redis(dir: &Path) -> anyhow::Result<Self> {
+        let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+        let socket = dir.join("redis.sock");
+        let process = Command::new("taskset")
+            .args(["-c", SERVER_CPU, "setpriv", "--pdeathsig", "KILL"])
+            .args(["redis-server", "--bind", "127.0.0.1", "--port"])
+            .arg(address.port().to_string())
+            .args(["--save", "", "--appendonly", "no", "--unixsocket"])
+            .arg(&socket)
+            .current_dir(dir)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+            .context(
+                "redis-server could not be started (`cargo xtask test --install` installs it)",
+            )?;
+        let server = Self {
+            process,
+            address,
+            socket: Some(socket),
+        };
+        let deadline = Instant::now() + START_PATIENCE;
+        while server.call(&["PING"]).is_err() {
+            if Instant::now() > deadline {
+                bail!(
+                    "redis-server did not answer within {} s",
+                    START_PATIENCE.as_secs()
+                );
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(server)
+    }
+
+    /// Sends one command and fails where the answer is an error.
+    pub(super) fn call(&self, words: &[&str]) -> anyhow::Result<()> {
+        let mut stream = TcpStream::connect(self.address)?;
+        stream.set_read_timeout(Some(START_PATIENCE))?;
+        let mut request = format!("*{}\r\n", words.len());
+        for word in words {
+            request += &format!("${}\r\n{word}\r\n", word.len());
+        }
+        stream.write_all(request.as_bytes())?;
+        let mut first = [0];
+        stream.read_exact(&mut first)?;
+        if first[0] == b'-' {
+            bail!("redis-server refused {}", words[0]);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Both fail only where the process is gone already.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
