@@ -151,9 +151,18 @@ impl Pair {
         }
     }
 
-    /// When something is released next in this direction.
+    /// When something is released next in this direction. A peer that takes no bytes says when it
+    /// does again, and until then there is no time to wait for.
     pub(super) fn next_release(&self, direction: Direction) -> Option<Instant> {
-        self.line(direction).next_release()
+        let (sink, line) = match direction {
+            Direction::Up => (&self.server, &self.up),
+            Direction::Down => (&self.client, &self.down),
+        };
+        if sink.writable || line.is_empty() {
+            line.next_release()
+        } else {
+            None
+        }
     }
 
     /// How many bytes are under way.
@@ -312,13 +321,6 @@ impl Pair {
     fn sink_is_gone(&mut self, direction: Direction) -> bool {
         let (_, sink, _) = self.ends(direction);
         sink.write_ended
-    }
-
-    fn line(&self, direction: Direction) -> &ByteLine {
-        match direction {
-            Direction::Up => &self.up,
-            Direction::Down => &self.down,
-        }
     }
 
     /// Where bytes of this direction come from, where they go to, and the line between.
