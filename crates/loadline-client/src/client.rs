@@ -59,6 +59,26 @@ impl Client {
     pub fn blocking(&self) -> Result<blocking::Connection, Error> {
         blocking::Connection::open(Arc::clone(&self.config))
     }
+
+    /// Opens a connection that any number of tasks share, and a task that drives it. Needs a runtime of
+    /// tokio with its drivers for I/O and time.
+    ///
+    /// # Errors
+    /// Why there is none; it is tried once. Later on the connection comes back by itself.
+    #[cfg(feature = "tokio")]
+    pub async fn multiplexed(&self) -> Result<crate::multiplexed::Connection, Error> {
+        crate::multiplexed::Connection::open(Arc::clone(&self.config)).await
+    }
+
+    /// Opens a connection with one owner, for commands that wait or that change the connection's state.
+    /// Needs a runtime as [`Client::multiplexed`] does.
+    ///
+    /// # Errors
+    /// Why there is none; it is tried once.
+    #[cfg(feature = "tokio")]
+    pub async fn dedicated(&self) -> Result<crate::multiplexed::Dedicated, Error> {
+        crate::multiplexed::Dedicated::open(Arc::clone(&self.config)).await
+    }
 }
 
 /// Sets the options of a [`Client`]; the fields of [`Config`] say what they mean.

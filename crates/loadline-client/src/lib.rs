@@ -29,6 +29,8 @@ mod conn;
 mod error;
 mod flags;
 mod from_reply;
+#[cfg(feature = "tokio")]
+pub mod multiplexed;
 mod request;
 #[cfg(feature = "tls")]
 mod tls;

@@ -15,6 +15,7 @@
 //! ```
 
 mod input;
+mod replies;
 mod stream;
 
 use std::collections::VecDeque;
@@ -28,8 +29,9 @@ use loadline_resp::{OwnedReply, Protocol, Reply};
 use crate::conn::backoff::Backoff;
 use crate::conn::greeting::Greeting;
 use crate::request::{Atomic, Summary};
-use crate::{Config, Error, Replies, Request, Requests, ToArgs, commands};
+use crate::{Config, Error, Request, Requests, ToArgs, commands};
 use input::{Input, Message};
+use replies::{Discarded, Incoming};
 use stream::Stream;
 
 /// How often a request is sent at most, whatever the policy.
@@ -263,8 +265,11 @@ impl Connection {
             return Ok((summary, 0..0, None));
         }
         let mut tries = 0;
+        // Whether a connection that is gone may have carried the request to its execution.
+        let mut carried = false;
         loop {
-            self.ensure_connected()?;
+            self.ensure_connected()
+                .map_err(|error| error.with_executed(carried))?;
             if self.watch == Watch::Lost && matches!(summary.name, "MULTI" | "EXEC") {
                 return Ok((summary, 0..0, None));
             }
@@ -277,10 +282,11 @@ impl Connection {
                 Err(failed) => failed,
             };
             self.give_up();
+            carried |= maybe_executed;
             let again = !maybe_executed || self.config.retry.allows(summary.flags);
             let lost = matches!(error, Error::Connection { .. });
             if !again || !lost || tries >= MOST_TRIES {
-                return Err(error.with_executed(maybe_executed));
+                return Err(error.with_executed(carried));
             }
         }
     }
@@ -499,77 +505,5 @@ fn protocol_error(source: loadline_resp::Error) -> Error {
     Error::Protocol {
         maybe_executed: true,
         source,
-    }
-}
-
-/// The replies to a request that was sent.
-struct Incoming<'c> {
-    connection: &'c mut Connection,
-    /// Where the first reply stands, which is there already.
-    first: Option<Range<usize>>,
-    left: u32,
-    deadline: Option<Instant>,
-    /// What broke the connection since.
-    fault: Option<Error>,
-}
-
-impl Incoming<'_> {
-    fn range(&mut self) -> Result<Range<usize>, Error> {
-        if let Some(fault) = &self.fault {
-            return Err(fault.clone());
-        }
-        if self.left == 0 {
-            return Err(Error::Usage(
-                "the request reads more replies than it has commands",
-            ));
-        }
-        self.left -= 1;
-        if let Some(first) = self.first.take() {
-            return Ok(first);
-        }
-        let after = self
-            .connection
-            .config
-            .response_timeout
-            .unwrap_or(Duration::MAX);
-        self.connection
-            .next_reply(self.deadline, after)
-            .inspect_err(|error| {
-                self.connection.give_up();
-                self.fault = Some(error.clone());
-            })
-    }
-
-    /// Takes the replies that the request did not read.
-    fn finish(&mut self) {
-        while self.left > 0 && self.fault.is_none() {
-            // A fault is kept, and ends the loop.
-            let _ = self.range();
-        }
-    }
-}
-
-impl Replies for Incoming<'_> {
-    #[inline]
-    fn next(&mut self) -> Result<Reply<'_>, Error> {
-        let range = self.range()?;
-        self.connection.input.read(range).map_err(protocol_error)
-    }
-}
-
-/// The replies to a transaction that must not run, as the server would give them after a watched key
-/// changed.
-struct Discarded {
-    left: u32,
-}
-
-impl Replies for Discarded {
-    fn next(&mut self) -> Result<Reply<'_>, Error> {
-        self.left = self.left.saturating_sub(1);
-        Ok(if self.left == 0 {
-            Reply::Null
-        } else {
-            Reply::Simple(b"QUEUED")
-        })
     }
 }

@@ -4,7 +4,7 @@ use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::time::{Duration, Instant};
 
-/// The first pause after an attempt that failed.
+/// The pause after the first attempt to connect again.
 const FIRST: Duration = Duration::from_millis(1);
 /// The longest pause of the first seconds. A server that comes back in this time is found within this time.
 const EARLY_CAP: Duration = Duration::from_millis(25);
@@ -35,13 +35,14 @@ impl Backoff {
         }
     }
 
-    /// The pause after an attempt that failed at `now`.
+    /// The pause after a connection broke, or an attempt failed, at `now`. The first one is none.
     pub(crate) fn failed(&mut self, now: Instant) -> Duration {
         let (since, pause) = match self.outage {
-            None => (now, FIRST),
+            None => (now, Duration::ZERO),
             Some((since, last)) => {
                 let early = now.saturating_duration_since(since) < EARLY;
-                (since, (last * 2).min(if early { EARLY_CAP } else { CAP }))
+                let cap = if early { EARLY_CAP } else { CAP };
+                (since, (last * 2).clamp(FIRST, cap))
             }
         };
         self.outage = Some((since, pause));
@@ -85,7 +86,8 @@ mod tests {
     fn pauses_are_short_at_first_and_then_rise_to_a_second() {
         for seed in 0..50 {
             let pauses = pauses(seed, Duration::from_secs(30));
-            assert!(pauses[0].1 <= FIRST && pauses[0].1 >= FIRST / 2);
+            assert_eq!(pauses[0].1, Duration::ZERO);
+            assert!(pauses[1].1 <= FIRST && pauses[1].1 >= FIRST / 2);
             for (at, pause) in &pauses {
                 let cap = if *at < EARLY { EARLY_CAP } else { CAP };
                 assert!(*pause <= cap, "{pause:?} at {at:?}");
@@ -113,6 +115,6 @@ mod tests {
             backoff.failed(now);
         }
         backoff.connected();
-        assert!(backoff.failed(now) <= FIRST);
+        assert_eq!(backoff.failed(now), Duration::ZERO);
     }
 }

@@ -1,5 +1,7 @@
-//! The core of a connection, without sockets and clocks: bytes and `now` go in, bytes and replies come out.
+//! The core of connections, without sockets and clocks: bytes and `now` go in, bytes and replies come out.
 
 pub(crate) mod backoff;
+#[cfg(feature = "tokio")]
+pub(crate) mod core;
 pub(crate) mod greeting;
 pub(crate) mod scan;

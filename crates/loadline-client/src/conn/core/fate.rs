@@ -1,0 +1,177 @@
+//! What becomes of requests when their connection breaks, or does not come.
+
+use std::time::Instant;
+
+use super::{Conn, Entry, Events, MOST_TRIES, Owner, SlotId, Stamp, State, Watch};
+use crate::Error;
+
+/// What is known about a request on a connection that broke.
+#[derive(Clone, Copy, Debug)]
+struct Standing {
+    /// Whether the server may have executed it, or a part of it.
+    maybe_executed: bool,
+    /// Whether its caller has waited long enough.
+    overdue: bool,
+    /// Whether its own reply was what broke the connection.
+    guilty: bool,
+}
+
+impl Conn {
+    /// The connection broke at `now`, for this reason. Requests that may be sent again wait for the next
+    /// one in their order; the others fail.
+    pub(crate) fn broke(&mut self, error: &Error, now: Instant, events: &mut Events) {
+        let hopeless = matches!(error, Error::Login { .. });
+        if matches!(self.state, State::Down) && !hopeless {
+            // Nothing was written, so there is nothing to decide.
+            self.outage = Some(error.clone());
+            return;
+        }
+        let was_ready = self.is_ready();
+        let written = self.out.written_unanswered();
+        let (all, entries) = self.dismantle(now);
+        let mut start = 0;
+        for (place, (entry, came)) in entries.into_iter().enumerate() {
+            let bytes = &all[start..start + entry.bytes];
+            let standing = Standing {
+                // A command that lacks its end cannot have run; of several the first ones can.
+                maybe_executed: if entry.commands == 1 {
+                    start + entry.bytes <= written
+                } else {
+                    start < written
+                },
+                overdue: self.is_overdue(&entry, came, now),
+                guilty: place == 0 && was_ready && matches!(error, Error::Protocol { .. }),
+            };
+            start += entry.bytes;
+            self.settle(entry, standing, bytes, came, error, events);
+        }
+        self.state = State::Down;
+        self.outage = Some(error.clone());
+        if self.watch == Watch::Kept {
+            self.watch = Watch::Lost;
+        }
+    }
+
+    /// Puts a request back into the queue, or fails it.
+    fn settle(
+        &mut self,
+        entry: Entry,
+        standing: Standing,
+        bytes: &[u8],
+        came: Instant,
+        error: &Error,
+        events: &mut Events,
+    ) {
+        let Owner::Slot(slot) = entry.owner else {
+            return;
+        };
+        let tries = entry.tries + u8::from(standing.maybe_executed);
+        let allowed = !standing.maybe_executed || self.config.retry.allows(entry.flags);
+        let again = allowed
+            && !standing.overdue
+            && !standing.guilty
+            && !entry.bound
+            && tries < MOST_TRIES
+            && !matches!(error, Error::Login { .. } | Error::Closed { .. });
+        if !again {
+            let fault = error.clone().with_executed(tries > 0);
+            events.wake.extend(self.slots.complete(slot, Some(fault)));
+            return;
+        }
+        self.put_back(slot, Entry { tries, ..entry }, bytes, came);
+    }
+
+    /// Takes the queue apart: the bytes of all its requests, and each with the time at which it came.
+    fn dismantle(&mut self, now: Instant) -> (Vec<u8>, Vec<(Entry, Instant)>) {
+        self.stamp(now);
+        let first = self.front;
+        self.front += self.queue.len() as u64;
+        let stamps = std::mem::take(&mut self.stamps);
+        let mut stamps = stamps.into_iter().peekable();
+        let entries = (first..).zip(self.queue.drain(..)).map(|(number, entry)| {
+            while stamps.next_if(|stamp| stamp.below <= number).is_some() {}
+            (entry, stamps.peek().map_or(now, |stamp| stamp.at))
+        });
+        (self.out.take_all(), entries.collect())
+    }
+
+    /// Puts a request at the end of the queue, as if it had just come, but with its own time.
+    fn put_back(&mut self, slot: SlotId, entry: Entry, bytes: &[u8], came: Instant) {
+        let number = self.front + self.queue.len() as u64;
+        self.slots.renumber(slot, number);
+        self.out.pending.extend_from_slice(bytes);
+        self.queue.push_back(Entry {
+            replies_left: entry.commands,
+            ..entry
+        });
+        match self.stamps.back_mut() {
+            Some(last) if last.at == came => last.below = number + 1,
+            _ => self.stamps.push_back(Stamp {
+                below: number + 1,
+                at: came,
+            }),
+        }
+    }
+
+    fn is_overdue(&self, entry: &Entry, came: Instant, now: Instant) -> bool {
+        self.allowed(entry)
+            .and_then(|allowed| came.checked_add(allowed))
+            .is_some_and(|deadline| now >= deadline)
+    }
+
+    /// Fails the requests that have waited for a connection as long as for a reply, oldest first. None of
+    /// them was written to this one.
+    pub(super) fn expire(&mut self, now: Instant, events: &mut Events) {
+        while let Some((deadline, after)) = self.reply_deadline()
+            && now >= deadline
+        {
+            let entry = self
+                .queue
+                .pop_front()
+                .expect("a deadline is that of the front");
+            self.front += 1;
+            self.out.drop_front(entry.bytes);
+            if let Owner::Slot(slot) = entry.owner {
+                let overdue = Error::Timeout {
+                    maybe_executed: false,
+                    after,
+                };
+                let fault = self.outage.clone().unwrap_or(overdue);
+                // A connection before this one may have carried it.
+                let fault = fault.with_executed(entry.tries > 0);
+                events.wake.extend(self.slots.complete(slot, Some(fault)));
+            }
+            self.stamp(now);
+        }
+    }
+
+    /// Fails everything: there will be no connection any more, or none that lets us in.
+    pub(crate) fn fail_all(&mut self, error: &Error, events: &mut Events) {
+        self.out.take_all();
+        for entry in self.queue.drain(..) {
+            if let Owner::Slot(slot) = entry.owner {
+                let fault = error.clone().with_executed(entry.tries > 0);
+                events.wake.extend(self.slots.complete(slot, Some(fault)));
+            }
+            self.front += 1;
+        }
+        self.stamps.clear();
+        self.outage = Some(error.clone());
+    }
+
+    /// Leaves out requests that nobody waits for, while none of them is written.
+    pub(super) fn drop_abandoned(&mut self, now: Instant) {
+        if self.queue.iter().all(|entry| entry.owner != Owner::Nobody) {
+            return;
+        }
+        let (all, entries) = self.dismantle(now);
+        let mut start = 0;
+        for (entry, came) in entries {
+            let bytes = &all[start..start + entry.bytes];
+            start += entry.bytes;
+            if let Owner::Slot(slot) = entry.owner {
+                self.put_back(slot, entry, bytes, came);
+            }
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Received bytes: whose they are, and where each reply ends.
+
+use std::io;
+use std::time::Instant;
+
+use super::{Conn, Events, Owner, State};
+use crate::Error;
+use crate::conn::scan::{Scanned, decode};
+
+impl Conn {
+    /// Takes bytes that were received.
+    ///
+    /// # Errors
+    /// Why the connection cannot go on; it has to be broken then.
+    #[inline]
+    pub(crate) fn receive(
+        &mut self,
+        mut bytes: &[u8],
+        now: Instant,
+        events: &mut Events,
+    ) -> Result<(), Error> {
+        self.heard = now;
+        while !bytes.is_empty() {
+            if self.inbound.fresh {
+                self.begin_message(bytes[0])?;
+            }
+            let scanned = self.scanner.next(bytes).map_err(|source| Error::Protocol {
+                maybe_executed: true,
+                source,
+            })?;
+            match scanned {
+                Scanned::Partial => {
+                    self.store(bytes);
+                    break;
+                }
+                Scanned::Reply(end) => {
+                    self.store(&bytes[..end]);
+                    self.end_reply(events)?;
+                    bytes = &bytes[end..];
+                }
+                Scanned::Push(end) => {
+                    self.store(&bytes[..end]);
+                    self.end_push(events)?;
+                    bytes = &bytes[end..];
+                }
+            }
+            self.inbound.fresh = true;
+        }
+        self.out.forget_answered();
+        Ok(())
+    }
+
+    #[inline]
+    fn begin_message(&mut self, first: u8) -> Result<(), Error> {
+        self.inbound.fresh = false;
+        self.inbound.push = first == b'>';
+        if self.inbound.push {
+            return Ok(());
+        }
+        match (&self.state, self.queue.front()) {
+            (State::Ready(_), Some(entry)) if self.out.written_unanswered() > 0 => {
+                self.inbound.mark = match entry.owner {
+                    Owner::Slot(slot) => self.slots.replies(slot).len(),
+                    _ => 0,
+                };
+                Ok(())
+            }
+            (State::Greeting { .. }, _) => Ok(()),
+            _ => Err(unasked()),
+        }
+    }
+
+    /// Puts bytes of a message where they belong, which is nowhere if nobody waits for them.
+    #[inline]
+    fn store(&mut self, bytes: &[u8]) {
+        if self.inbound.push {
+            self.inbound.push_bytes.extend_from_slice(bytes);
+            return;
+        }
+        match &mut self.state {
+            State::Greeting { reply, .. } => reply.extend_from_slice(bytes),
+            _ => {
+                if let Some(Owner::Slot(slot)) = self.queue.front().map(|entry| entry.owner) {
+                    self.slots.replies(slot).extend_from_slice(bytes);
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn end_reply(&mut self, events: &mut Events) -> Result<(), Error> {
+        if !matches!(self.state, State::Ready(_)) {
+            return self.end_greeting_reply();
+        }
+        let entry = self
+            .queue
+            .front_mut()
+            .expect("a message began with an entry at the front");
+        entry.replies_left -= 1;
+        if entry.replies_left == 0 {
+            let entry = *entry;
+            if entry.bytes > self.out.written_unanswered() {
+                // Only the first commands of a pipeline can be answered before its end is sent.
+                return Err(unasked());
+            }
+            self.queue.pop_front();
+            self.front += 1;
+            self.out.answered(entry.bytes);
+            if let Owner::Slot(slot) = entry.owner {
+                events.wake.extend(self.slots.complete(slot, None));
+            }
+        }
+        Ok(())
+    }
+
+    fn end_greeting_reply(&mut self) -> Result<(), Error> {
+        let State::Greeting {
+            greeting, reply, ..
+        } = &mut self.state
+        else {
+            return Ok(());
+        };
+        let decoded = decode(reply, self.config.limits).map_err(|source| Error::Protocol {
+            maybe_executed: false,
+            source,
+        })?;
+        let done = greeting.reply(&decoded, &mut self.out.greeting)?;
+        reply.clear();
+        if let Some(protocol) = done {
+            self.state = State::Ready(protocol);
+            self.outage = None;
+        }
+        Ok(())
+    }
+
+    fn end_push(&mut self, events: &mut Events) -> Result<(), Error> {
+        if !self.inbound.push {
+            // It began with attributes, and looked like a reply.
+            if let Some(Owner::Slot(slot)) = self.queue.front().map(|entry| entry.owner) {
+                let replies = self.slots.replies(slot);
+                let push = replies.split_off(self.inbound.mark);
+                self.inbound.push_bytes = push;
+            }
+        }
+        let push = std::mem::take(&mut self.inbound.push_bytes);
+        if !push.is_empty() {
+            let decoded = decode(&push, self.config.limits).map_err(|source| Error::Protocol {
+                maybe_executed: true,
+                source,
+            })?;
+            events.pushes.push(decoded.to_owned());
+        }
+        Ok(())
+    }
+}
+
+fn unasked() -> Error {
+    let what = "the server sent a reply that nobody asked for";
+    Error::connection(io::Error::new(io::ErrorKind::InvalidData, what), true)
+}

@@ -1,0 +1,192 @@
+//! Where callers wait, and where their replies are put together.
+
+use std::task::{Poll, Waker};
+
+use loadline_resp::{Limits, Reply};
+
+use crate::conn::scan::{Scanned, Scanner, decode};
+use crate::{Error, Replies};
+
+/// Replies up to this size are read under the lock, and their buffer is used again.
+const SMALL_BYTES: usize = 4 << 10;
+
+/// Names a slot while a caller waits in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SlotId(u32);
+
+/// A slab of slots, used again and again.
+#[derive(Debug, Default)]
+pub(super) struct Slots {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    /// The number of its request in the queue.
+    number: u64,
+    waker: Option<Waker>,
+    /// The bytes of the replies as they came.
+    replies: Vec<u8>,
+    /// Why no more replies will come.
+    fault: Option<Error>,
+    done: bool,
+}
+
+impl Slots {
+    #[inline]
+    pub(super) fn take(&mut self, number: u64, waker: &Waker) -> SlotId {
+        let id = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot::default());
+            u32::try_from(self.slots.len() - 1).expect("fewer than 2^32 callers wait")
+        });
+        let slot = &mut self.slots[id as usize];
+        slot.number = number;
+        slot.done = false;
+        slot.waker = Some(waker.clone());
+        SlotId(id)
+    }
+
+    #[inline]
+    pub(super) fn poll<T>(
+        &mut self,
+        id: SlotId,
+        waker: &Waker,
+        limits: Limits,
+        read: impl FnOnce(&mut SlotReplies<'_>) -> T,
+    ) -> Poll<Answer<T>> {
+        let slot = &mut self.slots[id.0 as usize];
+        if !slot.done {
+            match &mut slot.waker {
+                Some(known) if known.will_wake(waker) => {}
+                known => *known = Some(waker.clone()),
+            }
+            return Poll::Pending;
+        }
+        let answer = if slot.replies.len() > SMALL_BYTES {
+            Answer::Large(LargeReplies {
+                replies: std::mem::take(&mut slot.replies),
+                fault: slot.fault.take(),
+                limits,
+            })
+        } else {
+            Answer::Read(read(&mut SlotReplies {
+                rest: &slot.replies,
+                fault: slot.fault.as_ref(),
+                limits,
+            }))
+        };
+        self.release(id);
+        Poll::Ready(answer)
+    }
+
+    /// Makes room for the next caller; the number of the request if it was not answered.
+    #[inline]
+    pub(super) fn release(&mut self, id: SlotId) -> Option<u64> {
+        let slot = &mut self.slots[id.0 as usize];
+        let unanswered = (!slot.done).then_some(slot.number);
+        slot.waker = None;
+        slot.fault = None;
+        slot.replies.clear();
+        if slot.replies.capacity() > SMALL_BYTES {
+            slot.replies = Vec::new();
+        }
+        self.free.push(id.0);
+        unanswered
+    }
+
+    /// All replies are there, or will not come; whom to wake.
+    #[inline]
+    pub(super) fn complete(&mut self, id: SlotId, fault: Option<Error>) -> Option<Waker> {
+        let slot = &mut self.slots[id.0 as usize];
+        slot.done = true;
+        slot.fault = fault;
+        slot.waker.take()
+    }
+
+    /// The request starts over under another number.
+    pub(super) fn renumber(&mut self, id: SlotId, number: u64) {
+        let slot = &mut self.slots[id.0 as usize];
+        slot.number = number;
+        slot.replies.clear();
+    }
+
+    #[inline]
+    pub(super) fn replies(&mut self, id: SlotId) -> &mut Vec<u8> {
+        &mut self.slots[id.0 as usize].replies
+    }
+
+    /// Gives the memory back where nobody waits.
+    pub(super) fn shrink(&mut self) {
+        if self.free.len() == self.slots.len() {
+            *self = Self::default();
+        }
+    }
+
+    pub(super) fn capacity(&self) -> usize {
+        let replies: usize = self.slots.iter().map(|slot| slot.replies.capacity()).sum();
+        replies
+            + self.slots.capacity() * size_of::<Slot>()
+            + self.free.capacity() * size_of::<u32>()
+    }
+}
+
+/// What came for a caller.
+#[derive(Debug)]
+pub(crate) enum Answer<T> {
+    /// It was small, and has been read.
+    Read(T),
+    /// It is large, and is to be read without holding up others.
+    Large(LargeReplies),
+}
+
+/// Replies that were taken out of their slot.
+#[derive(Debug)]
+pub(crate) struct LargeReplies {
+    replies: Vec<u8>,
+    fault: Option<Error>,
+    limits: Limits,
+}
+
+impl LargeReplies {
+    pub(crate) fn replies(&self) -> SlotReplies<'_> {
+        SlotReplies {
+            rest: &self.replies,
+            fault: self.fault.as_ref(),
+            limits: self.limits,
+        }
+    }
+}
+
+/// The replies in a slot, one after the other.
+#[derive(Debug)]
+pub(crate) struct SlotReplies<'s> {
+    rest: &'s [u8],
+    fault: Option<&'s Error>,
+    limits: Limits,
+}
+
+impl Replies for SlotReplies<'_> {
+    #[inline]
+    fn next(&mut self) -> Result<Reply<'_>, Error> {
+        let protocol = |source| Error::Protocol {
+            maybe_executed: true,
+            source,
+        };
+        let end = match Scanner::new(self.limits)
+            .next(self.rest)
+            .map_err(protocol)?
+        {
+            Scanned::Reply(end) if end > 0 => end,
+            // What is left is nothing, or the start of a reply whose end never came.
+            _ => {
+                return Err(self.fault.cloned().unwrap_or(Error::Usage(
+                    "the request reads more replies than it has commands",
+                )));
+            }
+        };
+        let (reply, rest) = self.rest.split_at(end);
+        self.rest = rest;
+        decode(reply, self.limits).map_err(protocol)
+    }
+}

@@ -1,0 +1,637 @@
+//! A connection and a server in virtual time, with every order of events.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Wake;
+
+use loadline_resp::{Limits, RequestParser, encode};
+use proptest::prelude::*;
+
+use super::*;
+use crate::{Address, Cmd, RetryPolicy, cmd};
+
+const TIMEOUT: Duration = Duration::from_millis(500);
+const QUEUE_BYTES: usize = 600;
+
+/// A caller that knows whether it was woken.
+#[derive(Default)]
+struct Bell(AtomicBool);
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+type Pair = (Cmd<String>, Cmd<String>);
+
+/// What a caller asks for: an echo of its number, by a command that may be repeated or one that must not.
+enum Ask {
+    One(Cmd<String>),
+    Two(Pair),
+}
+
+struct Caller {
+    ask: Ask,
+    slot: SlotId,
+    bell: Arc<Bell>,
+}
+
+/// The other end: it executes commands in their order, and answers with their last argument.
+struct Server {
+    parser: RequestParser,
+    inbox: Vec<u8>,
+    outbox: Vec<u8>,
+    executed: HashMap<String, u32>,
+}
+
+impl Server {
+    fn new() -> Self {
+        Self {
+            parser: RequestParser::new(Limits::default()),
+            inbox: Vec::new(),
+            outbox: Vec::new(),
+            executed: HashMap::new(),
+        }
+    }
+
+    fn hang_up(&mut self) {
+        self.parser.reset();
+        self.inbox.clear();
+        self.outbox.clear();
+    }
+
+    /// Executes up to so many commands.
+    fn run(&mut self, commands: usize) {
+        for _ in 0..commands {
+            let parsed = self.parser.parse(&self.inbox);
+            let (used, request) = parsed.expect("the client sends requests");
+            let args: Option<Vec<Vec<u8>>> =
+                request.map(|request| request.iter().map(<[u8]>::to_vec).collect());
+            self.inbox.drain(..used);
+            let Some(args) = args else { return };
+            let last = String::from_utf8(args.last().unwrap().clone()).unwrap();
+            match args[0].as_slice() {
+                b"HELLO" => self.outbox.extend_from_slice(b"%1\r\n+proto\r\n:3\r\n"),
+                b"PING" => self.outbox.extend_from_slice(b"+PONG\r\n"),
+                _ => {
+                    *self.executed.entry(last.clone()).or_default() += 1;
+                    encode::bulk(&mut self.outbox, last.as_bytes());
+                }
+            }
+        }
+    }
+}
+
+struct World {
+    conn: Conn,
+    server: Server,
+    now: Instant,
+    callers: HashMap<u32, Caller>,
+    next: u32,
+    policy: RetryPolicy,
+    linked: bool,
+    pushes: usize,
+}
+
+/// The requests by number: even ones may be repeated.
+fn repeatable(number: u32) -> bool {
+    number.is_multiple_of(2)
+}
+
+fn command(number: u32, part: u32) -> Cmd<String> {
+    let name = if repeatable(number) { "GET" } else { "INCR" };
+    cmd(name).arg(format!("{number}.{part}"))
+}
+
+impl World {
+    fn new(policy: RetryPolicy) -> Self {
+        let mut config = Config::new(Address::Unix("/nowhere".into()));
+        config.retry = policy;
+        config.response_timeout = Some(TIMEOUT);
+        config.keepalive = Some(2 * TIMEOUT);
+        config.max_queue_bytes = QUEUE_BYTES;
+        let now = Instant::now();
+        Self {
+            conn: Conn::new(config, true, now),
+            server: Server::new(),
+            now,
+            callers: HashMap::new(),
+            next: 0,
+            policy,
+            linked: false,
+            pushes: 0,
+        }
+    }
+
+    fn submit(&mut self, two: bool) {
+        let number = self.next;
+        self.next += 1;
+        let bell = Arc::new(Bell::default());
+        let waker = Arc::clone(&bell).into();
+        let ask = if two {
+            Ask::Two((command(number, 0), command(number, 1)))
+        } else {
+            Ask::One(command(number, 0))
+        };
+        let taken = match &ask {
+            Ask::One(one) => self.conn.submit(one, false, &waker),
+            Ask::Two(two) => self.conn.submit(two, false, &waker),
+        };
+        match taken {
+            Ok((slot, _)) => {
+                let caller = Caller { ask, slot, bell };
+                self.callers.insert(number, caller);
+            }
+            Err(Error::QueueFull { .. }) => self.check_untouched(number),
+            Err(error) => panic!("{error}"),
+        }
+        assert!(self.conn.out.unanswered() <= QUEUE_BYTES as u64 + 100);
+    }
+
+    fn cancel(&mut self, pick: usize) {
+        let mut numbers: Vec<u32> = self.callers.keys().copied().collect();
+        numbers.sort_unstable();
+        if numbers.is_empty() {
+            return;
+        }
+        let number = numbers[pick % numbers.len()];
+        let caller = self.callers.remove(&number).unwrap();
+        self.conn.cancel(caller.slot);
+    }
+
+    fn flush(&mut self, bytes: usize) {
+        if let Some(outgoing) = self.conn.outgoing() {
+            let bytes = bytes.min(outgoing.bytes().len());
+            self.server
+                .inbox
+                .extend_from_slice(&outgoing.bytes()[..bytes]);
+            self.conn.wrote(outgoing, bytes);
+        }
+    }
+
+    fn deliver(&mut self, bytes: usize) {
+        let bytes = bytes.min(self.server.outbox.len());
+        let delivered: Vec<u8> = self.server.outbox.drain(..bytes).collect();
+        let mut events = Events::default();
+        self.conn
+            .receive(&delivered, self.now, &mut events)
+            .unwrap();
+        self.act(events);
+    }
+
+    fn push(&mut self) {
+        // Pushes come between replies.
+        if self.linked && self.server.outbox.is_empty() && self.conn.inbound.fresh {
+            self.server
+                .outbox
+                .extend_from_slice(b">2\r\n+message\r\n+hello\r\n");
+            self.pushes += 1;
+        }
+    }
+
+    fn break_off(&mut self, executed_first: usize) {
+        if !self.linked {
+            return;
+        }
+        self.server.run(executed_first);
+        self.lose(&Error::connection(
+            io::ErrorKind::ConnectionReset.into(),
+            true,
+        ));
+    }
+
+    fn lose(&mut self, error: &Error) {
+        self.server.hang_up();
+        self.linked = false;
+        let mut events = Events::default();
+        self.conn.broke(error, self.now, &mut events);
+        self.act(events);
+    }
+
+    fn connect(&mut self) {
+        if !self.linked {
+            self.linked = true;
+            self.conn.connected(self.now);
+        }
+    }
+
+    fn advance(&mut self, time: Duration) {
+        self.now += time;
+        let mut events = Events::default();
+        let overdue = self.conn.turn(self.now, &mut events);
+        self.act(events);
+        if let Err(error) = overdue {
+            assert!(
+                self.linked,
+                "only a connection has replies that are overdue"
+            );
+            self.lose(&error);
+        }
+    }
+
+    /// Wakes whoever is to be woken, and lets them look.
+    fn act(&mut self, events: Events) {
+        events.wake.into_iter().for_each(std::task::Waker::wake);
+        let woken: Vec<u32> = self
+            .callers
+            .iter()
+            .filter(|(_, caller)| caller.bell.0.load(Ordering::Relaxed))
+            .map(|(number, _)| *number)
+            .collect();
+        for number in woken {
+            let caller = self.callers.remove(&number).unwrap();
+            let waker = Arc::clone(&caller.bell).into();
+            let results = match &caller.ask {
+                Ask::One(one) => read(self.conn.poll(caller.slot, &waker, |r| vec![one.decode(r)])),
+                Ask::Two(two) => read(self.conn.poll(caller.slot, &waker, |r| {
+                    let (first, second) = two.decode(r);
+                    vec![first, second]
+                })),
+            };
+            for (part, result) in results.into_iter().enumerate() {
+                self.check(number, part, result);
+            }
+        }
+    }
+
+    fn check(&self, number: u32, part: usize, result: Result<String, Error>) {
+        let key = format!("{number}.{part}");
+        let executed = self.server.executed.get(&key).copied().unwrap_or(0);
+        match result {
+            Ok(reply) => {
+                assert_eq!(reply, key, "a reply came to the wrong caller");
+                assert!(executed >= 1, "{key} was answered and not executed");
+            }
+            Err(error) => {
+                if !error.maybe_executed() {
+                    assert_eq!(executed, 0, "{key} was said not to have run: {error}");
+                }
+            }
+        }
+        let may_repeat = repeatable(number) && self.policy != RetryPolicy::Never;
+        assert!(
+            executed <= 1 || may_repeat,
+            "{key} was executed {executed} times"
+        );
+    }
+
+    fn check_untouched(&self, number: u32) {
+        let key = format!("{number}.0");
+        assert!(
+            !self.server.executed.contains_key(&key),
+            "{key} was refused and executed"
+        );
+    }
+
+    /// Lets everything come to its end.
+    fn settle(&mut self) {
+        for _ in 0..8 {
+            self.connect();
+            for _ in 0..50 {
+                self.flush(usize::MAX);
+                self.server.run(usize::MAX);
+                self.deliver(usize::MAX);
+            }
+        }
+        assert!(
+            self.callers.is_empty(),
+            "{} callers wait for ever",
+            self.callers.len()
+        );
+        assert_eq!(self.conn.out.unanswered(), 0);
+        for (key, executed) in &self.server.executed {
+            let number: u32 = key.split('.').next().unwrap().parse().unwrap();
+            let may_repeat = repeatable(number) && self.policy != RetryPolicy::Never;
+            assert!(
+                *executed <= 1 || may_repeat,
+                "{key} was executed {executed} times"
+            );
+        }
+        assert!(self.conn.buffer_bytes() < 64 << 10);
+    }
+}
+
+fn read<T>(polled: Poll<Answer<T>>) -> T {
+    match polled {
+        Poll::Ready(Answer::Read(value)) => value,
+        Poll::Ready(Answer::Large(_)) => panic!("all replies here are small"),
+        Poll::Pending => panic!("a caller was woken for nothing"),
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    Submit { two: bool },
+    Cancel(usize),
+    Flush(usize),
+    Run(usize),
+    Deliver(usize),
+    Push,
+    Break { executed_first: usize },
+    Connect,
+    Advance(u64),
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        8 => any::<bool>().prop_map(|two| Event::Submit { two }),
+        2 => any::<usize>().prop_map(Event::Cancel),
+        6 => (0usize..200).prop_map(Event::Flush),
+        6 => (0usize..6).prop_map(Event::Run),
+        6 => (0usize..60).prop_map(Event::Deliver),
+        1 => Just(Event::Push),
+        1 => (0usize..8).prop_map(|executed_first| Event::Break { executed_first }),
+        3 => Just(Event::Connect),
+        2 => (0u64..400).prop_map(Event::Advance),
+    ]
+}
+
+fn policies() -> impl Strategy<Value = RetryPolicy> {
+    prop_oneof![
+        Just(RetryPolicy::ReadOnly),
+        Just(RetryPolicy::Idempotent),
+        Just(RetryPolicy::Never),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn no_order_of_events_shifts_a_reply_or_repeats_a_write(
+        policy in policies(),
+        events in prop::collection::vec(event(), 1..150),
+    ) {
+        let mut world = World::new(policy);
+        for event in events {
+            match event {
+                Event::Submit { two } => world.submit(two),
+                Event::Cancel(pick) => world.cancel(pick),
+                Event::Flush(bytes) => world.flush(bytes),
+                Event::Run(commands) => world.server.run(commands),
+                Event::Deliver(bytes) => world.deliver(bytes),
+                Event::Push => world.push(),
+                Event::Break { executed_first } => world.break_off(executed_first),
+                Event::Connect => world.connect(),
+                Event::Advance(ms) => world.advance(Duration::from_millis(ms)),
+            }
+        }
+        world.settle();
+    }
+}
+
+/// A world whose connection is ready.
+fn ready(policy: RetryPolicy) -> World {
+    let mut world = World::new(policy);
+    world.connect();
+    exchange(&mut world);
+    assert_eq!(world.conn.protocol(), Some(Protocol::Resp3));
+    world
+}
+
+fn exchange(world: &mut World) {
+    world.flush(usize::MAX);
+    world.server.run(usize::MAX);
+    world.deliver(usize::MAX);
+}
+
+#[test]
+fn a_write_in_flight_fails_and_a_read_is_sent_again() {
+    let mut world = ready(RetryPolicy::ReadOnly);
+    world.submit(false);
+    world.submit(false);
+    world.flush(usize::MAX);
+    world.break_off(usize::MAX);
+    assert_eq!(
+        world.callers.keys().collect::<Vec<_>>(),
+        [&0],
+        "the write has failed"
+    );
+    world.settle();
+    assert_eq!(world.server.executed["0.0"], 2);
+    assert_eq!(world.server.executed["1.0"], 1);
+}
+
+#[test]
+fn a_write_that_was_not_sent_goes_to_the_next_connection() {
+    let mut world = ready(RetryPolicy::Never);
+    world.submit(false);
+    world.submit(false);
+    // All but the last byte of the second, which is a write.
+    let outgoing = world.conn.outgoing().unwrap();
+    let most = outgoing.bytes().len() - 1;
+    world.conn.wrote(outgoing, 0);
+    world.flush(most);
+    world.break_off(usize::MAX);
+    assert_eq!(world.callers.keys().collect::<Vec<_>>(), [&1]);
+    world.settle();
+    assert_eq!(world.server.executed["1.0"], 1);
+}
+
+#[test]
+fn a_read_is_not_sent_again_without_end() {
+    let mut world = ready(RetryPolicy::ReadOnly);
+    world.submit(false);
+    for _ in 0..MOST_TRIES {
+        assert_eq!(world.callers.len(), 1);
+        world.flush(usize::MAX);
+        world.break_off(usize::MAX);
+        world.connect();
+        exchange(&mut world);
+        // The last exchange answered the handshake; the request itself is still in the queue.
+    }
+    assert!(world.callers.is_empty());
+    assert!(world.server.executed["0.0"] <= u32::from(MOST_TRIES));
+}
+
+#[test]
+fn a_silent_server_is_given_up_when_a_reply_is_overdue() {
+    let mut world = ready(RetryPolicy::ReadOnly);
+    world.submit(false);
+    world.advance(Duration::ZERO);
+    world.flush(usize::MAX);
+    assert_eq!(world.conn.next_turn(), Some(world.now + TIMEOUT));
+    world.advance(TIMEOUT - Duration::from_millis(1));
+    assert!(world.linked);
+    world.advance(Duration::from_millis(1));
+    assert!(!world.linked, "the connection was kept");
+    assert!(world.callers.is_empty(), "the caller still waits");
+}
+
+#[test]
+fn a_quiet_connection_is_asked_and_given_up_without_an_answer() {
+    let mut world = ready(RetryPolicy::ReadOnly);
+    world.advance(Duration::ZERO);
+    assert_eq!(world.conn.next_turn(), Some(world.now + 2 * TIMEOUT));
+    world.advance(2 * TIMEOUT);
+    world.flush(usize::MAX);
+    assert_eq!(world.server.inbox, b"*1\r\n$4\r\nPING\r\n");
+    exchange(&mut world);
+    world.advance(2 * TIMEOUT);
+    assert!(world.linked, "it had answered");
+    world.flush(usize::MAX);
+    world.advance(TIMEOUT);
+    assert!(!world.linked, "it had not answered");
+}
+
+#[test]
+fn requests_wait_for_a_connection_only_so_long_and_then_did_not_run() {
+    let mut world = World::new(RetryPolicy::ReadOnly);
+    world.submit(false);
+    world.advance(Duration::ZERO);
+    world.advance(TIMEOUT / 2);
+    world.submit(false);
+    world.advance(Duration::ZERO);
+    world.advance(TIMEOUT / 2);
+    assert_eq!(
+        world.callers.keys().collect::<Vec<_>>(),
+        [&1],
+        "the first has waited long enough"
+    );
+    world.settle();
+    assert!(!world.server.executed.contains_key("0.0"));
+    assert_eq!(world.server.executed["1.0"], 1);
+}
+
+#[test]
+fn what_was_cancelled_during_an_outage_is_not_sent() {
+    let mut world = World::new(RetryPolicy::ReadOnly);
+    world.submit(false);
+    world.submit(false);
+    world.cancel(0);
+    world.settle();
+    assert!(!world.server.executed.contains_key("0.0"));
+    assert_eq!(world.server.executed["1.0"], 1);
+}
+
+#[test]
+fn the_queue_is_bounded_and_says_so() {
+    let mut world = World::new(RetryPolicy::ReadOnly);
+    let waker = Waker::noop();
+    let large = cmd::<()>("SET").arg(("k", "x".repeat(QUEUE_BYTES)));
+    assert!(
+        world.conn.submit(&large, false, waker).is_ok(),
+        "one alone may be larger"
+    );
+    let before = world.conn.out.unanswered();
+    let refused = world.conn.submit(&command(0, 0), false, waker);
+    assert!(matches!(
+        refused,
+        Err(Error::QueueFull {
+            limit_bytes: QUEUE_BYTES
+        })
+    ));
+    assert_eq!(
+        world.conn.out.unanswered(),
+        before,
+        "what was refused left nothing behind"
+    );
+}
+
+#[test]
+fn what_needs_its_own_connection_is_refused_on_a_shared_one() {
+    let mut world = ready(RetryPolicy::ReadOnly);
+    for name in ["BLPOP", "WATCH", "SUBSCRIBE", "MULTI"] {
+        let refused = world
+            .conn
+            .submit(&cmd::<()>(name).arg("k"), false, Waker::noop());
+        assert!(matches!(refused, Err(Error::Usage(_))), "{name}");
+    }
+    assert!(!world.conn.has_outgoing());
+}
+
+#[test]
+fn a_transaction_whose_watch_is_lost_does_not_run() {
+    let mut world = ready(RetryPolicy::Idempotent);
+    world.conn.shared = false;
+    let waker = Waker::noop();
+    let (watch, _) = world
+        .conn
+        .submit(&cmd::<String>("WATCH").arg("k"), false, waker)
+        .unwrap();
+    exchange(&mut world);
+    let watched = world
+        .conn
+        .poll(watch, waker, |r| cmd::<String>("WATCH").decode(r));
+    assert!(read(watched).is_ok());
+    world.break_off(0);
+    world.connect();
+    exchange(&mut world);
+    let transaction = crate::atomic(cmd::<()>("SET").arg(("k", 1)));
+    let refused = world.conn.submit(&transaction, false, waker);
+    assert!(matches!(
+        refused,
+        Err(Error::Connection {
+            maybe_executed: false,
+            ..
+        })
+    ));
+    assert!(
+        world.conn.submit(&transaction, false, waker).is_ok(),
+        "the next one is a new one"
+    );
+}
+
+#[test]
+fn hostile_bytes_break_the_connection_and_fail_the_request_that_they_answer() {
+    for bytes in [
+        &b"$-5\r\n"[..],
+        b"*2000000000\r\n",
+        b"$10737418240\r\n",
+        b"!oops\r\n",
+        &b"*1\r\n".repeat(200_000),
+    ] {
+        let mut world = ready(RetryPolicy::ReadOnly);
+        world.submit(false);
+        world.flush(usize::MAX);
+        let mut events = Events::default();
+        let broken = world
+            .conn
+            .receive(bytes, world.now, &mut events)
+            .unwrap_err();
+        assert!(matches!(broken, Error::Protocol { .. }), "{broken}");
+        world.lose(&broken);
+        assert!(
+            world.callers.is_empty(),
+            "the request would bring the same reply again"
+        );
+        assert!(world.conn.buffer_bytes() < 16 << 10);
+    }
+}
+
+#[test]
+fn replies_that_nobody_asked_for_break_the_connection() {
+    let mut world = ready(RetryPolicy::ReadOnly);
+    let unasked = world
+        .conn
+        .receive(b"+OK\r\n", world.now, &mut Events::default());
+    assert!(matches!(unasked, Err(Error::Connection { .. })));
+    let mut world = ready(RetryPolicy::ReadOnly);
+    world.submit(false);
+    let early = world
+        .conn
+        .receive(b"+OK\r\n", world.now, &mut Events::default());
+    assert!(
+        matches!(early, Err(Error::Connection { .. })),
+        "the request was not sent yet"
+    );
+}
+
+#[test]
+fn push_messages_are_handed_out_and_answer_nobody() {
+    let mut world = ready(RetryPolicy::ReadOnly);
+    world.submit(false);
+    world.flush(usize::MAX);
+    let mut events = Events::default();
+    let bytes = b">2\r\n+message\r\n+hello\r\n$3\r\n0.0\r\n";
+    for byte in bytes {
+        world
+            .conn
+            .receive(&[*byte], world.now, &mut events)
+            .unwrap();
+    }
+    assert_eq!(events.pushes.len(), 1);
+    assert_eq!(events.wake.len(), 1);
+}

@@ -1,0 +1,110 @@
+//! What time does to a connection: replies become overdue, and silence makes suspicious.
+
+use std::time::{Duration, Instant};
+
+use loadline_resp::encode;
+
+use super::{Conn, Entry, Events, Owner, Stamp, State};
+use crate::{Error, Flags};
+
+impl Conn {
+    /// What time does: stamps new requests, asks a silent server whether it is there, and fails requests
+    /// that waited too long for a connection.
+    ///
+    /// # Errors
+    /// That a reply is overdue; the connection has to be broken then.
+    pub(crate) fn turn(&mut self, now: Instant, events: &mut Events) -> Result<(), Error> {
+        self.stamp(now);
+        if let State::Greeting { deadline, .. } = self.state
+            && now >= deadline
+        {
+            return Err(Error::Timeout {
+                maybe_executed: false,
+                after: self.config.connect_timeout,
+            });
+        }
+        if self.is_ready() {
+            if let Some((deadline, after)) = self.reply_deadline()
+                && now >= deadline
+            {
+                return Err(Error::Timeout {
+                    maybe_executed: true,
+                    after,
+                });
+            }
+            if self.queue.is_empty() && self.keepalive_due().is_some_and(|due| now >= due) {
+                self.ask_for_life(now);
+            }
+            return Ok(());
+        }
+        self.expire(now, events);
+        Ok(())
+    }
+
+    /// When [`Conn::turn`] has something to do at the latest.
+    pub(crate) fn next_turn(&self) -> Option<Instant> {
+        let replies = self.reply_deadline().map(|(deadline, _)| deadline);
+        match self.state {
+            State::Down => replies,
+            State::Greeting { deadline, .. } => {
+                Some(replies.map_or(deadline, |at| at.min(deadline)))
+            }
+            State::Ready(_) if self.queue.is_empty() => self.keepalive_due(),
+            State::Ready(_) => replies,
+        }
+    }
+
+    pub(super) fn stamp(&mut self, now: Instant) {
+        let below = self.front + self.queue.len() as u64;
+        while self
+            .stamps
+            .front()
+            .is_some_and(|stamp| stamp.below <= self.front)
+        {
+            self.stamps.pop_front();
+        }
+        match self.stamps.back_mut() {
+            Some(last) if last.below >= below => {}
+            Some(last) if last.at == now => last.below = below,
+            _ if below > self.front => self.stamps.push_back(Stamp { below, at: now }),
+            _ => {}
+        }
+    }
+
+    /// When the reply to the oldest request is overdue, and after what time that is.
+    pub(super) fn reply_deadline(&self) -> Option<(Instant, Duration)> {
+        let entry = self.queue.front()?;
+        let stamp = self.stamps.iter().find(|stamp| stamp.below > self.front)?;
+        let after = self.allowed(entry)?;
+        Some((stamp.at.checked_add(after)?, after))
+    }
+
+    pub(super) fn allowed(&self, entry: &Entry) -> Option<Duration> {
+        let timeout = match entry.owner {
+            // The question whether anyone is there needs an answer, however long other replies may take.
+            Owner::Keepalive => self.config.response_timeout.or(self.config.keepalive),
+            _ => self.config.response_timeout,
+        };
+        timeout?.checked_add(entry.wait)
+    }
+
+    fn keepalive_due(&self) -> Option<Instant> {
+        self.heard.checked_add(self.config.keepalive?)
+    }
+
+    fn ask_for_life(&mut self, now: Instant) {
+        let before = self.out.pending.len();
+        encode::command(&mut self.out.pending, &["PING"]);
+        self.queue.push_back(Entry {
+            owner: Owner::Keepalive,
+            bytes: self.out.pending.len() - before,
+            commands: 1,
+            replies_left: 1,
+            flags: Flags::READ_ONLY,
+            wait: Duration::ZERO,
+            tries: 0,
+            bound: true,
+        });
+        self.stamp(now);
+    }
+}

@@ -1,0 +1,353 @@
+//! A connection that any number of tasks share: their requests are written together, and the replies come
+//! back to each.
+//!
+//! Nobody has to collect requests for that. A task puts its request into a common buffer; the driver, a
+//! task of its own, lets other tasks do the same before it writes the buffer with one call.
+//!
+//! ```no_run
+//! use loadline_client::Client;
+//! use loadline_client::commands::{get, incr, set};
+//!
+//! # async fn example() -> Result<(), loadline_client::Error> {
+//! let connection = Client::open("redis://localhost")?.multiplexed().await?;
+//! connection.run(set("key", "value")).await?;
+//! let value: String = connection.run(get("key")).await?;
+//! let (visits, name) = connection.run((incr("visits"), get::<Option<String>>("name"))).await;
+//! # drop((value, visits, name));
+//! # Ok(())
+//! # }
+//! ```
+
+mod driver;
+mod transport;
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Instant;
+
+use loadline_resp::{OwnedReply, Protocol};
+
+use crate::conn::core::{Answer, Conn, Events, SlotId};
+use crate::{Config, Error, Request};
+use driver::Driver;
+
+/// Push messages that are kept for the caller; older ones give way.
+const KEPT_PUSHES: usize = 1024;
+
+/// A connection that any number of tasks share; a clone is the same connection. See the [module](self).
+///
+/// When it breaks it is made again, at once and then with growing pauses; requests wait for it as long as
+/// for a reply. Which of those in flight are sent again is up to the [`RetryPolicy`](crate::RetryPolicy);
+/// the others fail with an error that says whether the server may have executed them. It is closed when
+/// the last clone and the last request are dropped.
+#[derive(Clone, Debug)]
+pub struct Connection {
+    handle: Arc<Handle>,
+}
+
+/// A connection with one owner, for commands that wait at the server or that change its state: `BLPOP`,
+/// `WATCH`, `XREAD` with a time to wait.
+///
+/// Requests that depend on the state of the connection, such as a transaction after a `WATCH`, fail when it
+/// breaks, and are never sent to the next one.
+#[derive(Debug)]
+pub struct Dedicated {
+    connection: Connection,
+}
+
+/// Closes the connection when it is dropped.
+#[derive(Debug)]
+struct Handle {
+    shared: Arc<Shared>,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        let driver = self.shared.lock().close();
+        if let Some(driver) = driver {
+            driver.wake();
+        }
+    }
+}
+
+/// What the handles and the driver share.
+#[derive(Debug)]
+struct Shared {
+    config: Arc<Config>,
+    conn: Mutex<Conn>,
+    opening: Mutex<Opening>,
+    pushes: Mutex<VecDeque<OwnedReply>>,
+}
+
+/// How the first connection comes along.
+#[derive(Debug, Default)]
+struct Opening {
+    outcome: Option<Result<(), Error>>,
+    waker: Option<Waker>,
+}
+
+/// What the driver has to know after each turn.
+struct Turn {
+    closed: bool,
+    overdue: Option<Error>,
+    outgoing: bool,
+    next: Option<Instant>,
+}
+
+impl Connection {
+    pub(crate) async fn open(config: Arc<Config>) -> Result<Self, Error> {
+        Self::open_as(config, true).await
+    }
+
+    async fn open_as(config: Arc<Config>, shared: bool) -> Result<Self, Error> {
+        let conn = Conn::new((*config).clone(), shared, Instant::now());
+        let shared = Arc::new(Shared {
+            config,
+            conn: Mutex::new(conn),
+            opening: Mutex::new(Opening::default()),
+            pushes: Mutex::new(VecDeque::new()),
+        });
+        let connection = Self {
+            handle: Arc::new(Handle {
+                shared: Arc::clone(&shared),
+            }),
+        };
+        tokio::spawn(Driver::new(Arc::clone(&shared)).run());
+        std::future::poll_fn(|cx| shared.poll_opening(cx)).await?;
+        Ok(connection)
+    }
+
+    /// Runs a command, or several as a pipeline. The request is sent when the future is first polled; a
+    /// future that is dropped after that takes nothing back.
+    pub fn run<Q: Request>(&self, request: Q) -> Running<'_, Q> {
+        Running {
+            shared: &self.handle.shared,
+            request,
+            state: Run::New,
+            second_try: false,
+        }
+    }
+
+    /// The oldest push message that came along, such as an invalidation of client-side caching. At most
+    /// 1,024 are kept.
+    #[must_use]
+    pub fn take_push(&self) -> Option<OwnedReply> {
+        lock(&self.handle.shared.pushes).pop_front()
+    }
+
+    /// The version of the protocol that is spoken; `None` while there is no connection.
+    #[must_use]
+    pub fn protocol(&self) -> Option<Protocol> {
+        self.handle.shared.lock().protocol()
+    }
+
+    /// Whether the connection stands, as far as is known.
+    #[must_use]
+    pub fn is_connected(&self) -> bool {
+        self.handle.shared.lock().is_ready()
+    }
+
+    /// Bytes of the connection's own buffers, but for the one that its task reads into.
+    #[must_use]
+    pub fn buffer_bytes(&self) -> usize {
+        self.handle.shared.lock().buffer_bytes()
+    }
+}
+
+impl Dedicated {
+    pub(crate) async fn open(config: Arc<Config>) -> Result<Self, Error> {
+        let connection = Connection::open_as(config, false).await?;
+        Ok(Self { connection })
+    }
+
+    /// Runs a command, or several as a pipeline; see [`Connection::run`].
+    pub fn run<Q: Request>(&mut self, request: Q) -> Running<'_, Q> {
+        self.connection.run(request)
+    }
+
+    /// The oldest push message that came along; see [`Connection::take_push`].
+    pub fn take_push(&mut self) -> Option<OwnedReply> {
+        self.connection.take_push()
+    }
+
+    /// Whether the connection stands, as far as is known.
+    #[must_use]
+    pub fn is_connected(&self) -> bool {
+        self.connection.is_connected()
+    }
+}
+
+/// A request on its way.
+///
+/// Dropping it does not shift replies to others: the request keeps its place, and its reply is dropped.
+#[derive(Debug)]
+#[must_use = "a request is sent when it is awaited"]
+pub struct Running<'c, Q: Request> {
+    shared: &'c Shared,
+    request: Q,
+    state: Run,
+    second_try: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Run {
+    New,
+    Waiting(SlotId),
+    Done,
+}
+
+// The request is only ever borrowed, never pinned.
+impl<Q: Request> Unpin for Running<'_, Q> {}
+
+impl<Q: Request> Future for Running<'_, Q> {
+    type Output = Q::Output;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Q::Output> {
+        let this = &mut *self;
+        loop {
+            let slot = match this.state {
+                Run::Waiting(slot) => slot,
+                Run::New => match this.submit(cx.waker()) {
+                    Ok(()) => return Poll::Pending,
+                    Err(error) => {
+                        this.state = Run::Done;
+                        return Poll::Ready(this.request.failed(error));
+                    }
+                },
+                Run::Done => panic!("a request was polled after its end"),
+            };
+            let request = &this.request;
+            let mut conn = this.shared.lock();
+            let polled = conn.poll(slot, cx.waker(), |replies| request.decode(replies));
+            drop(conn);
+            let output = match polled {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Answer::Read(output)) => output,
+                Poll::Ready(Answer::Large(large)) => request.decode(&mut large.replies()),
+            };
+            this.state = Run::Done;
+            if this.second_try || !this.request.wants_second_try(&output) {
+                return Poll::Ready(output);
+            }
+            this.second_try = true;
+            this.state = Run::New;
+        }
+    }
+}
+
+impl<Q: Request> Running<'_, Q> {
+    fn submit(&mut self, waker: &Waker) -> Result<(), Error> {
+        if self.request.commands() == 0 {
+            return Err(Error::Usage("the request has no commands"));
+        }
+        let (slot, driver) = self
+            .shared
+            .lock()
+            .submit(&self.request, self.second_try, waker)?;
+        self.state = Run::Waiting(slot);
+        if let Some(driver) = driver {
+            driver.wake();
+        }
+        Ok(())
+    }
+}
+
+impl<Q: Request> Drop for Running<'_, Q> {
+    fn drop(&mut self) {
+        if let Run::Waiting(slot) = self.state {
+            self.shared.lock().cancel(slot);
+        }
+    }
+}
+
+impl Shared {
+    /// The state is whole whenever the lock is free: only reading a reply runs code of others under it,
+    /// and that comes before anything is changed.
+    fn lock(&self) -> MutexGuard<'_, Conn> {
+        lock(&self.conn)
+    }
+
+    fn turn(&self, driver: &Waker, now: Instant, events: &mut Events) -> Turn {
+        let mut conn = self.lock();
+        conn.register_driver(driver);
+        let overdue = conn.turn(now, events).err();
+        Turn {
+            closed: conn.is_closed(),
+            overdue,
+            outgoing: conn.has_outgoing(),
+            next: conn.next_turn(),
+        }
+    }
+
+    fn next_turn(&self) -> Option<Instant> {
+        self.lock().next_turn()
+    }
+
+    fn receive(&self, bytes: &[u8], now: Instant, events: &mut Events) -> Result<(), Error> {
+        let mut conn = self.lock();
+        let was_ready = conn.is_ready();
+        let received = conn.receive(bytes, now, events);
+        let is_ready = conn.is_ready();
+        drop(conn);
+        if is_ready && !was_ready {
+            self.opened(Ok(()));
+        }
+        received
+    }
+
+    /// Whether there was a connection.
+    fn broke(&self, error: &Error, now: Instant, events: &mut Events) -> bool {
+        let mut conn = self.lock();
+        let was_ready = conn.is_ready();
+        conn.broke(error, now, events);
+        was_ready
+    }
+
+    fn finish(&self, error: &Error, events: &mut Events) {
+        let mut conn = self.lock();
+        conn.fail_all(error, events);
+        conn.close();
+        drop(conn);
+        self.opened(Err(error.clone()));
+    }
+
+    fn shrink(&self) -> bool {
+        self.lock().shrink()
+    }
+
+    fn push(&self, push: OwnedReply) {
+        let mut pushes = lock(&self.pushes);
+        if pushes.len() == KEPT_PUSHES {
+            pushes.pop_front();
+        }
+        pushes.push_back(push);
+    }
+
+    fn opened(&self, outcome: Result<(), Error>) {
+        let mut opening = lock(&self.opening);
+        if opening.outcome.is_none() {
+            opening.outcome = Some(outcome);
+            if let Some(waker) = opening.waker.take() {
+                waker.wake();
+            }
+        }
+    }
+
+    fn poll_opening(&self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        let mut opening = lock(&self.opening);
+        match &opening.outcome {
+            Some(outcome) => Poll::Ready(outcome.clone()),
+            None => {
+                opening.waker = Some(cx.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,187 @@
+//! The sockets of multiplexed connections: reads and writes that do not wait, with or without TLS.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpStream, UnixStream};
+
+use crate::{Address, Config, Error};
+
+/// A socket of tokio's.
+#[derive(Debug)]
+pub(super) enum Transport {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+    #[cfg(feature = "tls")]
+    Tls(Box<crate::tls::TlsStream<tls::Socket>>),
+}
+
+impl Transport {
+    /// Connects, and does the handshake of TLS.
+    ///
+    /// # Errors
+    /// Why there is no connection.
+    pub(super) async fn connect(config: &Config) -> Result<Self, Error> {
+        let lost = |error| Error::connection(error, false);
+        match &config.address {
+            Address::Unix(path) => {
+                let socket = UnixStream::connect(path).await.map_err(lost)?;
+                Ok(Self::Unix(socket))
+            }
+            Address::Tcp { host, port } => dial(host, *port).await.map(Self::Tcp).map_err(lost),
+            #[cfg(feature = "tls")]
+            Address::Tls { host, port } => {
+                let session = config.tls.session(host)?;
+                let socket = dial(host, *port).await.map_err(lost)?;
+                let stream = tls::handshake(session, socket).await.map_err(lost)?;
+                Ok(Self::Tls(Box::new(stream)))
+            }
+            #[cfg(not(feature = "tls"))]
+            Address::Tls { .. } => Err(Error::Tls(
+                "this build of the client has no TLS (feature `tls`)".into(),
+            )),
+        }
+    }
+
+    /// Reads into `buf`. After a read that did not fill it, the next one waits for news of the socket and
+    /// makes no system call, since nothing can be left to read.
+    #[inline]
+    pub(super) fn poll_read(
+        &mut self,
+        cx: &mut Context<'_>,
+        buf: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        let mut buf = ReadBuf::new(buf);
+        let read = match self {
+            Self::Tcp(socket) => Pin::new(socket).poll_read(cx, &mut buf),
+            Self::Unix(socket) => Pin::new(socket).poll_read(cx, &mut buf),
+            #[cfg(feature = "tls")]
+            Self::Tls(stream) => return tls::poll_read(stream, cx, buf.initialize_unfilled()),
+        };
+        read.map_ok(|()| buf.filled().len())
+    }
+
+    #[inline]
+    pub(super) fn poll_write(
+        &mut self,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        match self {
+            Self::Tcp(socket) => Pin::new(socket).poll_write(cx, bytes),
+            Self::Unix(socket) => Pin::new(socket).poll_write(cx, bytes),
+            #[cfg(feature = "tls")]
+            Self::Tls(stream) => tls::poll_write(stream, cx, bytes),
+        }
+    }
+
+    /// Sends what was taken and is still held back, which only TLS does.
+    #[inline]
+    pub(super) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Self::Tcp(_) | Self::Unix(_) => {
+                let _ = cx;
+                Poll::Ready(Ok(()))
+            }
+            #[cfg(feature = "tls")]
+            Self::Tls(stream) => tls::poll_flush(stream, cx),
+        }
+    }
+}
+
+async fn dial(host: &str, port: u16) -> io::Result<TcpStream> {
+    let socket = TcpStream::connect((host, port)).await?;
+    socket.set_nodelay(true)?;
+    Ok(socket)
+}
+
+#[cfg(feature = "tls")]
+mod tls {
+    use std::io::{self, Read, Write};
+    use std::task::{Context, Poll, ready};
+
+    use rustls::ClientConnection;
+    use tokio::net::TcpStream;
+
+    use crate::tls::TlsStream;
+
+    /// A socket as rustls wants it: it reads and writes what it can at once, or says `WouldBlock`.
+    #[derive(Debug)]
+    pub(crate) struct Socket(TcpStream);
+
+    impl Read for Socket {
+        fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+            self.0.try_read(buf)
+        }
+    }
+
+    impl Write for Socket {
+        fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+            self.0.try_write(buf)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    type Stream = TlsStream<Socket>;
+
+    pub(super) async fn handshake(
+        session: ClientConnection,
+        socket: TcpStream,
+    ) -> io::Result<Stream> {
+        let mut stream = TlsStream::new(session, Socket(socket));
+        loop {
+            match stream.shake_hands() {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                done => return done.map(|()| stream),
+            }
+            if stream.session.wants_write() {
+                stream.socket.0.writable().await?;
+            } else {
+                stream.socket.0.readable().await?;
+            }
+        }
+    }
+
+    pub(super) fn poll_read(
+        stream: &mut Stream,
+        cx: &mut Context<'_>,
+        buf: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            match stream.read(buf) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                done => return Poll::Ready(done),
+            }
+            ready!(stream.socket.0.poll_read_ready(cx))?;
+        }
+    }
+
+    pub(super) fn poll_write(
+        stream: &mut Stream,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            match stream.write(bytes) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                done => return Poll::Ready(done),
+            }
+            ready!(stream.socket.0.poll_write_ready(cx))?;
+        }
+    }
+
+    pub(super) fn poll_flush(stream: &mut Stream, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        loop {
+            match stream.send() {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                done => return Poll::Ready(done),
+            }
+            ready!(stream.socket.0.poll_write_ready(cx))?;
+        }
+    }
+}
