@@ -33,6 +33,14 @@ pub enum Error {
         /// What came back.
         source: io::Error,
     },
+    /// A program that sets up the link did not.
+    #[error("`{command}` failed: {source}")]
+    Program {
+        /// The program and its arguments.
+        command: String,
+        /// What it or the operating system said.
+        source: io::Error,
+    },
     /// The thread of the link has ended.
     #[error("the link has stopped")]
     Stopped,

@@ -52,6 +52,12 @@ impl PacketLine {
         self.packets.front().map(|(release, _)| *release)
     }
 
+    /// When the last of the packets is released.
+    #[must_use]
+    pub fn last_release(&self) -> Option<Instant> {
+        self.packets.back().map(|(release, _)| *release)
+    }
+
     /// The next packet, where it is due.
     #[must_use]
     pub fn due(&self, now: Instant) -> Option<&[u8]> {

@@ -21,6 +21,10 @@ impl Schedule {
     /// What bytes are cut into where the bandwidth is limited: an Ethernet packet's.
     pub const PIECE_BYTES: usize = 1_500;
 
+    /// What may wait for the wire at the packet level before packets are dropped: a thousand of them,
+    /// as with netem.
+    pub const QUEUE_BYTES: usize = 1_000 * Self::PIECE_BYTES;
+
     /// A direction whose wire is free.
     #[must_use]
     pub fn new(lane: Lane, seed: u64) -> Self {
@@ -72,6 +76,14 @@ impl Schedule {
     pub fn backlog(&self, now: Instant) -> Duration {
         self.wire_free
             .map_or(Duration::ZERO, |free| free.saturating_duration_since(now))
+    }
+
+    /// Whether more waits for the wire than a router would keep.
+    #[must_use]
+    pub fn queue_is_full(&self, now: Instant) -> bool {
+        self.lane
+            .bytes_per_second
+            .is_some_and(|rate| self.backlog(now) > serialisation(Self::QUEUE_BYTES, rate))
     }
 
     /// Whether the packet that arrives now is lost.
@@ -205,6 +217,25 @@ mod tests {
         let later = now + 100 * MS;
         assert_eq!(schedule.backlog(later), Duration::ZERO);
         assert_eq!(schedule.due(later, 500), later + 10 * MS + MS / 2);
+    }
+
+    #[test]
+    fn a_thousand_packets_fill_the_queue_before_a_limited_wire() {
+        let lane = Lane {
+            bytes_per_second: Some(1_500_000),
+            ..Lane::default()
+        };
+        let mut schedule = Schedule::new(lane, 0);
+        let now = Instant::now();
+        let accepted = (0..2_000)
+            .take_while(|_| {
+                let full = schedule.queue_is_full(now);
+                schedule.due(now, Schedule::PIECE_BYTES);
+                !full
+            })
+            .count();
+        assert_eq!(accepted, 1_001);
+        assert!(!schedule.queue_is_full(now + 2 * MS));
     }
 
     #[test]
