@@ -424,6 +424,52 @@ tuples! {
     A, B, C, D, E, F, G, H, I, J, K, L;
 }
 
+/// Why a request of several commands cannot have its reply lent.
+pub(crate) const LENT_ALONE: Error = Error::Usage("only the reply to a single command can be lent");
+
+/// A request whose reply is lent to a closure.
+#[cfg(feature = "tokio")]
+pub(crate) struct Lending<Q, F> {
+    request: Q,
+    /// Called once, by the first reply or the error that comes instead.
+    read: std::cell::Cell<Option<F>>,
+}
+
+#[cfg(feature = "tokio")]
+impl<Q, F> Lending<Q, F> {
+    pub(crate) fn new(request: Q, read: F) -> Self {
+        Self {
+            request,
+            read: std::cell::Cell::new(Some(read)),
+        }
+    }
+}
+
+#[cfg(feature = "tokio")]
+impl<Q: Request, T, F: FnOnce(Reply<'_>) -> T> Request for Lending<Q, F> {
+    type Output = Result<T, Error>;
+
+    fn commands(&self) -> usize {
+        self.request.commands()
+    }
+
+    fn encode(&self, out: &mut Requests<'_>) {
+        if self.request.commands() != 1 {
+            out.fault = Some(LENT_ALONE);
+        }
+        self.request.encode(out);
+    }
+
+    fn decode<R: Replies>(&self, replies: &mut R) -> Self::Output {
+        let reply = replies.next()?;
+        if let Some(text) = reply.error_text() {
+            return Err(Error::server(text));
+        }
+        let read = self.read.take().expect("a reply is decoded once");
+        Ok(read(reply))
+    }
+}
+
 /// A transaction (`MULTI` ... `EXEC`) of these commands: the server executes all of them at once, with
 /// nothing of others in between.
 ///

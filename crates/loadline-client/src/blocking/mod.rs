@@ -28,7 +28,7 @@ use loadline_resp::{OwnedReply, Protocol, Reply};
 
 use crate::conn::backoff::Backoff;
 use crate::conn::greeting::Greeting;
-use crate::request::{Atomic, Summary};
+use crate::request::{Atomic, LENT_ALONE, Summary};
 use crate::{Config, Error, Request, Requests, ToArgs, commands};
 use input::{Input, Message};
 use replies::{Discarded, Incoming};
@@ -108,9 +108,7 @@ impl Connection {
     /// request is more than one command.
     pub fn run_ref<Q: Request>(&mut self, request: &Q) -> Result<Reply<'_>, Error> {
         if request.commands() != 1 {
-            return Err(Error::Usage(
-                "only the reply to a single command can be lent",
-            ));
+            return Err(LENT_ALONE);
         }
         let (_, first, _) = self.exchange(request, false)?;
         let reply = self.input.read(first).map_err(protocol_error)?;

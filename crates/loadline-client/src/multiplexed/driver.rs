@@ -18,9 +18,6 @@ use crate::conn::core::Events;
 const QUIET_BYTES: usize = 4 << 10;
 /// Room for those of a busy one.
 const BUSY_BYTES: usize = 64 << 10;
-/// A connection that lived so long has worked, and the next one is tried at once. One that breaks sooner
-/// goes on with the pauses of the outage, so that a server that hangs up on everyone is not stormed.
-const STABLE: Duration = Duration::from_secs(1);
 /// A time that does not come.
 const NEVER: Duration = Duration::from_secs(1 << 30);
 
@@ -97,16 +94,13 @@ impl Driver {
     async fn connect_once(&mut self) -> Option<Result<Transport, Error>> {
         let config = Arc::clone(&self.shared.config);
         let limit = config.connect_timeout;
-        let attempt = async {
-            match timeout(limit, Transport::connect(&config)).await {
-                Ok(done) => done,
-                Err(_) => Err(Error::connection(
-                    io::Error::new(io::ErrorKind::TimedOut, "the connect timeout has passed"),
-                    false,
-                )),
-            }
-        };
-        self.meanwhile(attempt).await
+        // In a box, since it is large with TLS, and the task would have room for it as long as it lives.
+        let attempt = Box::pin(timeout(limit, Transport::connect(&config)));
+        let attempted = self.meanwhile(attempt).await?;
+        Some(attempted.unwrap_or_else(|_| {
+            let late = io::Error::new(io::ErrorKind::TimedOut, "the connect timeout has passed");
+            Err(Error::connection(late, false))
+        }))
     }
 
     /// Waits for something without a connection, and fails requests that wait too long for one.
@@ -128,12 +122,13 @@ impl Driver {
 
     /// Writes, reads and wakes until the connection breaks or is not wanted any more.
     async fn serve(&mut self, mut transport: Transport) -> End {
-        let begun = Instant::now();
-        self.shared.lock().connected(begun);
+        self.shared.lock().connected(Instant::now());
         // The handshake waits for nobody.
         self.yielded = true;
         let end = poll_fn(|cx| self.poll_serve(&mut transport, cx)).await;
-        if begun.elapsed() >= STABLE {
+        // The next connection is tried at once after one that was of use. A server that hangs up on
+        // everyone goes on with the pauses of the outage, and is not stormed.
+        if self.shared.lock().was_useful() {
             self.backoff.connected();
         }
         end

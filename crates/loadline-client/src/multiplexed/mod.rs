@@ -28,9 +28,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
-use loadline_resp::{OwnedReply, Protocol};
+use loadline_resp::{OwnedReply, Protocol, Reply};
 
 use crate::conn::core::{Answer, Conn, Events, SlotId};
+use crate::request::Lending;
 use crate::{Config, Error, Request};
 use driver::Driver;
 
@@ -129,6 +130,20 @@ impl Connection {
             state: Run::New,
             second_try: false,
         }
+    }
+
+    /// Runs one command, and lends its reply to `read`: nothing is copied out of the connection. `read` is
+    /// called while other callers wait, so it should be short.
+    ///
+    /// # Errors
+    /// As for any request; [`Error::Server`] where the reply is an error, and [`Error::Usage`] where the
+    /// request is more than one command.
+    pub async fn run_with<Q: Request, T>(
+        &self,
+        request: Q,
+        read: impl FnOnce(Reply<'_>) -> T,
+    ) -> Result<T, Error> {
+        self.run(Lending::new(request, read)).await
     }
 
     /// The oldest push message that came along, such as an invalidation of client-side caching. At most

@@ -298,6 +298,11 @@ impl Conn {
         }
     }
 
+    /// Whether this connection has answered anything, beside the handshake.
+    pub(crate) fn was_useful(&self) -> bool {
+        self.out.has_answers()
+    }
+
     pub(crate) fn is_ready(&self) -> bool {
         matches!(self.state, State::Ready(_))
     }

@@ -59,6 +59,11 @@ impl Outbox {
         self.partial.is_some() || self.pending.len() > self.gone
     }
 
+    /// Whether any request on this connection was answered.
+    pub(super) fn has_answers(&self) -> bool {
+        self.answered > 0
+    }
+
     /// Bytes of requests that are not answered.
     #[inline]
     pub(super) fn unanswered(&self) -> u64 {

@@ -1,0 +1,162 @@
+//! What each operation allocates, and what a connection holds. One test, since the allocator counts for the
+//! whole process.
+
+#![cfg(feature = "tokio")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test ends with the error that it did not expect"
+)]
+
+use std::alloc::System;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::time::Duration;
+
+use loadline_client::commands::{get, set};
+use loadline_client::{Client, blocking, multiplexed};
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+
+#[global_allocator]
+static COUNTED: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+const OPERATIONS: usize = 1000;
+/// The most that a connection may hold.
+const CONNECTION_BYTES: isize = 12 << 10;
+
+/// Answers every request with 64 bytes, and allocates nothing while it does; it stands for a server that
+/// is another process. A request is taken to be what one read brings.
+fn answering() -> SocketAddr {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            std::thread::spawn(move || {
+                let (mut buf, mut greeted) = ([0; 4096], false);
+                while let Ok(read) = stream.read(&mut buf)
+                    && read > 0
+                {
+                    let answer: &[u8] = match (greeted, &buf[..read]) {
+                        (false, _) => b"%1\r\n+proto\r\n:3\r\n",
+                        (true, [_, _, _, _, _, _, _, _, b'S', ..]) => b"+OK\r\n",
+                        (true, _) => {
+                            b"$64\r\n0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\r\n"
+                        }
+                    };
+                    greeted = true;
+                    stream.write_all(answer).unwrap();
+                }
+            });
+        }
+    });
+    address
+}
+
+/// Allocations per operation, counted over many after some to warm up.
+fn per_operation(mut operation: impl FnMut()) -> f64 {
+    for _ in 0..100 {
+        operation();
+    }
+    let region = Region::new(COUNTED);
+    for _ in 0..OPERATIONS {
+        operation();
+    }
+    let change = region.change();
+    (change.allocations + change.reallocations) as f64 / OPERATIONS as f64
+}
+
+#[test]
+fn operations_allocate_what_they_return_and_nothing_else() {
+    let url = format!("redis://{}", answering());
+    let client = Client::open(&url).unwrap();
+    let mut connection = client.blocking().unwrap();
+    let owned = per_operation(|| {
+        let value: String = connection.run(get("key")).unwrap();
+        assert_eq!(value.len(), 64);
+    });
+    let borrowed = per_operation(|| {
+        let reply = connection.run_ref(&get::<()>("key")).unwrap();
+        assert_eq!(reply.as_bytes().map(<[u8]>::len), Some(64));
+    });
+    let written = per_operation(|| connection.run(set("key", "value")).unwrap());
+    println!("blocking: {owned} per owned GET, {borrowed} per borrowed GET, {written} per SET");
+    assert_eq!((owned, borrowed, written), (1.0, 0.0, 0.0));
+
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let shared = runtime.block_on(client.multiplexed()).unwrap();
+    // Within one task, since entering the runtime allocates by itself.
+    let (owned, borrowed, written) = runtime.block_on(async {
+        let owned = shared_per_operation(async || {
+            let value: String = shared.run(get("key")).await.unwrap();
+            assert_eq!(value.len(), 64);
+        })
+        .await;
+        let borrowed = shared_per_operation(async || {
+            let bytes = shared
+                .run_with(get::<()>("key"), |reply| {
+                    reply.as_bytes().map_or(0, <[u8]>::len)
+                })
+                .await;
+            assert_eq!(bytes.unwrap(), 64);
+        })
+        .await;
+        let written = shared_per_operation(async || {
+            shared.run(set("key", "value")).await.unwrap();
+        })
+        .await;
+        (owned, borrowed, written)
+    });
+    println!("multiplexed: {owned} per owned GET, {borrowed} per borrowed GET, {written} per SET");
+    assert_eq!((owned, borrowed, written), (1.0, 0.0, 0.0));
+
+    let (blocking, multiplexed) = memory(&client, &runtime);
+    println!("on the heap per connection: blocking {blocking} bytes, multiplexed {multiplexed}");
+    assert!(blocking.max(multiplexed) <= CONNECTION_BYTES);
+}
+
+async fn shared_per_operation(mut operation: impl AsyncFnMut()) -> f64 {
+    for _ in 0..100 {
+        operation().await;
+    }
+    let region = Region::new(COUNTED);
+    for _ in 0..OPERATIONS {
+        operation().await;
+    }
+    let change = region.change();
+    (change.allocations + change.reallocations) as f64 / OPERATIONS as f64
+}
+
+/// What each of ten connections holds on the heap after it was used, and what the threads of the other end
+/// hold, which are counted too.
+fn memory(client: &Client, runtime: &tokio::runtime::Runtime) -> (isize, isize) {
+    let region = Region::new(COUNTED);
+    let held = |region: &Region<'_, System>| {
+        let change = region.change();
+        (change.bytes_allocated as isize - change.bytes_deallocated as isize) / 10
+    };
+    let mut all: Vec<blocking::Connection> = Vec::with_capacity(10);
+    for _ in 0..10 {
+        let mut connection = client.blocking().unwrap();
+        let _: String = connection.run(get("key")).unwrap();
+        all.push(connection);
+    }
+    let blocking = held(&region);
+    drop(all);
+    let region = Region::new(COUNTED);
+    let shared: Vec<multiplexed::Connection> = runtime.block_on(async {
+        let mut all = Vec::with_capacity(10);
+        for _ in 0..10 {
+            let connection = client.multiplexed().await.unwrap();
+            let _: String = connection.run(get("key")).await.unwrap();
+            all.push(connection);
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        all
+    });
+    let multiplexed = held(&region);
+    drop(shared);
+    (blocking, multiplexed)
+}

@@ -1,0 +1,375 @@
+//! Connections that break, servers that go and come back, and writes whose replies are cut off.
+
+use std::collections::HashMap;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use loadline_client::commands::{exists, get, incr, ping, set};
+use loadline_client::{Client, Error, RetryPolicy};
+use rustix::process::Signal;
+
+use crate::server::{Redis, median, runtime};
+
+#[test]
+fn a_killed_connection_works_again_within_milliseconds() {
+    let redis = Redis::start();
+    runtime().block_on(async {
+        let connection = redis.client().multiplexed().await.unwrap();
+        let mut times = Vec::new();
+        for _ in 0..11 {
+            connection.run(ping()).await.unwrap();
+            redis.ask("CLIENT KILL TYPE normal SKIPME yes");
+            let begun = Instant::now();
+            connection.run(exists("k")).await.unwrap();
+            times.push(begun.elapsed());
+            // Longer than any pause, so that each kill is an outage of its own.
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        let time = median(times);
+        println!("multiplexed: median of 11 from CLIENT KILL to the next reply: {time:?}");
+        assert!(time < Duration::from_millis(5), "{time:?}");
+    });
+    let mut connection = redis.client().blocking().unwrap();
+    let mut times = Vec::new();
+    for _ in 0..11 {
+        redis.ask("CLIENT KILL TYPE normal SKIPME yes");
+        let begun = Instant::now();
+        connection.run(exists("k")).unwrap();
+        times.push(begun.elapsed());
+    }
+    let time = median(times);
+    println!("blocking: median of 11 from CLIENT KILL to the next reply: {time:?}");
+    assert!(time < Duration::from_millis(5), "{time:?}");
+}
+
+#[test]
+fn a_write_on_a_killed_connection_says_that_it_may_have_run() {
+    let redis = Redis::start();
+    let mut connection = redis.client().blocking().unwrap();
+    redis.ask("CLIENT KILL TYPE normal SKIPME yes");
+    let error = connection.run(incr("n")).unwrap_err();
+    assert!(error.maybe_executed(), "{error}");
+    assert_eq!(
+        connection.run(incr("n")).unwrap(),
+        1,
+        "it had not run in fact"
+    );
+}
+
+#[test]
+fn requests_wait_for_a_server_that_restarts() {
+    let mut redis = Redis::start();
+    let runtime = runtime();
+    let connection = runtime.block_on(redis.client().multiplexed()).unwrap();
+    let mut blocking = redis.client().blocking().unwrap();
+    let mut times = Vec::new();
+    for _ in 0..5 {
+        redis.kill();
+        let waiting = runtime.block_on(async {
+            // The end of the old connection is noticed before the request comes.
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            let connection = connection.clone();
+            let waiting = tokio::spawn(async move {
+                let done = connection.run(incr("n")).await;
+                (done, Instant::now())
+            });
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            waiting
+        });
+        let up = redis.restart();
+        let (done, at) = runtime.block_on(waiting).unwrap();
+        assert_eq!(done.unwrap(), 1, "it was sent exactly once");
+        times.push(at.saturating_duration_since(up));
+        assert_eq!(blocking.run(get::<i64>("n")).unwrap(), 1);
+    }
+    let time = median(times);
+    println!("median of 5 from the server's return to the first reply: {time:?}");
+    assert!(time < Duration::from_millis(100), "{time:?}");
+}
+
+#[test]
+fn an_outage_that_lasts_fails_requests_in_time_and_bounds_their_memory() {
+    let mut redis = Redis::start();
+    let client = redis
+        .builder()
+        .response_timeout(Some(Duration::from_millis(200)))
+        .max_queue_bytes(10_000)
+        .build();
+    runtime().block_on(async {
+        let connection = client.multiplexed().await.unwrap();
+        redis.kill();
+        // The end of the old connection is noticed before requests come.
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        let begun = Instant::now();
+        let value = "x".repeat(1000);
+        let waiting: Vec<_> = (0..50)
+            .map(|_| {
+                let (connection, value) = (connection.clone(), value.clone());
+                tokio::spawn(async move { connection.run(set("k", value)).await })
+            })
+            .collect();
+        let (mut full, mut lost) = (0, 0);
+        for done in waiting {
+            match done.await.unwrap().unwrap_err() {
+                Error::QueueFull { .. } => full += 1,
+                error => {
+                    assert!(!error.maybe_executed(), "{error}");
+                    lost += 1;
+                }
+            }
+        }
+        assert_eq!(lost, 9, "as many as fit into the queue were taken");
+        assert_eq!(full, 41);
+        let waited = begun.elapsed();
+        assert!(
+            waited >= Duration::from_millis(200) && waited < Duration::from_secs(2),
+            "{waited:?}"
+        );
+        assert!(connection.buffer_bytes() < 400_000);
+        assert!(!connection.is_connected());
+    });
+    let mut blocking = client.blocking();
+    assert!(blocking.is_err(), "the first connection is tried once");
+    redis.restart();
+    blocking = client.blocking();
+    let mut connection = blocking.unwrap();
+    redis.kill();
+    let begun = Instant::now();
+    let error = connection.run(set("k", 1)).unwrap_err();
+    // The first write goes into a socket whose end is not known yet.
+    assert!(matches!(error, Error::Connection { .. }), "{error}");
+    let error = connection.run(set("k", 1)).unwrap_err();
+    assert!(!error.maybe_executed(), "{error}");
+    assert!(begun.elapsed() < Duration::from_secs(2));
+}
+
+#[test]
+fn a_frozen_server_is_noticed_and_the_connection_replaced() {
+    let redis = Redis::start();
+    let client = redis
+        .builder()
+        .response_timeout(Some(Duration::from_millis(200)))
+        .keepalive(Some(Duration::from_millis(200)))
+        .build();
+    let mut blocking = client.blocking().unwrap();
+    let runtime = runtime();
+    let connection = runtime.block_on(client.multiplexed()).unwrap();
+    redis.signal(Signal::STOP);
+    let begun = Instant::now();
+    let error = blocking.run(set("k", 1)).unwrap_err();
+    assert!(
+        matches!(
+            error,
+            Error::Timeout {
+                maybe_executed: true,
+                ..
+            }
+        ),
+        "{error}"
+    );
+    assert!(begun.elapsed() < Duration::from_secs(1));
+    assert!(!blocking.is_connected());
+    runtime.block_on(async {
+        // A quiet connection notices by itself.
+        let begun = Instant::now();
+        while connection.is_connected() {
+            assert!(begun.elapsed() < Duration::from_secs(2), "nobody noticed");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let error = connection.run(incr("n")).await.unwrap_err();
+        assert!(!error.maybe_executed(), "it was never sent: {error}");
+    });
+    redis.signal(Signal::CONT);
+    assert_eq!(blocking.run(get::<Option<i64>>("n")).unwrap(), None);
+    runtime.block_on(async {
+        assert_eq!(connection.run(incr("n")).await.unwrap(), 1);
+    });
+}
+
+/// A proxy that forwards requests, and cuts connections instead of forwarding some of the replies.
+struct Cutter {
+    address: SocketAddr,
+    cuts: Arc<AtomicU64>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Cutter {
+    /// Cuts at every `nth` read of replies.
+    fn start(server: SocketAddr, nth: u64) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let cutter = Self {
+            address: listener.local_addr().unwrap(),
+            cuts: Arc::default(),
+            stop: Arc::default(),
+        };
+        let (cuts, stop) = (Arc::clone(&cutter.cuts), Arc::clone(&cutter.stop));
+        let reads = Arc::new(AtomicU64::new(0));
+        std::thread::spawn(move || {
+            for client in listener.incoming() {
+                if stop.load(Ordering::Relaxed) {
+                    return;
+                }
+                let (cuts, reads) = (Arc::clone(&cuts), Arc::clone(&reads));
+                std::thread::spawn(move || carry(&client.unwrap(), server, nth, &reads, &cuts));
+            }
+        });
+        cutter
+    }
+
+    fn client(&self, retry: RetryPolicy) -> Client {
+        let url = format!("redis://{}", self.address);
+        Client::builder().url(&url).unwrap().retry(retry).build()
+    }
+}
+
+impl Drop for Cutter {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        // One more connection, so that the listener looks.
+        drop(TcpStream::connect(self.address));
+    }
+}
+
+fn carry(client: &TcpStream, server: SocketAddr, nth: u64, reads: &AtomicU64, cuts: &AtomicU64) {
+    let Ok(server) = TcpStream::connect(server) else {
+        return;
+    };
+    let (mut requests, mut to_server) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+    let forward = std::thread::spawn(move || {
+        // Either end may go at any time.
+        let _ = std::io::copy(&mut requests, &mut to_server);
+        let _ = to_server.shutdown(Shutdown::Write);
+    });
+    let (mut from_server, mut replies) = (&server, client);
+    let mut buf = [0; 64 << 10];
+    let mut first = true;
+    while let Ok(bytes) = from_server.read(&mut buf)
+        && bytes > 0
+    {
+        // The first is the handshake.
+        if !first && reads.fetch_add(1, Ordering::Relaxed) % nth == nth - 1 {
+            cuts.fetch_add(1, Ordering::Relaxed);
+            // Half of what was executed is still told.
+            let _ = replies.write_all(&buf[..bytes / 2]);
+            break;
+        }
+        first = false;
+        if replies.write_all(&buf[..bytes]).is_err() {
+            break;
+        }
+    }
+    let _ = client.shutdown(Shutdown::Both);
+    let _ = server.shutdown(Shutdown::Both);
+    let _ = forward.join();
+}
+
+/// What callers were told about their counters.
+#[derive(Default)]
+struct Told {
+    done: u64,
+    maybe: u64,
+    not: u64,
+}
+
+/// Each counter is counted up once, so its value says how often that was executed.
+fn judge(redis: &Redis, told: HashMap<String, Result<i64, Error>>) -> Told {
+    let mut direct = redis.client().blocking().unwrap();
+    let mut sum = Told::default();
+    for (key, result) in told {
+        let executed: i64 = direct.run(get::<Option<i64>>(&key)).unwrap().unwrap_or(0);
+        assert!(executed <= 1, "{key} was executed {executed} times");
+        match result {
+            Ok(value) => {
+                assert_eq!((value, executed), (1, 1), "{key}");
+                sum.done += 1;
+            }
+            Err(error) if error.maybe_executed() => sum.maybe += 1,
+            Err(error) => {
+                assert_eq!(executed, 0, "{key} was said not to have run: {error}");
+                sum.not += 1;
+            }
+        }
+    }
+    sum
+}
+
+#[test]
+fn writes_whose_replies_are_cut_off_are_executed_at_most_once() {
+    let redis = Redis::start();
+    for policy in [
+        RetryPolicy::ReadOnly,
+        RetryPolicy::Idempotent,
+        RetryPolicy::Never,
+    ] {
+        let cutter = Cutter::start(redis.address(), 7);
+        let tag = format!("{policy:?}");
+        let mut told = HashMap::new();
+        runtime().block_on(async {
+            let connection = cutter.client(policy).multiplexed().await.unwrap();
+            for round in 0..200 {
+                let tasks: Vec<_> = (0..20)
+                    .map(|task| {
+                        let connection = connection.clone();
+                        let key = format!("{tag}:{round}:{task}");
+                        tokio::spawn(async move { (connection.run(incr(&key)).await, key) })
+                    })
+                    .collect();
+                for task in tasks {
+                    let (result, key) = task.await.unwrap();
+                    told.insert(key, result);
+                }
+            }
+        });
+        let sum = judge(&redis, told);
+        let cuts = cutter.cuts.load(Ordering::Relaxed);
+        println!(
+            "{tag}: {cuts} cuts; {} done, {} maybe, {} not",
+            sum.done, sum.maybe, sum.not
+        );
+        assert!(cuts >= 20, "there were only {cuts} cuts");
+        assert!(sum.maybe > 0 && sum.done > 0);
+    }
+}
+
+#[test]
+fn a_blocking_connection_does_not_repeat_writes_either() {
+    let redis = Redis::start();
+    let cutter = Cutter::start(redis.address(), 5);
+    let mut connection = cutter.client(RetryPolicy::ReadOnly).blocking().unwrap();
+    let mut told = HashMap::new();
+    for n in 0..500 {
+        let key = format!("b:{n}");
+        let result = connection.run(incr(&key));
+        told.insert(key, result);
+    }
+    let sum = judge(&redis, told);
+    let cuts = cutter.cuts.load(Ordering::Relaxed);
+    println!(
+        "blocking: {cuts} cuts; {} done, {} maybe",
+        sum.done, sum.maybe
+    );
+    assert_eq!(sum.maybe, cuts, "each cut reply is reported");
+    assert!(cuts > 50);
+}
+
+#[test]
+fn reads_whose_replies_are_cut_off_are_sent_again() {
+    let redis = Redis::start();
+    let cutter = Cutter::start(redis.address(), 5);
+    let mut connection = cutter.client(RetryPolicy::ReadOnly).blocking().unwrap();
+    runtime().block_on(async {
+        let shared = cutter
+            .client(RetryPolicy::ReadOnly)
+            .multiplexed()
+            .await
+            .unwrap();
+        for _ in 0..200 {
+            shared.run(exists("k")).await.unwrap();
+            connection.run(exists("k")).unwrap();
+        }
+    });
+    assert!(cutter.cuts.load(Ordering::Relaxed) > 50);
+}

@@ -1,0 +1,14 @@
+//! The client against a real redis-server, and against servers that misbehave.
+
+#![cfg(feature = "tokio")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test ends with the error that it did not expect"
+)]
+
+mod cancelled;
+mod commands;
+mod faults;
+mod hostile;
+mod login;
+mod server;

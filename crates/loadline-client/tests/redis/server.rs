@@ -1,0 +1,155 @@
+//! Servers of a test's own, ended with it.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use loadline_client::{Builder, Client};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// A real redis-server on a port and a socket.
+pub(crate) struct Redis {
+    process: Child,
+    port: u16,
+    extra: Vec<String>,
+    dir: tempfile::TempDir,
+}
+
+impl Redis {
+    pub(crate) fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    pub(crate) fn start_with(extra: &[&str]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let port = free_port();
+        let extra: Vec<String> = extra.iter().map(|&arg| arg.to_owned()).collect();
+        let process = spawn(port, dir.path().to_owned(), &extra);
+        let mut server = Self {
+            process,
+            port,
+            extra,
+            dir,
+        };
+        server.wait_until_up();
+        server
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.port).into()
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    pub(crate) fn unix_url(&self) -> String {
+        format!("unix://{}", self.dir.path().join("socket").display())
+    }
+
+    pub(crate) fn builder(&self) -> Builder {
+        Client::builder().url(&self.url()).unwrap()
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        self.builder().build()
+    }
+
+    /// Says something to the server past the client under test, and returns the answer as it is.
+    pub(crate) fn ask(&self, inline: &str) -> String {
+        let mut stream = TcpStream::connect(self.address()).unwrap();
+        stream
+            .set_read_timeout(Some(Duration::from_secs(10)))
+            .unwrap();
+        stream
+            .write_all(format!("{inline}\r\nQUIT\r\n").as_bytes())
+            .unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        let pid = Pid::from_child(&self.process);
+        kill_process(pid, signal).unwrap();
+    }
+
+    pub(crate) fn kill(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+
+    /// Starts the server again on the same port, without what it knew; the moment when it was up.
+    pub(crate) fn restart(&mut self) -> Instant {
+        self.process = spawn(self.port, self.dir.path().to_owned(), &self.extra);
+        self.wait_until_up()
+    }
+
+    fn wait_until_up(&mut self) -> Instant {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        loop {
+            let ended = self.process.try_wait().unwrap();
+            assert!(ended.is_none(), "redis-server does not start: {ended:?}");
+            if answers(self.address()) {
+                return Instant::now();
+            }
+            assert!(Instant::now() < deadline, "redis-server does not come up");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+/// Whether a server answers; a port that is free can connect to itself, and would say the same again.
+fn answers(address: SocketAddr) -> bool {
+    let Ok(mut stream) = TcpStream::connect(address) else {
+        return false;
+    };
+    stream
+        .set_read_timeout(Some(Duration::from_secs(1)))
+        .unwrap();
+    let mut first = [0];
+    stream.write_all(b"PING\r\n").is_ok()
+        && stream.read_exact(&mut first).is_ok()
+        && matches!(first[0], b'+' | b'-')
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        // It may be stopped, or gone already.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn spawn(port: u16, dir: PathBuf, extra: &[String]) -> Child {
+    Command::new("redis-server")
+        .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
+        .args(["--save", "", "--appendonly", "no", "--unixsocket"])
+        .arg(dir.join("socket"))
+        .arg("--dir")
+        .arg(dir)
+        .args(extra)
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("these tests need redis-server; `cargo xtask test --install` installs it")
+}
+
+pub(crate) fn free_port() -> u16 {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    listener.local_addr().unwrap().port()
+}
+
+pub(crate) fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap()
+}
+
+/// The middle of some times.
+pub(crate) fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort();
+    times[times.len() / 2]
+}
