@@ -103,7 +103,7 @@ const CASES: [Case; 8] = {
             "null-50x16",
             Null,
             (50, 16),
-            2_000_000,
+            4_000_000,
             &[(RedisBenchmark, goal(2.0, 0.5))],
         ),
         case(
@@ -132,7 +132,7 @@ const CASES: [Case; 8] = {
             "redis-50x16",
             Redis,
             (50, 16),
-            2_000_000,
+            4_000_000,
             &[(RedisBenchmark, goal(1.0, 0.55))],
         ),
         case(

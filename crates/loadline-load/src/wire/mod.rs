@@ -12,6 +12,7 @@
 
 mod conn;
 mod filler;
+mod lone;
 mod session;
 mod transport;
 mod worker;

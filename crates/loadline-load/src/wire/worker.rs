@@ -11,6 +11,7 @@ use rustix::time::Timespec;
 
 use super::conn::{Conn, Freed, Group};
 use super::filler::Filler;
+use super::lone::{Spread, Watch};
 use super::transport::Framing;
 use crate::Error;
 use crate::block::{OVERTIME_NS, Share};
@@ -27,8 +28,6 @@ const READ_BYTES: usize = 64 << 10;
 const EVENTS: usize = 256;
 /// How long the loop may sleep before it looks at the interrupt again.
 const LONGEST_SLEEP_NS: u64 = 20_000_000;
-/// The window of a lone connection goes out in so many parts.
-const PARTS: u32 = 8;
 /// How long the replies still out are waited for once nothing more is sent.
 const DRAIN_NS: u64 = 5_000_000_000;
 
@@ -108,6 +107,7 @@ struct Running<'r, F> {
     /// A refill waits until this many places are free, so that writes stay whole.
     refill_at: u32,
     spread: Option<Spread>,
+    watch: Option<Watch>,
     /// Where the search for a free connection goes on (open loop).
     turn: usize,
     /// Since when a place has been free after all had been taken (open loop).
@@ -117,31 +117,13 @@ struct Running<'r, F> {
     last_loss: String,
 }
 
-/// Spreads the window of a lone connection over its round trip (closed loop).
-///
-/// Sent at once, a window is answered at once, and target and generator take turns: one sleeps while
-/// the other works. In parts that are a part of the round trip apart, both work all the time, and
-/// neither pays for waking the other.
-#[derive(Debug)]
-struct Spread {
-    part: u32,
-    /// How long the replies last received took.
-    trip_ns: u64,
-    /// Until when the next part is held back.
-    held_until_ns: Option<u64>,
-}
-
 impl<'r, F: Framing> Running<'r, F> {
     fn new(worker: &'r mut Worker<F>, workload: &'r Workload, share: &'r Share<'r>) -> Self {
-        let is_spread = worker.conns.len() == 1 && worker.window >= 2 * PARTS;
-        let spread = (is_spread && share.arrivals.is_none()).then_some(Spread {
-            part: worker.window / PARTS,
-            trip_ns: 0,
-            held_until_ns: None,
-        });
+        let is_lone = worker.conns.len() == 1 && share.arrivals.is_none();
+        let spread = Spread::of(worker.window).filter(|_| is_lone);
         let refill_at = match &spread {
-            Some(spread) => spread.part,
-            None => (worker.window / 4).max(1),
+            Some(spread) => spread.part(),
+            None => worker.window,
         };
         Self {
             meter: Meter::new(share.board, share.control),
@@ -152,6 +134,7 @@ impl<'r, F: Framing> Running<'r, F> {
             in_flight: 0,
             last_reply_ns: 0,
             refill_at,
+            watch: (is_lone && spread.is_none()).then(Watch::default),
             spread,
             turn: 0,
             place_since_ns: 0,
@@ -258,10 +241,11 @@ impl<'r, F: Framing> Running<'r, F> {
 
     /// Sends the part that was held back, once its time has come.
     fn release(&mut self, now_ns: u64) {
-        if let Some(spread) = &mut self.spread
-            && spread.held_until_ns.is_some_and(|until| until <= now_ns)
+        if self
+            .spread
+            .as_mut()
+            .is_some_and(|spread| spread.release(now_ns))
         {
-            spread.held_until_ns = None;
             self.refill(0, now_ns);
         }
     }
@@ -321,7 +305,7 @@ impl<'r, F: Framing> Running<'r, F> {
             {
                 return;
             }
-            let part = self.spread.as_ref().map_or(free, |spread| spread.part);
+            let part = self.spread.as_ref().map_or(free, Spread::part);
             let count = u64::from(free.min(part))
                 .min(self.worker.filler.most() as u64)
                 .min(self.quota) as u32;
@@ -353,15 +337,13 @@ impl<'r, F: Framing> Running<'r, F> {
                 self.note_groups(index, count, now_ns);
             }
             if let Some(spread) = &mut self.spread {
-                spread.held_until_ns = Some(now_ns + spread.trip_ns / u64::from(PARTS));
+                spread.hold(now_ns);
             }
         }
     }
 
     fn is_held(&self) -> bool {
-        self.spread
-            .as_ref()
-            .is_some_and(|spread| spread.held_until_ns.is_some())
+        self.spread.as_ref().is_some_and(Spread::is_held)
     }
 
     /// Notes `count` operations of one reply each as sent, in groups that became possible together.
@@ -416,6 +398,12 @@ impl<'r, F: Framing> Running<'r, F> {
     }
 
     fn wait(&mut self, now_ns: u64) -> Result<(), Error> {
+        if self.in_flight > 0
+            && self.watch.as_mut().is_some_and(Watch::is_awake)
+            && self.wait_awake(now_ns)?
+        {
+            return Ok(());
+        }
         let mut sleep_ns =
             LONGEST_SLEEP_NS.min(self.share.deadline_ns.saturating_sub(now_ns).max(1));
         if let (Some(arrivals), None, false) = (&self.arrivals, self.stopped_ns, self.saturated) {
@@ -425,6 +413,28 @@ impl<'r, F: Framing> Running<'r, F> {
             // A part of a round trip is over before a sleep would be.
             sleep_ns = 0;
         }
+        self.poll(sleep_ns)
+    }
+
+    /// Looks for events without sleeping; `false` where none came in time.
+    fn wait_awake(&mut self, now_ns: u64) -> Result<bool, Error> {
+        while self.share.clock.now_ns() < now_ns + Watch::AWAKE_NS {
+            self.poll(0)?;
+            if !self.events.is_empty() {
+                if let Some(watch) = &mut self.watch {
+                    watch.succeeded();
+                }
+                return Ok(true);
+            }
+        }
+        if let Some(watch) = &mut self.watch {
+            watch.failed();
+        }
+        Ok(false)
+    }
+
+    /// Takes the events that are there, and waits up to `sleep_ns` where none are.
+    fn poll(&mut self, sleep_ns: u64) -> Result<(), Error> {
         let timeout = Timespec {
             tv_sec: 0,
             tv_nsec: sleep_ns as i64,
@@ -499,7 +509,7 @@ impl<'r, F: Framing> Running<'r, F> {
             let replies =
                 conn.receive(&buffer[..bytes], &mut self.tally, self.workload.values())?;
             if let (Some(spread), Some(sent_ns)) = (&mut self.spread, conn.oldest_sent_ns()) {
-                spread.trip_ns = now_ns - sent_ns;
+                spread.note_trip(now_ns - sent_ns);
             }
             let ops = conn.complete(replies, now_ns, &mut self.meter)?;
             if ops > 0 {
