@@ -1,55 +1,233 @@
-//! Prints how precisely links delay: `cargo run --release -p loadline-link --example accuracy`.
+//! Prints what links achieve on this machine:
+//! `cargo run --release -p loadline-link --example accuracy`. The packet level needs root.
 
 #![expect(clippy::print_stdout, reason = "printing its tables is what it is for")]
 
 use std::error::Error;
-use std::time::Duration;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::time::{Duration, Instant};
 
 use loadline_link::address::Address;
-use loadline_link::echo::Echo;
+use loadline_link::echo::{Echo, MESSAGE_BYTES, RoundTrips};
+use loadline_link::l3::Packets;
 use loadline_link::l4::{Proxy, Route};
+use loadline_link::link::{CLASSES, Class, Link};
 use loadline_link::shape::Shape;
 
-const LATENCIES_US: [u64; 6] = [500, 1_000, 5_000, 10_000, 50_000, 100_000];
-/// A latency's share of the run, at most `MOST` round trips.
-const TIME: Duration = Duration::from_secs(4);
-const MOST: usize = 2_000;
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let directory = tempfile::tempdir()?;
-    println!("l4, one connection, round trips of 64 B one after the other, in microseconds");
-    println!("socket  added   count  direct p50  p50-added  p99-added  overshoot p50  p99");
-    for socket in ["tcp", "unix"] {
-        for (index, us) in LATENCIES_US.into_iter().enumerate() {
-            let path = |what: &str| directory.path().join(format!("{what}{index}"));
-            let echo = match socket {
-                "tcp" => Echo::tcp()?,
-                _ => Echo::unix(&path("echo"))?,
-            };
-            let listen = match socket {
-                "tcp" => Address::any_loopback(),
-                _ => Address::Unix(path("link")),
-            };
-            let latency = Duration::from_micros(us);
-            let route = Route {
-                listen,
-                upstream: echo.address()?,
-            };
-            let proxy = Proxy::start(&[route], Shape::round_trip(latency))?;
-            let count = (TIME.as_nanos() / latency.as_nanos()).min(MOST as u128) as usize;
-            let direct = echo.round_trips(&echo.address()?, MOST, Duration::ZERO)?;
-            let through = echo.round_trips(&proxy.addresses()[0], count, latency)?;
-            let micros = |duration: Duration| duration.as_nanos() as f64 / 1e3;
-            let base = micros(direct.quantile(0.5));
-            let over = |quantile| micros(through.quantile(quantile)) - us as f64;
-            println!(
-                "{socket:6} {us:6} {count:7} {base:11.1} {:10.1} {:10.1} {:14.1} {:.1}",
-                over(0.5),
-                over(0.99),
-                over(0.5) - base,
-                over(0.99) - base,
+const LATENCIES_US: [u64; 6] = [500, 1_000, 5_000, 10_000, 50_000, 100_000];
+/// How long one line of the table may take.
+const LINE_TIME: Duration = Duration::from_secs(10);
+const MOST_TRIPS: usize = 5_000;
+
+const CONNECTIONS: usize = 50;
+const PIPELINE: usize = 16;
+
+fn main() -> Result<()> {
+    let mut possible = Vec::new();
+    for class in CLASSES {
+        match class.probe(&Shape::default()) {
+            Ok(()) => possible.push(class),
+            Err(missing) => println!("{class} is not possible here: {missing}"),
+        }
+    }
+    accuracy(&possible)?;
+    throughput()?;
+    fresh_connections(&possible)
+}
+
+/// How much longer than asked for round trips take, one after the other on one connection.
+fn accuracy(classes: &[Class]) -> Result<()> {
+    println!("\nRound trips of {MESSAGE_BYTES} B, one after the other, in us; overshoot is");
+    println!("round trip - added - median of the direct ones");
+    println!("class  socket   added  trips  direct p50  overshoot p50      p99  never early");
+    for us in LATENCIES_US {
+        let latency = Duration::from_micros(us);
+        let count = (LINE_TIME.as_nanos() / latency.as_nanos()).min(MOST_TRIPS as u128) as usize;
+        let shape = Shape::round_trip(latency);
+        for class in classes {
+            let echo = Echo::tcp()?;
+            let routes = [Route::from_loopback(echo.address()?)];
+            let link = Link::start(*class, &routes, shape, &Packets::default())?;
+            let achieved = link.measure(count)?;
+            line(
+                class.name(),
+                "tcp",
+                latency,
+                &achieved.direct,
+                &achieved.through,
             );
+        }
+        let directory = tempfile::tempdir()?;
+        let echo = Echo::unix(&directory.path().join("echo"))?;
+        let route = Route {
+            listen: Address::Unix(directory.path().join("link")),
+            upstream: echo.address()?,
+        };
+        let proxy = Proxy::start(&[route], shape)?;
+        let direct = echo.round_trips(&echo.address()?, count, Duration::ZERO)?;
+        let through = echo.round_trips(&proxy.addresses()[0], count, latency)?;
+        line("l4", "unix", latency, &direct, &through);
+    }
+    Ok(())
+}
+
+fn line(class: &str, socket: &str, latency: Duration, direct: &RoundTrips, through: &RoundTrips) {
+    let us = |duration: Duration| duration.as_nanos() as f64 / 1e3;
+    let base = us(direct.quantile(0.5));
+    let overshoot = |quantile| us(through.quantile(quantile)) - us(latency) - base;
+    println!(
+        "{class:6} {socket:6} {:7} {:6} {base:11.1} {:14.1} {:8.1}  {}",
+        latency.as_micros(),
+        through.count(),
+        overshoot(0.5),
+        overshoot(0.99),
+        through.quantile(0.0) >= latency,
+    );
+}
+
+/// Operations per second of many pipelined connections, against what the latency allows.
+fn throughput() -> Result<()> {
+    println!(
+        "\nl4, {CONNECTIONS} connections, {PIPELINE} messages of {MESSAGE_BYTES} B in flight on each"
+    );
+    println!("added, ms   operations/s   of the ideal");
+    for latency in [0, 1, 10, 100].map(Duration::from_millis) {
+        let server = TcpListener::bind("127.0.0.1:0")?;
+        let routes = [Route::from_loopback(server.local_addr()?.into())];
+        let proxy = Proxy::start(&routes, Shape::round_trip(latency))?;
+        let turns = (4_000 / (1 + latency.as_millis())).max(40) as usize;
+        let elapsed = pipelined(&server, tcp(&proxy.addresses()[0])?, turns)?;
+        let operations = (CONNECTIONS * PIPELINE * turns) as f64;
+        let rate = operations / elapsed.as_secs_f64();
+        let ideal = (CONNECTIONS * PIPELINE) as f64 / latency.as_secs_f64();
+        let share = format!("{:.1} %", 100.0 * rate / ideal);
+        let share = if latency.is_zero() { "-" } else { &share };
+        println!("{:9} {rate:14.0} {share:>14}", latency.as_millis());
+    }
+    Ok(())
+}
+
+fn pipelined(server: &TcpListener, address: SocketAddr, turns: usize) -> Result<Duration> {
+    const BYTES: usize = PIPELINE * MESSAGE_BYTES;
+    let connections = (0..CONNECTIONS)
+        .map(|_| {
+            let client = TcpStream::connect(address)?;
+            client.set_nodelay(true)?;
+            let peer = server.accept()?.0;
+            peer.set_nodelay(true)?;
+            Ok((client, peer))
+        })
+        .collect::<std::io::Result<Vec<_>>>()?;
+    let start = Instant::now();
+    std::thread::scope(|scope| {
+        let mut clients = Vec::new();
+        for (mut client, mut peer) in connections {
+            scope.spawn(move || {
+                let mut bytes = [0; BYTES];
+                // Until the client closes, or an error that the client sees as well.
+                while let Ok(got @ 1..) = peer.read(&mut bytes) {
+                    if peer.write_all(&bytes[..got]).is_err() {
+                        return;
+                    }
+                }
+            });
+            clients.push(scope.spawn(move || {
+                let mut bytes = [7; BYTES];
+                for _ in 0..turns {
+                    client.write_all(&bytes)?;
+                    client.read_exact(&mut bytes)?;
+                }
+                Ok::<_, std::io::Error>(())
+            }));
+        }
+        for client in clients {
+            client.join().map_err(|_| "a client panicked")??;
+        }
+        Ok::<_, Box<dyn Error>>(())
+    })?;
+    Ok(start.elapsed())
+}
+
+const REQUEST_BYTES: usize = 32;
+
+/// What a new connection pays for packets, which only a link of packets shows.
+fn fresh_connections(classes: &[Class]) -> Result<()> {
+    let latency = Duration::from_millis(100);
+    println!("\nA fresh connection at 100 ms added, in ms");
+    println!("class  congestion control  connect  1,000 replies of 100 B  one reply of 1 MiB");
+    for class in classes {
+        for control in ["reno", "cubic", "bbr"] {
+            let server = TcpListener::bind("127.0.0.1:0")?;
+            let routes = [Route::from_loopback(server.local_addr()?.into())];
+            let packets = Packets {
+                congestion_control: Some(control.into()),
+                ..Packets::default()
+            };
+            let link = match Link::start(*class, &routes, Shape::round_trip(latency), &packets) {
+                Ok(link) => link,
+                Err(error) => {
+                    println!("{:6} {control:18} {error}", class.name());
+                    continue;
+                }
+            };
+            let address = tcp(&link.addresses()[0])?;
+            let (connect, small) = fresh(&server, address, 1_000, 100)?;
+            let (_, large) = fresh(&server, address, 1, 1 << 20)?;
+            let ms = |duration: Duration| duration.as_nanos() as f64 / 1e6;
+            println!(
+                "{:6} {:18} {:8.1} {:23.1} {:19.1}",
+                class.name(),
+                if *class == Class::L4 { "-" } else { control },
+                ms(connect),
+                ms(small),
+                ms(large)
+            );
+            if *class == Class::L4 {
+                break;
+            }
         }
     }
     Ok(())
+}
+
+/// How long connecting takes, and then `requests` sent together with replies of `reply_bytes` each.
+fn fresh(
+    server: &TcpListener,
+    address: SocketAddr,
+    requests: usize,
+    reply_bytes: usize,
+) -> Result<(Duration, Duration)> {
+    std::thread::scope(|scope| {
+        let answering = scope.spawn(move || {
+            let mut peer = server.accept()?.0;
+            peer.set_nodelay(true)?;
+            let reply = vec![1; reply_bytes];
+            let mut request = [0; REQUEST_BYTES];
+            for _ in 0..requests {
+                peer.read_exact(&mut request)?;
+                peer.write_all(&reply)?;
+            }
+            Ok::<_, std::io::Error>(())
+        });
+        let start = Instant::now();
+        let mut client = TcpStream::connect(address)?;
+        client.set_nodelay(true)?;
+        let connect = start.elapsed();
+        let start = Instant::now();
+        client.write_all(&vec![0; requests * REQUEST_BYTES])?;
+        client.read_exact(&mut vec![0; requests * reply_bytes])?;
+        let elapsed = start.elapsed();
+        answering.join().map_err(|_| "the server panicked")??;
+        Ok((connect, elapsed))
+    })
+}
+
+fn tcp(address: &Address) -> Result<SocketAddr> {
+    match address {
+        Address::Tcp(address) => Ok(*address),
+        Address::Unix(path) => Err(format!("{} is not TCP", path.display()).into()),
+    }
 }

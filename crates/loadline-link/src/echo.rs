@@ -87,13 +87,10 @@ impl Echo {
             let durations = timed(&mut client, count);
             drop(client);
             let served = server.join().expect("the echo does not panic");
-            let mut sorted = durations?;
+            let mut trips = RoundTrips::of(durations?);
             served?;
-            sorted.sort_unstable();
-            Ok(RoundTrips {
-                sorted,
-                congestion_control,
-            })
+            trips.congestion_control = congestion_control;
+            Ok(trips)
         })
     }
 
@@ -132,6 +129,14 @@ impl Echo {
 const POLL_IN: rustix::event::PollFlags = rustix::event::PollFlags::IN;
 
 impl RoundTrips {
+    pub(crate) fn of(mut durations: Vec<Duration>) -> Self {
+        durations.sort_unstable();
+        Self {
+            sorted: durations,
+            congestion_control: None,
+        }
+    }
+
     /// The duration that the share `quantile` (0 to 1) of the round trips did not exceed (nearest
     /// rank); zero where none was made.
     #[must_use]
@@ -232,10 +237,7 @@ mod tests {
 
     #[test]
     fn quantiles_are_nearest_ranks() {
-        let trips = RoundTrips {
-            sorted: (1..=200).map(Duration::from_micros).collect(),
-            congestion_control: None,
-        };
+        let trips = RoundTrips::of((1..=200).rev().map(Duration::from_micros).collect());
         assert_eq!(trips.quantile(0.0), Duration::from_micros(1));
         assert_eq!(trips.quantile(0.5), Duration::from_micros(100));
         assert_eq!(trips.quantile(0.99), Duration::from_micros(198));

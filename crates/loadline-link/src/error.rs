@@ -22,6 +22,9 @@ pub enum Error {
         /// What the operating system said.
         source: io::Error,
     },
+    /// A name that no class has.
+    #[error("a link is of class netem, l3 or l4")]
+    UnknownClass,
     /// There is nothing to forward.
     #[error("a link needs at least one route")]
     NoRoute,

@@ -193,7 +193,7 @@ enum Order {
     Stop,
 }
 
-fn check(shape: &Shape) -> Result<(), Error> {
+pub(crate) fn check(shape: &Shape) -> Result<(), Error> {
     shape.check()?;
     if shape.loses_packets() {
         return Err(Error::Shape {

@@ -1,0 +1,381 @@
+//! A link of whichever class suits, and what it really achieves.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use crate::Error;
+use crate::address::Address;
+use crate::echo::{Echo, RoundTrips};
+use crate::fault::Fault;
+use crate::l3::{self, PacketLink, Packets};
+use crate::l4::{Proxy, Route};
+use crate::netem::{self, NetemLink};
+use crate::shape::{Jitter, Shape};
+
+/// How a link is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Class {
+    /// By the kernel's emulator of networks.
+    Netem,
+    /// By moving packets between two devices.
+    L3,
+    /// By a proxy that moves bytes between sockets.
+    L4,
+}
+
+/// All classes, the one that shows the most first.
+pub const CLASSES: [Class; 3] = [Class::Netem, Class::L3, Class::L4];
+
+impl Class {
+    /// The name that [`Class::from_str`] reads.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Netem => "netem",
+            Self::L3 => "l3",
+            Self::L4 => "l4",
+        }
+    }
+
+    /// Whether this machine can have a link of this class in this shape.
+    ///
+    /// # Errors
+    /// What is missing, or what is wrong with the shape.
+    pub fn probe(self, shape: &Shape) -> Result<(), Error> {
+        shape.check()?;
+        match self {
+            Self::Netem => netem::check(shape).and_then(|()| netem::probe()),
+            Self::L3 => l3::probe(),
+            Self::L4 => crate::l4::check(shape),
+        }
+    }
+}
+
+impl fmt::Display for Class {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Class {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self, Error> {
+        CLASSES
+            .into_iter()
+            .find(|class| class.name() == name)
+            .ok_or(Error::UnknownClass)
+    }
+}
+
+/// A class, and why it and no other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Choice {
+    /// The class.
+    pub class: Class,
+    /// One sentence for the report.
+    pub reason: String,
+}
+
+/// Chooses a class: the one that was asked for, or else the first that is possible here of netem, l3
+/// and l4.
+///
+/// # Errors
+/// Why the class that was asked for, or the last one, is not possible.
+pub fn choose(asked: Option<Class>, shape: &Shape) -> Result<Choice, Error> {
+    if let Some(class) = asked {
+        class.probe(shape)?;
+        return Ok(Choice {
+            class,
+            reason: format!("{class} was asked for."),
+        });
+    }
+    let mut missing = Vec::new();
+    for class in CLASSES {
+        match class.probe(shape) {
+            Ok(()) => {
+                return Ok(Choice {
+                    class,
+                    reason: reason(class, &missing),
+                });
+            }
+            Err(error) if class == Class::L4 => return Err(error),
+            Err(error) => missing.push(format!("{class} is not possible here ({error})")),
+        }
+    }
+    unreachable!("the last class is returned or refused")
+}
+
+fn reason(class: Class, missing: &[String]) -> String {
+    let shows = match class {
+        Class::Netem | Class::L3 => "the handshake, slow start and loss are real",
+        Class::L4 => "the handshake, slow start and loss do not show",
+    };
+    match missing {
+        [] => format!("{class} is possible here: {shows}."),
+        missing => format!("{class}, since {}: {shows}.", missing.join(" and ")),
+    }
+}
+
+/// A link of any class, which can measure itself.
+#[derive(Debug)]
+pub struct Link {
+    kind: Kind,
+    class: Class,
+    packets: Packets,
+    shape: Shape,
+    /// The last route leads here.
+    echo: Echo,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Netem(NetemLink),
+    L3(PacketLink),
+    L4(Proxy),
+}
+
+impl Link {
+    /// Sets up a link of this class. `packets` is used by the classes that have any.
+    ///
+    /// # Errors
+    /// As the classes' own types say.
+    pub fn start(
+        class: Class,
+        routes: &[Route],
+        shape: Shape,
+        packets: &Packets,
+    ) -> Result<Self, Error> {
+        if routes.is_empty() {
+            return Err(Error::NoRoute);
+        }
+        let echo = Echo::tcp().map_err(Error::system("an echo"))?;
+        let upstream = echo.address().map_err(Error::system("an echo"))?;
+        let mut routes = routes.to_vec();
+        routes.push(Route::from_loopback(upstream));
+        let kind = match class {
+            Class::Netem => Kind::Netem(NetemLink::start(&routes, shape, packets)?),
+            Class::L3 => Kind::L3(PacketLink::start(&routes, shape, packets)?),
+            Class::L4 => Kind::L4(Proxy::start(&routes, shape)?),
+        };
+        Ok(Self {
+            kind,
+            class,
+            packets: packets.clone(),
+            shape,
+            echo,
+        })
+    }
+
+    /// How it is made.
+    #[must_use]
+    pub fn class(&self) -> Class {
+        self.class
+    }
+
+    /// Where clients connect to: one address per route, in their order.
+    #[must_use]
+    pub fn addresses(&self) -> &[Address] {
+        let addresses = self.all_addresses();
+        &addresses[..addresses.len() - 1]
+    }
+
+    /// Changes the shape for what arrives from now on.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] where the class cannot have it, [`Error::Stopped`] when a thread has ended.
+    pub fn set_shape(&mut self, shape: Shape) -> Result<(), Error> {
+        match &self.kind {
+            Kind::Netem(link) => link.set_shape(shape),
+            Kind::L3(link) => link.set_shape(shape),
+            Kind::L4(proxy) => proxy.set_shape(shape),
+        }?;
+        self.shape = shape;
+        Ok(())
+    }
+
+    /// Makes something go wrong.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`] when a thread of the link has ended.
+    pub fn inject(&self, fault: Fault) -> Result<(), Error> {
+        match &self.kind {
+            Kind::Netem(link) => link.inject(fault),
+            Kind::L3(link) => link.inject(fault),
+            Kind::L4(proxy) => proxy.inject(fault),
+        }
+    }
+
+    /// Ends the faults that last.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`] when a thread of the link has ended.
+    pub fn clear(&self) -> Result<(), Error> {
+        match &self.kind {
+            Kind::Netem(link) => link.clear(),
+            Kind::L3(link) => link.clear(),
+            Kind::L4(proxy) => proxy.clear(),
+        }
+    }
+
+    /// Makes `count` round trips to an echo, directly and then through the link, one after the other.
+    /// It takes `count` times the latency, so it is called when nothing else uses the link.
+    ///
+    /// # Errors
+    /// [`Error::System`] when the connection fails.
+    pub fn measure(&self, count: usize) -> Result<Achieved, Error> {
+        let failed = Error::system("measuring the link");
+        let addresses = self.all_addresses();
+        let through = &addresses[addresses.len() - 1];
+        let latency = self.shape.latency();
+        let trips = || {
+            let direct = self.echo.address()?;
+            let direct = self.echo.round_trips(&direct, count, Duration::ZERO)?;
+            let through = self.echo.round_trips(through, count, latency)?;
+            Ok::<_, std::io::Error>((direct, through))
+        };
+        let (direct, through) = trips().map_err(failed)?;
+        Ok(Achieved {
+            class: self.class,
+            shape: self.shape,
+            mtu: match self.class {
+                Class::Netem | Class::L3 => Some(self.packets.mtu),
+                Class::L4 => None,
+            },
+            direct,
+            through,
+        })
+    }
+
+    fn all_addresses(&self) -> &[Address] {
+        match &self.kind {
+            Kind::Netem(link) => link.addresses(),
+            Kind::L3(link) => link.addresses(),
+            Kind::L4(proxy) => proxy.addresses(),
+        }
+    }
+}
+
+/// What a link really does to round trips.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Achieved {
+    /// How the link is made.
+    pub class: Class,
+    /// What was asked for.
+    pub shape: Shape,
+    /// The largest packet in bytes; `None` for a proxy, which handles no packets.
+    pub mtu: Option<u16>,
+    /// Round trips to the echo without the link.
+    pub direct: RoundTrips,
+    /// Round trips to the echo through the link, with the congestion control of the client's end.
+    pub through: RoundTrips,
+}
+
+impl Achieved {
+    /// The overshoot at the 99th percentile above which a run is not the run that was asked for.
+    pub const TOLERANCE: Duration = Duration::from_micros(250);
+
+    /// How much longer than asked for the added part of a round trip is, at a quantile from 0 to 1:
+    /// what passes through the link, less the latency and the median round trip without the link.
+    #[must_use]
+    pub fn overshoot(&self, quantile: f64) -> Duration {
+        self.through
+            .quantile(quantile)
+            .saturating_sub(self.shape.latency())
+            .saturating_sub(self.direct.quantile(0.5))
+    }
+
+    /// Whether the latency is off by more than [`Achieved::TOLERANCE`]. Jitter and a limited bandwidth
+    /// are delays that were asked for, so with them there is nothing to compare with.
+    #[must_use]
+    pub fn is_off(&self) -> bool {
+        let lanes = [self.shape.up, self.shape.down];
+        let exact = lanes.iter().all(|lane| {
+            lane.jitter == Jitter::None && lane.bytes_per_second.is_none() && lane.loss == 0.0
+        });
+        exact && self.overshoot(0.99) > Self::TOLERANCE
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_have_names_that_are_read_back() {
+        for class in CLASSES {
+            assert_eq!(class.name().parse::<Class>().unwrap(), class);
+        }
+        let refusal = "l5".parse::<Class>().unwrap_err().to_string();
+        assert!(CLASSES.iter().all(|class| refusal.contains(class.name())));
+    }
+
+    #[test]
+    fn what_was_asked_for_is_taken_or_refused() {
+        let shape = Shape::round_trip(Duration::from_millis(1));
+        let choice = choose(Some(Class::L4), &shape).unwrap();
+        assert_eq!(choice.class, Class::L4);
+        assert!(choice.reason.contains("asked"));
+        let refusal = choose(Some(Class::L4), &shape.with_loss(0.1)).unwrap_err();
+        assert!(matches!(refusal, Error::Shape { .. }), "{refusal}");
+    }
+
+    #[test]
+    fn auto_takes_the_first_that_is_possible_and_says_why() {
+        let shape = Shape::round_trip(Duration::from_millis(1));
+        let choice = choose(None, &shape).unwrap();
+        let first = CLASSES
+            .into_iter()
+            .find(|class| class.probe(&shape).is_ok());
+        assert_eq!(Some(choice.class), first);
+        for class in CLASSES
+            .into_iter()
+            .take_while(|class| *class != choice.class)
+        {
+            let said = format!("{class} is not possible here (");
+            assert!(choice.reason.contains(&said), "{}", choice.reason);
+        }
+        // Packets that overtake are not what was asked for.
+        let normal = Jitter::Normal {
+            deviation: Duration::from_micros(1),
+        };
+        let choice = choose(None, &shape.with_jitter(normal)).unwrap();
+        assert_ne!(choice.class, Class::Netem);
+    }
+
+    #[test]
+    fn a_link_measures_itself_and_hides_its_echo() {
+        let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let route = Route::from_loopback(server.local_addr().unwrap().into());
+        let latency = Duration::from_millis(3);
+        let shape = Shape::round_trip(latency);
+        let link = Link::start(Class::L4, &[route], shape, &Packets::default()).unwrap();
+        assert_eq!(link.addresses().len(), 1);
+        let achieved = link.measure(20).unwrap();
+        assert_eq!(achieved.through.count(), 20);
+        assert!(achieved.through.quantile(0.0) >= latency);
+        assert_eq!(achieved.mtu, None);
+        assert!(achieved.through.congestion_control().is_some());
+        let over = achieved.through.quantile(1.0) - latency;
+        assert!(achieved.overshoot(1.0) <= over);
+    }
+
+    #[test]
+    fn a_latency_is_off_above_the_tolerance_and_only_where_it_was_exact() {
+        let shape = Shape::round_trip(Duration::from_millis(1));
+        let mut achieved = Achieved {
+            class: Class::L4,
+            shape,
+            mtu: None,
+            direct: RoundTrips::of(vec![Duration::from_micros(30)]),
+            through: RoundTrips::of(vec![Duration::from_micros(1_280)]),
+        };
+        assert_eq!(achieved.overshoot(0.99), Achieved::TOLERANCE);
+        assert!(!achieved.is_off());
+        achieved.through = RoundTrips::of(vec![Duration::from_micros(1_281)]);
+        assert!(achieved.is_off());
+        achieved.shape = shape.with_bandwidth(1_000_000);
+        assert!(!achieved.is_off());
+    }
+}
