@@ -1,11 +1,14 @@
 //! Whether the figures are true, against servers whose behaviour is known.
 
+use std::collections::HashSet;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use loadline_measure::Record;
 
 use crate::run::Redis;
-use crate::util::{Dir, signal, wait_until};
+use crate::util::{Dir, PATIENCE, converse, signal, wait_until};
 
 fn record(dir: &Dir) -> Record {
     Record::from_json(dir.read("out.json").as_bytes()).unwrap()
@@ -100,4 +103,148 @@ fn littles_law_holds_in_a_deep_pipeline_and_operations_are_those_of_the_server()
         "{in_flight} in flight"
     );
     assert_eq!((case.ops, counted), (1_000_000, 1_000_000));
+}
+
+/// Forwards one request after the other to `to`, each `delay` late. It ends with its listener's test.
+fn delaying(to: u16, delay: Duration) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let forward = move |mut client: TcpStream| -> std::io::Result<()> {
+        let mut server = TcpStream::connect(("127.0.0.1", to))?;
+        for socket in [&client, &server] {
+            socket.set_nodelay(true)?;
+        }
+        let mut buffer = [0; 64 << 10];
+        loop {
+            let bytes = client.read(&mut buffer)?;
+            if bytes == 0 {
+                return Ok(());
+            }
+            let until = Instant::now() + delay;
+            while Instant::now() < until {
+                std::hint::spin_loop();
+            }
+            server.write_all(&buffer[..bytes])?;
+            let bytes = server.read(&mut buffer)?;
+            client.write_all(&buffer[..bytes])?;
+        }
+    };
+    std::thread::spawn(move || {
+        for client in listener.incoming().flatten() {
+            std::thread::spawn(move || forward(client));
+        }
+    });
+    port
+}
+
+/// The median of `rounds` requests over a bare blocking socket, in microseconds.
+fn bare_median_us(port: u16, rounds: usize) -> f64 {
+    let mut socket = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    socket.set_nodelay(true).unwrap();
+    let mut times: Vec<Duration> = (0..rounds)
+        .map(|_| {
+            let start = Instant::now();
+            converse(&mut socket, "*2\r\n$3\r\nGET\r\n$1\r\nx\r\n", "$-1\r\n");
+            start.elapsed()
+        })
+        .collect();
+    times.sort_unstable();
+    times[rounds / 2].as_secs_f64() * 1e6
+}
+
+/// A server that takes 500 us longer than redis-server, as our generator sees it and as a bare
+/// blocking socket does, in turns: what disturbs one disturbs the other.
+#[test]
+fn a_known_delay_is_seen_as_a_bare_socket_sees_it() {
+    let (redis, dir) = (Redis::start(&[]), Dir::new());
+    let port = delaying(redis.port(), Duration::from_micros(500));
+    let url = format!("redis://127.0.0.1:{port}");
+    let words = [
+        "run",
+        &url,
+        "--workload",
+        "get",
+        "--keys",
+        "10",
+        "--connections",
+        "1",
+        "--ops",
+        "1000",
+        "--rounds",
+        "1",
+        "--warmup",
+        "0ms",
+        "--quiet",
+        "--json",
+        "out.json",
+    ];
+    let mut differences: Vec<f64> = (0..9)
+        .map(|_| {
+            let bare = bare_median_us(port, 1_000);
+            dir.run(&words).succeeded();
+            let ours = record(&dir).cases[0].response_time_ns.p50.unwrap() as f64 / 1e3;
+            println!("p50: bare {bare:.1} us, ours {ours:.1} us");
+            assert!(ours >= 500.0, "{ours} us is less than the delay");
+            ours - bare
+        })
+        .collect();
+    differences.sort_by(f64::total_cmp);
+    let median = differences[differences.len() / 2];
+    assert!(median.abs() <= 20.0, "{differences:?} us");
+}
+
+/// Fifty connections that draw a thousand keys each touch as many distinct keys as chance says:
+/// they do not share their random numbers. Redis itself tells which keys were asked for.
+#[test]
+fn connections_draw_keys_of_their_own() {
+    const KEYS: f64 = 100_000.0;
+    const DRAWN: usize = 50_000;
+    let (redis, dir) = (Redis::start(&[]), Dir::new());
+    let mut monitor = TcpStream::connect(("127.0.0.1", redis.port())).unwrap();
+    monitor.set_read_timeout(Some(PATIENCE)).unwrap();
+    converse(&mut monitor, "MONITOR\r\n", "+OK\r\n");
+    let seen = std::thread::spawn(move || {
+        let mut keys = HashSet::new();
+        let asked = BufReader::new(monitor)
+            .lines()
+            .map(|line| line.unwrap())
+            .filter(|line| line.contains("\"GET\" \"loadline:"))
+            .take(DRAWN);
+        keys.extend(asked.map(|line| line.rsplit_once(' ').unwrap().1.to_owned()));
+        keys.len() as f64
+    });
+    let url = redis.url();
+    dir.run(&[
+        "run",
+        &url,
+        "--workload",
+        "get",
+        "--keys",
+        "100k",
+        "--connections",
+        "50",
+        "--ops",
+        "50k",
+        "--rounds",
+        "1",
+        "--warmup",
+        "0ms",
+        "--quiet",
+        "--json",
+        "out.json",
+    ])
+    .succeeded();
+    let distinct = seen.join().unwrap();
+    // What n draws from N keys leave out is N (1 - 1/N)^n on average; its variance is that of the
+    // occupancy problem (Feller, An Introduction to Probability Theory, vol. 1, II.5).
+    let missed = (-(DRAWN as f64) / KEYS).exp();
+    let expected = KEYS * (1.0 - missed);
+    let deviation = (KEYS * missed * (1.0 - (1.0 + DRAWN as f64 / KEYS) * missed)).sqrt();
+    println!(
+        "{distinct} distinct keys; chance says {expected:.0} with a deviation of {deviation:.0}"
+    );
+    assert!(
+        (distinct - expected).abs() < 5.0 * deviation,
+        "{distinct} keys, expected {expected}"
+    );
 }
