@@ -5,9 +5,9 @@
     reason = "a test ends with the error that it did not expect"
 )]
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use loadline_link::address::Address;
@@ -66,15 +66,19 @@ fn possible(test: &str) -> bool {
         "root, and yet: {missing}"
     );
     // Past the capturing of the test harness.
-    let said = format!("\n*** NOT TESTED: {test}, since it needs root: {missing}\n");
+    let said = format!("\n*** NOT TESTED: {test}: {missing}\n");
     std::io::stderr().write_all(said.as_bytes()).unwrap();
     false
 }
 
-fn devices() -> usize {
-    let output = Command::new("ip").args(["-oneline", "link"]).output();
-    let lines = String::from_utf8(output.unwrap().stdout).unwrap();
-    lines.matches(": loadline").count()
+/// Whether the address is still known to the kernel, as a peer or as a route.
+fn is_known(far: &str) -> bool {
+    let said = |what: &[&str]| {
+        let output = Command::new("ip").args(what).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let known = said(&["address", "show"]) + &said(&["route", "show"]);
+    known.contains(&format!("{far}/")) || known.contains(&format!("{far} "))
 }
 
 /// How long a fresh connection takes for `requests` of 100 bytes sent together, each answered with as
@@ -196,18 +200,69 @@ fn refused_and_reset_are_seen_through_the_packets() {
 }
 
 #[test]
+fn an_unknown_congestion_control_is_named() {
+    if !possible("the name of a congestion control") {
+        return;
+    }
+    let packets = Packets {
+        congestion_control: Some("loadline-none".into()),
+        ..Packets::default()
+    };
+    let route = Route::from_loopback(Address::any_loopback());
+    let refusal = PacketLink::start(&[route], Shape::default(), &packets).unwrap_err();
+    let said = refusal.to_string();
+    assert!(said.contains("loadline-none"), "{said}");
+}
+
+#[test]
 fn nothing_of_it_stays_behind_and_the_client_is_told() {
     if !possible("cleaning up") {
         return;
     }
     let behind = Behind::new(Shape::round_trip(100 * MS), "reno");
-    assert!(devices() > 0);
     let (mut client, _server) = behind.connection();
     let far = behind.address().ip().to_string();
+    assert!(is_known(&far));
     drop(behind.link);
     let told = client.read(&mut [0; 16]).unwrap_err();
     assert_eq!(told.kind(), ErrorKind::ConnectionReset);
-    let routes = Command::new("ip").args(["route", "show"]).output().unwrap();
-    let routes = String::from_utf8(routes.stdout).unwrap();
-    assert!(!routes.contains(&far), "{routes}");
+    assert!(!is_known(&far));
+}
+
+/// Not a test: the process that the next one kills.
+#[test]
+#[ignore = "the other process of nothing_of_it_survives_a_kill"]
+fn holds_a_link_until_it_is_killed() {
+    let behind = Behind::new(Shape::round_trip(MS), "reno");
+    let said = format!("\nlink at {}\n", behind.address().ip());
+    std::io::stdout().write_all(said.as_bytes()).unwrap();
+    // The other process closes this where it does not kill first.
+    std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
+}
+
+#[test]
+fn nothing_of_it_survives_a_kill() {
+    if !possible("a kill") {
+        return;
+    }
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--ignored", "--exact", "holds_a_link_until_it_is_killed"])
+        .args(["--nocapture"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let far = BufReader::new(child.stdout.take().unwrap())
+        .lines()
+        .map(Result::unwrap)
+        .find_map(|line| Some(line.strip_prefix("link at ")?.to_owned()))
+        .unwrap();
+    let was_known = is_known(&far);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(was_known);
+    let start = Instant::now();
+    while is_known(&far) {
+        assert!(start.elapsed() < PATIENCE, "{far} survived the process");
+    }
 }
