@@ -52,6 +52,13 @@ impl Client {
         &self.config
     }
 
+    /// What all connections of this client, and of its clones, have done.
+    #[cfg(feature = "metrics")]
+    #[must_use]
+    pub fn metrics(&self) -> &crate::Metrics {
+        &self.config.metrics
+    }
+
     /// Opens a connection for one thread.
     ///
     /// # Errors

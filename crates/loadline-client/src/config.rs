@@ -95,6 +95,9 @@ pub struct Config {
     /// What TLS trusts.
     #[cfg(feature = "tls")]
     pub tls: crate::tls::Tls,
+    /// What connections with this configuration, and its clones, count.
+    #[cfg(feature = "metrics")]
+    pub(crate) metrics: std::sync::Arc<crate::Metrics>,
 }
 
 impl Config {
@@ -117,6 +120,8 @@ impl Config {
             limits: Limits::default(),
             #[cfg(feature = "tls")]
             tls: crate::tls::Tls::default(),
+            #[cfg(feature = "metrics")]
+            metrics: std::sync::Arc::default(),
         }
     }
 

@@ -29,6 +29,9 @@ mod conn;
 mod error;
 mod flags;
 mod from_reply;
+mod meter;
+#[cfg(feature = "metrics")]
+mod metrics;
 #[cfg(feature = "tokio")]
 pub mod multiplexed;
 mod request;
@@ -42,6 +45,8 @@ pub use error::{Error, ServerError};
 pub use flags::{Flags, Keys, Meta, RetryPolicy};
 pub use from_reply::FromReply;
 pub use loadline_resp::{Limits, OwnedReply, Protocol, Reply};
+#[cfg(feature = "metrics")]
+pub use metrics::{CommandMetrics, Metrics, ResponseTimes};
 pub use request::{Atomic, Cmd, Command, Replies, Request, Requests, atomic, cmd};
 #[cfg(feature = "tls")]
 pub use tls::Tls;

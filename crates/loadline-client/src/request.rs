@@ -33,11 +33,6 @@ pub trait Request {
         let _ = output;
         false
     }
-
-    /// The output where nothing was sent, or nothing came back.
-    fn failed(&self, error: Error) -> Self::Output {
-        self.decode(&mut Failed(error))
-    }
 }
 
 /// The replies to the commands of a request, in their order.
@@ -50,7 +45,7 @@ pub trait Replies {
 }
 
 /// No replies, for one reason.
-struct Failed(Error);
+pub(crate) struct Failed(pub(crate) Error);
 
 impl Replies for Failed {
     fn next(&mut self) -> Result<Reply<'_>, Error> {

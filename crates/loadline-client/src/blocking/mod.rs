@@ -28,6 +28,7 @@ use loadline_resp::{OwnedReply, Protocol, Reply};
 
 use crate::conn::backoff::Backoff;
 use crate::conn::greeting::Greeting;
+use crate::meter::{self, Meter};
 use crate::request::{Atomic, LENT_ALONE, Summary};
 use crate::{Config, Error, Request, Requests, ToArgs, commands};
 use input::{Input, Message};
@@ -110,12 +111,17 @@ impl Connection {
         if request.commands() != 1 {
             return Err(LENT_ALONE);
         }
-        let (_, first, _) = self.exchange(request, false)?;
-        let reply = self.input.read(first).map_err(protocol_error)?;
-        match reply.error_text() {
-            Some(text) => Err(Error::server(text)),
-            None => Ok(reply),
-        }
+        let mut meter = Meter::begin();
+        let exchanged = self.exchange(request, false, &mut meter);
+        let lent = exchanged.and_then(|(_, first, _)| {
+            let reply = self.input.read(first).map_err(protocol_error)?;
+            match reply.error_text() {
+                Some(text) => Err(Error::server(text)),
+                None => Ok(reply),
+            }
+        });
+        meter.end(&self.config, u64::from(lent.is_err()));
+        lent
     }
 
     /// Runs a transaction that depends on what is read before it: watches the keys, lets `plan` read and
@@ -217,15 +223,16 @@ impl Connection {
     }
 
     fn once<Q: Request>(&mut self, request: &Q, second_try: bool) -> Q::Output {
-        let (summary, first, deadline) = match self.exchange(request, second_try) {
+        let mut meter = Meter::begin();
+        let (summary, first, deadline) = match self.exchange(request, second_try, &mut meter) {
             Ok(sent) => sent,
-            Err(error) => return request.failed(error),
+            Err(error) => return meter.failed(&self.config, request, error),
         };
+        let config = Arc::clone(&self.config);
         if self.watch == Watch::Lost && matches!(summary.name, "MULTI" | "EXEC") {
             self.watch = Watch::None;
-            return request.decode(&mut Discarded {
-                left: summary.commands,
-            });
+            let left = summary.commands;
+            return meter.decode(&config, request, &mut Discarded { left });
         }
         let mut incoming = Incoming {
             first: Some(first),
@@ -234,7 +241,7 @@ impl Connection {
             fault: None,
             connection: self,
         };
-        let output = request.decode(&mut incoming);
+        let output = meter.decode(&config, request, &mut incoming);
         incoming.finish();
         self.follow_watch(summary.name);
         output
@@ -254,11 +261,13 @@ impl Connection {
         &mut self,
         request: &Q,
         second_try: bool,
+        meter: &mut Meter,
     ) -> Result<(Summary, Range<usize>, Option<Instant>), Error> {
         self.out.clear();
         let mut requests = Requests::new(&mut self.out, second_try);
         request.encode(&mut requests);
         let summary = requests.finish()?;
+        meter.is(&summary);
         if summary.commands == 0 {
             return Ok((summary, 0..0, None));
         }
@@ -280,6 +289,7 @@ impl Connection {
                 Err(failed) => failed,
             };
             self.give_up();
+            meter::lost(&self.config, &error);
             carried |= maybe_executed;
             let again = !maybe_executed || self.config.retry.allows(summary.flags);
             let lost = matches!(error, Error::Connection { .. });
@@ -427,6 +437,7 @@ impl Connection {
                 Ok(()) => return Ok(()),
                 Err(error) => error,
             };
+            meter::lost(&self.config, &error);
             let now = Instant::now();
             let pause = self.backoff.failed(now);
             let hopeless = !matches!(error, Error::Connection { .. } | Error::Timeout { .. });
@@ -456,6 +467,7 @@ impl Connection {
             stream.set_timeout(timeout).map_err(lost)?;
         }
         self.backoff.connected();
+        meter::connected(&self.config);
         Ok(())
     }
 

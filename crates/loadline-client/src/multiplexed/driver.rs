@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use tokio::time::{Sleep, sleep_until, timeout};
 
 use super::{Shared, transport::Transport};
-use crate::Error;
 use crate::conn::backoff::Backoff;
 use crate::conn::core::Events;
+use crate::{Error, meter};
 
 /// Room for the replies of a quiet connection.
 const QUIET_BYTES: usize = 4 << 10;
@@ -67,6 +67,7 @@ impl Driver {
                 Some(Err(error)) => error,
                 None => break,
             };
+            meter::lost(&self.shared.config, &error);
             let was_ready = self.shared.broke(&error, Instant::now(), &mut self.events);
             self.wake();
             if first && !was_ready {

@@ -31,6 +31,7 @@ use std::time::Instant;
 use loadline_resp::{OwnedReply, Protocol, Reply};
 
 use crate::conn::core::{Answer, Conn, Events, SlotId};
+use crate::meter::{self, Meter};
 use crate::request::Lending;
 use crate::{Config, Error, Request};
 use driver::Driver;
@@ -129,6 +130,7 @@ impl Connection {
             request,
             state: Run::New,
             second_try: false,
+            meter: Meter::begin(),
         }
     }
 
@@ -205,6 +207,7 @@ pub struct Running<'c, Q: Request> {
     request: Q,
     state: Run,
     second_try: bool,
+    meter: Meter,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -229,25 +232,31 @@ impl<Q: Request> Future for Running<'_, Q> {
                     Ok(()) => return Poll::Pending,
                     Err(error) => {
                         this.state = Run::Done;
-                        return Poll::Ready(this.request.failed(error));
+                        let config = &this.shared.config;
+                        return Poll::Ready(this.meter.failed(config, &this.request, error));
                     }
                 },
                 Run::Done => panic!("a request was polled after its end"),
             };
-            let request = &this.request;
+            let (request, meter, config) = (&this.request, &this.meter, &this.shared.config);
             let mut conn = this.shared.lock();
-            let polled = conn.poll(slot, cx.waker(), |replies| request.decode(replies));
+            let polled = conn.poll(slot, cx.waker(), |replies| {
+                meter.decode(config, request, replies)
+            });
             drop(conn);
             let output = match polled {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Answer::Read(output)) => output,
-                Poll::Ready(Answer::Large(large)) => request.decode(&mut large.replies()),
+                Poll::Ready(Answer::Large(large)) => {
+                    meter.decode(config, request, &mut large.replies())
+                }
             };
             this.state = Run::Done;
             if this.second_try || !this.request.wants_second_try(&output) {
                 return Poll::Ready(output);
             }
             this.second_try = true;
+            this.meter = Meter::begin();
             this.state = Run::New;
         }
     }
@@ -258,10 +267,10 @@ impl<Q: Request> Running<'_, Q> {
         if self.request.commands() == 0 {
             return Err(Error::Usage("the request has no commands"));
         }
-        let (slot, driver) = self
-            .shared
-            .lock()
-            .submit(&self.request, self.second_try, waker)?;
+        let (slot, driver) =
+            self.shared
+                .lock()
+                .submit(&self.request, self.second_try, waker, &mut self.meter)?;
         self.state = Run::Waiting(slot);
         if let Some(driver) = driver {
             driver.wake();
@@ -308,6 +317,7 @@ impl Shared {
         let is_ready = conn.is_ready();
         drop(conn);
         if is_ready && !was_ready {
+            meter::connected(&self.config);
             self.opened(Ok(()));
         }
         received

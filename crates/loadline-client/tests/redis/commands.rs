@@ -10,7 +10,7 @@ use crate::server::{Redis, runtime};
 
 /// Either kind of connection, for commands that return at once.
 enum Kind {
-    Blocking(blocking::Connection),
+    Blocking(Box<blocking::Connection>),
     Multiplexed(tokio::runtime::Runtime, multiplexed::Connection),
 }
 
@@ -34,7 +34,7 @@ fn everywhere(commands: impl Fn(&mut Kind)) {
         let shared = runtime.block_on(client.multiplexed()).unwrap();
         assert_eq!(shared.protocol(), Some(protocol));
         for mut kind in [
-            Kind::Blocking(connection),
+            Kind::Blocking(Box::new(connection)),
             Kind::Multiplexed(runtime, shared),
         ] {
             kind.run(flushdb()).unwrap();
@@ -532,4 +532,37 @@ fn push_messages_come_beside_replies() {
         None
     );
     assert_eq!(connection.run(get::<i64>("k")).unwrap(), 1);
+}
+
+#[cfg(feature = "metrics")]
+#[test]
+fn requests_are_counted_by_name() {
+    let redis = Redis::start();
+    let client = redis.client();
+    let mut connection = client.blocking().unwrap();
+    connection.run(set("k", "text")).unwrap();
+    connection.run_ref(&get::<()>("k")).unwrap();
+    connection.run(incr("k")).unwrap_err();
+    runtime().block_on(async {
+        let shared = client.multiplexed().await.unwrap();
+        let (wrong, fine) = shared.run((incr("k"), get::<String>("k"))).await;
+        assert!(wrong.is_err() && fine.is_ok());
+        shared.run(get::<String>("k")).await.unwrap();
+    });
+    let seen: Vec<_> = client
+        .metrics()
+        .snapshot()
+        .into_iter()
+        .map(|(name, counts)| {
+            assert!(counts.response_time.quantile(0.5).unwrap() > Duration::ZERO);
+            (name, counts.requests, counts.errors)
+        })
+        .collect();
+    let expected = [
+        ("GET", 2, 0),
+        ("INCR", 1, 1),
+        ("SET", 1, 0),
+        ("pipeline", 1, 1),
+    ];
+    assert_eq!(seen, expected);
 }

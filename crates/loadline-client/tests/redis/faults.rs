@@ -68,17 +68,16 @@ fn requests_wait_for_a_server_that_restarts() {
     let mut times = Vec::new();
     for _ in 0..5 {
         redis.kill();
-        let waiting = runtime.block_on(async {
-            // The end of the old connection is noticed before the request comes.
-            tokio::time::sleep(Duration::from_millis(20)).await;
+        // The end of the old connection is noticed before the request comes.
+        runtime.block_on(tokio::time::sleep(Duration::from_millis(20)));
+        let waiting = {
             let connection = connection.clone();
-            let waiting = tokio::spawn(async move {
+            runtime.spawn(async move {
                 let done = connection.run(incr("n")).await;
                 (done, Instant::now())
-            });
-            tokio::time::sleep(Duration::from_millis(300)).await;
-            waiting
-        });
+            })
+        };
+        runtime.block_on(tokio::time::sleep(Duration::from_millis(300)));
         let up = redis.restart();
         let (done, at) = runtime.block_on(waiting).unwrap();
         assert_eq!(done.unwrap(), 1, "it was sent exactly once");
@@ -304,12 +303,12 @@ fn writes_whose_replies_are_cut_off_are_executed_at_most_once() {
         RetryPolicy::Idempotent,
         RetryPolicy::Never,
     ] {
-        let cutter = Cutter::start(redis.address(), 7);
+        let cutter = Cutter::start(redis.address(), 3);
         let tag = format!("{policy:?}");
         let mut told = HashMap::new();
         runtime().block_on(async {
             let connection = cutter.client(policy).multiplexed().await.unwrap();
-            for round in 0..200 {
+            for round in 0..400 {
                 let tasks: Vec<_> = (0..20)
                     .map(|task| {
                         let connection = connection.clone();
@@ -329,7 +328,7 @@ fn writes_whose_replies_are_cut_off_are_executed_at_most_once() {
             "{tag}: {cuts} cuts; {} done, {} maybe, {} not",
             sum.done, sum.maybe, sum.not
         );
-        assert!(cuts >= 20, "there were only {cuts} cuts");
+        assert!(cuts >= 100, "there were only {cuts} cuts");
         assert!(sum.maybe > 0 && sum.done > 0);
     }
 }

@@ -23,6 +23,7 @@ use loadline_resp::{OwnedReply, Protocol};
 
 use super::greeting::Greeting;
 use super::scan::Scanner;
+use crate::meter::Meter;
 use crate::request::Summary;
 use crate::{Config, Error, Flags, Request, Requests};
 use outbox::Outbox;
@@ -167,6 +168,7 @@ impl Conn {
         request: &Q,
         second_try: bool,
         waker: &Waker,
+        meter: &mut Meter,
     ) -> Result<(SlotId, Option<Waker>), Error> {
         if self.closed {
             return Err(Error::Closed {
@@ -176,10 +178,9 @@ impl Conn {
         let before = self.out.pending.len();
         let mut requests = Requests::new(&mut self.out.pending, second_try);
         request.encode(&mut requests);
-        let bytes = |out: &Outbox| out.pending.len() - before;
         let admitted = requests.finish().and_then(|summary| {
-            self.admit(&summary, bytes(&self.out))
-                .map(|bound| (summary, bound))
+            meter.is(&summary);
+            self.admit(&summary).map(|bound| (summary, bound))
         });
         let (summary, bound) = match admitted {
             Ok(admitted) => admitted,
@@ -203,9 +204,10 @@ impl Conn {
         Ok((slot, self.driver.take()))
     }
 
-    /// Whether a request of so many bytes is taken, and whether it is bound to this very connection.
+    /// Whether a request whose bytes were just added is taken, and whether it is bound to this very
+    /// connection.
     #[inline]
-    fn admit(&mut self, summary: &Summary, bytes: usize) -> Result<bool, Error> {
+    fn admit(&mut self, summary: &Summary) -> Result<bool, Error> {
         let limit_bytes = self.config.max_queue_bytes;
         if !self.queue.is_empty() && self.out.unanswered() > limit_bytes as u64 {
             return Err(Error::QueueFull { limit_bytes });
@@ -213,7 +215,6 @@ impl Conn {
         let special = summary.flags.contains(Flags::BLOCKS)
             || summary.flags.contains(Flags::DEDICATED)
             || self.watch != Watch::None;
-        debug_assert!(bytes > 0, "a request without commands is not submitted");
         if special {
             return self.admit_special(summary);
         }

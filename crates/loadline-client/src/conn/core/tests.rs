@@ -136,8 +136,8 @@ impl World {
             Ask::One(command(number, 0))
         };
         let taken = match &ask {
-            Ask::One(one) => self.conn.submit(one, false, &waker),
-            Ask::Two(two) => self.conn.submit(two, false, &waker),
+            Ask::One(one) => self.conn.submit(one, false, &waker, &mut Meter::begin()),
+            Ask::Two(two) => self.conn.submit(two, false, &waker, &mut Meter::begin()),
         };
         match taken {
             Ok((slot, _)) => {
@@ -512,11 +512,16 @@ fn the_queue_is_bounded_and_says_so() {
     let waker = Waker::noop();
     let large = cmd::<()>("SET").arg(("k", "x".repeat(QUEUE_BYTES)));
     assert!(
-        world.conn.submit(&large, false, waker).is_ok(),
+        world
+            .conn
+            .submit(&large, false, waker, &mut Meter::begin())
+            .is_ok(),
         "one alone may be larger"
     );
     let before = world.conn.out.unanswered();
-    let refused = world.conn.submit(&command(0, 0), false, waker);
+    let refused = world
+        .conn
+        .submit(&command(0, 0), false, waker, &mut Meter::begin());
     assert!(matches!(
         refused,
         Err(Error::QueueFull {
@@ -534,9 +539,12 @@ fn the_queue_is_bounded_and_says_so() {
 fn what_needs_its_own_connection_is_refused_on_a_shared_one() {
     let mut world = ready(RetryPolicy::ReadOnly);
     for name in ["BLPOP", "WATCH", "SUBSCRIBE", "MULTI"] {
-        let refused = world
-            .conn
-            .submit(&cmd::<()>(name).arg("k"), false, Waker::noop());
+        let refused = world.conn.submit(
+            &cmd::<()>(name).arg("k"),
+            false,
+            Waker::noop(),
+            &mut Meter::begin(),
+        );
         assert!(matches!(refused, Err(Error::Usage(_))), "{name}");
     }
     assert!(!world.conn.has_outgoing());
@@ -549,7 +557,12 @@ fn a_transaction_whose_watch_is_lost_does_not_run() {
     let waker = Waker::noop();
     let (watch, _) = world
         .conn
-        .submit(&cmd::<String>("WATCH").arg("k"), false, waker)
+        .submit(
+            &cmd::<String>("WATCH").arg("k"),
+            false,
+            waker,
+            &mut Meter::begin(),
+        )
         .unwrap();
     exchange(&mut world);
     let watched = world
@@ -560,7 +573,9 @@ fn a_transaction_whose_watch_is_lost_does_not_run() {
     world.connect();
     exchange(&mut world);
     let transaction = crate::atomic(cmd::<()>("SET").arg(("k", 1)));
-    let refused = world.conn.submit(&transaction, false, waker);
+    let refused = world
+        .conn
+        .submit(&transaction, false, waker, &mut Meter::begin());
     assert!(matches!(
         refused,
         Err(Error::Connection {
@@ -569,7 +584,10 @@ fn a_transaction_whose_watch_is_lost_does_not_run() {
         })
     ));
     assert!(
-        world.conn.submit(&transaction, false, waker).is_ok(),
+        world
+            .conn
+            .submit(&transaction, false, waker, &mut Meter::begin())
+            .is_ok(),
         "the next one is a new one"
     );
 }
