@@ -3,8 +3,20 @@
 //!
 //! There is one definition of each command ([`commands`]), which every kind of connection runs, alone or
 //! as a pipeline with a result for each. [`blocking::Connection`] is one socket for one thread.
+//! `multiplexed::Connection` (feature `tokio`) is one socket for any number of tasks, whose requests are
+//! written together; `multiplexed::Dedicated` is one for a single owner, which may wait at the server or
+//! watch keys. The main type is [`Client`], which makes them all.
 //!
 //! It is not an object mapper, and it hides no round trip: what is not in one request is not in one write.
+//! Which requests are sent again when a connection breaks, and what a caller sees of the others, is written
+//! down in `docs/delivery.md`.
+//!
+//! | feature | what it adds |
+//! | --- | --- |
+//! | `tokio` | the multiplexed connections |
+//! | `tls` | `rediss://`, by rustls |
+//! | `metrics` | counts, errors and response times by command: `Client::metrics` |
+//! | `tracing` | events of connections for the `tracing` crate |
 //!
 //! ```no_run
 //! use loadline_client::commands::{get, incr, set};
@@ -37,6 +49,7 @@ pub mod multiplexed;
 mod request;
 #[cfg(feature = "tls")]
 mod tls;
+mod transaction;
 
 pub use args::{Arg, ArgWriter, ToArgs};
 pub use client::{Builder, Client};
@@ -47,6 +60,7 @@ pub use from_reply::FromReply;
 pub use loadline_resp::{Limits, OwnedReply, Protocol, Reply};
 #[cfg(feature = "metrics")]
 pub use metrics::{CommandMetrics, Metrics, ResponseTimes};
-pub use request::{Atomic, Cmd, Command, Replies, Request, Requests, atomic, cmd};
+pub use request::{Cmd, Command, Replies, Request, Requests, cmd};
 #[cfg(feature = "tls")]
 pub use tls::Tls;
+pub use transaction::{Atomic, atomic};

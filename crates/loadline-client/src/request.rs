@@ -13,7 +13,7 @@ use crate::{Error, FromReply};
 /// One or more commands that are sent together, and what becomes of their replies.
 ///
 /// A [`Command`] gives one `Result`; a tuple gives a tuple of results, a `Vec` or array a `Vec` of
-/// results, each with an error of its own: that is a pipeline. [`atomic`] makes a transaction of either.
+/// results, each with an error of its own: that is a pipeline. [`atomic`](crate::atomic) makes a transaction of either.
 pub trait Request {
     /// What running it gives.
     type Output;
@@ -465,75 +465,11 @@ impl<Q: Request, T, F: FnOnce(Reply<'_>) -> T> Request for Lending<Q, F> {
     }
 }
 
-/// A transaction (`MULTI` ... `EXEC`) of these commands: the server executes all of them at once, with
-/// nothing of others in between.
-///
-/// It gives `Ok(None)` where a key that was watched has changed, and nothing was executed. An error within
-/// the transaction, such as a command on a key of the wrong type, is the result of that command alone; the
-/// others are executed all the same, as Redis does it.
-#[must_use]
-pub fn atomic<Q: Request>(request: Q) -> Atomic<Q> {
-    Atomic(request)
-}
-
-/// A transaction; see [`atomic`].
-#[derive(Clone, Copy, Debug)]
-pub struct Atomic<Q>(Q);
-
-impl<Q: Request> Request for Atomic<Q> {
-    type Output = Result<Option<Q::Output>, Error>;
-
-    fn commands(&self) -> usize {
-        self.0.commands() + 2
-    }
-
-    fn encode(&self, out: &mut Requests<'_>) {
-        let edge = |name| Meta {
-            name,
-            flags: Flags::IDEMPOTENT | Flags::READ_ONLY,
-            keys: Keys::None,
-        };
-        out.command(edge("MULTI"), &());
-        self.0.encode(out);
-        out.command(edge("EXEC"), &());
-    }
-
-    fn decode<R: Replies>(&self, replies: &mut R) -> Self::Output {
-        let mut refused = acknowledged(replies);
-        for _ in 0..self.0.commands() {
-            refused = refused.and(acknowledged(replies));
-        }
-        let done = replies.next()?;
-        // The reason why a command was refused says more than that `EXEC` then failed.
-        refused?;
-        match done.into_without_attributes() {
-            Reply::Null => Ok(None),
-            Reply::Array(items) => Ok(Some(self.0.decode(&mut Elements(items.into_iter())))),
-            other => Err(Error::unfit("the results of a transaction", &other)),
-        }
-    }
-}
-
-fn acknowledged<R: Replies>(replies: &mut R) -> Result<(), Error> {
-    read(replies)
-}
-
-/// The replies within the reply to `EXEC`.
-struct Elements<'a>(std::vec::IntoIter<Reply<'a>>);
-
-impl Replies for Elements<'_> {
-    fn next(&mut self) -> Result<Reply<'_>, Error> {
-        self.0.next().ok_or(Error::Type {
-            expected: "a result for each command of the transaction",
-            got: "an array of another length",
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::commands::{get, incr, set};
+    use crate::{RetryPolicy, atomic};
 
     fn encoded(request: &impl Request) -> (String, Summary) {
         let mut out = Vec::new();
@@ -584,6 +520,4 @@ mod tests {
         requests.command(flags::lookup("DEL"), &Liar);
         assert!(matches!(requests.finish(), Err(Error::Usage(_))));
     }
-
-    use crate::RetryPolicy;
 }

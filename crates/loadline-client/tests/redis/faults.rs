@@ -69,7 +69,7 @@ fn requests_wait_for_a_server_that_restarts() {
     for _ in 0..5 {
         redis.kill();
         // The end of the old connection is noticed before the request comes.
-        runtime.block_on(tokio::time::sleep(Duration::from_millis(20)));
+        runtime.block_on(async { tokio::time::sleep(Duration::from_millis(20)).await });
         let waiting = {
             let connection = connection.clone();
             runtime.spawn(async move {
@@ -77,7 +77,7 @@ fn requests_wait_for_a_server_that_restarts() {
                 (done, Instant::now())
             })
         };
-        runtime.block_on(tokio::time::sleep(Duration::from_millis(300)));
+        runtime.block_on(async { tokio::time::sleep(Duration::from_millis(300)).await });
         let up = redis.restart();
         let (done, at) = runtime.block_on(waiting).unwrap();
         assert_eq!(done.unwrap(), 1, "it was sent exactly once");

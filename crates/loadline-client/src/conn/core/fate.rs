@@ -1,5 +1,6 @@
 //! What becomes of requests when their connection breaks, or does not come.
 
+use std::io;
 use std::time::Instant;
 
 use super::{Conn, Entry, Events, MOST_TRIES, Owner, SlotId, Stamp, State, Watch};
@@ -74,7 +75,11 @@ impl Conn {
             && tries < MOST_TRIES
             && !matches!(error, Error::Login { .. } | Error::Closed { .. });
         if !again {
-            let fault = error.clone().with_executed(tries > 0);
+            let fault = match error {
+                Error::Timeout { .. } if !standing.overdue => given_up(),
+                other => other.clone(),
+            };
+            let fault = fault.with_executed(tries > 0);
             events.wake.extend(self.slots.complete(slot, Some(fault)));
             return;
         }
@@ -174,4 +179,10 @@ impl Conn {
             }
         }
     }
+}
+
+/// What a request is told that was not overdue itself.
+fn given_up() -> Error {
+    let reason = "it was given up, since the reply to an earlier request is overdue";
+    Error::connection(io::Error::new(io::ErrorKind::TimedOut, reason), true)
 }

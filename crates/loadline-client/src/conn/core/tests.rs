@@ -461,6 +461,51 @@ fn a_silent_server_is_given_up_when_a_reply_is_overdue() {
 }
 
 #[test]
+fn a_write_behind_one_that_is_overdue_is_told_why_it_failed() {
+    let mut world = ready(RetryPolicy::Never);
+    let mut slots = Vec::new();
+    let asked = cmd::<i64>("INCR").arg("k");
+    for _ in 0..2 {
+        let waker = Waker::noop();
+        let taken = world.conn.submit(&asked, false, waker, &mut Meter::begin());
+        slots.push(taken.unwrap().0);
+        world.advance(Duration::ZERO);
+        world.flush(usize::MAX);
+        world.advance(TIMEOUT / 2);
+    }
+    let [first, second] = slots[..] else {
+        panic!("there are two requests")
+    };
+    let mut failed = |slot| {
+        let polled = world.conn.poll(slot, Waker::noop(), |r| asked.decode(r));
+        read(polled).unwrap_err()
+    };
+    let error = failed(first);
+    assert!(
+        matches!(
+            error,
+            Error::Timeout {
+                maybe_executed: true,
+                ..
+            }
+        ),
+        "{error}"
+    );
+    let error = failed(second);
+    assert!(
+        matches!(
+            error,
+            Error::Connection {
+                maybe_executed: true,
+                ..
+            }
+        ),
+        "{error}"
+    );
+    assert!(error.to_string().contains("earlier request"), "{error}");
+}
+
+#[test]
 fn a_quiet_connection_is_asked_and_given_up_without_an_answer() {
     let mut world = ready(RetryPolicy::ReadOnly);
     world.advance(Duration::ZERO);
