@@ -24,12 +24,12 @@ use tun_rs::{DeviceBuilder, SyncDevice};
 use crate::Error;
 use crate::address::{Address, Listener};
 use crate::fault::Fault;
-use crate::l4::{Proxy, Route};
+use crate::l4::{Beside, Proxy, Route};
 use crate::namespace::{Ends, Namespace};
 use crate::shape::Shape;
 
-use emulator::Emulator;
 pub use emulator::Stats;
+use emulator::{Controls, Emulator};
 
 /// What TCP on a link of packets is like.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,7 +54,7 @@ impl Default for Packets {
 /// A link at the packet level. Dropping it removes everything that it made.
 #[derive(Debug)]
 pub struct PacketLink {
-    emulator: Emulator,
+    controls: Arc<Controls>,
     forwarder: Proxy,
 }
 
@@ -81,10 +81,11 @@ impl PacketLink {
             Ends::assign(&name(&far)?, ends.far, ends.near, control)?;
             Ok(far)
         })?;
-        let emulator = Emulator::start(near, far, shape)?;
-        let forwarder = forwarder(routes, ends, &namespace)?;
+        let controls = Arc::new(Controls::default());
+        let emulator = Emulator::new(near, far, shape, Arc::clone(&controls));
+        let forwarder = forwarder(routes, ends, &namespace, Some(Box::new(emulator)))?;
         Ok(Self {
-            emulator,
+            controls,
             forwarder,
         })
     }
@@ -101,17 +102,21 @@ impl PacketLink {
     /// [`Error::Shape`] for an impossible shape, [`Error::Stopped`] when the thread has ended.
     pub fn set_shape(&self, shape: Shape) -> Result<(), Error> {
         shape.check()?;
-        self.emulator.set_shape(shape)
+        self.controls.set_shape(shape);
+        self.forwarder.wake()
     }
 
     /// Makes something go wrong. A black hole drops packets; the others happen at the far end, and
     /// what it then sends takes its time to arrive.
     ///
     /// # Errors
-    /// [`Error::Stopped`] when a thread of the link has ended.
+    /// [`Error::Stopped`] when the thread of the link has ended.
     pub fn inject(&self, fault: Fault) -> Result<(), Error> {
         match fault {
-            Fault::BlackHole => self.emulator.set_black_hole(true),
+            Fault::BlackHole => {
+                self.controls.set_black_hole(true);
+                self.forwarder.wake()
+            }
             other => self.forwarder.inject(other),
         }
     }
@@ -119,22 +124,22 @@ impl PacketLink {
     /// Ends the faults that last.
     ///
     /// # Errors
-    /// [`Error::Stopped`] when a thread of the link has ended.
+    /// [`Error::Stopped`] when the thread of the link has ended.
     pub fn clear(&self) -> Result<(), Error> {
-        self.emulator.set_black_hole(false)?;
+        self.controls.set_black_hole(false);
         self.forwarder.clear()
     }
 
     /// What has passed so far.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        self.emulator.stats()
+        self.controls.stats()
     }
 }
 
 impl Drop for PacketLink {
     fn drop(&mut self) {
-        // The emulator, which stops next, still delivers these resets: a client would otherwise hear
+        // The emulator still delivers these resets before it stops: a client would otherwise hear
         // nothing at all of an end. A forwarder that has stopped has no connections to reset.
         let _ = self.forwarder.inject(Fault::Reset);
     }
@@ -155,6 +160,7 @@ pub(crate) fn forwarder(
     routes: &[Route],
     ends: Ends,
     namespace: &Arc<Namespace>,
+    beside: Option<Box<dyn Beside>>,
 ) -> Result<Proxy, Error> {
     let routes: Vec<Route> = routes
         .iter()
@@ -165,7 +171,7 @@ pub(crate) fn forwarder(
         .collect();
     let namespace = Arc::clone(namespace);
     let bind = move |address: &Address| -> Result<Listener, Error> { namespace.bind(address) };
-    Proxy::with_binder(&routes, Shape::default(), Box::new(bind))
+    Proxy::with(&routes, Shape::default(), Box::new(bind), beside)
 }
 
 fn port(listen: &Address) -> u16 {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::address::{Address, Listener};
 use crate::fault::Fault;
@@ -18,7 +18,7 @@ use crate::shape::Shape;
 use crate::wait::Waker;
 use crate::{Error, wait};
 
-use engine::Engine;
+use engine::{Engine, Means};
 
 /// Connections that arrive at `listen` are led to `upstream`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,12 +83,17 @@ impl Proxy {
     /// packets, [`Error::Listen`] where an address is taken, [`Error::System`] when the operating
     /// system refuses.
     pub fn start(routes: &[Route], shape: Shape) -> Result<Self, Error> {
-        Self::with_binder(routes, shape, Box::new(Listener::bind))
+        Self::with(routes, shape, Box::new(Listener::bind), None)
     }
 
-    /// As [`Proxy::start`], where listening needs more than the address: `bind` is asked at the start
-    /// and again after connections were refused.
-    pub(crate) fn with_binder(routes: &[Route], shape: Shape, bind: Binder) -> Result<Self, Error> {
+    /// As [`Proxy::start`], where listening needs more than the address (`bind` is asked at the start
+    /// and again after connections were refused), and with what else is to run on the thread.
+    pub(crate) fn with(
+        routes: &[Route],
+        shape: Shape,
+        bind: Binder,
+        beside: Option<Box<dyn Beside>>,
+    ) -> Result<Self, Error> {
         check(&shape)?;
         if routes.is_empty() {
             return Err(Error::NoRoute);
@@ -97,7 +102,14 @@ impl Proxy {
         let waker = waiter.waker()?;
         let stats = Arc::new(Counters::default());
         let (commands, inbox) = channel();
-        let engine = Engine::new(routes, shape, waiter, bind, Arc::clone(&stats), inbox)?;
+        let means = Means {
+            waiter,
+            bind,
+            beside,
+            counters: Arc::clone(&stats),
+            inbox,
+        };
+        let engine = Engine::new(routes, shape, means)?;
         let addresses = engine.addresses();
         let thread = std::thread::Builder::new()
             .name("link-l4".into())
@@ -151,6 +163,11 @@ impl Proxy {
         self.stats.read()
     }
 
+    /// Gives what runs beside it a turn.
+    pub(crate) fn wake(&self) -> Result<(), Error> {
+        self.tell(Order::Nothing)
+    }
+
     /// Closes the connections and waits for the thread, as dropping does.
     pub fn stop(self) {
         drop(self);
@@ -177,6 +194,24 @@ impl Drop for Proxy {
     }
 }
 
+/// What else runs on the thread of a proxy, and waits as it does.
+pub(crate) trait Beside: Send {
+    /// Asks for events, with tokens from `first_token` on.
+    fn watch(&self, waiter: &wait::Waiter, first_token: u64) -> Result<(), Error>;
+
+    /// When it has something to do without an event.
+    fn next_time(&self) -> Option<Instant>;
+
+    /// There was an event for `first_token + index`.
+    fn note(&mut self, index: usize);
+
+    /// Does what can be done now.
+    fn turn(&mut self);
+
+    /// The last turn, after all connections are closed.
+    fn finish(&mut self);
+}
+
 type Binder = Box<dyn Fn(&Address) -> Result<Listener, Error> + Send>;
 
 #[derive(Debug)]
@@ -190,6 +225,7 @@ enum Order {
     SetShape(Shape),
     Inject(Fault),
     Clear,
+    Nothing,
     Stop,
 }
 

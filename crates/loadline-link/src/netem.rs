@@ -4,7 +4,7 @@
 //! As with [`l3`](crate::l3) the client's connection ends at a forwarder in that namespace. It needs
 //! root, the `sch_netem` module and the programs `ip` and `tc`.
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
 use crate::Error;
 use crate::address::Address;
@@ -20,7 +20,14 @@ pub struct NetemLink {
     forwarder: Proxy,
     namespace: Arc<Namespace>,
     near_device: String,
-    shape: Mutex<Shape>,
+    state: Mutex<State>,
+}
+
+/// What the queues do now.
+#[derive(Debug, Clone, Copy)]
+struct State {
+    shape: Shape,
+    black_hole: bool,
 }
 
 /// The name of the end in the namespace, where nobody else's can be in its way.
@@ -43,12 +50,15 @@ impl NetemLink {
         namespace.enter(|| delay("add", FAR_DEVICE, &shape.down, false))?;
         Ends::assign(&near_device, ends.near, ends.far, control)?;
         namespace.enter(|| Ends::assign(FAR_DEVICE, ends.far, ends.near, control))?;
-        let forwarder = forwarder(routes, ends, &namespace)?;
+        let forwarder = forwarder(routes, ends, &namespace, None)?;
         Ok(Self {
             forwarder,
             namespace,
             near_device,
-            shape: Mutex::new(shape),
+            state: Mutex::new(State {
+                shape,
+                black_hole: false,
+            }),
         })
     }
 
@@ -64,9 +74,7 @@ impl NetemLink {
     /// As with [`NetemLink::start`].
     pub fn set_shape(&self, shape: Shape) -> Result<(), Error> {
         check(&shape)?;
-        let mut slot = self.shape.lock().map_err(|_| Error::Stopped)?;
-        *slot = shape;
-        self.change(&shape, false)
+        self.change(|state| state.shape = shape)
     }
 
     /// Makes something go wrong, as [`PacketLink::inject`](crate::l3::PacketLink::inject) does.
@@ -75,7 +83,7 @@ impl NetemLink {
     /// [`Error::Stopped`] when the thread has ended, [`Error::Program`] when `tc` fails.
     pub fn inject(&self, fault: Fault) -> Result<(), Error> {
         match fault {
-            Fault::BlackHole => self.change(&*self.shape()?, true),
+            Fault::BlackHole => self.change(|state| state.black_hole = true),
             other => self.forwarder.inject(other),
         }
     }
@@ -85,15 +93,14 @@ impl NetemLink {
     /// # Errors
     /// As with [`NetemLink::inject`].
     pub fn clear(&self) -> Result<(), Error> {
-        self.change(&*self.shape()?, false)?;
+        self.change(|state| state.black_hole = false)?;
         self.forwarder.clear()
     }
 
-    fn shape(&self) -> Result<MutexGuard<'_, Shape>, Error> {
-        self.shape.lock().map_err(|_| Error::Stopped)
-    }
-
-    fn change(&self, shape: &Shape, black_hole: bool) -> Result<(), Error> {
+    fn change(&self, how: impl FnOnce(&mut State)) -> Result<(), Error> {
+        let mut state = self.state.lock().map_err(|_| Error::Stopped)?;
+        how(&mut state);
+        let State { shape, black_hole } = *state;
         delay("change", &self.near_device, &shape.up, black_hole)?;
         self.namespace
             .enter(|| delay("change", FAR_DEVICE, &shape.down, black_hole))
@@ -251,7 +258,7 @@ mod tests {
             .enter(|| Ends::assign(FAR_DEVICE, ends.far, ends.near, Some("reno")))
             .unwrap();
         let route = Route::from_loopback(server.local_addr().unwrap().into());
-        let forwarder = forwarder(&[route], ends, &namespace).unwrap();
+        let forwarder = forwarder(&[route], ends, &namespace, None).unwrap();
         let Address::Tcp(address) = forwarder.addresses()[0] else {
             panic!("it listens on TCP");
         };

@@ -1,19 +1,18 @@
-//! The thread that moves packets between two devices.
+//! What moves packets between two devices.
 
 use std::io::ErrorKind;
-use std::sync::Arc;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::JoinHandle;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use rustix::event::epoll::EventFlags;
 use tun_rs::SyncDevice;
 
 use crate::Error;
+use crate::l4::Beside;
 use crate::queue::{PacketLine, Schedule};
 use crate::shape::Shape;
-use crate::wait::{Events, Waiter, Waker};
+use crate::wait::Waiter;
 
 /// Bytes under way per direction: a gigabit per second for half a second.
 const LIMIT_BYTES: usize = 64 << 20;
@@ -33,86 +32,114 @@ pub struct Stats {
     pub packets_lost: u64,
 }
 
-/// A handle to the thread, which ends with it.
-#[derive(Debug)]
-pub(super) struct Emulator {
-    shared: Arc<Shared>,
-    waker: Waker,
-    thread: Option<JoinHandle<()>>,
-}
-
+/// What other threads say to the emulator, and hear from it.
 #[derive(Debug, Default)]
-struct Shared {
-    stop: AtomicBool,
+pub(super) struct Controls {
     black_hole: AtomicBool,
-    /// A shape that the thread has not taken over yet.
+    /// A shape that the emulator has not taken over yet.
     shape: Mutex<Option<Shape>>,
     packets: AtomicU64,
     packets_lost: AtomicU64,
 }
 
+impl Controls {
+    pub(super) fn set_shape(&self, shape: Shape) {
+        // The slot holds a whole shape or none, whatever happened to a thread that held the lock.
+        *self.shape.lock().unwrap_or_else(PoisonError::into_inner) = Some(shape);
+    }
+
+    pub(super) fn set_black_hole(&self, on: bool) {
+        self.black_hole.store(on, Ordering::Relaxed);
+    }
+
+    pub(super) fn stats(&self) -> Stats {
+        Stats {
+            packets: self.packets.load(Ordering::Relaxed),
+            packets_lost: self.packets_lost.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// Two devices and what is under way between them. It runs on the forwarder's thread: a packet that it
+/// delivers makes a socket of the forwarder readable, which is then served without waking anyone.
+pub(super) struct Emulator {
+    /// The near one and the far one.
+    devices: [SyncDevice; 2],
+    /// From the device of the same place to the other one.
+    ways: [Way; 2],
+    controls: Arc<Controls>,
+    packet: Vec<u8>,
+}
+
 impl Emulator {
-    pub(super) fn start(near: SyncDevice, far: SyncDevice, shape: Shape) -> Result<Self, Error> {
-        let waiter = Waiter::new()?;
-        let waker = waiter.waker()?;
-        let flags = EventFlags::IN | EventFlags::ET;
-        waiter.add(&near, 0, flags)?;
-        waiter.add(&far, 1, flags)?;
-        let shared = Arc::new(Shared::default());
+    pub(super) fn new(
+        near: SyncDevice,
+        far: SyncDevice,
+        shape: Shape,
+        controls: Arc<Controls>,
+    ) -> Self {
         let way = |lane, seed| Way {
             schedule: Schedule::new(lane, seed),
             line: PacketLine::new(LIMIT_BYTES),
             readable: true,
         };
-        let up = way(shape.up, shape.seed);
-        let down = way(shape.down, !shape.seed);
-        let thread_shared = Arc::clone(&shared);
-        let thread = std::thread::Builder::new()
-            .name("link-l3".into())
-            .spawn(move || run(waiter, &thread_shared, [up, down], [&near, &far]))
-            .map_err(Error::system("a thread for the link"))?;
-        Ok(Self {
-            shared,
-            waker,
-            thread: Some(thread),
-        })
-    }
-
-    pub(super) fn set_shape(&self, shape: Shape) -> Result<(), Error> {
-        let mut slot = self.shared.shape.lock().map_err(|_| Error::Stopped)?;
-        *slot = Some(shape);
-        drop(slot);
-        self.tell()
-    }
-
-    pub(super) fn set_black_hole(&self, on: bool) -> Result<(), Error> {
-        self.shared.black_hole.store(on, Ordering::Relaxed);
-        self.tell()
-    }
-
-    pub(super) fn stats(&self) -> Stats {
-        Stats {
-            packets: self.shared.packets.load(Ordering::Relaxed),
-            packets_lost: self.shared.packets_lost.load(Ordering::Relaxed),
+        Self {
+            devices: [near, far],
+            ways: [way(shape.up, shape.seed), way(shape.down, !shape.seed)],
+            controls,
+            packet: vec![0; PACKET_BYTES],
         }
     }
 
-    fn tell(&self) -> Result<(), Error> {
-        self.waker.wake();
-        match &self.thread {
-            Some(thread) if !thread.is_finished() => Ok(()),
-            _ => Err(Error::Stopped),
+    fn take_over_shape(&mut self) {
+        let mut slot = self
+            .controls
+            .shape
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(shape) = slot.take() {
+            self.ways[0].schedule.set_lane(shape.up);
+            self.ways[1].schedule.set_lane(shape.down);
         }
     }
 }
 
-impl Drop for Emulator {
-    fn drop(&mut self) {
-        self.shared.stop.store(true, Ordering::Relaxed);
-        self.waker.wake();
-        if let Some(thread) = self.thread.take() {
-            // A panic of the thread has been printed by it; a second one would hide its place.
-            let _ = thread.join();
+impl Beside for Emulator {
+    fn watch(&self, waiter: &Waiter, first_token: u64) -> Result<(), Error> {
+        let flags = EventFlags::IN | EventFlags::ET;
+        waiter.add(&self.devices[0], first_token, flags)?;
+        waiter.add(&self.devices[1], first_token + 1, flags)
+    }
+
+    fn next_time(&self) -> Option<Instant> {
+        if self.ways.iter().any(|way| way.readable) {
+            return Some(Instant::now());
+        }
+        let releases = self.ways.iter().filter_map(|way| way.line.next_release());
+        releases.min()
+    }
+
+    fn note(&mut self, index: usize) {
+        self.ways[index].readable = true;
+    }
+
+    fn turn(&mut self) {
+        self.take_over_shape();
+        for (index, way) in self.ways.iter_mut().enumerate() {
+            way.take_in(&self.devices[index], &mut self.packet, &self.controls);
+            way.let_out(&self.devices[1 - index], &self.controls, Instant::now());
+        }
+    }
+
+    fn finish(&mut self) {
+        // The last packets say that the connections have ended: they are not kept waiting.
+        for (index, way) in self.ways.iter_mut().enumerate() {
+            way.readable = true;
+            while way.readable {
+                way.take_in(&self.devices[index], &mut self.packet, &self.controls);
+            }
+            let latest = way.line.last_release().unwrap_or_else(Instant::now);
+            way.let_out(&self.devices[1 - index], &self.controls, latest);
         }
     }
 }
@@ -125,51 +152,11 @@ struct Way {
     readable: bool,
 }
 
-/// Until it is told to stop, or waiting fails for want of kernel memory; the handle then says that the
-/// link has stopped.
-fn run(mut waiter: Waiter, shared: &Shared, mut ways: [Way; 2], devices: [&SyncDevice; 2]) {
-    let mut events = Events::new();
-    let mut packet = vec![0; PACKET_BYTES];
-    while !shared.stop.load(Ordering::Relaxed) {
-        let until = if ways.iter().any(|way| way.readable) {
-            Some(Instant::now())
-        } else {
-            ways.iter().filter_map(|way| way.line.next_release()).min()
-        };
-        if waiter.wait(until, &mut events).is_err() {
+impl Way {
+    fn take_in(&mut self, source: &SyncDevice, packet: &mut [u8], controls: &Controls) {
+        if !self.readable {
             return;
         }
-        for (token, _) in events.iter() {
-            ways[token as usize].readable = true;
-        }
-        take_over_shape(shared, &mut ways);
-        for (index, way) in ways.iter_mut().enumerate() {
-            way.take_in(devices[index], &mut packet, shared);
-            way.let_out(devices[1 - index], shared, Instant::now());
-        }
-    }
-    // The last packets say that the connections have ended: they are not kept waiting.
-    for (index, way) in ways.iter_mut().enumerate() {
-        way.take_in(devices[index], &mut packet, shared);
-        let latest = way.line.last_release().unwrap_or_else(Instant::now);
-        way.let_out(devices[1 - index], shared, latest);
-    }
-}
-
-fn take_over_shape(shared: &Shared, ways: &mut [Way; 2]) {
-    // A handle that panicked while it held the lock leaves no half-written shape behind.
-    let mut slot = shared
-        .shape
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
-    if let Some(shape) = slot.take() {
-        ways[0].schedule.set_lane(shape.up);
-        ways[1].schedule.set_lane(shape.down);
-    }
-}
-
-impl Way {
-    fn take_in(&mut self, source: &SyncDevice, packet: &mut [u8], shared: &Shared) {
         for _ in 0..BATCH {
             let bytes = match source.recv(packet) {
                 Ok(bytes) => bytes,
@@ -181,7 +168,7 @@ impl Way {
             };
             // Taken after the read: the packet cannot have arrived later.
             let now = Instant::now();
-            let lost = shared.black_hole.load(Ordering::Relaxed)
+            let lost = controls.black_hole.load(Ordering::Relaxed)
                 || self.schedule.loses()
                 || self.schedule.queue_is_full(now);
             let kept = !lost && {
@@ -189,17 +176,17 @@ impl Way {
                 self.line.push(due, &packet[..bytes])
             };
             if !kept {
-                shared.packets_lost.fetch_add(1, Ordering::Relaxed);
+                controls.packets_lost.fetch_add(1, Ordering::Relaxed);
             }
         }
     }
 
-    fn let_out(&mut self, sink: &SyncDevice, shared: &Shared, now: Instant) {
+    fn let_out(&mut self, sink: &SyncDevice, controls: &Controls, now: Instant) {
         while let Some(packet) = self.line.due(now) {
             let counter = match sink.send(packet) {
-                Ok(_) => &shared.packets,
+                Ok(_) => &controls.packets,
                 // A device that is short of memory drops packets, as any device does.
-                Err(_) => &shared.packets_lost,
+                Err(_) => &controls.packets_lost,
             };
             counter.fetch_add(1, Ordering::Relaxed);
             self.line.consume();

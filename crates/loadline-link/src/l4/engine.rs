@@ -13,8 +13,8 @@ use rustix::event::epoll::EventFlags;
 use crate::Error;
 use crate::address::{Address, Listener, start_connecting};
 use crate::fault::Fault;
-use crate::l4::pair::{BOTH, Direction, Fate, Pair, Path};
-use crate::l4::{Binder, Command, Counters, LIMIT_BYTES, Order, Route, Stats};
+use crate::l4::pair::{BOTH, Direction, Fate, Pair, Path, reset_on_close};
+use crate::l4::{Beside, Binder, Command, Counters, LIMIT_BYTES, Order, Route, Stats};
 use crate::queue::Schedule;
 use crate::shape::Shape;
 use crate::wait::{Events, Waiter};
@@ -31,11 +31,20 @@ pub(super) struct Engine {
     /// Pairs that were not finished with, so that others had their turn.
     busy: Vec<u64>,
     black_hole: bool,
-    waiter: Waiter,
-    bind: Binder,
-    counters: Arc<Counters>,
-    inbox: Receiver<Command>,
+    means: Means,
 }
+
+/// What the loop works with.
+pub(super) struct Means {
+    pub(super) waiter: Waiter,
+    pub(super) bind: Binder,
+    pub(super) beside: Option<Box<dyn Beside>>,
+    pub(super) counters: Arc<Counters>,
+    pub(super) inbox: Receiver<Command>,
+}
+
+/// The first token of what runs beside: above those of all connections there can ever be.
+const BESIDE: u64 = 1 << 63;
 
 /// Where connections arrive and where they are led to.
 struct Door {
@@ -58,14 +67,10 @@ impl fmt::Debug for Engine {
 }
 
 impl Engine {
-    pub(super) fn new(
-        routes: &[Route],
-        shape: Shape,
-        waiter: Waiter,
-        bind: Binder,
-        counters: Arc<Counters>,
-        inbox: Receiver<Command>,
-    ) -> Result<Self, Error> {
+    pub(super) fn new(routes: &[Route], shape: Shape, means: Means) -> Result<Self, Error> {
+        if let Some(beside) = &means.beside {
+            beside.watch(&means.waiter, BESIDE)?;
+        }
         let mut engine = Self {
             doors: Vec::with_capacity(routes.len()),
             pairs: HashMap::new(),
@@ -80,10 +85,7 @@ impl Engine {
             },
             busy: Vec::new(),
             black_hole: false,
-            waiter,
-            bind,
-            counters,
-            inbox,
+            means,
         };
         for (index, route) in routes.iter().enumerate() {
             let listener = engine.listen(index, &route.listen)?;
@@ -105,17 +107,17 @@ impl Engine {
         let mut events = Events::new();
         let mut touched = Vec::new();
         loop {
-            match self.waiter.wait(self.next_time(), &mut events) {
+            match self.means.waiter.wait(self.next_time(), &mut events) {
                 Ok(true) => {
                     self.note_events(&events, &mut touched);
                     if self.obey().is_break() {
-                        return;
+                        break;
                     }
                 }
                 Ok(false) => {}
                 // Waiting fails only for want of kernel memory; the handle then says that the link
                 // has stopped.
-                Err(_) => return,
+                Err(_) => break,
             }
             touched.append(&mut self.busy);
             touched.sort_unstable();
@@ -124,12 +126,25 @@ impl Engine {
                 self.turn(id);
             }
             self.release();
-            self.counters.write(&self.path.stats);
+            if let Some(beside) = &mut self.means.beside {
+                beside.turn();
+            }
+            self.means.counters.write(&self.path.stats);
+        }
+        self.pairs.clear();
+        if let Some(beside) = &mut self.means.beside {
+            beside.finish();
         }
     }
 
     /// When there is something to do without an event.
     fn next_time(&self) -> Option<Instant> {
+        let beside = self.means.beside.as_ref();
+        let times = [self.next_release(), beside.and_then(|it| it.next_time())];
+        times.into_iter().flatten().min()
+    }
+
+    fn next_release(&self) -> Option<Instant> {
         if self.black_hole {
             return None;
         }
@@ -143,6 +158,11 @@ impl Engine {
         let doors = self.doors.len() as u64;
         let mut arrivals = false;
         for (token, flags) in events.iter() {
+            if let (Some(index), Some(beside)) = (token.checked_sub(BESIDE), &mut self.means.beside)
+            {
+                beside.note(index as usize);
+                continue;
+            }
             let Some(token) = token.checked_sub(doors) else {
                 arrivals = true;
                 continue;
@@ -177,17 +197,18 @@ impl Engine {
             // table of open files: closing a pair tries again.
             while let Ok(client) = listener.accept() {
                 let Ok(server) = start_connecting(&door.upstream) else {
-                    // The client sees the connection closed, as it does when the proxy's own attempt
-                    // fails a moment later.
+                    // As when the attempt fails a moment later.
+                    reset_on_close(&client);
                     continue;
                 };
                 let id = self.next_id;
                 let token = self.doors.len() as u64 + 2 * id;
                 let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
                 let added = self
+                    .means
                     .waiter
                     .add(&client, token, flags)
-                    .and_then(|()| self.waiter.add(&server, token + 1, flags));
+                    .and_then(|()| self.means.waiter.add(&server, token + 1, flags));
                 if added.is_err() {
                     continue;
                 }
@@ -252,7 +273,7 @@ impl Engine {
     }
 
     fn obey(&mut self) -> ControlFlow<()> {
-        while let Ok(Command { order, done }) = self.inbox.try_recv() {
+        while let Ok(Command { order, done }) = self.means.inbox.try_recv() {
             let answer = match order {
                 Order::Stop => {
                     // Nobody waits for the answer but the handle, which is being dropped.
@@ -269,8 +290,9 @@ impl Engine {
                     Ok(())
                 }
                 Order::Clear => self.clear(),
+                Order::Nothing => Ok(()),
             };
-            self.counters.write(&self.path.stats);
+            self.means.counters.write(&self.path.stats);
             // A caller that no longer waits is no concern of the link.
             let _ = done.send(answer);
         }
@@ -313,15 +335,17 @@ impl Engine {
     }
 
     fn listen(&self, index: usize, address: &Address) -> Result<Listener, Error> {
-        let listener = (self.bind)(address)?;
+        let listener = (self.means.bind)(address)?;
         let flags = EventFlags::IN | EventFlags::ET;
-        self.waiter.add(&listener.fd, index as u64, flags)?;
+        self.means.waiter.add(&listener.fd, index as u64, flags)?;
         Ok(listener)
     }
 
     fn each(&mut self, what: impl Fn(&mut Pair, &mut Path)) {
-        for entry in self.pairs.values_mut() {
+        for (id, entry) in &mut self.pairs {
             what(&mut entry.pair, &mut self.path);
+            // What waits to be read is now to be thrown away.
+            self.busy.push(*id);
         }
     }
 

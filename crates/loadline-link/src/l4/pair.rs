@@ -185,10 +185,8 @@ impl Pair {
 
     /// Makes closing send a reset instead of an end in order.
     pub(super) fn reset_on_close(&self) {
-        for side in [&self.client, &self.server] {
-            // A unix socket has no reset: there the peer sees it closed.
-            let _ = sockopt::set_socket_linger(&side.fd, Some(Duration::ZERO));
-        }
+        reset_on_close(&self.client.fd);
+        reset_on_close(&self.server.fd);
     }
 
     fn go_deaf(&mut self, path: &mut Path) {
@@ -330,6 +328,12 @@ impl Pair {
             Direction::Down => (&mut self.server, &mut self.client, &mut self.down),
         }
     }
+}
+
+/// A unix socket has no reset: there the peer sees it closed.
+pub(super) fn reset_on_close(fd: &OwnedFd) {
+    // It fails only for a descriptor that is no socket.
+    let _ = sockopt::set_socket_linger(fd, Some(Duration::ZERO));
 }
 
 fn opposite(direction: Direction) -> Direction {
