@@ -1,5 +1,7 @@
 //! One connection: bytes in, requests executed, bytes out.
 
+use std::sync::atomic::Ordering;
+
 use loadline_resp::{Limits, RequestParser, encode};
 use rustix::io::Errno;
 
@@ -59,6 +61,16 @@ impl Connection {
         self.written < self.output.len()
     }
 
+    /// Whether another connection has killed this one.
+    pub(crate) fn is_killed(&self) -> bool {
+        self.session.peer.killed.load(Ordering::Relaxed)
+    }
+
+    /// What the connection is in the middle of.
+    pub(crate) fn session(&mut self) -> &mut Session {
+        &mut self.session
+    }
+
     /// Takes what is there, executes it and writes the replies.
     pub(crate) fn turn(&mut self, shared: &mut Shared, buffer: &mut [u8]) -> Next {
         if self.is_blocked() {
@@ -72,6 +84,10 @@ impl Connection {
             Ok(0) => return Next::Close,
             Ok(bytes) => {
                 shared.stats.bytes_in += bytes as u64;
+                self.session
+                    .peer
+                    .active_ms
+                    .store(shared.now, Ordering::Relaxed);
                 self.take(&buffer[..bytes], shared);
             }
             Err(Errno::AGAIN | Errno::INTR) => {}

@@ -123,6 +123,24 @@ pub(crate) enum Stream {
     Unix(UnixStream),
 }
 
+impl Stream {
+    /// Where the connection comes from and where it arrived, as CLIENT LIST shows it.
+    pub(crate) fn addresses(&self) -> (String, String) {
+        let shown = |address: io::Result<SocketAddr>| {
+            address.map_or_else(|_| "?:0".into(), |address| address.to_string())
+        };
+        match self {
+            Self::Tcp(stream) => (shown(stream.peer_addr()), shown(stream.local_addr())),
+            Self::Unix(stream) => {
+                let path = stream.local_addr().ok();
+                let path = path.as_ref().and_then(|address| address.as_pathname());
+                let place = path.map_or_else(|| "?".into(), |path| path.display().to_string());
+                (format!("{place}:0"), format!("{place}:0"))
+            }
+        }
+    }
+}
+
 impl AsFd for Stream {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {

@@ -89,14 +89,14 @@ impl Server {
             .collect()
     }
 
-    /// Serves until `stop` is set; it is looked at ten times a second.
+    /// Serves until `stop` is set, which is looked at ten times a second, or a client sends SHUTDOWN.
     ///
     /// # Errors
     /// [`Error::System`] when the operating system refuses to wait for events.
     pub fn run(&mut self, stop: &AtomicBool) -> Result<(), Error> {
         let mut events = Vec::with_capacity(EVENTS);
         let mut buffer = vec![0; READ_BYTES];
-        while !stop.load(Ordering::Relaxed) {
+        while !stop.load(Ordering::Relaxed) && !self.shared.shutdown {
             events.clear();
             match epoll::wait(
                 &self.epoll,
@@ -143,7 +143,8 @@ impl Server {
                 request_bytes: self.config.max_request_bytes,
                 output_bytes: self.config.max_output_bytes,
             };
-            let session = self.shared.session();
+            let (address, local_address) = stream.addresses();
+            let session = self.shared.session(address, local_address);
             self.connections
                 .insert(token, Connection::new(stream, session, bounds));
             self.shared.stats.connections += 1;
@@ -174,9 +175,30 @@ impl Server {
             None => Err(Errno::CONNRESET),
         };
         if moved.is_err() {
-            self.connections.remove(&token);
-            self.shared.clients = self.connections.len();
+            self.close(token);
         }
+        if std::mem::take(&mut self.shared.killed) {
+            self.close_killed();
+        }
+    }
+
+    fn close(&mut self, token: u64) {
+        if let Some(mut connection) = self.connections.remove(&token) {
+            let session = connection.session();
+            self.shared.peers.remove(&session.id);
+            self.shared.watched.forget(session);
+        }
+        self.shared.clients = self.connections.len();
+    }
+
+    fn close_killed(&mut self) {
+        let killed: Vec<u64> = self
+            .connections
+            .iter()
+            .filter(|(_, connection)| connection.is_killed())
+            .map(|(token, _)| *token)
+            .collect();
+        killed.into_iter().for_each(|token| self.close(token));
     }
 
     /// Active expiry: a bounded part of the keyspace at a time.

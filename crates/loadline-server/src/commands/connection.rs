@@ -1,6 +1,8 @@
 //! What clients say about themselves and their connection.
 
-use loadline_resp::{Protocol, encode};
+use std::sync::atomic::Ordering;
+
+use loadline_resp::Protocol;
 
 use super::{Call, Known, NONE, Refusal, SYNTAX, Words, integer, is, known};
 use crate::state::DATABASES;
@@ -16,7 +18,6 @@ pub(super) const TABLE: &[Known] = &[
     known("SELECT", 2, false, NONE, select),
     known("QUIT", -1, false, NONE, quit),
     known("RESET", 1, false, NONE, reset),
-    known("CLIENT", -2, false, NONE, client),
 ];
 
 const WRONG_PASSWORD: &str = "WRONGPASS invalid username-password pair or user is disabled.";
@@ -59,8 +60,11 @@ fn hello(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
         return Err("NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time".into());
     }
     call.session.protocol = protocol;
+    let version = resp(call);
+    call.session.peer.resp.store(version, Ordering::Relaxed);
     if let Some(name) = name {
-        call.session.name = name;
+        check_name(&name)?;
+        call.session.peer.rename(&name);
     }
     describe(call);
     Ok(())
@@ -73,11 +77,8 @@ fn describe(call: &mut Call<'_>) {
         call.bulk(value.as_bytes());
     }
     call.bulk(b"proto");
-    call.integer(if call.protocol() == Protocol::Resp3 {
-        3
-    } else {
-        2
-    });
+    let version = resp(call);
+    call.count(version);
     call.bulk(b"id");
     call.integer(i64::try_from(call.session.id).unwrap_or(i64::MAX));
     for (field, value) in [("mode", "standalone"), ("role", "master")] {
@@ -131,6 +132,11 @@ fn select(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
         .ok()
         .filter(|index| *index < DATABASES)
         .ok_or("ERR DB index is out of range")?;
+    let database = call.session.database;
+    call.session
+        .peer
+        .database
+        .store(database, Ordering::Relaxed);
     call.simple("OK");
     Ok(())
 }
@@ -142,67 +148,32 @@ fn quit(call: &mut Call<'_>, _: Words<'_>) -> Result<(), Refusal> {
 }
 
 fn reset(call: &mut Call<'_>, _: Words<'_>) -> Result<(), Refusal> {
+    call.shared.watched.forget(call.session);
     let session = &mut *call.session;
     session.queue = None;
     session.database = 0;
     session.protocol = Protocol::Resp2;
-    session.name.clear();
+    session.peer.rename(b"");
+    session.peer.resp.store(2, Ordering::Relaxed);
+    session.peer.database.store(0, Ordering::Relaxed);
     session.authenticated = call.shared.password.is_none();
     call.simple("RESET");
     Ok(())
 }
 
-fn client(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
-    let about = |call: &Call<'_>| {
-        let name = String::from_utf8_lossy(&call.session.name).into_owned();
-        format!(
-            "id={} name={name} db={} resp={}\n",
-            call.session.id,
-            call.session.database,
-            if call.protocol() == Protocol::Resp3 {
-                3
-            } else {
-                2
-            }
-        )
-    };
-    match words {
-        [_, word] if is(word, "ID") => {
-            call.integer(i64::try_from(call.session.id).unwrap_or(i64::MAX));
-        }
-        [_, word] if is(word, "GETNAME") => {
-            if call.session.name.is_empty() {
-                call.null();
-            } else {
-                let name = call.session.name.clone();
-                call.bulk(&name);
-            }
-        }
-        [_, word] if is(word, "INFO") => {
-            let text = about(call);
-            let protocol = call.protocol();
-            encode::verbatim(call.out, *b"txt", text.as_bytes(), protocol);
-        }
-        [_, word, name] if is(word, "SETNAME") => {
-            if name.iter().any(|byte| !(b'!'..=b'~').contains(byte)) {
-                return Err(
-                    "ERR Client names cannot contain spaces, newlines or special characters."
-                        .into(),
-                );
-            }
-            call.session.name = name.to_vec();
-            call.simple("OK");
-        }
-        // Redis 7.2 has this one and clients of today send it at once.
-        [_, word, _, _] if is(word, "SETINFO") => call.simple("OK"),
-        [_, word, ..] if is(word, "NO-EVICT") || is(word, "NO-TOUCH") => call.simple("OK"),
-        [_, word, ..] => {
-            let word = String::from_utf8_lossy(word).into_owned();
-            return Err(Refusal(format!(
-                "ERR unknown subcommand '{word}'. Try CLIENT HELP."
-            )));
-        }
-        _ => return Err(SYNTAX.into()),
+/// The number of the protocol's version.
+fn resp(call: &Call<'_>) -> usize {
+    match call.protocol() {
+        Protocol::Resp2 => 2,
+        Protocol::Resp3 => 3,
     }
-    Ok(())
+}
+
+/// Refuses names that would break the lines of CLIENT LIST.
+pub(super) fn check_name(name: &[u8]) -> Result<(), Refusal> {
+    if name.iter().all(|byte| (b'!'..=b'~').contains(byte)) {
+        Ok(())
+    } else {
+        Err("ERR Client names cannot contain spaces, newlines or special characters.".into())
+    }
 }

@@ -1,9 +1,14 @@
 //! Hashes.
 
 use hashbrown::HashMap;
+use loadline_resp::Protocol;
 use loadline_store::{Bytes, Value};
+use rand::seq::{IndexedRandom, IteratorRandom};
 
-use super::{Call, Known, ONE, Refusal, WRONG_TYPE, Words, integer, known};
+use super::scan::{Walk, walk};
+use super::{
+    Call, Known, ONE, Refusal, SYNTAX, WRONG_TYPE, Words, float, float_text, integer, is, known,
+};
 
 pub(super) const TABLE: &[Known] = &[
     known("HSET", -4, true, ONE, hset),
@@ -15,6 +20,17 @@ pub(super) const TABLE: &[Known] = &[
     known("HLEN", 2, false, ONE, hlen),
     known("HEXISTS", 3, false, ONE, hexists),
     known("HINCRBY", 4, true, ONE, hincrby),
+    known("HINCRBYFLOAT", 4, true, ONE, hincrbyfloat),
+    known("HSETNX", 4, true, ONE, hsetnx),
+    known("HKEYS", 2, false, ONE, |call, words| {
+        list(call, words[1], |(field, _)| field)
+    }),
+    known("HVALS", 2, false, ONE, |call, words| {
+        list(call, words[1], |(_, value)| value)
+    }),
+    known("HSTRLEN", 3, false, ONE, hstrlen),
+    known("HRANDFIELD", -2, false, ONE, hrandfield),
+    known("HSCAN", -3, false, ONE, hscan),
 ];
 
 type Fields = HashMap<Bytes, Bytes>;
@@ -152,5 +168,118 @@ fn hincrby(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
         Ok(sum)
     })?;
     call.integer(sum);
+    Ok(())
+}
+
+fn hincrbyfloat(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
+    let number = float(words[3]).ok_or("ERR value is not a valid float")?;
+    let text = call.change(words[1], fresh, |value| {
+        let fields = fields(value)?;
+        let old = match fields.get(words[2]) {
+            Some(old) => float(old).ok_or("ERR hash value is not a float")?,
+            None => 0.0,
+        };
+        let sum = old + number;
+        if !sum.is_finite() {
+            return Err("ERR increment would produce NaN or Infinity".into());
+        }
+        let text = float_text(sum).into_bytes();
+        fields.insert(Bytes::from(words[2]), text.clone().into());
+        Ok(text)
+    })?;
+    call.bulk(&text);
+    Ok(())
+}
+
+fn hsetnx(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
+    let added = call.change(words[1], fresh, |value| {
+        let fields = fields(value)?;
+        let is_new = !fields.contains_key(words[2]);
+        if is_new {
+            fields.insert(Bytes::from(words[2]), Bytes::from(words[3]));
+        }
+        Ok(is_new)
+    })?;
+    call.integer(i64::from(added));
+    Ok(())
+}
+
+/// Writes one half of every field.
+fn list(call: &mut Call<'_>, key: &[u8], half: fn((Bytes, Bytes)) -> Bytes) -> Result<(), Refusal> {
+    let all: Vec<Bytes> = look(call, key, |fields| {
+        fields
+            .iter()
+            .map(|(field, value)| half((field.clone(), value.clone())))
+            .collect()
+    })?;
+    call.array(all.len());
+    all.iter().for_each(|word| call.bulk(word));
+    Ok(())
+}
+
+fn hstrlen(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
+    let length = look(call, words[1], |fields| {
+        fields.get(words[2]).map_or(0, |value| value.len())
+    })?;
+    call.count(length);
+    Ok(())
+}
+
+fn hrandfield(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
+    let mut rng = rand::rng();
+    let (count, with_values) = match words[2..] {
+        [] => {
+            let chosen = look(call, words[1], |fields| {
+                fields.keys().choose(&mut rng).cloned()
+            })?;
+            match chosen {
+                Some(field) => call.bulk(&field),
+                None => call.null(),
+            }
+            return Ok(());
+        }
+        [count] => (super::sample_count(count)?, false),
+        [count, word] if is(word, "WITHVALUES") => (super::sample_count(count)?, true),
+        _ => return Err(SYNTAX.into()),
+    };
+    let chosen: Vec<(Bytes, Bytes)> = look(call, words[1], |fields| {
+        let pairs = fields
+            .iter()
+            .map(|(field, value)| (field.clone(), value.clone()));
+        if count >= 0 {
+            pairs.sample(&mut rng, count as usize)
+        } else {
+            // A negative count may name a field several times.
+            let all: Vec<_> = pairs.collect();
+            (0..count.unsigned_abs())
+                .filter_map(|_| all.choose(&mut rng).cloned())
+                .collect()
+        }
+    })?;
+    let nested = with_values && call.protocol() == Protocol::Resp3;
+    let flat = if with_values && !nested { 2 } else { 1 };
+    call.array(chosen.len() * flat);
+    for (field, value) in &chosen {
+        if nested {
+            call.array(2);
+        }
+        call.bulk(field);
+        if with_values {
+            call.bulk(value);
+        }
+    }
+    Ok(())
+}
+
+fn hscan(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
+    let options = Walk::parse(&words[2..])?;
+    let all: Vec<(Bytes, Bytes)> = look(call, words[1], |fields| {
+        fields
+            .iter()
+            .map(|(field, value)| (field.clone(), value.clone()))
+            .collect()
+    })?;
+    let elements = all.iter().map(|(field, value)| (&**field, Some(&**value)));
+    walk(call, &options, elements);
     Ok(())
 }

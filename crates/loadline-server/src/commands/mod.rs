@@ -1,13 +1,20 @@
 //! The commands: one file per family. This one lists them and dispatches.
 
+mod client;
 mod connection;
 mod hashes;
 mod keys;
+mod scan;
 mod server;
 mod sets;
 mod strings;
 mod transactions;
 
+use std::sync::LazyLock;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use hashbrown::HashMap;
 use loadline_resp::{Protocol, Request, encode};
 use loadline_store::{Change, Entry, Store, Value};
 
@@ -75,12 +82,13 @@ const ALL: (i32, i32, i32) = (1, -1, 1);
 const NONE: (i32, i32, i32) = (0, 0, 0);
 
 /// All tables; each family has its own. The families that are called most come first.
-const FAMILIES: [&[Known]; 7] = [
+const FAMILIES: [&[Known]; 8] = [
     strings::TABLE,
     keys::TABLE,
     sets::TABLE,
     hashes::TABLE,
     connection::TABLE,
+    client::TABLE,
     server::TABLE,
     transactions::TABLE,
 ];
@@ -89,8 +97,33 @@ fn all() -> impl Iterator<Item = &'static Known> {
     FAMILIES.into_iter().flatten()
 }
 
-fn find(name: &[u8]) -> Option<&'static Known> {
-    all().find(|known| name.eq_ignore_ascii_case(known.name.as_bytes()))
+/// A command and its place among all, where its statistics stand.
+#[derive(Debug, Clone, Copy)]
+struct Found {
+    index: usize,
+    known: &'static Known,
+}
+
+/// The longest name of a command.
+const LONGEST_NAME: usize = 16;
+
+fn find(name: &[u8]) -> Option<Found> {
+    static BY_NAME: LazyLock<HashMap<&[u8], Found>> = LazyLock::new(|| {
+        all()
+            .enumerate()
+            .map(|(index, known)| (known.name.as_bytes(), Found { index, known }))
+            .collect()
+    });
+    let mut capitals = [0; LONGEST_NAME];
+    let capitals = capitals.get_mut(..name.len())?;
+    capitals.copy_from_slice(name);
+    capitals.make_ascii_uppercase();
+    BY_NAME.get(&*capitals).copied()
+}
+
+/// The names of all commands, in the order of their statistics.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    all().map(|known| known.name)
 }
 
 /// Executes a request and writes the reply to `out`.
@@ -122,23 +155,24 @@ pub(crate) fn execute(
 
 impl Call<'_> {
     fn execute(&mut self, words: Words<'_>) {
-        let outcome = self.admit(words).and_then(|known| {
-            if self.session.queue.is_some() && !transactions::runs_at_once(known.name) {
+        match self.admit(words) {
+            Ok(found)
+                if self.session.queue.is_some()
+                    && !transactions::runs_at_once(found.known.name) =>
+            {
                 self.queue(words);
-                return Ok(());
             }
-            self.perform(known, words)
-        });
-        if let Err(Refusal(text)) = outcome {
-            self.refuse(&text);
+            Ok(found) => self.perform(found, words),
+            Err(Refusal(text)) => self.refuse(&text),
         }
     }
 
     /// Finds the command and checks that it may be called so. What fails here spoils a transaction.
-    fn admit(&mut self, words: Words<'_>) -> Result<&'static Known, Refusal> {
+    fn admit(&mut self, words: Words<'_>) -> Result<Found, Refusal> {
         let found = find(words[0])
             .ok_or_else(|| Refusal(unknown(words)))
-            .and_then(|known| {
+            .and_then(|found| {
+                let known = found.known;
                 let fits = if known.arity < 0 {
                     words.len() >= known.arity.unsigned_abs() as usize
                 } else {
@@ -155,7 +189,7 @@ impl Call<'_> {
                 {
                     return Err("NOAUTH Authentication required.".into());
                 }
-                Ok(known)
+                Ok(found)
             });
         if let (Err(_), Some(queue)) = (&found, &mut self.session.queue) {
             queue.spoilt = true;
@@ -163,10 +197,35 @@ impl Call<'_> {
         found
     }
 
-    fn perform(&mut self, known: &'static Known, words: Words<'_>) -> Result<(), Refusal> {
+    /// Runs a command and counts it. Its time is taken at its first calls and then in one of a few,
+    /// since reading the clock takes a good part of what a short command does.
+    fn perform(&mut self, found: Found, words: Words<'_>) {
         self.shared.stats.commands += 1;
-        *self.shared.stats.calls.entry(known.name).or_default() += 1;
-        (known.handler)(self, words)
+        let begun = self.shared.stats.calls[found.index]
+            .is_timed()
+            .then(Instant::now);
+        self.session
+            .peer
+            .command
+            .store(found.index, Ordering::Relaxed);
+        let reply = self.out.len();
+        let outcome = (found.known.handler)(self, words);
+        let stat = &mut self.shared.stats.calls[found.index];
+        stat.calls += 1;
+        if let Some(begun) = begun {
+            stat.timed += 1;
+            stat.time += begun.elapsed();
+        }
+        match outcome {
+            Err(Refusal(text)) => {
+                stat.failed += 1;
+                self.refuse(&text);
+            }
+            Ok(()) if found.known.writes => {
+                transactions::note_write(self, found.known, words, reply);
+            }
+            Ok(()) => {}
+        }
     }
 
     fn queue(&mut self, words: Words<'_>) {
@@ -280,6 +339,23 @@ fn unknown(words: Words<'_>) -> String {
     text
 }
 
+/// Why a subcommand is refused: one of `known` has the wrong number of arguments, and any other is
+/// not known.
+fn subcommand_refused(words: Words<'_>, known: &[&str]) -> Refusal {
+    let command = String::from_utf8_lossy(words[0]).to_lowercase();
+    let word = String::from_utf8_lossy(words[1]);
+    if known.iter().any(|name| is(words[1], name)) {
+        let word = word.to_lowercase();
+        return Refusal(format!(
+            "ERR wrong number of arguments for '{command}|{word}' command"
+        ));
+    }
+    let capitals = command.to_uppercase();
+    Refusal(format!(
+        "ERR unknown subcommand '{word}'. Try {capitals} HELP."
+    ))
+}
+
 /// Reads a whole number as Redis does: no sign but `-`, no zeros in front, no spaces.
 fn integer(word: &[u8]) -> Result<i64, Refusal> {
     let text = std::str::from_utf8(word).map_err(|_| NOT_INTEGER)?;
@@ -289,6 +365,42 @@ fn integer(word: &[u8]) -> Result<i64, Refusal> {
     } else {
         Err(NOT_INTEGER.into())
     }
+}
+
+/// Reads a decimal number as Redis does: no spaces, and neither infinite nor none.
+fn float(word: &[u8]) -> Option<f64> {
+    let text = std::str::from_utf8(word).ok()?;
+    let number: f64 = text.parse().ok()?;
+    let plain = text
+        .bytes()
+        .all(|byte| byte.is_ascii_digit() || b"+-.eE".contains(&byte));
+    (plain && number.is_finite()).then_some(number)
+}
+
+/// A sum as Redis writes it: plain decimals, and no zeros at its end. Redis calculates with the 80
+/// bits of x87 where it runs on that; here are 64, so a last digit may differ.
+fn float_text(number: f64) -> String {
+    let text = format!("{number:.17}");
+    // The shortest form that reads back as the same number says no more than what was added.
+    let shortest = number.to_string();
+    if shortest.contains(['e', 'E']) {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        shortest
+    }
+}
+
+/// The most elements that a random choice with repetition may be asked for: the reply is built in
+/// memory, and Redis's own bound of half of all numbers would fill it.
+const MOST_SAMPLES: u64 = 1 << 20;
+
+/// How many elements a random choice is to have; negative for a choice with repetition.
+fn sample_count(word: &[u8]) -> Result<i64, Refusal> {
+    let count = integer(word)?;
+    if count < 0 && count.unsigned_abs() > MOST_SAMPLES {
+        return Err("ERR value is out of range".into());
+    }
+    Ok(count)
 }
 
 fn is(word: &[u8], keyword: &str) -> bool {
@@ -374,6 +486,18 @@ mod tests {
         }
         // Exponential matchers never come back from this one.
         assert!(!glob("a*".repeat(60).as_bytes(), "a".repeat(59).as_bytes()));
+    }
+
+    #[test]
+    fn every_command_is_found_in_any_case() {
+        for known in all() {
+            assert!(known.name.len() <= LONGEST_NAME, "{}", known.name);
+            let found = find(known.name.to_ascii_lowercase().as_bytes());
+            assert!(found.is_some_and(|found| found.known.name == known.name));
+        }
+        for name in [&b"GETT"[..], b"", b"A-NAME-LONGER-THAN-ANY"] {
+            assert!(find(name).is_none());
+        }
     }
 
     #[test]

@@ -3,7 +3,8 @@
 use loadline_store::{Change, Entry, Value};
 
 use super::{
-    ALL, Call, Known, NOT_INTEGER, ONE, Refusal, SYNTAX, WRONG_TYPE, Words, integer, is, known,
+    ALL, Call, Known, NOT_INTEGER, ONE, Refusal, SYNTAX, WRONG_TYPE, Words, float, float_text,
+    integer, is, known,
 };
 
 pub(super) const TABLE: &[Known] = &[
@@ -28,6 +29,12 @@ pub(super) const TABLE: &[Known] = &[
     known("GETDEL", 2, true, ONE, getdel),
     known("APPEND", 3, true, ONE, append),
     known("STRLEN", 2, false, ONE, strlen),
+    known("INCRBYFLOAT", 3, true, ONE, incr_by_float),
+    known("MSETNX", -3, true, (1, -1, 2), msetnx),
+    known("GETEX", -2, true, ONE, getex),
+    known("GETRANGE", 4, false, ONE, getrange),
+    known("SUBSTR", 4, false, ONE, getrange),
+    known("SETRANGE", 4, true, ONE, setrange),
 ];
 
 /// The most that a string may hold, as in Redis.
@@ -57,6 +64,19 @@ fn reply_string(call: &mut Call<'_>, key: &[u8]) -> Result<bool, Refusal> {
     })
 }
 
+/// The options of time that SET and GETEX share: their unit in milliseconds, and whether the time
+/// counts from now.
+fn time_option(word: &[u8]) -> Option<(u64, bool)> {
+    let options = [
+        ("EX", 1_000, true),
+        ("PX", 1, true),
+        ("EXAT", 1_000, false),
+        ("PXAT", 1, false),
+    ];
+    let (_, unit, relative) = options.into_iter().find(|(name, ..)| is(word, name))?;
+    Some((unit, relative))
+}
+
 /// What SET was asked for beside key and value.
 #[derive(Debug, Default)]
 struct Options {
@@ -71,16 +91,8 @@ fn options(words: Words<'_>, now: u64) -> Result<Options, Refusal> {
     let mut options = Options::default();
     let mut rest = words.iter();
     while let Some(word) = rest.next() {
-        let unit = [
-            ("EX", 1_000, true),
-            ("PX", 1, true),
-            ("EXAT", 1_000, false),
-            ("PXAT", 1, false),
-        ]
-        .into_iter()
-        .find(|(name, ..)| is(word, name));
-        match unit {
-            Some((_, unit, relative)) if options.expires_at.is_none() && !options.keep => {
+        match time_option(word) {
+            Some((unit, relative)) if options.expires_at.is_none() && !options.keep => {
                 let number = integer(rest.next().ok_or(SYNTAX)?)?;
                 options.expires_at = Some(deadline(
                     number,
@@ -285,6 +297,131 @@ fn strlen(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
             Some(_) => Err(WRONG_TYPE),
             None => Ok(0),
         })?;
+    call.count(length);
+    Ok(())
+}
+
+fn incr_by_float(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
+    let not_float = "ERR value is not a valid float";
+    let text = call.change(
+        words[1],
+        || Value::String(b"0".to_vec()),
+        |value| {
+            let Value::String(bytes) = value else {
+                return Err(WRONG_TYPE.into());
+            };
+            let old = float(bytes).ok_or(not_float)?;
+            let sum = old + float(words[2]).ok_or(not_float)?;
+            if !sum.is_finite() {
+                return Err("ERR increment would produce NaN or Infinity".into());
+            }
+            *bytes = float_text(sum).into_bytes();
+            Ok(bytes.clone())
+        },
+    )?;
+    call.bulk(&text);
+    Ok(())
+}
+
+fn msetnx(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
+    let pairs = &words[1..];
+    if !pairs.len().is_multiple_of(2) {
+        return Err("ERR wrong number of arguments for 'msetnx' command".into());
+    }
+    let pairs = pairs.chunks_exact(2);
+    let is_there = |key: &[u8]| call.store().read(key, call.now(), |value| value.is_some());
+    let all_new = !pairs.clone().any(|pair| is_there(pair[0]));
+    if all_new {
+        for pair in pairs {
+            put(call, pair[0], pair[1], &Options::default());
+        }
+    }
+    call.integer(i64::from(all_new));
+    Ok(())
+}
+
+fn getex(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
+    let now = call.now();
+    // `Some(None)` takes the time to live away.
+    let expires_at = match words[2..] {
+        [] => None,
+        [word] if is(word, "PERSIST") => Some(None),
+        [word, number] => {
+            let (unit, relative) = time_option(word).ok_or(SYNTAX)?;
+            let base = if relative { now } else { 0 };
+            Some(Some(deadline(integer(number)?, unit, base, "getex")?))
+        }
+        _ => return Err(SYNTAX.into()),
+    };
+    let found = reply_string(call, words[1])?;
+    call.looked_up(found);
+    if let Some(expires_at) = expires_at.filter(|_| found) {
+        call.store().modify(words[1], now, |entry| {
+            if let Some(entry) = entry {
+                entry.expires_at = expires_at;
+            }
+            // A time that is over already removes the key on its way.
+            ((), Change::Keep)
+        });
+    }
+    Ok(())
+}
+
+fn getrange(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
+    let (start, end) = (integer(words[2])?, integer(words[3])?);
+    let part = call
+        .store()
+        .read(words[1], call.now(), |value| match value {
+            Some(Value::String(bytes)) => Ok(range(bytes, start, end).to_vec()),
+            Some(_) => Err(WRONG_TYPE),
+            None => Ok(Vec::new()),
+        })?;
+    call.bulk(&part);
+    Ok(())
+}
+
+/// The bytes from `start` to `end`, both included; negative places count from the end.
+fn range(bytes: &[u8], start: i64, end: i64) -> &[u8] {
+    let length = bytes.len() as i64;
+    if start < 0 && end < 0 && start > end {
+        return &[];
+    }
+    let place = |at: i64| if at < 0 { (at + length).max(0) } else { at };
+    let (start, end) = (place(start), place(end).min(length - 1));
+    if start > end || length == 0 {
+        return &[];
+    }
+    &bytes[start as usize..=end as usize]
+}
+
+fn setrange(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
+    let offset = usize::try_from(integer(words[2])?).map_err(|_| "ERR offset is out of range")?;
+    let patch = words[3];
+    let length = call.change(
+        words[1],
+        || Value::String(Vec::new()),
+        |value| {
+            let Value::String(bytes) = value else {
+                return Err(WRONG_TYPE.into());
+            };
+            if patch.is_empty() {
+                return Ok(bytes.len());
+            }
+            let end = offset.saturating_add(patch.len());
+            if end > LARGEST {
+                return Err("ERR string exceeds maximum allowed size (proto-max-bulk-len)".into());
+            }
+            if bytes.len() < end {
+                bytes.resize(end, 0);
+            }
+            bytes[offset..end].copy_from_slice(patch);
+            Ok(bytes.len())
+        },
+    )?;
+    if length == 0 {
+        // Nothing was patched into nothing, which leaves nothing behind.
+        call.store().take(words[1], call.now());
+    }
     call.count(length);
     Ok(())
 }

@@ -1,0 +1,215 @@
+//! CLIENT: what connections say about themselves and may do to each other.
+
+use std::sync::atomic::Ordering;
+
+use loadline_resp::encode;
+
+use super::connection::check_name;
+use super::{Call, Known, NONE, Refusal, SYNTAX, Words, integer, is, known, subcommand_refused};
+use crate::state::Peer;
+
+pub(super) const TABLE: &[Known] = &[known("CLIENT", -2, false, NONE, client)];
+
+fn client(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
+    match words {
+        [_, word] if is(word, "ID") => {
+            call.integer(i64::try_from(call.session.id).unwrap_or(i64::MAX));
+        }
+        [_, word] if is(word, "GETNAME") => {
+            let name = call.session.peer.name();
+            if name.is_empty() {
+                call.null();
+            } else {
+                call.bulk(&name);
+            }
+        }
+        [_, word] if is(word, "INFO") => {
+            let line = line(call, &call.session.peer);
+            text(call, &line);
+        }
+        [_, word, options @ ..] if is(word, "LIST") => list(call, options)?,
+        [_, word, options @ ..] if is(word, "KILL") && !options.is_empty() => {
+            kill(call, options)?;
+        }
+        [_, word, name] if is(word, "SETNAME") => {
+            check_name(name)?;
+            call.session.peer.rename(name);
+            call.simple("OK");
+        }
+        // Redis 7.2 has this one and clients of today send it at once.
+        [_, word, _, _] if is(word, "SETINFO") => call.simple("OK"),
+        [_, word, switch] if is(word, "NO-EVICT") || is(word, "NO-TOUCH") => {
+            if !is(switch, "ON") && !is(switch, "OFF") {
+                return Err(SYNTAX.into());
+            }
+            call.simple("OK");
+        }
+        _ => {
+            let known = [
+                "ID", "GETNAME", "INFO", "LIST", "KILL", "SETNAME", "NO-EVICT",
+            ];
+            return Err(subcommand_refused(words, &known));
+        }
+    }
+    Ok(())
+}
+
+fn text(call: &mut Call<'_>, text: &str) {
+    let protocol = call.protocol();
+    encode::verbatim(call.out, *b"txt", text.as_bytes(), protocol);
+}
+
+/// A connection as CLIENT LIST shows it, with those of Redis's fields that have a meaning here.
+fn line(call: &Call<'_>, peer: &Peer) -> String {
+    let seconds = |since_ms: u64| call.now().saturating_sub(since_ms) / 1_000;
+    let command = super::names()
+        .nth(peer.command.load(Ordering::Relaxed))
+        .unwrap_or_default();
+    format!(
+        "id={} addr={} laddr={} name={} age={} idle={} flags=N db={} cmd={} user=default resp={}\n",
+        peer.id,
+        peer.address,
+        peer.local_address,
+        String::from_utf8_lossy(&peer.name()),
+        seconds(peer.since_ms),
+        seconds(peer.active_ms.load(Ordering::Relaxed)),
+        peer.database.load(Ordering::Relaxed),
+        command.to_ascii_lowercase(),
+        peer.resp.load(Ordering::Relaxed),
+    )
+}
+
+fn list(call: &mut Call<'_>, options: &[&[u8]]) -> Result<(), Refusal> {
+    let ids = match options {
+        [] => None,
+        // All connections are of the usual kind.
+        [word, kind] if is(word, "TYPE") => match () {
+            () if is(kind, "normal") => None,
+            () if ["master", "replica", "slave", "pubsub"]
+                .iter()
+                .any(|other| is(kind, other)) =>
+            {
+                Some(Vec::new())
+            }
+            () => {
+                let kind = String::from_utf8_lossy(kind).into_owned();
+                return Err(Refusal(format!("ERR Unknown client type '{kind}'")));
+            }
+        },
+        [word, ids @ ..] if is(word, "ID") && !ids.is_empty() => Some(
+            ids.iter()
+                .map(|id| integer(id).map_err(|_| "ERR Invalid client ID".into()))
+                .collect::<Result<Vec<i64>, Refusal>>()?,
+        ),
+        _ => return Err(SYNTAX.into()),
+    };
+    let wanted = |peer: &Peer| {
+        ids.as_ref()
+            .is_none_or(|ids| ids.iter().any(|id| u64::try_from(*id) == Ok(peer.id)))
+    };
+    let lines: String = call
+        .shared
+        .peers
+        .values()
+        .filter(|peer| wanted(peer))
+        .map(|peer| line(call, peer))
+        .collect();
+    text(call, &lines);
+    Ok(())
+}
+
+/// What CLIENT KILL chooses by.
+#[derive(Debug, Default)]
+struct Filter {
+    id: Option<u64>,
+    address: Option<String>,
+    local_address: Option<String>,
+    nobody: bool,
+    /// Whether the caller itself is spared.
+    skip_me: bool,
+}
+
+fn kill(call: &mut Call<'_>, options: &[&[u8]]) -> Result<(), Refusal> {
+    // The old form names an address, and says whether it was there.
+    if let [address] = options {
+        let address = String::from_utf8_lossy(address).into_owned();
+        let filter = Filter {
+            address: Some(address),
+            ..Filter::default()
+        };
+        if kill_all(call, &filter) == 0 {
+            return Err("ERR No such client".into());
+        }
+        call.simple("OK");
+        return Ok(());
+    }
+    let filter = filter(options)?;
+    let killed = kill_all(call, &filter);
+    call.count(killed);
+    Ok(())
+}
+
+fn filter(options: &[&[u8]]) -> Result<Filter, Refusal> {
+    let mut filter = Filter {
+        skip_me: true,
+        ..Filter::default()
+    };
+    if !options.len().is_multiple_of(2) {
+        return Err(SYNTAX.into());
+    }
+    for option in options.chunks_exact(2) {
+        let (name, value) = (option[0], option[1]);
+        let text = || String::from_utf8_lossy(value).into_owned();
+        if is(name, "ID") {
+            let id = integer(value).ok().and_then(|id| u64::try_from(id).ok());
+            filter.id = Some(
+                id.filter(|id| *id > 0)
+                    .ok_or("ERR client-id should be greater than 0")?,
+            );
+        } else if is(name, "ADDR") {
+            filter.address = Some(text());
+        } else if is(name, "LADDR") {
+            filter.local_address = Some(text());
+        } else if is(name, "USER") {
+            filter.nobody |= value != b"default";
+        } else if is(name, "TYPE") {
+            filter.nobody |= !is(value, "normal");
+        } else if is(name, "SKIPME") && (is(value, "yes") || is(value, "no")) {
+            filter.skip_me = is(value, "yes");
+        } else {
+            return Err(SYNTAX.into());
+        }
+    }
+    Ok(filter)
+}
+
+/// Marks the connections that are to go and returns how many; the event loop closes them after this
+/// turn, and the caller's own after its replies.
+fn kill_all(call: &mut Call<'_>, filter: &Filter) -> usize {
+    let matches = |peer: &Peer| {
+        !filter.nobody
+            && filter.id.is_none_or(|id| id == peer.id)
+            && filter.address.as_ref().is_none_or(|it| *it == peer.address)
+            && filter
+                .local_address
+                .as_ref()
+                .is_none_or(|it| *it == peer.local_address)
+            && !(filter.skip_me && peer.id == call.session.id)
+    };
+    let chosen: Vec<u64> = call
+        .shared
+        .peers
+        .values()
+        .filter(|peer| matches(peer))
+        .map(|peer| peer.id)
+        .collect();
+    for id in &chosen {
+        if *id == call.session.id {
+            call.session.closing = true;
+        } else if let Some(peer) = call.shared.peers.get(id) {
+            peer.killed.store(true, Ordering::Relaxed);
+            call.shared.killed = true;
+        }
+    }
+    chosen.len()
+}
