@@ -286,7 +286,7 @@ fn build_null_server() -> anyhow::Result<PathBuf> {
 }
 
 /// Where cargo puts what it builds.
-fn target_dir(manifest: Option<&str>) -> anyhow::Result<PathBuf> {
+pub(super) fn target_dir(manifest: Option<&str>) -> anyhow::Result<PathBuf> {
     #[derive(Deserialize)]
     struct Metadata {
         target_directory: PathBuf,

@@ -1,5 +1,6 @@
 //! `cargo xtask peers`: ours beside the rivals, interleaved in one run.
 
+mod client;
 mod generator;
 mod programs;
 mod table;
@@ -11,7 +12,7 @@ use table::Table;
 
 /// What is typed after `peers`.
 pub(crate) const USAGE: &str = "\
-cargo xtask peers [generator] [--rounds N] [--case NAME]... [--json FILE]
+cargo xtask peers [generator|client] [--rounds N] [--case NAME]... [--json FILE]
                                ours and the peers interleaved in one run (FILE `-` is standard output)
 ";
 
@@ -36,6 +37,7 @@ pub(crate) fn run(arguments: &[&str]) -> anyhow::Result<()> {
     let asked = Asked::parse(flags)?;
     let table: Table = match name {
         "generator" => generator::measure(&asked)?,
+        "client" => client::measure(&asked)?,
         other => bail!("there is no table `{other}`; usage:\n{USAGE}"),
     };
     match asked.json.as_deref() {

@@ -1,0 +1,105 @@
+//! The clients: ours and its peers, each behind the same few calls.
+
+mod fred;
+mod hiredis;
+mod ours;
+mod redis_rs;
+mod rustis;
+
+use std::future::Future;
+
+use tokio::runtime::{Builder, Runtime};
+
+use crate::KEYS;
+
+/// What an arm is asked to do.
+#[derive(Debug, Clone, Copy)]
+pub enum Work {
+    /// One operation after the other on one connection; `spin` waits awake, where a client can.
+    Single { set: bool, spin: bool },
+    /// Pipelines of `size` on one connection.
+    Pipeline { set: bool, size: usize },
+    /// Tasks that share one connection, each with one GET after the other, on tokio's
+    /// current_thread runtime or on a multi_thread one with one worker.
+    Tasks { tasks: u64, multi_thread: bool },
+}
+
+/// A client.
+pub trait Arm {
+    /// Its name.
+    fn name(&self) -> &'static str;
+
+    /// Does `ops` operations. Returns the CPU time in nanoseconds that another program used for
+    /// them, or `None` where the client has no such kind of call.
+    fn run(&mut self, work: Work, ops: u64) -> anyhow::Result<Option<u64>>;
+}
+
+/// Every client that is there.
+pub fn all(url: &str, hiredis: Option<&str>) -> anyhow::Result<Vec<Box<dyn Arm>>> {
+    let mut arms: Vec<Box<dyn Arm>> = vec![
+        Box::new(ours::Ours::connect(url)?),
+        Box::new(redis_rs::RedisRs::connect(url)?),
+        Box::new(fred::Fred::connect(url)?),
+        Box::new(rustis::Rustis::connect(url)?),
+    ];
+    if let Some(program) = hiredis {
+        arms.push(Box::new(hiredis::Hiredis::start(program, url)?));
+    }
+    Ok(arms)
+}
+
+/// The runtimes that tasks run on, and a connection on each.
+struct Runtimes<C> {
+    one: (Runtime, C),
+    multi: (Runtime, C),
+}
+
+impl<C> Runtimes<C> {
+    fn new<F: Future<Output = anyhow::Result<C>>>(connect: impl Fn() -> F) -> anyhow::Result<Self> {
+        let one = Builder::new_current_thread().enable_all().build()?;
+        let multi = Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()?;
+        let (first, second) = (one.block_on(connect())?, multi.block_on(connect())?);
+        Ok(Self {
+            one: (one, first),
+            multi: (multi, second),
+        })
+    }
+
+    fn choose(&self, multi_thread: bool) -> &(Runtime, C) {
+        if multi_thread { &self.multi } else { &self.one }
+    }
+}
+
+/// Runs `tasks` tasks that share `ops` operations; `work` is one task's share of them.
+async fn spread<F>(tasks: u64, ops: u64, work: impl Fn(u64, u64) -> F) -> anyhow::Result<()>
+where
+    F: Future<Output = anyhow::Result<()>> + Send + 'static,
+{
+    let running: Vec<_> = (0..tasks)
+        .map(|task| {
+            let share = ops / tasks + u64::from(task < ops % tasks);
+            tokio::spawn(work(task, share))
+        })
+        .collect();
+    for task in running {
+        task.await??;
+    }
+    Ok(())
+}
+
+/// The name of a key.
+fn key(number: usize) -> String {
+    format!("key:{:04}", number % KEYS)
+}
+
+/// All names, so that no arm formats them in its block.
+fn keys() -> Vec<String> {
+    (0..KEYS).map(key).collect()
+}
+
+fn value() -> String {
+    "x".repeat(crate::VALUE_BYTES)
+}

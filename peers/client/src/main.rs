@@ -1,0 +1,241 @@
+//! `client-peers URL [--case NAME] [--arm NAME] [--rounds N] [--ops N] [--hiredis PROGRAM]`: measures
+//! loadline-client and its peers in blocks that take turns in random order, and prints a line of JSON
+//! per block: case, arm, round, operations per second, and CPU time and allocations per operation.
+//!
+//! Every arm does the same: GET and SET of 64-byte strings under 1,000 keys that are there, values
+//! owned by the caller. It runs on the CPUs that it was given; who calls it pins it.
+
+mod arms;
+
+use std::io::Write;
+use std::time::Instant;
+
+use anyhow::{Context, bail};
+use rustix::time::{ClockId, clock_gettime};
+
+use arms::{Arm, Work};
+
+#[cfg(feature = "allocations")]
+#[global_allocator]
+static ALLOCATOR: &stats_alloc::StatsAlloc<std::alloc::System> = &stats_alloc::INSTRUMENTED_SYSTEM;
+
+/// Keys that are asked for.
+pub const KEYS: usize = 1_000;
+/// Bytes of a value.
+pub const VALUE_BYTES: usize = 64;
+
+/// A case: its name, what an arm does in it, and how many operations make a block.
+const CASES: [(&str, Work, u64); 11] = [
+    (
+        "get",
+        Work::Single {
+            set: false,
+            spin: false,
+        },
+        5_000,
+    ),
+    (
+        "set",
+        Work::Single {
+            set: true,
+            spin: false,
+        },
+        5_000,
+    ),
+    (
+        "get-spin",
+        Work::Single {
+            set: false,
+            spin: true,
+        },
+        8_000,
+    ),
+    (
+        "get-pipeline-10",
+        Work::Pipeline {
+            set: false,
+            size: 10,
+        },
+        40_000,
+    ),
+    (
+        "set-pipeline-10",
+        Work::Pipeline {
+            set: true,
+            size: 10,
+        },
+        40_000,
+    ),
+    (
+        "get-pipeline-100",
+        Work::Pipeline {
+            set: false,
+            size: 100,
+        },
+        300_000,
+    ),
+    (
+        "set-pipeline-100",
+        Work::Pipeline {
+            set: true,
+            size: 100,
+        },
+        300_000,
+    ),
+    (
+        "tasks-1",
+        Work::Tasks {
+            tasks: 1,
+            multi_thread: false,
+        },
+        5_000,
+    ),
+    (
+        "tasks-64",
+        Work::Tasks {
+            tasks: 64,
+            multi_thread: false,
+        },
+        200_000,
+    ),
+    (
+        "tasks-512",
+        Work::Tasks {
+            tasks: 512,
+            multi_thread: false,
+        },
+        400_000,
+    ),
+    (
+        "tasks-512-multi",
+        Work::Tasks {
+            tasks: 512,
+            multi_thread: true,
+        },
+        400_000,
+    ),
+];
+
+struct Asked {
+    url: String,
+    case: Option<String>,
+    arm: Option<String>,
+    rounds: u64,
+    ops: Option<u64>,
+    hiredis: Option<String>,
+}
+
+fn main() -> anyhow::Result<()> {
+    let asked = Asked::parse(std::env::args().skip(1))?;
+    let mut arms = arms::all(&asked.url, asked.hiredis.as_deref())?;
+    arms.retain(|arm| asked.arm.as_deref().is_none_or(|name| name == arm.name()));
+    let mut order = Order(0x9E37_79B9_7F4A_7C15);
+    for (case, work, ops) in CASES {
+        if asked.case.as_deref().is_some_and(|name| name != case) {
+            continue;
+        }
+        let ops = asked.ops.unwrap_or(ops);
+        for round in 0..asked.rounds {
+            order.shuffle(&mut arms);
+            for arm in &mut arms {
+                if let Some(block) = block(arm.as_mut(), work, ops)
+                    .with_context(|| format!("{case} by {}", arm.name()))?
+                {
+                    print(case, arm.name(), round, &block)?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+struct Block {
+    ops_per_s: f64,
+    cpu_ns_per_op: f64,
+    allocations_per_op: Option<f64>,
+}
+
+/// Runs one block; `None` where the arm has no such kind of call.
+fn block(arm: &mut dyn Arm, work: Work, ops: u64) -> anyhow::Result<Option<Block>> {
+    let (cpu, allocations, start) = (cpu_ns(), allocations(), Instant::now());
+    let Some(outside_cpu_ns) = arm.run(work, ops)? else {
+        return Ok(None);
+    };
+    let seconds = start.elapsed().as_secs_f64();
+    let allocations = self::allocations().zip(allocations);
+    Ok(Some(Block {
+        ops_per_s: ops as f64 / seconds,
+        cpu_ns_per_op: (cpu_ns() - cpu + outside_cpu_ns) as f64 / ops as f64,
+        // What happens in another program cannot be counted here.
+        allocations_per_op: allocations
+            .filter(|_| outside_cpu_ns == 0)
+            .map(|(after, before)| (after - before) as f64 / ops as f64),
+    }))
+}
+
+fn print(case: &str, arm: &str, round: u64, block: &Block) -> anyhow::Result<()> {
+    let line = serde_json::json!({
+        "case": case, "arm": arm, "round": round, "ops_per_s": block.ops_per_s,
+        "cpu_ns_per_op": block.cpu_ns_per_op, "allocations_per_op": block.allocations_per_op,
+    });
+    writeln!(std::io::stdout(), "{line}").context("standard output is closed")
+}
+
+/// CPU time of this process.
+fn cpu_ns() -> u64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// Allocations since the start, where they are counted.
+#[cfg(feature = "allocations")]
+fn allocations() -> Option<u64> {
+    let stats = ALLOCATOR.stats();
+    Some((stats.allocations + stats.reallocations) as u64)
+}
+
+#[cfg(not(feature = "allocations"))]
+fn allocations() -> Option<u64> {
+    None
+}
+
+/// Enough of a random order for blocks (xorshift64, Marsaglia 2003).
+struct Order(u64);
+
+impl Order {
+    fn shuffle<T>(&mut self, items: &mut [T]) {
+        for last in (1..items.len()).rev() {
+            self.0 ^= self.0 << 13;
+            self.0 ^= self.0 >> 7;
+            self.0 ^= self.0 << 17;
+            items.swap(last, (self.0 % (last as u64 + 1)) as usize);
+        }
+    }
+}
+
+impl Asked {
+    fn parse(mut words: impl Iterator<Item = String>) -> anyhow::Result<Self> {
+        let mut asked = Self {
+            url: words.next().context("the URL of a server is missing")?,
+            case: None,
+            arm: None,
+            rounds: 1,
+            ops: None,
+            hiredis: None,
+        };
+        while let Some(flag) = words.next() {
+            let value = words
+                .next()
+                .with_context(|| format!("{flag} needs a value"))?;
+            match flag.as_str() {
+                "--case" => asked.case = Some(value),
+                "--arm" => asked.arm = Some(value),
+                "--rounds" => asked.rounds = value.parse().context("--rounds")?,
+                "--ops" => asked.ops = Some(value.parse().context("--ops")?),
+                "--hiredis" => asked.hiredis = Some(value),
+                other => bail!("there is no flag {other}"),
+            }
+        }
+        Ok(asked)
+    }
+}

@@ -1,0 +1,278 @@
+//! The clients: loadline-client beside redis-rs, fred, rustis and hiredis, in one program
+//! (`peers/client`) whose blocks take turns. redis-server is pinned to CPU 0, the clients to CPU 1.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use serde::Deserialize;
+
+use super::generator::target_dir;
+use super::programs::{Server, is_on_path, run_pinned};
+use super::table::{Goal, Row, Sample, Table};
+use super::{Asked, progress};
+use crate::{cargo, run};
+
+const MANIFEST: &str = "peers/Cargo.toml";
+const OURS: &str = "loadline-client";
+const CASES: [&str; 11] = [
+    "get",
+    "set",
+    "get-spin",
+    "get-pipeline-10",
+    "set-pipeline-10",
+    "get-pipeline-100",
+    "set-pipeline-100",
+    "tasks-1",
+    "tasks-64",
+    "tasks-512",
+    "tasks-512-multi",
+];
+/// The cases whose system calls and allocations are counted, and the operations that are counted.
+const COUNTED: [(&str, u64); 5] = [
+    ("get", 2_000),
+    ("set", 2_000),
+    ("get-pipeline-100", 20_000),
+    ("tasks-64", 20_000),
+    ("tasks-512", 40_000),
+];
+
+/// A line that the program prints for every block.
+#[derive(Debug, Deserialize)]
+struct Block {
+    case: String,
+    arm: String,
+    ops_per_s: f64,
+    cpu_ns_per_op: f64,
+    allocations_per_op: Option<f64>,
+}
+
+/// The goals of the client's issue.
+fn goal(case: &str, peer: &str) -> Goal {
+    let rust = matches!(peer, "redis-rs" | "fred" | "rustis");
+    let (ratio, cpu_ratio) = match (case, peer) {
+        ("get-pipeline-100", "hiredis") => (Some(1.15), Some(0.75)),
+        ("get-pipeline-100", "redis-rs") => (Some(1.25), None),
+        ("tasks-64", _) if rust => (Some(1.3), Some(0.6)),
+        ("tasks-512", _) if rust => (Some(1.5), None),
+        ("tasks-512-multi", _) if rust => (Some(8.0), None),
+        ("get-spin", "redis-rs") => (Some(2.3), None),
+        ("get" | "set" | "get-pipeline-10" | "set-pipeline-10", _) => (Some(1.0), None),
+        _ => (None, None),
+    };
+    Goal { ratio, cpu_ratio }
+}
+
+/// Runs every case in rounds, and counts system calls and allocations.
+///
+/// # Errors
+/// What could not be built, started or understood.
+pub(super) fn measure(asked: &Asked) -> anyhow::Result<Table> {
+    asked.check_cases(&CASES)?;
+    let mut table = Table::default();
+    // The counting program is built first, so that the plain one is what stays behind.
+    let built = target_dir(Some(MANIFEST))?.join("release/client-peers");
+    let counting = built.with_file_name("client-peers-counting");
+    build(&["--features", "allocations"])?;
+    std::fs::copy(&built, &counting).context("the counting program")?;
+    build(&[])?;
+    let dir = std::env::temp_dir().join(format!("loadline-peers-{}", std::process::id()));
+    std::fs::create_dir_all(&dir)?;
+    let hiredis = hiredis_driver(&dir, &mut table);
+    let measured = Server::redis(&dir).and_then(|redis| {
+        let bench = Bench {
+            url: format!("redis://{}", redis.address),
+            hiredis,
+        };
+        bench.time(asked, &built, &mut table)?;
+        if asked.cases.is_empty() {
+            bench.count(&built, &counting, &dir, &mut table)?;
+        }
+        Ok(())
+    });
+    std::fs::remove_dir_all(&dir).with_context(|| format!("{} is left", dir.display()))?;
+    measured.map(|()| table)
+}
+
+fn build(features: &[&str]) -> anyhow::Result<()> {
+    let words = [
+        "build",
+        "--release",
+        "--manifest-path",
+        MANIFEST,
+        "-p",
+        "client-peers",
+    ];
+    run(&cargo(), &[&words, features].concat(), &[])
+}
+
+/// The driver of hiredis, built here; nothing where its library is not installed.
+fn hiredis_driver(dir: &Path, table: &mut Table) -> Option<PathBuf> {
+    let driver = dir.join("hiredis-driver");
+    let program = driver.display().to_string();
+    let words = ["-O2", "-o", &program, "peers/hiredis/driver.c", "-lhiredis"];
+    match run("cc", &words, &[]) {
+        Ok(()) => Some(driver),
+        Err(error) => {
+            table.note(format!(
+                "hiredis was left out, since its driver could not be built (Debian package libhiredis-dev): {error}"
+            ));
+            None
+        }
+    }
+}
+
+struct Bench {
+    url: String,
+    hiredis: Option<PathBuf>,
+}
+
+impl Bench {
+    fn words(&self, program: &Path, case: &str, rest: &[&str]) -> Vec<String> {
+        let mut words = vec![program.display().to_string(), self.url.clone()];
+        words.extend(["--case", case].map(Into::into));
+        if let Some(driver) = &self.hiredis {
+            words.extend(["--hiredis".into(), driver.display().to_string()]);
+        }
+        words.extend(rest.iter().map(|word| (*word).to_owned()));
+        words
+    }
+
+    fn time(&self, asked: &Asked, program: &Path, table: &mut Table) -> anyhow::Result<()> {
+        let rounds = asked.rounds.to_string();
+        for case in CASES.into_iter().filter(|case| asked.wants(case)) {
+            progress(&format!("{case}, {rounds} rounds"));
+            let words = self.words(program, case, &["--rounds", &rounds]);
+            let blocks = blocks(&run_pinned(&words)?.stdout)?;
+            let of = |arm: &str| -> Vec<Sample> {
+                let mine = blocks.iter().filter(|block| block.arm == arm);
+                mine.map(|block| Sample {
+                    ops_per_s: block.ops_per_s,
+                    cpu_ns_per_op: block.cpu_ns_per_op,
+                })
+                .collect()
+            };
+            let ours = of(OURS);
+            for peer in ["redis-rs", "fred", "rustis", "hiredis"] {
+                let theirs = of(peer);
+                if !theirs.is_empty() {
+                    table.add(Row::new(case, peer, &ours, &theirs, goal(case, peer)));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// System calls and allocations per operation, as lines below the table.
+    fn count(
+        &self,
+        program: &Path,
+        counting: &Path,
+        dir: &Path,
+        table: &mut Table,
+    ) -> anyhow::Result<()> {
+        let strace = is_on_path("strace");
+        if !strace {
+            table.note("System calls were not counted, since strace is not on PATH.".into());
+        }
+        table.note(format!(
+            "{:<18} {:<18} {:>12} {:>12}",
+            "per operation", "", "system calls", "allocations"
+        ));
+        for (case, ops) in COUNTED {
+            progress(&format!("{case}, counting"));
+            let words = self.words(
+                counting,
+                case,
+                &["--ops", &ops.to_string(), "--rounds", "2"],
+            );
+            // The first round warms buffers up.
+            let mut blocks = blocks(&run_pinned(&words)?.stdout)?;
+            blocks.drain(..blocks.len() / 2);
+            blocks.sort_by(|one, other| one.arm.cmp(&other.arm));
+            for block in blocks {
+                let calls = if strace && block.arm != "hiredis" {
+                    Some(self.calls(program, dir, case, &block.arm, ops)?)
+                } else {
+                    None
+                };
+                let mut line = format!("{:<18} {:<18}", block.case, block.arm);
+                for count in [calls, block.allocations_per_op] {
+                    match count {
+                        Some(count) => write!(line, " {count:>12.2}")?,
+                        None => write!(line, " {:>12}", "-")?,
+                    }
+                }
+                table.note(line);
+            }
+        }
+        Ok(())
+    }
+
+    /// System calls per operation: what twice as many operations take more.
+    fn calls(
+        &self,
+        program: &Path,
+        dir: &Path,
+        case: &str,
+        arm: &str,
+        ops: u64,
+    ) -> anyhow::Result<f64> {
+        let report = dir.join("strace");
+        let total = |ops: u64| -> anyhow::Result<f64> {
+            let ops = ops.to_string();
+            let mut words: Vec<String> = ["strace", "-f", "-c", "-o"].map(Into::into).to_vec();
+            words.push(report.display().to_string());
+            words.extend(self.words(program, case, &["--arm", arm, "--ops", &ops]));
+            run_pinned(&words)?;
+            total_calls(&std::fs::read_to_string(&report)?)
+        };
+        Ok((total(2 * ops)? - total(ops)?) / ops as f64)
+    }
+}
+
+fn blocks(printed: &str) -> anyhow::Result<Vec<Block>> {
+    printed
+        .lines()
+        .map(|line| {
+            serde_json::from_str(line).with_context(|| format!("client-peers said `{line}`"))
+        })
+        .collect()
+}
+
+/// The number of calls in the last line of a summary of strace.
+fn total_calls(report: &str) -> anyhow::Result<f64> {
+    let Some(line) = report
+        .lines()
+        .rfind(|line| line.trim_end().ends_with("total"))
+    else {
+        bail!("strace wrote no total:\n{report}");
+    };
+    // Share, seconds, microseconds per call, calls, and errors where there were some.
+    let calls = line
+        .split_ascii_whitespace()
+        .nth(3)
+        .context("a column of calls")?;
+    calls.parse().with_context(|| format!("`{line}`"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sum_of_calls_is_read_from_strace() {
+        let report = "% time     seconds  usecs/call     calls    errors syscall\n\
+                      100.00    0.006217           1      5012        12 total\n";
+        assert_eq!(total_calls(report).unwrap(), 5_012.0);
+        assert!(total_calls("strace: nothing").is_err());
+    }
+
+    #[test]
+    fn blocks_are_read_and_nonsense_is_refused() {
+        let line = r#"{"case":"get","arm":"fred","round":0,"ops_per_s":7255.0,"cpu_ns_per_op":33877.0,"allocations_per_op":null}"#;
+        let read = blocks(line).unwrap();
+        assert_eq!((read[0].arm.as_str(), read[0].ops_per_s), ("fred", 7_255.0));
+        assert!(blocks("panicked at").is_err());
+    }
+}
