@@ -22,7 +22,7 @@ const LATENCIES_US: [u64; 6] = [500, 1_000, 5_000, 10_000, 50_000, 100_000];
 const LINE_TIME: Duration = Duration::from_secs(10);
 const MOST_TRIPS: usize = 5_000;
 
-const CONNECTIONS: usize = 50;
+const CONNECTIONS: usize = 10;
 const PIPELINE: usize = 16;
 
 fn main() -> Result<()> {
@@ -40,9 +40,14 @@ fn main() -> Result<()> {
 
 /// How much longer than asked for round trips take, one after the other on one connection.
 fn accuracy(classes: &[Class]) -> Result<()> {
-    println!("\nRound trips of {MESSAGE_BYTES} B, one after the other, in us; overshoot is");
-    println!("round trip - added - median of the direct ones");
-    println!("class  socket   added  trips  direct p50  overshoot p50      p99  never early");
+    println!(
+        "\nRound trips of {MESSAGE_BYTES} B, one after the other, in us. Overshoot is the round trip"
+    );
+    println!(
+        "less the added latency and the median of the direct ones; pressure is the share of the"
+    );
+    println!("time in which a thread of this machine waited for a processor.");
+    println!("class  socket   added  trips  direct p50  overshoot p50      p99  early  pressure");
     for us in LATENCIES_US {
         let latency = Duration::from_micros(us);
         let count = (LINE_TIME.as_nanos() / latency.as_nanos()).min(MOST_TRIPS as u128) as usize;
@@ -51,14 +56,10 @@ fn accuracy(classes: &[Class]) -> Result<()> {
             let echo = Echo::tcp()?;
             let routes = [Route::from_loopback(echo.address()?)];
             let link = Link::start(*class, &routes, shape, &Packets::default())?;
+            let pressure = Pressure::now();
             let achieved = link.measure(count)?;
-            line(
-                class.name(),
-                "tcp",
-                latency,
-                &achieved.direct,
-                &achieved.through,
-            );
+            let (direct, through) = (&achieved.direct, &achieved.through);
+            line(class.name(), "tcp", latency, direct, through, &pressure);
         }
         let directory = tempfile::tempdir()?;
         let echo = Echo::unix(&directory.path().join("echo"))?;
@@ -67,24 +68,65 @@ fn accuracy(classes: &[Class]) -> Result<()> {
             upstream: echo.address()?,
         };
         let proxy = Proxy::start(&[route], shape)?;
+        let pressure = Pressure::now();
         let direct = echo.round_trips(&echo.address()?, count, Duration::ZERO)?;
         let through = echo.round_trips(&proxy.addresses()[0], count, latency)?;
-        line("l4", "unix", latency, &direct, &through);
+        line("l4", "unix", latency, &direct, &through, &pressure);
     }
     Ok(())
 }
 
-fn line(class: &str, socket: &str, latency: Duration, direct: &RoundTrips, through: &RoundTrips) {
+/// How long threads of this machine have waited for a processor.
+struct Pressure {
+    since: Instant,
+    stalled_us: Option<u64>,
+}
+
+impl Pressure {
+    fn now() -> Self {
+        let said = std::fs::read_to_string("/proc/pressure/cpu").unwrap_or_default();
+        let total = said
+            .split_whitespace()
+            .find_map(|word| word.strip_prefix("total="));
+        Self {
+            since: Instant::now(),
+            stalled_us: total.and_then(|total| total.parse().ok()),
+        }
+    }
+
+    /// The share of the time since then in which a thread waited.
+    fn share(&self) -> String {
+        let (Some(before), Some(after)) = (self.stalled_us, Self::now().stalled_us) else {
+            return "unknown".into();
+        };
+        let share = (after - before) as f64 / self.since.elapsed().as_micros() as f64;
+        format!("{:.0} %", 100.0 * share)
+    }
+}
+
+fn line(
+    class: &str,
+    socket: &str,
+    latency: Duration,
+    direct: &RoundTrips,
+    through: &RoundTrips,
+    pressure: &Pressure,
+) {
     let us = |duration: Duration| duration.as_nanos() as f64 / 1e3;
     let base = us(direct.quantile(0.5));
     let overshoot = |quantile| us(through.quantile(quantile)) - us(latency) - base;
     println!(
-        "{class:6} {socket:6} {:7} {:6} {base:11.1} {:14.1} {:8.1}  {}",
+        "{class:6} {socket:6} {:7} {:6} {base:11.1} {:14.1} {:8.1} {:>6} {:>9}",
         latency.as_micros(),
         through.count(),
         overshoot(0.5),
         overshoot(0.99),
-        through.quantile(0.0) >= latency,
+        if through.quantile(0.0) < latency {
+            "yes"
+        } else {
+            "never"
+        },
+        pressure.share(),
     );
 }
 
@@ -98,7 +140,7 @@ fn throughput() -> Result<()> {
         let server = TcpListener::bind("127.0.0.1:0")?;
         let routes = [Route::from_loopback(server.local_addr()?.into())];
         let proxy = Proxy::start(&routes, Shape::round_trip(latency))?;
-        let turns = (4_000 / (1 + latency.as_millis())).max(40) as usize;
+        let turns = (10_000 / (1 + latency.as_millis())).max(60) as usize;
         let elapsed = pipelined(&server, tcp(&proxy.addresses()[0])?, turns)?;
         let operations = (CONNECTIONS * PIPELINE * turns) as f64;
         let rate = operations / elapsed.as_secs_f64();

@@ -3,6 +3,7 @@
 //! It terminates the connections of its clients and opens its own to the server, so what depends on
 //! packets does not show: see the comparison in docs/link.md.
 
+mod arrival;
 mod engine;
 mod pair;
 

@@ -13,6 +13,7 @@ use rustix::event::epoll::EventFlags;
 use crate::Error;
 use crate::address::{Address, Listener, start_connecting};
 use crate::fault::Fault;
+use crate::l4::arrival::Reader;
 use crate::l4::pair::{BOTH, Direction, Fate, Pair, Path, reset_on_close};
 use crate::l4::{Beside, Binder, Command, Counters, LIMIT_BYTES, Order, Route, Stats};
 use crate::queue::Schedule;
@@ -81,7 +82,7 @@ impl Engine {
                 down: Schedule::new(shape.down, !shape.seed),
                 close_delay: Duration::ZERO,
                 stats: Stats::default(),
-                scratch: vec![0; READ_BYTES],
+                reader: Reader::new(READ_BYTES),
             },
             busy: Vec::new(),
             black_hole: false,

@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown, sockopt};
+use rustix::net::{SendFlags, Shutdown, send, shutdown, sockopt};
 
 use crate::l4::Stats;
+use crate::l4::arrival::{Reader, note_arrivals};
 use crate::queue::{ByteLine, End, Schedule};
 
 /// What all pairs of a proxy share.
@@ -18,7 +19,7 @@ pub(super) struct Path {
     /// How much later than bytes a close is passed on.
     pub(super) close_delay: Duration,
     pub(super) stats: Stats,
-    pub(super) scratch: Vec<u8>,
+    pub(super) reader: Reader,
 }
 
 /// What has become of a pair.
@@ -87,15 +88,21 @@ impl Side {
         self.failed |= flags.contains(EventFlags::ERR);
     }
 
-    /// Reads once. `Ok(None)` means that nothing is there.
-    fn read(&mut self, buffer: &mut [u8]) -> Result<Option<usize>, Errno> {
-        match recv(&self.fd, &mut *buffer, RecvFlags::empty()) {
-            Ok((_, bytes)) => {
+    /// Reads at most `most` bytes once, and says when they arrived. `Ok(None)` means that nothing is
+    /// there.
+    fn read<'a>(
+        &mut self,
+        most: usize,
+        reader: &'a mut Reader,
+    ) -> Result<Option<(&'a [u8], Instant)>, Errno> {
+        let most = most.min(reader.size());
+        match reader.read(&self.fd, most) {
+            Ok((bytes, arrived)) => {
                 // A short read has emptied a stream, unless its end is still to be read.
-                if bytes < buffer.len() && !self.hung_up {
+                if bytes.len() < most && !self.hung_up {
                     self.readable = false;
                 }
-                Ok(Some(bytes))
+                Ok(Some((bytes, arrived)))
             }
             Err(Errno::AGAIN) => {
                 self.readable = false;
@@ -115,6 +122,8 @@ impl Side {
 
 impl Pair {
     pub(super) fn new(client: OwnedFd, server: OwnedFd, limit_bytes: usize) -> Self {
+        note_arrivals(&client);
+        note_arrivals(&server);
         Self {
             client: Side::new(client),
             server: Side::new(server),
@@ -199,9 +208,10 @@ impl Pair {
     fn swallow(&mut self, path: &mut Path) -> Fate {
         for side in [&mut self.client, &mut self.server] {
             while side.readable && !side.read_ended {
-                match side.read(&mut path.scratch) {
-                    Ok(None | Some(1..)) => {}
-                    Ok(Some(0)) | Err(_) => side.read_ended = true,
+                match side.read(usize::MAX, &mut path.reader) {
+                    Ok(Some(([], _))) => side.read_ended = true,
+                    Ok(_) => {}
+                    Err(_) => side.read_ended = true,
                 }
             }
         }
@@ -234,25 +244,21 @@ impl Pair {
             Direction::Down => &mut path.down,
         };
         while source.readable && !source.read_ended && line.room() > 0 {
-            let most = line.room().min(path.scratch.len());
-            let read = source.read(&mut path.scratch[..most]);
-            // Taken after the read: nothing of it can have arrived later.
-            let now = Instant::now();
-            match read {
+            match source.read(line.room(), &mut path.reader) {
                 Ok(None) => {}
-                Ok(Some(0)) => {
+                Ok(Some(([], arrived))) => {
                     source.read_ended = true;
-                    line.end(schedule.due(now, 0) + close_delay, End::Finished);
+                    line.end(schedule.due(arrived, 0) + close_delay, End::Finished);
                 }
-                Ok(Some(bytes)) => {
-                    for piece in path.scratch[..bytes].chunks(schedule.piece_bytes()) {
-                        line.push(schedule.due(now, piece.len()), piece);
+                Ok(Some((bytes, arrived))) => {
+                    for piece in bytes.chunks(schedule.piece_bytes()) {
+                        line.push(schedule.due(arrived, piece.len()), piece);
                     }
-                    path.stats.took_in(direction, bytes);
+                    path.stats.took_in(direction, bytes.len());
                 }
                 Err(_) => {
                     source.read_ended = true;
-                    line.end(schedule.due(now, 0), End::Reset);
+                    line.end(schedule.due(Instant::now(), 0), End::Reset);
                 }
             }
         }

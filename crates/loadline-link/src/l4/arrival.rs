@@ -1,0 +1,141 @@
+//! Reading with the time of arrival.
+//!
+//! The kernel notes when it got the bytes of a TCP connection. Reckoned from there, the delay does not
+//! grow by the time that this thread took to wake up or had to wait for a processor.
+
+use std::io::IoSliceMut;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use nix::cmsg_space;
+use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt, sockopt};
+use nix::sys::time::TimeSpec;
+use rustix::io::Errno;
+use rustix::time::{ClockId, Timespec, clock_gettime};
+
+/// A noted arrival is at most this long before the read. The note is of the wall clock, and one that is
+/// set meanwhile must not release bytes early by as much.
+const LONGEST_WAIT: Duration = Duration::from_millis(10);
+
+/// Asks the kernel to note arrivals. A socket that has no such thing is read without.
+pub(super) fn note_arrivals(socket: impl AsFd) {
+    let _ = setsockopt(&socket, sockopt::ReceiveTimestampns, &true);
+}
+
+/// Buffers for reading.
+#[derive(Debug)]
+pub(super) struct Reader {
+    bytes: Vec<u8>,
+    control: Vec<u8>,
+}
+
+impl Reader {
+    pub(super) fn new(bytes: usize) -> Self {
+        Self {
+            bytes: vec![0; bytes],
+            control: cmsg_space!(TimeSpec),
+        }
+    }
+
+    /// Reads at most `most` bytes, and says when the last of them arrived.
+    pub(super) fn read(
+        &mut self,
+        socket: &OwnedFd,
+        most: usize,
+    ) -> Result<(&[u8], Instant), Errno> {
+        let most = most.min(self.bytes.len());
+        let mut buffer = [IoSliceMut::new(&mut self.bytes[..most])];
+        let control = Some(&mut self.control[..]);
+        let flags = MsgFlags::empty();
+        let message = recvmsg::<()>(socket.as_raw_fd(), &mut buffer, control, flags)
+            .map_err(|errno| Errno::from_raw_os_error(errno as i32))?;
+        let noted = message
+            .cmsgs()
+            .ok()
+            .and_then(|mut notes| {
+                notes.find_map(|note| match note {
+                    ControlMessageOwned::ScmTimestampns(time) => Some(time),
+                    _ => None,
+                })
+            })
+            .map(|time| Timespec {
+                tv_sec: time.tv_sec(),
+                tv_nsec: time.tv_nsec(),
+            });
+        let bytes = message.bytes;
+        // In this order what passes in between makes the arrival later, not earlier.
+        let wall = clock_gettime(ClockId::Realtime);
+        let arrived = arrival(noted, wall, Instant::now());
+        Ok((&self.bytes[..bytes], arrived))
+    }
+
+    /// The size of the largest read.
+    pub(super) fn size(&self) -> usize {
+        self.bytes.len()
+    }
+}
+
+/// When bytes arrived that were read `now`, and of which the kernel noted `noted` when the clock on the
+/// wall now shows `wall`.
+fn arrival(noted: Option<Timespec>, wall: Timespec, now: Instant) -> Instant {
+    let waited = noted
+        .and_then(|noted| wall.checked_sub(noted))
+        .and_then(|waited| Duration::try_from(waited).ok())
+        .unwrap_or_default();
+    now.checked_sub(waited.min(LONGEST_WAIT)).unwrap_or(now)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::net::{TcpListener, TcpStream};
+    use std::os::unix::net::UnixStream;
+
+    use crate::wait::{Events, Waiter};
+
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn at(tv_sec: i64, tv_nsec: i64) -> Timespec {
+        Timespec { tv_sec, tv_nsec }
+    }
+
+    #[test]
+    fn an_arrival_is_reckoned_back_from_the_read_within_bounds() {
+        let now = Instant::now() + 1_000 * MS;
+        let wall = at(1_000, 2_000_000);
+        assert_eq!(arrival(Some(at(999, 999_000_000)), wall, now), now - 3 * MS);
+        assert_eq!(arrival(None, wall, now), now);
+        // The clock was set backwards and forwards meanwhile.
+        assert_eq!(arrival(Some(at(1_000, 3_000_000)), wall, now), now);
+        assert_eq!(arrival(Some(at(10, 0)), wall, now), now - LONGEST_WAIT);
+    }
+
+    fn read_after(wait: Duration, mut writer: impl Write, reader: &OwnedFd) -> Duration {
+        note_arrivals(reader);
+        writer.write_all(b"bytes").unwrap();
+        let mut events = Events::new();
+        let mut waiter = Waiter::new().unwrap();
+        waiter
+            .wait(Some(Instant::now() + wait), &mut events)
+            .unwrap();
+        let before = Instant::now();
+        let mut buffers = Reader::new(16);
+        let (bytes, arrived) = buffers.read(reader, 100).unwrap();
+        assert_eq!(bytes, b"bytes");
+        before.saturating_duration_since(arrived)
+    }
+
+    #[test]
+    fn the_kernel_notes_arrivals_over_tcp_and_the_read_counts_elsewhere() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let writer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (reader, _) = listener.accept().unwrap();
+        let waited = read_after(5 * MS, writer, &reader.into());
+        assert!(waited >= 5 * MS - MS / 10, "{waited:?}");
+        let (writer, reader) = UnixStream::pair().unwrap();
+        let waited = read_after(5 * MS, writer, &reader.into());
+        assert_eq!(waited, Duration::ZERO);
+    }
+}
