@@ -82,11 +82,15 @@ impl Row {
         }
     }
 
-    /// Whether the goals are reached, in a word; nothing where there are none.
+    /// Whether the goals are reached, in a word; nothing where there are none. A ratio below its goal
+    /// whose interval holds the goal is left open.
     fn verdict(&self) -> &'static str {
         let ratio = self.goal.map(|goal| self.ratio >= goal);
         let cpu = self.cpu_goal.map(|goal| self.cpu_ratio <= goal);
+        let open =
+            ratio == Some(false) && self.hi.zip(self.goal).is_some_and(|(hi, goal)| hi >= goal);
         match (ratio, cpu) {
+            (Some(false), Some(true) | None) if open => "open",
             (None, None) => "",
             (Some(false), Some(false)) => "NOT MET",
             (Some(false), _) => "ratio NOT MET",
@@ -115,7 +119,7 @@ impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "{:<14} {:<18} {:>9} {:>9} {:>6} {:<14} {:>6}  {:<16} verdict",
+            "{:<16} {:<18} {:>9} {:>9} {:>6} {:<14} {:>6}  {:<16} verdict",
             "case", "peer", "ours/s", "theirs/s", "ratio", "[lo, hi]", "CPU", "goal, CPU goal"
         )?;
         for row in &self.rows {
@@ -130,7 +134,7 @@ impl fmt::Display for Table {
             let goals: Vec<String> = goals.into_iter().flatten().collect();
             writeln!(
                 f,
-                "{:<14} {:<18} {:>9} {:>9} {:>5.2}x {:<14} {:>5.2}x  {:<16} {}",
+                "{:<16} {:<18} {:>9} {:>9} {:>5.2}x {:<14} {:>5.2}x  {:<16} {}",
                 row.case,
                 row.peer,
                 count(row.ours),
@@ -212,5 +216,12 @@ mod tests {
         assert_eq!(row(Some(1.1), None), "ratio NOT MET");
         assert_eq!(row(Some(0.9), Some(0.9)), "CPU NOT MET");
         assert_eq!(row(None, None), "");
+        let parity = Goal {
+            ratio: Some(1.0),
+            cpu_ratio: None,
+        };
+        let ours = samples(&[99.0, 98.0, 101.0, 97.0, 99.0], 1.0);
+        let row = Row::new("a", "b", &ours, &samples(&[100.0; 5], 1.0), parity);
+        assert_eq!(row.verdict(), "open");
     }
 }
