@@ -2,10 +2,12 @@
 //!
 //! A link forwards whatever it carries between a client and a server, later, slower or not at all. It
 //! knows no protocol. The pure part is [`queue`]: when bytes are due and what keeps them until then.
-//! [`Proxy`](l4::Proxy) puts it between two sockets.
+//! Around it are a proxy for sockets ([`l4`]) and an emulator of packets between two TUN devices
+//! ([`l3`]); [`netem`] sets up the kernel's own. A [`Link`](link::Link) is any of them,
+//! [`choose`](link::choose) says which suits, and each can measure what it achieves.
 //!
 //! It is not a model of a network: there is one path with one delay per direction, and nothing
-//! overtakes.
+//! overtakes. docs/link.md says what each class shows and hides, and how precise it is.
 //!
 //! ```
 //! use std::io::{Read, Write};

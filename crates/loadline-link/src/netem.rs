@@ -155,8 +155,8 @@ fn delay(verb: &str, device: &str, lane: &Lane, black_hole: bool) -> Result<(), 
 }
 
 fn arguments(lane: &Lane, black_hole: bool) -> Vec<String> {
-    // A gigabit per second for half a second, as the l3 link has; or what a router keeps before a
-    // limited wire.
+    // 64 MiB of full packets under way, as the l3 link allows; or what a router keeps before a limited
+    // wire.
     let packets = if lane.bytes_per_second.is_some() {
         1_000
     } else {
