@@ -85,6 +85,21 @@ pub(crate) fn run<W: Send>(
     Ok(outcome)
 }
 
+/// Runs `block` on the thread that calls.
+///
+/// # Errors
+/// A rate that cannot be.
+pub(crate) fn run_here(
+    block: &Block,
+    control: &Control,
+    work: impl FnOnce(&Share<'_>) -> Outcome,
+) -> Result<Outcome, Error> {
+    let board = Board::new(block.interval, 1);
+    let mut outcome = work(&block.share(0, 1, Clock::start(), &board, control));
+    outcome.series = board.into_series();
+    Ok(outcome)
+}
+
 impl Share<'_> {
     /// How many starts of the schedule, which is at `arrivals`, were planned for a block that ended
     /// at `end_ns` and will never be: those due before its deadline, or, where an interrupt cut it

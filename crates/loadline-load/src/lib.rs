@@ -5,8 +5,8 @@
 //! loop at a rate) and a [`Stop`](pacing::Stop) rule. They are handed to a loop, which returns an
 //! [`Outcome`](outcome::Outcome) and never prints. There is a loop for each way in which a subject
 //! is waited for: [`wire`] (non-blocking sockets, one event loop per thread, preformatted commands;
-//! nothing is allocated, locked or formatted per operation) and [`call`] (a subject in process that
-//! is called and returns when it is done).
+//! nothing is allocated, locked or formatted per operation), [`call`] (a subject that is called and
+//! returns when it is done) and [`task`] (an asynchronous subject that tasks share).
 //!
 //! [`runner`] interleaves the blocks of several subjects in rounds of random order.
 //!
@@ -32,6 +32,7 @@ pub mod outcome;
 pub mod pacing;
 pub mod reply;
 pub mod runner;
+pub mod task;
 pub mod values;
 pub mod wire;
 pub mod workload;

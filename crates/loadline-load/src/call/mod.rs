@@ -30,8 +30,15 @@ pub const TIMED_RUN: u64 = 8;
 
 /// One thread's access to a subject.
 pub trait Callee: Send {
-    /// Makes an operation ready at `place`, which is below [`AHEAD`]: command number `command` of
-    /// `workload`, its keys and numbers drawn from `chooser`. Not timed.
+    /// How many operations one call performs: more than one where a call is a pipeline or a batch.
+    /// Each of them then took as long as the call.
+    fn ops_per_call(&self) -> u64 {
+        1
+    }
+
+    /// Makes a call ready at `place`, which is below [`AHEAD`]: command number `command` of
+    /// `workload`, its keys and numbers drawn from `chooser`. Not timed. A callee with several
+    /// operations per call draws for each of them.
     fn prepare(&mut self, place: usize, command: usize, chooser: &mut Chooser, workload: &Workload);
 
     /// Performs what was made ready at `place`. This is what is timed.

@@ -15,6 +15,7 @@ struct Fake {
     prepare_takes: Duration,
     perform_takes: Duration,
     every_tenth: Option<Reply<'static>>,
+    per_call: u64,
 }
 
 const BYTES: u64 = 32;
@@ -33,6 +34,7 @@ impl Fake {
             prepare_takes: Duration::ZERO,
             perform_takes: Duration::ZERO,
             every_tenth: None,
+            per_call: 1,
         }
     }
 }
@@ -45,6 +47,10 @@ fn busy(time: Duration) {
 }
 
 impl Callee for Fake {
+    fn ops_per_call(&self) -> u64 {
+        self.per_call
+    }
+
     fn prepare(&mut self, place: usize, _: usize, chooser: &mut Chooser, workload: &Workload) {
         self.keys[place] = chooser.number(Number::Key, workload.keys());
         busy(self.prepare_takes);
@@ -109,6 +115,19 @@ fn every_operation_is_performed_and_counted_once() {
             assert!((1..10_001).contains(&outcome.response.count()));
         }
     }
+}
+
+#[test]
+fn a_call_of_many_operations_counts_them_all() {
+    let fake = Fake {
+        per_call: 100,
+        perform_takes: Duration::from_micros(50),
+        ..Fake::new()
+    };
+    let outcome = run(vec![fake], false, Pacing::Closed, Stop::after_ops(10_000));
+    assert_eq!((outcome.ops, outcome.reads), (10_000, 10_000));
+    assert_eq!(outcome.response.count(), 10_000);
+    assert!(outcome.response.value_at(0.5).unwrap() >= 50_000);
 }
 
 #[test]

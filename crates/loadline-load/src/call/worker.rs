@@ -52,6 +52,7 @@ impl<C: Callee> Worker<C> {
             meter: Meter::new(share.board, share.control),
             tally: Tally::default(),
             quota: share.ops,
+            per_call: self.callee.ops_per_call(),
             spent_ns: 0,
             cpu_ns: 0,
             worker: self,
@@ -85,6 +86,7 @@ struct Running<'r, C> {
     tally: Tally,
     /// Operations that may still be performed.
     quota: u64,
+    per_call: u64,
     /// Time in calls.
     spent_ns: u64,
     /// CPU time in calls.
@@ -116,7 +118,9 @@ impl<C: Callee> Running<'_, C> {
             if self.is_over(now_ns) {
                 return now_ns;
             }
-            let count = self.quota.min(AHEAD as u64) as usize;
+            // Calls of many operations are large, so fewer of them are kept ready.
+            let most = (AHEAD as u64 / self.per_call).max(1);
+            let count = self.quota.div_ceil(self.per_call).min(most) as usize;
             self.worker.prepare(count, self.workload);
             let (before_ns, cpu_ns) = (self.spent_ns, thread_cpu_ns());
             let done = if short && !run.is_multiple_of(TIMED_RUN) {
@@ -125,7 +129,7 @@ impl<C: Callee> Running<'_, C> {
                 self.perform_timed(count)
             };
             self.cpu_ns += thread_cpu_ns() - cpu_ns;
-            self.quota -= done;
+            self.quota = self.quota.saturating_sub(done * self.per_call);
             short =
                 !self.worker.verify && (self.spent_ns - before_ns) < SHORT_CALL_NS * done.max(1);
         }
@@ -150,7 +154,7 @@ impl<C: Callee> Running<'_, C> {
             );
         }
         self.spent_ns += self.share.clock.now_ns() - begin_ns;
-        self.meter.count(count as u64);
+        self.meter.count(count as u64 * self.per_call);
         self.count_reads(count);
         count as u64
     }
@@ -180,7 +184,8 @@ impl<C: Callee> Running<'_, C> {
             &mut self.tally,
         );
         self.spent_ns += done_ns - begin_ns;
-        self.meter.record(done_ns, intended_ns, begin_ns, 1);
+        self.meter
+            .record(done_ns, intended_ns, begin_ns, self.per_call);
         done_ns
     }
 
@@ -189,7 +194,7 @@ impl<C: Callee> Running<'_, C> {
             .iter()
             .filter(|ready| ready.reads)
             .count();
-        self.meter.part.reads += reads as u64;
+        self.meter.part.reads += reads as u64 * self.per_call;
     }
 
     /// Operations at their intended starts, late where the one before took too long; returns when
@@ -226,8 +231,9 @@ impl<C: Callee> Running<'_, C> {
             free_ns = self.perform_one(0, intended_ns, begin_ns);
             self.cpu_ns += thread_cpu_ns() - cpu_ns;
             self.count_reads(1);
-            arrivals.advance();
-            self.quota -= 1;
+            // A call of several operations starts when the first of them is due.
+            (0..self.per_call).for_each(|_| arrivals.advance());
+            self.quota = self.quota.saturating_sub(self.per_call);
         };
         let part = &mut self.meter.part;
         part.not_sent = self
