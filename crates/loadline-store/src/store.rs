@@ -1,0 +1,623 @@
+//! The keyspace.
+
+use std::hash::BuildHasher;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock};
+
+use hashbrown::{DefaultHashBuilder, HashTable};
+
+use crate::slot::Slot;
+use crate::value::{Change, Entry, Expiry, Value, View};
+
+/// Parts of the keyspace, each behind its own lock; a key's part never changes. Many, so that a part
+/// that is walked, swept or grown in one piece stays small: 2,500 keys of ten millions.
+const SHARDS: usize = 4096;
+
+/// The keyspace.
+#[derive(Debug, Default)]
+pub struct Store {
+    /// Made when the first key comes, since a server has databases that nobody uses.
+    shards: OnceLock<Box<[Mutex<Shard>]>>,
+    /// With a seed of its own, so that nobody can aim at one shard.
+    hasher: DefaultHashBuilder,
+    /// Where active expiry goes on.
+    sweep: AtomicUsize,
+}
+
+#[derive(Debug, Default)]
+struct Shard {
+    table: HashTable<Slot>,
+    /// Entries that have an expiry.
+    expiring: usize,
+    /// Entries that went because their time had come.
+    expired: u64,
+}
+
+impl Store {
+    /// An empty keyspace.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Shows the value of `key` where it lies.
+    #[inline]
+    pub fn view<R>(&self, key: &[u8], now: u64, look: impl FnOnce(Option<View<'_>>) -> R) -> R {
+        let (mut shard, hash) = self.shard_of(key);
+        look(shard.find(hash, key, now).map(Slot::view))
+    }
+
+    /// Shows the value of `key`; a string is copied for that, so [`view`](Self::view) costs less.
+    pub fn read<R>(&self, key: &[u8], now: u64, look: impl FnOnce(Option<&Value>) -> R) -> R {
+        let (mut shard, hash) = self.shard_of(key);
+        match shard.find(hash, key, now) {
+            Some(Slot::Node(node)) => look(Some(&node.entry.value)),
+            Some(slot) => look(Some(&slot.view().to_value())),
+            None => look(None),
+        }
+    }
+
+    /// A copy of what stands at `key`.
+    #[must_use]
+    pub fn entry(&self, key: &[u8], now: u64) -> Option<Entry> {
+        let (mut shard, hash) = self.shard_of(key);
+        shard.find(hash, key, now).map(Slot::to_entry)
+    }
+
+    /// When `key` goes, in milliseconds since the Unix epoch: `Some(None)` for never, and `None` where
+    /// there is no such key.
+    #[must_use]
+    pub fn expires_at(&self, key: &[u8], now: u64) -> Option<Option<u64>> {
+        let (mut shard, hash) = self.shard_of(key);
+        shard.find(hash, key, now).map(Slot::expires_at)
+    }
+
+    /// Bytes of memory that `key` and its value take, without what an allocator adds.
+    #[must_use]
+    pub fn memory_bytes(&self, key: &[u8], now: u64) -> Option<usize> {
+        let (mut shard, hash) = self.shard_of(key);
+        shard.find(hash, key, now).map(Slot::memory_bytes)
+    }
+
+    /// Puts the string `bytes` at `key` and says whether it did. What is there now is shown to `until`
+    /// with its expiry; `until` returns `None` to leave it as it is, or when the string is to go.
+    pub fn put_string(
+        &self,
+        key: &[u8],
+        bytes: &[u8],
+        now: u64,
+        until: impl FnOnce(Option<(View<'_>, Option<u64>)>) -> Option<Option<u64>>,
+    ) -> bool {
+        let (mut shard, hash) = self.shard_of(key);
+        let current = shard.find_mut(hash, key, now);
+        let shown = current
+            .as_deref()
+            .map(|slot| (slot.view(), slot.expires_at()));
+        let was = shown.map(|(_, expires_at)| expires_at);
+        let Some(expires_at) = until(shown) else {
+            return false;
+        };
+        match current {
+            Some(slot) => slot.set_string(bytes, expires_at),
+            None => self.insert(&mut shard, hash, Slot::string(key, bytes, expires_at)),
+        }
+        shard.recount(was.flatten(), expires_at);
+        true
+    }
+
+    /// Gives the entry of `key` to `change`, which may change it in place and says what becomes of it.
+    pub fn modify<R>(
+        &self,
+        key: &[u8],
+        now: u64,
+        change: impl FnOnce(Option<&mut Entry>) -> (R, Change),
+    ) -> R {
+        let (mut shard, hash) = self.shard_of(key);
+        let current = shard.find_mut(hash, key, now);
+        let was = current.as_deref().and_then(Slot::expires_at);
+        let Some(slot) = current else {
+            let (result, change) = change(None);
+            if let Change::Put(entry) = change {
+                shard.recount(None, entry.expires_at);
+                self.insert(&mut shard, hash, Slot::new(key, entry));
+            }
+            return result;
+        };
+        let (result, change) = change(Some(slot.entry()));
+        if let Change::Put(entry) = change {
+            *slot = Slot::new(key, entry);
+        } else if matches!(change, Change::Remove) || slot.is_gone(now) {
+            shard.remove(hash, key);
+            shard.recount(was, None);
+            return result;
+        }
+        let is = slot.expires_at();
+        shard.recount(was, is);
+        result
+    }
+
+    /// Tells `change` when `key` goes, as [`expires_at`](Self::expires_at) says it; `change` says what
+    /// becomes of that.
+    pub fn modify_expiry<R>(
+        &self,
+        key: &[u8],
+        now: u64,
+        change: impl FnOnce(Option<Option<u64>>) -> (R, Expiry),
+    ) -> R {
+        let (mut shard, hash) = self.shard_of(key);
+        let current = shard.find_mut(hash, key, now);
+        let was = current.as_deref().map(Slot::expires_at);
+        let (result, change) = change(was);
+        match (current, change) {
+            (None, _) | (_, Expiry::Keep) => {}
+            (Some(slot), Expiry::At(expires_at)) if expires_at.is_none_or(|at| at > now) => {
+                slot.set_expiry(expires_at);
+                shard.recount(was.flatten(), expires_at);
+            }
+            (Some(_), Expiry::At(_) | Expiry::Now) => {
+                shard.remove(hash, key);
+                shard.recount(was.flatten(), None);
+            }
+        }
+        result
+    }
+
+    /// Takes `key` out.
+    pub fn take(&self, key: &[u8], now: u64) -> Option<Entry> {
+        self.take_slot(key, now).map(Slot::into_entry)
+    }
+
+    /// Removes `key` and says whether it was there.
+    pub fn remove(&self, key: &[u8], now: u64) -> bool {
+        self.take_slot(key, now).is_some()
+    }
+
+    /// Keys, those included whose time has come and that nobody has asked for since.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.each_shard().map(|shard| shard.table.len()).sum()
+    }
+
+    /// Whether there are no keys.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Keys with an expiry.
+    #[must_use]
+    pub fn expiring(&self) -> usize {
+        self.each_shard().map(|shard| shard.expiring).sum()
+    }
+
+    /// Keys that were freed because their time had come, since the start.
+    #[must_use]
+    pub fn expired(&self) -> u64 {
+        self.each_shard().map(|shard| shard.expired).sum()
+    }
+
+    /// Removes everything.
+    pub fn clear(&self) {
+        for mut shard in self.each_shard() {
+            shard.table = HashTable::new();
+            shard.expiring = 0;
+        }
+    }
+
+    /// Goes on with a walk over all keys: shows `visit` at least `count` of them, if there are so
+    /// many, and returns the cursor to go on from, 0 at the end. A walk starts with cursor 0.
+    ///
+    /// A key's shard never changes and a shard is shown whole, so a key that is there during the
+    /// whole walk is shown exactly once, whatever else comes and goes.
+    pub fn scan(
+        &self,
+        cursor: u64,
+        count: usize,
+        now: u64,
+        mut visit: impl FnMut(&[u8], View<'_>),
+    ) -> u64 {
+        let mut seen = 0;
+        let first = usize::try_from(cursor).unwrap_or(SHARDS);
+        for (index, shard) in self.each_shard().enumerate().skip(first) {
+            for slot in shard.table.iter().filter(|slot| !slot.is_gone(now)) {
+                visit(slot.key(), slot.view());
+                seen += 1;
+            }
+            if seen >= count && index + 1 < SHARDS {
+                return index as u64 + 1;
+            }
+        }
+        0
+    }
+
+    /// Frees expired entries and returns how many, going on where the last call stopped. Shards without
+    /// any expiry are passed over; after about `budget` entries were looked at, it stops. Called now and
+    /// then, it bounds what expired keys that nobody asks for can hold.
+    pub fn expire_some(&self, now: u64, budget: usize) -> usize {
+        let Some(shards) = self.shards.get() else {
+            return 0;
+        };
+        let (mut freed, mut looked) = (0, 0);
+        for _ in 0..SHARDS {
+            if looked >= budget {
+                break;
+            }
+            let index = self.sweep.fetch_add(1, Ordering::Relaxed) % SHARDS;
+            let mut shard = lock(&shards[index]);
+            if shard.expiring > 0 {
+                looked += shard.table.len();
+                freed += shard.expire(now);
+            }
+        }
+        freed
+    }
+
+    fn take_slot(&self, key: &[u8], now: u64) -> Option<Slot> {
+        let (mut shard, hash) = self.shard_of(key);
+        let was = shard.find(hash, key, now)?.expires_at();
+        shard.recount(was, None);
+        shard.remove(hash, key)
+    }
+
+    /// Adds the slot of a key that is not there.
+    fn insert(&self, shard: &mut Shard, hash: u64, slot: Slot) {
+        shard
+            .table
+            .insert_unique(hash, slot, |slot| self.hasher.hash_one(slot.key()));
+    }
+
+    /// The shard of `key`, and the hash of the key for its table.
+    #[inline]
+    fn shard_of(&self, key: &[u8]) -> (MutexGuard<'_, Shard>, u64) {
+        let hash = self.hasher.hash_one(key);
+        let shards = self
+            .shards
+            .get_or_init(|| (0..SHARDS).map(|_| Mutex::default()).collect());
+        // The table inside a shard uses the lowest and the highest bits, so the shard takes others.
+        (lock(&shards[(hash >> 40) as usize % SHARDS]), hash)
+    }
+
+    fn each_shard(&self) -> impl Iterator<Item = MutexGuard<'_, Shard>> {
+        self.shards.get().into_iter().flatten().map(lock)
+    }
+}
+
+impl Shard {
+    /// What stands for a key that is there; one whose time has come is freed instead.
+    #[inline]
+    fn find(&mut self, hash: u64, key: &[u8], now: u64) -> Option<&Slot> {
+        self.find_mut(hash, key, now).map(|slot| &*slot)
+    }
+
+    #[inline]
+    fn find_mut(&mut self, hash: u64, key: &[u8], now: u64) -> Option<&mut Slot> {
+        let index = self
+            .table
+            .find_bucket_index(hash, |slot| slot.key() == key)?;
+        if self.expiring > 0 && self.table.get_bucket(index)?.is_gone(now) {
+            self.remove(hash, key);
+            self.expiring -= 1;
+            self.expired += 1;
+            return None;
+        }
+        self.table.get_bucket_mut(index)
+    }
+
+    fn remove(&mut self, hash: u64, key: &[u8]) -> Option<Slot> {
+        let place = self.table.find_entry(hash, |slot| slot.key() == key);
+        Some(place.ok()?.remove().0)
+    }
+
+    /// Frees every entry whose time has come and returns how many.
+    fn expire(&mut self, now: u64) -> usize {
+        let before = self.table.len();
+        self.table.retain(|slot| !slot.is_gone(now));
+        let freed = before - self.table.len();
+        self.expiring -= freed;
+        self.expired += freed as u64;
+        freed
+    }
+
+    /// Counts an entry whose expiry has become another.
+    fn recount(&mut self, was: Option<u64>, is: Option<u64>) {
+        self.expiring += usize::from(is.is_some());
+        self.expiring -= usize::from(was.is_some());
+    }
+}
+
+/// A caller's closure that panics has changed one entry at most, whole; only the count of those with an
+/// expiry may be wrong then, and is made anew.
+fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
+    shard.lock().unwrap_or_else(|poisoned| {
+        let mut guard = poisoned.into_inner();
+        let has_expiry = |slot: &&Slot| slot.expires_at().is_some();
+        guard.expiring = guard.table.iter().filter(has_expiry).count();
+        shard.clear_poison();
+        guard
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    /// A step with a key, and how long the key lives from then on.
+    #[derive(Debug, Clone)]
+    enum Step {
+        Put(u8, Vec<u8>, Option<u8>),
+        PutKeeping(u8, Vec<u8>),
+        PutWhereNothingIs(u8, Vec<u8>),
+        PutEntry(u8, Value, Option<u8>),
+        Append(u8, u8),
+        ChangeEntry(u8, Option<u8>),
+        ChangeExpiry(u8, Option<u8>),
+        RemoveInPlace(u8),
+        Take(u8),
+        Clear,
+        Pass(u8),
+        Sweep,
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let key = || 0..12_u8;
+        let bytes = || proptest::collection::vec(any::<u8>(), 0..4);
+        let life = any::<Option<u8>>;
+        let members = proptest::collection::vec(bytes(), 1..4).prop_map(|members| {
+            Value::Set(members.into_iter().map(Vec::into_boxed_slice).collect())
+        });
+        let value = prop_oneof![bytes().prop_map(Value::String), members];
+        let step = prop_oneof![
+            (key(), bytes(), life()).prop_map(|(key, bytes, life)| Step::Put(key, bytes, life)),
+            (key(), bytes()).prop_map(|(key, bytes)| Step::PutKeeping(key, bytes)),
+            (key(), bytes()).prop_map(|(key, bytes)| Step::PutWhereNothingIs(key, bytes)),
+            (key(), value, life()).prop_map(|(key, value, life)| Step::PutEntry(key, value, life)),
+            (key(), any::<u8>()).prop_map(|(key, byte)| Step::Append(key, byte)),
+            (key(), life()).prop_map(|(key, life)| Step::ChangeEntry(key, life)),
+            (key(), life()).prop_map(|(key, life)| Step::ChangeExpiry(key, life)),
+            key().prop_map(Step::RemoveInPlace),
+            key().prop_map(Step::Take),
+            Just(Step::Clear),
+            (1..50_u8).prop_map(Step::Pass),
+            (1..50_u8).prop_map(Step::Pass),
+            Just(Step::Sweep),
+        ];
+        proptest::collection::vec(step, 1..200)
+    }
+
+    /// The plain version: an ordered map that is cleared of what is over after every step.
+    #[derive(Debug, Default)]
+    struct Model {
+        entries: BTreeMap<u8, Entry>,
+        now: u64,
+    }
+
+    impl Model {
+        fn until(&self, life: Option<u8>) -> Option<u64> {
+            life.map(|life| self.now + u64::from(life))
+        }
+
+        fn take_step(&mut self, step: &Step) {
+            match step {
+                Step::Put(key, bytes, life) => {
+                    let entry = Entry {
+                        value: Value::String(bytes.clone()),
+                        expires_at: self.until(*life),
+                    };
+                    self.entries.insert(*key, entry);
+                }
+                Step::PutKeeping(key, bytes) => {
+                    let fresh = Entry::lasting(Value::String(Vec::new()));
+                    let entry = self.entries.entry(*key).or_insert(fresh);
+                    entry.value = Value::String(bytes.clone());
+                }
+                Step::PutWhereNothingIs(key, bytes) => {
+                    let fresh = Entry::lasting(Value::String(bytes.clone()));
+                    self.entries.entry(*key).or_insert(fresh);
+                }
+                Step::PutEntry(key, value, life) => {
+                    let entry = Entry {
+                        value: value.clone(),
+                        expires_at: self.until(*life),
+                    };
+                    self.entries.insert(*key, entry);
+                }
+                Step::Append(key, byte) => {
+                    if let Some(Value::String(bytes)) =
+                        self.entries.get_mut(key).map(|entry| &mut entry.value)
+                    {
+                        bytes.push(*byte);
+                    }
+                }
+                Step::ChangeEntry(key, life) | Step::ChangeExpiry(key, life) => {
+                    let until = self.until(*life);
+                    if let Some(entry) = self.entries.get_mut(key) {
+                        entry.expires_at = until;
+                    }
+                }
+                Step::RemoveInPlace(key) | Step::Take(key) => {
+                    self.entries.remove(key);
+                }
+                Step::Clear => self.entries.clear(),
+                Step::Pass(time) => self.now += u64::from(*time),
+                Step::Sweep => {}
+            }
+            let now = self.now;
+            self.entries
+                .retain(|_, entry| entry.expires_at.is_none_or(|at| at > now));
+        }
+    }
+
+    fn take_step(store: &Store, step: &Step, model: &Model) {
+        let now = model.now;
+        match step {
+            Step::Put(key, bytes, life) => {
+                assert!(store.put_string(&[*key], bytes, now, |_| Some(model.until(*life))));
+            }
+            Step::PutKeeping(key, bytes) => {
+                let keep = |current: Option<(View<'_>, Option<u64>)>| {
+                    Some(current.and_then(|(_, expires_at)| expires_at))
+                };
+                assert!(store.put_string(&[*key], bytes, now, keep));
+            }
+            Step::PutWhereNothingIs(key, bytes) => {
+                let put = store.put_string(&[*key], bytes, now, |current| match current {
+                    Some(_) => None,
+                    None => Some(None),
+                });
+                assert_eq!(put, !model.entries.contains_key(key));
+            }
+            Step::PutEntry(key, value, life) => {
+                let entry = Entry {
+                    value: value.clone(),
+                    expires_at: model.until(*life),
+                };
+                store.modify(&[*key], now, |_| ((), Change::Put(entry)));
+            }
+            Step::Append(key, byte) => store.modify(&[*key], now, |entry| {
+                if let Some(Value::String(bytes)) = entry.map(|entry| &mut entry.value) {
+                    bytes.push(*byte);
+                }
+                ((), Change::Keep)
+            }),
+            Step::ChangeEntry(key, life) => store.modify(&[*key], now, |entry| {
+                if let Some(entry) = entry {
+                    entry.expires_at = model.until(*life);
+                }
+                ((), Change::Keep)
+            }),
+            Step::ChangeExpiry(key, life) => {
+                let was =
+                    store.modify_expiry(&[*key], now, |was| (was, Expiry::At(model.until(*life))));
+                assert_eq!(was, model.entries.get(key).map(|entry| entry.expires_at));
+            }
+            Step::RemoveInPlace(key) => {
+                store.modify(&[*key], now, |_| ((), Change::Remove));
+            }
+            Step::Take(key) => {
+                assert_eq!(store.take(&[*key], now).as_ref(), model.entries.get(key));
+            }
+            Step::Clear => store.clear(),
+            Step::Pass(_) | Step::Sweep => {
+                store.expire_some(now, usize::MAX);
+            }
+        }
+    }
+
+    proptest! {
+        /// Against a plain map, with a clock of its own.
+        #[test]
+        fn it_behaves_like_a_map_with_expiry(steps in steps()) {
+            let store = Store::new();
+            let mut model = Model::default();
+            for step in &steps {
+                take_step(&store, step, &model);
+                model.take_step(step);
+                for key in 0..12 {
+                    let expected = model.entries.get(&key);
+                    let entry = store.entry(&[key], model.now);
+                    prop_assert_eq!(entry.as_ref(), expected);
+                    let is_same = store.read(&[key], model.now, |value| value == expected.map(|entry| &entry.value));
+                    prop_assert!(is_same);
+                }
+            }
+            // Every key was asked for, so what is over is freed.
+            prop_assert_eq!(store.len(), model.entries.len());
+            let expiring = model.entries.values().filter(|entry| entry.expires_at.is_some());
+            prop_assert_eq!(store.expiring(), expiring.count());
+        }
+    }
+
+    #[test]
+    fn a_walk_shows_what_stays_exactly_once_while_others_come_and_go() {
+        let store = Store::new();
+        let put = |key: String| store.put_string(key.as_bytes(), b"", 0, |_| Some(None));
+        assert!((0..1_000).all(|n| put(format!("stays:{n}"))));
+        let (mut cursor, mut shown, mut turn) = (0, Vec::new(), 0);
+        loop {
+            cursor = store.scan(cursor, 10, 0, |key, _| {
+                shown.extend(key.starts_with(b"stays:").then(|| key.to_vec()));
+            });
+            (0..50).for_each(|n| assert!(put(format!("comes:{turn}:{n}"))));
+            assert!(store.remove(format!("comes:{turn}:0").as_bytes(), 0));
+            turn += 1;
+            if cursor == 0 {
+                break;
+            }
+        }
+        assert!(turn > 10, "the walk took {turn} calls");
+        shown.sort();
+        let unique = {
+            let mut keys = shown.clone();
+            keys.dedup();
+            keys.len()
+        };
+        assert_eq!((shown.len(), unique), (1_000, 1_000));
+    }
+
+    #[test]
+    fn expired_keys_are_freed_in_bounded_steps_and_counted() {
+        let store = Store::new();
+        for n in 0..10_000_u32 {
+            let expires_at = (n % 2 == 0).then_some(5);
+            store.put_string(&n.to_le_bytes(), b"v", 0, |_| Some(expires_at));
+        }
+        assert_eq!((store.expire_some(4, usize::MAX), store.len()), (0, 10_000));
+        let first = store.expire_some(5, 1_000);
+        assert!((1..1_500).contains(&first), "{first} in the first step");
+        let calls = (0..100)
+            .take_while(|_| store.expire_some(5, 1_000) > 0)
+            .count();
+        assert!((4..20).contains(&calls), "{calls} calls");
+        assert_eq!(
+            (store.len(), store.expiring(), store.expired()),
+            (5_000, 0, 5_000)
+        );
+    }
+
+    #[test]
+    fn a_caller_that_panics_leaves_the_store_whole() {
+        let store = Store::new();
+        store.put_string(b"k", b"v", 0, |_| Some(None));
+        let panicking = || {
+            store.modify(b"k", 0, |entry| -> ((), Change) {
+                entry.unwrap().expires_at = Some(9);
+                panic!("on purpose")
+            });
+        };
+        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(panicking)).is_err());
+        assert_eq!(store.expiring(), 1);
+        assert!(store.remove(b"k", 0));
+        assert_eq!((store.len(), store.expiring()), (0, 0));
+    }
+
+    #[test]
+    fn threads_share_the_store() {
+        let store = Store::new();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for n in 0..1_000_u32 {
+                        store.modify(&(n % 10).to_le_bytes(), 0, |entry| match entry {
+                            Some(entry) => {
+                                if let Value::String(bytes) = &mut entry.value {
+                                    bytes.push(b'x');
+                                }
+                                ((), Change::Keep)
+                            }
+                            None => (
+                                (),
+                                Change::Put(Entry::lasting(Value::String(b"x".to_vec()))),
+                            ),
+                        });
+                    }
+                });
+            }
+        });
+        for n in 0..10_u32 {
+            let is_whole = |value: Option<View<'_>>| matches!(value, Some(View::String(bytes)) if bytes.len() == 400);
+            assert!(store.view(&n.to_le_bytes(), 0, is_whole));
+        }
+    }
+}

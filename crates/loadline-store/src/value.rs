@@ -1,0 +1,135 @@
+//! What a key holds, and when it goes.
+
+use hashbrown::{HashMap, HashSet};
+
+/// Bytes of a key, a member or a field.
+pub type Bytes = Box<[u8]>;
+
+/// What a set holds.
+pub type Members = HashSet<Bytes>;
+
+/// What a hash holds.
+pub type Fields = HashMap<Bytes, Bytes>;
+
+/// What a key holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Value {
+    /// Bytes.
+    String(Vec<u8>),
+    /// Members without order.
+    Set(Members),
+    /// Fields with a value each.
+    Hash(Fields),
+}
+
+impl Value {
+    /// The kind, as `TYPE` names it.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        self.view().kind()
+    }
+
+    /// Whether nothing is left in it, so that its key goes. An empty string is something.
+    #[must_use]
+    pub fn is_empty_collection(&self) -> bool {
+        match self {
+            Self::String(_) => false,
+            Self::Set(members) => members.is_empty(),
+            Self::Hash(fields) => fields.is_empty(),
+        }
+    }
+
+    /// The value where it lies.
+    #[must_use]
+    pub fn view(&self) -> View<'_> {
+        match self {
+            Self::String(bytes) => View::String(bytes),
+            Self::Set(members) => View::Set(members),
+            Self::Hash(fields) => View::Hash(fields),
+        }
+    }
+}
+
+/// What a key holds, where it lies in the store.
+#[derive(Debug, Clone, Copy)]
+pub enum View<'v> {
+    /// Bytes.
+    String(&'v [u8]),
+    /// Members without order.
+    Set(&'v Members),
+    /// Fields with a value each.
+    Hash(&'v Fields),
+}
+
+impl View<'_> {
+    /// The kind, as `TYPE` names it.
+    #[must_use]
+    pub fn kind(self) -> &'static str {
+        match self {
+            Self::String(_) => "string",
+            Self::Set(_) => "set",
+            Self::Hash(_) => "hash",
+        }
+    }
+
+    /// A copy that stays.
+    #[must_use]
+    pub fn to_value(self) -> Value {
+        match self {
+            Self::String(bytes) => Value::String(bytes.to_vec()),
+            Self::Set(members) => Value::Set(members.clone()),
+            Self::Hash(fields) => Value::Hash(fields.clone()),
+        }
+    }
+}
+
+/// A value and when it goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// What is stored.
+    pub value: Value,
+    /// When it goes, in milliseconds since the Unix epoch; `None` for never.
+    pub expires_at: Option<u64>,
+}
+
+impl Entry {
+    /// An entry that stays.
+    #[must_use]
+    pub fn lasting(value: Value) -> Self {
+        Self {
+            value,
+            expires_at: None,
+        }
+    }
+
+    /// The same, gone from `expires_at` (milliseconds since the Unix epoch) on.
+    #[must_use]
+    pub fn until(self, expires_at: u64) -> Self {
+        Self {
+            expires_at: Some(expires_at),
+            ..self
+        }
+    }
+}
+
+/// What becomes of a key.
+#[derive(Debug)]
+pub enum Change {
+    /// It stays as it is, or as it was changed in place.
+    Keep,
+    /// It holds this from now on.
+    Put(Entry),
+    /// It goes.
+    Remove,
+}
+
+/// What becomes of the time at which a key goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expiry {
+    /// It stays as it is.
+    Keep,
+    /// It is this one, in milliseconds since the Unix epoch; `None` for never.
+    At(Option<u64>),
+    /// The key goes at once.
+    Now,
+}
