@@ -30,6 +30,9 @@ pub(crate) enum Command {
     /// How fast is it for this workload?
     #[command(after_help = RUN_HELP)]
     Run(Box<RunArgs>),
+    /// How should I call it: sync, async, pipeline or batch, under which latency?
+    #[command(after_help = MODES_HELP)]
+    Modes(Box<ModesArgs>),
     /// Show a record again as text, Markdown, HTML, CSV or JUnit
     #[command(after_help = REPORT_HELP)]
     Report(ReportArgs),
@@ -62,6 +65,19 @@ Without --rate the loop is closed: it finds capacity. Latencies are believable w
 Keys are written only under `loadline:RUN-ID:` and removed afterwards. A password comes from
 the URL, from LOADLINE_REDIS_PASSWORD or from --password-file.
 Exit codes: 0 done, 64 usage, 65 bad file, 69 target not there, 70 our fault, 130 interrupted.";
+
+const MODES_HELP: &str = "\
+Examples:
+  loadline modes
+  loadline modes redis://localhost --latency 0,1ms,10ms --mode sync,pipeline,batch
+  loadline modes --op get --ops 100,10k --budget 3s --json modes.json
+
+Modes: sync (one after the other), async (tasks that share a connection), pipeline (many
+commands in one write), batch (MGET, MSET), transaction (MULTI, EXEC), script (EVALSHA).
+They go through loadline-client as an application would use it. A cell is measured on as many
+operations as fit its budget; the rest is extrapolated, and marked with ~.
+Then the best batch size is looked for, under each latency.
+Exit codes: 0 done, 64 usage, 69 target not there, 70 our fault, 130 interrupted.";
 
 const REPORT_HELP: &str = "\
 Examples:
@@ -243,6 +259,96 @@ pub(crate) struct DisplayArgs {
     /// Colours in the terminal
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = ColorArg::Auto)]
     pub(crate) color: ColorArg,
+}
+
+/// `loadline modes`.
+#[derive(Debug, Args)]
+pub(crate) struct ModesArgs {
+    /// What to call [default: spawn:redis-server where it is found, else embedded]
+    #[arg(value_name = "TARGET")]
+    pub(crate) target: Option<String>,
+    /// Ways to call it [default: all]
+    #[arg(long, value_enum, value_name = "MODE", value_delimiter = ',')]
+    pub(crate) mode: Vec<ModeArg>,
+    /// Operations [default: both]
+    #[arg(long, value_enum, value_name = "OP", value_delimiter = ',')]
+    pub(crate) op: Vec<OpArg>,
+    /// How many operations, for each cell [default: 100,1k,10k,100k,1M]
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = units::positive_count)]
+    pub(crate) ops: Vec<u64>,
+    /// Added round-trip times [default: 0,10ms,100ms]
+    #[arg(long, value_name = "T", value_delimiter = ',')]
+    pub(crate) latency: Vec<String>,
+    /// How latency is added: by packets (l3, needs root), by a proxy (l4), by the kernel (netem)
+    #[arg(long, value_enum, value_name = "CLASS", default_value_t = LinkArg::Auto)]
+    pub(crate) link: LinkArg,
+    /// Operations per call of pipeline, batch, transaction and script [default: 100]
+    #[arg(long, value_name = "N", value_parser = units::small_count)]
+    pub(crate) batch: Option<u32>,
+    /// Tasks of async [default: 100]
+    #[arg(long, value_name = "N", value_parser = units::small_count)]
+    pub(crate) in_flight: Option<u32>,
+    /// The most time for a cell; what takes longer is extrapolated [default: 1s]
+    #[arg(long, value_name = "T", value_parser = units::duration)]
+    pub(crate) budget: Option<Duration>,
+    /// Keys loaded before and touched by the load [default: 10k]
+    #[arg(long, value_name = "N", value_parser = units::positive_count)]
+    pub(crate) keys: Option<u64>,
+    /// SIZE, A..B or zipf:A..B [default: 64B]
+    #[arg(long, value_name = "SIZE", value_parser = units::value_size)]
+    pub(crate) value_size: Option<ValueSize>,
+    /// Makes the choices repeatable [default: a new one]
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+    /// Measure a server that holds keys already
+    #[arg(long)]
+    pub(crate) allow_non_empty: bool,
+    #[command(flatten)]
+    pub(crate) outputs: OutputArgs,
+    #[command(flatten)]
+    pub(crate) display: DisplayArgs,
+    /// Print the resolved plan and touch nothing
+    #[arg(long, help_heading = "Output")]
+    pub(crate) dry_run: bool,
+}
+
+/// Ways to call a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ModeArg {
+    /// One operation after the other
+    Sync,
+    /// Tasks that share a connection
+    Async,
+    /// Many commands in one write
+    Pipeline,
+    /// One command for many keys
+    Batch,
+    /// Many commands between MULTI and EXEC
+    Transaction,
+    /// One script over many keys
+    Script,
+}
+
+/// Operations whose calls are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OpArg {
+    /// Read a value
+    Get,
+    /// Write a value
+    Set,
+}
+
+/// How latency is added.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LinkArg {
+    /// netem where it is possible, else l3, else l4
+    Auto,
+    /// Packets between two network devices of our own
+    L3,
+    /// A proxy that holds bytes back
+    L4,
+    /// The kernel's own emulator
+    Netem,
 }
 
 /// `loadline report`.

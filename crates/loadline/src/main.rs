@@ -10,6 +10,7 @@ mod exit;
 mod files;
 mod fingerprint;
 mod framing;
+mod link;
 mod plan;
 mod printer;
 mod progress;

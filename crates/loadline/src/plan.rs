@@ -2,6 +2,7 @@
 //! is refused here, with the sentence that says why, before anything is touched.
 
 mod lengths;
+mod modes;
 mod outputs;
 mod show;
 
@@ -22,6 +23,7 @@ use crate::units;
 use crate::workload::{self, Definition};
 
 pub(crate) use lengths::Length;
+pub(crate) use modes::{Mode, ModesPlan, SIZES, resolve as resolve_modes};
 pub(crate) use outputs::{Outputs, check_outputs};
 
 const DEFAULT_CONNECTIONS: u32 = 50;

@@ -132,6 +132,7 @@ fn scenario(case: &Case, plan: &Plan, target: &Target) -> Scenario {
             case.in_flight()
         }),
         batch: case.batch.map_or(1, u64::from),
+        ops_asked: None,
         keys: case.keys,
         key_dist: key_dist_text(&case.key_dist),
         value_bytes: match case.value_size {
@@ -291,6 +292,13 @@ pub(crate) fn examine(
     doctor::examine(&evidence)
 }
 
+/// What the doctor says of the replies of a case: that they were errors, or misses.
+pub(crate) fn examine_errors(entry: &record::Case) -> Vec<Finding> {
+    let mut findings = doctor::examine(&Evidence::of_case(entry));
+    findings.retain(|finding| ["LL007", "LL008"].contains(&finding.rule.as_str()));
+    findings
+}
+
 /// A metric that is compared: its name, which way is better, and where a round holds it.
 type Metric = (&'static str, Direction, fn(&RoundSummary) -> Option<f64>);
 
@@ -390,4 +398,59 @@ pub(crate) fn conclude(record: &mut Record) {
         ))
     });
     record.findings = findings.collect();
+}
+
+/// Within this share of the most, a smaller batch is as good.
+const AS_GOOD: f64 = 0.05;
+
+/// Says in one sentence per latency and operation which way of calling is the best, and which size.
+pub(crate) fn conclude_modes(record: &mut Record) {
+    let mut settings: Vec<(u64, String)> = Vec::new();
+    for case in &record.cases {
+        let setting = (case.scenario.latency_ns, case.scenario.workload.clone());
+        if !settings.contains(&setting) {
+            settings.push(setting);
+        }
+    }
+    for (latency_ns, workload) in settings {
+        let here: Vec<&record::Case> = record
+            .cases
+            .iter()
+            .filter(|case| {
+                case.scenario.latency_ns == latency_ns && case.scenario.workload == workload
+            })
+            .collect();
+        let throughput = |case: &&record::Case| case.throughput_ops_per_s;
+        let by_throughput = |one: &&&record::Case, other: &&&record::Case| {
+            throughput(one).total_cmp(&throughput(other))
+        };
+        let Some(best) = here.iter().max_by(by_throughput) else {
+            continue;
+        };
+        let worst = here
+            .iter()
+            .filter(|case| case.scenario.ops_asked.is_some())
+            .min_by(by_throughput);
+        let enough = here
+            .iter()
+            .filter(|case| {
+                case.scenario.mode == best.scenario.mode
+                    && throughput(case) >= (1.0 - AS_GOOD) * throughput(best)
+            })
+            .min_by_key(|case| case.scenario.in_flight);
+        let (chosen, worst) = (enough.unwrap_or(best), worst.unwrap_or(best));
+        let size = chosen.scenario.in_flight.unwrap_or(1);
+        let times = throughput(chosen) / throughput(worst).max(1e-9);
+        record.findings.push(format!(
+            "{workload} with {} added: {} of {size}, {:.0} operations per second, {times:.0} times {}.",
+            latency_text(latency_ns), chosen.scenario.mode, throughput(chosen), worst.scenario.mode
+        ));
+    }
+}
+
+fn latency_text(ns: u64) -> String {
+    match ns {
+        0 => "no latency".into(),
+        ns => crate::units::duration_text(Duration::from_nanos(ns)),
+    }
 }

@@ -115,6 +115,10 @@ pub struct Scenario {
     /// Operations per call.
     #[serde(default = "one")]
     pub batch: u64,
+    /// Operations that were asked for, where fewer may have been measured and the rest is
+    /// extrapolated (a sweep with a time budget).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ops_asked: Option<u64>,
     /// Keys in the key space.
     pub keys: u64,
     /// How keys are chosen.

@@ -36,6 +36,9 @@ pub struct Record {
     /// Where it was run.
     #[serde(default)]
     pub environment: Environment,
+    /// The links that latency was added by, one per latency.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub links: Vec<Link>,
     /// What was measured: one case per subject and scenario.
     pub cases: Vec<Case>,
     /// What the cases say about each other.
@@ -47,6 +50,37 @@ pub struct Record {
     /// One plain sentence per subject: what was found.
     #[serde(default)]
     pub findings: Vec<String>,
+}
+
+/// A link that added latency, as it measured itself before it was used.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Link {
+    /// The round-trip time that it was to add.
+    pub latency_ns: u64,
+    /// `netem`, `l3` (packets) or `l4` (a proxy of connections).
+    pub class: String,
+    /// Why this class, in a sentence.
+    pub reason: String,
+    /// Round trips that it was measured by.
+    pub round_trips: u64,
+    /// The median round trip without the link.
+    pub direct_p50_ns: u64,
+    /// The median round trip through it.
+    pub through_p50_ns: u64,
+    /// The 0.99 quantile of the round trips through it.
+    pub through_p99_ns: u64,
+    /// How much longer than asked for the median is.
+    pub overshoot_p50_ns: u64,
+    /// How much longer than asked for the 0.99 quantile is.
+    pub overshoot_p99_ns: u64,
+    /// Whether that is too much for it to be the link that was asked for.
+    pub is_off: bool,
+    /// The largest packet in bytes, where there are packets.
+    #[serde(default)]
+    pub mtu: Option<u64>,
+    /// The congestion control of the client's end, where it is known.
+    #[serde(default)]
+    pub congestion_control: Option<String>,
 }
 
 /// What was run.
@@ -122,6 +156,7 @@ impl Record {
             schema: SCHEMA.to_owned(),
             run,
             environment,
+            links: Vec::new(),
             cases: Vec::new(),
             comparisons: Vec::new(),
             doctor: Vec::new(),

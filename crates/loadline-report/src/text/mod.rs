@@ -2,6 +2,7 @@
 
 mod page;
 mod pictures;
+mod sweep;
 mod table;
 
 use loadline_measure::record::{Record, Severity, Verdict};
@@ -32,9 +33,13 @@ pub fn text(record: &Record, options: &TextOptions) -> String {
     let groups = view::groups(record);
     let mut page = Page::new(options);
     head(&mut page, record, &groups);
-    cases(&mut page, &groups);
-    if options.unicode {
-        pictures::draw(&mut page, &groups);
+    if sweep::is_sweep(record) {
+        sweep::draw(&mut page, record, options.unicode);
+    } else {
+        cases(&mut page, &groups);
+        if options.unicode {
+            pictures::draw(&mut page, &groups);
+        }
     }
     doctor(&mut page, record);
     findings(&mut page, record);

@@ -44,7 +44,7 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Set when the run is to end: Ctrl-C, or a polite kill.
-fn interrupt() -> anyhow::Result<Arc<AtomicBool>> {
+pub(super) fn interrupt() -> anyhow::Result<Arc<AtomicBool>> {
     let flag = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&flag))
@@ -53,7 +53,7 @@ fn interrupt() -> anyhow::Result<Arc<AtomicBool>> {
     Ok(flag)
 }
 
-fn exit_code(record: &Record) -> anyhow::Result<ExitCode> {
+pub(super) fn exit_code(record: &Record) -> anyhow::Result<ExitCode> {
     if record.run.cut_short {
         return Ok(Exit::Interrupted.into());
     }
@@ -88,7 +88,10 @@ fn measure(plan: &Plan, printer: &Printer, control: &Control) -> Result<Record, 
         .unwrap_or(0);
     descriptors::make_room(most * plan.targets.len() as u64)?;
     let run_id = plan::new_run_id();
-    let mut record = Record::new(header(plan, &run_id), fingerprint::read());
+    let mut record = Record::new(
+        header(&run_id, plan.seed, plan.to_json()),
+        fingerprint::read(),
+    );
     let mut opened = plan
         .targets
         .iter()
@@ -126,14 +129,15 @@ fn measure(plan: &Plan, printer: &Printer, control: &Control) -> Result<Record, 
     Ok(record)
 }
 
-fn header(plan: &Plan, run_id: &str) -> Run {
+/// What stands at the head of a record.
+pub(super) fn header(run_id: &str, seed: u64, plan: serde_json::Value) -> Run {
     Run {
         id: run_id.to_owned(),
         started_at: jiff::Timestamp::now().to_string(),
         command: secret::command_line(std::env::args_os()),
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        seed: plan.seed,
-        plan: plan.to_json(),
+        seed,
+        plan,
         cut_short: false,
         duration_ns: None,
     }

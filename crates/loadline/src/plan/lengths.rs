@@ -8,6 +8,8 @@ use crate::args::LengthArgs;
 use crate::exit::Failure;
 
 const DEFAULT_ROUNDS: u32 = 10;
+/// Blocks that each cell of `modes` is split into.
+pub(super) const MODES_ROUNDS: u32 = 3;
 /// Blocks shorter than this are all noise, and not cut any shorter unless that is asked for.
 const SHORTEST_BLOCK: Duration = Duration::from_millis(50);
 /// As good as the shortest block.

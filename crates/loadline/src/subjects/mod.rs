@@ -1,5 +1,6 @@
 //! What is measured: a target, opened, and the subjects that run a case's blocks on it.
 
+pub(crate) mod client;
 mod counters;
 mod ram;
 mod watch;
@@ -106,6 +107,27 @@ impl Opened {
             missing.join(" and "),
             case.name
         )))
+    }
+
+    /// Those of `commands` that the target does not have.
+    ///
+    /// # Errors
+    /// That it does not answer.
+    pub(crate) fn lacks(&mut self, commands: &[String]) -> Result<Vec<String>, Failure> {
+        match &mut self.access {
+            Access::Server(server) if !commands.is_empty() => {
+                server.admin.missing_commands(commands)
+            }
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    /// The server behind the target, where it is one.
+    pub(crate) fn server(&self) -> Option<&Server> {
+        match &self.access {
+            Access::Server(server) => Some(server.endpoint.server()),
+            Access::Ram(_) => None,
+        }
     }
 
     /// What the target says about itself under `name`.

@@ -4,6 +4,7 @@
 
 mod children;
 mod dry_run;
+mod modes;
 mod redaction;
 mod report;
 mod run;

@@ -1,0 +1,324 @@
+//! `loadline modes`: calls a server in every way, under every latency.
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use loadline_client::Client;
+use loadline_load::Control;
+use loadline_load::pacing::Stop;
+use loadline_load::runner::{self, Measured, Rounds, Subject};
+use loadline_measure::record::{self, Record};
+
+use super::run::{exit_code, header, interrupt};
+use crate::args::ModesArgs;
+use crate::exit::Failure;
+use crate::files;
+use crate::fingerprint;
+use crate::link::{self, Path};
+use crate::plan::{self, Case, Mode, ModesPlan, Surroundings};
+use crate::printer::Printer;
+use crate::progress::Progress;
+use crate::recording;
+use crate::subjects::{self, Opened, failure};
+
+pub(super) fn run(args: &ModesArgs) -> anyhow::Result<ExitCode> {
+    let plan = plan::resolve_modes(args, &Surroundings::look())?;
+    if args.dry_run {
+        files::print(&plan.to_text())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let printer = Printer::new(&args.display);
+    let control = Control {
+        interrupt: interrupt()?,
+        ..Control::default()
+    };
+    let record = measure(&plan, &printer, &control)?;
+    plan.base.outputs.write(&record)?;
+    if !printer.quiet && !plan.base.outputs.use_stdout() {
+        files::print(&loadline_report::text(&record, &printer.text_options()))?;
+    }
+    exit_code(&record)
+}
+
+/// Opens the target, measures the sweep, and removes what it wrote, whatever happens in between.
+fn measure(plan: &ModesPlan, printer: &Printer, control: &Control) -> Result<Record, Failure> {
+    let begun = Instant::now();
+    let run_id = plan::new_run_id();
+    let header = header(&run_id, plan.base.seed, plan.to_json());
+    let mut record = Record::new(header, fingerprint::read());
+    let mut target = Opened::open(&plan.base.targets[0], &plan.base)?;
+    record.environment.servers = vec![fingerprint::server(&mut target)];
+    let cells = plan.latencies.len() * plan.base.cases.len() * (plan.counts.len() + 2);
+    let progress = Progress::start(printer, cells as u64);
+    let (longest, _) = plan.longest();
+    progress.say(&format!("at most {:.0} s", longest.as_secs_f64().ceil()));
+    let swept = Sweep {
+        plan,
+        run_id: &run_id,
+        control,
+        progress: &progress,
+    }
+    .run(&mut target, &mut record);
+    progress.finish();
+    let cleaned = target.clean_up(&run_id);
+    swept?;
+    cleaned?;
+    fingerprint::noise(&mut record);
+    record.run.cut_short = control.interrupted();
+    record.run.duration_ns = Some(begun.elapsed().as_nanos() as u64);
+    recording::conclude_modes(&mut record);
+    Ok(record)
+}
+
+/// What the cells of a sweep have in common.
+struct Sweep<'s> {
+    plan: &'s ModesPlan,
+    run_id: &'s str,
+    control: &'s Control,
+    progress: &'s Progress,
+}
+
+/// One operation under one latency.
+struct Setting<'s> {
+    case: &'s Case,
+    latency: Duration,
+    client: &'s Client,
+    prefix: String,
+}
+
+/// What is measured of a mode: its size, and the operations asked for in a sweep over counts.
+#[derive(Clone, Copy)]
+struct Cell {
+    mode: Mode,
+    size: u32,
+    ops_asked: Option<u64>,
+}
+
+impl Sweep<'_> {
+    fn run(&self, target: &mut Opened, record: &mut Record) -> Result<(), Failure> {
+        for case in &self.plan.base.cases {
+            target.load(case, self.run_id, self.plan.base.seed, self.control)?;
+        }
+        for &latency in &self.plan.latencies {
+            let server = target
+                .server()
+                .expect("the plan takes servers only")
+                .clone();
+            let path = match latency {
+                Duration::ZERO => None,
+                latency => Some(Path::open(&server, latency, self.plan.link)?),
+            };
+            if let Some(path) = &path {
+                record.links.push(path.measured.clone());
+                record.doctor.extend(link::finding(&path.measured));
+            }
+            let address = path.as_ref().map_or(&server.address, |path| &path.address);
+            let client = subjects::client::client(&server, address)?;
+            for case in &self.plan.base.cases {
+                let setting = Setting {
+                    case,
+                    latency,
+                    client: &client,
+                    prefix: case.prefix(self.run_id),
+                };
+                self.counts(&setting, target, record)?;
+                self.sizes(&setting, target, record)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The modes that the target can be called in; the others are named once.
+    fn modes(
+        &self,
+        case: &Case,
+        target: &mut Opened,
+        record: &mut Record,
+    ) -> Result<Vec<Mode>, Failure> {
+        let mut modes = Vec::new();
+        for &mode in &self.plan.modes {
+            let lacks = target.lacks(&mode.needs(&case.name))?;
+            if lacks.is_empty() {
+                modes.push(mode);
+                continue;
+            }
+            let sentence = format!(
+                "{mode} was left out: {} does not have {}.",
+                target.name,
+                lacks.join(" and ")
+            );
+            if !record.findings.contains(&sentence) {
+                record.findings.push(sentence);
+            }
+        }
+        if modes.is_empty() {
+            return Err(Failure::unavailable(format!(
+                "{}: none of the modes is possible.\n{}",
+                target.name,
+                record.findings.join("\n")
+            )));
+        }
+        Ok(modes)
+    }
+
+    /// Every mode on every count, until a count does not fit the budget any more.
+    fn counts(
+        &self,
+        setting: &Setting<'_>,
+        target: &mut Opened,
+        record: &mut Record,
+    ) -> Result<(), Failure> {
+        let mut modes = self.modes(setting.case, target, record)?;
+        for &count in &self.plan.counts {
+            let most = u32::try_from(count).unwrap_or(u32::MAX);
+            let cells: Vec<Cell> = modes
+                .iter()
+                .map(|&mode| Cell {
+                    mode,
+                    size: self.size(mode).min(most),
+                    ops_asked: Some(count),
+                })
+                .collect();
+            if cells.is_empty() || self.control.interrupted() {
+                self.progress.step();
+                continue;
+            }
+            self.progress.begin(&format!(
+                "{}, {:?} added: {count} operations",
+                setting.case.name, setting.latency
+            ));
+            let rounds = if count >= 10 * u64::from(self.plan.batch) {
+                self.plan.base.rounds
+            } else {
+                1
+            };
+            let measured = self.blocks(setting, &cells, rounds, Some(count))?;
+            for (cell, measured) in cells.iter().zip(&measured) {
+                let ops = self.add(setting, *cell, target, measured, record);
+                if ops < count {
+                    modes.retain(|mode| *mode != cell.mode);
+                }
+            }
+            self.progress.step();
+        }
+        Ok(())
+    }
+
+    /// Pipelines and batches of every size, for the best one.
+    fn sizes(
+        &self,
+        setting: &Setting<'_>,
+        target: &mut Opened,
+        record: &mut Record,
+    ) -> Result<(), Failure> {
+        let modes = self.modes(setting.case, target, record)?;
+        for mode in [Mode::Pipeline, Mode::Batch] {
+            if !modes.contains(&mode) || self.control.interrupted() {
+                self.progress.step();
+                continue;
+            }
+            self.progress.begin(&format!(
+                "{}, {:?} added: {mode} by size",
+                setting.case.name, setting.latency
+            ));
+            let cells = plan::SIZES.map(|size| Cell {
+                mode,
+                size,
+                ops_asked: None,
+            });
+            let measured = self.blocks(setting, &cells, self.plan.base.rounds, None)?;
+            for (cell, measured) in cells.iter().zip(&measured) {
+                self.add(setting, *cell, target, measured, record);
+            }
+            self.progress.step();
+        }
+        Ok(())
+    }
+
+    fn size(&self, mode: Mode) -> u32 {
+        match mode {
+            Mode::Sync => 1,
+            Mode::Async => self.plan.in_flight,
+            _ => self.plan.batch,
+        }
+    }
+
+    /// Runs the blocks of cells in interleaved rounds, after a short one that warms each up.
+    fn blocks(
+        &self,
+        setting: &Setting<'_>,
+        cells: &[Cell],
+        rounds: u32,
+        ops: Option<u64>,
+    ) -> Result<Vec<Measured>, Failure> {
+        let seed = self.plan.base.seed;
+        // In the search, sizes share the time of two cells.
+        let budget = match ops {
+            Some(_) => self.plan.budget,
+            None => self.plan.budget / 2,
+        };
+        let broken = |error| failure(&setting.case.name, &error);
+        let mut subjects = Vec::with_capacity(cells.len());
+        for cell in cells {
+            let mut subject = subjects::client::open(
+                setting.client,
+                setting.case,
+                cell.mode,
+                cell.size,
+                &setting.prefix,
+                seed,
+            )?;
+            let warm_up = Stop {
+                ops: Some(u64::from(cell.size).max(10)),
+                duration: Some(budget / 4),
+            };
+            subject.block(warm_up, seed, self.control).map_err(broken)?;
+            subjects.push(subject);
+        }
+        let stops = (0..u64::from(rounds)).map(|round| {
+            let rounds = u64::from(rounds);
+            Stop {
+                ops: ops.map(|ops| ops / rounds + u64::from(round < ops % rounds)),
+                duration: Some(budget / rounds as u32),
+            }
+        });
+        let rounds = Rounds {
+            stops: stops.collect(),
+            warmup: Duration::ZERO,
+            seed,
+        };
+        let mut subjects: Vec<&mut dyn Subject> = subjects
+            .iter_mut()
+            .map(|subject| &mut **subject as &mut dyn Subject)
+            .collect();
+        runner::run(&mut subjects, &rounds, self.control, &mut |_| {}).map_err(broken)
+    }
+
+    /// Puts a cell into the record and returns the operations that were measured.
+    fn add(
+        &self,
+        setting: &Setting<'_>,
+        cell: Cell,
+        target: &Opened,
+        measured: &Measured,
+        record: &mut Record,
+    ) -> u64 {
+        if measured.blocks.is_empty() {
+            return 0;
+        }
+        let mut entry = recording::case(setting.case, &self.plan.base, target, measured);
+        let is_async = cell.mode == Mode::Async;
+        entry.scenario = record::Scenario {
+            mode: cell.mode.name().into(),
+            batch: if is_async { 1 } else { u64::from(cell.size) },
+            in_flight: Some(u64::from(cell.size)),
+            latency_ns: u64::try_from(setting.latency.as_nanos()).unwrap_or(u64::MAX),
+            ops_asked: cell.ops_asked,
+            ..entry.scenario
+        };
+        record.doctor.extend(recording::examine_errors(&entry));
+        let ops = entry.ops;
+        record.cases.push(entry);
+        ops
+    }
+}

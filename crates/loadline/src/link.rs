@@ -1,0 +1,115 @@
+//! The link in the path of a target: set up, measured, and taken into the record.
+
+use std::net::ToSocketAddrs;
+use std::time::Duration;
+
+use loadline_link::l3::Packets;
+use loadline_link::l4::Route;
+use loadline_link::link::{Achieved, Class, Link, choose};
+use loadline_link::shape::Shape;
+use loadline_measure::doctor::{Finding, Severity};
+use loadline_measure::record;
+
+use crate::exit::Failure;
+use crate::target::{Address, Server};
+
+/// Round trips that a link is measured with, at most, and how long that may take.
+const TRIPS: usize = 300;
+const MEASURE_FOR: Duration = Duration::from_secs(3);
+
+/// A path to a server that takes longer.
+#[derive(Debug)]
+pub(crate) struct Path {
+    /// Where to connect instead of to the server.
+    pub(crate) address: Address,
+    /// What it does, as it was measured.
+    pub(crate) measured: record::Link,
+    _link: Link,
+}
+
+impl Path {
+    /// Puts `latency` into the round trips to `server`, by a link of the class that is asked for, and
+    /// measures what comes of it.
+    ///
+    /// # Errors
+    /// That the link is not possible here or does not work.
+    pub(crate) fn open(
+        server: &Server,
+        latency: Duration,
+        class: Option<Class>,
+    ) -> Result<Self, Failure> {
+        let failed = |error: loadline_link::Error| {
+            Failure::unavailable(format!(
+                "A latency of {latency:?} cannot be added: {error}."
+            ))
+        };
+        let shape = Shape::round_trip(latency);
+        let choice = choose(class, &shape).map_err(failed)?;
+        let route = Route::from_loopback(upstream(server)?);
+        let link =
+            Link::start(choice.class, &[route], shape, &Packets::default()).map_err(failed)?;
+        let trips = (MEASURE_FOR.as_nanos() / latency.as_nanos().max(1)) as usize;
+        let achieved = link.measure(trips.clamp(20, TRIPS)).map_err(failed)?;
+        let address = match &link.addresses()[0] {
+            loadline_link::address::Address::Tcp(address) => Address::Tcp {
+                host: address.ip().to_string(),
+                port: address.port(),
+            },
+            loadline_link::address::Address::Unix(path) => Address::Unix(path.clone()),
+        };
+        Ok(Self {
+            address,
+            measured: measured(&achieved, latency, choice.reason),
+            _link: link,
+        })
+    }
+}
+
+fn upstream(server: &Server) -> Result<loadline_link::address::Address, Failure> {
+    match &server.address {
+        Address::Unix(path) => Ok(loadline_link::address::Address::Unix(path.clone())),
+        Address::Tcp { host, port } => {
+            let mut found = (host.as_str(), *port).to_socket_addrs().map_err(|error| {
+                Failure::unavailable(format!("{server}: its name has no address: {error}."))
+            })?;
+            found
+                .next()
+                .map(loadline_link::address::Address::Tcp)
+                .ok_or_else(|| Failure::unavailable(format!("{server}: its name has no address.")))
+        }
+    }
+}
+
+fn measured(achieved: &Achieved, latency: Duration, reason: String) -> record::Link {
+    let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    record::Link {
+        latency_ns: ns(latency),
+        class: achieved.class.to_string(),
+        reason,
+        round_trips: achieved.through.count() as u64,
+        direct_p50_ns: ns(achieved.direct.quantile(0.5)),
+        through_p50_ns: ns(achieved.through.quantile(0.5)),
+        through_p99_ns: ns(achieved.through.quantile(0.99)),
+        overshoot_p50_ns: ns(achieved.overshoot(0.5)),
+        overshoot_p99_ns: ns(achieved.overshoot(0.99)),
+        is_off: achieved.is_off(),
+        mtu: achieved.mtu.map(u64::from),
+        congestion_control: achieved.through.congestion_control().map(Into::into),
+    }
+}
+
+/// What the doctor says of a link that is not what was asked for.
+pub(crate) fn finding(link: &record::Link) -> Option<Finding> {
+    link.is_off.then(|| Finding {
+        rule: "LL015".into(),
+        severity: Severity::Warning,
+        scope: format!("added latency of {} ms", link.latency_ns as f64 / 1e6),
+        evidence: format!(
+            "The link ({}) overshoots by {} us at p50 and {} us at p99; more than 250 us at p99 is not the latency that was asked for.",
+            link.class,
+            link.overshoot_p50_ns / 1_000,
+            link.overshoot_p99_ns / 1_000
+        ),
+        what_to_do: "Give the link a CPU of its own or a quieter machine; tails are the link's as well as the target's.".into(),
+    })
+}

@@ -1,0 +1,472 @@
+//! What `loadline modes` is asked for: the sweep over modes, operations, counts and latencies.
+
+use std::fmt;
+use std::time::Duration;
+
+use loadline_link::link::Class;
+
+use crate::args::{LinkArg, ModeArg, ModesArgs, OpArg};
+use crate::exit::Failure;
+use crate::plan::{Plan, Surroundings, lengths, outputs::Outputs};
+use crate::target::Target;
+use crate::units::{self, duration_text};
+use crate::workload;
+
+use super::{Case, Length, TlsFiles};
+use loadline_load::keys::KeyDist;
+use loadline_load::pacing::Pacing;
+use loadline_load::values::{ValueData, ValueSize};
+use loadline_resp::Protocol;
+
+const DEFAULT_COUNTS: [u64; 5] = [100, 1_000, 10_000, 100_000, 1_000_000];
+const DEFAULT_LATENCIES: [Duration; 3] = [
+    Duration::ZERO,
+    Duration::from_millis(10),
+    Duration::from_millis(100),
+];
+const DEFAULT_BUDGET: Duration = Duration::from_secs(1);
+const DEFAULT_BATCH: u32 = 100;
+const DEFAULT_IN_FLIGHT: u32 = 100;
+const DEFAULT_KEYS: u64 = 10_000;
+const MOST_KEYS: u64 = 10_000_000;
+const DEFAULT_VALUE_BYTES: u64 = 64;
+const LARGEST_VALUE_BYTES: u64 = 1 << 20;
+const MOST_BATCH: u32 = 100_000;
+const MOST_COUNT: u64 = 1_000_000_000;
+const LONGEST_LATENCY: Duration = Duration::from_secs(10);
+/// The sizes among which the best batch is looked for.
+pub(crate) const SIZES: [u32; 13] = [
+    1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000,
+];
+
+/// A way to call a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// One operation after the other.
+    Sync,
+    /// Many tasks that share one connection.
+    Async,
+    /// Many commands in one write.
+    Pipeline,
+    /// One command for many keys: MGET, MSET.
+    Batch,
+    /// Many commands between MULTI and EXEC.
+    Transaction,
+    /// One script over many keys.
+    Script,
+}
+
+impl Mode {
+    /// Redis commands that it needs beside the operation itself.
+    pub(crate) fn needs(self, op: &str) -> Vec<String> {
+        let names: &[&str] = match self {
+            Self::Sync | Self::Async | Self::Pipeline => &[],
+            Self::Batch if op == "set" => &["MSET"],
+            Self::Batch => &["MGET"],
+            Self::Transaction => &["MULTI", "EXEC"],
+            Self::Script => &["EVALSHA", "EVAL"],
+        };
+        names.iter().map(ToString::to_string).collect()
+    }
+
+    /// The name in the record and in reports.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Sync => "sync",
+            Self::Async => "async",
+            Self::Pipeline => "pipeline",
+            Self::Batch => "batch",
+            Self::Transaction => "transaction",
+            Self::Script => "script",
+        }
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A sweep, resolved.
+#[derive(Debug, Clone)]
+pub(crate) struct ModesPlan {
+    /// What belongs to every run; its cases are the operations.
+    pub(crate) base: Plan,
+    pub(crate) modes: Vec<Mode>,
+    /// Operations per cell, ascending.
+    pub(crate) counts: Vec<u64>,
+    pub(crate) latencies: Vec<Duration>,
+    /// Operations per call of the modes that have several.
+    pub(crate) batch: u32,
+    /// Tasks of the mode async.
+    pub(crate) in_flight: u32,
+    /// The most time that one cell is measured for.
+    pub(crate) budget: Duration,
+    pub(crate) link: Option<Class>,
+}
+
+/// Resolves what was typed.
+///
+/// # Errors
+/// A usage error for what cannot be.
+pub(crate) fn resolve(args: &ModesArgs, around: &Surroundings) -> Result<ModesPlan, Failure> {
+    let target = target(args, around)?;
+    let latencies = latencies(args)?;
+    let mut counts = args.ops.clone();
+    if counts.is_empty() {
+        counts = DEFAULT_COUNTS.to_vec();
+    }
+    counts.sort_unstable();
+    counts.dedup();
+    if let Some(count) = counts.iter().find(|count| **count > MOST_COUNT) {
+        return Err(Failure::usage(format!(
+            "--ops {count}: more than {MOST_COUNT} operations are not possible."
+        )));
+    }
+    let batch = args.batch.unwrap_or(DEFAULT_BATCH);
+    let in_flight = args.in_flight.unwrap_or(DEFAULT_IN_FLIGHT);
+    for (flag, value) in [("--batch", batch), ("--in-flight", in_flight)] {
+        if value > MOST_BATCH {
+            return Err(Failure::usage(format!(
+                "{flag} {value}: more than {MOST_BATCH} are not possible."
+            )));
+        }
+    }
+    let budget = args.budget.unwrap_or(DEFAULT_BUDGET);
+    if budget < Duration::from_millis(10) {
+        return Err(Failure::usage(
+            "--budget: a cell needs at least 10ms to be measured.",
+        ));
+    }
+    let ops: Vec<OpArg> = chosen(&args.op, &[OpArg::Get, OpArg::Set]);
+    let cases = ops
+        .iter()
+        .map(|op| case(args, *op))
+        .collect::<Result<_, _>>()?;
+    Ok(ModesPlan {
+        base: base(args, around, target, cases)?,
+        modes: modes(&args.mode),
+        counts,
+        latencies,
+        batch,
+        in_flight,
+        budget,
+        link: match args.link {
+            LinkArg::Auto => None,
+            LinkArg::L3 => Some(Class::L3),
+            LinkArg::L4 => Some(Class::L4),
+            LinkArg::Netem => Some(Class::Netem),
+        },
+    })
+}
+
+fn base(
+    args: &ModesArgs,
+    around: &Surroundings,
+    target: Target,
+    cases: Vec<Case>,
+) -> Result<Plan, Failure> {
+    Ok(Plan {
+        targets: vec![target],
+        cases,
+        rounds: lengths::MODES_ROUNDS,
+        warmup: Duration::ZERO,
+        seed: args.seed.unwrap_or(around.entropy),
+        protocol: Protocol::Resp3,
+        tls: TlsFiles::default(),
+        allow_non_empty: args.allow_non_empty,
+        outputs: Outputs::resolve(&args.outputs)?,
+    })
+}
+
+/// Without a TARGET a redis-server where one is found, since only that has scripts.
+fn target(args: &ModesArgs, around: &Surroundings) -> Result<Target, Failure> {
+    let mut target = match &args.target {
+        Some(text) => Target::parse(text)?,
+        None if around.has_redis_server => Target::Spawn("redis-server".into()),
+        None => Target::Embedded,
+    };
+    if target.is_in_process() {
+        return Err(Failure::usage(format!(
+            "{target}: call modes are ways to call a server, and this target is none."
+        )));
+    }
+    if let Target::Server(server) = &mut target {
+        if server.tls {
+            return Err(Failure::usage(format!(
+                "{server}: call modes are measured without TLS; name the server as redis:// or unix://."
+            )));
+        }
+        let login = &mut server.login;
+        login.password = login.password.take().or_else(|| around.password.clone());
+    }
+    Ok(target)
+}
+
+fn latencies(args: &ModesArgs) -> Result<Vec<Duration>, Failure> {
+    let mut latencies = Vec::new();
+    for text in &args.latency {
+        let latency = match text.as_str() {
+            "0" => Duration::ZERO,
+            text => units::duration(text)
+                .map_err(|why| Failure::usage(format!("--latency {text}: {why}.")))?,
+        };
+        if latency > LONGEST_LATENCY {
+            return Err(Failure::usage(format!(
+                "--latency {text}: more than {} is not possible.",
+                duration_text(LONGEST_LATENCY)
+            )));
+        }
+        latencies.push(latency);
+    }
+    if latencies.is_empty() {
+        latencies = DEFAULT_LATENCIES.to_vec();
+    }
+    latencies.sort_unstable();
+    latencies.dedup();
+    Ok(latencies)
+}
+
+fn modes(asked: &[ModeArg]) -> Vec<Mode> {
+    let all = [
+        ModeArg::Sync,
+        ModeArg::Async,
+        ModeArg::Pipeline,
+        ModeArg::Batch,
+        ModeArg::Transaction,
+        ModeArg::Script,
+    ];
+    let mode = |asked: ModeArg| match asked {
+        ModeArg::Sync => Mode::Sync,
+        ModeArg::Async => Mode::Async,
+        ModeArg::Pipeline => Mode::Pipeline,
+        ModeArg::Batch => Mode::Batch,
+        ModeArg::Transaction => Mode::Transaction,
+        ModeArg::Script => Mode::Script,
+    };
+    chosen(asked, &all).into_iter().map(mode).collect()
+}
+
+/// What was asked for, each once, or else everything.
+fn chosen<T: Copy + PartialEq>(asked: &[T], all: &[T]) -> Vec<T> {
+    let wanted = |item: &&T| asked.is_empty() || asked.contains(item);
+    all.iter().filter(wanted).copied().collect()
+}
+
+fn case(args: &ModesArgs, op: OpArg) -> Result<Case, Failure> {
+    let name = match op {
+        OpArg::Get => "get",
+        OpArg::Set => "set",
+    };
+    let keys = args.keys.unwrap_or(DEFAULT_KEYS);
+    let value_size = args
+        .value_size
+        .clone()
+        .unwrap_or(ValueSize::Fixed(DEFAULT_VALUE_BYTES));
+    if keys > MOST_KEYS || value_size.max() > LARGEST_VALUE_BYTES {
+        return Err(Failure::usage(format!(
+            "--keys and --value-size: at most {MOST_KEYS} keys and values of 1MiB are possible here."
+        )));
+    }
+    Ok(Case {
+        name: name.into(),
+        workload: workload::named(name, 1).expect("get and set are built in"),
+        connections: 1,
+        threads: 1,
+        pipeline: 1,
+        batch: None,
+        pacing: Pacing::Closed,
+        length: Length::Ops(1),
+        keys,
+        key_dist: KeyDist::Uniform,
+        value_size,
+        value_data: ValueData::Random,
+        verify: false,
+    })
+}
+
+impl ModesPlan {
+    /// How long a cell may take, and how long it would take in full: one operation after the other
+    /// takes a round trip each. What is in one write takes one together.
+    pub(crate) fn longest(&self) -> (Duration, Duration) {
+        let cells = self.modes.len() * self.base.cases.len() * self.counts.len();
+        let search = 2 * SIZES.len() * self.base.cases.len();
+        let most = self.budget
+            * u32::try_from((cells + search) * self.latencies.len()).unwrap_or(u32::MAX);
+        let most_ops = self.counts.last().copied().unwrap_or(0);
+        let slowest = self.latencies.last().copied().unwrap_or_default();
+        let ns = slowest.as_nanos().saturating_mul(u128::from(most_ops));
+        (
+            most,
+            Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX)),
+        )
+    }
+
+    /// The sweep as a person reads it.
+    pub(crate) fn to_text(&self) -> String {
+        let list = |items: Vec<String>| items.join(", ");
+        let (most, slowest) = self.longest();
+        let mut text = format!(
+            "The plan; nothing was touched.\n\nTarget\n  {}\n\n",
+            self.base.targets[0]
+        );
+        let lines = [
+            (
+                "modes",
+                list(self.modes.iter().map(ToString::to_string).collect()),
+            ),
+            (
+                "operations",
+                list(
+                    self.base
+                        .cases
+                        .iter()
+                        .map(|case| case.name.clone())
+                        .collect(),
+                ),
+            ),
+            (
+                "counts",
+                list(
+                    self.counts
+                        .iter()
+                        .map(|count| units::count_text(*count))
+                        .collect(),
+                ),
+            ),
+            (
+                "added latency",
+                list(
+                    self.latencies
+                        .iter()
+                        .map(|latency| duration_text(*latency))
+                        .collect(),
+                ),
+            ),
+            (
+                "per call",
+                format!(
+                    "{} operations; async has {} in flight",
+                    self.batch, self.in_flight
+                ),
+            ),
+            (
+                "per cell",
+                format!(
+                    "up to {}; what takes longer is extrapolated and marked",
+                    duration_text(self.budget)
+                ),
+            ),
+            (
+                "in all",
+                format!("up to {:.0} s", most.as_secs_f64().ceil()),
+            ),
+        ];
+        for (name, value) in lines {
+            text += &format!("  {name:<14} {value}\n");
+        }
+        if slowest > most {
+            text += &format!(
+                "  Measured in full, the slowest cell alone would take {:.1} h.\n",
+                slowest.as_secs_f64() / 3_600.0
+            );
+        }
+        text
+    }
+
+    /// The sweep as it stands in the record.
+    pub(crate) fn to_json(&self) -> serde_json::Value {
+        let ns = |time: &Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        serde_json::json!({
+            "command": "modes",
+            "targets": [self.base.targets[0].to_string()],
+            "modes": self.modes.iter().map(|mode| mode.name()).collect::<Vec<_>>(),
+            "operations": self.base.cases.iter().map(|case| case.name.clone()).collect::<Vec<_>>(),
+            "counts": self.counts,
+            "latencies_ns": self.latencies.iter().map(ns).collect::<Vec<_>>(),
+            "batch": self.batch,
+            "in_flight": self.in_flight,
+            "budget_ns": ns(&self.budget),
+            "seed": self.base.seed,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::args::{Cli, Command};
+
+    fn plan(words: &[&str]) -> Result<ModesPlan, String> {
+        let words = ["loadline", "modes"].iter().chain(words);
+        let cli = Cli::try_parse_from(words).map_err(|error| error.to_string())?;
+        let Command::Modes(args) = cli.command else {
+            unreachable!("the command is modes")
+        };
+        let around = Surroundings {
+            cores: 2,
+            has_redis_server: true,
+            password: None,
+            entropy: 1,
+        };
+        resolve(&args, &around).map_err(|failure| failure.to_string())
+    }
+
+    #[test]
+    fn nothing_said_is_the_whole_sweep() {
+        let plan = plan(&[]).unwrap();
+        assert_eq!((plan.modes.len(), plan.base.cases.len()), (6, 2));
+        assert_eq!(plan.counts, DEFAULT_COUNTS);
+        assert_eq!(plan.latencies, DEFAULT_LATENCIES);
+        assert!(plan.to_text().contains("27.8 h"), "{}", plan.to_text());
+        assert!(plan.longest().0 <= Duration::from_secs(600));
+    }
+
+    #[test]
+    fn each_part_of_the_sweep_can_be_named() {
+        let words = [
+            "embedded",
+            "--mode",
+            "sync,batch",
+            "--op",
+            "set",
+            "--ops",
+            "1k,100",
+            "--latency",
+            "1ms",
+            "--latency",
+            "0",
+            "--link",
+            "l4",
+            "--batch",
+            "8",
+        ];
+        let plan = plan(&words).unwrap();
+        assert_eq!(plan.modes, [Mode::Sync, Mode::Batch]);
+        assert_eq!(plan.counts, [100, 1_000]);
+        assert_eq!(plan.latencies, [Duration::ZERO, Duration::from_millis(1)]);
+        assert_eq!((plan.batch, plan.link), (8, Some(Class::L4)));
+        assert_eq!(plan.base.cases[0].name, "set");
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        for (words, reason) in [
+            (&["ram"][..], "is none"),
+            (&["rediss://h"], "without TLS"),
+            (&["--latency", "10"], "unit"),
+            (&["--latency", "1h"], "not possible"),
+            (&["--mode", "telepathy"], "telepathy"),
+            (&["--ops", "0"], "at least 1"),
+            (&["--batch", "1M"], "not possible"),
+            (&["--budget", "1ms"], "at least 10ms"),
+            (&["--value-size", "1GiB"], "1MiB"),
+        ] {
+            let refusal = plan(words).expect_err("it cannot be");
+            assert!(refusal.contains(reason), "{words:?}: {refusal}");
+        }
+    }
+}
