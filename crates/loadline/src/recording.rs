@@ -427,10 +427,18 @@ pub(crate) fn conclude_modes(record: &mut Record) {
         let Some(best) = here.iter().max_by(by_throughput) else {
             continue;
         };
-        let worst = here
-            .iter()
-            .filter(|case| case.scenario.ops_asked.is_some())
-            .min_by(by_throughput);
+        // A mode is judged by the cell with the most operations: the others are mostly beginnings.
+        let is_largest = |case: &&&record::Case| {
+            let of_mode = here
+                .iter()
+                .filter(|other| other.scenario.mode == case.scenario.mode);
+            let most = of_mode
+                .filter(|other| other.scenario.ops_asked.is_some())
+                .map(|other| other.ops)
+                .max();
+            case.scenario.ops_asked.is_some() && Some(case.ops) == most
+        };
+        let worst = here.iter().filter(is_largest).min_by(by_throughput);
         let enough = here
             .iter()
             .filter(|case| {
