@@ -3,24 +3,30 @@
 use std::sync::atomic::Ordering;
 
 use loadline_resp::{Limits, RequestParser, encode};
+use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 
 use crate::commands;
 use crate::listen::Stream;
 use crate::state::{Session, Shared};
 
-/// What one read takes at most.
-const READ_BYTES: usize = 64 << 10;
+/// What a buffer keeps of its memory when it is empty.
+const KEPT_BYTES: usize = 64 << 10;
 
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) stream: Stream,
     session: Session,
     parser: RequestParser,
+    /// The beginning of a request whose end is still to come.
     input: Vec<u8>,
     output: Vec<u8>,
     written: usize,
+    /// Nothing more is read: it has said all, or been told to go. What is left is written.
+    finished: bool,
     limits: Bounds,
+    /// What the event loop was last told to wait for.
+    pub(crate) interest: EventFlags,
 }
 
 /// How much a connection may hold.
@@ -30,16 +36,9 @@ pub(crate) struct Bounds {
     pub(crate) output_bytes: usize,
 }
 
-/// What is to become of a connection after a turn.
+/// It is over: the peer is gone, or all has been said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Next {
-    /// Wait for requests.
-    Read,
-    /// The socket is full: wait until it takes more.
-    Write,
-    /// It is over.
-    Close,
-}
+pub(crate) struct Over;
 
 impl Connection {
     pub(crate) fn new(stream: Stream, session: Session, limits: Bounds) -> Self {
@@ -52,13 +51,10 @@ impl Connection {
             input: Vec::new(),
             output: Vec::new(),
             written: 0,
+            finished: false,
             limits,
+            interest: EventFlags::IN,
         }
-    }
-
-    /// Whether replies wait for the peer to read, so that no more requests are taken.
-    pub(crate) fn is_blocked(&self) -> bool {
-        self.written < self.output.len()
     }
 
     /// Whether another connection has killed this one.
@@ -71,34 +67,68 @@ impl Connection {
         &mut self.session
     }
 
-    /// Takes what is there, executes it and writes the replies.
-    pub(crate) fn turn(&mut self, shared: &mut Shared, buffer: &mut [u8]) -> Next {
-        if self.is_blocked() {
-            match self.flush(shared) {
-                Next::Read => {}
-                next => return next,
-            }
+    /// Takes what is there with one read and executes it. The replies wait for
+    /// [`flush`](Self::flush). A peer that does not read its replies may go on sending, as clients do
+    /// that send a whole pipeline before they read, until they fill the bound.
+    pub(crate) fn receive(&mut self, shared: &mut Shared, buffer: &mut [u8]) -> Result<(), Over> {
+        if self.finished {
+            return Ok(());
         }
-        let room = buffer.len().min(READ_BYTES);
-        match rustix::io::read(&self.stream, &mut buffer[..room]) {
-            Ok(0) => return Next::Close,
+        match rustix::io::read(&self.stream, &mut *buffer) {
+            Ok(0) => self.finished = true,
             Ok(bytes) => {
                 shared.stats.bytes_in += bytes as u64;
-                self.session
-                    .peer
-                    .active_ms
-                    .store(shared.now, Ordering::Relaxed);
+                let peer = &self.session.peer;
+                peer.active_ms.store(shared.now, Ordering::Relaxed);
                 self.take(&buffer[..bytes], shared);
             }
             Err(Errno::AGAIN | Errno::INTR) => {}
-            Err(_) => return Next::Close,
+            Err(_) => return Err(Over),
         }
-        if self.input.len() > self.limits.request_bytes
-            || self.output.len() > self.limits.output_bytes
-        {
-            return Next::Close;
+        let waiting = self.output.len() - self.written;
+        if self.input.len() > self.limits.request_bytes || waiting > self.limits.output_bytes {
+            return Err(Over);
         }
-        self.flush(shared)
+        Ok(())
+    }
+
+    /// Writes replies until there are none or the socket is full, and says what to wait for.
+    pub(crate) fn flush(&mut self, shared: &mut Shared) -> Result<EventFlags, Over> {
+        let reading = if self.finished {
+            EventFlags::empty()
+        } else {
+            EventFlags::IN
+        };
+        while self.written < self.output.len() {
+            match rustix::io::write(&self.stream, &self.output[self.written..]) {
+                Ok(bytes) => {
+                    shared.stats.bytes_out += bytes as u64;
+                    self.written += bytes;
+                }
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => {
+                    self.forget_written();
+                    return Ok(reading | EventFlags::OUT);
+                }
+                Err(_) => return Err(Over),
+            }
+        }
+        self.output.clear();
+        self.written = 0;
+        // A large reply is no reason to keep its memory.
+        self.output.shrink_to(KEPT_BYTES);
+        if self.finished {
+            return Err(Over);
+        }
+        Ok(reading)
+    }
+
+    /// Gives up what is written of an output that never gets empty, before it is most of it.
+    fn forget_written(&mut self) {
+        if self.written > KEPT_BYTES && self.written > self.output.len() / 2 {
+            self.output.drain(..self.written);
+            self.written = 0;
+        }
     }
 
     /// Executes the requests that are complete. They are parsed where they were read; only what is
@@ -109,25 +139,33 @@ impl Connection {
             self.input.extend_from_slice(&bytes[used..]);
         } else {
             self.input.extend_from_slice(bytes);
-            let input = std::mem::take(&mut self.input);
+            let mut input = std::mem::take(&mut self.input);
             let used = self.execute(&input, shared);
+            input.drain(..used);
+            if input.is_empty() {
+                input.shrink_to(KEPT_BYTES);
+            }
             self.input = input;
-            self.input.drain(..used);
         }
         if self.session.closing {
-            self.input.clear();
+            self.finished = true;
+            self.input = Vec::new();
         }
     }
 
     fn execute(&mut self, bytes: &[u8], shared: &mut Shared) -> usize {
         let mut at = 0;
-        while !self.session.closing && self.output.len() <= self.limits.output_bytes {
+        while !self.session.closing {
             match self.parser.parse(&bytes[at..]) {
                 Ok((used, Some(request))) => {
-                    commands::execute(&request, &mut self.session, shared, &mut self.output);
                     at += used;
+                    commands::execute(&request, &mut self.session, shared, &mut self.output);
                     let authenticated = self.session.authenticated;
                     self.parser.set_authenticated(authenticated);
+                    if self.output.len() - self.written > self.limits.output_bytes {
+                        // The caller closes it; nothing more is to be executed before.
+                        return at;
+                    }
                 }
                 Ok((used, None)) => return at + used,
                 Err(error) => {
@@ -137,29 +175,5 @@ impl Connection {
             }
         }
         at
-    }
-
-    /// Writes replies until there are none or the socket is full.
-    fn flush(&mut self, shared: &mut Shared) -> Next {
-        while self.is_blocked() {
-            match rustix::io::write(&self.stream, &self.output[self.written..]) {
-                Ok(bytes) => {
-                    shared.stats.bytes_out += bytes as u64;
-                    self.written += bytes;
-                }
-                Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => return Next::Write,
-                Err(_) => return Next::Close,
-            }
-        }
-        self.output.clear();
-        self.written = 0;
-        // A large reply is no reason to keep its memory.
-        self.output.shrink_to(READ_BYTES);
-        if self.session.closing {
-            Next::Close
-        } else {
-            Next::Read
-        }
     }
 }

@@ -1,28 +1,32 @@
 //! The event loop.
 
-use std::collections::HashMap;
+use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use hashbrown::HashMap;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::time::Timespec;
 
 use crate::Error;
-use crate::connection::{Bounds, Connection, Next};
-use crate::listen::{Listener, ServerConfig};
+use crate::connection::{Bounds, Connection, Over};
+use crate::listen::{Listener, ServerConfig, Stream};
 use crate::state::{Shared, wall_ms};
 
 const READ_BYTES: usize = 64 << 10;
 const EVENTS: usize = 256;
+/// Files that a server has open besides its connections.
+const SPARE_FILES: u64 = 32;
 /// The longest the loop sleeps: expired keys are looked for as often, and the stop is noticed.
 const LONGEST_SLEEP: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 100_000_000,
 };
-/// Shards per database that are swept for expired keys in a turn that finds time for it.
-const SWEEP_SHARDS: usize = 16;
+/// Entries per database that are looked at for expired ones in a sweep.
+const SWEEP_ENTRIES: usize = 20_000;
 const SWEEP_EVERY_MS: u64 = 100;
 
 /// A server that listens.
@@ -34,16 +38,21 @@ pub struct Server {
     connections: HashMap<u64, Connection>,
     shared: Shared,
     next_token: u64,
+    /// Connections that were read in this turn, and whose replies go out at its end.
+    turn: Vec<u64>,
+    /// Whether connections wait at the door because there are no more files to be had.
+    full: bool,
     swept_at: u64,
 }
 
 impl Server {
-    /// Listens where `config` says.
+    /// Listens where `config` says. The process's limit of open files is raised for so many clients;
+    /// where the system does not let it, fewer are taken in.
     ///
     /// # Errors
     /// [`Error::Unprotected`] for an address that other machines reach without a password,
     /// [`Error::Nowhere`] without any place, [`Error::Listen`] where a place is taken.
-    pub fn bind(config: ServerConfig) -> Result<Self, Error> {
+    pub fn bind(mut config: ServerConfig) -> Result<Self, Error> {
         if config.listen.is_empty() {
             return Err(Error::Nowhere);
         }
@@ -52,6 +61,7 @@ impl Server {
             .iter()
             .map(|listen| Listener::bind(listen, config.password.is_some()))
             .collect::<Result<Vec<_>, _>>()?;
+        config.max_clients = allow_connections(config.max_clients);
         let epoll =
             epoll::create(epoll::CreateFlags::CLOEXEC).map_err(Error::system("epoll_create"))?;
         for (token, listener) in listeners.iter().enumerate() {
@@ -76,6 +86,8 @@ impl Server {
             connections: HashMap::new(),
             shared,
             next_token,
+            turn: Vec::new(),
+            full: false,
             swept_at: 0,
         })
     }
@@ -111,74 +123,104 @@ impl Server {
                 let token = event.data.u64();
                 match self.listeners.get(token as usize) {
                     Some(_) => self.accept(token as usize),
-                    None => self.turn(token, &mut buffer),
+                    None => self.receive(token, &mut buffer),
                 }
             }
+            self.answer();
             self.sweep();
         }
         Ok(())
     }
 
-    fn accept(&mut self, listener: usize) {
-        // One that went away between its arrival and now is no reason to stop listening, and neither
-        // is a full table of open files: the next event brings it back.
-        while let Ok(stream) = self.listeners[listener].accept() {
-            if self.connections.len() >= self.config.max_clients {
-                let _ = rustix::io::write(&stream, b"-ERR max number of clients reached\r\n");
-                continue;
-            }
-            let token = self.next_token;
-            self.next_token += 1;
-            if epoll::add(
-                &self.epoll,
-                &stream,
-                EventData::new_u64(token),
-                EventFlags::IN,
-            )
-            .is_err()
-            {
-                continue;
-            }
-            let bounds = Bounds {
-                request_bytes: self.config.max_request_bytes,
-                output_bytes: self.config.max_output_bytes,
-            };
-            let (address, local_address) = stream.addresses();
-            let session = self.shared.session(address, local_address);
-            self.connections
-                .insert(token, Connection::new(stream, session, bounds));
-            self.shared.stats.connections += 1;
-            self.shared.clients = self.connections.len();
-        }
-    }
-
-    fn turn(&mut self, token: u64, buffer: &mut [u8]) {
+    fn receive(&mut self, token: u64, buffer: &mut [u8]) {
         let Some(connection) = self.connections.get_mut(&token) else {
             return;
         };
-        let was_blocked = connection.is_blocked();
-        let next = connection.turn(&mut self.shared, buffer);
-        let flags = match next {
-            Next::Close => None,
-            Next::Write => Some(EventFlags::OUT),
-            Next::Read => Some(EventFlags::IN),
-        };
-        let moved = match flags {
-            // The usual case: nothing changes, and the kernel is not asked.
-            Some(flags) if was_blocked == (flags == EventFlags::OUT) => Ok(()),
-            Some(flags) => epoll::modify(
-                &self.epoll,
-                &connection.stream,
-                EventData::new_u64(token),
-                flags,
-            ),
-            None => Err(Errno::CONNRESET),
-        };
-        if moved.is_err() {
-            self.close(token);
+        match connection.receive(&mut self.shared, buffer) {
+            Ok(()) => self.turn.push(token),
+            Err(Over) => self.close(token),
         }
+    }
+
+    /// Writes the replies of a turn, each connection's with one write. Written one after the other when
+    /// all is executed, they find a peer with many connections still asleep: it wakes up once, and not
+    /// for each.
+    fn answer(&mut self) {
+        let mut turn = std::mem::take(&mut self.turn);
+        for token in turn.drain(..) {
+            let Some(connection) = self.connections.get_mut(&token) else {
+                continue;
+            };
+            let told = connection.flush(&mut self.shared).and_then(|interest| {
+                // The usual case: nothing changes, and the kernel is not asked.
+                if interest == connection.interest {
+                    return Ok(());
+                }
+                connection.interest = interest;
+                let data = EventData::new_u64(token);
+                epoll::modify(&self.epoll, &connection.stream, data, interest).map_err(|_| Over)
+            });
+            if told == Err(Over) {
+                self.close(token);
+            }
+        }
+        self.turn = turn;
         if std::mem::take(&mut self.shared.killed) {
             self.close_killed();
+        }
+    }
+
+    fn accept(&mut self, listener: usize) {
+        loop {
+            match self.listeners[listener].accept() {
+                Ok(stream) if self.connections.len() >= self.config.max_clients => {
+                    self.shared.stats.rejected_connections += 1;
+                    let _ = rustix::io::write(&stream, b"-ERR max number of clients reached\r\n");
+                }
+                Ok(stream) => self.admit(stream),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                // One that went away between its arrival and now is no reason to stop listening.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+                Err(_) => return self.listen_later(),
+            }
+        }
+    }
+
+    fn admit(&mut self, stream: Stream) {
+        let token = self.next_token;
+        self.next_token += 1;
+        let data = EventData::new_u64(token);
+        if epoll::add(&self.epoll, &stream, data, EventFlags::IN).is_err() {
+            return;
+        }
+        let bounds = Bounds {
+            request_bytes: self.config.max_request_bytes,
+            output_bytes: self.config.max_output_bytes,
+        };
+        let (address, local_address) = stream.addresses();
+        let session = self.shared.session(address, local_address);
+        self.connections
+            .insert(token, Connection::new(stream, session, bounds));
+        self.shared.stats.connections += 1;
+        self.shared.clients = self.connections.len();
+    }
+
+    /// There are no more files to be had. The door is closed until the next sweep, or those who wait at
+    /// it would wake the loop without end.
+    fn listen_later(&mut self) {
+        self.full = true;
+        self.listen(EventFlags::empty());
+    }
+
+    fn listen(&self, interest: EventFlags) {
+        for (token, listener) in self.listeners.iter().enumerate() {
+            // It can only fail for a file that is not registered, and all of them are.
+            let _ = epoll::modify(
+                &self.epoll,
+                listener,
+                EventData::new_u64(token as u64),
+                interest,
+            );
         }
     }
 
@@ -207,12 +249,32 @@ impl Server {
             return;
         }
         self.swept_at = self.shared.now;
-        let freed: usize = self
-            .shared
-            .databases
-            .iter()
-            .map(|database| database.expire_some(self.shared.now, SWEEP_SHARDS))
-            .sum();
-        self.shared.stats.expired += freed as u64;
+        for database in &self.shared.databases {
+            database.expire_some(self.shared.now, SWEEP_ENTRIES);
+        }
+        if std::mem::take(&mut self.full) {
+            self.listen(EventFlags::IN);
+        }
     }
+}
+
+/// Lets the process open as many files as `max_clients` connections need, where the system lets it, and
+/// returns for how many that is enough.
+fn allow_connections(max_clients: usize) -> usize {
+    let wanted = max_clients as u64 + SPARE_FILES;
+    let limit = getrlimit(Resource::Nofile);
+    let is_enough = |allowed: Option<u64>| allowed.is_none_or(|files| files >= wanted);
+    if is_enough(limit.current) {
+        return max_clients;
+    }
+    let raised = Rlimit {
+        current: Some(limit.maximum.map_or(wanted, |most| most.min(wanted))),
+        ..limit
+    };
+    let allowed = match setrlimit(Resource::Nofile, raised.clone()) {
+        Ok(()) => raised.current,
+        Err(_) => limit.current,
+    };
+    let files = allowed.unwrap_or(wanted).saturating_sub(SPARE_FILES);
+    usize::try_from(files).map_or(max_clients, |files| files.clamp(1, max_clients))
 }

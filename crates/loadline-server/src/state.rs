@@ -80,7 +80,7 @@ pub(crate) struct Stats {
     pub(crate) bytes_out: u64,
     pub(crate) hits: u64,
     pub(crate) misses: u64,
-    pub(crate) expired: u64,
+    pub(crate) rejected_connections: u64,
     /// By command, in the order of [`commands::names`].
     pub(crate) calls: Vec<CallStat>,
 }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use loadline_resp::encode;
 use rustix::time::{ClockId, clock_gettime};
 
-use loadline_store::{Bytes, Entry, Value};
+use loadline_store::{Bytes, Entry, Store, Value};
 
 use super::{
     Call, Known, NONE, Refusal, SYNTAX, Words, all, find, glob, integer, is, known,
@@ -137,7 +137,10 @@ fn stats_section(shared: &Shared, out: &mut String) {
         ("total_commands_processed", stats.commands),
         ("total_net_input_bytes", stats.bytes_in),
         ("total_net_output_bytes", stats.bytes_out),
-        ("expired_keys", stats.expired),
+        (
+            "expired_keys",
+            shared.databases.iter().map(Store::expired).sum(),
+        ),
         ("evicted_keys", 0),
         ("keyspace_hits", stats.hits),
         ("keyspace_misses", stats.misses),
