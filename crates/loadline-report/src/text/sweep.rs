@@ -7,8 +7,8 @@ use crate::clean::plain;
 use crate::{picture, words};
 
 /// Columns of a figure, and of the name of a mode.
-const FIGURE: usize = 9;
-const NAME: usize = 12;
+const FIGURE: usize = 7;
+const NAME: usize = 11;
 
 /// Whether the record holds a sweep.
 pub(super) fn is_sweep(record: &Record) -> bool {
@@ -20,6 +20,13 @@ pub(super) fn is_sweep(record: &Record) -> bool {
 
 /// Draws every operation under every latency.
 pub(super) fn draw(page: &mut Page, record: &Record, unicode: bool) {
+    let mut columns: Vec<u64> = record
+        .cases
+        .iter()
+        .filter_map(|case| case.scenario.ops_asked)
+        .collect();
+    columns.sort_unstable();
+    columns.dedup();
     let mut drawn: Vec<(u64, &str)> = Vec::new();
     for case in &record.cases {
         let setting = (case.scenario.latency_ns, case.scenario.workload.as_str());
@@ -38,11 +45,11 @@ pub(super) fn draw(page: &mut Page, record: &Record, unicode: bool) {
             .find(|link| link.latency_ns == setting.0);
         page.gap();
         page.wrapped(Style::Bold, "", "  ", &title(setting.1, setting.0, link));
-        counts(page, &here);
+        counts(page, &here, &columns);
         sizes(page, &here, unicode);
     }
     page.gap();
-    page.wrapped(Style::Dim, "", "  ", "Times are those of all operations of a column; ~ is extrapolated from as many as the budget of a cell allowed. Quantiles are per operation: in a call of many, each takes as long as the call.");
+    page.wrapped(Style::Dim, "", "  ", "Times are those of all operations of a column; ~ is extrapolated from as many as the budget of a cell allowed. Quantiles and CPU time of the client are per operation: in a call of many, each takes as long as the call.");
 }
 
 fn title(workload: &str, latency_ns: u64, link: Option<&Link>) -> String {
@@ -72,14 +79,8 @@ fn title(workload: &str, latency_ns: u64, link: Option<&Link>) -> String {
 }
 
 /// A line per mode, a column per count.
-fn counts(page: &mut Page, here: &[&Case]) {
-    let mut columns: Vec<u64> = here
-        .iter()
-        .filter_map(|case| case.scenario.ops_asked)
-        .collect();
-    columns.sort_unstable();
-    columns.dedup();
-    // The last columns go first where the page is narrow.
+fn counts(page: &mut Page, here: &[&Case], columns: &[u64]) {
+    // Where the page is narrow, the small counts are left out.
     let fixed = NAME + 4 * (FIGURE + 1);
     let room = page.width().saturating_sub(fixed) / (FIGURE + 1);
     let columns = &columns[columns.len() - columns.len().min(room.max(1))..];
@@ -87,7 +88,7 @@ fn counts(page: &mut Page, here: &[&Case]) {
     for count in columns {
         header += &format!(" {:>FIGURE$}", words::amount(*count));
     }
-    for name in ["ops/s", "p50", "p99", "CPU us/op"] {
+    for name in ["ops/s", "p50", "p99", "CPU us"] {
         header += &format!(" {name:>FIGURE$}");
     }
     page.line(Style::Dim, &header);
@@ -130,8 +131,8 @@ fn total(cell: &Case, count: u64) -> String {
     let mark = if cell.ops < count { "~" } else { "" };
     let text = match seconds {
         seconds if seconds < 100.0 => words::duration(seconds * 1e9),
-        seconds if seconds < 6_000.0 => format!("{:.1} min", seconds / 60.0),
-        seconds => format!("{:.1} h", seconds / 3_600.0),
+        seconds if seconds < 6_000.0 => format!("{:.1}m", seconds / 60.0),
+        seconds => format!("{:.1}h", seconds / 3_600.0),
     };
     format!("{mark}{text}")
 }
