@@ -77,6 +77,16 @@ impl Client {
         crate::multiplexed::Connection::open(Arc::clone(&self.config)).await
     }
 
+    /// Opens a pool, and its first connections. Needs a runtime as [`Client::multiplexed`] does, which
+    /// must go on for as long as the pool is used.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for limits that cannot be, or why there is no connection; it is tried once.
+    #[cfg(feature = "tokio")]
+    pub async fn pool(&self, limits: crate::pool::Limits) -> Result<crate::pool::Pool, Error> {
+        crate::pool::Pool::open(Arc::clone(&self.config), limits).await
+    }
+
     /// Opens a connection with one owner, for commands that wait or that change the connection's state.
     /// Needs a runtime as [`Client::multiplexed`] does.
     ///

@@ -80,6 +80,15 @@ pub enum Error {
     /// TLS could not be set up, or this build has none.
     #[error("TLS cannot be used: {0}")]
     Tls(String),
+    /// No connection of a pool was free in time. Nothing was sent.
+    #[cfg(feature = "tokio")]
+    #[error("no connection of the pool was free within {waited:?}: {status}")]
+    Pool {
+        /// How long the borrower waited.
+        waited: Duration,
+        /// What the pool was doing then.
+        status: crate::pool::Status,
+    },
     /// The client was closed.
     #[error("the client was closed before the request was answered{}", executed(*maybe_executed))]
     Closed {

@@ -13,7 +13,7 @@
 //!
 //! | feature | what it adds |
 //! | --- | --- |
-//! | `tokio` | the multiplexed connections |
+//! | `tokio` | the multiplexed connections, and `pool::Pool`, which lends connections |
 //! | `tls` | `rediss://`, by rustls |
 //! | `metrics` | counts, errors and response times by command: `Client::metrics` |
 //! | `tracing` | events of connections for the `tracing` crate |
@@ -46,6 +46,8 @@ mod meter;
 mod metrics;
 #[cfg(feature = "tokio")]
 pub mod multiplexed;
+#[cfg(feature = "tokio")]
+pub mod pool;
 mod request;
 #[cfg(feature = "tls")]
 mod tls;

@@ -11,4 +11,5 @@ mod commands;
 mod faults;
 mod hostile;
 mod login;
+mod pool;
 mod server;

@@ -1,0 +1,305 @@
+//! A pool: connections that are lent to one borrower at a time.
+//!
+//! A multiplexed connection carries any number of tasks already; a pool is for what needs a connection
+//! of its own, such as `WATCH`, `BLPOP` or large transfers that others should not wait behind. It holds
+//! at least [`Limits::min`] connections, opens more under load up to [`Limits::max`], and closes what
+//! has been idle. Those that wait are served in the order in which they came.
+//!
+//! ```no_run
+//! use loadline_client::Client;
+//! use loadline_client::commands::{get, set};
+//! use loadline_client::pool::Limits;
+//!
+//! # async fn example() -> Result<(), loadline_client::Error> {
+//! let pool = Client::open("redis://localhost")?.pool(Limits::default()).await?;
+//! let mut connection = pool.get().await?;
+//! connection.run(set("key", "value")).await?;
+//! let value: String = connection.run(get("key")).await?;
+//! drop(connection); // It goes back to the pool.
+//! # drop(value);
+//! # Ok(())
+//! # }
+//! ```
+
+mod core;
+
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use tokio::sync::oneshot;
+
+use crate::conn::backoff::Backoff;
+use crate::multiplexed::Dedicated;
+use crate::{Config, Error};
+use core::Books;
+
+/// How often the pool looks for what is broken, missing or idle.
+const KEEP_EVERY: Duration = Duration::from_millis(100);
+
+/// How many connections a pool holds, and how long things may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Connections that are kept, used or not. Default 2.
+    pub min: usize,
+    /// Connections at most, those that are being opened included. Default 10.
+    pub max: usize,
+    /// How long a borrower waits. Default 5 s.
+    pub wait: Duration,
+    /// After how long a connection that nobody borrows is closed, where there are more than `min`.
+    /// Default 30 s.
+    pub idle: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            min: 2,
+            max: 10,
+            wait: Duration::from_secs(5),
+            idle: Duration::from_secs(30),
+        }
+    }
+}
+
+/// What a pool is doing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Status {
+    /// Connections that nobody uses.
+    pub free: usize,
+    /// Connections that are lent.
+    pub in_use: usize,
+    /// Connections that are being opened.
+    pub opening: usize,
+    /// Borrowers that wait.
+    pub waiting: usize,
+    /// Connections at most.
+    pub max: usize,
+    /// Why the last attempt to open one failed, where none has succeeded since.
+    pub last_error: Option<String>,
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "of at most {} connections {} were in use, {} free and {} being opened, and {} waited",
+            self.max, self.in_use, self.free, self.opening, self.waiting
+        )?;
+        match &self.last_error {
+            Some(error) => write!(f, "; the last attempt to open one failed: {error}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A pool of connections; a clone is the same pool. See the [module](self).
+///
+/// It ends with its last clone: connections that are still lent are closed when they come back.
+#[derive(Clone, Debug)]
+pub struct Pool {
+    shared: Arc<Shared>,
+}
+
+/// A connection that is borrowed; it goes back when this is dropped, or is replaced if it broke.
+#[derive(Debug)]
+pub struct Borrowed {
+    /// Always there until it is dropped.
+    connection: Option<Dedicated>,
+    pool: Weak<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    config: Arc<Config>,
+    wait: Duration,
+    books: Mutex<Books<Dedicated, oneshot::Sender<Borrowed>>>,
+    /// Wakes the keeper when a connection is wanted.
+    wanted: tokio::sync::Notify,
+}
+
+impl Pool {
+    pub(crate) async fn open(config: Arc<Config>, limits: Limits) -> Result<Self, Error> {
+        if limits.max == 0 || limits.min > limits.max {
+            return Err(Error::Usage(
+                "a pool needs at least one connection, and no more at least than at most",
+            ));
+        }
+        let shared = Arc::new(Shared {
+            config,
+            wait: limits.wait,
+            books: Mutex::new(Books::new(limits)),
+            wanted: tokio::sync::Notify::new(),
+        });
+        // The first ones are opened by the caller, who learns at once that there is no server.
+        let first = shared.lock().open_more();
+        for _ in 0..first {
+            match Dedicated::open(Arc::clone(&shared.config)).await {
+                Ok(connection) => shared.opened(connection),
+                Err(error) => {
+                    shared.lock().failed(error.to_string());
+                    return Err(error);
+                }
+            }
+        }
+        tokio::spawn(keep(Arc::downgrade(&shared)));
+        Ok(Self { shared })
+    }
+
+    /// Borrows a connection, and waits for one where all are lent.
+    ///
+    /// Dropping the future gives the place in the queue up; a connection that was on its way goes back.
+    ///
+    /// # Errors
+    /// [`Error::Pool`] when none was free in time; it says what the pool was doing.
+    pub async fn get(&self) -> Result<Borrowed, Error> {
+        let receiver = {
+            let mut books = self.shared.lock();
+            loop {
+                match books.borrow() {
+                    // It may have broken while nobody looked.
+                    Some(connection) if !connection.is_connected() => books.lost(),
+                    Some(connection) => {
+                        drop(books);
+                        return Ok(self.shared.lend(connection));
+                    }
+                    None => break,
+                }
+            }
+            let (sender, receiver) = oneshot::channel();
+            books.wait(sender);
+            receiver
+        };
+        self.shared.wanted.notify_one();
+        match tokio::time::timeout(self.shared.wait, receiver).await {
+            Ok(Ok(borrowed)) => Ok(borrowed),
+            // The sender is dropped only with the pool, and this is a handle of it.
+            Ok(Err(_)) => Err(Error::Closed {
+                maybe_executed: false,
+            }),
+            Err(_) => {
+                let mut books = self.shared.lock();
+                let status = books.status();
+                books.forget(oneshot::Sender::is_closed);
+                Err(Error::Pool {
+                    waited: self.shared.wait,
+                    status,
+                })
+            }
+        }
+    }
+
+    /// What the pool is doing.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        self.shared.lock().status()
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Books<Dedicated, oneshot::Sender<Borrowed>>> {
+        // No panic can leave the books half written.
+        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lend(self: &Arc<Self>, connection: Dedicated) -> Borrowed {
+        Borrowed {
+            connection: Some(connection),
+            pool: Arc::downgrade(self),
+        }
+    }
+
+    fn opened(self: &Arc<Self>, connection: Dedicated) {
+        let next = self.lock().opened(connection, Instant::now());
+        self.serve(next);
+    }
+
+    /// Hands a connection to the one that waits. Where that one has gone, what was sent comes back by
+    /// being dropped, and goes to the next.
+    fn serve(self: &Arc<Self>, next: Option<(oneshot::Sender<Borrowed>, Dedicated)>) {
+        if let Some((waiter, connection)) = next {
+            drop(waiter.send(self.lend(connection)));
+        }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let (free, waiting) = self.lock().close();
+        drop((free, waiting));
+    }
+}
+
+impl Drop for Borrowed {
+    fn drop(&mut self) {
+        let (Some(connection), Some(pool)) = (self.connection.take(), self.pool.upgrade()) else {
+            return;
+        };
+        if connection.is_connected() {
+            let next = pool.lock().give_back(connection, Instant::now());
+            pool.serve(next);
+        } else {
+            pool.lock().lost();
+            pool.wanted.notify_one();
+        }
+    }
+}
+
+impl Deref for Borrowed {
+    type Target = Dedicated;
+
+    fn deref(&self) -> &Dedicated {
+        self.connection
+            .as_ref()
+            .expect("it is taken only when it is dropped")
+    }
+}
+
+impl DerefMut for Borrowed {
+    fn deref_mut(&mut self) -> &mut Dedicated {
+        self.connection
+            .as_mut()
+            .expect("it is taken only when it is dropped")
+    }
+}
+
+/// Keeps the pool at its size, until the pool is gone.
+async fn keep(pool: Weak<Shared>) {
+    let mut backoff = Backoff::new();
+    loop {
+        let Some(shared) = pool.upgrade() else { return };
+        let (idle, more) = {
+            let mut books = shared.lock();
+            books.forget(oneshot::Sender::is_closed);
+            drop(books.sift(Instant::now(), Dedicated::is_connected));
+            (books.idle(), books.open_more())
+        };
+        let opening: Vec<_> = (0..more)
+            .map(|_| tokio::spawn(Dedicated::open(Arc::clone(&shared.config))))
+            .collect();
+        let mut pause = None;
+        for connection in opening {
+            match connection.await {
+                Ok(Ok(connection)) => {
+                    backoff.connected();
+                    shared.opened(connection);
+                }
+                Ok(Err(error)) => {
+                    shared.lock().failed(error.to_string());
+                    pause = Some(backoff.failed(Instant::now()));
+                }
+                Err(error) => shared.lock().failed(error.to_string()),
+            }
+        }
+        match pause {
+            Some(pause) => tokio::time::sleep(pause).await,
+            None => {
+                let look = KEEP_EVERY.min(idle.max(Duration::from_millis(1)));
+                let wanted = shared.wanted.notified();
+                let _ = tokio::time::timeout(look, wanted).await;
+            }
+        }
+    }
+}
