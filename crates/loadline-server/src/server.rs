@@ -271,7 +271,7 @@ fn allow_connections(max_clients: usize) -> usize {
         current: Some(limit.maximum.map_or(wanted, |most| most.min(wanted))),
         ..limit
     };
-    let allowed = match setrlimit(Resource::Nofile, raised.clone()) {
+    let allowed = match setrlimit(Resource::Nofile, raised) {
         Ok(()) => raised.current,
         Err(_) => limit.current,
     };
