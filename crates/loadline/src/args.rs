@@ -172,8 +172,8 @@ pub(crate) struct LoadArgs {
     /// How the starts of an open loop are spread [default: uniform]
     #[arg(long, value_enum, value_name = "PROCESS", requires = "rate")]
     pub(crate) arrivals: Option<ArrivalsArg>,
-    /// Added round-trip time; only zero for now
-    #[arg(long, value_name = "T", hide = true)]
+    /// Added round-trip time, in the path to every target [default: 0]
+    #[arg(long, value_name = "T")]
     pub(crate) latency: Option<String>,
 }
 

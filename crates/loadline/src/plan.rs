@@ -41,6 +41,7 @@ const MOST_ROUNDS: u32 = 10_000;
 const MOST_KEYS: u64 = 1_000_000_000_000;
 /// The largest value that Redis takes, in bytes.
 const LARGEST_VALUE_BYTES: u64 = 512 << 20;
+const LONGEST_LATENCY: Duration = Duration::from_secs(10);
 const HIGHEST_RATE: u64 = 1_000_000_000;
 /// Characters of a run's id: base 32 without letters that are taken for digits.
 const ID_ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
@@ -50,6 +51,8 @@ const ID_ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 pub(crate) struct Plan {
     /// What is measured, in the order that reports keep.
     pub(crate) targets: Vec<Target>,
+    /// Round-trip time that is added in the path to each.
+    pub(crate) latency: Duration,
     /// What each target has to do.
     pub(crate) cases: Vec<Case>,
     /// Blocks per case and target.
@@ -164,8 +167,8 @@ pub(crate) fn new_run_id() -> String {
 /// # Errors
 /// A usage error for what cannot be, a bad file for a workload or password file that cannot be read.
 pub(crate) fn resolve(args: &RunArgs, around: &Surroundings) -> Result<Plan, Failure> {
-    refuse_latency(args.load.latency.as_deref())?;
     let targets = targets(args, around)?;
+    let latency = latency(args.load.latency.as_deref(), &targets)?;
     refuse_for_calls(&args.load, &targets)?;
     let workloads = workloads(
         &args.load,
@@ -184,6 +187,7 @@ pub(crate) fn resolve(args: &RunArgs, around: &Surroundings) -> Result<Plan, Fai
     }
     Ok(Plan {
         targets,
+        latency,
         cases,
         rounds,
         warmup,
@@ -207,16 +211,28 @@ pub(crate) fn resolve(args: &RunArgs, around: &Surroundings) -> Result<Plan, Fai
     })
 }
 
-/// The link that adds latency belongs to a later form of `run`.
-fn refuse_latency(text: Option<&str>) -> Result<(), Failure> {
-    let Some(text) = text else { return Ok(()) };
-    match units::duration(text) {
-        _ if text == "0" => Ok(()),
-        Ok(Duration::ZERO) => Ok(()),
-        Ok(_) => Err(Failure::usage(format!(
-            "--latency {text}: added latency is not built in yet; only 0 is possible."
+/// The round-trip time that is added in the path.
+fn latency(text: Option<&str>, targets: &[Target]) -> Result<Duration, Failure> {
+    let latency = match text {
+        None | Some("0") => Duration::ZERO,
+        Some(text) => units::duration(text)
+            .map_err(|why| Failure::usage(format!("--latency {text}: {why}.")))?,
+    };
+    if latency > LONGEST_LATENCY {
+        return Err(Failure::usage(format!(
+            "--latency {}: more than {} is not possible.",
+            units::duration_text(latency),
+            units::duration_text(LONGEST_LATENCY)
+        )));
+    }
+    let unreachable = |target: &&Target| {
+        target.is_in_process() || server_of(target).is_some_and(|server| server.tls)
+    };
+    match targets.iter().find(unreachable) {
+        Some(target) if !latency.is_zero() => Err(Failure::usage(format!(
+            "--latency: nothing can be put into the path to {target}; it is added between us and servers without TLS."
         ))),
-        Err(why) => Err(Failure::usage(format!("--latency {text}: {why}."))),
+        _ => Ok(latency),
     }
 }
 

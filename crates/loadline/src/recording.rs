@@ -140,7 +140,7 @@ fn scenario(case: &Case, plan: &Plan, target: &Target) -> Scenario {
             ValueSize::Range(min, max) => spread(min, max, "uniform"),
             ValueSize::Zipf(min, max) => spread(min, max, "zipf"),
         },
-        latency_ns: 0,
+        latency_ns: nanoseconds(plan.latency),
         resp: u64::from(plan.resp()),
     }
 }

@@ -17,6 +17,7 @@ use crate::descriptors;
 use crate::exit::{Exit, Failure};
 use crate::files;
 use crate::fingerprint;
+use crate::link;
 use crate::plan::{self, Case, Plan, Surroundings};
 use crate::printer::Printer;
 use crate::progress::Progress;
@@ -98,6 +99,8 @@ fn measure(plan: &Plan, printer: &Printer, control: &Control) -> Result<Record, 
         .map(|target| Opened::open(target, plan))
         .collect::<Result<Vec<_>, _>>()?;
     record.environment.servers = opened.iter_mut().map(fingerprint::server).collect();
+    record.links = opened.iter().filter_map(Opened::link).cloned().collect();
+    record.doctor = record.links.iter().filter_map(link::finding).collect();
     let blocks = opened.len() * plan.cases.len() * plan.rounds as usize;
     let progress = Progress::start(printer, blocks as u64);
     let mut result = Ok(());

@@ -12,7 +12,7 @@ use crate::target::Target;
 use crate::units::{self, duration_text};
 use crate::workload;
 
-use super::{Case, Length, TlsFiles};
+use super::{Case, LONGEST_LATENCY, Length, TlsFiles};
 use loadline_load::keys::KeyDist;
 use loadline_load::pacing::Pacing;
 use loadline_load::values::{ValueData, ValueSize};
@@ -33,7 +33,6 @@ const DEFAULT_VALUE_BYTES: u64 = 64;
 const LARGEST_VALUE_BYTES: u64 = 1 << 20;
 const MOST_BATCH: u32 = 100_000;
 const MOST_COUNT: u64 = 1_000_000_000;
-const LONGEST_LATENCY: Duration = Duration::from_secs(10);
 /// The sizes among which the best batch is looked for.
 pub(crate) const SIZES: [u32; 13] = [
     1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000,
@@ -169,6 +168,8 @@ fn base(
 ) -> Result<Plan, Failure> {
     Ok(Plan {
         targets: vec![target],
+        // The sweep puts a link of its own into the path, one for each latency.
+        latency: Duration::ZERO,
         cases,
         rounds: lengths::MODES_ROUNDS,
         warmup: Duration::ZERO,

@@ -19,6 +19,7 @@ impl Plan {
             "cases": self.cases.iter().map(Case::to_json).collect::<Vec<_>>(),
             "rounds": self.rounds,
             "warmup_ns": nanoseconds(self.warmup),
+            "latency_ns": nanoseconds(self.latency),
             "seed": self.seed,
             "resp": self.resp(),
             "allow_non_empty": self.allow_non_empty,
@@ -30,6 +31,10 @@ impl Plan {
         let mut out = String::from("The plan; nothing was touched.\n\nTargets\n");
         for target in &self.targets {
             line(&mut out, &target.to_string());
+        }
+        if !self.latency.is_zero() {
+            let latency = duration_text(self.latency);
+            line(&mut out, &format!("{latency} added to every round trip"));
         }
         for case in &self.cases {
             let _ = writeln!(out, "\nCase: {}", case.name);

@@ -7,6 +7,7 @@ mod watch;
 mod wire;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use loadline_load::block::Block;
 use loadline_load::keys::KeyDist;
@@ -15,11 +16,13 @@ use loadline_load::runner::Subject;
 use loadline_load::values::Values;
 use loadline_load::workload::{Command, KeySpace, Workload};
 use loadline_load::{Control, Error};
+use loadline_measure::record;
 use loadline_store::Store;
 
 use crate::admin::{Admin, Info};
 use crate::connect::Endpoint;
 use crate::exit::Failure;
+use crate::link::Path;
 use crate::plan::{Case, Plan, run_prefix};
 use crate::servers::Child;
 use crate::target::{Server, Target};
@@ -53,7 +56,10 @@ enum Access {
 
 #[derive(Debug)]
 struct ServerAccess {
+    /// Where everything but the load goes.
     endpoint: Endpoint,
+    /// Where the load goes, which takes longer.
+    path: Option<(Path, Endpoint)>,
     admin: Admin,
     /// What the server said about itself before the run.
     info: Info,
@@ -122,6 +128,14 @@ impl Opened {
         }
     }
 
+    /// The link in the path, as it measured itself, where there is one.
+    pub(crate) fn link(&self) -> Option<&record::Link> {
+        match &self.access {
+            Access::Server(server) => server.path.as_ref().map(|(path, _)| &path.measured),
+            Access::Ram(_) => None,
+        }
+    }
+
     /// The server behind the target, where it is one.
     pub(crate) fn server(&self) -> Option<&Server> {
         match &self.access {
@@ -160,6 +174,10 @@ impl Opened {
         Ok(match &self.access {
             Access::Server(server) => Box::new(WireSubject::open(
                 &self.name,
+                server
+                    .path
+                    .as_ref()
+                    .map_or(&server.endpoint, |(_, further)| further),
                 &server.endpoint,
                 case,
                 &prefix,
@@ -237,8 +255,20 @@ impl Access {
         let endpoint = Endpoint::new(server, plan.protocol, tls);
         let mut admin = Admin::open(&endpoint)?;
         let info = admin.info(&[])?;
+        let path = match plan.latency {
+            Duration::ZERO => None,
+            latency => {
+                let path = Path::open(endpoint.server(), latency, None)?;
+                let further = Server {
+                    address: path.address.clone(),
+                    ..endpoint.server().clone()
+                };
+                Some((path, Endpoint::new(further, plan.protocol, None)))
+            }
+        };
         Ok(Self::Server(Box::new(ServerAccess {
             endpoint,
+            path,
             admin,
             info,
             _child: child,

@@ -58,13 +58,15 @@ pub(super) fn load(
 }
 
 impl<'t> WireSubject<'t> {
-    /// Opens the connections of `case` to the server called `name`.
+    /// Opens the connections of `case` to the server called `name`; `direct` leads there without a
+    /// link in between, for looking at its counters.
     ///
     /// # Errors
     /// That a connection cannot be opened.
     pub(crate) fn open(
         name: &str,
         endpoint: &'t Endpoint,
+        direct: &Endpoint,
         case: &Case,
         prefix: &str,
         seed: u64,
@@ -85,7 +87,7 @@ impl<'t> WireSubject<'t> {
         });
         Ok(Self {
             session: opened.map_err(|error| failure(name, &error))?,
-            admin: Admin::open(endpoint)?,
+            admin: Admin::open(direct)?,
             block: Block {
                 pacing: case.pacing,
                 ..load_block(case, seed)

@@ -107,6 +107,35 @@ fn measured(dir: &Dir, words: &[&str]) -> (Ended, Record) {
     (ended, record)
 }
 
+/// Nothing comes back before the link lets it, and the record tells of the link.
+#[test]
+fn latency_is_added_in_the_path() {
+    let dir = Dir::new();
+    let words = [
+        "embedded",
+        "--workload",
+        "get",
+        "--latency",
+        "3ms",
+        "--duration",
+        "300ms",
+    ];
+    let (ended, record) = measured(&dir, &words);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let [link] = &record.links[..] else {
+        panic!("{} links", record.links.len())
+    };
+    assert_eq!(link.latency_ns, 3_000_000);
+    assert!(link.through_p50_ns >= 3_000_000);
+    let case = &record.cases[0];
+    assert_eq!(case.scenario.latency_ns, 3_000_000);
+    assert!(
+        case.response_time_ns.min >= Some(3_000_000),
+        "{:?}",
+        case.response_time_ns
+    );
+}
+
 #[test]
 fn what_else_the_server_does_is_found() {
     let redis = Redis::start(&["--appendonly", "yes"]);
