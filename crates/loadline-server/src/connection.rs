@@ -86,7 +86,8 @@ impl Connection {
             Err(_) => return Err(Over),
         }
         let waiting = self.output.len() - self.written;
-        if self.input.len() > self.limits.request_bytes || waiting > self.limits.output_bytes {
+        let taken = self.input.len() + self.session.queued_bytes();
+        if taken > self.limits.request_bytes || waiting > self.limits.output_bytes {
             return Err(Over);
         }
         Ok(())

@@ -23,6 +23,10 @@ mod error;
 mod listen;
 mod server;
 mod state;
+mod stats;
+
+/// The version of Redis whose replies these are. Clients decide by it what they may send.
+const REDIS_VERSION: &str = "7.0.15";
 
 pub use error::Error;
 pub use listen::{Listen, ServerConfig};

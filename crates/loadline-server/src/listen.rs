@@ -26,7 +26,8 @@ pub struct ServerConfig {
     pub password: Option<String>,
     /// Connections at a time.
     pub max_clients: usize,
-    /// Bytes of one request at most; a connection that sends more is closed.
+    /// Bytes of one request at most, or of the commands queued in a transaction; a connection that sends
+    /// more is closed.
     pub max_request_bytes: usize,
     /// Bytes of replies that wait for a connection at most; one that reads too slowly is closed.
     pub max_output_bytes: usize,

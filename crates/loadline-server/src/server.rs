@@ -243,7 +243,8 @@ impl Server {
         killed.into_iter().for_each(|token| self.close(token));
     }
 
-    /// Active expiry: a bounded part of the keyspace at a time.
+    /// What is done ten times a second: a bounded part of the keyspace is looked through for what is
+    /// over, and the rates are sampled.
     fn sweep(&mut self) {
         if self.shared.now < self.swept_at + SWEEP_EVERY_MS {
             return;
@@ -252,6 +253,7 @@ impl Server {
         for database in &self.shared.databases {
             database.expire_some(self.shared.now, SWEEP_ENTRIES);
         }
+        self.shared.stats.sample(self.shared.now);
         if std::mem::take(&mut self.full) {
             self.listen(EventFlags::IN);
         }

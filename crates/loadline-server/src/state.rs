@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use loadline_resp::Protocol;
 use loadline_store::Store;
 
 use crate::commands;
+use crate::stats::Stats;
 
 /// Databases that SELECT can choose from.
 pub(crate) const DATABASES: usize = 16;
@@ -39,13 +40,34 @@ pub(crate) struct Shared {
 #[derive(Debug, Default)]
 pub(crate) struct Watched {
     /// Which connections watch a key of a database.
-    pub(crate) keys: HashMap<(usize, Vec<u8>), Vec<u64>>,
+    keys: HashMap<(usize, Vec<u8>), Vec<u64>>,
     /// Connections one of whose keys has changed since.
     pub(crate) changed: HashSet<u64>,
 }
 
+/// A key that a connection watches.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    pub(crate) database: usize,
+    pub(crate) key: Vec<u8>,
+    /// Whether it was there when the connection began to watch.
+    pub(crate) was_there: bool,
+}
+
 impl Watched {
+    /// Watches a key for a connection, unless it does so already.
+    pub(crate) fn add(&mut self, session: &mut Session, watch: Watch) {
+        let is_same = |other: &Watch| other.database == watch.database && other.key == watch.key;
+        if session.watches.iter().any(is_same) {
+            return;
+        }
+        let place = (watch.database, watch.key.clone());
+        self.keys.entry(place).or_default().push(session.id);
+        session.watches.push(watch);
+    }
+
     /// Notes that a key has changed.
+    #[inline]
     pub(crate) fn touch(&mut self, database: usize, key: &[u8]) {
         if self.keys.is_empty() {
             return;
@@ -55,10 +77,19 @@ impl Watched {
         }
     }
 
+    /// Notes that every watched key has changed that `has_changed` says it of.
+    pub(crate) fn touch_where(&mut self, has_changed: impl Fn(usize, &[u8]) -> bool) {
+        for ((database, key), watchers) in &self.keys {
+            if has_changed(*database, key) {
+                self.changed.extend(watchers);
+            }
+        }
+    }
+
     /// Forgets what a connection watches.
     pub(crate) fn forget(&mut self, session: &mut Session) {
-        for (database, key, _) in session.watches.drain(..) {
-            let place = (database, key);
+        for watch in session.watches.drain(..) {
+            let place = (watch.database, watch.key);
             if let Some(watchers) = self.keys.get_mut(&place) {
                 watchers.retain(|id| *id != session.id);
                 if watchers.is_empty() {
@@ -67,50 +98,6 @@ impl Watched {
             }
         }
         self.changed.remove(&session.id);
-    }
-}
-
-/// What is counted since the start.
-#[derive(Debug, Default)]
-pub(crate) struct Stats {
-    pub(crate) connections: u64,
-    pub(crate) commands: u64,
-    pub(crate) errors: u64,
-    pub(crate) bytes_in: u64,
-    pub(crate) bytes_out: u64,
-    pub(crate) hits: u64,
-    pub(crate) misses: u64,
-    pub(crate) rejected_connections: u64,
-    /// By command, in the order of [`commands::names`].
-    pub(crate) calls: Vec<CallStat>,
-}
-
-/// What is counted about one command.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct CallStat {
-    pub(crate) calls: u64,
-    /// Calls that were answered with an error.
-    pub(crate) failed: u64,
-    /// Calls whose time was taken, and the time they took.
-    pub(crate) timed: u64,
-    pub(crate) time: Duration,
-}
-
-impl CallStat {
-    /// Calls that are all timed.
-    const FIRST: u64 = 64;
-    /// After those, one of so many is.
-    const ONE_IN: u64 = 16;
-
-    /// Whether the next call is to be timed.
-    pub(crate) fn is_timed(&self) -> bool {
-        self.calls < Self::FIRST || self.calls.is_multiple_of(Self::ONE_IN)
-    }
-
-    /// The time of all calls: what the timed ones took, on average, times their number.
-    pub(crate) fn total_time(&self) -> Duration {
-        let mean_ns = self.time.as_nanos() as f64 / self.timed.max(1) as f64;
-        Duration::from_nanos((mean_ns * self.calls as f64) as u64)
     }
 }
 
@@ -124,10 +111,44 @@ pub(crate) struct Session {
     pub(crate) closing: bool,
     /// The commands queued since MULTI.
     pub(crate) queue: Option<Queue>,
-    /// The keys watched, each with its database and whether it was there.
-    pub(crate) watches: Vec<(usize, Vec<u8>, bool)>,
+    pub(crate) watches: Vec<Watch>,
+    pub(crate) replies: Replies,
     /// What other connections may see of this one.
     pub(crate) peer: Arc<Peer>,
+}
+
+/// Whether a client wants replies, as CLIENT REPLY says it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Replies {
+    On,
+    Off,
+    /// Off for the current command, and on again after it.
+    Skip,
+    /// As [`Skip`](Self::Skip) from the next command on.
+    SkipNext,
+}
+
+impl Replies {
+    /// Whether the reply to the current command is dropped.
+    pub(crate) fn are_dropped(self) -> bool {
+        matches!(self, Self::Off | Self::Skip)
+    }
+
+    /// What holds for the next command.
+    pub(crate) fn after_command(self) -> Self {
+        match self {
+            Self::Skip => Self::On,
+            Self::SkipNext => Self::Skip,
+            Self::On | Self::Off => self,
+        }
+    }
+}
+
+impl Session {
+    /// Bytes that queued commands hold.
+    pub(crate) fn queued_bytes(&self) -> usize {
+        self.queue.as_ref().map_or(0, |queue| queue.bytes)
+    }
 }
 
 /// What CLIENT LIST shows of a connection, and how CLIENT KILL reaches it.
@@ -167,26 +188,34 @@ impl Peer {
 /// A transaction that is being put together.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
-    pub(crate) commands: Vec<Vec<Vec<u8>>>,
+    pub(crate) commands: Vec<Vec<Box<[u8]>>>,
     /// Whether a command could not be queued, so that EXEC must fail.
     pub(crate) spoilt: bool,
+    bytes: usize,
+}
+
+impl Queue {
+    pub(crate) fn push(&mut self, words: &[&[u8]]) {
+        let held = |word: &&[u8]| word.len() + size_of::<Box<[u8]>>();
+        self.bytes += words.iter().map(held).sum::<usize>();
+        self.commands
+            .push(words.iter().map(|word| Box::from(*word)).collect());
+    }
 }
 
 impl Shared {
     pub(crate) fn new(password: Option<String>, max_clients: usize, port: u16) -> Self {
+        let now = wall_ms();
         Self {
             databases: (0..DATABASES).map(|_| Store::new()).collect(),
             password,
             max_clients,
             started: Instant::now(),
             port,
-            now: wall_ms(),
+            now,
             clients: 0,
             next_id: 1,
-            stats: Stats {
-                calls: vec![CallStat::default(); commands::names().count()],
-                ..Stats::default()
-            },
+            stats: Stats::new(commands::names().count(), 0, now),
             watched: Watched::default(),
             peers: BTreeMap::new(),
             killed: false,
@@ -216,8 +245,14 @@ impl Shared {
             closing: false,
             queue: None,
             watches: Vec::new(),
+            replies: Replies::On,
             peer,
         }
+    }
+
+    /// Keys that were freed because their time had come, since the server started.
+    pub(crate) fn expired(&self) -> u64 {
+        self.databases.iter().map(Store::expired).sum()
     }
 }
 

@@ -19,7 +19,9 @@
 
 mod slot;
 mod store;
+mod table;
 mod value;
 
 pub use store::Store;
-pub use value::{Bytes, Change, Entry, Expiry, Fields, Members, Value, View};
+pub use table::{Bytes, Table};
+pub use value::{Change, Entry, Expiry, Fields, Members, Value, View};

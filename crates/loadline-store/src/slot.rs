@@ -13,7 +13,8 @@
 //! Collections, and strings since they were changed in place, are nodes: such a string can grow without
 //! being copied at each step.
 
-use crate::value::{Bytes, Entry, Value, View};
+use crate::table::Bytes;
+use crate::value::{Entry, Value, View};
 
 const HEADER_BYTES: usize = 12;
 
@@ -156,15 +157,15 @@ impl Slot {
                 let held = match &node.entry.value {
                     Value::String(bytes) => bytes.capacity(),
                     Value::Set(members) => {
-                        let bytes: usize = members.iter().map(|member| member.len()).sum();
-                        bytes + members.allocation_size()
+                        let bytes: usize = members.iter().map(|(member, ())| member.len()).sum();
+                        bytes + members.table_bytes()
                     }
                     Value::Hash(fields) => {
                         let bytes: usize = fields
                             .iter()
                             .map(|(field, value)| field.len() + value.len())
                             .sum();
-                        bytes + fields.allocation_size()
+                        bytes + fields.table_bytes()
                     }
                 };
                 size_of::<Node>() + node.key.len() + held

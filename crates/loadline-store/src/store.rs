@@ -34,6 +34,9 @@ struct Shard {
 }
 
 impl Store {
+    /// Cursors of [`scan`](Self::scan) are smaller than this; a walk may start anywhere among them.
+    pub const CURSORS: u64 = SHARDS as u64;
+
     /// An empty keyspace.
     #[must_use]
     pub fn new() -> Self {
@@ -364,9 +367,9 @@ mod tests {
         let key = || 0..12_u8;
         let bytes = || proptest::collection::vec(any::<u8>(), 0..4);
         let life = any::<Option<u8>>;
-        let members = proptest::collection::vec(bytes(), 1..4).prop_map(|members| {
-            Value::Set(members.into_iter().map(Vec::into_boxed_slice).collect())
-        });
+        let members = proptest::collection::vec(bytes(), 1..4);
+        let members = members
+            .prop_map(|members| Value::Set(members.iter().map(|member| (&**member, ())).collect()));
         let value = prop_oneof![bytes().prop_map(Value::String), members];
         let step = prop_oneof![
             (key(), bytes(), life()).prop_map(|(key, bytes, life)| Step::Put(key, bytes, life)),

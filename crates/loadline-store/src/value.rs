@@ -1,15 +1,12 @@
 //! What a key holds, and when it goes.
 
-use hashbrown::{HashMap, HashSet};
-
-/// Bytes of a key, a member or a field.
-pub type Bytes = Box<[u8]>;
+use crate::table::{Bytes, Table};
 
 /// What a set holds.
-pub type Members = HashSet<Bytes>;
+pub type Members = Table<()>;
 
 /// What a hash holds.
-pub type Fields = HashMap<Bytes, Bytes>;
+pub type Fields = Table<Bytes>;
 
 /// What a key holds.
 #[derive(Debug, Clone, PartialEq, Eq)]

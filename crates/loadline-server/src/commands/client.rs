@@ -2,30 +2,28 @@
 
 use std::sync::atomic::Ordering;
 
-use loadline_resp::encode;
-
 use super::connection::check_name;
-use super::{Call, Known, NONE, Refusal, SYNTAX, Words, integer, is, known, subcommand_refused};
-use crate::state::Peer;
+use super::numbers::integer;
+use super::refusal::{Refusal, SYNTAX, lower, subcommand_refused};
+use super::{Call, Known, Words, is, other};
+use crate::state::{Peer, Replies};
 
-pub(super) const TABLE: &[Known] = &[known("CLIENT", -2, false, NONE, client)];
+pub(super) const TABLE: &[Known] = &[other("CLIENT", -2, client)];
 
 fn client(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     match words {
         [_, word] if is(word, "ID") => {
-            call.integer(i64::try_from(call.session.id).unwrap_or(i64::MAX));
+            let id = i64::try_from(call.session.id).unwrap_or(i64::MAX);
+            call.reply().integer(id);
         }
         [_, word] if is(word, "GETNAME") => {
             let name = call.session.peer.name();
-            if name.is_empty() {
-                call.null();
-            } else {
-                call.bulk(&name);
-            }
+            let name = (!name.is_empty()).then_some(name);
+            call.reply().maybe(name.as_deref());
         }
         [_, word] if is(word, "INFO") => {
             let line = line(call, &call.session.peer);
-            text(call, &line);
+            call.reply().text(&line);
         }
         [_, word, options @ ..] if is(word, "LIST") => list(call, options)?,
         [_, word, options @ ..] if is(word, "KILL") && !options.is_empty() => {
@@ -34,19 +32,21 @@ fn client(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
         [_, word, name] if is(word, "SETNAME") => {
             check_name(name)?;
             call.session.peer.rename(name);
-            call.simple("OK");
+            call.reply().ok();
         }
+        [_, word, wish] if is(word, "REPLY") => reply(call, wish)?,
         // Redis 7.2 has this one and clients of today send it at once.
-        [_, word, _, _] if is(word, "SETINFO") => call.simple("OK"),
+        [_, word, _, _] if is(word, "SETINFO") => call.reply().ok(),
         [_, word, switch] if is(word, "NO-EVICT") || is(word, "NO-TOUCH") => {
             if !is(switch, "ON") && !is(switch, "OFF") {
                 return Err(SYNTAX.into());
             }
-            call.simple("OK");
+            call.reply().ok();
         }
         _ => {
             let known = [
-                "ID", "GETNAME", "INFO", "LIST", "KILL", "SETNAME", "NO-EVICT",
+                "ID", "GETNAME", "INFO", "LIST", "KILL", "SETNAME", "SETINFO", "NO-EVICT",
+                "NO-TOUCH", "REPLY",
             ];
             return Err(subcommand_refused(words, &known));
         }
@@ -54,9 +54,20 @@ fn client(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn text(call: &mut Call<'_>, text: &str) {
-    let protocol = call.protocol();
-    encode::verbatim(call.out, *b"txt", text.as_bytes(), protocol);
+/// Whether the client wants replies from now on. Those that it does not want are not even asked for.
+fn reply(call: &mut Call<'_>, wish: &[u8]) -> Result<(), Refusal> {
+    let replies = &mut call.session.replies;
+    if is(wish, "ON") {
+        *replies = Replies::On;
+        call.reply().ok();
+    } else if is(wish, "OFF") {
+        *replies = Replies::Off;
+    } else if !is(wish, "SKIP") {
+        return Err(SYNTAX.into());
+    } else if *replies != Replies::Off {
+        *replies = Replies::SkipNext;
+    }
+    Ok(())
 }
 
 /// A connection as CLIENT LIST shows it, with those of Redis's fields that have a meaning here.
@@ -66,7 +77,7 @@ fn line(call: &Call<'_>, peer: &Peer) -> String {
         .nth(peer.command.load(Ordering::Relaxed))
         .unwrap_or_default();
     format!(
-        "id={} addr={} laddr={} name={} age={} idle={} flags=N db={} cmd={} user=default resp={}\n",
+        "id={} addr={} laddr={} name={} age={} idle={} flags=N db={} sub=0 psub=0 ssub=0 cmd={} user=default redir=-1 resp={}\n",
         peer.id,
         peer.address,
         peer.local_address,
@@ -74,7 +85,7 @@ fn line(call: &Call<'_>, peer: &Peer) -> String {
         seconds(peer.since_ms),
         seconds(peer.active_ms.load(Ordering::Relaxed)),
         peer.database.load(Ordering::Relaxed),
-        command.to_ascii_lowercase(),
+        lower(command.as_bytes()),
         peer.resp.load(Ordering::Relaxed),
     )
 }
@@ -92,8 +103,8 @@ fn list(call: &mut Call<'_>, options: &[&[u8]]) -> Result<(), Refusal> {
                 Some(Vec::new())
             }
             () => {
-                let kind = String::from_utf8_lossy(kind).into_owned();
-                return Err(Refusal(format!("ERR Unknown client type '{kind}'")));
+                let kind = String::from_utf8_lossy(kind);
+                return Err(format!("ERR Unknown client type '{kind}'").into());
             }
         },
         [word, ids @ ..] if is(word, "ID") && !ids.is_empty() => Some(
@@ -114,7 +125,7 @@ fn list(call: &mut Call<'_>, options: &[&[u8]]) -> Result<(), Refusal> {
         .filter(|peer| wanted(peer))
         .map(|peer| line(call, peer))
         .collect();
-    text(call, &lines);
+    call.reply().text(&lines);
     Ok(())
 }
 
@@ -140,12 +151,12 @@ fn kill(call: &mut Call<'_>, options: &[&[u8]]) -> Result<(), Refusal> {
         if kill_all(call, &filter) == 0 {
             return Err("ERR No such client".into());
         }
-        call.simple("OK");
+        call.reply().ok();
         return Ok(());
     }
     let filter = filter(options)?;
     let killed = kill_all(call, &filter);
-    call.count(killed);
+    call.reply().count(killed);
     Ok(())
 }
 

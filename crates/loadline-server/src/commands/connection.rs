@@ -4,29 +4,42 @@ use std::sync::atomic::Ordering;
 
 use loadline_resp::Protocol;
 
-use super::{Call, Known, NONE, Refusal, SYNTAX, Words, integer, is, known};
-use crate::state::DATABASES;
+use super::keys::database;
+use super::numbers::integer;
+use super::refusal::{Refusal, SYNTAX, wrong_number};
+use super::{Call, Known, Words, is, other};
+use crate::REDIS_VERSION;
+use crate::state::Replies;
 
 pub(super) const TABLE: &[Known] = &[
-    known("PING", -1, false, NONE, ping),
-    known("ECHO", 2, false, NONE, |call, words| {
-        call.bulk(words[1]);
+    other("PING", -1, ping),
+    other("ECHO", 2, |call, words| {
+        call.reply().bulk(words[1]);
         Ok(())
     }),
-    known("HELLO", -1, false, NONE, hello),
-    known("AUTH", -2, false, NONE, auth),
-    known("SELECT", 2, false, NONE, select),
-    known("QUIT", -1, false, NONE, quit),
-    known("RESET", 1, false, NONE, reset),
+    other("HELLO", -1, hello),
+    other("AUTH", -2, auth),
+    other("SELECT", 2, select),
+    other("QUIT", -1, |call, _| {
+        call.session.closing = true;
+        call.reply().ok();
+        Ok(())
+    }),
+    other("RESET", 1, reset),
 ];
 
 const WRONG_PASSWORD: &str = "WRONGPASS invalid username-password pair or user is disabled.";
 
+/// Whether a client may call a command that has not said its password yet.
+pub(super) fn is_for_strangers(name: &str) -> bool {
+    ["AUTH", "HELLO", "QUIT", "RESET"].contains(&name)
+}
+
 fn ping(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     match words[1..] {
-        [] => call.simple("PONG"),
-        [message] => call.bulk(message),
-        _ => return Err("ERR wrong number of arguments for 'ping' command".into()),
+        [] => call.reply().simple("PONG"),
+        [message] => call.reply().bulk(message),
+        _ => return Err(wrong_number("ping")),
     }
     Ok(())
 }
@@ -42,51 +55,60 @@ fn hello(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
             Err(_) => return Err("ERR Protocol version is not an integer or out of range".into()),
         };
     }
-    let mut name = None;
+    let (mut login, mut name) = (None, None);
     while let Some(word) = rest.next() {
-        if is(word, "AUTH") {
-            let (user, password) = rest.next().zip(rest.next()).ok_or(SYNTAX)?;
-            log_in(call, user, password)?;
+        let is_given = if is(word, "AUTH") {
+            login = rest.next().zip(rest.next());
+            login.is_some()
         } else if is(word, "SETNAME") {
-            name = Some(rest.next().ok_or(SYNTAX)?.to_vec());
+            name = rest.next();
+            name.is_some()
         } else {
-            return Err(Refusal(format!(
-                "ERR Syntax error in HELLO option '{}'",
-                String::from_utf8_lossy(word)
-            )));
+            false
+        };
+        if !is_given {
+            let word = String::from_utf8_lossy(word);
+            return Err(format!("ERR Syntax error in HELLO option '{word}'").into());
         }
+    }
+    if let Some(name) = name {
+        check_name(name)?;
+    }
+    if let Some((user, password)) = login {
+        log_in(call, user, password)?;
     }
     if !call.session.authenticated {
         return Err("NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time".into());
     }
     call.session.protocol = protocol;
-    let version = resp(call);
+    let version = version(protocol);
     call.session.peer.resp.store(version, Ordering::Relaxed);
     if let Some(name) = name {
-        check_name(&name)?;
-        call.session.peer.rename(&name);
+        call.session.peer.rename(name);
     }
     describe(call);
     Ok(())
 }
 
 fn describe(call: &mut Call<'_>) {
-    call.map(7);
-    for (field, value) in [("server", "redis"), ("version", "7.0.15")] {
-        call.bulk(field.as_bytes());
-        call.bulk(value.as_bytes());
+    let id = i64::try_from(call.session.id).unwrap_or(i64::MAX);
+    let version = version(call.protocol());
+    let mut reply = call.reply();
+    reply.map(7);
+    for (field, value) in [("server", "redis"), ("version", REDIS_VERSION)] {
+        reply.bulk(field.as_bytes());
+        reply.bulk(value.as_bytes());
     }
-    call.bulk(b"proto");
-    let version = resp(call);
-    call.count(version);
-    call.bulk(b"id");
-    call.integer(i64::try_from(call.session.id).unwrap_or(i64::MAX));
+    reply.bulk(b"proto");
+    reply.count(version);
+    reply.bulk(b"id");
+    reply.integer(id);
     for (field, value) in [("mode", "standalone"), ("role", "master")] {
-        call.bulk(field.as_bytes());
-        call.bulk(value.as_bytes());
+        reply.bulk(field.as_bytes());
+        reply.bulk(value.as_bytes());
     }
-    call.bulk(b"modules");
-    call.array(0);
+    reply.bulk(b"modules");
+    reply.array(0);
 }
 
 fn auth(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
@@ -98,18 +120,14 @@ fn auth(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
         [user, password] => log_in(call, user, password)?,
         _ => return Err(SYNTAX.into()),
     }
-    call.simple("OK");
+    call.reply().ok();
     Ok(())
 }
 
 fn log_in(call: &mut Call<'_>, user: &[u8], password: &[u8]) -> Result<(), Refusal> {
-    let right = user == b"default"
-        && call
-            .shared
-            .password
-            .as_ref()
-            .is_none_or(|wanted| same(wanted.as_bytes(), password));
-    if !right {
+    let wanted = call.shared.password.as_ref();
+    let is_right = wanted.is_none_or(|wanted| is_same(wanted.as_bytes(), password));
+    if user != b"default" || !is_right {
         return Err(WRONG_PASSWORD.into());
     }
     call.session.authenticated = true;
@@ -117,33 +135,17 @@ fn log_in(call: &mut Call<'_>, user: &[u8], password: &[u8]) -> Result<(), Refus
 }
 
 /// Whether both are the same, in a time that does not tell where they differ.
-fn same(one: &[u8], other: &[u8]) -> bool {
-    one.len() == other.len()
-        && one
-            .iter()
-            .zip(other)
-            .fold(0, |difference, (a, b)| difference | (a ^ b))
-            == 0
+fn is_same(one: &[u8], other: &[u8]) -> bool {
+    let differences = one.iter().zip(other).fold(0, |all, (a, b)| all | (a ^ b));
+    one.len() == other.len() && differences == 0
 }
 
 fn select(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
-    let index = integer(words[1])?;
-    call.session.database = usize::try_from(index)
-        .ok()
-        .filter(|index| *index < DATABASES)
-        .ok_or("ERR DB index is out of range")?;
-    let database = call.session.database;
-    call.session
-        .peer
-        .database
-        .store(database, Ordering::Relaxed);
-    call.simple("OK");
-    Ok(())
-}
-
-fn quit(call: &mut Call<'_>, _: Words<'_>) -> Result<(), Refusal> {
-    call.session.closing = true;
-    call.simple("OK");
+    let database = database(words[1])?;
+    call.session.database = database;
+    let peer = &call.session.peer;
+    peer.database.store(database, Ordering::Relaxed);
+    call.reply().ok();
     Ok(())
 }
 
@@ -153,17 +155,18 @@ fn reset(call: &mut Call<'_>, _: Words<'_>) -> Result<(), Refusal> {
     session.queue = None;
     session.database = 0;
     session.protocol = Protocol::Resp2;
+    session.replies = Replies::On;
     session.peer.rename(b"");
     session.peer.resp.store(2, Ordering::Relaxed);
     session.peer.database.store(0, Ordering::Relaxed);
     session.authenticated = call.shared.password.is_none();
-    call.simple("RESET");
+    call.reply().simple("RESET");
     Ok(())
 }
 
 /// The number of the protocol's version.
-fn resp(call: &Call<'_>) -> usize {
-    match call.protocol() {
+fn version(protocol: Protocol) -> usize {
+    match protocol {
         Protocol::Resp2 => 2,
         Protocol::Resp3 => 3,
     }

@@ -1,285 +1,234 @@
 //! Hashes.
 
-use hashbrown::HashMap;
 use loadline_resp::Protocol;
-use loadline_store::{Bytes, Value};
-use rand::seq::{IndexedRandom, IteratorRandom};
+use loadline_store::{Bytes, Fields, Value, View};
+use rand::seq::IteratorRandom;
 
-use super::scan::{Walk, walk};
-use super::{
-    Call, Known, ONE, Refusal, SYNTAX, WRONG_TYPE, Words, float, float_text, integer, is, known,
-};
+use super::numbers::{add_floats, check_float, integer, random_below, sample_count, write_integer};
+use super::refusal::{NOT_FLOAT, OVERFLOW, Refusal, SYNTAX, WRONG_TYPE, wrong_number};
+use super::reply::Reply;
+use super::{Call, Effect, Known, ONE, Words, is, read, scan, write};
 
 pub(super) const TABLE: &[Known] = &[
-    known("HSET", -4, true, ONE, hset),
-    known("HMSET", -4, true, ONE, hmset),
-    known("HGET", 3, false, ONE, hget),
-    known("HMGET", -3, false, ONE, hmget),
-    known("HGETALL", 2, false, ONE, hgetall),
-    known("HDEL", -3, true, ONE, hdel),
-    known("HLEN", 2, false, ONE, hlen),
-    known("HEXISTS", 3, false, ONE, hexists),
-    known("HINCRBY", 4, true, ONE, hincrby),
-    known("HINCRBYFLOAT", 4, true, ONE, hincrbyfloat),
-    known("HSETNX", 4, true, ONE, hsetnx),
-    known("HKEYS", 2, false, ONE, |call, words| {
-        list(call, words[1], |(field, _)| field)
+    write("HSET", -4, ONE, |call, words| {
+        let added = put(call, words, "hset")?;
+        call.reply().count(added);
+        Ok(())
     }),
-    known("HVALS", 2, false, ONE, |call, words| {
-        list(call, words[1], |(_, value)| value)
+    write("HMSET", -4, ONE, |call, words| {
+        put(call, words, "hmset")?;
+        call.reply().ok();
+        Ok(())
     }),
-    known("HSTRLEN", 3, false, ONE, hstrlen),
-    known("HRANDFIELD", -2, false, ONE, hrandfield),
-    known("HSCAN", -3, false, ONE, hscan),
+    write("HSETNX", 4, ONE, hsetnx),
+    read("HGET", 3, ONE, |call, words| {
+        look(call, words[1], |fields, reply| {
+            reply.maybe(fields.get(words[2]).map(|value| &**value));
+        })
+    }),
+    read("HMGET", -3, ONE, hmget),
+    read("HGETALL", 2, ONE, hgetall),
+    write("HDEL", -3, ONE, hdel),
+    read("HLEN", 2, ONE, |call, words| {
+        look(call, words[1], |fields, reply| reply.count(fields.len()))
+    }),
+    read("HEXISTS", 3, ONE, |call, words| {
+        look(call, words[1], |fields, reply| {
+            reply.flag(fields.contains(words[2]));
+        })
+    }),
+    read("HSTRLEN", 3, ONE, |call, words| {
+        look(call, words[1], |fields, reply| {
+            reply.count(fields.get(words[2]).map_or(0, |value| value.len()));
+        })
+    }),
+    read("HKEYS", 2, ONE, |call, words| {
+        look(call, words[1], |fields, reply| {
+            reply.array(fields.len());
+            fields.iter().for_each(|(field, _)| reply.bulk(field));
+        })
+    }),
+    read("HVALS", 2, ONE, |call, words| {
+        look(call, words[1], |fields, reply| {
+            reply.array(fields.len());
+            fields.iter().for_each(|(_, value)| reply.bulk(value));
+        })
+    }),
+    write("HINCRBY", 4, ONE, hincrby),
+    write("HINCRBYFLOAT", 4, ONE, hincrbyfloat),
+    read("HRANDFIELD", -2, ONE, hrandfield),
+    read("HSCAN", -3, ONE, hscan),
 ];
 
-type Fields = HashMap<Bytes, Bytes>;
-
 fn fresh() -> Value {
-    Value::Hash(HashMap::new())
+    Value::Hash(Fields::new())
 }
 
-fn fields(value: &mut Value) -> Result<&mut Fields, Refusal> {
+fn fields_of(value: &mut Value) -> Result<&mut Fields, Refusal> {
     match value {
         Value::Hash(fields) => Ok(fields),
         _ => Err(WRONG_TYPE.into()),
     }
 }
 
-/// Shows the fields at `key`, none where there is no hash.
-fn look<R>(call: &Call<'_>, key: &[u8], look: impl FnOnce(&Fields) -> R) -> Result<R, Refusal> {
-    call.store().read(key, call.now(), |value| match value {
-        Some(Value::Hash(fields)) => Ok(look(fields)),
+/// Shows the fields at `key`, none where there is no key.
+fn look<R>(
+    call: &mut Call<'_>,
+    key: &[u8],
+    look: impl FnOnce(&Fields, &mut Reply<'_>) -> R,
+) -> Result<R, Refusal> {
+    call.show(key, |value, reply| match value {
+        Some(View::Hash(fields)) => Ok(look(fields, reply)),
         Some(_) => Err(WRONG_TYPE.into()),
-        None => Ok(look(&HashMap::new())),
+        None => Ok(look(&Fields::new(), reply)),
     })
 }
 
-fn put(call: &Call<'_>, words: Words<'_>, command: &str) -> Result<usize, Refusal> {
-    let pairs = &words[2..];
-    if !pairs.len().is_multiple_of(2) {
-        return Err(Refusal(format!(
-            "ERR wrong number of arguments for '{command}' command"
-        )));
+/// Puts fields with their values and returns how many of them are new.
+fn put(call: &mut Call<'_>, words: Words<'_>, command: &str) -> Result<usize, Refusal> {
+    let pairs = words[2..].chunks_exact(2);
+    if !pairs.remainder().is_empty() {
+        return Err(wrong_number(command));
     }
     call.change(words[1], fresh, |value| {
-        let fields = fields(value)?;
-        Ok(pairs
-            .chunks_exact(2)
-            .filter(|pair| {
-                fields
-                    .insert(Bytes::from(pair[0]), Bytes::from(pair[1]))
-                    .is_none()
-            })
-            .count())
+        let fields = fields_of(value)?;
+        let before = fields.len();
+        for pair in pairs {
+            fields.insert(pair[0], Bytes::from(pair[1]));
+        }
+        Ok(Effect::Changed(fields.len() - before))
     })
 }
 
-fn hset(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
-    let added = put(call, words, "hset")?;
-    call.count(added);
-    Ok(())
-}
-
-fn hmset(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
-    put(call, words, "hmset")?;
-    call.simple("OK");
-    Ok(())
-}
-
-fn hget(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
-    let found = look(call, words[1], |fields| fields.get(words[2]).cloned())?;
-    call.looked_up(found.is_some());
-    match found {
-        Some(value) => call.bulk(&value),
-        None => call.null(),
-    }
+fn hsetnx(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
+    let is_new = call.change(words[1], fresh, |value| {
+        let fields = fields_of(value)?;
+        let is_new = !fields.contains(words[2]);
+        if is_new {
+            fields.insert(words[2], Bytes::from(words[3]));
+        }
+        Ok(Effect::of(is_new, is_new))
+    })?;
+    call.reply().flag(is_new);
     Ok(())
 }
 
 fn hmget(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
-    let found: Vec<Option<Bytes>> = look(call, words[1], |fields| {
-        words[2..]
-            .iter()
-            .map(|field| fields.get(*field).cloned())
-            .collect()
-    })?;
-    call.array(found.len());
-    for value in found {
-        match value {
-            Some(value) => call.bulk(&value),
-            None => call.null(),
+    look(call, words[1], |fields, reply| {
+        reply.array(words.len() - 2);
+        for field in &words[2..] {
+            reply.maybe(fields.get(field).map(|value| &**value));
         }
-    }
-    Ok(())
+    })
 }
 
 fn hgetall(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
-    let all: Vec<(Bytes, Bytes)> = look(call, words[1], |fields| {
-        fields
-            .iter()
-            .map(|(field, value)| (field.clone(), value.clone()))
-            .collect()
-    })?;
-    call.map(all.len());
-    for (field, value) in &all {
-        call.bulk(field);
-        call.bulk(value);
-    }
-    Ok(())
+    look(call, words[1], |fields, reply| {
+        reply.map(fields.len());
+        for (field, value) in fields.iter() {
+            reply.bulk(field);
+            reply.bulk(value);
+        }
+    })
 }
 
 fn hdel(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     let removed = call.change(words[1], fresh, |value| {
-        let fields = fields(value)?;
-        Ok(words[2..]
+        let fields = fields_of(value)?;
+        let removed = words[2..]
             .iter()
-            .filter(|field| fields.remove(**field).is_some())
-            .count())
+            .filter(|field| fields.remove(field).is_some())
+            .count();
+        Ok(Effect::of(removed > 0, removed))
     })?;
-    call.count(removed);
-    Ok(())
-}
-
-fn hlen(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
-    let size = look(call, words[1], HashMap::len)?;
-    call.count(size);
-    Ok(())
-}
-
-fn hexists(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
-    let there = look(call, words[1], |fields| fields.contains_key(words[2]))?;
-    call.integer(i64::from(there));
+    call.reply().count(removed);
     Ok(())
 }
 
 fn hincrby(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     let number = integer(words[3])?;
     let sum = call.change(words[1], fresh, |value| {
-        let fields = fields(value)?;
+        let fields = fields_of(value)?;
         let old = match fields.get(words[2]) {
             Some(old) => integer(old).map_err(|_| "ERR hash value is not an integer")?,
             None => 0,
         };
-        let sum = old
-            .checked_add(number)
-            .ok_or("ERR increment or decrement would overflow")?;
-        fields.insert(Bytes::from(words[2]), sum.to_string().into_bytes().into());
-        Ok(sum)
+        let sum = old.checked_add(number).ok_or(OVERFLOW)?;
+        let mut text = Vec::new();
+        write_integer(&mut text, sum);
+        fields.insert(words[2], text.into_boxed_slice());
+        Ok(Effect::Changed(sum))
     })?;
-    call.integer(sum);
+    call.reply().integer(sum);
     Ok(())
 }
 
 fn hincrbyfloat(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
-    let number = float(words[3]).ok_or("ERR value is not a valid float")?;
-    let text = call.change(words[1], fresh, |value| {
-        let fields = fields(value)?;
-        let old = match fields.get(words[2]) {
-            Some(old) => float(old).ok_or("ERR hash value is not a float")?,
-            None => 0.0,
-        };
-        let sum = old + number;
-        if !sum.is_finite() {
-            return Err("ERR increment would produce NaN or Infinity".into());
-        }
-        let text = float_text(sum).into_bytes();
-        fields.insert(Bytes::from(words[2]), text.clone().into());
-        Ok(text)
+    // The increment is refused before the kind and the old value.
+    check_float(words[3], NOT_FLOAT)?;
+    let sum = call.change(words[1], fresh, |value| {
+        let fields = fields_of(value)?;
+        let old = fields.get(words[2]).map_or(&b"0"[..], |old| old);
+        let sum = add_floats(
+            (old, "ERR hash value is not a float"),
+            (words[3], NOT_FLOAT),
+        )?;
+        fields.insert(words[2], sum.as_bytes().into());
+        Ok(Effect::Changed(sum))
     })?;
-    call.bulk(&text);
-    Ok(())
-}
-
-fn hsetnx(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
-    let added = call.change(words[1], fresh, |value| {
-        let fields = fields(value)?;
-        let is_new = !fields.contains_key(words[2]);
-        if is_new {
-            fields.insert(Bytes::from(words[2]), Bytes::from(words[3]));
-        }
-        Ok(is_new)
-    })?;
-    call.integer(i64::from(added));
-    Ok(())
-}
-
-/// Writes one half of every field.
-fn list(call: &mut Call<'_>, key: &[u8], half: fn((Bytes, Bytes)) -> Bytes) -> Result<(), Refusal> {
-    let all: Vec<Bytes> = look(call, key, |fields| {
-        fields
-            .iter()
-            .map(|(field, value)| half((field.clone(), value.clone())))
-            .collect()
-    })?;
-    call.array(all.len());
-    all.iter().for_each(|word| call.bulk(word));
-    Ok(())
-}
-
-fn hstrlen(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
-    let length = look(call, words[1], |fields| {
-        fields.get(words[2]).map_or(0, |value| value.len())
-    })?;
-    call.count(length);
+    call.reply().bulk(sum.as_bytes());
     Ok(())
 }
 
 fn hrandfield(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     let mut rng = rand::rng();
-    let (count, with_values) = match words[2..] {
+    let (count, has_values) = match words[2..] {
         [] => {
-            let chosen = look(call, words[1], |fields| {
-                fields.keys().choose(&mut rng).cloned()
-            })?;
-            match chosen {
-                Some(field) => call.bulk(&field),
-                None => call.null(),
-            }
-            return Ok(());
+            return look(call, words[1], |fields, reply| {
+                let chosen = fields.choose(random_below(&mut rng));
+                reply.maybe(chosen.map(|(field, _)| field));
+            });
         }
-        [count] => (super::sample_count(count)?, false),
-        [count, word] if is(word, "WITHVALUES") => (super::sample_count(count)?, true),
+        [count] => (sample_count(count)?, false),
+        [count, word] if is(word, "WITHVALUES") => (sample_count(count)?, true),
         _ => return Err(SYNTAX.into()),
     };
-    let chosen: Vec<(Bytes, Bytes)> = look(call, words[1], |fields| {
-        let pairs = fields
-            .iter()
-            .map(|(field, value)| (field.clone(), value.clone()));
-        if count >= 0 {
-            pairs.sample(&mut rng, count as usize)
+    look(call, words[1], |fields, reply| {
+        let chosen: Vec<(&[u8], &Bytes)> = if count >= 0 {
+            fields.iter().sample(&mut rng, count as usize)
         } else {
             // A negative count may name a field several times.
-            let all: Vec<_> = pairs.collect();
             (0..count.unsigned_abs())
-                .filter_map(|_| all.choose(&mut rng).cloned())
+                .filter_map(|_| fields.choose(random_below(&mut rng)))
                 .collect()
+        };
+        reply_pairs(&chosen, has_values, reply);
+    })
+}
+
+/// Writes fields, and their values with them where they are asked for: in RESP3 as pairs, in RESP2 one
+/// after the other.
+fn reply_pairs(pairs: &[(&[u8], &Bytes)], has_values: bool, reply: &mut Reply<'_>) {
+    let is_nested = has_values && reply.protocol == Protocol::Resp3;
+    let words_each = if has_values && !is_nested { 2 } else { 1 };
+    reply.array(pairs.len() * words_each);
+    for (field, value) in pairs {
+        if is_nested {
+            reply.array(2);
         }
-    })?;
-    let nested = with_values && call.protocol() == Protocol::Resp3;
-    let flat = if with_values && !nested { 2 } else { 1 };
-    call.array(chosen.len() * flat);
-    for (field, value) in &chosen {
-        if nested {
-            call.array(2);
-        }
-        call.bulk(field);
-        if with_values {
-            call.bulk(value);
+        reply.bulk(field);
+        if has_values {
+            reply.bulk(value);
         }
     }
-    Ok(())
 }
 
 fn hscan(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
-    let options = Walk::parse(&words[2..])?;
-    let all: Vec<(Bytes, Bytes)> = look(call, words[1], |fields| {
-        fields
-            .iter()
-            .map(|(field, value)| (field.clone(), value.clone()))
-            .collect()
-    })?;
-    let elements = all.iter().map(|(field, value)| (&**field, Some(&**value)));
-    walk(call, &options, elements);
-    Ok(())
+    scan::elements(call, words, |call, show| {
+        look(call, words[1], |fields, _| {
+            for (field, value) in fields.iter() {
+                show(field, Some(value));
+            }
+        })
+    })
 }

@@ -1,43 +1,53 @@
 //! Sets.
 
-use hashbrown::HashSet;
-use loadline_resp::encode;
-use loadline_store::{Bytes, Change, Entry, Value};
-use rand::seq::{IndexedRandom, IteratorRandom};
+use loadline_store::{Entry, Members, Value, View};
+use rand::seq::IteratorRandom;
 
-use super::scan::{Walk, walk};
-use super::{ALL, Call, Known, NONE, ONE, Refusal, SYNTAX, WRONG_TYPE, Words, integer, is, known};
+use super::numbers::{random_below, sample_count, unsigned};
+use super::refusal::{Refusal, SYNTAX, WRONG_TYPE};
+use super::reply::Reply;
+use super::{ALL, Call, Effect, Keys, Known, ONE, TWO, Words, is, read, scan, write};
 
 pub(super) const TABLE: &[Known] = &[
-    known("SADD", -3, true, ONE, sadd),
-    known("SREM", -3, true, ONE, srem),
-    known("SMEMBERS", 2, false, ONE, smembers),
-    known("SISMEMBER", 3, false, ONE, sismember),
-    known("SCARD", 2, false, ONE, scard),
-    known("SPOP", -2, true, ONE, spop),
-    known("SMISMEMBER", -3, false, ONE, smismember),
-    known("SRANDMEMBER", -2, false, ONE, srandmember),
-    known("SMOVE", 4, true, (1, 2, 1), smove),
-    known("SSCAN", -3, false, ONE, sscan),
-    known("SINTER", -2, false, ALL, |call, words| {
+    write("SADD", -3, ONE, sadd),
+    write("SREM", -3, ONE, srem),
+    read("SMEMBERS", 2, ONE, |call, words| {
+        look(call, words[1], |members, reply| {
+            reply_members(members, reply);
+        })
+    }),
+    read("SISMEMBER", 3, ONE, |call, words| {
+        look(call, words[1], |members, reply| {
+            reply.flag(members.contains(words[2]));
+        })
+    }),
+    read("SMISMEMBER", -3, ONE, smismember),
+    read("SCARD", 2, ONE, |call, words| {
+        look(call, words[1], |members, reply| reply.count(members.len()))
+    }),
+    write("SPOP", -2, ONE, spop),
+    read("SRANDMEMBER", -2, ONE, srandmember),
+    write("SMOVE", 4, TWO, smove),
+    read("SSCAN", -3, ONE, sscan),
+    read("SINTER", -2, ALL, |call, words| {
         combine(call, &words[1..], Combination::Intersection)
     }),
-    known("SUNION", -2, false, ALL, |call, words| {
+    read("SUNION", -2, ALL, |call, words| {
         combine(call, &words[1..], Combination::Union)
     }),
-    known("SDIFF", -2, false, ALL, |call, words| {
+    read("SDIFF", -2, ALL, |call, words| {
         combine(call, &words[1..], Combination::Difference)
     }),
-    known("SINTERSTORE", -3, true, ONE, |call, words| {
+    write("SINTERSTORE", -3, ALL, |call, words| {
         combine_into(call, words, Combination::Intersection)
     }),
-    known("SUNIONSTORE", -3, true, ONE, |call, words| {
+    write("SUNIONSTORE", -3, ALL, |call, words| {
         combine_into(call, words, Combination::Union)
     }),
-    known("SDIFFSTORE", -3, true, ONE, |call, words| {
+    write("SDIFFSTORE", -3, ALL, |call, words| {
         combine_into(call, words, Combination::Difference)
     }),
-    known("SINTERCARD", -3, false, NONE, sintercard),
+    read("SINTERCARD", -3, Keys::Counted(1), sintercard),
 ];
 
 /// How sets become one.
@@ -49,199 +59,210 @@ enum Combination {
 }
 
 fn fresh() -> Value {
-    Value::Set(HashSet::new())
+    Value::Set(Members::new())
 }
 
-fn members(value: &mut Value) -> Result<&mut HashSet<Bytes>, Refusal> {
+fn members_of(value: &mut Value) -> Result<&mut Members, Refusal> {
     match value {
         Value::Set(members) => Ok(members),
         _ => Err(WRONG_TYPE.into()),
     }
 }
 
-/// Shows the members at `key`, an empty set where there is none.
+/// Shows the members at `key`, none where there is no key.
 fn look<R>(
-    call: &Call<'_>,
+    call: &mut Call<'_>,
     key: &[u8],
-    look: impl FnOnce(&HashSet<Bytes>) -> R,
+    look: impl FnOnce(&Members, &mut Reply<'_>) -> R,
 ) -> Result<R, Refusal> {
-    call.store().read(key, call.now(), |value| match value {
-        Some(Value::Set(members)) => Ok(look(members)),
+    call.show(key, |value, reply| match value {
+        Some(View::Set(members)) => Ok(look(members, reply)),
         Some(_) => Err(WRONG_TYPE.into()),
-        None => Ok(look(&HashSet::new())),
+        None => Ok(look(&Members::new(), reply)),
     })
+}
+
+fn reply_members(members: &Members, reply: &mut Reply<'_>) {
+    reply.set(members.len());
+    members.iter().for_each(|(member, ())| reply.bulk(member));
 }
 
 fn sadd(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     let added = call.change(words[1], fresh, |value| {
-        let members = members(value)?;
-        Ok(words[2..]
-            .iter()
-            .filter(|member| !members.contains(**member) && members.insert(Bytes::from(**member)))
-            .count())
+        let members = members_of(value)?;
+        let before = members.len();
+        for member in &words[2..] {
+            members.insert(member, ());
+        }
+        let added = members.len() - before;
+        Ok(Effect::of(added > 0, added))
     })?;
-    call.count(added);
+    call.reply().count(added);
     Ok(())
 }
 
 fn srem(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     let removed = call.change(words[1], fresh, |value| {
-        let members = members(value)?;
-        Ok(words[2..]
+        let members = members_of(value)?;
+        let removed = words[2..]
             .iter()
-            .filter(|member| members.remove(**member))
-            .count())
+            .filter(|member| members.remove(member).is_some())
+            .count();
+        Ok(Effect::of(removed > 0, removed))
     })?;
-    call.count(removed);
-    Ok(())
-}
-
-fn smembers(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
-    let all: Vec<Bytes> = look(call, words[1], |members| members.iter().cloned().collect())?;
-    let protocol = call.protocol();
-    encode::set_header(call.out, all.len() as u64, protocol);
-    all.iter().for_each(|member| call.bulk(member));
-    Ok(())
-}
-
-fn sismember(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
-    let there = look(call, words[1], |members| members.contains(words[2]))?;
-    call.integer(i64::from(there));
-    Ok(())
-}
-
-fn scard(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
-    let size = look(call, words[1], HashSet::len)?;
-    call.count(size);
-    Ok(())
-}
-
-/// Takes members in the order of the table, which a random hash seed decides.
-fn spop(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
-    let wanted = match words[2..] {
-        [] => None,
-        [count] => Some(
-            usize::try_from(integer(count)?)
-                .map_err(|_| "ERR value is out of range, must be positive")?,
-        ),
-        _ => return Err(SYNTAX.into()),
-    };
-    let taken: Vec<Bytes> = call.change(words[1], fresh, |value| {
-        let members = members(value)?;
-        let taken: Vec<Bytes> = members.iter().take(wanted.unwrap_or(1)).cloned().collect();
-        for member in &taken {
-            members.remove(member);
-        }
-        Ok(taken)
-    })?;
-    match (wanted, taken.first()) {
-        (None, Some(member)) => call.bulk(member),
-        (None, None) => call.null(),
-        (Some(_), _) => {
-            let protocol = call.protocol();
-            encode::set_header(call.out, taken.len() as u64, protocol);
-            taken.iter().for_each(|member| call.bulk(member));
-        }
-    }
+    call.reply().count(removed);
     Ok(())
 }
 
 fn smismember(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
-    let there: Vec<bool> = look(call, words[1], |members| {
-        words[2..]
-            .iter()
-            .map(|member| members.contains(*member))
-            .collect()
+    look(call, words[1], |members, reply| {
+        reply.array(words.len() - 2);
+        for member in &words[2..] {
+            reply.flag(members.contains(member));
+        }
+    })
+}
+
+fn spop(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
+    let wanted = match words[2..] {
+        [] => None,
+        [count] => Some(unsigned(
+            count,
+            "ERR value is out of range, must be positive",
+        )?),
+        _ => return Err(SYNTAX.into()),
+    };
+    let taken = call.change(words[1], fresh, |value| {
+        let members = members_of(value)?;
+        let taken = take_random(members, wanted.unwrap_or(1));
+        Ok(Effect::of(!taken.is_empty(), taken))
     })?;
-    call.array(there.len());
-    there
-        .into_iter()
-        .for_each(|there| call.integer(i64::from(there)));
+    let mut reply = call.reply();
+    if wanted.is_none() {
+        reply.maybe(taken.first().map(Vec::as_slice));
+    } else {
+        reply.set(taken.len());
+        taken.iter().for_each(|member| reply.bulk(member));
+    }
     Ok(())
+}
+
+/// Takes so many members out, all of them equally likely.
+fn take_random(members: &mut Members, wanted: usize) -> Vec<Vec<u8>> {
+    let mut rng = rand::rng();
+    if wanted >= members.len() {
+        let all = std::mem::take(members);
+        return all.iter().map(|(member, ())| member.to_vec()).collect();
+    }
+    // To walk the whole set pays where a good part of it is taken.
+    if wanted < members.len() / 16 + 2 {
+        let one = |_| {
+            let (member, ()) = members.choose(random_below(&mut rng))?;
+            let member = member.to_vec();
+            members.remove(&member);
+            Some(member)
+        };
+        return (0..wanted).filter_map(one).collect();
+    }
+    let all = members.iter().map(|(member, ())| member.to_vec());
+    let chosen = all.sample(&mut rng, wanted);
+    for member in &chosen {
+        members.remove(member);
+    }
+    chosen
 }
 
 fn srandmember(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     let mut rng = rand::rng();
     let count = match words[2..] {
-        [] => {
-            let chosen = look(call, words[1], |members| {
-                members.iter().choose(&mut rng).cloned()
-            })?;
-            match chosen {
-                Some(member) => call.bulk(&member),
-                None => call.null(),
-            }
-            return Ok(());
-        }
-        [count] => super::sample_count(count)?,
+        [] => None,
+        [count] => Some(sample_count(count)?),
         _ => return Err(SYNTAX.into()),
     };
-    let chosen: Vec<Bytes> = look(call, words[1], |members| {
-        if count >= 0 {
-            members.iter().cloned().sample(&mut rng, count as usize)
+    look(call, words[1], |members, reply| {
+        let Some(count) = count else {
+            let chosen = members.choose(random_below(&mut rng));
+            reply.maybe(chosen.map(|(member, ())| member));
+            return;
+        };
+        let chosen: Vec<&[u8]> = if count >= 0 {
+            let all = members.iter().map(|(member, ())| member);
+            all.sample(&mut rng, count as usize)
         } else {
             // A negative count may name a member several times.
-            let all: Vec<&Bytes> = members.iter().collect();
             (0..count.unsigned_abs())
-                .filter_map(|_| all.choose(&mut rng).map(|member| (*member).clone()))
+                .filter_map(|_| members.choose(random_below(&mut rng)))
+                .map(|(member, ())| member)
                 .collect()
-        }
-    })?;
-    call.array(chosen.len());
-    chosen.iter().for_each(|member| call.bulk(member));
-    Ok(())
+        };
+        reply.array(chosen.len());
+        chosen.into_iter().for_each(|member| reply.bulk(member));
+    })
 }
 
 fn smove(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     let (from, to, member) = (words[1], words[2], words[3]);
-    let there = look(call, from, |members| members.contains(member))?;
     // The kind of the target is looked at only where there is something to move from, as in Redis.
-    let from_is_there = call.store().read(from, call.now(), |value| value.is_some());
-    if from_is_there {
-        look(call, to, |_| ())?;
+    if !call.has(from) {
+        call.reply().flag(false);
+        return Ok(());
     }
-    if there && from != to {
-        call.change(from, fresh, |value| Ok(members(value)?.remove(member)))?;
+    let is_member = contains(call, from, member)?;
+    contains(call, to, member)?;
+    if is_member && from != to {
+        call.change(from, fresh, |value| {
+            members_of(value)?.remove(member);
+            Ok(Effect::Changed(()))
+        })?;
         call.change(to, fresh, |value| {
-            Ok(members(value)?.insert(Bytes::from(member)))
+            let was_there = members_of(value)?.insert(member, ()).is_some();
+            Ok(Effect::of(!was_there, ()))
         })?;
     }
-    call.integer(i64::from(there));
+    call.reply().flag(is_member);
     Ok(())
+}
+
+fn contains(call: &Call<'_>, key: &[u8], member: &[u8]) -> Result<bool, Refusal> {
+    call.store().view(key, call.now(), |value| match value {
+        Some(View::Set(members)) => Ok(members.contains(member)),
+        Some(_) => Err(WRONG_TYPE.into()),
+        None => Ok(false),
+    })
 }
 
 fn sscan(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
-    let options = Walk::parse(&words[2..])?;
-    let all: Vec<Bytes> = look(call, words[1], |members| members.iter().cloned().collect())?;
-    let elements = all.iter().map(|member| (&**member, None));
-    walk(call, &options, elements);
-    Ok(())
+    scan::elements(call, words, |call, show| {
+        look(call, words[1], |members, _| {
+            members.iter().for_each(|(member, ())| show(member, None));
+        })
+    })
 }
 
-/// The sets at `keys` as one.
+/// The sets at `keys` as one. Every key is looked at, so that one of another kind is refused.
 fn combined(
-    call: &Call<'_>,
+    call: &mut Call<'_>,
     keys: &[&[u8]],
     combination: Combination,
-) -> Result<HashSet<Bytes>, Refusal> {
-    let mut sets = keys.iter().map(|key| look(call, key, HashSet::clone));
-    let mut result = sets.next().transpose()?.unwrap_or_default();
-    for other in sets {
-        let other = other?;
-        match combination {
-            Combination::Intersection => result.retain(|member| other.contains(member)),
-            Combination::Union => result.extend(other),
-            Combination::Difference => result.retain(|member| !other.contains(member)),
-        }
+) -> Result<Members, Refusal> {
+    let mut result = look(call, keys[0], |members, _| members.clone())?;
+    for key in &keys[1..] {
+        look(call, key, |other, _| match combination {
+            Combination::Intersection => result.retain(|member, ()| other.contains(member)),
+            Combination::Union => {
+                for (member, ()) in other.iter() {
+                    result.insert(member, ());
+                }
+            }
+            Combination::Difference => result.retain(|member, ()| !other.contains(member)),
+        })?;
     }
     Ok(result)
 }
 
 fn combine(call: &mut Call<'_>, keys: &[&[u8]], combination: Combination) -> Result<(), Refusal> {
     let result = combined(call, keys, combination)?;
-    let protocol = call.protocol();
-    encode::set_header(call.out, result.len() as u64, protocol);
-    result.iter().for_each(|member| call.bulk(member));
+    reply_members(&result, &mut call.reply());
     Ok(())
 }
 
@@ -252,36 +273,31 @@ fn combine_into(
 ) -> Result<(), Refusal> {
     let result = combined(call, &words[2..], combination)?;
     let size = result.len();
-    call.store().modify(words[1], call.now(), |_| {
-        let change = if size == 0 {
-            Change::Remove
-        } else {
-            Change::Put(Entry::lasting(Value::Set(result)))
-        };
-        ((), change)
-    });
-    call.count(size);
+    if size == 0 {
+        call.remove(words[1]);
+    } else {
+        call.put(words[1], Entry::lasting(Value::Set(result)));
+    }
+    call.reply().count(size);
     Ok(())
 }
 
 fn sintercard(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
-    let keys = integer(words[1])
-        .ok()
-        .and_then(|keys| usize::try_from(keys).ok())
-        .filter(|keys| *keys > 0)
-        .ok_or("ERR numkeys should be greater than 0")?;
+    let keys = unsigned(words[1], "ERR numkeys should be greater than 0")?;
+    if keys == 0 {
+        return Err("ERR numkeys should be greater than 0".into());
+    }
     if keys > words.len() - 2 {
         return Err("ERR Number of keys can't be greater than number of args".into());
     }
-    let limit = match &words[2 + keys..] {
-        [] => 0,
-        [word, limit] if is(word, "LIMIT") => integer(limit)
-            .ok()
-            .and_then(|limit| usize::try_from(limit).ok())
-            .ok_or("ERR LIMIT can't be negative")?,
-        _ => return Err(SYNTAX.into()),
-    };
+    let mut limit = 0;
+    let mut rest = words[2 + keys..].iter();
+    while let Some(word) = rest.next() {
+        let number = rest.next().filter(|_| is(word, "LIMIT")).ok_or(SYNTAX)?;
+        limit = unsigned(number, "ERR LIMIT can't be negative")?;
+    }
     let size = combined(call, &words[2..2 + keys], Combination::Intersection)?.len();
-    call.count(if limit == 0 { size } else { size.min(limit) });
+    call.reply()
+        .count(if limit == 0 { size } else { size.min(limit) });
     Ok(())
 }

@@ -1,0 +1,85 @@
+//! CONFIG: the settings of Redis that tools ask for, as they hold here.
+
+use super::glob::glob;
+use super::refusal::{Refusal, lower, subcommand_refused, wrong_number};
+use super::{Call, Words, is};
+use crate::state::DATABASES;
+use crate::stats::Stats;
+
+/// The settings and what they are.
+fn settings(call: &Call<'_>) -> Vec<(&'static str, String)> {
+    let numbers = [
+        ("databases", DATABASES as u64),
+        ("maxclients", call.shared.max_clients as u64),
+        ("maxmemory", 0),
+        ("port", u64::from(call.shared.port)),
+        ("proto-max-bulk-len", 512 << 20),
+        ("timeout", 0),
+    ];
+    let words = [
+        ("appendonly", "no"),
+        ("cluster-enabled", "no"),
+        ("maxmemory-policy", "noeviction"),
+        ("save", ""),
+    ];
+    let numbers = numbers.map(|(name, number)| (name, number.to_string()));
+    let words = words.map(|(name, word)| (name, word.to_owned()));
+    numbers.into_iter().chain(words).collect()
+}
+
+pub(super) fn config(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
+    match words {
+        [_, word] if is(word, "RESETSTAT") => {
+            let shared = &mut *call.shared;
+            let commands = shared.stats.calls.len();
+            shared.stats = Stats::new(commands, shared.expired(), shared.now);
+            call.reply().ok();
+            Ok(())
+        }
+        [_, word, pairs @ ..] if is(word, "SET") && pairs.len() > 1 => set(call, pairs),
+        [_, word, patterns @ ..] if is(word, "GET") && !patterns.is_empty() => {
+            get(call, patterns);
+            Ok(())
+        }
+        _ => Err(subcommand_refused(words, &["GET", "SET", "RESETSTAT"])),
+    }
+}
+
+fn get(call: &mut Call<'_>, patterns: &[&[u8]]) {
+    let asked = |name: &str| {
+        patterns
+            .iter()
+            .any(|pattern| glob(&pattern.to_ascii_lowercase(), name.as_bytes()))
+    };
+    let mut found = settings(call);
+    found.retain(|(name, _)| asked(name));
+    let mut reply = call.reply();
+    reply.map(found.len());
+    for (name, value) in &found {
+        reply.bulk(name.as_bytes());
+        reply.bulk(value.as_bytes());
+    }
+}
+
+/// Nothing can be set to anything but what it is, since nothing else would be true.
+fn set(call: &mut Call<'_>, pairs: &[&[u8]]) -> Result<(), Refusal> {
+    if !pairs.len().is_multiple_of(2) {
+        return Err(wrong_number("config|set"));
+    }
+    let settings = settings(call);
+    for pair in pairs.chunks_exact(2) {
+        let name = lower(pair[0]);
+        let value = settings.iter().find(|(known, _)| *known == name);
+        let (_, value) = value.ok_or_else(|| {
+            format!("ERR Unknown option or number of arguments for CONFIG SET - '{name}'")
+        })?;
+        if value.as_bytes() != pair[1] {
+            return Err(format!(
+                "ERR CONFIG SET failed (possibly related to argument '{name}') - it is always '{value}' here"
+            )
+            .into());
+        }
+    }
+    call.reply().ok();
+    Ok(())
+}

@@ -1,0 +1,140 @@
+//! COMMAND: what commands there are.
+
+use super::glob::glob;
+use super::refusal::{Refusal, SYNTAX, lower, subcommand_refused};
+use super::reply::Reply;
+use super::{Access, Call, FAMILIES, Keys, Known, Words, all, find, fits, is, names, other};
+
+pub(super) const TABLE: &[Known] = &[other("COMMAND", -1, command)];
+
+fn command(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
+    let mut reply = call.reply();
+    match *words {
+        [_] => {
+            reply.array(all().count());
+            all().for_each(|known| describe(&mut reply, known));
+        }
+        [_, word] if is(word, "COUNT") => reply.count(all().count()),
+        [_, word] if is(word, "INFO") => {
+            reply.array(all().count());
+            all().for_each(|known| describe(&mut reply, known));
+        }
+        [_, word, ref names @ ..] if is(word, "INFO") => {
+            reply.array(names.len());
+            for name in names {
+                match find(name) {
+                    Some(found) => describe(&mut reply, found.known),
+                    None => reply.null_array(),
+                }
+            }
+        }
+        [_, word, ref names @ ..] if is(word, "DOCS") => docs(&mut reply, names),
+        [_, word, ref options @ ..] if is(word, "LIST") => list(&mut reply, options)?,
+        [_, word, ref words @ ..] if is(word, "GETKEYS") && !words.is_empty() => {
+            let keys = keys_of(words)?;
+            reply.array(keys.len());
+            keys.iter().for_each(|key| reply.bulk(key));
+        }
+        _ => {
+            let known = ["COUNT", "INFO", "DOCS", "LIST", "GETKEYS"];
+            return Err(subcommand_refused(words, &known));
+        }
+    }
+    Ok(())
+}
+
+/// The ten fields of Redis 7. Of the flags, these two say whether a command changes keys; there are no
+/// categories of ACL, hints or subcommands to tell of.
+fn describe(reply: &mut Reply<'_>, known: &Known) {
+    reply.array(10);
+    reply.bulk(lower(known.name.as_bytes()).as_bytes());
+    reply.integer(i64::from(known.arity));
+    match known.access {
+        Access::Read => {
+            reply.set(1);
+            reply.simple("readonly");
+        }
+        Access::Write => {
+            reply.set(1);
+            reply.simple("write");
+        }
+        Access::None => reply.set(0),
+    }
+    let (first, last, step) = match known.keys {
+        Keys::At(first, last, step) => (first, last, step),
+        Keys::None | Keys::Counted(_) => (0, 0, 0),
+    };
+    for position in [first, last, step] {
+        reply.integer(i64::from(position));
+    }
+    reply.set(0);
+    (0..3).for_each(|_| reply.array(0));
+}
+
+/// The group of each command, with which redis-cli sorts its help.
+fn docs(reply: &mut Reply<'_>, names: &[&[u8]]) {
+    let is_asked =
+        |known: &Known| names.is_empty() || names.iter().any(|name| is(name, known.name));
+    let asked: Vec<(&str, &Known)> = FAMILIES
+        .iter()
+        .flat_map(|(group, table)| table.iter().map(move |known| (*group, known)))
+        .filter(|(_, known)| is_asked(known))
+        .collect();
+    reply.map(asked.len());
+    for (group, known) in asked {
+        reply.bulk(lower(known.name.as_bytes()).as_bytes());
+        reply.map(1);
+        reply.bulk(b"group");
+        reply.bulk(group.as_bytes());
+    }
+}
+
+fn list(reply: &mut Reply<'_>, options: &[&[u8]]) -> Result<(), Refusal> {
+    let pattern: &[u8] = match *options {
+        [] => b"*",
+        [word, kind, pattern] if is(word, "FILTERBY") && is(kind, "PATTERN") => pattern,
+        _ => return Err(SYNTAX.into()),
+    };
+    let pattern = pattern.to_ascii_lowercase();
+    let found: Vec<String> = names()
+        .map(|name| lower(name.as_bytes()))
+        .filter(|name| glob(&pattern, name.as_bytes()))
+        .collect();
+    reply.array(found.len());
+    found.iter().for_each(|name| reply.bulk(name.as_bytes()));
+    Ok(())
+}
+
+/// The keys among the words of a command.
+fn keys_of<'w>(words: &[&'w [u8]]) -> Result<Vec<&'w [u8]>, Refusal> {
+    let found = find(words[0]).ok_or("ERR Invalid command specified")?;
+    let known = found.known;
+    if known.keys == Keys::None {
+        return Err("ERR The command has no key arguments".into());
+    }
+    if !fits(known.arity, words.len()) {
+        return Err("ERR Invalid number of arguments specified for command".into());
+    }
+    Ok(match known.keys {
+        Keys::None => Vec::new(),
+        Keys::At(first, last, step) => {
+            let length = words.len() as i32;
+            let end = if last < 0 { length + last } else { last };
+            (first..=end.min(length - 1))
+                .step_by(step.unsigned_abs() as usize)
+                .map(|place| words[place as usize])
+                .collect()
+        }
+        Keys::Counted(place) => {
+            let count = super::numbers::unsigned(
+                words[place],
+                "ERR Invalid arguments specified for command",
+            )?;
+            let keys = words[place + 1..]
+                .get(..count)
+                .filter(|keys| !keys.is_empty());
+            keys.ok_or("ERR Invalid arguments specified for command")?
+                .to_vec()
+        }
+    })
+}

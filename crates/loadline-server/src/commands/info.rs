@@ -1,0 +1,207 @@
+//! INFO: what the server says about itself, in the words of Redis.
+
+use std::fmt::{Display, Write};
+
+use rustix::time::{ClockId, clock_gettime};
+
+use super::refusal::Refusal;
+use super::{Call, Words, is, names};
+use crate::REDIS_VERSION;
+use crate::state::Shared;
+
+/// A section: its name, what fills it, and whether it is shown where none is named.
+type Section = (&'static str, fn(&Shared, &mut String), Shown);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shown {
+    Always,
+    WhereAsked,
+}
+
+const SECTIONS: [Section; 11] = [
+    ("Server", server, Shown::Always),
+    ("Clients", clients, Shown::Always),
+    ("Memory", memory, Shown::Always),
+    ("Persistence", persistence, Shown::Always),
+    ("Stats", stats, Shown::Always),
+    ("Replication", replication, Shown::Always),
+    ("CPU", cpu, Shown::Always),
+    ("Commandstats", command_stats, Shown::WhereAsked),
+    ("Errorstats", error_stats, Shown::Always),
+    (
+        "Cluster",
+        |_, out| line(out, "cluster_enabled", 0),
+        Shown::Always,
+    ),
+    ("Keyspace", keyspace, Shown::Always),
+];
+
+pub(super) fn info(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
+    let is_named = |names: &[&str]| {
+        words[1..]
+            .iter()
+            .any(|word| names.iter().any(|name| is(word, name)))
+    };
+    let every = is_named(&["all", "everything"]);
+    let usual = words.len() == 1 || is_named(&["default"]);
+    let mut text = String::new();
+    for (name, fill, shown) in SECTIONS {
+        if every || is_named(&[name]) || (usual && shown == Shown::Always) {
+            if !text.is_empty() {
+                text.push_str("\r\n");
+            }
+            let _ = write!(text, "# {name}\r\n");
+            fill(call.shared, &mut text);
+        }
+    }
+    call.reply().text(&text);
+    Ok(())
+}
+
+fn line(out: &mut String, name: &str, value: impl Display) {
+    let _ = write!(out, "{name}:{value}\r\n");
+}
+
+fn server(shared: &Shared, out: &mut String) {
+    let uptime = shared.started.elapsed().as_secs();
+    line(out, "redis_version", REDIS_VERSION);
+    line(out, "loadline_version", env!("CARGO_PKG_VERSION"));
+    line(out, "redis_mode", "standalone");
+    line(out, "os", std::env::consts::OS);
+    line(out, "arch_bits", usize::BITS);
+    line(out, "multiplexing_api", "epoll");
+    line(out, "process_id", std::process::id());
+    line(out, "tcp_port", shared.port);
+    line(out, "server_time_usec", shared.now * 1_000);
+    line(out, "uptime_in_seconds", uptime);
+    line(out, "uptime_in_days", uptime / 86_400);
+}
+
+fn clients(shared: &Shared, out: &mut String) {
+    line(out, "connected_clients", shared.clients);
+    line(out, "cluster_connections", 0);
+    line(out, "maxclients", shared.max_clients);
+    line(out, "blocked_clients", 0);
+}
+
+/// What the store holds is not counted apart, so that the memory used is that of the process.
+fn memory(_: &Shared, out: &mut String) {
+    let resident = resident_bytes().unwrap_or(0);
+    line(out, "used_memory", resident);
+    line(out, "used_memory_human", human(resident));
+    line(out, "used_memory_rss", resident);
+    line(out, "used_memory_rss_human", human(resident));
+    line(out, "maxmemory", 0);
+    line(out, "maxmemory_human", "0B");
+    line(out, "maxmemory_policy", "noeviction");
+    line(out, "mem_allocator", "libc");
+}
+
+/// Bytes as Redis shows them to people.
+fn human(bytes: u64) -> String {
+    let units = [(1_u64 << 30, "G"), (1 << 20, "M"), (1 << 10, "K")];
+    let unit = units.into_iter().find(|(size, _)| bytes >= *size);
+    unit.map_or_else(
+        || format!("{bytes}B"),
+        |(size, letter)| format!("{:.2}{letter}", bytes as f64 / size as f64),
+    )
+}
+
+/// Memory of this process that is in RAM, in bytes.
+fn resident_bytes() -> Option<u64> {
+    let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: u64 = statm.split(' ').nth(1)?.parse().ok()?;
+    Some(pages * rustix::param::page_size() as u64)
+}
+
+fn persistence(_: &Shared, out: &mut String) {
+    for name in ["loading", "rdb_bgsave_in_progress", "aof_enabled"] {
+        line(out, name, 0);
+    }
+}
+
+fn stats(shared: &Shared, out: &mut String) {
+    let stats = &shared.stats;
+    line(out, "total_connections_received", stats.connections);
+    line(out, "total_commands_processed", stats.commands);
+    let commands = stats.commands_rate.per_second();
+    line(out, "instantaneous_ops_per_sec", format!("{commands:.0}"));
+    line(out, "total_net_input_bytes", stats.bytes_in);
+    line(out, "total_net_output_bytes", stats.bytes_out);
+    for (name, rate) in [
+        ("instantaneous_input_kbps", &stats.input_rate),
+        ("instantaneous_output_kbps", &stats.output_rate),
+    ] {
+        line(out, name, format!("{:.2}", rate.per_second() / 1_024.0));
+    }
+    line(out, "rejected_connections", stats.rejected_connections);
+    line(out, "expired_keys", shared.expired() - stats.expired_before);
+    line(out, "evicted_keys", 0);
+    line(out, "keyspace_hits", stats.hits);
+    line(out, "keyspace_misses", stats.misses);
+    line(
+        out,
+        "total_error_replies",
+        stats.errors.values().sum::<u64>(),
+    );
+}
+
+fn replication(_: &Shared, out: &mut String) {
+    line(out, "role", "master");
+    line(out, "connected_slaves", 0);
+}
+
+/// The CPU time of the process to the nanosecond. How much of it the kernel used is known to a
+/// hundredth of a second only (`/proc/self/stat`); the rest is shown as the program's.
+fn cpu(_: &Shared, out: &mut String) {
+    let total = clock_gettime(ClockId::ProcessCPUTime);
+    let total = total.tv_sec as f64 + total.tv_nsec as f64 / 1e9;
+    let system = system_seconds().unwrap_or(0.0).min(total);
+    line(out, "used_cpu_sys", format!("{system:.6}"));
+    line(out, "used_cpu_user", format!("{:.6}", total - system));
+}
+
+/// The fifteenth field of `/proc/self/stat`, in ticks; the second one may hold spaces, and ends at the
+/// last parenthesis.
+fn system_seconds() -> Option<f64> {
+    let text = std::fs::read_to_string("/proc/self/stat").ok()?;
+    let (_, fields) = text.rsplit_once(')')?;
+    let ticks: f64 = fields.split_ascii_whitespace().nth(12)?.parse().ok()?;
+    Some(ticks / rustix::param::clock_ticks_per_second() as f64)
+}
+
+/// The calls are counted, and their times estimated from those that were timed.
+fn command_stats(shared: &Shared, out: &mut String) {
+    for (name, stat) in names().zip(&shared.stats.calls) {
+        if stat.calls + stat.rejected == 0 {
+            continue;
+        }
+        let microseconds = stat.total_time().as_secs_f64() * 1e6;
+        let per_call = microseconds / stat.calls.max(1) as f64;
+        line(
+            out,
+            &format!("cmdstat_{}", name.to_ascii_lowercase()),
+            format!(
+                "calls={},usec={microseconds:.0},usec_per_call={per_call:.2},rejected_calls={},failed_calls={}",
+                stat.calls, stat.rejected, stat.failed
+            ),
+        );
+    }
+}
+
+fn error_stats(shared: &Shared, out: &mut String) {
+    for (kind, count) in &shared.stats.errors {
+        line(out, &format!("errorstat_{kind}"), format!("count={count}"));
+    }
+}
+
+fn keyspace(shared: &Shared, out: &mut String) {
+    for (index, database) in shared.databases.iter().enumerate() {
+        let keys = database.len();
+        if keys > 0 {
+            let expires = database.expiring();
+            let shown = format!("keys={keys},expires={expires},avg_ttl=0");
+            line(out, &format!("db{index}"), shown);
+        }
+    }
+}

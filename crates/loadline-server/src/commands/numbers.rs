@@ -1,0 +1,259 @@
+//! Numbers in words and values, read and written as Redis does it.
+
+use std::fmt::Write;
+
+use rand::RngExt;
+use rustc_apfloat::Float;
+use rustc_apfloat::ieee::X87DoubleExtended;
+
+use super::refusal::{NOT_FINITE, NOT_INTEGER, OUT_OF_RANGE, Refusal};
+
+/// The most elements that a random choice with repetition may be asked for: the reply is built in
+/// memory, and Redis's own bound of half of all numbers would fill it.
+const MOST_SAMPLES: u64 = 1 << 20;
+
+/// Digits after the point that Redis writes, before it cuts zeros off.
+const DECIMALS: usize = 17;
+
+/// Bits of the mantissa behind the leading one.
+const FRACTION_BITS: u32 = 63;
+const EXPONENT_BIAS: i32 = 16_383;
+
+/// The longest text that is taken for a decimal number, as in Redis.
+const LONGEST_FLOAT: usize = 5 * 1024;
+
+/// Reads a whole number as Redis does: no sign but `-`, no zeros in front, no spaces.
+pub(super) fn integer(word: &[u8]) -> Result<i64, Refusal> {
+    let digits = word.strip_prefix(b"-").unwrap_or(word);
+    let is_negative = digits.len() < word.len();
+    match digits {
+        [b'0'] if !is_negative => return Ok(0),
+        [b'1'..=b'9', ..] if digits.len() <= 19 => {}
+        _ => return Err(NOT_INTEGER.into()),
+    }
+    // Negative numbers reach one further than positive ones, so the sum is a negative one.
+    let mut sum: i64 = 0;
+    for byte in digits {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return Err(NOT_INTEGER.into());
+        }
+        sum = sum
+            .checked_mul(10)
+            .and_then(|sum| sum.checked_sub(i64::from(digit)))
+            .ok_or(NOT_INTEGER)?;
+    }
+    let number = if is_negative {
+        Some(sum)
+    } else {
+        sum.checked_neg()
+    };
+    Ok(number.ok_or(NOT_INTEGER)?)
+}
+
+/// Reads a whole number that is not negative.
+pub(super) fn unsigned(word: &[u8], refusal: &'static str) -> Result<usize, Refusal> {
+    let number = integer(word)
+        .ok()
+        .and_then(|number| usize::try_from(number).ok());
+    Ok(number.ok_or(refusal)?)
+}
+
+/// Puts the digits of `number` in the place of `text`.
+pub(super) fn write_integer(text: &mut Vec<u8>, number: i64) {
+    text.clear();
+    std::io::Write::write_fmt(text, format_args!("{number}")).expect("a vector takes everything");
+}
+
+/// How many elements a random choice is to have; negative for a choice with repetition.
+pub(super) fn sample_count(word: &[u8]) -> Result<i64, Refusal> {
+    let count = integer(word)?;
+    if count < 0 && count.unsigned_abs() > MOST_SAMPLES {
+        return Err(OUT_OF_RANGE.into());
+    }
+    Ok(count)
+}
+
+/// Random numbers below what is asked for.
+pub(super) fn random_below(rng: &mut impl RngExt) -> impl FnMut(u64) -> u64 {
+    |end| rng.random_range(0..end)
+}
+
+/// Adds two decimal numbers and writes the sum as Redis does: with 64 bits of mantissa, as x87 has them,
+/// 17 decimals and no zeros at their end. `not_float` refuses a word that is no number.
+pub(super) fn add_floats(
+    (old, old_refusal): (&[u8], &'static str),
+    (increment, refusal): (&[u8], &'static str),
+) -> Result<String, Refusal> {
+    let sum = (float(old).ok_or(old_refusal)? + float(increment).ok_or(refusal)?).value;
+    if !sum.is_finite() {
+        return Err(NOT_FINITE.into());
+    }
+    Ok(float_text(sum))
+}
+
+/// Refuses a word that is no decimal number.
+pub(super) fn check_float(word: &[u8], refusal: &'static str) -> Result<(), Refusal> {
+    if float(word).is_none() {
+        return Err(refusal.into());
+    }
+    Ok(())
+}
+
+/// Reads a decimal number. Infinities are numbers here, as in Redis, and spaces, hexadecimal digits and
+/// numbers that are none are not.
+fn float(word: &[u8]) -> Option<X87DoubleExtended> {
+    let text = std::str::from_utf8(word).ok()?;
+    let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
+    if ["inf", "infinity"]
+        .iter()
+        .any(|name| unsigned.eq_ignore_ascii_case(name))
+    {
+        let infinity = X87DoubleExtended::INFINITY;
+        return Some(if text.starts_with('-') {
+            -infinity
+        } else {
+            infinity
+        });
+    }
+    let is_plain = |byte: u8| byte.is_ascii_digit() || b"+-.eE".contains(&byte);
+    if text.len() >= LONGEST_FLOAT || !text.bytes().all(is_plain) {
+        return None;
+    }
+    let number = text.parse::<X87DoubleExtended>().ok()?;
+    number.is_finite().then_some(number)
+}
+
+/// A finite number in decimals, rounded to 17 of them.
+fn float_text(number: X87DoubleExtended) -> String {
+    let bits = number.to_bits();
+    let mantissa = bits as u64;
+    let exponent = ((bits >> 64) as i32 & 0x7FFF) - EXPONENT_BIAS - FRACTION_BITS as i32;
+    let (mut whole, mut decimals) = split(mantissa, exponent);
+    if decimals == 10_u64.pow(DECIMALS as u32) {
+        // What was rounded up is a whole one.
+        decimals = 0;
+        whole = add_one(&whole);
+    }
+    let mut text = String::new();
+    if number.is_negative() && (decimals > 0 || whole != "0") {
+        text.push('-');
+    }
+    text.push_str(&whole);
+    if decimals > 0 {
+        let _ = write!(text, ".{decimals:0DECIMALS$}");
+        text.truncate(text.trim_end_matches('0').len());
+    }
+    text
+}
+
+/// The whole part of `mantissa * 2^exponent` in digits, and the rest in units of the last decimal,
+/// rounded to the nearest and to an even one from the middle.
+fn split(mantissa: u64, exponent: i32) -> (String, u64) {
+    if exponent >= 0 {
+        return (shifted(mantissa, exponent.unsigned_abs()), 0);
+    }
+    let places = exponent.unsigned_abs();
+    let whole = mantissa.checked_shr(places).unwrap_or(0);
+    let mask = 1_u64.checked_shl(places).map_or(u64::MAX, |bit| bit - 1);
+    // 64 bits times 10^17 are 121 bits, so nothing is lost.
+    let scaled = u128::from(mantissa & mask) * 10_u128.pow(DECIMALS as u32);
+    let units = scaled.checked_shr(places).unwrap_or(0) as u64;
+    let rest = scaled - u128::from(units).checked_shl(places).unwrap_or(0);
+    let half = 1_u128.checked_shl(places - 1).unwrap_or(u128::MAX);
+    let up = rest > half || (rest == half && units % 2 == 1);
+    (whole.to_string(), units + u64::from(up))
+}
+
+/// The digits of `number * 2^places`, from groups of eighteen of them, the lowest first.
+fn shifted(number: u64, places: u32) -> String {
+    const GROUP: u64 = 10_u64.pow(18);
+    let mut groups = vec![number % GROUP, number / GROUP];
+    let mut left = places;
+    while left > 0 {
+        let step = left.min(60);
+        let mut carry = 0;
+        for group in &mut groups {
+            let sum = (u128::from(*group) << step) + u128::from(carry);
+            *group = (sum % u128::from(GROUP)) as u64;
+            carry = (sum / u128::from(GROUP)) as u64;
+        }
+        groups.extend((carry > 0).then_some(carry));
+        left -= step;
+    }
+    let mut text = String::new();
+    for group in groups.iter().rev() {
+        let _ = write!(text, "{group:018}");
+    }
+    let digits = text.trim_start_matches('0');
+    if digits.is_empty() { "0" } else { digits }.to_owned()
+}
+
+/// The whole number in `digits` and one; it has at most 20 of them, since it has decimals.
+fn add_one(digits: &str) -> String {
+    let number: u128 = digits.parse().expect("digits are a number");
+    (number + 1).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// The plain version: what reads as the same number and is written the same.
+        #[test]
+        fn whole_numbers_are_those_that_are_written_so(text in "-{0,2}[0-9]{0,20}|[ -~]{0,4}") {
+            let plain = text.parse::<i64>().ok().filter(|number| number.to_string() == text);
+            prop_assert_eq!(integer(text.as_bytes()).ok(), plain);
+        }
+
+        #[test]
+        fn the_ends_of_the_range_are_in_it(number in any::<i64>()) {
+            for number in [number, i64::MIN, i64::MAX] {
+                prop_assert_eq!(integer(number.to_string().as_bytes()), Ok(number));
+            }
+            prop_assert!(integer(b"9223372036854775808").is_err());
+            prop_assert!(integer(b"-9223372036854775809").is_err());
+        }
+
+        /// Numbers with few decimals and digits are exact to the last decimal shown.
+        #[test]
+        fn sums_of_short_decimals_are_exact(one in -99_999_i64..99_999, other in -99_999_i64..99_999) {
+            let text = |units: i64| format!("{}{}.{:04}", if units < 0 { "-" } else { "" }, units.abs() / 10_000, units.abs() % 10_000);
+            let sum = text(one + other);
+            let wanted = sum.trim_end_matches('0').trim_end_matches('.');
+            let wanted = if wanted == "-0" { "0" } else { wanted };
+            prop_assert_eq!(sum_of(&text(one), &text(other)), Ok(wanted.to_owned()));
+        }
+    }
+
+    fn sum_of(one: &str, other: &str) -> Result<String, Refusal> {
+        add_floats((one.as_bytes(), "old"), (other.as_bytes(), "new"))
+    }
+
+    /// The texts that redis-server 7.0.15 on x86-64 answers with.
+    #[test]
+    fn sums_of_decimals_are_those_of_x87() {
+        for (one, other, sum) in [
+            ("0.1", "0.2", "0.3"),
+            ("3.0e3", "200", "3200"),
+            ("0.99999999999999999", "0.000000000000000009", "1"),
+            ("-0.0", "0", "0"),
+            ("1e30", "1", "1000000000000000000024696061952"),
+            ("18446744073709551615", "1", "18446744073709551616"),
+        ] {
+            assert_eq!(sum_of(one, other), Ok(sum.to_owned()), "{one} + {other}");
+        }
+        for (one, other, why) in [
+            ("x", "1", "old"),
+            ("1", "", "new"),
+            ("1", " 1", "new"),
+            ("1", "nan", "new"),
+            ("1", "inf", NOT_FINITE),
+            ("1e4932", "1e4932", NOT_FINITE),
+        ] {
+            assert_eq!(sum_of(one, other), Err(why.into()), "{one} + {other}");
+        }
+    }
+}

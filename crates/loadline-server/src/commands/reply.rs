@@ -1,0 +1,73 @@
+//! What a command answers, encoded straight into the output of its connection.
+
+use loadline_resp::{Protocol, encode};
+
+/// Writes replies in the protocol of a connection.
+#[derive(Debug)]
+pub(super) struct Reply<'o> {
+    pub(super) out: &'o mut Vec<u8>,
+    pub(super) protocol: Protocol,
+}
+
+impl Reply<'_> {
+    pub(super) fn simple(&mut self, text: &str) {
+        encode::simple(self.out, text.as_bytes());
+    }
+
+    pub(super) fn ok(&mut self) {
+        self.simple("OK");
+    }
+
+    pub(super) fn integer(&mut self, number: i64) {
+        encode::integer(self.out, number);
+    }
+
+    pub(super) fn count(&mut self, count: usize) {
+        self.integer(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
+    /// 1 for yes and 0 for no.
+    pub(super) fn flag(&mut self, flag: bool) {
+        self.integer(i64::from(flag));
+    }
+
+    pub(super) fn bulk(&mut self, bytes: &[u8]) {
+        encode::bulk(self.out, bytes);
+    }
+
+    /// The bytes, or nil where there are none.
+    pub(super) fn maybe(&mut self, bytes: Option<&[u8]>) {
+        match bytes {
+            Some(bytes) => self.bulk(bytes),
+            None => self.null(),
+        }
+    }
+
+    /// A text of several lines.
+    pub(super) fn text(&mut self, text: &str) {
+        encode::verbatim(self.out, *b"txt", text.as_bytes(), self.protocol);
+    }
+
+    pub(super) fn null(&mut self) {
+        encode::null(self.out, self.protocol);
+    }
+
+    pub(super) fn null_array(&mut self) {
+        encode::null_array(self.out, self.protocol);
+    }
+
+    /// The header of an array; its elements have to follow.
+    pub(super) fn array(&mut self, len: usize) {
+        encode::array_header(self.out, len as u64);
+    }
+
+    /// The header of a set; its elements have to follow.
+    pub(super) fn set(&mut self, len: usize) {
+        encode::set_header(self.out, len as u64, self.protocol);
+    }
+
+    /// The header of a map; a key and a value have to follow for each of its pairs.
+    pub(super) fn map(&mut self, pairs: usize) {
+        encode::map_header(self.out, pairs as u64, self.protocol);
+    }
+}

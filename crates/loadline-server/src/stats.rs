@@ -1,0 +1,183 @@
+//! What is counted, and shown by INFO.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// What is counted since the start, or since CONFIG RESETSTAT.
+#[derive(Debug)]
+pub(crate) struct Stats {
+    pub(crate) connections: u64,
+    pub(crate) rejected_connections: u64,
+    pub(crate) commands: u64,
+    pub(crate) bytes_in: u64,
+    pub(crate) bytes_out: u64,
+    pub(crate) hits: u64,
+    pub(crate) misses: u64,
+    /// Keys that had expired before.
+    pub(crate) expired_before: u64,
+    /// Error replies, by their first word.
+    pub(crate) errors: BTreeMap<String, u64>,
+    /// By command, in the order of [`crate::commands::names`].
+    pub(crate) calls: Vec<CallStat>,
+    pub(crate) commands_rate: Rate,
+    pub(crate) input_rate: Rate,
+    pub(crate) output_rate: Rate,
+}
+
+/// Kinds of errors that are counted apart; a command can make new ones of what a client says.
+const ERROR_KINDS: usize = 128;
+
+impl Stats {
+    pub(crate) fn new(commands: usize, expired_before: u64, now_ms: u64) -> Self {
+        Self {
+            connections: 0,
+            rejected_connections: 0,
+            commands: 0,
+            bytes_in: 0,
+            bytes_out: 0,
+            hits: 0,
+            misses: 0,
+            expired_before,
+            errors: BTreeMap::new(),
+            calls: vec![CallStat::default(); commands],
+            commands_rate: Rate::new(now_ms),
+            input_rate: Rate::new(now_ms),
+            output_rate: Rate::new(now_ms),
+        }
+    }
+
+    /// Counts a look-up of a key.
+    pub(crate) fn count_lookup(&mut self, was_there: bool) {
+        if was_there {
+            self.hits += 1;
+        } else {
+            self.misses += 1;
+        }
+    }
+
+    /// Counts an error reply.
+    pub(crate) fn count_error(&mut self, text: &str) {
+        let kind = text.split(' ').next().unwrap_or_default();
+        if let Some(count) = self.errors.get_mut(kind) {
+            *count += 1;
+        } else if self.errors.len() < ERROR_KINDS {
+            self.errors.insert(kind.to_owned(), 1);
+        }
+    }
+
+    /// Takes the samples of the rates.
+    pub(crate) fn sample(&mut self, now_ms: u64) {
+        self.commands_rate.sample(self.commands, now_ms);
+        self.input_rate.sample(self.bytes_in, now_ms);
+        self.output_rate.sample(self.bytes_out, now_ms);
+    }
+}
+
+/// What is counted about one command.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct CallStat {
+    pub(crate) calls: u64,
+    /// Calls that were refused before they were executed.
+    pub(crate) rejected: u64,
+    /// Calls that were executed and answered with an error.
+    pub(crate) failed: u64,
+    /// Calls whose time was taken, and the time they took.
+    pub(crate) timed: u64,
+    pub(crate) time: Duration,
+}
+
+impl CallStat {
+    /// Calls that are all timed.
+    const FIRST: u64 = 64;
+    /// After those, one of so many is.
+    const ONE_IN: u64 = 16;
+
+    /// Whether the next call is to be timed.
+    pub(crate) fn is_timed(&self) -> bool {
+        self.calls < Self::FIRST || self.calls.is_multiple_of(Self::ONE_IN)
+    }
+
+    /// The time of all calls, estimated: what the timed ones took on average, times their number.
+    pub(crate) fn total_time(&self) -> Duration {
+        let mean_ns = self.time.as_nanos() as f64 / self.timed.max(1) as f64;
+        Duration::from_nanos((mean_ns * self.calls as f64) as u64)
+    }
+}
+
+/// How fast a count grows, over the last samples of a second or two.
+#[derive(Debug)]
+pub(crate) struct Rate {
+    /// A count and when it was read, in milliseconds; the oldest is overwritten first.
+    samples: [(u64, u64); Rate::SAMPLES],
+    next: usize,
+}
+
+impl Rate {
+    const SAMPLES: usize = 16;
+
+    fn new(now_ms: u64) -> Self {
+        Self {
+            samples: [(0, now_ms); Self::SAMPLES],
+            next: 0,
+        }
+    }
+
+    fn sample(&mut self, count: u64, now_ms: u64) {
+        self.samples[self.next] = (count, now_ms);
+        self.next = (self.next + 1) % Self::SAMPLES;
+    }
+
+    /// Per second, between the oldest sample and the newest.
+    pub(crate) fn per_second(&self) -> f64 {
+        let (old_count, old_ms) = self.samples[self.next];
+        let (count, ms) = self.samples[(self.next + Self::SAMPLES - 1) % Self::SAMPLES];
+        let elapsed_ms = ms.saturating_sub(old_ms).max(1);
+        count.saturating_sub(old_count) as f64 * 1_000.0 / elapsed_ms as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_is_that_of_the_last_samples() {
+        let mut rate = Rate::new(1_000);
+        assert!(rate.per_second() < 0.001);
+        for sample in 1..=20_u64 {
+            // Ten in each tenth of a second, and then nothing.
+            rate.sample(sample.min(10) * 10, 1_000 + sample * 100);
+        }
+        // The sixteen samples reach back to the fifth, which read 50.
+        let wanted = (100.0 - 50.0) / 1.5;
+        assert!(
+            (rate.per_second() - wanted).abs() < 0.001,
+            "{}",
+            rate.per_second()
+        );
+    }
+
+    #[test]
+    fn kinds_of_errors_are_bounded() {
+        let mut stats = Stats::new(0, 0, 0);
+        for kind in 0..1_000 {
+            stats.count_error(&format!("E{kind} text"));
+            stats.count_error("E0 text");
+        }
+        assert_eq!(
+            (stats.errors.len(), stats.errors["E0"]),
+            (ERROR_KINDS, 1_001)
+        );
+    }
+
+    #[test]
+    fn the_time_of_all_calls_is_estimated_from_the_timed_ones() {
+        let stat = CallStat {
+            calls: 1_000,
+            timed: 100,
+            time: Duration::from_micros(200),
+            ..CallStat::default()
+        };
+        assert_eq!(stat.total_time(), Duration::from_millis(2));
+    }
+}
