@@ -378,6 +378,9 @@ fn conditions(scenario: &Scenario) -> Vec<String> {
     if scenario.batch > 1 {
         parts.push(format!("batch {}", scenario.batch));
     }
+    if let Some(ops) = scenario.ops_asked {
+        parts.push(format!("{} operations", words::amount(ops)));
+    }
     if scenario.latency_ns > 0 {
         parts.push(format!(
             "{} added latency",

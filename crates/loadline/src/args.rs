@@ -17,7 +17,7 @@ use crate::units::{self, KeyDistSpec};
     about = "A performance lab for Redis and for everything a team uses around it or instead of it",
     disable_help_subcommand = true,
     max_term_width = 100,
-    after_help = "Example: loadline run                     measures the built-in server, and redis-server beside it\n         loadline run redis://localhost   measures a server that runs already"
+    after_help = "Without a command it is `loadline run`, the default suite.\nExample: loadline run                     measures the built-in server, and redis-server beside it\n         loadline run redis://localhost   measures a server that runs already"
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]

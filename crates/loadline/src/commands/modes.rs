@@ -307,6 +307,7 @@ impl Sweep<'_> {
             return 0;
         }
         let mut entry = recording::case(setting.case, &self.plan.base, target, measured);
+        entry.subject.name = format!("{}, {}", entry.subject.name, cell.mode);
         let is_async = cell.mode == Mode::Async;
         entry.scenario = record::Scenario {
             mode: cell.mode.name().into(),
