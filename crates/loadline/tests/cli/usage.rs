@@ -8,8 +8,7 @@ use crate::util::{Dir, Ended};
 fn usage_errors_end_with_64() {
     let dir = Dir::new();
     for (words, reason) in [
-        (&[][..], "Usage"),
-        (&["capacity"], "unrecognized subcommand"),
+        (&["capacity"][..], "unrecognized subcommand"),
         (&["run", "--nope"], "unexpected argument"),
         (
             &["run", "--duration", "10"],
