@@ -1,12 +1,15 @@
 //! Answers requests without doing anything: `+OK` to every command, but for the few that load
 //! generators send to find out what they talk to.
 
-use std::fmt::Write;
+use std::io::Write;
 
 /// What a request that is larger than this in one argument is taken for: no request.
 const LARGEST_ARGUMENT: usize = 512 << 20;
 /// Arguments of one request at most.
 const MOST_ARGUMENTS: usize = 1 << 20;
+
+/// What it says of itself.
+const INFO: &[u8] = b"# Server\r\nredis_version:7.0.0\r\nredis_mode:standalone\r\n";
 
 /// The stream is not one of requests.
 #[derive(Debug, PartialEq, Eq)]
@@ -80,25 +83,19 @@ fn header(input: &[u8], kind: u8, most: usize) -> Result<Option<(usize, usize)>,
 
 #[inline]
 fn reply(name: &[u8], rest: &[u8], replies: &mut Vec<u8>) {
-    // All that a load consists of is answered alike, and at once.
-    if name.len() == 3 {
-        replies.extend_from_slice(b"+OK\r\n");
-        return;
-    }
-    let first = argument(rest).to_ascii_uppercase();
-    match name.to_ascii_uppercase().as_slice() {
-        b"PING" => replies.extend_from_slice(b"+PONG\r\n"),
-        b"HELLO" => replies.extend_from_slice(hello(&first)),
-        b"DBSIZE" => replies.extend_from_slice(b":0\r\n"),
-        b"SCAN" => replies.extend_from_slice(b"*2\r\n$1\r\n0\r\n*0\r\n"),
-        b"INFO" => bulk(
-            "# Server\r\nredis_version:7.0.0\r\nredis_mode:standalone\r\n",
-            replies,
-        ),
-        b"CONFIG" => setting(rest, replies),
-        b"COMMAND" => commands(rest, &first, replies),
-        b"CLIENT" if first == b"LIST" => bulk("", replies),
-        b"CLIENT" if first == b"ID" => replies.extend_from_slice(b":1\r\n"),
+    let is = |other: &str| name.eq_ignore_ascii_case(other.as_bytes());
+    let first_is = |other: &str| argument(rest).eq_ignore_ascii_case(other.as_bytes());
+    match name.len() {
+        4 if is("PING") => replies.extend_from_slice(b"+PONG\r\n"),
+        4 if is("SCAN") => replies.extend_from_slice(b"*2\r\n$1\r\n0\r\n*0\r\n"),
+        4 if is("INFO") => bulk(INFO, replies),
+        5 if is("HELLO") => replies.extend_from_slice(hello(argument(rest))),
+        6 if is("DBSIZE") => replies.extend_from_slice(b":0\r\n"),
+        6 if is("CONFIG") && first_is("GET") => settings(rest, replies),
+        6 if is("CLIENT") && first_is("LIST") => bulk(b"", replies),
+        6 if is("CLIENT") && first_is("ID") => replies.extend_from_slice(b":1\r\n"),
+        7 if is("COMMAND") && first_is("INFO") => commands(rest, replies),
+        7 if is("COMMAND") => replies.extend_from_slice(b"*0\r\n"),
         _ => replies.extend_from_slice(b"+OK\r\n"),
     }
 }
@@ -111,40 +108,34 @@ fn hello(version: &[u8]) -> &'static [u8] {
     }
 }
 
-/// `CONFIG GET name`: the setting is there and empty.
-fn setting(rest: &[u8], replies: &mut Vec<u8>) {
-    let arguments: Vec<&[u8]> = arguments(rest).collect();
-    match arguments[..] {
-        [_, name] => {
-            replies.extend_from_slice(b"*2\r\n");
-            bulk(&String::from_utf8_lossy(name), replies);
-            bulk("", replies);
-        }
-        _ => replies.extend_from_slice(b"+OK\r\n"),
+/// `CONFIG GET name ...`: every setting is there and empty.
+fn settings(rest: &[u8], replies: &mut Vec<u8>) {
+    header_of(b'*', 2 * arguments(rest).skip(1).count(), replies);
+    for name in arguments(rest).skip(1) {
+        bulk(name, replies);
+        bulk(b"", replies);
     }
 }
 
 /// `COMMAND INFO name ...`: every command is there.
-fn commands(rest: &[u8], first: &[u8], replies: &mut Vec<u8>) {
-    let names: Vec<&[u8]> = arguments(rest).skip(1).collect();
-    if first != b"INFO" {
-        replies.extend_from_slice(b"*0\r\n");
-        return;
-    }
-    replies.extend_from_slice(format!("*{}\r\n", names.len()).as_bytes());
-    for name in names {
+fn commands(rest: &[u8], replies: &mut Vec<u8>) {
+    header_of(b'*', arguments(rest).skip(1).count(), replies);
+    for name in arguments(rest).skip(1) {
         replies.extend_from_slice(b"*6\r\n");
-        bulk(&String::from_utf8_lossy(name), replies);
+        bulk(name, replies);
         replies.extend_from_slice(b":-1\r\n*0\r\n:1\r\n:1\r\n:1\r\n");
     }
 }
 
-fn bulk(text: &str, replies: &mut Vec<u8>) {
-    let mut header = String::new();
-    write!(header, "${}\r\n", text.len()).expect("a string takes everything");
-    replies.extend_from_slice(header.as_bytes());
-    replies.extend_from_slice(text.as_bytes());
+fn bulk(text: &[u8], replies: &mut Vec<u8>) {
+    header_of(b'$', text.len(), replies);
+    replies.extend_from_slice(text);
     replies.extend_from_slice(b"\r\n");
+}
+
+fn header_of(kind: u8, number: usize, replies: &mut Vec<u8>) {
+    replies.push(kind);
+    write!(replies, "{number}\r\n").expect("a vector takes everything");
 }
 
 /// The first argument in `rest`.
@@ -167,11 +158,12 @@ mod tests {
     use super::*;
 
     fn wire(words: &[&str]) -> Vec<u8> {
-        let mut out = format!("*{}\r\n", words.len());
+        let mut out = Vec::new();
+        header_of(b'*', words.len(), &mut out);
         for word in words {
-            write!(out, "${}\r\n{word}\r\n", word.len()).expect("a string takes everything");
+            bulk(word.as_bytes(), &mut out);
         }
-        out.into_bytes()
+        out
     }
 
     fn answered(input: &[u8]) -> (Result<usize, NotRequests>, String) {
@@ -208,6 +200,19 @@ mod tests {
                 &["COMMAND", "INFO", "GET", "SET"],
                 "*2\r\n*6\r\n$3\r\nGET\r\n",
             ),
+            (
+                &["config", "get", "save", "appendonly"],
+                "*4\r\n$4\r\nsave\r\n$0\r\n\r\n$10\r\nappendonly\r\n$0\r\n\r\n",
+            ),
+            (&["CONFIG", "RESETSTAT"], "+OK\r\n"),
+            (&["CONFIG"], "+OK\r\n"),
+            (&["COMMAND", "DOCS"], "*0\r\n"),
+            (&["INFO", "server"], "$54\r\n# Server\r\nredis_version:"),
+            (&["CLIENT", "LIST"], "$0\r\n\r\n"),
+            (&["client", "id"], ":1\r\n"),
+            (&["SELECT", "1"], "+OK\r\n"),
+            (&["MGET", "a", "b"], "+OK\r\n"),
+            (&["ping"], "+PONG\r\n"),
             (&["DBSIZE"], ":0\r\n"),
             (&["SCAN", "0"], "*2\r\n$1\r\n0\r\n*0\r\n"),
             (&["CLIENT", "SETNAME", "x"], "+OK\r\n"),

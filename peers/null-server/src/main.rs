@@ -1,5 +1,5 @@
-//! `null-server`: listens on a free loopback port,
-//! prints where, and answers until its standard input ends, so that it never outlives who started it.
+//! `null-server`: listens on a free loopback port, prints where, and answers until its standard input
+//! ends, so that it never outlives who started it. One thread; all replies to one read are one write.
 
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
@@ -16,12 +16,23 @@ const LONGEST_REQUEST: usize = 1 << 30;
 const STANDARD_INPUT: u64 = u64::MAX;
 const LISTENER: u64 = u64::MAX - 1;
 
+const CONNECTION: epoll::EventFlags = epoll::EventFlags::IN
+    .union(epoll::EventFlags::OUT)
+    .union(epoll::EventFlags::RDHUP)
+    .union(epoll::EventFlags::ET);
+/// The other side sends no more.
+const ENDED: epoll::EventFlags = epoll::EventFlags::HUP
+    .union(epoll::EventFlags::RDHUP)
+    .union(epoll::EventFlags::ERR);
+
 struct Connection {
     stream: TcpStream,
     /// The head of a request whose end has not come.
     partial: Vec<u8>,
-    /// Replies that the socket did not take.
+    /// Replies that the socket did not take. While there are some nothing is read.
     owed: Vec<u8>,
+    /// The other side sends no more; the end of what it sent has to be read yet.
+    ended: bool,
 }
 
 fn main() -> io::Result<()> {
@@ -63,6 +74,8 @@ fn serve(listener: &TcpListener) -> io::Result<()> {
                     let Some(connection) = connections.get_mut(&token) else {
                         continue;
                     };
+                    let flags = event.flags;
+                    connection.ended |= flags.intersects(ENDED);
                     if connection.turn(&mut buffer, &mut replies).is_err() {
                         connections.remove(&token);
                     }
@@ -95,46 +108,61 @@ fn accept(
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
         let token = stream.as_raw_fd() as u64;
-        let flags = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::ET;
-        watch(epoll, &stream, token, flags)?;
+        watch(epoll, &stream, token, CONNECTION)?;
         let connection = Connection {
             stream,
             partial: Vec::new(),
             owed: Vec::new(),
+            ended: false,
         };
         connections.insert(token, connection);
     }
 }
 
 impl Connection {
-    /// Takes what is there and answers it. An error ends the connection.
+    /// Takes what is there and answers it. An error ends the connection, and so does its end.
+    ///
+    /// # Errors
+    /// What the socket said, or that the bytes are no requests.
     fn turn(&mut self, buffer: &mut [u8], replies: &mut Vec<u8>) -> io::Result<()> {
         replies.clear();
         replies.append(&mut self.owed);
         loop {
+            if !replies.is_empty() && !self.send(replies)? {
+                return Ok(());
+            }
             let bytes = match self.stream.read(buffer) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(bytes) => bytes,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 Err(error) => return Err(error),
             };
             self.take(&buffer[..bytes], replies)?;
-            if bytes < buffer.len() {
-                break;
+            // A short read was the last but for the end, of which no other event will tell.
+            if bytes < buffer.len() && !self.ended {
+                if !replies.is_empty() {
+                    self.send(replies)?;
+                }
+                return Ok(());
             }
         }
+    }
+
+    /// Whether the socket took everything. What it did not take is owed.
+    fn send(&mut self, replies: &mut Vec<u8>) -> io::Result<bool> {
         let mut written = 0;
         while written < replies.len() {
             match self.stream.write(&replies[written..]) {
                 Ok(bytes) => written += bytes,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.owed.extend_from_slice(&replies[written..]);
-                    return Ok(());
+                    return Ok(false);
                 }
                 Err(error) => return Err(error),
             }
         }
-        Ok(())
+        replies.clear();
+        Ok(true)
     }
 
     fn take(&mut self, received: &[u8], replies: &mut Vec<u8>) -> io::Result<()> {
