@@ -56,12 +56,13 @@ impl Stats {
     }
 
     /// Counts an error reply.
-    pub(crate) fn count_error(&mut self, text: &str) {
-        let kind = text.split(' ').next().unwrap_or_default();
-        if let Some(count) = self.errors.get_mut(kind) {
+    pub(crate) fn count_error(&mut self, text: &[u8]) {
+        let kind = text.split(|byte| *byte == b' ').next();
+        let kind = String::from_utf8_lossy(kind.unwrap_or_default());
+        if let Some(count) = self.errors.get_mut(&*kind) {
             *count += 1;
         } else if self.errors.len() < ERROR_KINDS {
-            self.errors.insert(kind.to_owned(), 1);
+            self.errors.insert(kind.into_owned(), 1);
         }
     }
 
@@ -161,8 +162,8 @@ mod tests {
     fn kinds_of_errors_are_bounded() {
         let mut stats = Stats::new(0, 0, 0);
         for kind in 0..1_000 {
-            stats.count_error(&format!("E{kind} text"));
-            stats.count_error("E0 text");
+            stats.count_error(format!("E{kind} text").as_bytes());
+            stats.count_error(b"E0 text");
         }
         assert_eq!(
             (stats.errors.len(), stats.errors["E0"]),

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use super::connection::check_name;
 use super::numbers::integer;
-use super::refusal::{Refusal, SYNTAX, lower, subcommand_refused};
+use super::refusal::{Refusal, SYNTAX, lower, shown, subcommand_refused};
 use super::{Call, Known, Words, is, other};
 use crate::state::{Peer, Replies};
 
@@ -103,8 +103,8 @@ fn list(call: &mut Call<'_>, options: &[&[u8]]) -> Result<(), Refusal> {
                 Some(Vec::new())
             }
             () => {
-                let kind = String::from_utf8_lossy(kind);
-                return Err(format!("ERR Unknown client type '{kind}'").into());
+                let kind = shown(kind, kind.len());
+                return Err([b"ERR Unknown client type '", kind, b"'"].into());
             }
         },
         [word, ids @ ..] if is(word, "ID") && !ids.is_empty() => Some(

@@ -6,7 +6,7 @@ use loadline_resp::Protocol;
 
 use super::keys::database;
 use super::numbers::integer;
-use super::refusal::{Refusal, SYNTAX, wrong_number};
+use super::refusal::{Refusal, SYNTAX, shown, wrong_number};
 use super::{Call, Known, Words, is, other};
 use crate::REDIS_VERSION;
 use crate::state::Replies;
@@ -67,8 +67,8 @@ fn hello(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
             false
         };
         if !is_given {
-            let word = String::from_utf8_lossy(word);
-            return Err(format!("ERR Syntax error in HELLO option '{word}'").into());
+            let word = shown(word, word.len());
+            return Err([b"ERR Syntax error in HELLO option '", word, b"'"].into());
         }
     }
     if let Some(name) = name {

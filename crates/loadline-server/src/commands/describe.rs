@@ -30,7 +30,7 @@ fn command(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
         }
         [_, word, ref names @ ..] if is(word, "DOCS") => docs(&mut reply, names),
         [_, word, ref options @ ..] if is(word, "LIST") => list(&mut reply, options)?,
-        [_, word, ref words @ ..] if is(word, "GETKEYS") && !words.is_empty() => {
+        [_, word, ref words @ ..] if is(word, "GETKEYS") && words.len() > 1 => {
             let keys = keys_of(words)?;
             reply.array(keys.len());
             keys.iter().for_each(|key| reply.bulk(key));
@@ -71,7 +71,7 @@ fn describe(reply: &mut Reply<'_>, known: &Known) {
     (0..3).for_each(|_| reply.array(0));
 }
 
-/// The group of each command, with which redis-cli sorts its help.
+/// The group of each command, by which redis-cli sorts its help. It shows a summary too, which is empty.
 fn docs(reply: &mut Reply<'_>, names: &[&[u8]]) {
     let is_asked =
         |known: &Known| names.is_empty() || names.iter().any(|name| is(name, known.name));
@@ -83,9 +83,11 @@ fn docs(reply: &mut Reply<'_>, names: &[&[u8]]) {
     reply.map(asked.len());
     for (group, known) in asked {
         reply.bulk(lower(known.name.as_bytes()).as_bytes());
-        reply.map(1);
-        reply.bulk(b"group");
-        reply.bulk(group.as_bytes());
+        reply.map(2);
+        for (field, value) in [("summary", ""), ("group", group)] {
+            reply.bulk(field.as_bytes());
+            reply.bulk(value.as_bytes());
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use loadline_store::Expiry;
 
 use super::numbers::integer;
-use super::refusal::{Refusal, lower};
+use super::refusal::{Refusal, lower, shown};
 use super::{Call, Known, ONE, Words, is, read, write};
 
 pub(super) const TABLE: &[Known] = &[
@@ -137,8 +137,7 @@ impl Condition {
             } else if is(word, "LT") {
                 condition.only_earlier = true;
             } else {
-                let word = String::from_utf8_lossy(word);
-                return Err(format!("ERR Unsupported option {word}").into());
+                return Err([b"ERR Unsupported option ", shown(word, word.len())].into());
             }
         }
         let others = condition.only_with || condition.only_later || condition.only_earlier;

@@ -4,7 +4,9 @@ use loadline_resp::Protocol;
 use loadline_store::{Bytes, Fields, Value, View};
 use rand::seq::IteratorRandom;
 
-use super::numbers::{add_floats, check_float, integer, random_below, sample_count, write_integer};
+use super::numbers::{
+    add_floats, check_finite, integer, random_below, sample_count, write_integer,
+};
 use super::refusal::{NOT_FLOAT, OVERFLOW, Refusal, SYNTAX, WRONG_TYPE, wrong_number};
 use super::reply::Reply;
 use super::{Call, Effect, Known, ONE, Words, is, read, scan, write};
@@ -165,7 +167,7 @@ fn hincrby(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
 
 fn hincrbyfloat(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     // The increment is refused before the kind and the old value.
-    check_float(words[3], NOT_FLOAT)?;
+    check_finite(words[3], NOT_FLOAT)?;
     let sum = call.change(words[1], fresh, |value| {
         let fields = fields_of(value)?;
         let old = fields.get(words[2]).map_or(&b"0"[..], |old| old);
@@ -224,11 +226,11 @@ fn reply_pairs(pairs: &[(&[u8], &Bytes)], has_values: bool, reply: &mut Reply<'_
 }
 
 fn hscan(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
-    scan::elements(call, words, |call, show| {
-        look(call, words[1], |fields, _| {
+    scan::elements(call, words, "hash", |value, show| {
+        if let View::Hash(fields) = value {
             for (field, value) in fields.iter() {
                 show(field, Some(value));
             }
-        })
+        }
     })
 }

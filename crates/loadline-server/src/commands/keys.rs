@@ -5,7 +5,7 @@ use rand::RngExt;
 use rand::seq::IndexedRandom;
 
 use super::glob::glob;
-use super::numbers::integer;
+use super::numbers::{integer, small_integer};
 use super::refusal::{NO_DATABASE, NO_KEY, Refusal, SYNTAX, subcommand_refused};
 use super::{ALL, Call, Keys, Known, ONE, TWO, Words, is, other, read, scan, write};
 use crate::state::DATABASES;
@@ -87,7 +87,7 @@ fn give_name(call: &mut Call<'_>, from: &[u8], to: &[u8]) -> Result<(), Refusal>
 
 /// A database of this number.
 pub(super) fn database(word: &[u8]) -> Result<usize, Refusal> {
-    let index = usize::try_from(integer(word)?).ok();
+    let index = usize::try_from(small_integer(word)?).ok();
     Ok(index
         .filter(|index| *index < DATABASES)
         .ok_or(NO_DATABASE)?)

@@ -9,6 +9,8 @@ mod glob;
 mod hashes;
 mod info;
 mod keys;
+#[cfg(test)]
+mod model;
 mod numbers;
 mod refusal;
 mod reply;
@@ -224,10 +226,7 @@ impl Call<'_> {
             }
             Ok(found) => self.perform(found, words),
             Err(refusal) => {
-                if let Some(queue) = &mut self.session.queue {
-                    // EXEC is not to run the rest without it.
-                    queue.spoilt = true;
-                }
+                let refusal = transactions::spoil(self, words, refusal);
                 self.refuse(&refusal);
             }
         }
@@ -280,7 +279,7 @@ impl Call<'_> {
 
     fn refuse(&mut self, Refusal(text): &Refusal) {
         self.shared.stats.count_error(text);
-        loadline_resp::encode::error(self.out, text.as_bytes());
+        loadline_resp::encode::error(self.out, text);
     }
 
     fn store(&self) -> &Store {
@@ -309,20 +308,28 @@ impl Call<'_> {
         key: &[u8],
         look: impl FnOnce(Option<View<'_>>, &mut Reply<'_>) -> R,
     ) -> R {
-        let Shared {
-            databases,
-            stats,
-            now,
-            ..
-        } = &mut *self.shared;
+        let mut was_there = false;
+        let result = self.show_again(key, |value, reply| {
+            was_there = value.is_some();
+            look(value, reply)
+        });
+        self.shared.stats.count_lookup(was_there);
+        result
+    }
+
+    /// Shows the value at `key` as [`show`](Self::show) does, and does not count it.
+    #[inline]
+    fn show_again<R>(
+        &mut self,
+        key: &[u8],
+        look: impl FnOnce(Option<View<'_>>, &mut Reply<'_>) -> R,
+    ) -> R {
         let mut reply = Reply {
             out: self.out,
             protocol: self.session.protocol,
         };
-        databases[self.session.database].view(key, *now, |value| {
-            stats.count_lookup(value.is_some());
-            look(value, &mut reply)
-        })
+        let store = &self.shared.databases[self.session.database];
+        store.view(key, self.shared.now, |value| look(value, &mut reply))
     }
 
     /// Whether `key` is there, which is not counted as a look-up.

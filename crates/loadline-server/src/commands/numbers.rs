@@ -6,7 +6,7 @@ use rand::RngExt;
 use rustc_apfloat::Float;
 use rustc_apfloat::ieee::X87DoubleExtended;
 
-use super::refusal::{NOT_FINITE, NOT_INTEGER, OUT_OF_RANGE, Refusal};
+use super::refusal::{NOT_FINITE, NOT_INTEGER, Refusal};
 
 /// The most elements that a random choice with repetition may be asked for: the reply is built in
 /// memory, and Redis's own bound of half of all numbers would fill it.
@@ -51,6 +51,13 @@ pub(super) fn integer(word: &[u8]) -> Result<i64, Refusal> {
     Ok(number.ok_or(NOT_INTEGER)?)
 }
 
+/// Reads a whole number of 32 bits, as numbers of databases are.
+pub(super) fn small_integer(word: &[u8]) -> Result<i32, Refusal> {
+    let number = i32::try_from(integer(word)?);
+    Ok(number
+        .map_err(|_| "ERR value is out of range, value must between -2147483648 and 2147483647")?)
+}
+
 /// Reads a whole number that is not negative.
 pub(super) fn unsigned(word: &[u8], refusal: &'static str) -> Result<usize, Refusal> {
     let number = integer(word)
@@ -69,7 +76,11 @@ pub(super) fn write_integer(text: &mut Vec<u8>, number: i64) {
 pub(super) fn sample_count(word: &[u8]) -> Result<i64, Refusal> {
     let count = integer(word)?;
     if count < 0 && count.unsigned_abs() > MOST_SAMPLES {
-        return Err(OUT_OF_RANGE.into());
+        return Err(format!(
+            "ERR value is out of range, value must between -{MOST_SAMPLES} and {}",
+            i64::MAX
+        )
+        .into());
     }
     Ok(count)
 }
@@ -92,36 +103,65 @@ pub(super) fn add_floats(
     Ok(float_text(sum))
 }
 
-/// Refuses a word that is no decimal number.
-pub(super) fn check_float(word: &[u8], refusal: &'static str) -> Result<(), Refusal> {
-    if float(word).is_none() {
-        return Err(refusal.into());
+/// Refuses a word that is no decimal number, or an infinite one.
+pub(super) fn check_finite(word: &[u8], refusal: &'static str) -> Result<(), Refusal> {
+    if float(word).ok_or(refusal)?.is_finite() {
+        Ok(())
+    } else {
+        Err("ERR value is NaN or Infinity".into())
     }
-    Ok(())
 }
 
-/// Reads a decimal number. Infinities are numbers here, as in Redis, and spaces, hexadecimal digits and
-/// numbers that are none are not.
+/// Reads a number as `strtold` does, which Redis asks, but without spaces in front: decimal, hexadecimal
+/// or infinite. One that is too large or too small to be held is none.
 fn float(word: &[u8]) -> Option<X87DoubleExtended> {
     let text = std::str::from_utf8(word).ok()?;
-    let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
-    if ["inf", "infinity"]
-        .iter()
-        .any(|name| unsigned.eq_ignore_ascii_case(name))
-    {
-        let infinity = X87DoubleExtended::INFINITY;
-        return Some(if text.starts_with('-') {
-            -infinity
-        } else {
-            infinity
-        });
-    }
-    let is_plain = |byte: u8| byte.is_ascii_digit() || b"+-.eE".contains(&byte);
-    if text.len() >= LONGEST_FLOAT || !text.bytes().all(is_plain) {
+    let (is_negative, unsigned) = match text.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    };
+    let names = ["inf", "infinity"];
+    let number = if names.iter().any(|name| unsigned.eq_ignore_ascii_case(name)) {
+        X87DoubleExtended::INFINITY
+    } else {
+        finite(unsigned)?
+    };
+    Some(if is_negative { -number } else { number })
+}
+
+/// Reads a number without a sign.
+fn finite(text: &str) -> Option<X87DoubleExtended> {
+    let is_hexadecimal = text.starts_with("0x") || text.starts_with("0X");
+    let (digits, marks) = if is_hexadecimal {
+        (&text[2..], ['p', 'P'])
+    } else {
+        (text, ['e', 'E'])
+    };
+    let (mantissa, exponent) = match digits.split_once(marks) {
+        Some((mantissa, exponent)) => (mantissa, Some(exponent)),
+        None => (digits, None),
+    };
+    let radix = if is_hexadecimal { 16 } else { 10 };
+    let is_digit = |letter: char| letter.is_digit(radix);
+    let is_mantissa = mantissa.contains(is_digit)
+        && mantissa
+            .chars()
+            .all(|letter| is_digit(letter) || letter == '.')
+        && mantissa.matches('.').count() <= 1;
+    let is_exponent = exponent.is_none_or(|exponent| {
+        let digits = exponent.strip_prefix(['-', '+']).unwrap_or(exponent);
+        !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
+    });
+    if !is_mantissa || !is_exponent || text.len() >= LONGEST_FLOAT {
         return None;
     }
-    let number = text.parse::<X87DoubleExtended>().ok()?;
-    number.is_finite().then_some(number)
+    let number: X87DoubleExtended = match exponent {
+        // The parser wants an exponent where the digits are hexadecimal.
+        None if is_hexadecimal => format!("0x{mantissa}p0").parse().ok()?,
+        _ => text.parse().ok()?,
+    };
+    let is_nothing = mantissa.chars().all(|letter| ['0', '.'].contains(&letter));
+    (number.is_finite() && number.is_zero() == is_nothing).then_some(number)
 }
 
 /// A finite number in decimals, rounded to 17 of them.
@@ -217,6 +257,13 @@ mod tests {
             prop_assert!(integer(b"-9223372036854775809").is_err());
         }
 
+        /// No text brings the parser down.
+        #[test]
+        fn what_is_no_number_is_refused(text in "[-+]?(0[xX])?[0-9a-f.]{0,24}([eEpP][-+]?[0-9]{0,7})?|[ -~]{0,8}") {
+            let sum = add_floats((text.as_bytes(), "old"), (b"0", "new"));
+            prop_assert_eq!(sum.is_ok(), float(text.as_bytes()).is_some_and(|number| number.is_finite()));
+        }
+
         /// Numbers with few decimals and digits are exact to the last decimal shown.
         #[test]
         fn sums_of_short_decimals_are_exact(one in -99_999_i64..99_999, other in -99_999_i64..99_999) {
@@ -241,6 +288,8 @@ mod tests {
             ("0.99999999999999999", "0.000000000000000009", "1"),
             ("-0.0", "0", "0"),
             ("1e30", "1", "1000000000000000000024696061952"),
+            ("0x10", "0x.8p1", "17"),
+            (".5", "5.", "5.5"),
             ("18446744073709551615", "1", "18446744073709551616"),
         ] {
             assert_eq!(sum_of(one, other), Ok(sum.to_owned()), "{one} + {other}");
@@ -250,6 +299,9 @@ mod tests {
             ("1", "", "new"),
             ("1", " 1", "new"),
             ("1", "nan", "new"),
+            ("1", "1e5000", "new"),
+            ("1", "1e-5000", "new"),
+            ("1", "0x", "new"),
             ("1", "inf", NOT_FINITE),
             ("1e4932", "1e4932", NOT_FINITE),
         ] {

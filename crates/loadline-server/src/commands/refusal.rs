@@ -10,26 +10,41 @@ pub(super) const NOT_INTEGER: &str = "ERR value is not an integer or out of rang
 pub(super) const NOT_FLOAT: &str = "ERR value is not a valid float";
 pub(super) const NOT_FINITE: &str = "ERR increment would produce NaN or Infinity";
 pub(super) const OVERFLOW: &str = "ERR increment or decrement would overflow";
-pub(super) const OUT_OF_RANGE: &str = "ERR value is out of range";
 pub(super) const SYNTAX: &str = "ERR syntax error";
 pub(super) const NO_KEY: &str = "ERR no such key";
 pub(super) const NO_DATABASE: &str = "ERR DB index is out of range";
 pub(super) const TOO_LONG: &str = "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
 
-/// Why a command is refused; the text goes to the client as it is.
+/// Why a command is refused; the bytes go to the client as they are, but for the ends of lines.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Refusal(pub(super) Cow<'static, str>);
+pub(super) struct Refusal(pub(super) Cow<'static, [u8]>);
 
 impl From<&'static str> for Refusal {
     fn from(text: &'static str) -> Self {
-        Self(text.into())
+        Self(text.as_bytes().into())
     }
 }
 
 impl From<String> for Refusal {
     fn from(text: String) -> Self {
-        Self(text.into())
+        Self(text.into_bytes().into())
     }
+}
+
+impl<const N: usize> From<[&[u8]; N]> for Refusal {
+    fn from(parts: [&[u8]; N]) -> Self {
+        Self(parts.concat().into())
+    }
+}
+
+/// Bytes of a word that Redis shows at most where it calls it by its name.
+const NAME_BYTES: usize = 128;
+
+/// A word as Redis shows it: as much as there is before a zero byte, and no more than `most` bytes.
+pub(super) fn shown(word: &[u8], most: usize) -> &[u8] {
+    let word = &word[..word.len().min(most)];
+    let end = word.iter().position(|byte| *byte == 0);
+    &word[..end.unwrap_or(word.len())]
 }
 
 /// That a command has too few or too many words.
@@ -40,19 +55,23 @@ pub(super) fn wrong_number(name: &str) -> Refusal {
 
 /// That there is no such command.
 pub(super) fn unknown(words: Words<'_>) -> Refusal {
-    // As much of each as Redis shows.
-    let shown = |word: &[u8]| String::from_utf8_lossy(&word[..word.len().min(128)]).into_owned();
-    let mut arguments = String::new();
+    let mut arguments = Vec::new();
     for word in &words[1..] {
-        if arguments.len() >= 128 {
+        // The beginning of all of them is shown, and not of each.
+        let Some(room) = NAME_BYTES
+            .checked_sub(arguments.len())
+            .filter(|room| *room > 0)
+        else {
             break;
-        }
-        arguments.push_str(&format!("'{}' ", shown(word)));
+        };
+        arguments.extend_from_slice(&[b"'", shown(word, room), b"' "].concat());
     }
-    format!(
-        "ERR unknown command '{}', with args beginning with: {arguments}",
-        shown(words[0])
-    )
+    [
+        b"ERR unknown command '",
+        shown(words[0], NAME_BYTES),
+        b"', with args beginning with: ",
+        &arguments,
+    ]
     .into()
 }
 
@@ -63,12 +82,13 @@ pub(super) fn subcommand_refused(words: Words<'_>, known: &[&str]) -> Refusal {
     if known.iter().any(|name| super::is(words[1], name)) {
         return wrong_number(&format!("{command}|{}", lower(words[1])));
     }
-    let word = &words[1][..words[1].len().min(128)];
-    format!(
-        "ERR unknown subcommand '{}'. Try {} HELP.",
-        String::from_utf8_lossy(word),
-        command.to_uppercase()
-    )
+    [
+        b"ERR unknown subcommand '",
+        shown(words[1], NAME_BYTES),
+        b"'. Try ",
+        command.to_uppercase().as_bytes(),
+        b" HELP.",
+    ]
     .into()
 }
 

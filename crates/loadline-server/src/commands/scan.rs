@@ -1,10 +1,11 @@
 //! Walks over keys and over the elements of a collection: SCAN, SSCAN and HSCAN.
 
 use loadline_resp::encode;
+use loadline_store::View;
 
 use super::glob::glob;
 use super::numbers::integer;
-use super::refusal::{Refusal, SYNTAX};
+use super::refusal::{Refusal, SYNTAX, WRONG_TYPE};
 use super::{Call, Keys, Known, Words, is, read};
 
 /// Elements that a walk shows where nothing is said.
@@ -13,42 +14,43 @@ const COUNT: usize = 10;
 /// SCAN; the walks over collections stand with their families.
 pub(super) const SCAN: Known = read("SCAN", -2, Keys::None, scan);
 
-/// What a walk is asked for.
+/// What a walk is asked for beside its cursor.
 #[derive(Debug)]
-pub(super) struct Walk<'w> {
-    cursor: u64,
+struct Options<'w> {
     count: usize,
     pattern: Option<&'w [u8]>,
     kind: Option<&'w [u8]>,
 }
 
-impl<'w> Walk<'w> {
-    /// Reads a cursor and the options behind it.
-    fn parse(words: &[&'w [u8]], has_kind: bool) -> Result<Self, Refusal> {
-        let cursor = std::str::from_utf8(words[0]).ok();
-        let mut walk = Self {
-            cursor: cursor
-                .and_then(|text| text.parse().ok())
-                .ok_or("ERR invalid cursor")?,
+/// What a walk goes over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Over {
+    Keys,
+    Elements,
+}
+
+impl<'w> Options<'w> {
+    fn parse(words: &[&'w [u8]], over: Over) -> Result<Self, Refusal> {
+        let mut options = Self {
             count: COUNT,
             pattern: None,
             kind: None,
         };
-        let mut rest = words[1..].iter();
+        let mut rest = words.iter();
         while let Some(option) = rest.next() {
             let value = rest.next().ok_or(SYNTAX)?;
             if is(option, "MATCH") {
-                walk.pattern = Some(value);
+                options.pattern = Some(value);
             } else if is(option, "COUNT") {
                 let count = usize::try_from(integer(value)?).ok();
-                walk.count = count.filter(|count| *count > 0).ok_or(SYNTAX)?;
-            } else if is(option, "TYPE") && has_kind {
-                walk.kind = Some(value);
+                options.count = count.filter(|count| *count > 0).ok_or(SYNTAX)?;
+            } else if is(option, "TYPE") && over == Over::Keys {
+                options.kind = Some(value);
             } else {
                 return Err(SYNTAX.into());
             }
         }
-        Ok(walk)
+        Ok(options)
     }
 
     fn wants(&self, name: &[u8]) -> bool {
@@ -57,13 +59,14 @@ impl<'w> Walk<'w> {
 }
 
 fn scan(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
-    let walk = Walk::parse(&words[1..], true)?;
+    let cursor = cursor(words[1])?;
+    let options = Options::parse(&words[2..], Over::Keys)?;
     let (mut keys, mut found) = (Vec::new(), 0);
     let next = call
         .store()
-        .scan(walk.cursor, walk.count, call.now(), |key, value| {
-            let is_wanted = walk.kind.is_none_or(|kind| is(kind, value.kind()));
-            if is_wanted && walk.wants(key) {
+        .scan(cursor, options.count, call.now(), |key, value| {
+            let is_wanted = options.kind.is_none_or(|kind| is(kind, value.kind()));
+            if is_wanted && options.wants(key) {
                 encode::bulk(&mut keys, key);
                 found += 1;
             }
@@ -72,23 +75,62 @@ fn scan(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Walks over the elements of a collection, each with its value where it has one. It is shown whole, as
-/// Redis shows a small one, so that the cursor is that of the end at once.
-pub(super) fn elements<'w>(
+/// Reads a cursor as `strtoul` does, which Redis asks: nothing is 0, a sign may stand in front, and a
+/// zero byte is the end.
+fn cursor(word: &[u8]) -> Result<u64, Refusal> {
+    let word = word.split(|byte| *byte == 0).next().unwrap_or_default();
+    let digits = word.strip_prefix(b"-").or(word.strip_prefix(b"+"));
+    let digits = std::str::from_utf8(digits.unwrap_or(word)).ok();
+    let number = match digits {
+        Some("") if word.is_empty() => Some(0),
+        // The second sign would be read as well.
+        Some(digits) if digits.starts_with('+') => None,
+        digits => digits.and_then(|digits| digits.parse::<u64>().ok()),
+    };
+    let number = number.ok_or("ERR invalid cursor")?;
+    Ok(if word.starts_with(b"-") {
+        number.wrapping_neg()
+    } else {
+        number
+    })
+}
+
+/// Takes the elements of a collection one after the other, each with its value where it has one.
+type Show<'s> = &'s mut dyn FnMut(&[u8], Option<&[u8]>);
+
+/// Walks over the elements of a collection of this kind. It is shown whole, as Redis shows a small one, so
+/// that the cursor is that of the end at once.
+pub(super) fn elements(
     call: &mut Call<'_>,
-    words: Words<'w>,
-    list: impl FnOnce(&mut Call<'_>, &mut dyn FnMut(&[u8], Option<&[u8]>)) -> Result<(), Refusal>,
+    words: Words<'_>,
+    kind: &str,
+    list: impl FnOnce(View<'_>, Show<'_>),
 ) -> Result<(), Refusal> {
-    let walk = Walk::parse(&words[2..], false)?;
+    cursor(words[2])?;
+    match call.show(words[1], |value, _| value.map(View::kind)) {
+        Some(found) if found != kind => return Err(WRONG_TYPE.into()),
+        Some(_) => {}
+        // The options are not looked at then, as in Redis.
+        None => {
+            show(call, 0, 0, &[]);
+            return Ok(());
+        }
+    }
+    let options = Options::parse(&words[3..], Over::Elements)?;
     let (mut elements, mut found) = (Vec::new(), 0);
-    list(call, &mut |element, value| {
-        if walk.wants(element) {
+    let mut encode = |element: &[u8], value: Option<&[u8]>| {
+        if options.wants(element) {
             for word in [Some(element), value].into_iter().flatten() {
                 encode::bulk(&mut elements, word);
                 found += 1;
             }
         }
-    })?;
+    };
+    call.show_again(words[1], |value, _| {
+        if let Some(value) = value {
+            list(value, &mut encode);
+        }
+    });
     show(call, 0, found, &elements);
     Ok(())
 }

@@ -8,7 +8,7 @@ use loadline_store::Store;
 use super::config::config;
 use super::info::info;
 use super::keys::database;
-use super::numbers::integer;
+use super::numbers::{integer, small_integer};
 use super::refusal::{Refusal, SYNTAX, subcommand_refused};
 use super::{Call, Keys, Known, Words, is, other, read, write};
 use crate::state::Shared;
@@ -67,11 +67,10 @@ fn has(store: &Store, key: &[u8], now: u64) -> bool {
 
 /// Exchanges two databases; who watches a key that is in one of them learns of it.
 fn swap(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
-    let index = |word, which| {
-        integer(word).map_err(|_| Refusal::from(format!("ERR invalid {which} DB index")))?;
-        database(word)
-    };
-    let (one, other) = (index(words[1], "first")?, index(words[2], "second")?);
+    // Both have to be numbers before the range of either is looked at.
+    small_integer(words[1]).map_err(|_| "ERR invalid first DB index")?;
+    small_integer(words[2]).map_err(|_| "ERR invalid second DB index")?;
+    let (one, other) = (database(words[1])?, database(words[2])?);
     let Shared {
         databases: stores,
         watched,
@@ -167,7 +166,8 @@ fn slow_log(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
         [_, word] if is(word, "RESET") => call.reply().ok(),
         [_, word] if is(word, "GET") => call.reply().array(0),
         [_, word, count] if is(word, "GET") => {
-            if integer(count)? < -1 {
+            let is_count = integer(count).is_ok_and(|count| count >= -1);
+            if !is_count {
                 return Err("ERR count should be greater than or equal to -1".into());
             }
             call.reply().array(0);

@@ -232,10 +232,10 @@ fn contains(call: &Call<'_>, key: &[u8], member: &[u8]) -> Result<bool, Refusal>
 }
 
 fn sscan(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
-    scan::elements(call, words, |call, show| {
-        look(call, words[1], |members, _| {
+    scan::elements(call, words, "set", |value, show| {
+        if let View::Set(members) = value {
             members.iter().for_each(|(member, ())| show(member, None));
-        })
+        }
     })
 }
 

@@ -200,36 +200,40 @@ fn getdel(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
 }
 
 fn getex(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
-    let now = call.now();
-    let expiry = match words[2..] {
-        [] => Expiry::Keep,
-        [word] if is(word, "PERSIST") => Expiry::At(None),
-        [word, number] => {
-            let unit = Deadline::named(word).ok_or(SYNTAX)?;
-            // The kind is refused before the time.
-            check_string(call, words[1])?;
-            Expiry::At(Some(deadline(number, unit, now, "getex")?))
-        }
+    let (key, now) = (words[1], call.now());
+    let until = match words[2..] {
+        [] => None,
+        [word] if is(word, "PERSIST") => Some(None),
+        [word, number] => Some(Some((Deadline::named(word).ok_or(SYNTAX)?, number))),
         _ => return Err(SYNTAX.into()),
     };
-    if !call.show(words[1], reply_string)? || expiry == Expiry::Keep {
+    // Without a key no number is looked at, and it is refused after a wrong kind.
+    let is_there = call.show(key, |value, reply| match value {
+        Some(View::String(_)) => Ok(true),
+        Some(_) => Err(Refusal::from(WRONG_TYPE)),
+        None => {
+            reply.null();
+            Ok(false)
+        }
+    })?;
+    if !is_there {
         return Ok(());
     }
-    // A key that stays for ever is not changed by PERSIST.
-    let has_changed = call.store().modify_expiry(words[1], now, |was| {
-        (Expiry::At(was.flatten()) != expiry, expiry)
+    let expiry = match until {
+        None => Expiry::Keep,
+        Some(None) => Expiry::At(None),
+        Some(Some((unit, number))) => Expiry::At(Some(deadline(number, unit, now, "getex")?)),
+    };
+    call.show_again(key, reply_string)?;
+    let has_changed = call.store().modify_expiry(key, now, |was| {
+        // A key that stays for ever is not changed by PERSIST.
+        let is_other = expiry != Expiry::Keep && Expiry::At(was.flatten()) != expiry;
+        (is_other, expiry)
     });
     if has_changed {
-        call.touched(words[1]);
+        call.touched(key);
     }
     Ok(())
-}
-
-fn check_string(call: &Call<'_>, key: &[u8]) -> Result<(), Refusal> {
-    call.store().view(key, call.now(), |value| match value {
-        None | Some(View::String(_)) => Ok(()),
-        Some(_) => Err(WRONG_TYPE.into()),
-    })
 }
 
 fn mget(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {

@@ -2,7 +2,7 @@
 //! nothing can come between them. WATCH makes EXEC fail when a key has changed meanwhile.
 
 use super::refusal::Refusal;
-use super::{ALL, Call, Known, Words, find, other, read};
+use super::{ALL, Call, Known, Words, find, is, other, read};
 use crate::state::{Queue, Watch};
 
 pub(super) const TABLE: &[Known] = &[
@@ -20,6 +20,21 @@ pub(super) const TABLE: &[Known] = &[
 /// Whether a command is executed inside of MULTI instead of being queued.
 pub(super) fn runs_at_once(name: &str) -> bool {
     ["MULTI", "EXEC", "DISCARD", "WATCH", "RESET", "QUIT"].contains(&name)
+}
+
+/// What a command that cannot be called does to a transaction: EXEC is not to run the rest without it,
+/// and EXEC itself, called wrongly, ends it.
+pub(super) fn spoil(call: &mut Call<'_>, words: Words<'_>, refusal: Refusal) -> Refusal {
+    if is(words[0], "EXEC") {
+        call.session.queue = None;
+        call.shared.watched.forget(call.session);
+        let why = refusal.0.strip_prefix(b"ERR ").unwrap_or(&refusal.0);
+        return [b"EXECABORT Transaction discarded because of: ", why].into();
+    }
+    if let Some(queue) = &mut call.session.queue {
+        queue.spoilt = true;
+    }
+    refusal
 }
 
 fn multi(call: &mut Call<'_>, _: Words<'_>) -> Result<(), Refusal> {

@@ -1,0 +1,125 @@
+//! The same commands to our server and to a real redis-server: the replies must be the same bytes.
+
+use std::time::Duration;
+
+use loadline_server::ServerConfig;
+
+use crate::support::{Ours, ReadWrite, Redis, ask};
+
+/// Inline commands, in this order. Collections hold one element where their whole is asked for, since
+/// their order is nobody's promise.
+const COMMANDS: &str = "\
+PING|PING hello|PING a b|ECHO x|ECHO|get|GET a|SET a 1|GET a|SET a 2 NX|SET a 2 XX|GET a|SET b 2 XX
+SET a 3 GET|SET none 3 GET XX|SET a v EX 100|TTL a|SET a w KEEPTTL|TTL a|SET a x|TTL a|SET a v EX 0|SET a v EX -1|SET a v EX x
+SET a v PX|SET a v NX XX|SET a v bogus|SETNX a 1|SETNX n 1|SETEX e 100 v|TTL e|SETEX e 0 v|PSETEX e 100000 v|GETSET a 5|GETDEL a|GETDEL a
+INCR c|INCR c|DECR c|INCRBY c 10|DECRBY c 3|INCRBY c x|SET s abc|INCR s|SET big 9223372036854775807|INCR big|DECRBY c -9223372036854775808
+SET z 01|INCR z|INCRBY c 1.5|MSET m1 1 m2 2|MSET m1|MSET m1 1 m2|MGET m1 m2 m3|APPEND s def|APPEND new x|STRLEN s|STRLEN nope|GET s
+EXISTS s s nope|DEL s nope|UNLINK m1 m2|EXISTS s|TYPE c|TYPE nope|EXPIRE c 100|TTL c|PERSIST c|PERSIST c|TTL c|TTL nope|PTTL nope
+EXPIRE nope 10|EXPIRE c -1|EXISTS c|EXPIRE c x|EXPIREAT n 1|EXISTS n|SET r 1|RENAME r q|RENAME r q|GET q
+SADD set a|SADD set a b c|SCARD set|SISMEMBER set a|SISMEMBER set x|SREM set a b x|SMEMBERS set|TYPE set|GET set|INCR set|SADD q x|SREM set c|EXISTS set
+SMEMBERS set|SPOP set|SPOP set 2|SADD one m|SPOP one|SPOP one -1|HSET h f v|HSET h f w|HSET h a|HSET h f 1 g 2|HGET h f|HGET h x|HGET nope x|HMGET h f g x
+HLEN h|HEXISTS h f|HEXISTS h x|HDEL h g x|HGETALL h|HGETALL nope|HINCRBY h f 5|HINCRBY h f x|HSET h s abc|HINCRBY h s 1|HMSET h2 a b|HMSET h2 a|TYPE h|SADD h x|HSET q f v|HDEL h f s|EXISTS h
+MULTI|SET t 1|INCR t|GET t|NOSUCHX|EXEC|MULTI|SET t 5|INCR t|EXEC|GET t|MULTI|NOSUCH a|EXEC|EXEC|DISCARD|MULTI|MULTI|DISCARD|MULTI|GET one|SADD t x|EXEC
+SELECT 3|GET t|SELECT 0|SELECT 16|SELECT x|NOSUCH|NOSUCH a b c|HELLO 9|HELLO x|AUTH x|AUTH a b|CLIENT GETNAME|CLIENT SETNAME me|CLIENT GETNAME|CLIENT
+SET f 10.5|INCRBYFLOAT f 0.1|INCRBYFLOAT f -5|SET f 1.5|INCRBYFLOAT f 5.0e3|INCRBYFLOAT f x|SET f abc|INCRBYFLOAT f 1|INCRBYFLOAT nf 3|SET f 3.0|INCRBYFLOAT f 1.500
+MSETNX y1 a y2 b|MSETNX y2 c y3 d|MSETNX y1|EXISTS y1 y2 y3|GETEX y1|GETEX y1 EX 100|TTL y1|GETEX y1 PERSIST|TTL y1|GETEX y1 EX 0|GETEX y1 BOGUS|GETEX nope EX 5|GETEX y1 PXAT 1|EXISTS y1
+SET rg Hello|GETRANGE rg 0 -1|GETRANGE rg 1 3|GETRANGE rg -3 -1|GETRANGE rg 3 1|GETRANGE rg -1 -3|GETRANGE rg 10 20|GETRANGE nope 0 1|SUBSTR rg 0 1|GETRANGE rg a b|GETRANGE h 0 1
+SETRANGE rg 1 ipp|GET rg|SETRANGE rg 8 x|GET rg|SETRANGE rg -1 x|SETRANGE none 5 \"\"|EXISTS none|SETRANGE rg 536870912 x|SETRANGE rg a b
+DEL u1 u2 u3|SADD u1 a b c|SADD u2 b|SADD u3 b z|SINTER u1 u2 u3|SINTER u1 nope|SUNION u2 nope|SDIFF u2 u1|SDIFF u3 u1|SINTERSTORE d1 u1 u2|SMEMBERS d1|SUNIONSTORE d2 u2|SDIFFSTORE d3 u3 u1|SMEMBERS d3|SINTERSTORE d1 u1 nope|EXISTS d1
+SINTERCARD 2 u1 u2|SINTERCARD 2 u1 u3 LIMIT 1|SINTERCARD 0 u1|SINTERCARD 3 u1|SINTERCARD 1 u1 LIMIT -1|SINTERCARD 1 u1 BOGUS|SINTERCARD x u1|SMISMEMBER u1 a x|SMISMEMBER nope a|SMISMEMBER rg a
+SMOVE u1 u2 a|SMOVE u1 u2 nope|SMOVE nope u2 x|SMOVE u2 rg b|SMOVE rg u2 b|SCARD u2|SMOVE u2 u2 a|SRANDMEMBER nope|SRANDMEMBER nope 2|SRANDMEMBER d2|SRANDMEMBER d2 5|SRANDMEMBER d2 -3|SRANDMEMBER d2 x|SSCAN d2 0|SSCAN d2 0 MATCH x*|SSCAN nope 0|SSCAN d2 x|SSCAN d2 0 COUNT 0|SINTER u1 rg
+HSET k a 1|HSETNX k a 2|HSETNX k b 2|HDEL k b|HKEYS k|HVALS k|HKEYS nope|HSTRLEN k a|HSTRLEN k x|HINCRBYFLOAT k a 1.5|HINCRBYFLOAT k n 0.1|HDEL k n|HINCRBYFLOAT k a x|HSET k s abc|HINCRBYFLOAT k s 1|HDEL k s
+HRANDFIELD k|HRANDFIELD k 3|HRANDFIELD k -2|HRANDFIELD k 2 WITHVALUES|HRANDFIELD nope|HRANDFIELD nope 2|HRANDFIELD k x|HRANDFIELD k 1 BOGUS|HSCAN k 0|HSCAN k 0 MATCH z|HSCAN nope 0|HSCAN k x|HKEYS rg
+SET c1 v|COPY c1 c2|COPY c1 c2|COPY c1 c2 REPLACE|COPY c1 c1|COPY nope c9|COPY c1 c2 DB 3|COPY c1 c2 DB 99|COPY c1 c2 BOGUS|GET c2|RENAMENX c1 c2|RENAMENX c1 c3|RENAMENX nope c4|RENAMENX c3 c3|TOUCH c2 c3 nope|FLUSHDB|RANDOMKEY|SET only 1|RANDOMKEY
+SET x1 v EXAT 33177117420|EXPIRETIME x1|PEXPIRETIME x1|EXPIRETIME nope|SET x2 v|EXPIRETIME x2|EXPIRE x2 100 XX|EXPIRE x2 100 NX|EXPIRE x2 50 GT|EXPIRE x2 200 GT|TTL x2|EXPIRE x2 100 LT|TTL x2|EXPIRE x2 10 NX XX|EXPIRE x2 10 GT LT|EXPIRE x2 10 BOGUS|EXPIRE x2 5 NX|PERSIST x2|EXPIRE x2 5 GT|EXPIRE x2 500 LT|TTL x2
+OBJECT ENCODING x1|SET num 12|OBJECT ENCODING num|OBJECT REFCOUNT x1|OBJECT ENCODING nope|OBJECT BOGUS x1|OBJECT FREQ x1|SADD ints 1 2|OBJECT ENCODING ints|HSET small a b|OBJECT ENCODING small
+WAIT 0 0|WAIT x 0|WAIT 0 -1|ACL WHOAMI|SLOWLOG LEN|SLOWLOG RESET|CONFIG RESETSTAT|CONFIG SET maxmemory 0|CONFIG SET a|CLIENT NO-EVICT on|CLIENT NO-EVICT x|CLIENT KILL ID 0|CLIENT KILL ID 999999|CLIENT KILL 1.2.3.4:5|CLIENT KILL BOGUS x|CLIENT LIST TYPE pubsub|CLIENT LIST TYPE x|CLIENT LIST ID x|MEMORY USAGE nope
+WATCH x1|MULTI|SET x1 2|EXEC|UNWATCH|MULTI|WATCH x1|EXEC|WATCH x1|SET x1 3|MULTI|GET x1|EXEC|WATCH x1|SET x1 4|UNWATCH|MULTI|GET x1|EXEC|WATCH nope|DEL nope|MULTI|EXEC|WATCH x1|FLUSHALL|MULTI|EXEC|WATCH|LASTSAVE x
+CLIENT REPLY ON|CLIENT REPLY SKIP|PING|PING|CLIENT REPLY OFF|PING|CLIENT REPLY SKIP|CLIENT REPLY ON|CLIENT REPLY SKIP|CLIENT REPLY SKIP|PING|PING|CLIENT REPLY x|CLIENT REPLY
+FLUSHALL|SET m1 v|MOVE m1 1|MOVE m1 1|MOVE m1 0|MOVE m1 99|MOVE m1 x|SELECT 1|GET m1|SELECT 0|SWAPDB 0 1|GET m1|SWAPDB 0 0|SWAPDB 0 99|SWAPDB x 1|SWAPDB 0 x|SWAPDB 0
+COMMAND GETKEYS GET a|COMMAND GETKEYS MSET a 1 b 2|COMMAND GETKEYS SINTERCARD 2 a b LIMIT 1|COMMAND GETKEYS SINTERCARD 3 a b|COMMAND GETKEYS PING|COMMAND GETKEYS PING x|COMMAND GETKEYS GET a b|COMMAND GETKEYS nosuch a|COMMAND GETKEYS GET|COMMAND GETKEYS RENAME a b|COMMAND GETKEYS SUNIONSTORE a b c|COMMAND LIST FILTERBY x|COMMAND LIST FILTERBY PATTERN smembe*|COMMAND NOSUCH|COMMAND COUNT x
+OBJECT HELP|OBJECT ENCODING|OBJECT NOSUCH a|SRANDMEMBER s 1 2|SHUTDOWN BOGUS|SLOWLOG GET x|SLOWLOG GET -2|SLOWLOG NOSUCH|MEMORY NOSUCH|MEMORY USAGE nope SAMPLES x|MEMORY USAGE nope BOGUS 1
+HELLO 3 SETNAME|HELLO 3 BOGUS|HELLO 3 SETNAME \"a b\"|HELLO 3 AUTH default|HELLO 3 AUTH nobody x|AUTH default x|SETEX k 9223372036854775807 v|EXPIRE k 9223372036854775807|GETEX k EX 9223372036854775807|SET k v PX 9223372036854775807|GETSET k
+SET e \"\"|SETRANGE e 0 \"\"|EXISTS e|STRLEN e|SETRANGE e 5 \"\"|EXPIRE e 100|EXPIRE e 50 gt|SET e w KEEPTTL|TTL e|RENAME e e|TTL e|RENAME e f|TTL f|COPY f g|TTL g|APPEND g x|TTL g|INCRBYFLOAT nf 1|TTL nf
+nosuch aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa b c|nosuch a b c d e f g h i j k l m n o p q r s t u v w x y z 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6
+SCAN x|SCAN 0 MATCH|SCAN 0 COUNT 0|SCAN 0 BOGUS 1|KEYS nope*|DBSIZE x|FLUSHALL|DBSIZE|RESET";
+
+#[test]
+fn replies_are_those_of_redis_to_the_byte() {
+    let (ours, redis) = (Ours::start(ServerConfig::default()), Redis::start());
+    for hello in [None, Some("HELLO 3")] {
+        let (mut one, mut other) = (ours.connect(), redis.connect());
+        if let Some(hello) = hello {
+            ask(&mut one, hello);
+            ask(&mut other, hello);
+        }
+        let mut count = 0;
+        // A group is sent whole, since what is sent after MULTI is queued.
+        for group in COMMANDS.lines() {
+            let commands = group.replace('|', "\r\n");
+            let (one, other) = (ask(&mut one, &commands), ask(&mut other, &commands));
+            assert_eq!(one, other, "{group} (ours left, after {hello:?})");
+            count += group.split('|').count();
+        }
+        assert!(count > 470, "{count} commands");
+    }
+}
+
+/// What another connection does between WATCH and EXEC decides about the transaction, as in Redis.
+#[test]
+fn watched_keys_are_watched_over_connections() {
+    let (ours, redis) = (Ours::start(ServerConfig::default()), Redis::start());
+    let (mut one, mut other) = (ours.connect(), redis.connect());
+    let (mut one_else, mut other_else) = (ours.connect(), redis.connect());
+    let setup = "FLUSHALL\r\nSET a 1\r\nSADD s m\r\nHSET h f v\r\nSET gone v PX 60";
+    for (watched, meanwhile) in [
+        ("a", "SET a 1"),
+        ("a", "SET b 1"),
+        ("a", "DEL a"),
+        ("a", "EXPIRE a 100"),
+        ("a", "SET a x NX"),
+        ("a", "SADD a x"),
+        ("s", "SADD s m"),
+        ("s", "SADD s n"),
+        ("s", "SMOVE s t m"),
+        ("t", "SMOVE s t m"),
+        ("h", "HSET h f w"),
+        ("h", "HDEL h nope"),
+        ("a b", "RENAME a b"),
+        ("b", "COPY a b"),
+        ("nope", "FLUSHALL"),
+        ("a", "FLUSHALL"),
+        ("a", "SELECT 1\r\nSET a 2\r\nSELECT 0"),
+        ("a", "MULTI\r\nINCR a\r\nEXEC"),
+        ("a", "GETEX a EX 9"),
+        ("a", "APPEND a x"),
+    ] {
+        let ends = [
+            (
+                &mut one as &mut dyn ReadWrite,
+                &mut one_else as &mut dyn ReadWrite,
+            ),
+            (&mut other, &mut other_else),
+        ]
+        .map(|(mut watcher, mut writer)| {
+            ask(&mut watcher, setup);
+            ask(&mut watcher, &format!("WATCH {watched}"));
+            let said = ask(&mut writer, meanwhile);
+            let end = ask(&mut watcher, "MULTI\r\nPING\r\nEXEC");
+            (said, end)
+        });
+        assert_eq!(ends[0], ends[1], "{watched} watched, then {meanwhile}");
+    }
+    // A key whose time comes between the two is a change; one that was not there is none.
+    for stream in [&mut one as &mut dyn ReadWrite, &mut other] {
+        let mut stream = stream;
+        ask(&mut stream, setup);
+        ask(&mut stream, "WATCH gone");
+        std::thread::sleep(Duration::from_millis(200));
+        let end = ask(&mut stream, "MULTI\r\nPING\r\nEXEC");
+        assert!(end.ends_with("*-1\r\n"), "{end}");
+        ask(&mut stream, "WATCH gone");
+        let end = ask(&mut stream, "MULTI\r\nPING\r\nEXEC");
+        assert!(end.ends_with("+PONG\r\n"), "{end}");
+    }
+}

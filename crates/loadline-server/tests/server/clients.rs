@@ -1,0 +1,63 @@
+//! What connections are told of each other, and what strangers are not.
+
+use std::io::{Read, Write};
+use std::net::Ipv4Addr;
+
+use loadline_server::{Listen, Server, ServerConfig};
+
+use crate::support::{Ours, ask};
+
+#[test]
+fn connections_are_listed_and_killed() {
+    let ours = Ours::start(ServerConfig::default());
+    let (mut one, mut other) = (ours.connect(), ours.connect());
+    ask(&mut other, "CLIENT SETNAME victim\r\nSELECT 2\r\nHELLO 3");
+    let list = ask(&mut one, "CLIENT LIST");
+    let line = list
+        .lines()
+        .find(|line| line.contains("name=victim"))
+        .unwrap();
+    assert!(line.contains("db=2") && line.contains("resp=3"), "{line}");
+    let address = other.local_addr().unwrap();
+    assert!(line.contains(&format!("addr={address}")), "{line}");
+    assert_eq!(ask(&mut one, &format!("CLIENT KILL {address}")), "+OK\r\n");
+    assert_eq!(other.read(&mut [0; 8]).unwrap(), 0);
+    assert!(!ask(&mut one, "CLIENT LIST").contains("victim"));
+    // With SKIPME no, the caller is told before it goes.
+    one.write_all(b"CLIENT KILL TYPE normal SKIPME no\r\n")
+        .unwrap();
+    let mut said = String::new();
+    one.read_to_string(&mut said).unwrap();
+    assert_eq!(said, ":1\r\n");
+}
+
+#[test]
+fn without_the_password_nothing_is_told() {
+    let ours = Ours::start(ServerConfig {
+        password: Some("s3cret".into()),
+        ..ServerConfig::default()
+    });
+    let mut stream = ours.connect();
+    stream
+        .write_all(b"GET a\r\nAUTH wrong\r\nAUTH s3cret\r\nGET a\r\nQUIT\r\n")
+        .unwrap();
+    let mut replies = String::new();
+    stream.read_to_string(&mut replies).unwrap();
+    assert_eq!(
+        replies,
+        "-NOAUTH Authentication required.\r\n-WRONGPASS invalid username-password pair or user is disabled.\r\n+OK\r\n$-1\r\n+OK\r\n"
+    );
+}
+
+#[test]
+fn an_open_address_needs_a_password() {
+    let listen = vec![Listen::Tcp((Ipv4Addr::UNSPECIFIED, 0).into())];
+    let refused = Server::bind(ServerConfig {
+        listen: listen.clone(),
+        ..ServerConfig::default()
+    });
+    assert!(
+        matches!(refused, Err(loadline_server::Error::Unprotected { .. })),
+        "{refused:?}"
+    );
+}

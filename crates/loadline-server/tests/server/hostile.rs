@@ -1,0 +1,286 @@
+//! Clients that send what they should not, more than they should, or do not read.
+
+use std::io::{ErrorKind, Read, Write};
+use std::time::{Duration, Instant};
+
+use loadline_server::ServerConfig;
+use rand::rngs::SmallRng;
+use rand::seq::IndexedRandom;
+use rand::{RngExt, SeedableRng};
+
+use crate::support::{Ours, ask};
+
+/// Every command that the server knows, with words that mean something somewhere, in any number and
+/// order: whatever the reply is, there is one, and the server goes on.
+#[test]
+fn no_arguments_bring_the_server_down() {
+    let ours = Ours::start(ServerConfig::default());
+    let mut stream = ours.connect();
+    let known = ask(&mut stream, "COMMAND");
+    let names: Vec<&str> = known
+        .lines()
+        .filter(|line| line.bytes().all(|byte| byte.is_ascii_lowercase()) && line.len() > 2)
+        .filter(|name| !["quit", "shutdown", "write", "readonly"].contains(name))
+        .collect();
+    assert!(names.len() > 90, "{names:?}");
+    let words = [
+        "a",
+        "b",
+        "s",
+        "h",
+        "0",
+        "1",
+        "-1",
+        "2",
+        "9223372036854775807",
+        "-9223372036854775808",
+        "1.5",
+        "x",
+        "\"\"",
+        "EX",
+        "PX",
+        "NX",
+        "XX",
+        "GT",
+        "GET",
+        "MATCH",
+        "*",
+        "[",
+        "COUNT",
+        "LIMIT",
+        "WITHVALUES",
+        "KILL",
+        "LIST",
+        "ID",
+        "SETNAME",
+        "REPLACE",
+        "DB",
+        "USAGE",
+        "ENCODING",
+        "AUTH",
+    ];
+    let mut rng = SmallRng::seed_from_u64(1);
+    for _ in 0..400 {
+        let commands: Vec<String> = (0..50)
+            .map(|_| {
+                let count = rng.random_range(0..6);
+                let mut line = vec![*names.choose(&mut rng).unwrap()];
+                line.extend((0..count).map(|_| *words.choose(&mut rng).unwrap()));
+                line.join(" ")
+            })
+            .collect();
+        stream = ours.connect();
+        // A connection may have killed itself, or be in a transaction; what counts is that the server
+        // takes the next one.
+        let _ = stream.write_all((commands.join("\r\n") + "\r\nQUIT\r\n").as_bytes());
+        let _ = stream.read_to_end(&mut Vec::new());
+        assert_eq!(
+            ask(&mut ours.connect(), "PING"),
+            "+PONG\r\n",
+            "{commands:?}"
+        );
+    }
+}
+
+#[test]
+fn hostile_requests_end_their_connection_and_nobody_elses() {
+    let ours = Ours::start(ServerConfig::default());
+    for (request, reply) in [
+        (
+            "*2000000000\r\n",
+            "-ERR Protocol error: invalid multibulk length\r\n",
+        ),
+        (
+            "*1\r\n$-5\r\n",
+            "-ERR Protocol error: invalid bulk length\r\n",
+        ),
+        (
+            "*1\r\n$10737418240\r\n",
+            "-ERR Protocol error: invalid bulk length\r\n",
+        ),
+        (
+            "*1\r\n:1\r\n",
+            "-ERR Protocol error: expected '$', got ':'\r\n",
+        ),
+        (
+            "GET \"a\r\n",
+            "-ERR Protocol error: unbalanced quotes in request\r\n",
+        ),
+    ] {
+        let mut stream = ours.connect();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut said = String::new();
+        stream.read_to_string(&mut said).unwrap();
+        assert_eq!(said, reply, "{request:?}");
+    }
+    assert_eq!(ask(&mut ours.connect(), "PING"), "+PONG\r\n");
+}
+
+#[test]
+fn one_that_sends_and_never_reads_is_closed_before_its_replies_fill_the_memory() {
+    let ours = Ours::start(ServerConfig {
+        max_output_bytes: 1 << 20,
+        ..ServerConfig::default()
+    });
+    ask(
+        &mut ours.connect(),
+        &format!("SET big {}", "x".repeat(60_000)),
+    );
+    let mut greedy = ours.connect();
+    greedy
+        .set_write_timeout(Some(Duration::from_secs(10)))
+        .unwrap();
+    let requests = "GET big\r\n".repeat(1_000);
+    let refused = (0..1_000).any(|_| greedy.write_all(requests.as_bytes()).is_err());
+    assert!(refused, "a gigabyte of replies was promised");
+    assert_eq!(ask(&mut ours.connect(), "PING"), "+PONG\r\n");
+}
+
+/// Clients of some languages send a whole pipeline before they read. They must get every reply, however
+/// many of them wait meanwhile.
+#[test]
+fn a_pipeline_that_is_sent_before_a_reply_is_read_is_answered_whole() {
+    const COUNT: usize = 40_000;
+    let ours = Ours::start(ServerConfig::default());
+    let value = "x".repeat(1_000);
+    let mut stream = ours.connect();
+    ask(&mut stream, &format!("SET k {value}"));
+    let mut requests = String::from("GET k\r\n").repeat(COUNT);
+    requests.push_str(&"APPEND k y\r\n".repeat(COUNT));
+    requests.push_str("QUIT\r\n");
+    // More than the buffers of both sockets hold.
+    stream
+        .set_write_timeout(Some(Duration::from_secs(20)))
+        .unwrap();
+    stream.write_all(requests.as_bytes()).unwrap();
+    let mut replies = String::new();
+    stream.read_to_string(&mut replies).unwrap();
+    let get = format!("${}\r\n{value}\r\n", value.len());
+    let (gets, rest) = replies.split_at(get.len() * COUNT);
+    assert!(gets == get.repeat(COUNT));
+    let appended: String = (1..=COUNT)
+        .map(|n| format!(":{}\r\n", value.len() + n))
+        .collect();
+    assert!(rest == appended + "+OK\r\n");
+}
+
+#[test]
+fn a_value_of_many_megabytes_goes_in_and_out_whole() {
+    const BYTES: usize = 64 << 20;
+    let ours = Ours::start(ServerConfig::default());
+    let value: Vec<u8> = (0..BYTES).map(|n| (n / 251 + n) as u8).collect();
+    let mut stream = ours.connect();
+    let mut request = format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n${BYTES}\r\n").into_bytes();
+    request.extend_from_slice(&value);
+    request.extend_from_slice(b"\r\nGET k\r\nQUIT\r\n");
+    stream.write_all(&request).unwrap();
+    let mut reply = Vec::new();
+    stream.read_to_end(&mut reply).unwrap();
+    let header = format!("+OK\r\n${BYTES}\r\n").into_bytes();
+    assert_eq!(reply.len(), header.len() + BYTES + "\r\n+OK\r\n".len());
+    assert!(reply[header.len()..].starts_with(&value));
+}
+
+/// One that says it has no more to say still hears what it has asked for.
+#[test]
+fn a_half_closed_connection_gets_its_replies() {
+    let ours = Ours::start(ServerConfig::default());
+    ask(&mut ours.connect(), "SETRANGE k 1048575 x");
+    let mut stream = ours.connect();
+    // Far more than a socket takes at once.
+    stream.write_all(&b"GET k\r\n".repeat(64)).unwrap();
+    stream.shutdown(std::net::Shutdown::Write).unwrap();
+    let mut replies = Vec::new();
+    stream.read_to_end(&mut replies).unwrap();
+    assert_eq!(replies.len(), 64 * ("$1048576\r\n\r\n".len() + (1 << 20)));
+}
+
+#[test]
+fn requests_that_come_byte_by_byte_are_answered_and_hold_nobody_up() {
+    let ours = Ours::start(ServerConfig::default());
+    let (mut slow, mut quick) = (ours.connect(), ours.connect());
+    for byte in b"*2\r\n$4\r\nECHO\r\n$2\r\nhi\r\nPING\r\n" {
+        slow.write_all(&[*byte]).unwrap();
+        assert_eq!(ask(&mut quick, "PING"), "+PONG\r\n");
+    }
+    let mut reply = [0; 15];
+    slow.read_exact(&mut reply).unwrap();
+    assert_eq!(&reply, b"$2\r\nhi\r\n+PONG\r\n");
+}
+
+#[test]
+fn one_more_client_than_allowed_is_told_so() {
+    let ours = Ours::start(ServerConfig {
+        max_clients: 200,
+        ..ServerConfig::default()
+    });
+    let mut clients: Vec<_> = (0..200).map(|_| ours.connect()).collect();
+    for client in &mut clients {
+        assert_eq!(ask(client, "PING"), "+PONG\r\n");
+    }
+    let mut said = String::new();
+    ours.connect().read_to_string(&mut said).unwrap();
+    assert_eq!(said, "-ERR max number of clients reached\r\n");
+    let info = ask(&mut clients[0], "INFO clients\r\nINFO stats");
+    assert!(info.contains("connected_clients:200\r\n"), "{info}");
+    assert!(info.contains("rejected_connections:1\r\n"), "{info}");
+    // As soon as one goes, the next may come.
+    drop(clients.pop());
+    let until = Instant::now() + Duration::from_secs(10);
+    loop {
+        let mut client = ours.connect();
+        client.write_all(b"QUIT\r\n").unwrap();
+        let mut said = String::new();
+        // The server may close it before it has read the QUIT, which the system then says.
+        let is_in = client.read_to_string(&mut said).is_ok() && said == "+OK\r\n";
+        if is_in {
+            break;
+        }
+        assert!(Instant::now() < until, "{said}");
+    }
+}
+
+#[test]
+fn a_transaction_larger_than_a_request_may_be_ends_its_connection() {
+    let ours = Ours::start(ServerConfig {
+        max_request_bytes: 1 << 20,
+        ..ServerConfig::default()
+    });
+    let mut stream = ours.connect();
+    let sets = format!("SET k {}\r\n", "x".repeat(60_000)).repeat(100);
+    let is_refused = stream
+        .write_all(format!("MULTI\r\n{sets}").as_bytes())
+        .is_err()
+        || stream
+            .read_to_end(&mut Vec::new())
+            .is_err_and(|error| error.kind() != ErrorKind::WouldBlock)
+        || stream.write_all(b"EXEC\r\n").is_err()
+        || stream.read(&mut [0; 8]).is_ok_and(|bytes| bytes == 0);
+    assert!(is_refused, "six megabytes were queued");
+    assert_eq!(ask(&mut ours.connect(), "EXISTS k"), ":0\r\n");
+}
+
+/// Expired keys are freed although nobody asks for them and others keep the server busy.
+#[test]
+fn expired_keys_go_under_load() {
+    let ours = Ours::start(ServerConfig::default());
+    let mut stream = ours.connect();
+    for batch in 0..20 {
+        let sets: String = (0..1_000)
+            .map(|n| format!("SET gone:{batch}:{n} v PX 1\r\nSET stays:{batch}:{n} v\r\n"))
+            .collect();
+        ask(&mut stream, sets.trim_end());
+    }
+    let until = Instant::now() + Duration::from_secs(20);
+    loop {
+        let busy = "INCR counter\r\n".repeat(1_000);
+        ask(&mut stream, busy.trim_end());
+        if ask(&mut stream, "DBSIZE") == ":20001\r\n" {
+            break;
+        }
+        assert!(Instant::now() < until, "{}", ask(&mut stream, "DBSIZE"));
+    }
+    let info = ask(&mut stream, "INFO stats\r\nINFO keyspace");
+    assert!(info.contains("expired_keys:20000\r\n"), "{info}");
+    assert!(info.contains("db0:keys=20001,expires=0,"), "{info}");
+}

@@ -1,0 +1,14 @@
+//! Our server on a real socket: beside a real redis-server, under foreign tools, and among hostile
+//! clients.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test ends with the error that it did not expect"
+)]
+
+mod as_redis;
+mod clients;
+mod hostile;
+mod random;
+mod support;
+mod tools;
