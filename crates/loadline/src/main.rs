@@ -37,12 +37,7 @@ use exit::Exit;
 const INTERVAL: std::time::Duration = std::time::Duration::from_millis(100);
 
 fn main() -> ExitCode {
-    // Nothing said is the main job: the default suite.
-    let mut words: Vec<OsString> = std::env::args_os().collect();
-    if words.len() <= 1 {
-        words = vec!["loadline".into(), "run".into()];
-    }
-    let cli = match Cli::try_parse_from(words) {
+    let cli = match Cli::try_parse_from(meant(std::env::args_os().collect())) {
         Ok(cli) => cli,
         Err(error) => return not_parsed(&error),
     };
@@ -59,6 +54,14 @@ fn main() -> ExitCode {
             );
             Exit::Internal.into()
         }
+    }
+}
+
+/// What the words on the command line mean: nothing said is the main job, the default suite.
+fn meant(words: Vec<OsString>) -> Vec<OsString> {
+    match words.len() {
+        0 | 1 => vec!["loadline".into(), "run".into()],
+        _ => words,
     }
 }
 
@@ -84,4 +87,19 @@ fn complain(message: &str) {
 /// Writes to standard error. Where even that is closed, there is nobody left to tell.
 fn write_error(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_said_is_the_default_suite() {
+        let cli = Cli::try_parse_from(meant(vec!["loadline".into()])).unwrap();
+        let args::Command::Run(run) = cli.command else {
+            panic!("{:?}", cli.command)
+        };
+        assert!(run.targets.is_empty() && run.load.workload.is_empty());
+        assert_eq!(meant(vec!["loadline".into(), "--help".into()]).len(), 2);
+    }
 }

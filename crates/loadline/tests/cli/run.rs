@@ -107,20 +107,6 @@ fn measured(dir: &Dir, words: &[&str]) -> (Ended, Record) {
     (ended, record)
 }
 
-/// `cargo run --release` is the main job, so nothing said is the default suite.
-#[test]
-fn nothing_said_is_the_default_suite() {
-    let dir = Dir::new();
-    let suite = dir.run(&[]).succeeded();
-    for case in ["get\n", "set\n", "getset-70-30\n", "get, pipeline 16\n"] {
-        assert!(suite.contains(case), "{suite}");
-    }
-    assert!(
-        suite.contains("embedded") && suite.contains("spawn:redis-server"),
-        "{suite}"
-    );
-}
-
 /// Nothing comes back before the link lets it, and the record tells of the link.
 #[test]
 fn latency_is_added_in_the_path() {
