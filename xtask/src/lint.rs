@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use anyhow::bail;
 
-use crate::{cargo, run, say, storeys};
+use crate::{cargo, peers, run, say, storeys};
 
 pub(crate) fn run_cargo(arguments: &[&str], environment: &[(&str, &str)]) -> anyhow::Result<()> {
     run(&cargo(), arguments, environment)
@@ -13,7 +13,7 @@ pub(crate) fn run_cargo(arguments: &[&str], environment: &[(&str, &str)]) -> any
 /// A check and its name.
 type Check = (&'static str, fn() -> anyhow::Result<()>);
 
-const CHECKS: [Check; 4] = [
+const CHECKS: [Check; 6] = [
     ("format", || run_cargo(&["fmt", "--all", "--check"], &[])),
     ("clippy", || {
         let arguments = [
@@ -28,6 +28,16 @@ const CHECKS: [Check; 4] = [
         run_cargo(&arguments, &[])
     }),
     ("storeys", storeys::check),
+    ("format of peers", || {
+        let packages = ["-p", "client-peers", "-p", "null-server"];
+        let arguments = ["fmt", "--check", "--manifest-path", peers::MANIFEST];
+        run_cargo(&[&arguments[..], &packages].concat(), &[])
+    }),
+    // Not the client's peers: the rivals they are built with would take longer than all of this.
+    ("clippy of the null server", || {
+        let rest = ["--all-targets", "--", "-D", "warnings"];
+        run_cargo(&[&peers::null_server("clippy"), &rest[..]].concat(), &[])
+    }),
     ("docs", || {
         let arguments = [
             "doc",

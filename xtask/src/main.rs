@@ -12,7 +12,9 @@ use anyhow::{Context, bail};
 const USAGE: &str = "\
 cargo xtask storeys            dependencies go down one storey or more
 cargo xtask lint               format, clippy, storeys, docs: all without warnings
-cargo xtask test [--install]   every test; --install installs the programs that tests need
+cargo xtask test [--install] [-- ARGUMENT...]
+                               every test; --install installs the programs that tests need,
+                               arguments go to `cargo test --workspace --all-features`
 cargo xtask ci                 lint, then test
 ";
 
@@ -22,9 +24,11 @@ fn main() -> ExitCode {
     let done = match words[..] {
         ["storeys"] => storeys::check(),
         ["lint"] => lint::run_all(),
-        ["test"] => test::run_tests(false),
-        ["test", "--install"] => test::run_tests(true),
-        ["ci"] => lint::run_all().and_then(|()| test::run_tests(false)),
+        ["test"] => test::run_tests(false, &[]),
+        ["test", "--install"] => test::run_tests(true, &[]),
+        ["test", "--", ref rest @ ..] => test::run_tests(false, rest),
+        ["test", "--install", "--", ref rest @ ..] => test::run_tests(true, rest),
+        ["ci"] => lint::run_all().and_then(|()| test::run_tests(false, &[])),
         ["peers", ref rest @ ..] => peers::run(rest),
         _ => {
             say(&format!("{USAGE}{}", peers::USAGE));
@@ -58,6 +62,12 @@ fn run(program: &str, arguments: &[&str], environment: &[(&str, &str)]) -> anyho
         bail!("`{shown}` ended with {status}");
     }
     Ok(())
+}
+
+/// Whether `program` is on PATH.
+fn is_on_path(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|dir| dir.join(program).is_file())
 }
 
 /// The cargo that runs us.

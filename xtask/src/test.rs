@@ -2,45 +2,75 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 
 use crate::lint::run_cargo;
-use crate::{run, say};
+use crate::{is_on_path, peers, run, say};
 
-/// Programs that tests talk to, and the Debian packages they come in.
-const PROGRAMS: [(&str, &str); 3] = [
+/// A program that tests run, and the Debian package it comes in.
+type Needed = (&'static str, &'static str);
+
+const PROGRAMS: [Needed; 5] = [
     ("redis-server", "redis-server"),
     ("redis-cli", "redis-tools"),
     ("redis-benchmark", "redis-tools"),
+    ("ip", "iproute2"),
+    ("kill", "procps"),
 ];
 
-pub(crate) fn run_tests(install: bool) -> anyhow::Result<()> {
+/// How often a step of an installation is tried: mirrors fail now and then.
+const TRIES: u32 = 3;
+/// Between two tries.
+const PAUSE: Duration = Duration::from_secs(5);
+
+/// Runs every test of the workspace, with `arguments` for `cargo test`, and those of the null server.
+///
+/// # Errors
+/// That a test fails; and that a program is missing, where it was to be installed or where `CI` is
+/// `true`.
+pub(crate) fn run_tests(install: bool, arguments: &[&str]) -> anyhow::Result<()> {
     let mut missing = missing(&PROGRAMS);
     if install && !missing.is_empty() {
         install_packages(&missing)?;
         missing = self::missing(&PROGRAMS);
     }
-    if !missing.is_empty() {
-        let names: Vec<&str> = missing.iter().map(|(program, _)| *program).collect();
-        let sentence = format!(
-            "tests need {}, which are not on PATH; `cargo xtask test --install` installs them (Debian)",
-            names.join(", ")
-        );
-        if install || std::env::var_os("CI").is_some() {
-            bail!("{sentence}");
-        }
-        say(&format!(
-            "xtask: {sentence}. Tests that need them will fail."
-        ));
+    let is_ci = std::env::var_os("CI").is_some_and(|value| value == "true");
+    refuse_missing(&missing, install || is_ci)?;
+    let words = ["test", "--workspace", "--all-features"];
+    run_cargo(&[&words, arguments].concat(), &[])?;
+    if arguments.is_empty() {
+        run_cargo(&peers::null_server("test"), &[])?;
     }
-    run_cargo(&["test", "--workspace", "--all-features"], &[])
+    Ok(())
 }
 
-fn missing(programs: &[(&'static str, &'static str)]) -> Vec<(&'static str, &'static str)> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let is_there =
-        |program: &str| std::env::split_paths(&path).any(|dir| dir.join(program).is_file());
+/// Says what is missing; an error where it must not be.
+fn refuse_missing(missing: &[Needed], must_be_there: bool) -> anyhow::Result<()> {
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<&str> = missing.iter().map(|(program, _)| *program).collect();
+    let sentence = format!(
+        "not on PATH, and needed by tests: {}; `cargo xtask test --install` installs them (Debian packages {})",
+        names.join(", "),
+        packages(missing).join(", ")
+    );
+    if must_be_there {
+        bail!("{sentence}");
+    }
+    say(&format!(
+        "xtask: {sentence}. Tests that need them will fail."
+    ));
+    Ok(())
+}
+
+fn missing(programs: &[Needed]) -> Vec<Needed> {
+    let is_there = |program: &str| {
+        // Debian keeps programs for the administrator off the PATH of others.
+        is_on_path(program) || Path::new("/usr/sbin").join(program).is_file()
+    };
     programs
         .iter()
         .copied()
@@ -48,9 +78,19 @@ fn missing(programs: &[(&'static str, &'static str)]) -> Vec<(&'static str, &'st
         .collect()
 }
 
-fn install_packages(missing: &[(&str, &str)]) -> anyhow::Result<()> {
-    if !Path::new("/usr/bin/apt-get").exists() {
-        bail!("there is no apt-get here; install {missing:?} by hand");
+fn packages(missing: &[Needed]) -> Vec<&'static str> {
+    let mut packages: Vec<&str> = missing.iter().map(|(_, package)| *package).collect();
+    packages.dedup();
+    packages
+}
+
+fn install_packages(missing: &[Needed]) -> anyhow::Result<()> {
+    let packages = packages(missing);
+    if !is_on_path("apt-get") {
+        bail!(
+            "there is no apt-get here; install {} by hand",
+            packages.join(", ")
+        );
     }
     let user = Command::new("id")
         .arg("-u")
@@ -62,24 +102,72 @@ fn install_packages(missing: &[(&str, &str)]) -> anyhow::Result<()> {
         vec!["sudo", "-n"]
     };
     words.extend(["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-qq"]);
-    run(words[0], &[&words[1..], &["update"]].concat(), &[])?;
-    let mut packages: Vec<&str> = missing.iter().map(|(_, package)| *package).collect();
-    packages.dedup();
-    run(
-        words[0],
-        &[&words[1..], &["install", "-y"], &packages].concat(),
-        &[],
-    )
+    let apt = |rest: &[&str]| {
+        let arguments = [&words[1..], rest].concat();
+        try_again(TRIES, PAUSE, || run(words[0], &arguments, &[]))
+    };
+    apt(&["update"])?;
+    apt(&[&["install", "-y", "--no-install-recommends"], &packages[..]].concat())
+}
+
+/// Does `step` until it succeeds, `tries` times at most.
+fn try_again(
+    tries: u32,
+    pause: Duration,
+    mut step: impl FnMut() -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    for attempt in 1..tries {
+        match step() {
+            Ok(()) => return Ok(()),
+            Err(error) => say(&format!("xtask: try {attempt} of {tries}: {error:#}")),
+        }
+        std::thread::sleep(pause);
+    }
+    step()
 }
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+
+    const NONE: Needed = ("no-such-program-anywhere", "none");
+
     #[test]
-    fn a_program_nobody_has_is_missing() {
-        let programs = [("cargo", "cargo"), ("no-such-program-anywhere", "none")];
-        assert_eq!(
-            super::missing(&programs),
-            [("no-such-program-anywhere", "none")]
+    fn a_program_nobody_has_is_missing_and_named() {
+        assert_eq!(missing(&[("cargo", "cargo"), NONE]), [NONE]);
+        assert!(refuse_missing(&[], true).is_ok() && refuse_missing(&[NONE], false).is_ok());
+        let error = refuse_missing(&[NONE], true).unwrap_err().to_string();
+        assert!(
+            error.contains("needed by tests: no-such-program-anywhere;")
+                && error.contains("packages none"),
+            "{error}"
         );
+    }
+
+    #[test]
+    fn a_package_of_two_programs_is_installed_once() {
+        let both = [
+            ("redis-cli", "redis-tools"),
+            ("redis-benchmark", "redis-tools"),
+        ];
+        assert_eq!(packages(&both), ["redis-tools"]);
+    }
+
+    #[test]
+    fn a_step_that_fails_is_tried_again_and_not_for_ever() {
+        let count = |fails: u32| {
+            let mut calls = 0;
+            let done = try_again(3, Duration::ZERO, || {
+                calls += 1;
+                if calls <= fails {
+                    bail!("the mirror is away");
+                }
+                Ok(())
+            });
+            (done.is_ok(), calls)
+        };
+        assert_eq!(count(0), (true, 1));
+        assert_eq!(count(2), (true, 3));
+        assert_eq!(count(3), (false, 3));
     }
 }

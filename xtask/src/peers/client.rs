@@ -8,12 +8,11 @@ use anyhow::{Context, bail};
 use serde::Deserialize;
 
 use super::generator::target_dir;
-use super::programs::{Server, is_on_path, run_pinned};
+use super::programs::{Server, run_pinned};
 use super::table::{Goal, Row, Sample, Table};
-use super::{Asked, progress};
-use crate::{cargo, run};
+use super::{Asked, MANIFEST, progress};
+use crate::{cargo, is_on_path, run};
 
-const MANIFEST: &str = "peers/Cargo.toml";
 const OURS: &str = "loadline-client";
 const CASES: [&str; 11] = [
     "get",

@@ -1,24 +1,27 @@
 //! The load generators: `loadline run` beside redis-benchmark, valkey-benchmark, memtier_benchmark
 //! and resp-benchmark. The server is pinned to CPU 0 and the generators to CPU 1. All send GET of
-//! 64-byte values to 1,000 keys that are there (to the null server: of no value), as many per run.
+//! 64-byte values to 1,000 keys that are there (to the null server: of no value), as many per run;
+//! redis-server says after each run whether that is so.
 //!
-//! CPU time is that of the whole program from its start to its end, for ours with everything that
-//! belongs to a run: connecting, loading its keys, asking the server, and the record.
+//! The rate is the one that a program prints. CPU time is that of the whole program and what it
+//! started, from its start to its end: for ours with everything that belongs to a run (connecting,
+//! loading its keys, asking the server, the record), for resp-benchmark with Python's start.
 
 use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, bail};
-use rand::seq::SliceRandom;
 use serde::Deserialize;
 
-use super::programs::{Server, is_on_path, peak_memory, run_pinned};
-use super::table::{Goal, Row, Sample, Table};
-use super::{Asked, progress};
-use crate::{cargo, run};
+use super::programs::{Server, peak_memory, run_pinned};
+use super::table::{Goal, Memory, Row, Sample, Table};
+use super::{Asked, MANIFEST, interleave, null_server};
+use crate::{cargo, is_on_path, run};
 
 const KEYS: usize = 1_000;
 const VALUE_BYTES: usize = 64;
+/// The case in which the memory of ours is taken.
+const MEMORY_CASE: Case = CASES[3];
 /// The most memory that ours may take with 50 connections, in MiB.
 const MEMORY_GOAL_MIB: f64 = 8.0;
 
@@ -196,15 +199,12 @@ fn measure_in(asked: &Asked, ours: &str, null: &Server, redis: &Server) -> anyho
         measure_case(case, asked.rounds, ours, server, &mut table)?;
     }
     if asked.cases.is_empty() {
-        let peak = peak_memory(&CASES[3].ours(ours, redis))? as f64 / f64::from(1 << 20);
-        let verdict = if peak <= MEMORY_GOAL_MIB {
-            "met"
-        } else {
-            "NOT MET"
-        };
-        table.note(format!(
-            "Memory of ours at 50 connections: {peak:.1} MiB at its peak (goal <= {MEMORY_GOAL_MIB} MiB): {verdict}"
-        ));
+        let bytes = peak_memory(&MEMORY_CASE.ours(ours, redis))?;
+        table.set_memory(Memory {
+            connections: MEMORY_CASE.connections,
+            peak_mib: bytes as f64 / f64::from(1 << 20),
+            goal_mib: MEMORY_GOAL_MIB,
+        });
     }
     Ok(table)
 }
@@ -221,19 +221,16 @@ fn measure_case(
         .filter(|rival| rival.is_there() && rival.can(case))
         .collect();
     // Arm 0 is ours.
-    let mut samples: Vec<Vec<Sample>> = vec![Vec::new(); rivals.len() + 1];
-    let mut order: Vec<usize> = (0..samples.len()).collect();
-    for round in 0..rounds {
-        progress(&format!("{}, round {} of {rounds}", case.name, round + 1));
-        order.shuffle(&mut rand::rng());
-        for &arm in &order {
-            let sample = match arm.checked_sub(1) {
-                None => case.run_ours(ours, server)?,
-                Some(rival) => rivals[rival].run(case, server)?,
-            };
-            samples[arm].push(sample);
+    let samples = interleave(case.name, rounds, rivals.len() + 1, |arm| {
+        let (name, sample) = match arm.checked_sub(1) {
+            None => ("loadline", case.run_ours(ours, server)?),
+            Some(rival) => (rivals[rival].name(), rivals[rival].run(case, server)?),
+        };
+        if case.target != Target::Null {
+            case.check_hits(name, server.take_hits_and_misses()?)?;
         }
-    }
+        Ok(sample)
+    })?;
     for (rival, theirs) in rivals.iter().zip(&samples[1..]) {
         let goal = case.goals.iter().find(|(other, _)| other == rival);
         let goal = goal.map(|(_, goal)| *goal).unwrap_or_default();
@@ -257,6 +254,7 @@ fn preload(redis: &Server) -> anyhow::Result<()> {
         }
         redis.call(&words)?;
     }
+    redis.call(&["CONFIG", "RESETSTAT"])?;
     Ok(())
 }
 
@@ -269,20 +267,9 @@ fn build_ours() -> anyhow::Result<String> {
 }
 
 fn build_null_server() -> anyhow::Result<PathBuf> {
-    let manifest = "peers/Cargo.toml";
-    run(
-        &cargo(),
-        &[
-            "build",
-            "--release",
-            "--manifest-path",
-            manifest,
-            "-p",
-            "null-server",
-        ],
-        &[],
-    )?;
-    Ok(target_dir(Some(manifest))?.join("release/null-server"))
+    let words = [&null_server("build"), &["--release"][..]].concat();
+    run(&cargo(), &words, &[])?;
+    Ok(target_dir(Some(MANIFEST))?.join("release/null-server"))
 }
 
 /// Where cargo puts what it builds.
@@ -334,6 +321,19 @@ impl Case {
             bail!("ours did {} operations in place of {}", case.ops, self.ops);
         }
         Ok(self.sample(case.throughput_ops_per_s, ended.cpu))
+    }
+
+    /// Every GET found its key, and there were as many as were asked for.
+    fn check_hits(&self, name: &str, (hits, misses): (u64, u64)) -> anyhow::Result<()> {
+        let Self {
+            name: case, ops, ..
+        } = self;
+        if misses > 0 || hits < *ops {
+            bail!(
+                "{name} did not do {case}: of {ops} GETs {hits} found a key and {misses} did not, says redis-server"
+            );
+        }
+        Ok(())
     }
 
     fn sample(&self, ops_per_s: f64, cpu: std::time::Duration) -> Sample {

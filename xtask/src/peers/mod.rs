@@ -6,15 +6,27 @@ mod programs;
 mod table;
 
 use anyhow::{Context, bail};
+use rand::seq::SliceRandom;
 
 use crate::say;
-use table::Table;
+use table::{Sample, Table};
 
 /// What is typed after `peers`.
 pub(crate) const USAGE: &str = "\
 cargo xtask peers [generator|client] [--rounds N] [--case NAME]... [--json FILE]
                                ours and the peers interleaved in one run (FILE `-` is standard output)
 ";
+
+/// The fewest that give an interval.
+const DEFAULT_ROUNDS: usize = 5;
+
+/// The workspace of the peers.
+pub(crate) const MANIFEST: &str = "peers/Cargo.toml";
+
+/// What a call of cargo consists of that does `what` to the null server.
+pub(crate) fn null_server(what: &str) -> [&str; 5] {
+    [what, "--manifest-path", MANIFEST, "-p", "null-server"]
+}
 
 /// How a table is to be measured.
 #[derive(Debug, PartialEq, Eq)]
@@ -41,7 +53,10 @@ pub(crate) fn run(arguments: &[&str]) -> anyhow::Result<()> {
         other => bail!("there is no table `{other}`; usage:\n{USAGE}"),
     };
     match asked.json.as_deref() {
-        Some("-") => print(&format!("{}\n", table.to_json())),
+        Some("-") => {
+            say(&table.to_string());
+            print(&format!("{}\n", table.to_json()))
+        }
         Some(file) => {
             std::fs::write(file, format!("{}\n", table.to_json()))
                 .with_context(|| format!("{file} could not be written"))?;
@@ -61,7 +76,7 @@ fn print(text: &str) -> anyhow::Result<()> {
 impl Asked {
     fn parse(flags: &[&str]) -> anyhow::Result<Self> {
         let mut asked = Self {
-            rounds: 7,
+            rounds: DEFAULT_ROUNDS,
             cases: Vec::new(),
             json: None,
         };
@@ -106,6 +121,29 @@ impl Asked {
     }
 }
 
+/// Runs `arms` arms `rounds` times, in random order in each round. Returns the samples of each arm,
+/// round by round.
+///
+/// # Errors
+/// That of the first arm that fails.
+fn interleave(
+    name: &str,
+    rounds: usize,
+    arms: usize,
+    mut run: impl FnMut(usize) -> anyhow::Result<Sample>,
+) -> anyhow::Result<Vec<Vec<Sample>>> {
+    let mut samples = vec![Vec::with_capacity(rounds); arms];
+    let mut order: Vec<usize> = (0..arms).collect();
+    for round in 1..=rounds {
+        progress(&format!("{name}, round {round} of {rounds}"));
+        order.shuffle(&mut rand::rng());
+        for &arm in &order {
+            samples[arm].push(run(arm)?);
+        }
+    }
+    Ok(samples)
+}
+
 /// Says how far a table is.
 fn progress(text: &str) {
     say(&format!("peers: {text}"));
@@ -136,8 +174,32 @@ mod tests {
                 .to_string()
                 .contains("`b`")
         );
+        assert_eq!(Asked::parse(&[]).unwrap().rounds, DEFAULT_ROUNDS);
         for wrong in [&["--rounds"][..], &["--rounds", "0"], &["--what", "x"]] {
             assert!(Asked::parse(wrong).is_err(), "{wrong:?}");
         }
+    }
+    #[test]
+    fn every_arm_takes_its_turn_in_every_round() {
+        let mut turns = Vec::new();
+        let samples = interleave("a case", 4, 3, |arm| {
+            turns.push(arm);
+            Ok(Sample {
+                ops_per_s: (10 * turns.len() + arm) as f64,
+                cpu_ns_per_op: 1.0,
+            })
+        })
+        .unwrap();
+        for round in turns.chunks(3) {
+            let mut arms = round.to_vec();
+            arms.sort_unstable();
+            assert_eq!(arms, [0, 1, 2]);
+        }
+        for (arm, samples) in samples.iter().enumerate() {
+            let places = samples.iter().map(|sample| sample.ops_per_s as usize);
+            assert!(places.clone().all(|place| place % 10 == arm) && places.is_sorted());
+            assert_eq!(samples.len(), 4);
+        }
+        assert!(interleave("a case", 2, 2, |_| bail!("it fell over")).is_err());
     }
 }

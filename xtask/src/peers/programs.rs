@@ -1,6 +1,6 @@
 //! Programs that are run and measured, and servers that end with the table.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use nix::sys::resource::{UsageWho, getrusage};
+
+use crate::is_on_path;
 
 /// How long a server may take to start.
 const START_PATIENCE: Duration = Duration::from_secs(10);
@@ -95,12 +97,6 @@ fn children_cpu() -> anyhow::Result<Duration> {
     Ok(micros(usage.user_time()) + micros(usage.system_time()))
 }
 
-/// Whether `program` is on PATH.
-pub(super) fn is_on_path(program: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|dir| dir.join(program).is_file())
-}
-
 /// A server of the table's own, ended with it.
 #[derive(Debug)]
 pub(super) struct Server {
@@ -136,6 +132,9 @@ impl Server {
     /// A redis-server without persistence, on a free port and on a socket in `dir`. It ends with us
     /// also where we are killed.
     pub(super) fn redis(dir: &Path) -> anyhow::Result<Self> {
+        if !is_on_path("redis-server") {
+            bail!("redis-server is not on PATH; `cargo xtask test --install` installs it");
+        }
         let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
         let socket = dir.join("redis.sock");
         let process = Command::new("taskset")
@@ -148,29 +147,31 @@ impl Server {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .spawn()
-            .context(
-                "redis-server could not be started (`cargo xtask test --install` installs it)",
-            )?;
-        let server = Self {
+            .context("taskset (util-linux) could not be started")?;
+        let mut server = Self {
             process,
             address,
             socket: Some(socket),
         };
         let deadline = Instant::now() + START_PATIENCE;
         while server.call(&["PING"]).is_err() {
+            if let Some(status) = server.process.try_wait()? {
+                bail!("redis-server ended with {status} before it answered");
+            }
             if Instant::now() > deadline {
-                bail!(
-                    "redis-server did not answer within {} s",
-                    START_PATIENCE.as_secs()
-                );
+                let seconds = START_PATIENCE.as_secs();
+                bail!("redis-server did not answer within {seconds} s");
             }
             std::thread::sleep(Duration::from_millis(20));
         }
         Ok(server)
     }
 
-    /// Sends one command and fails where the answer is an error.
-    pub(super) fn call(&self, words: &[&str]) -> anyhow::Result<()> {
+    /// Sends one command and returns its answer: the text of a simple or a bulk string, or the number.
+    ///
+    /// # Errors
+    /// That the server is not there, or that it refuses the command.
+    pub(super) fn call(&self, words: &[&str]) -> anyhow::Result<String> {
         let mut stream = TcpStream::connect(self.address)?;
         stream.set_read_timeout(Some(START_PATIENCE))?;
         let mut request = format!("*{}\r\n", words.len());
@@ -178,13 +179,44 @@ impl Server {
             request += &format!("${}\r\n{word}\r\n", word.len());
         }
         stream.write_all(request.as_bytes())?;
-        let mut first = [0];
-        stream.read_exact(&mut first)?;
-        if first[0] == b'-' {
-            bail!("redis-server refused {}", words[0]);
-        }
-        Ok(())
+        answer(&mut BufReader::new(stream)).with_context(|| format!("redis-server, {}", words[0]))
     }
+
+    /// How many GETs found a key, and how many did not, since it was asked last.
+    ///
+    /// # Errors
+    /// That the server is not there, or does not say.
+    pub(super) fn take_hits_and_misses(&self) -> anyhow::Result<(u64, u64)> {
+        let info = self.call(&["INFO", "stats"])?;
+        self.call(&["CONFIG", "RESETSTAT"])?;
+        let of = |name: &str| {
+            field(&info, name).with_context(|| format!("redis-server says no {name}:\n{info}"))
+        };
+        Ok((of("keyspace_hits")?, of("keyspace_misses")?))
+    }
+}
+
+/// A reply that is text or a number.
+fn answer(reader: &mut impl BufRead) -> anyhow::Result<String> {
+    let mut line = String::new();
+    reader.read_line(&mut line)?;
+    let line = line.trim_end();
+    match (line.get(..1), line.get(1..)) {
+        (Some("+" | ":"), Some(text)) => Ok(text.to_owned()),
+        (Some("$"), Some(length)) => {
+            let length: usize = length.parse().with_context(|| format!("`{line}`"))?;
+            let mut text = vec![0; length];
+            reader.read_exact(&mut text)?;
+            Ok(String::from_utf8(text)?)
+        }
+        _ => bail!("it answered `{line}`"),
+    }
+}
+
+/// A number in what INFO says.
+fn field(info: &str, name: &str) -> Option<u64> {
+    let value = |line: &str| line.strip_prefix(name)?.strip_prefix(':')?.parse().ok();
+    info.lines().find_map(value)
 }
 
 impl Drop for Server {
@@ -192,5 +224,48 @@ impl Drop for Server {
         // Both fail only where the process is gone already.
         let _ = self.process.kill();
         let _ = self.process.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_read_and_refusals_are_errors() {
+        let read = |bytes: &[u8]| answer(&mut &bytes[..]);
+        assert_eq!(read(b"+PONG\r\n").unwrap(), "PONG");
+        assert_eq!(read(b":12\r\n").unwrap(), "12");
+        assert_eq!(read(b"$4\r\na\r\nb\r\n").unwrap(), "a\r\nb");
+        for wrong in [&b""[..], b"$-1\r\n", b"$9\r\nshort\r\n", b"*0\r\n"] {
+            assert!(read(wrong).is_err(), "{wrong:?}");
+        }
+        let refused = read(b"-NOAUTH Authentication required.\r\n").unwrap_err();
+        assert!(refused.to_string().contains("NOAUTH"), "{refused}");
+    }
+
+    #[test]
+    fn a_number_is_found_in_what_info_says() {
+        let info = "# Stats\r\nkeyspace_hits:41\r\nkeyspace_misses:2\r\n";
+        assert_eq!(field(info, "keyspace_misses"), Some(2));
+        assert_eq!(field(info, "keyspace"), None);
+    }
+
+    #[test]
+    fn a_program_is_run_and_its_cpu_time_is_its_own() {
+        let words = |line: &str| vec!["sh".to_owned(), "-c".into(), line.into()];
+        let busy = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; echo done";
+        let ended = run_pinned(&words(busy)).unwrap();
+        assert_eq!(ended.stdout, "done\n");
+        assert!(ended.cpu > Duration::from_millis(10), "{:?}", ended.cpu);
+        let failed = run_pinned(&words("echo no luck >&2; exit 3")).unwrap_err();
+        assert!(failed.to_string().contains("no luck"), "{failed}");
+    }
+
+    #[test]
+    fn memory_is_that_of_the_program() {
+        let peak = peak_memory(&["sleep".into(), "0.1".into()]).unwrap();
+        assert!((100 << 10..100 << 20).contains(&peak), "{peak}");
+        assert!(peak_memory(&["false".into()]).is_err());
     }
 }

@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use loadline_measure::interval;
+use loadline_measure::interval::{self, MedianInterval};
 use serde::Serialize;
 
-/// The error probability of each bound of a printed interval.
+/// The error probability of each bound of an interval: five rounds are enough for one.
 const ALPHA: f64 = 0.05;
 
 /// What one run of a program gave.
@@ -39,12 +39,34 @@ pub(super) struct Row {
     cpu_ratio: f64,
     goal: Option<f64>,
     cpu_goal: Option<f64>,
+    #[serde(skip)]
+    cpu_bounds: Option<MedianInterval>,
+}
+
+/// Whether a goal is reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    Met,
+    NotMet,
+    /// The interval holds the goal, or the rounds are too few for an interval.
+    CannotTell,
+}
+
+/// The most memory that ours took at once, in MiB.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(super) struct Memory {
+    pub(super) connections: u64,
+    pub(super) peak_mib: f64,
+    /// The most that it may take.
+    pub(super) goal_mib: f64,
 }
 
 /// All lines, and what else was found.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Table {
     rows: Vec<Row>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    memory: Option<Memory>,
     #[serde(skip)]
     notes: Vec<String>,
 }
@@ -64,10 +86,11 @@ impl Row {
             .map(|(one, other)| (one.ops_per_s / other.ops_per_s).ln())
             .collect();
         let bounds = interval::of_median(&logs, ALPHA);
-        let cpu = ours
+        let cpu: Vec<f64> = ours
             .iter()
             .zip(theirs)
-            .map(|(one, other)| one.cpu_ns_per_op / other.cpu_ns_per_op);
+            .map(|(one, other)| one.cpu_ns_per_op / other.cpu_ns_per_op)
+            .collect();
         Self {
             case: case.to_owned(),
             peer: peer.to_owned(),
@@ -76,33 +99,61 @@ impl Row {
             ratio: median(logs.iter().copied()).exp(),
             lo: bounds.map(|bounds| bounds.lo.exp()),
             hi: bounds.map(|bounds| bounds.hi.exp()),
-            cpu_ratio: median(cpu),
+            cpu_ratio: median(cpu.iter().copied()),
             goal: goal.ratio,
             cpu_goal: goal.cpu_ratio,
+            cpu_bounds: interval::of_median(&cpu, ALPHA),
         }
     }
 
-    /// Whether the goals are reached, in a word; nothing where there are none. A ratio below its goal
-    /// whose interval holds the goal is left open.
-    fn verdict(&self) -> &'static str {
-        let ratio = self.goal.map(|goal| self.ratio >= goal);
-        let cpu = self.cpu_goal.map(|goal| self.cpu_ratio <= goal);
-        let open =
-            ratio == Some(false) && self.hi.zip(self.goal).is_some_and(|(hi, goal)| hi >= goal);
-        match (ratio, cpu) {
-            (Some(false), Some(true) | None) if open => "open",
-            (None, None) => "",
-            (Some(false), Some(false)) => "NOT MET",
-            (Some(false), _) => "ratio NOT MET",
-            (_, Some(false)) => "CPU NOT MET",
-            _ => "met",
+    /// Whether the goals are reached, in words; nothing where there are none.
+    fn verdict(&self) -> String {
+        let rate = self.goal.map(|goal| {
+            let bounds = self.lo.zip(self.hi);
+            Verdict::new(bounds.map(|(lo, hi)| (lo >= goal, hi < goal)))
+        });
+        let cpu = self.cpu_goal.map(|goal| {
+            let bounds = self.cpu_bounds.map(|bounds| (bounds.lo, bounds.hi));
+            Verdict::new(bounds.map(|(lo, hi)| (hi <= goal, lo > goal)))
+        });
+        match (rate, cpu) {
+            (None, None) => String::new(),
+            (Some(one), None) | (None, Some(one)) => one.to_string(),
+            (Some(rate), Some(cpu)) if rate == cpu => rate.to_string(),
+            (Some(rate), Some(cpu)) => format!("ratio {rate}, CPU {cpu}"),
         }
+    }
+}
+
+impl Verdict {
+    /// From whether the whole interval reaches the goal, and whether all of it fails to.
+    fn new(interval: Option<(bool, bool)>) -> Self {
+        match interval {
+            Some((true, _)) => Self::Met,
+            Some((_, true)) => Self::NotMet,
+            _ => Self::CannotTell,
+        }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Met => "met",
+            Self::NotMet => "NOT MET",
+            Self::CannotTell => "cannot tell",
+        })
     }
 }
 
 impl Table {
     pub(super) fn add(&mut self, row: Row) {
         self.rows.push(row);
+    }
+
+    /// The memory of ours.
+    pub(super) fn set_memory(&mut self, memory: Memory) {
+        self.memory = Some(memory);
     }
 
     /// A sentence below the table.
@@ -144,6 +195,18 @@ impl fmt::Display for Table {
                 row.cpu_ratio,
                 goals.join(", "),
                 row.verdict()
+            )?;
+        }
+        if let Some(memory) = &self.memory {
+            let Memory {
+                connections,
+                peak_mib,
+                goal_mib,
+            } = memory;
+            let verdict = Verdict::new(Some((peak_mib <= goal_mib, peak_mib > goal_mib)));
+            writeln!(
+                f,
+                "Memory of ours at {connections} connections: {peak_mib:.1} MiB at its peak (goal <= {goal_mib} MiB): {verdict}"
             )?;
         }
         for note in &self.notes {
@@ -196,32 +259,83 @@ mod tests {
         assert!((row.ratio - 2.0).abs() < 1e-9);
         assert!((row.lo.unwrap() - 1.8).abs() < 1e-9 && (row.hi.unwrap() - 2.2).abs() < 1e-9);
         assert_eq!((row.ours, row.theirs, row.cpu_ratio), (200.0, 100.0, 0.25));
-        assert_eq!(row.verdict(), "met");
+    }
+
+    fn verdict(ours: &[f64], cpu: f64, ratio: Option<f64>, cpu_ratio: Option<f64>) -> String {
+        let goal = Goal { ratio, cpu_ratio };
+        let theirs = samples(&vec![100.0; ours.len()], 10.0);
+        Row::new("a", "b", &samples(ours, cpu), &theirs, goal).verdict()
     }
 
     #[test]
-    fn goals_that_are_not_reached_are_named() {
-        let row = |ratio, cpu_ratio| {
-            let goal = Goal { ratio, cpu_ratio };
-            Row::new(
-                "a",
-                "b",
-                &samples(&[100.0], 10.0),
-                &samples(&[100.0], 10.0),
-                goal,
-            )
-            .verdict()
-        };
-        assert_eq!(row(Some(1.1), Some(0.9)), "NOT MET");
-        assert_eq!(row(Some(1.1), None), "ratio NOT MET");
-        assert_eq!(row(Some(0.9), Some(0.9)), "CPU NOT MET");
-        assert_eq!(row(None, None), "");
-        let parity = Goal {
-            ratio: Some(1.0),
+    fn a_verdict_is_that_of_the_whole_interval() {
+        let even = [100.0; 5];
+        assert_eq!(verdict(&even, 10.0, Some(1.1), Some(0.9)), "NOT MET");
+        assert_eq!(verdict(&even, 10.0, Some(1.0), Some(1.0)), "met");
+        assert_eq!(verdict(&even, 10.0, Some(1.1), None), "NOT MET");
+        assert_eq!(verdict(&even, 5.0, None, Some(0.5)), "met");
+        assert_eq!(
+            verdict(&even, 10.0, Some(0.9), Some(0.9)),
+            "ratio met, CPU NOT MET"
+        );
+        assert_eq!(verdict(&even, 10.0, None, None), "");
+        // The medians are 0.99 and 1.01: on both sides the interval holds the goal.
+        for ours in [
+            [99.0, 98.0, 101.0, 97.0, 99.0],
+            [101.0, 102.0, 99.0, 103.0, 101.0],
+        ] {
+            assert_eq!(verdict(&ours, 1.0, Some(1.0), None), "cannot tell");
+        }
+        assert_eq!(verdict(&[300.0; 4], 1.0, Some(1.0), None), "cannot tell");
+    }
+
+    #[test]
+    fn the_table_is_printed_and_kept_as_promised() {
+        let goal = Goal {
+            ratio: Some(1.5),
             cpu_ratio: None,
         };
-        let ours = samples(&[99.0, 98.0, 101.0, 97.0, 99.0], 1.0);
-        let row = Row::new("a", "b", &ours, &samples(&[100.0; 5], 1.0), parity);
-        assert_eq!(row.verdict(), "open");
+        let mut table = Table::default();
+        let (ours, theirs) = (samples(&[2_000.0; 5], 3.0), samples(&[1_000.0; 5], 4.0));
+        table.add(Row::new("redis-1x1", "them", &ours, &theirs, goal));
+        table.note("others was left out.".into());
+        table.set_memory(Memory {
+            connections: 50,
+            peak_mib: 9.04,
+            goal_mib: 8.0,
+        });
+        let printed = table.to_string();
+        let lines: Vec<String> = printed
+            .lines()
+            .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+            .collect();
+        assert_eq!(
+            lines,
+            [
+                "case peer ours/s theirs/s ratio [lo, hi] CPU goal, CPU goal verdict",
+                "redis-1x1 them 2.0k 1.0k 2.00x [2.00, 2.00] 0.75x >= 1.5x met",
+                "Memory of ours at 50 connections: 9.0 MiB at its peak (goal <= 8 MiB): NOT MET",
+                "others was left out.",
+            ]
+        );
+        let kept: serde_json::Value = serde_json::from_str(&table.to_json()).unwrap();
+        assert_eq!(kept["memory"]["goal_mib"], 8.0);
+        let row = kept["rows"][0].as_object().unwrap();
+        let mut names: Vec<&str> = row.keys().map(String::as_str).collect();
+        names.sort_unstable();
+        let promised = [
+            "case",
+            "cpu_goal",
+            "cpu_ratio",
+            "goal",
+            "hi",
+            "lo",
+            "ours",
+            "peer",
+            "ratio",
+            "theirs",
+        ];
+        assert_eq!(names, promised);
+        assert_eq!(row["cpu_goal"], serde_json::Value::Null);
     }
 }
