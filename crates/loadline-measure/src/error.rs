@@ -1,6 +1,6 @@
 //! What can be refused.
 
-/// Why a histogram, a record or a comparison was refused.
+/// Why a histogram, a record, a limit or a comparison was refused.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -41,5 +41,13 @@ pub enum Error {
         round: usize,
         /// The value found there.
         value: f64,
+    },
+    /// The text of a limit cannot be read as one.
+    #[error("\"{text}\" is not a limit: {reason}.")]
+    Limit {
+        /// The text, shortened.
+        text: String,
+        /// What is wrong with it.
+        reason: String,
     },
 }

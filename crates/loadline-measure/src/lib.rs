@@ -31,6 +31,8 @@ pub mod doctor;
 mod error;
 pub mod histogram;
 pub mod interval;
+pub mod limit;
+pub mod metric;
 pub mod outliers;
 mod quantile;
 pub mod record;
@@ -38,4 +40,6 @@ pub mod steady;
 
 pub use error::Error;
 pub use histogram::{Histogram, LatencySummary};
+pub use limit::Limit;
+pub use metric::Metric;
 pub use record::Record;

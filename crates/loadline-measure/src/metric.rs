@@ -1,0 +1,252 @@
+//! What of a case is compared, gated and limited, by name.
+
+use serde::{Deserialize, Serialize};
+
+use crate::compare::Direction;
+use crate::record::{Case, RoundSummary};
+
+/// A figure of a case that is judged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Metric {
+    /// Operations per second.
+    #[serde(rename = "throughput_ops_per_s")]
+    Throughput,
+    /// Measured time over operations, all connections together.
+    #[serde(rename = "time_per_op_ns")]
+    TimePerOp,
+    /// Mean response time.
+    #[serde(rename = "response_time_ns_mean")]
+    Mean,
+    /// Median response time.
+    #[serde(rename = "response_time_ns_p50")]
+    P50,
+    /// 90th percentile of the response time.
+    #[serde(rename = "response_time_ns_p90")]
+    P90,
+    /// 95th percentile of the response time.
+    #[serde(rename = "response_time_ns_p95")]
+    P95,
+    /// 99th percentile of the response time.
+    #[serde(rename = "response_time_ns_p99")]
+    P99,
+    /// 99.9th percentile of the response time.
+    #[serde(rename = "response_time_ns_p999")]
+    P999,
+    /// The longest response time.
+    #[serde(rename = "response_time_ns_max")]
+    Max,
+    /// 99th percentile of the response time with the waiting for a CPU taken out.
+    /// No limit judges it.
+    #[serde(rename = "corrected_time_ns_p99")]
+    CorrectedP99,
+    /// CPU time of the server per operation.
+    #[serde(rename = "server_cpu_ns_per_op")]
+    ServerCpu,
+    /// CPU time of the generator, or of a client that is measured, per operation.
+    #[serde(rename = "client_cpu_ns_per_op")]
+    ClientCpu,
+    /// Share of the operations that did not get what they asked for.
+    #[serde(rename = "error_share")]
+    Errors,
+    /// Share of the reads that found something.
+    #[serde(rename = "hit_ratio")]
+    HitRatio,
+}
+
+/// What a metric is counted in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Quantity {
+    /// Nanoseconds.
+    Time,
+    /// Operations per second.
+    Rate,
+    /// A share from 0 to 1.
+    Share,
+}
+
+impl Metric {
+    /// All of them.
+    pub const ALL: [Self; 14] = [
+        Self::Throughput,
+        Self::TimePerOp,
+        Self::Mean,
+        Self::P50,
+        Self::P90,
+        Self::P95,
+        Self::P99,
+        Self::P999,
+        Self::Max,
+        Self::CorrectedP99,
+        Self::ServerCpu,
+        Self::ClientCpu,
+        Self::Errors,
+        Self::HitRatio,
+    ];
+
+    /// Its name in files.
+    #[must_use]
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::Throughput => "throughput_ops_per_s",
+            Self::TimePerOp => "time_per_op_ns",
+            Self::Mean => "response_time_ns_mean",
+            Self::P50 => "response_time_ns_p50",
+            Self::P90 => "response_time_ns_p90",
+            Self::P95 => "response_time_ns_p95",
+            Self::P99 => "response_time_ns_p99",
+            Self::P999 => "response_time_ns_p999",
+            Self::Max => "response_time_ns_max",
+            Self::CorrectedP99 => "corrected_time_ns_p99",
+            Self::ServerCpu => "server_cpu_ns_per_op",
+            Self::ClientCpu => "client_cpu_ns_per_op",
+            Self::Errors => "error_share",
+            Self::HitRatio => "hit_ratio",
+        }
+    }
+
+    /// Its name in limits and reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Throughput => "throughput",
+            Self::TimePerOp => "time_per_op",
+            Self::Mean => "mean",
+            Self::P50 => "p50",
+            Self::P90 => "p90",
+            Self::P95 => "p95",
+            Self::P99 => "p99",
+            Self::P999 => "p99.9",
+            Self::Max => "max",
+            Self::CorrectedP99 => "corrected_p99",
+            Self::ServerCpu => "server_cpu",
+            Self::ClientCpu => "client_cpu",
+            Self::Errors => "errors",
+            Self::HitRatio => "hit_ratio",
+        }
+    }
+
+    /// The metric of a name, as [`name`](Self::name) gives it; `p999` is `p99.9`.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        if name == "p999" {
+            return Some(Self::P999);
+        }
+        Self::ALL.into_iter().find(|metric| metric.name() == name)
+    }
+
+    /// Which way it improves.
+    #[must_use]
+    pub fn direction(self) -> Direction {
+        match self {
+            Self::Throughput | Self::HitRatio => Direction::MoreIsBetter,
+            _ => Direction::LessIsBetter,
+        }
+    }
+
+    /// What it is counted in.
+    #[must_use]
+    pub fn quantity(self) -> Quantity {
+        match self {
+            Self::Throughput => Quantity::Rate,
+            Self::Errors | Self::HitRatio => Quantity::Share,
+            _ => Quantity::Time,
+        }
+    }
+
+    /// The quantile (0 to 1) of the response time that it is, where it is one.
+    #[must_use]
+    pub fn response_quantile(self) -> Option<f64> {
+        match self {
+            Self::P50 => Some(0.5),
+            Self::P90 => Some(0.9),
+            Self::P95 => Some(0.95),
+            Self::P99 => Some(0.99),
+            Self::P999 => Some(0.999),
+            _ => None,
+        }
+    }
+
+    /// What a change for the worse is called, and one for the better: a cost is not slower but higher.
+    #[must_use]
+    pub fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Self::ServerCpu | Self::ClientCpu | Self::Errors => ("higher", "lower"),
+            Self::HitRatio => ("lower", "higher"),
+            _ => ("slower", "faster"),
+        }
+    }
+
+    /// Its value over a whole case, from merged histograms where it is a percentile. `None` where it
+    /// was not measured or has too few samples.
+    #[must_use]
+    pub fn of_case(self, case: &Case) -> Option<f64> {
+        let times = &case.response_time_ns;
+        let whole = |value: Option<u64>| value.map(|ns| ns as f64);
+        match self {
+            Self::Throughput => Some(case.throughput_ops_per_s),
+            Self::TimePerOp => per_op(case.duration_ns, case.ops),
+            Self::Mean => times.mean,
+            Self::P50 => whole(times.p50),
+            Self::P90 => whole(times.p90),
+            Self::P95 => whole(times.p95),
+            Self::P99 => whole(times.p99),
+            Self::P999 => whole(times.p999),
+            Self::Max => whole(times.max),
+            Self::CorrectedP99 => None,
+            Self::ServerCpu => case.cost.server_cpu_ns_per_op,
+            Self::ClientCpu => case.cost.client_cpu_ns_per_op,
+            Self::Errors => per_op(case.error_count(), case.ops),
+            Self::HitRatio => case.hit_ratio,
+        }
+    }
+
+    /// Its value in one round; `None` where a round does not hold it.
+    #[must_use]
+    pub fn of_round(self, round: &RoundSummary) -> Option<f64> {
+        match self {
+            Self::Throughput => Some(round.throughput_ops_per_s),
+            Self::TimePerOp => per_op(round.duration_ns, round.ops),
+            Self::Mean => round.response_time_ns_mean,
+            Self::P50 => round.response_time_ns_p50.map(|ns| ns as f64),
+            Self::P99 => round.response_time_ns_p99.map(|ns| ns as f64),
+            Self::ServerCpu => round.server_cpu_ns_per_op,
+            Self::ClientCpu => round.client_cpu_ns_per_op,
+            _ => None,
+        }
+    }
+}
+
+fn per_op(total: u64, ops: u64) -> Option<f64> {
+    (ops > 0).then(|| total as f64 / ops as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_lead_back_to_their_metric_and_keys_are_those_of_files() {
+        for metric in Metric::ALL {
+            assert_eq!(Metric::from_name(metric.name()), Some(metric));
+            let key = serde_json::to_value(metric).unwrap();
+            assert_eq!(key, metric.key());
+        }
+        assert_eq!(Metric::from_name("p999"), Some(Metric::P999));
+        assert_eq!(Metric::from_name("p42"), None);
+    }
+
+    #[test]
+    fn a_case_without_operations_has_no_time_per_operation() {
+        let mut case = Case {
+            ops: 0,
+            duration_ns: 5,
+            ..Case::default()
+        };
+        assert_eq!(Metric::TimePerOp.of_case(&case), None);
+        assert_eq!(Metric::Errors.of_case(&case), None);
+        case.ops = 2;
+        case.errors.insert("ERR".to_owned(), 1);
+        assert_eq!(Metric::TimePerOp.of_case(&case), Some(2.5));
+        assert_eq!(Metric::Errors.of_case(&case), Some(0.5));
+    }
+}
