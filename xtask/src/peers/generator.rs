@@ -386,17 +386,17 @@ impl Rival {
             .map(|socket| socket.display().to_string());
         match self {
             Self::RedisBenchmark | Self::ValkeyBenchmark => {
-                let place = socket.map_or(format!("-p {port}"), |socket| format!("-s {socket}"));
+                let server = socket.map_or(format!("-p {port}"), |socket| format!("-s {socket}"));
                 words(&format!(
-                    "{program} {place} -c {connections} -P {pipeline} -n {ops} -r {KEYS} -d {VALUE_BYTES} -t get --csv"
+                    "{program} {server} -c {connections} -P {pipeline} -n {ops} -r {KEYS} -d {VALUE_BYTES} -t get --csv"
                 ))
             }
             Self::Memtier => {
-                let place = socket.map_or(format!("-s 127.0.0.1 -p {port}"), |socket| {
+                let server = socket.map_or(format!("-s 127.0.0.1 -p {port}"), |socket| {
                     format!("-S {socket}")
                 });
                 words(&format!(
-                    "{program} {place} -c {connections} -t 1 --pipeline {pipeline} -n {} --ratio 0:1 -d {VALUE_BYTES} \
+                    "{program} {server} -c {connections} -t 1 --pipeline {pipeline} -n {} --ratio 0:1 -d {VALUE_BYTES} \
                      --key-minimum 1 --key-maximum {KEYS} --distinct-client-seed --hide-histogram",
                     ops / connections
                 ))
