@@ -35,6 +35,7 @@
 mod args;
 pub mod blocking;
 mod client;
+pub mod cluster;
 pub mod commands;
 mod config;
 mod conn;

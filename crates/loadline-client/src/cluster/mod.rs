@@ -1,0 +1,5 @@
+//! Redis Cluster: keys are divided into slots, and slots between nodes.
+
+mod slot;
+
+pub use slot::{SLOTS, slot_of};
