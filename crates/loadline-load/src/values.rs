@@ -37,7 +37,13 @@ pub enum ValueData {
     Random,
     /// A short text over and over: compresses to almost nothing.
     Compressible,
+    /// Random bytes, among them for certain those that a client or a protocol may stumble over:
+    /// NUL, line ends, bytes that are no UTF-8 and the signs of RESP.
+    Binary,
 }
+
+/// What every payload of [`ValueData::Binary`] holds, right behind the stamp, as far as it fits.
+pub const AWKWARD_BYTES: &[u8] = b"\0\r\n$-1\r\n\xFF\xFE\0*3\r\n";
 
 /// The payload of every key, as a pure function of seed, key number and size rule: what was
 /// written can be told without remembering it.
@@ -80,6 +86,13 @@ impl Values {
         let mut filler = vec![0; size.max() as usize];
         match data {
             ValueData::Random => SmallRng::seed_from_u64(seed).fill_bytes(&mut filler),
+            ValueData::Binary => {
+                SmallRng::seed_from_u64(seed).fill_bytes(&mut filler);
+                let behind = filler.iter_mut().skip(STAMP_BYTES);
+                behind
+                    .zip(AWKWARD_BYTES)
+                    .for_each(|(byte, awkward)| *byte = *awkward);
+            }
             ValueData::Compressible => {
                 for (byte, text) in filler.iter_mut().zip(b"loadline ".iter().cycle()) {
                     *byte = *text;
@@ -211,6 +224,21 @@ mod tests {
         assert_ne!(a[..STAMP_BYTES], b[..STAMP_BYTES]);
         let small = (0..10_000).filter(|&key| values.size_of(key) < 100).count();
         assert!(small > 5_000, "{small} of 10000 sizes below 100 bytes");
+    }
+
+    #[test]
+    fn binary_payloads_hold_what_is_awkward() {
+        let values = Values::new(ValueSize::Fixed(512), ValueData::Binary, 3).unwrap();
+        let mut payload = Vec::new();
+        values.append(7, &mut payload);
+        let behind = &payload[STAMP_BYTES..];
+        assert!(behind.starts_with(AWKWARD_BYTES));
+        assert!(values.matches(7, &payload));
+        assert!(std::str::from_utf8(&payload).is_err());
+        let short = Values::new(ValueSize::Fixed(10), ValueData::Binary, 3).unwrap();
+        payload.clear();
+        short.append(7, &mut payload);
+        assert_eq!(payload[STAMP_BYTES..], AWKWARD_BYTES[..2]);
     }
 
     #[test]

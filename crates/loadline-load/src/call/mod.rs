@@ -30,6 +30,10 @@ pub const TIMED_RUN: u64 = 8;
 
 /// One thread's access to a subject.
 pub trait Callee: Send {
+    /// Whether [`arm`](Self::arm) does something. Such calls are timed one by one, however short
+    /// they are.
+    const ARMS: bool = false;
+
     /// How many operations one call performs: more than one where a call is a pipeline or a batch.
     /// Each of them then took as long as the call.
     fn ops_per_call(&self) -> u64 {
@@ -40,6 +44,10 @@ pub trait Callee: Send {
     /// `workload`, its keys and numbers drawn from `chooser`. Not timed. A callee with several
     /// operations per call draws for each of them.
     fn prepare(&mut self, place: usize, command: usize, chooser: &mut Chooser, workload: &Workload);
+
+    /// Brings the subject into the state that the call at `place` starts from, right before it. Not
+    /// timed. A call that fails for what went wrong here says so in [`perform`](Self::perform).
+    fn arm(&mut self, _place: usize) {}
 
     /// Performs what was made ready at `place`. This is what is timed.
     fn perform(&mut self, place: usize) -> Reply<'_>;

@@ -214,3 +214,54 @@ fn an_interrupt_ends_a_block_of_slow_calls() {
     assert!(outcome.cut_short);
     assert_eq!(outcome.ops, 0);
 }
+
+/// Counts on what `arm` leaves behind, which takes far longer than the call.
+struct Armed {
+    armed: bool,
+}
+
+impl Callee for Armed {
+    const ARMS: bool = true;
+
+    fn prepare(&mut self, _: usize, _: usize, _: &mut Chooser, _: &Workload) {}
+
+    fn arm(&mut self, _: usize) {
+        busy(Duration::from_micros(100));
+        self.armed = true;
+    }
+
+    fn perform(&mut self, _: usize) -> Reply<'_> {
+        if std::mem::take(&mut self.armed) {
+            Reply::Other
+        } else {
+            Reply::Error(b"UNARMED")
+        }
+    }
+}
+
+#[test]
+fn every_call_is_armed_and_arming_is_not_timed() {
+    for pacing in [
+        Pacing::Closed,
+        Pacing::Open {
+            rate: 5_000.0,
+            arrivals: ArrivalProcess::Uniform,
+        },
+    ] {
+        let block = Block {
+            pacing,
+            stop: Stop::after_ops(500),
+            interval: Duration::from_millis(10),
+            seed: 1,
+        };
+        let outcome = Callers::new(workload(), vec![Armed { armed: false }], false, 3)
+            .unwrap()
+            .run(&block, &Control::default())
+            .unwrap();
+        assert_eq!((outcome.ops, outcome.errors.total()), (500, 0));
+        // Each is timed by itself, though it takes next to no time.
+        assert_eq!(outcome.service.count(), 500);
+        let median = outcome.service.quantile(0.5).unwrap();
+        assert!(median < 50_000, "{pacing:?}: {median} ns");
+    }
+}

@@ -130,8 +130,9 @@ impl<C: Callee> Running<'_, C> {
             };
             self.cpu_ns += thread_cpu_ns() - cpu_ns;
             self.quota = self.quota.saturating_sub(done * self.per_call);
-            short =
-                !self.worker.verify && (self.spent_ns - before_ns) < SHORT_CALL_NS * done.max(1);
+            short = !C::ARMS
+                && !self.worker.verify
+                && (self.spent_ns - before_ns) < SHORT_CALL_NS * done.max(1);
         }
         unreachable!("the runs of a block are counted in 64 bits")
     }
@@ -162,6 +163,7 @@ impl<C: Callee> Running<'_, C> {
     /// Performs what is ready and times each operation; stops where the block is over.
     fn perform_timed(&mut self, count: usize) -> u64 {
         for place in 0..count {
+            self.worker.callee.arm(place);
             let begin_ns = self.share.clock.now_ns();
             if begin_ns >= self.share.deadline_ns || self.share.control.interrupted() {
                 self.count_reads(place);
@@ -221,6 +223,7 @@ impl<C: Callee> Running<'_, C> {
                 continue;
             }
             self.worker.prepare(1, self.workload);
+            self.worker.callee.arm(0);
             let begin_ns = self.wait_awake(intended_ns);
             let ready_ns = intended_ns.max(free_ns);
             self.meter

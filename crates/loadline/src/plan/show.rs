@@ -181,6 +181,7 @@ fn value_data_text(data: ValueData) -> &'static str {
     match data {
         ValueData::Random => "random",
         ValueData::Compressible => "compressible",
+        ValueData::Binary => "binary",
     }
 }
 
