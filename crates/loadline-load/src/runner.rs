@@ -66,9 +66,10 @@ pub enum Event {
     End,
 }
 
-/// Warms every subject up, then runs one block of each per round, in random order. An interrupt ends
-/// it after the block that runs; a round that it cut short counts, since all rounds are kept whole
-/// per subject and comparisons use those that all subjects have.
+/// Warms every subject up, then runs one block of each per round, in random order, until all rounds
+/// are run or those so far are `enough`. An interrupt ends it after the block that runs; a round that
+/// it cut short counts, since all rounds are kept whole per subject and comparisons use those that
+/// all subjects have.
 ///
 /// # Errors
 /// The first error of a subject.
@@ -77,6 +78,7 @@ pub fn run(
     rounds: &Rounds,
     control: &Control,
     observe: &mut dyn FnMut(Event),
+    enough: &dyn Fn(&[Measured]) -> bool,
 ) -> Result<Vec<Measured>, Error> {
     let mut measured = Vec::with_capacity(subjects.len());
     for (subject, warmed) in subjects.iter_mut().enumerate() {
@@ -97,6 +99,9 @@ pub fn run(
                 .blocks
                 .push(subjects[subject].block(*stop, seed, control)?);
             observe(Event::End);
+        }
+        if enough(&measured) {
+            break;
         }
     }
     Ok(measured)
@@ -177,6 +182,7 @@ mod tests {
             &rounds(20, Duration::ZERO),
             &Control::default(),
             &mut |_| {},
+            &|_| false,
         )
         .unwrap();
         assert_eq!(
@@ -209,6 +215,7 @@ mod tests {
             &rounds(0, Duration::from_secs(3_600)),
             &Control::default(),
             &mut |_| {},
+            &|_| false,
         )
         .unwrap();
         assert_eq!(measured[0].steady, Some(true));
@@ -238,8 +245,30 @@ mod tests {
                         .store(true, std::sync::atomic::Ordering::Relaxed);
                 }
             },
+            &|_| false,
         )
         .unwrap();
         assert_eq!(measured[0].blocks.len(), 3);
+    }
+
+    #[test]
+    fn rounds_end_where_they_are_enough() {
+        let log = std::cell::RefCell::new(String::new());
+        let fake = |name| Fake {
+            name,
+            log: &log,
+            medians: vec![].into_iter(),
+        };
+        let (mut a, mut b) = (fake('a'), fake('b'));
+        let measured = run(
+            &mut [&mut a, &mut b],
+            &rounds(20, Duration::ZERO),
+            &Control::default(),
+            &mut |_| {},
+            &|measured| measured[0].blocks.len() >= 4,
+        )
+        .unwrap();
+        let blocks: Vec<usize> = measured.iter().map(|of| of.blocks.len()).collect();
+        assert_eq!(blocks, [4, 4]);
     }
 }

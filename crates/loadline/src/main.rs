@@ -11,6 +11,7 @@ mod files;
 mod fingerprint;
 mod framing;
 mod link;
+mod measuring;
 mod plan;
 mod printer;
 mod progress;

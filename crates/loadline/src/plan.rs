@@ -55,8 +55,10 @@ pub(crate) struct Plan {
     pub(crate) latency: Duration,
     /// What each target has to do.
     pub(crate) cases: Vec<Case>,
-    /// Blocks per case and target.
+    /// Blocks per case and target; where the schedule asks for precision, at least so many.
     pub(crate) rounds: u32,
+    /// How the rounds are laid out.
+    pub(crate) schedule: Schedule,
     /// Before the first round of each case and target; not measured.
     pub(crate) warmup: Duration,
     /// What all choices follow from.
@@ -69,6 +71,27 @@ pub(crate) struct Plan {
     pub(crate) allow_non_empty: bool,
     /// Files to write.
     pub(crate) outputs: Outputs,
+}
+
+/// How rounds are laid out, beyond their number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Schedule {
+    /// How often targets are opened anew, servers of our own in fresh processes: two processes of
+    /// one binary differ, and the rounds are shared among so many.
+    pub(crate) generations: u32,
+    /// Rounds beyond the least that may follow, as long as the comparison is not precise enough.
+    pub(crate) more_rounds: u32,
+    /// Whether an echo runs in each round, beside the targets.
+    pub(crate) reference: bool,
+}
+
+impl Schedule {
+    /// The given rounds and no more, on targets that are opened once.
+    pub(crate) const PLAIN: Self = Self {
+        generations: 1,
+        more_rounds: 0,
+        reference: false,
+    };
 }
 
 /// One scenario: what is sent and how.
@@ -132,6 +155,25 @@ impl Surroundings {
     }
 }
 
+impl Plan {
+    /// The most rounds of a case.
+    pub(crate) fn most_rounds(&self) -> u32 {
+        self.rounds + self.schedule.more_rounds
+    }
+
+    /// The first round of `generation`, counted from 0, and the one after its last. The rounds that
+    /// depend on the precision are the last generation's.
+    pub(crate) fn rounds_of(&self, generation: u32) -> (u32, u32) {
+        let generations = self.schedule.generations;
+        let start = |generation: u32| self.rounds * generation / generations;
+        if generation + 1 == generations {
+            (start(generation), self.most_rounds())
+        } else {
+            (start(generation), start(generation + 1))
+        }
+    }
+}
+
 impl Case {
     /// When the block of `round`, counted from 0, ends: the rounds add up to the whole length.
     pub(crate) fn block(&self, round: u32, rounds: u32) -> Stop {
@@ -190,6 +232,7 @@ pub(crate) fn resolve(args: &RunArgs, around: &Surroundings) -> Result<Plan, Fai
         latency,
         cases,
         rounds,
+        schedule: Schedule::PLAIN,
         warmup,
         seed: args.data.seed.unwrap_or(around.entropy),
         protocol: if args.connection.resp == Some(3) {

@@ -7,14 +7,14 @@ use loadline_load::outcome::Outcome;
 use loadline_load::pacing::Pacing;
 use loadline_load::runner::Measured;
 use loadline_load::values::ValueSize;
-use loadline_measure::compare::{self, Direction, Paired, Rules};
+use loadline_measure::compare::{self, Paired, Rules};
 use loadline_measure::doctor::{self, Evidence, Finding};
 use loadline_measure::histogram::Histogram;
 use loadline_measure::record::{
     self, Bounds, Comparison, Cost, Histograms, Interval, Record, RoundHistograms, RoundSummary,
     Scenario, Subject, ValueBytes,
 };
-use loadline_measure::{Error, outliers, steady};
+use loadline_measure::{Error, Metric, outliers, steady};
 
 use crate::plan::{Case, Plan};
 use crate::subjects::Opened;
@@ -173,6 +173,14 @@ fn round_summary(block: &Outcome) -> RoundSummary {
         response_time_ns_p99: response.p99,
         client_cpu_ns_per_op: per_op(block.generator.cpu, block.ops),
         server_cpu_ns_per_op: block.target.cpu.and_then(|cpu| per_op(cpu, block.ops)),
+        reference_ns_p50: None,
+    }
+}
+
+/// Notes beside each round of `entry` how fast the reference was in it.
+pub(crate) fn refer(entry: &mut record::Case, reference: &[Outcome]) {
+    for (round, block) in entry.rounds.iter_mut().zip(reference) {
+        round.reference_ns_p50 = block.response.value_at(0.5);
     }
 }
 
@@ -299,8 +307,8 @@ pub(crate) fn examine_errors(entry: &record::Case) -> Vec<Finding> {
     findings
 }
 
-/// A metric that is compared: its name, which way is better, and where a round holds it.
-type Metric = (&'static str, Direction, fn(&RoundSummary) -> Option<f64>);
+/// The metrics that are compared. A tail is not among them: it takes other means to be told from noise.
+const COMPARED: [Metric; 3] = [Metric::Throughput, Metric::P50, Metric::ServerCpu];
 
 /// Compares case `b` with case `a` of the record, round by round.
 ///
@@ -311,38 +319,27 @@ pub(crate) fn compare(record: &mut Record, a: usize, b: usize) -> Result<(), Err
         .rounds
         .len()
         .min(record.cases[b].rounds.len());
-    let metrics: [Metric; 3] = [
-        ("throughput_ops_per_s", Direction::MoreIsBetter, |round| {
-            Some(round.throughput_ops_per_s)
-        }),
-        ("response_time_ns_p50", Direction::LessIsBetter, |round| {
-            round.response_time_ns_p50.map(|ns| ns as f64)
-        }),
-        ("server_cpu_ns_per_op", Direction::LessIsBetter, |round| {
-            round.server_cpu_ns_per_op
-        }),
-    ];
     let mut compared = Vec::new();
-    for (metric, direction, of) in metrics {
+    for metric in COMPARED {
         let values = |case: usize| -> Option<Vec<f64>> {
             record.cases[case].rounds[..rounds]
                 .iter()
-                .map(|round| of(round).filter(|value| *value > 0.0))
+                .map(|round| metric.of_round(round).filter(|value| *value > 0.0))
                 .collect()
         };
         if let Some((one, other)) = values(a).zip(values(b)).filter(|(one, _)| !one.is_empty()) {
-            let paired = compare::paired(&one, &other, direction, &Rules::default())?;
-            compared.push((metric, direction, paired));
+            let paired = compare::paired(&one, &other, metric.direction(), &Rules::default())?;
+            compared.push((metric, paired));
         }
     }
-    let mut family: Vec<Paired> = compared.iter().map(|(.., paired)| *paired).collect();
+    let mut family: Vec<Paired> = compared.iter().map(|(_, paired)| *paired).collect();
     compare::correct_for_several(&mut family, Rules::default().alpha);
-    for ((metric, direction, _), paired) in compared.into_iter().zip(family) {
+    for ((metric, _), paired) in compared.into_iter().zip(family) {
         record.comparisons.push(Comparison {
             a,
             b,
-            metric: metric.into(),
-            direction,
+            metric: metric.key().into(),
+            direction: metric.direction(),
             ratio: paired.ratio,
             interval: paired.interval.map(|(lo, hi)| Bounds { lo, hi }),
             minimum_detectable_effect: paired.minimum_detectable_effect,

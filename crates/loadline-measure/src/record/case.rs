@@ -187,6 +187,10 @@ pub struct RoundSummary {
     /// CPU time of the server per operation.
     #[serde(default)]
     pub server_cpu_ns_per_op: Option<f64>,
+    /// Median round trip of the reference in the same round: an echo of as many bytes over loopback,
+    /// which tells how fast the machine was at that moment. `None` where none was run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reference_ns_p50: Option<u64>,
 }
 
 /// The whole histograms of a case, as [`Histogram::encode`] writes them. Empty where not kept.

@@ -9,12 +9,13 @@ use loadline_load::pacing::Stop;
 use loadline_load::runner::{self, Measured, Rounds, Subject};
 use loadline_measure::record::{self, Record};
 
-use super::run::{exit_code, header, interrupt};
+use super::run::{exit_code, interrupt};
 use crate::args::ModesArgs;
 use crate::exit::Failure;
 use crate::files;
 use crate::fingerprint;
 use crate::link::{self, Path};
+use crate::measuring::header;
 use crate::plan::{self, Case, Mode, ModesPlan, Surroundings};
 use crate::printer::Printer;
 use crate::progress::Progress;
@@ -291,7 +292,10 @@ impl Sweep<'_> {
             .iter_mut()
             .map(|subject| &mut **subject as &mut dyn Subject)
             .collect();
-        runner::run(&mut subjects, &rounds, self.control, &mut |_| {}).map_err(broken)
+        runner::run(&mut subjects, &rounds, self.control, &mut |_| {}, &|_| {
+            false
+        })
+        .map_err(broken)
     }
 
     /// Puts a cell into the record and returns the operations that were measured.

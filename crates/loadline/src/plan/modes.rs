@@ -12,7 +12,7 @@ use crate::target::Target;
 use crate::units::{self, duration_text};
 use crate::workload;
 
-use super::{Case, LONGEST_LATENCY, Length, TlsFiles};
+use super::{Case, LONGEST_LATENCY, Length, Schedule, TlsFiles};
 use loadline_load::keys::KeyDist;
 use loadline_load::pacing::Pacing;
 use loadline_load::values::{ValueData, ValueSize};
@@ -172,6 +172,7 @@ fn base(
         latency: Duration::ZERO,
         cases,
         rounds: lengths::MODES_ROUNDS,
+        schedule: Schedule::PLAIN,
         warmup: Duration::ZERO,
         seed: args.seed.unwrap_or(around.entropy),
         protocol: Protocol::Resp3,

@@ -3,6 +3,7 @@
 pub(crate) mod client;
 mod counters;
 mod ram;
+mod reference;
 mod watch;
 mod wire;
 
@@ -31,6 +32,7 @@ use ram::RamSubject;
 use wire::WireSubject;
 
 pub(crate) use counters::Counters;
+pub(crate) use reference::Reference;
 pub(crate) use watch::{Watch, active_others};
 
 /// A target that can be measured: started where it is ours, reachable, and allowed.

@@ -1,0 +1,316 @@
+//! The walk that every measuring command takes: targets are opened, every case is measured on all of
+//! them in interleaved rounds, and what was measured becomes the record. Keys are removed whatever
+//! happens in between.
+
+use std::time::Instant;
+
+use loadline_load::Control;
+use loadline_load::outcome::Outcome;
+use loadline_load::runner::{self, Event, Measured, Rounds, Subject};
+use loadline_measure::compare;
+use loadline_measure::doctor::Evidence;
+use loadline_measure::record::{Record, Run};
+
+use crate::descriptors;
+use crate::exit::{Exit, Failure};
+use crate::fingerprint;
+use crate::link;
+use crate::plan::{self, Case, Plan};
+use crate::printer::Printer;
+use crate::progress::Progress;
+use crate::recording;
+use crate::secret;
+use crate::subjects::{Opened, Reference, Watch, failure};
+
+/// Measures what `plan` says and puts the record together. Must be called on the main thread, since
+/// servers are started.
+///
+/// # Errors
+/// That a target cannot be opened or is lost, or that keys could not be removed.
+pub(crate) fn measure(
+    plan: &Plan,
+    printer: &Printer,
+    control: &Control,
+) -> Result<Record, Failure> {
+    let begun = Instant::now();
+    make_room(plan)?;
+    let run_id = plan::new_run_id();
+    let blocks = plan.targets.len() * plan.cases.len() * plan.most_rounds() as usize;
+    let mut measuring = Measuring {
+        plan,
+        control,
+        run_id: &run_id,
+        progress: Progress::start(printer, blocks as u64),
+        record: Record::new(
+            header(&run_id, plan.seed, plan.to_json()),
+            fingerprint::read(),
+        ),
+        tallies: plan.cases.iter().map(|_| Tally::default()).collect(),
+    };
+    for generation in 0..plan.schedule.generations {
+        if !control.interrupted() {
+            measuring.generation(generation)?;
+        }
+    }
+    let Measuring { mut record, .. } = measuring;
+    fingerprint::noise(&mut record);
+    record.run.cut_short = control.interrupted();
+    record.run.duration_ns = Some(begun.elapsed().as_nanos() as u64);
+    recording::conclude(&mut record);
+    Ok(record)
+}
+
+/// What stands at the head of a record.
+pub(crate) fn header(run_id: &str, seed: u64, plan: serde_json::Value) -> Run {
+    Run {
+        id: run_id.to_owned(),
+        started_at: jiff::Timestamp::now().to_string(),
+        command: secret::command_line(std::env::args_os()),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        seed,
+        plan,
+        cut_short: false,
+        duration_ns: None,
+    }
+}
+
+/// Descriptors for the connections of the largest case.
+fn make_room(plan: &Plan) -> Result<(), Failure> {
+    let connections = plan.cases.iter().map(|case| u64::from(case.connections));
+    let most = connections.max().unwrap_or(0);
+    descriptors::make_room(most * plan.targets.len() as u64)
+}
+
+/// A run under way.
+struct Measuring<'r> {
+    plan: &'r Plan,
+    control: &'r Control,
+    run_id: &'r str,
+    progress: Progress,
+    record: Record,
+    /// What was measured so far, per case of the plan.
+    tallies: Vec<Tally>,
+}
+
+/// What was measured of one case, over all generations.
+#[derive(Default)]
+struct Tally {
+    /// Per target.
+    measured: Vec<Measured>,
+    /// What was seen beside the blocks, per target.
+    around: Vec<Evidence>,
+    /// The blocks of the reference, where there is one.
+    reference: Vec<Outcome>,
+}
+
+impl Measuring<'_> {
+    /// Opens the targets, runs this generation's rounds of every case, and closes them again. In the
+    /// last one the record is completed while they are open: it asks them what they are.
+    fn generation(&mut self, generation: u32) -> Result<(), Failure> {
+        let mut opened = self
+            .plan
+            .targets
+            .iter()
+            .map(|target| Opened::open(target, self.plan))
+            .collect::<Result<Vec<_>, _>>()?;
+        if generation == 0 {
+            self.describe(&mut opened);
+        }
+        let is_last = generation + 1 == self.plan.schedule.generations;
+        let result = self.cases(generation, is_last, &mut opened);
+        let cleaned: Vec<_> = opened
+            .iter_mut()
+            .map(|target| target.clean_up(self.run_id))
+            .collect();
+        result?;
+        cleaned.into_iter().collect()
+    }
+
+    fn describe(&mut self, opened: &mut [Opened]) {
+        self.record.environment.servers = opened.iter_mut().map(fingerprint::server).collect();
+        self.record.links = opened.iter().filter_map(Opened::link).cloned().collect();
+        self.record.doctor = self.record.links.iter().filter_map(link::finding).collect();
+    }
+
+    fn cases(
+        &mut self,
+        generation: u32,
+        is_last: bool,
+        opened: &mut [Opened],
+    ) -> Result<(), Failure> {
+        let plan = self.plan;
+        for (index, case) in plan.cases.iter().enumerate() {
+            if !self.control.interrupted() {
+                self.case(index, case, generation, opened)?;
+            }
+            // An interrupt in an early generation leaves no later one.
+            if is_last || self.control.interrupted() {
+                self.add(index, case, opened)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn case(
+        &mut self,
+        index: usize,
+        case: &Case,
+        generation: u32,
+        opened: &mut [Opened],
+    ) -> Result<(), Failure> {
+        for target in opened.iter_mut() {
+            self.progress
+                .say(&format!("{}: loading {}", case.name, target.name));
+            target.load(case, self.run_id, self.plan.seed, self.control)?;
+        }
+        if self.control.interrupted() {
+            return Ok(());
+        }
+        let watches: Vec<Watch> = opened.iter_mut().map(Opened::watch).collect();
+        let (begun, stalled_us) = (Instant::now(), fingerprint::cpu_stall_us());
+        let measured = self.rounds(index, case, generation, opened)?;
+        let pressure = cpu_pressure(begun, stalled_us);
+        let around = opened
+            .iter_mut()
+            .zip(&watches)
+            .map(|(target, watch)| Evidence {
+                cpu_pressure: pressure,
+                ..target.seen_since(watch)
+            });
+        let around = around.collect();
+        self.tallies[index].join(measured, around, opened.len());
+        Ok(())
+    }
+
+    fn rounds(
+        &self,
+        index: usize,
+        case: &Case,
+        generation: u32,
+        opened: &[Opened],
+    ) -> Result<Vec<Measured>, Failure> {
+        let plan = self.plan;
+        let mut subjects = opened
+            .iter()
+            .map(|target| target.subject(case, self.run_id, plan.seed))
+            .collect::<Result<Vec<_>, _>>()?;
+        let mut names: Vec<&str> = opened.iter().map(|target| target.name.as_str()).collect();
+        if plan.schedule.reference {
+            subjects.push(Box::new(Reference::open(case)?));
+            names.push("the reference");
+        }
+        let (first, last) = plan.rounds_of(generation);
+        let rounds = Rounds {
+            stops: (first..last)
+                .map(|round| case.block(round, plan.rounds))
+                .collect(),
+            warmup: plan.warmup,
+            seed: plan.seed.wrapping_add(u64::from(generation)),
+        };
+        let mut subjects: Vec<&mut dyn Subject> = subjects
+            .iter_mut()
+            .map(|subject| &mut **subject as &mut dyn Subject)
+            .collect();
+        self.progress
+            .say(&format!("{}: measuring {}", case.name, names.join(" and ")));
+        let before = &self.tallies[index];
+        runner::run(
+            &mut subjects,
+            &rounds,
+            self.control,
+            &mut |event| self.show(event, case, &names, first),
+            &|measured| last > plan.rounds && before.is_enough(measured, opened.len(), plan.rounds),
+        )
+        .map_err(|error| failure(&case.name, &error))
+    }
+
+    fn show(&self, event: Event, case: &Case, names: &[&str], first: u32) {
+        match event {
+            Event::WarmUp { subject } => self
+                .progress
+                .begin(&format!("{}: {} is warmed up", case.name, names[subject])),
+            Event::Begin { subject, round } => self.progress.begin(&format!(
+                "{}: {}, round {} of {}",
+                case.name,
+                names[subject],
+                first as usize + round + 1,
+                self.plan.most_rounds()
+            )),
+            Event::End => self.progress.step(),
+        }
+    }
+
+    /// Puts a case of all targets into the record, and what they say about each other.
+    fn add(&mut self, index: usize, case: &Case, opened: &[Opened]) -> Result<(), Failure> {
+        let tally = std::mem::take(&mut self.tallies[index]);
+        let first = self.record.cases.len();
+        for ((target, measured), around) in opened.iter().zip(&tally.measured).zip(tally.around) {
+            if measured.blocks.is_empty() {
+                continue;
+            }
+            let mut entry = recording::case(case, self.plan, target, measured);
+            recording::refer(&mut entry, &tally.reference);
+            self.record
+                .doctor
+                .extend(recording::examine(&entry, case, measured, around));
+            self.record.cases.push(entry);
+        }
+        for b in first + 1..self.record.cases.len() {
+            recording::compare(&mut self.record, first, b)
+                .map_err(|error| Failure::new(Exit::Internal, error.to_string()))?;
+        }
+        Ok(())
+    }
+}
+
+impl Tally {
+    /// Adds what a generation measured of `targets` targets, and of the reference where one ran.
+    fn join(&mut self, mut measured: Vec<Measured>, around: Vec<Evidence>, targets: usize) {
+        for reference in measured.drain(targets..) {
+            self.reference.extend(reference.blocks);
+        }
+        if self.measured.is_empty() {
+            (self.measured, self.around) = (measured, around);
+            return;
+        }
+        for (all, new) in self.measured.iter_mut().zip(measured) {
+            all.blocks.extend(new.blocks);
+            all.warmup += new.warmup;
+            all.steady = all.steady.zip(new.steady).map(|(one, other)| one && other);
+        }
+        for (all, new) in self.around.iter_mut().zip(around) {
+            let evicted = all.evicted_keys.zip(new.evicted_keys);
+            *all = Evidence {
+                evicted_keys: evicted.map(|(one, other)| one + other),
+                other_clients: all.other_clients.max(new.other_clients),
+                ..new
+            };
+        }
+    }
+
+    /// Whether `least` rounds are run and those so far, with `measured` as the newest, tell the median
+    /// response time of each target beside the first's as precisely as is asked for.
+    fn is_enough(&self, measured: &[Measured], targets: usize, least: u32) -> bool {
+        let medians = |target: usize| -> Vec<f64> {
+            let before = self.measured.get(target).map_or(&[][..], |of| &of.blocks);
+            let blocks = before.iter().chain(&measured[target].blocks);
+            blocks
+                .map(|block| block.response.value_at(0.5).unwrap_or(0) as f64)
+                .collect()
+        };
+        let first = medians(0);
+        first.len() >= least as usize
+            && (1..targets).all(|target| {
+                // A round without samples has no ratio, and more rounds will not mend it.
+                compare::log_ratios(&first, &medians(target))
+                    .map_or(true, |differences| compare::precise_enough(&differences))
+            })
+    }
+}
+
+/// The share of the time since `begun` in which some task waited for a CPU; `stalled_us` was read
+/// then.
+fn cpu_pressure(begun: Instant, stalled_us: Option<u64>) -> Option<f64> {
+    let stalled_us = fingerprint::cpu_stall_us()?.checked_sub(stalled_us?)?;
+    Some(stalled_us as f64 / begun.elapsed().as_micros().max(1) as f64)
+}

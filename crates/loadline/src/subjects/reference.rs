@@ -1,0 +1,119 @@
+//! The reference: an echo over loopback, which knows nothing of Redis. It tells how fast the machine
+//! was while a round ran, so that runs of different days can be compared.
+
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use loadline_load::outcome::Outcome;
+use loadline_load::pacing::Stop;
+use loadline_load::runner::Subject;
+use loadline_load::{Control, Error};
+
+use crate::exit::Failure;
+use crate::plan::Case;
+
+/// The largest message: beyond this the copying is measured, and not the machine's round trip.
+const MOST_BYTES: u64 = 16 << 10;
+/// How long a block lasts: some thousands of round trips.
+const BLOCK: Duration = Duration::from_millis(30);
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// An echo, and a connection to it. The echo ends when the connection is closed.
+pub(crate) struct Reference {
+    stream: TcpStream,
+    message: Vec<u8>,
+    reply: Vec<u8>,
+}
+
+impl Reference {
+    /// Starts an echo for messages of the size of `case`'s values.
+    ///
+    /// # Errors
+    /// That loopback has no port or refuses the connection.
+    pub(crate) fn open(case: &Case) -> Result<Self, Failure> {
+        let bytes = case.value_size.max().clamp(1, MOST_BYTES) as usize;
+        let stream = connect(bytes).map_err(|error| {
+            Failure::unavailable(format!(
+                "The reference, an echo over loopback, cannot be started: {error}."
+            ))
+        })?;
+        Ok(Self {
+            stream,
+            message: vec![b'x'; bytes],
+            reply: vec![0; bytes],
+        })
+    }
+
+    fn round_trip(&mut self) -> io::Result<Duration> {
+        let sent = Instant::now();
+        self.stream.write_all(&self.message)?;
+        self.stream.read_exact(&mut self.reply)?;
+        Ok(sent.elapsed())
+    }
+}
+
+impl Subject for Reference {
+    /// Makes round trips for a fixed time, whatever the blocks of the targets are.
+    fn block(&mut self, _: Stop, _: u64, control: &Control) -> Result<Outcome, Error> {
+        let mut outcome = Outcome::empty();
+        let begun = Instant::now();
+        while begun.elapsed() < BLOCK && !control.interrupted() {
+            let took = self
+                .round_trip()
+                .map_err(|error| Error::Subject(Box::new(error)))?;
+            outcome.response.record_n(took.as_nanos() as u64, 1);
+            outcome.ops += 1;
+        }
+        outcome.duration = begun.elapsed();
+        Ok(outcome)
+    }
+}
+
+fn connect(bytes: usize) -> io::Result<TcpStream> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let stream = TcpStream::connect(listener.local_addr()?)?;
+    let (mut accepted, peer) = listener.accept()?;
+    if peer != stream.local_addr()? {
+        return Err(io::Error::other("somebody else connected to it"));
+    }
+    for end in [&stream, &accepted] {
+        end.set_nodelay(true)?;
+        end.set_read_timeout(Some(PATIENCE))?;
+    }
+    accepted.set_read_timeout(None)?;
+    thread::Builder::new().name("echo".into()).spawn(move || {
+        let mut buffer = vec![0; bytes];
+        // The other end decides when it is over, and an error is that end too.
+        while let Ok(read @ 1..) = accepted.read(&mut buffer) {
+            if accepted.write_all(&buffer[..read]).is_err() {
+                break;
+            }
+        }
+    })?;
+    Ok(stream)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_echo_sends_back_what_it_gets() {
+        let mut reference = Reference {
+            stream: connect(5).unwrap(),
+            message: b"hello".to_vec(),
+            reply: vec![0; 5],
+        };
+        let took = reference.round_trip().unwrap();
+        assert_eq!(reference.reply, b"hello");
+        assert!(took < PATIENCE);
+        let outcome = reference
+            .block(Stop::after_ops(1), 0, &Control::default())
+            .unwrap();
+        assert!(outcome.ops > 10, "{}", outcome.ops);
+        assert_eq!(outcome.response.summary().count, outcome.ops);
+    }
+}
