@@ -9,6 +9,7 @@
 //!
 //! - [`histogram`]: times of single operations, and the percentiles that may be published of them;
 //! - [`interval`] and [`compare`]: the interval of a median, and two subjects in paired rounds;
+//! - [`capacity`]: the search for the highest load that keeps a limit;
 //! - [`outliers`] and [`steady`]: rounds far from the others, and where a warm-up ends;
 //! - [`doctor`]: the flaws of the benchmark itself, as numbered rules.
 //!
@@ -26,6 +27,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod capacity;
 pub mod compare;
 pub mod doctor;
 mod error;

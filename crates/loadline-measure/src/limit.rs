@@ -141,6 +141,31 @@ impl Slo {
     }
 }
 
+impl fmt::Display for Slo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let units = [("s", 1e9), ("ms", 1e6), ("us", 1e3)];
+        let (unit, factor) = units
+            .into_iter()
+            .find(|(_, factor)| self.limit_ns >= *factor)
+            .unwrap_or(("ns", 1.0));
+        // A float is written with as many digits as it takes to read the same one back.
+        write!(f, "{}<{}{unit}", self.metric.name(), self.limit_ns / factor)
+    }
+}
+
+impl Serialize for Slo {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Slo {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
 impl FromStr for Slo {
     type Err = Error;
 
@@ -340,6 +365,20 @@ mod tests {
         );
         let slo: Slo = "p99.9<2ms".parse().unwrap();
         assert_eq!(slo.least_ops(), 100_000);
+        for (text, written) in [
+            ("p99<2ms", "p99<2ms"),
+            ("p99.9 <= 0.25ms", "p99.9<250us"),
+            ("p50<1500ms", "p50<1.5s"),
+            ("p90<0.5us", "p90<500ns"),
+        ] {
+            let slo: Slo = text.parse().unwrap();
+            assert_eq!(slo.to_string(), written);
+            assert_eq!(slo, written.parse().unwrap());
+            assert_eq!(
+                serde_json::to_string(&slo).unwrap(),
+                format!("\"{written}\"")
+            );
+        }
         for (text, reason) in [
             ("get.p99<2ms", "names no case"),
             ("mean<2ms", "a percentile of the response time"),

@@ -69,7 +69,7 @@ impl Record {
     clippy::trivially_copy_pass_by_ref,
     reason = "serde passes fields by reference"
 )]
-pub(super) fn finite<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn finite<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
     if value.is_finite() {
         serializer.serialize_f64(*value)
     } else {

@@ -18,6 +18,9 @@ pub use case::{
 };
 pub use environment::{Environment, Noise, ServerEnvironment};
 
+pub(crate) use json::finite;
+
+pub use crate::capacity::Answer;
 pub use crate::compare::{Direction, Verdict};
 pub use crate::doctor::{Finding, Severity};
 pub use crate::histogram::LatencySummary;
@@ -50,6 +53,9 @@ pub struct Record {
     /// One plain sentence per subject: what was found.
     #[serde(default)]
     pub findings: Vec<String>,
+    /// The load that keeps a limit, where that was searched for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<Answer>,
 }
 
 /// A link that added latency, as it measured itself before it was used.
@@ -161,6 +167,7 @@ impl Record {
             comparisons: Vec::new(),
             doctor: Vec::new(),
             findings: Vec::new(),
+            capacity: None,
         }
     }
 
