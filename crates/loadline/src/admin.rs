@@ -231,7 +231,7 @@ impl Admin {
 
 impl Info {
     /// Reads what INFO gives: lines of `name:value`, and headings after `#`.
-    fn parse(text: &[u8]) -> Self {
+    pub(crate) fn parse(text: &[u8]) -> Self {
         let text = String::from_utf8_lossy(text);
         let pairs = text
             .lines()

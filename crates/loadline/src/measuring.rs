@@ -170,12 +170,13 @@ impl Measuring<'_> {
         let (begun, stalled_us) = (Instant::now(), fingerprint::cpu_stall_us());
         let measured = self.rounds(index, case, generation, opened)?;
         let pressure = cpu_pressure(begun, stalled_us);
+        let declared = case.workload.sends();
         let around = opened
             .iter_mut()
             .zip(&watches)
             .map(|(target, watch)| Evidence {
                 cpu_pressure: pressure,
-                ..target.seen_since(watch)
+                ..target.seen_since(watch, &declared)
             });
         let around = around.collect();
         self.tallies[index].join(measured, around, opened.len());
@@ -280,7 +281,15 @@ impl Tally {
         }
         for (all, new) in self.around.iter_mut().zip(around) {
             let evicted = all.evicted_keys.zip(new.evicted_keys);
+            let mut undeclared = std::mem::take(&mut all.undeclared);
+            for (name, count) in &new.undeclared {
+                match undeclared.iter_mut().find(|(known, _)| known == name) {
+                    Some((_, all)) => *all += count,
+                    None => undeclared.push((name.clone(), *count)),
+                }
+            }
             *all = Evidence {
+                undeclared,
                 evicted_keys: evicted.map(|(one, other)| one + other),
                 other_clients: all.other_clients.max(new.other_clients),
                 ..new

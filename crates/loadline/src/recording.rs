@@ -291,6 +291,8 @@ pub(crate) fn examine(
             .sum(),
         clock_reads: measured.blocks.iter().map(|block| block.clock_reads).min(),
         cpu_pressure: around.cpu_pressure,
+        undeclared: around.undeclared,
+        null_speedup: around.null_speedup,
         persistence: around.persistence,
         evicted_keys: around.evicted_keys,
         swapped_bytes: around.swapped_bytes,

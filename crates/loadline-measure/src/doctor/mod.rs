@@ -3,7 +3,9 @@
 //! A rule that lacks its evidence stays silent: that something was not looked at is no finding. The
 //! numbers of rules are stable; a rule that is given up leaves a gap.
 
+mod pairs;
 mod rules;
+mod setup;
 #[cfg(test)]
 mod tests;
 
@@ -12,7 +14,9 @@ use serde::{Deserialize, Serialize};
 use crate::histogram::LatencySummary;
 use crate::record::Case;
 
-pub use rules::{CLOCK_READS, arms_differ};
+pub use pairs::{Work, arms_differ, hit_beside_miss, time_stays_flat};
+pub use rules::CLOCK_READS;
+pub use setup::{SETTINGS, Setup, examine_setup};
 
 /// How much a finding takes from the measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -55,8 +59,13 @@ pub struct Evidence {
     pub connections_opened: Option<u64>,
     /// Operations that the server counted meanwhile, of the kinds that the workload declares.
     pub server_ops: Option<u64>,
+    /// Commands that the server counted meanwhile and the workload does not declare, each with its
+    /// count; the lab's own questions are left out.
+    pub undeclared: Vec<(String, u64)>,
     /// Share of one CPU that the busiest thread of the generator used.
     pub generator_busy: Option<f64>,
+    /// Operations per second on a server that does nothing, over those on this one.
+    pub null_speedup: Option<f64>,
     /// Share of one CPU that the server used.
     pub server_busy: Option<f64>,
     /// How late the generator started operations (open loop).
@@ -158,4 +167,14 @@ fn growth(case: &Case) -> Option<f64> {
         })
         .collect();
     crate::quantile::median(&ratios)
+}
+
+/// A share in percent, with enough digits for small ones to be told from nothing.
+fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    match percent {
+        _ if percent > 0.0 && percent < 0.005 => "<0.01 %".to_owned(),
+        _ if percent > 0.0 && percent < 1.0 => format!("{percent:.2} %"),
+        _ => format!("{percent:.0} %"),
+    }
 }

@@ -1,7 +1,6 @@
 //! The rules. Each looks at the evidence and says what it saw, or nothing.
 
-use super::{Evidence, Finding, Severity, scope};
-use crate::record::Case;
+use super::{Evidence, Finding, Severity, percent};
 
 /// With fewer clock readings in a block, reading the clock itself decides too much of the result.
 pub const CLOCK_READS: u64 = 1_000;
@@ -27,6 +26,10 @@ pub(super) const RULES: [fn(&Evidence) -> Option<Finding>; 13] = [
 const BUSY: f64 = 0.8;
 /// The largest share of operations by which the two sides may disagree.
 const COUNT_SLACK: f64 = 0.001;
+/// Up to so many calls of a command that nobody declared are no part of the load.
+const UNDECLARED: u64 = 20;
+/// A server that does nothing is faster than one that is the limit by at least this.
+const NULL_SPEEDUP: f64 = 1.5;
 /// The largest share of the reported p99 that the generator's own lag may be.
 const LAG_SHARE: f64 = 0.1;
 /// Up to this share of the time somebody may wait for a CPU.
@@ -59,23 +62,68 @@ fn connection_per_operation(seen: &Evidence) -> Option<Finding> {
 }
 
 fn counts_differ(seen: &Evidence) -> Option<Finding> {
-    let server_ops = seen.server_ops?;
-    let share = seen.ops.abs_diff(server_ops) as f64 / seen.ops.max(1) as f64;
-    (share > COUNT_SLACK).then(|| {
-        finding("LL002", Severity::Critical, seen, format!(
+    let differs = |server_ops: &u64| {
+        seen.ops.abs_diff(*server_ops) as f64 / seen.ops.max(1) as f64 > COUNT_SLACK
+    };
+    let counted = seen.server_ops.filter(differs).map(|server_ops| {
+        let share = seen.ops.abs_diff(server_ops) as f64 / seen.ops.max(1) as f64;
+        format!(
             "The generator counted {} operations and the server {server_ops}, a difference of {}.",
-            seen.ops, percent(share),
-        ), "Look for setup inside the measured time, for retries, and for other users of the server.")
+            seen.ops,
+            percent(share),
+        )
+    });
+    // Somebody's health check is no setup inside the loop.
+    let least = UNDECLARED.max((seen.ops as f64 * COUNT_SLACK) as u64);
+    let extra: Vec<String> = seen
+        .undeclared
+        .iter()
+        .filter(|(_, count)| *count > least)
+        .map(|(name, count)| format!("{count} {}", name.to_ascii_uppercase()))
+        .collect();
+    let extra = (!extra.is_empty()).then(|| {
+        format!(
+            "Beside {} operations the server executed {}, which the workload does not declare.",
+            seen.ops,
+            extra.join(" and "),
+        )
+    });
+    let evidence: Vec<String> = counted.into_iter().chain(extra).collect();
+    (!evidence.is_empty()).then(|| {
+        finding(
+            "LL002",
+            Severity::Critical,
+            seen,
+            evidence.join(" "),
+            "Look for setup inside the measured time, for retries, and for other users of the server.",
+        )
     })
 }
 
 fn generator_bound(seen: &Evidence) -> Option<Finding> {
-    let (generator, server) = (seen.generator_busy?, seen.server_busy?);
-    (generator > BUSY && server < BUSY).then(|| {
-        finding("LL003", Severity::Warning, seen, format!(
+    let busy = seen
+        .generator_busy
+        .zip(seen.server_busy)
+        .filter(|(generator, server)| *generator > BUSY && *server < BUSY);
+    let near = seen.null_speedup.filter(|times| *times < NULL_SPEEDUP);
+    let busy = busy.map(|(generator, server)| {
+        format!(
             "The busiest thread of the generator used {} of a CPU while the server used {}: the generator was the limit.",
             percent(generator), percent(server),
-        ), "Give the generator more threads (--threads) or CPUs; the throughput is a lower bound of the server's.")
+        )
+    });
+    let near = near.map(|times| {
+        format!("A server that does nothing was only {times:.2} times as fast under the same load.")
+    });
+    let evidence: Vec<String> = busy.into_iter().chain(near).collect();
+    (!evidence.is_empty()).then(|| {
+        finding(
+            "LL003",
+            Severity::Warning,
+            seen,
+            evidence.join(" "),
+            "Give the generator more threads (--threads) or CPUs; the throughput is a lower bound of the server's.",
+        )
     })
 }
 
@@ -264,49 +312,6 @@ fn overloaded(seen: &Evidence) -> Option<Finding> {
     ))
 }
 
-/// Whether two cases that are compared were put under different things: payload, pipeline, mode and
-/// what else decides how much work an operation is.
-#[must_use]
-pub fn arms_differ(a: &Case, b: &Case) -> Option<Finding> {
-    let (one, other) = (&a.scenario, &b.scenario);
-    // A subject in this process has no wire, so what belongs to one cannot be alike.
-    let both_wired = (one.connections == 0) == (other.connections == 0);
-    let differences: Vec<&str> = [
-        ("workload", one.workload != other.workload),
-        ("mode", both_wired && one.mode != other.mode),
-        ("pacing", one.pacing != other.pacing),
-        (
-            "connections",
-            both_wired && one.connections != other.connections,
-        ),
-        ("pipeline", one.pipeline != other.pipeline),
-        (
-            "operations in flight",
-            both_wired && one.in_flight != other.in_flight,
-        ),
-        ("batch", one.batch != other.batch),
-        ("keys", one.keys != other.keys),
-        ("key distribution", one.key_dist != other.key_dist),
-        ("value size", one.value_bytes != other.value_bytes),
-        ("added latency", one.latency_ns != other.latency_ns),
-        ("protocol version", both_wired && one.resp != other.resp),
-    ]
-    .into_iter()
-    .filter_map(|(name, differs)| differs.then_some(name))
-    .collect();
-    (!differences.is_empty()).then(|| Finding {
-        rule: "LL014".to_owned(),
-        severity: Severity::Critical,
-        scope: format!("{} beside {}", scope(a), scope(b)),
-        evidence: format!(
-            "The two were put under different things: {}.",
-            differences.join(", ")
-        ),
-        what_to_do: "Compare like with like; their ratio says nothing about the subjects."
-            .to_owned(),
-    })
-}
-
 fn finding(
     rule: &str,
     severity: Severity,
@@ -320,16 +325,6 @@ fn finding(
         scope: seen.scope.clone(),
         evidence,
         what_to_do: what_to_do.to_owned(),
-    }
-}
-
-/// A share in percent, with enough digits for small ones to be told from nothing.
-fn percent(share: f64) -> String {
-    let percent = share * 100.0;
-    match percent {
-        _ if percent > 0.0 && percent < 0.005 => "<0.01 %".to_owned(),
-        _ if percent > 0.0 && percent < 1.0 => format!("{percent:.2} %"),
-        _ => format!("{percent:.0} %"),
     }
 }
 

@@ -19,6 +19,8 @@ fn clean() -> Evidence {
         connections: 500,
         connections_opened: Some(502),
         server_ops: Some(200_100),
+        undeclared: vec![("ping".to_owned(), 200)],
+        null_speedup: Some(1.5),
         generator_busy: Some(0.6),
         server_busy: Some(0.95),
         lag: Some(LatencySummary {
@@ -83,7 +85,7 @@ fn what_was_not_looked_at_is_no_finding() {
 }
 
 /// A rule, the change that makes it fire, and what it then says.
-const FIRES: [(&str, Change, &str); 20] = [
+const FIRES: [(&str, Change, &str); 23] = [
     (
         "LL001",
         |e| e.connections_opened = Some(199_000),
@@ -98,6 +100,24 @@ const FIRES: [(&str, Change, &str); 20] = [
         "LL002",
         |e| e.server_ops = Some(100_000),
         "a difference of 50 %",
+    ),
+    (
+        "LL002",
+        |e| e.undeclared = vec![("set".to_owned(), 200_000), ("del".to_owned(), 201)],
+        "executed 200000 SET and 201 DEL, which the workload does not declare",
+    ),
+    (
+        "LL002",
+        |e| {
+            e.server_ops = Some(100_000);
+            e.undeclared = vec![("set".to_owned(), 100_000)];
+        },
+        "a difference of 50 %. Beside 200000 operations the server executed 100000 SET",
+    ),
+    (
+        "LL003",
+        |e| e.null_speedup = Some(1.49),
+        "does nothing was only 1.49 times as fast",
     ),
     (
         "LL003",

@@ -1,5 +1,6 @@
 //! What goes on at a target beside the load: what else the server does, and who else uses it.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::time::{Duration, Instant};
 
@@ -11,46 +12,56 @@ use crate::admin::Info;
 /// Settings that make a server write to disk, each with the value that does not.
 const PERSISTENCE: [(&str, &str); 2] = [("save", ""), ("appendonly", "no")];
 
+/// Commands that the lab itself sends beside the load: to greet a server, to look at it and to clean up.
+const OURS: [&str; 12] = [
+    "auth", "client", "command", "config", "dbsize", "hello", "info", "ping", "scan", "select",
+    "unlink", "slowlog",
+];
+
 /// A look at the target before the blocks of a case.
 #[derive(Debug)]
 pub(crate) struct Watch {
     since: Instant,
-    evicted_keys: Option<u64>,
+    stats: Info,
 }
 
 impl Opened {
     /// Looks at the target before the blocks of a case. What it does not tell stays unknown.
     pub(crate) fn watch(&mut self) -> Watch {
-        let since = Instant::now();
-        let Access::Server(server) = &mut self.access else {
-            return Watch {
-                since,
-                evicted_keys: None,
-            };
-        };
-        let stats = server.admin.info(&["stats"]).unwrap_or_default();
         Watch {
-            since,
-            evicted_keys: stats.number("evicted_keys"),
+            since: Instant::now(),
+            stats: self.counts(),
         }
     }
 
-    /// What went on since `watch`, for the doctor.
-    pub(crate) fn seen_since(&mut self, watch: &Watch) -> Evidence {
+    /// What the target counts; nothing where it does not tell.
+    fn counts(&mut self) -> Info {
+        match &mut self.access {
+            Access::Server(server) => server
+                .admin
+                .info(&["stats", "commandstats"])
+                .unwrap_or_default(),
+            Access::Ram(_) => Info::default(),
+        }
+    }
+
+    /// What went on since `watch`, for the doctor; the load consisted of the commands `declared`.
+    pub(crate) fn seen_since(&mut self, watch: &Watch, declared: &[String]) -> Evidence {
         let is_ours = self.target.is_ours();
+        let stats = self.counts();
         let Access::Server(server) = &mut self.access else {
             return Evidence::default();
         };
-        let stats = server.admin.info(&["stats"]).unwrap_or_default();
         let persistence = PERSISTENCE.iter().filter_map(|(name, off)| {
             let value = server.admin.setting(name).ok().flatten()?;
             (value != *off).then(|| format!("{name} {value}"))
         });
         Evidence {
             persistence: persistence.collect(),
+            undeclared: undeclared(&watch.stats, &stats, declared),
             evicted_keys: stats
                 .number("evicted_keys")
-                .zip(watch.evicted_keys)
+                .zip(watch.stats.number("evicted_keys"))
                 .map(|(after, before)| after.saturating_sub(before)),
             swapped_bytes: server
                 .endpoint
@@ -71,6 +82,37 @@ impl Opened {
             ..Evidence::default()
         }
     }
+}
+
+/// Commands that the server executed between two looks at it and that are neither `declared` nor our
+/// own, the most frequent first. A subcommand counts as its command: `config|get` as `config`.
+fn undeclared(before: &Info, after: &Info, declared: &[String]) -> Vec<(String, u64)> {
+    // The commands that a script calls are counted too, and nobody can tell which those are.
+    let is_script = |name: &String| {
+        let name = name.to_ascii_uppercase();
+        name.starts_with("EVAL") || name.starts_with("FCALL")
+    };
+    if declared.iter().any(is_script) {
+        return Vec::new();
+    }
+    let calls_before: BTreeMap<&str, u64> = before
+        .commands()
+        .map(|(name, stat)| (name, stat.calls))
+        .collect();
+    let mut grown: Vec<(String, u64)> = after
+        .commands()
+        .filter_map(|(name, stat)| {
+            let command = name.split('|').next().unwrap_or(name);
+            let known = OURS.contains(&command)
+                || declared.iter().any(|one| one.eq_ignore_ascii_case(command));
+            let calls = stat
+                .calls
+                .saturating_sub(calls_before.get(name).copied().unwrap_or(0));
+            (!known && calls > 0).then(|| (name.to_owned(), calls))
+        })
+        .collect();
+    grown.sort_by_key(|(_, calls)| std::cmp::Reverse(*calls));
+    grown
 }
 
 /// Memory of the server on this host that is swapped out. A server in a container may name a process
@@ -111,6 +153,25 @@ pub(crate) fn active_others(list: &str, within: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn commands_that_nobody_declared_are_counted_and_our_own_are_not() {
+        let before = Info::parse(b"cmdstat_get:calls=5,usec=1\r\ncmdstat_set:calls=7,usec=1\r\n");
+        let after = Info::parse(
+            b"cmdstat_get:calls=900,usec=1\r\ncmdstat_set:calls=9,usec=1\r\ncmdstat_config|get:calls=4,usec=1\r\n\
+              cmdstat_xgroup|create:calls=3,usec=1\r\ncmdstat_del:calls=40,usec=1\r\ncmdstat_info:calls=2,usec=1\r\n",
+        );
+        assert_eq!(
+            undeclared(&before, &after, &["GET".to_owned()]),
+            [
+                ("del".to_owned(), 40),
+                ("xgroup|create".to_owned(), 3),
+                ("set".to_owned(), 2)
+            ]
+        );
+        assert_eq!(undeclared(&after, &after, &[]), []);
+        assert_eq!(undeclared(&before, &after, &["EVALSHA".to_owned()]), []);
+    }
 
     #[test]
     fn others_that_do_something_are_counted() {

@@ -94,7 +94,7 @@ impl<'t> WireSubject<'t> {
             },
             declared: case
                 .workload
-                .needs()
+                .sends()
                 .iter()
                 .map(|name| name.to_ascii_lowercase())
                 .collect(),

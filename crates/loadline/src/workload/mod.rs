@@ -269,6 +269,17 @@ impl Definition {
         names.into_iter().map(Into::into).collect()
     }
 
+    /// The Redis commands that its operations consist of, in capitals; what loads its keys is not sent
+    /// in a block.
+    pub(crate) fn sends(&self) -> Vec<String> {
+        let templates = self
+            .operations
+            .iter()
+            .flat_map(|operation| &operation.templates);
+        let names: BTreeSet<&str> = templates.map(|template| template.known().name).collect();
+        names.into_iter().map(Into::into).collect()
+    }
+
     /// The calls of each operation, and of the load, with keys under `prefix`.
     pub(crate) fn calls(&self, prefix: &str, keys: u64) -> (Vec<Vec<Call>>, Option<Vec<Call>>) {
         let digits = self.key_digits(keys);

@@ -1,0 +1,284 @@
+//! Rules about two measurements beside each other.
+
+use super::{Finding, Severity, scope};
+use crate::compare::{self, Direction};
+use crate::record::{Case, RoundSummary};
+
+/// A hit that is slower than a miss by up to this share is none to speak of.
+const HIT_SLACK: f64 = 0.1;
+/// The share of reads from which a case is one of hits, and below whose rest one of misses.
+const ALL: f64 = 0.99;
+/// Replies that are this many times as large take longer for that reason.
+const LARGER: f64 = 1.5;
+/// Of the growth of the work, the share by which the time must grow at least.
+const GROWTH_SHARE: f64 = 0.25;
+/// Work that grows by less says nothing.
+const LEAST_GROWTH: f64 = 1.5;
+
+/// Work that was done, and the time that it took.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Work {
+    /// Operations, or whatever is counted.
+    pub units: u64,
+    /// How long they took, in nanoseconds.
+    pub duration_ns: u64,
+}
+
+/// Whether two cases that are compared were put under different things: payload, pipeline, mode and
+/// what else decides how much work an operation is.
+#[must_use]
+pub fn arms_differ(a: &Case, b: &Case) -> Option<Finding> {
+    let (one, other) = (&a.scenario, &b.scenario);
+    // A subject in this process has no wire, so what belongs to one cannot be alike.
+    let both_wired = (one.connections == 0) == (other.connections == 0);
+    let differences: Vec<&str> = [
+        ("workload", one.workload != other.workload),
+        ("mode", both_wired && one.mode != other.mode),
+        ("pacing", one.pacing != other.pacing),
+        (
+            "connections",
+            both_wired && one.connections != other.connections,
+        ),
+        ("pipeline", one.pipeline != other.pipeline),
+        (
+            "operations in flight",
+            both_wired && one.in_flight != other.in_flight,
+        ),
+        ("batch", one.batch != other.batch),
+        ("keys", one.keys != other.keys),
+        ("key distribution", one.key_dist != other.key_dist),
+        ("value size", one.value_bytes != other.value_bytes),
+        ("added latency", one.latency_ns != other.latency_ns),
+        ("protocol version", both_wired && one.resp != other.resp),
+    ]
+    .into_iter()
+    .filter_map(|(name, differs)| differs.then_some(name))
+    .collect();
+    (!differences.is_empty()).then(|| Finding {
+        rule: "LL014".to_owned(),
+        severity: Severity::Critical,
+        scope: format!("{} beside {}", scope(a), scope(b)),
+        evidence: format!(
+            "The two were put under different things: {}.",
+            differences.join(", ")
+        ),
+        what_to_do: "Compare like with like; their ratio says nothing about the subjects."
+            .to_owned(),
+    })
+}
+
+/// Whether reads that found their key took longer than reads that did not, and why. The two were
+/// measured in the same rounds; with too few of them, or other reads than that, there is nothing to
+/// say.
+#[must_use]
+pub fn hit_beside_miss(hit: &Case, miss: &Case) -> Option<Finding> {
+    let measured_so = found(hit)? >= ALL && found(miss)? <= 1.0 - ALL;
+    let (ratio, at_least) = slower(hit, miss).filter(|_| measured_so)?;
+    if at_least <= 1.0 + HIT_SLACK {
+        return None;
+    }
+    let bytes = hit
+        .cost
+        .bytes_in_per_op
+        .zip(miss.cost.bytes_in_per_op)
+        .filter(|(hit, miss)| *hit > miss * LARGER);
+    let (severity, why) = if miss.error_count() > 0 {
+        let (errors, ops) = (miss.error_count(), miss.ops);
+        (
+            Severity::Critical,
+            format!(
+                "{errors} of the {ops} misses were error replies, which the server gives without looking"
+            ),
+        )
+    } else if let Some((hit, miss)) = bytes {
+        (
+            Severity::Info,
+            format!("a hit brings {hit:.0} bytes back and a miss {miss:.0}"),
+        )
+    } else {
+        (
+            Severity::Warning,
+            "their replies are alike in size and none is an error, so the payload does not explain it".to_owned(),
+        )
+    };
+    Some(Finding {
+        rule: "LL016".to_owned(),
+        severity,
+        scope: format!("{} beside {}", scope(hit), scope(miss)),
+        evidence: format!(
+            "A hit took {ratio:.2} times as long as a miss (at least {at_least:.2} times): {why}."
+        ),
+        what_to_do: match severity {
+            Severity::Critical => "Count errors apart from replies, and mend their cause.",
+            Severity::Info => "State the value size beside hits, and do not average hits with misses.",
+            Severity::Warning => "Look for what only a hit does: expiry, access counters (maxmemory-policy), cold memory, decoding.",
+        }
+        .to_owned(),
+    })
+}
+
+/// Whether more work took no more time: then it was not done, or not waited for.
+#[must_use]
+pub fn time_stays_flat(scope: &str, small: Work, large: Work) -> Option<Finding> {
+    let growth = large.units as f64 / small.units.max(1) as f64;
+    let taken = large.duration_ns as f64 / small.duration_ns.max(1) as f64;
+    let is_flat = growth >= LEAST_GROWTH && taken - 1.0 < GROWTH_SHARE * (growth - 1.0);
+    is_flat.then(|| Finding {
+        rule: "LL017".to_owned(),
+        severity: Severity::Critical,
+        scope: scope.to_owned(),
+        evidence: format!(
+            "{growth:.1} times the operations ({} and {}) took {taken:.2} times the time.",
+            small.units, large.units,
+        ),
+        what_to_do: "See that the work is done and its results are used and waited for: code whose result nobody reads is left out by the compiler.".to_owned(),
+    })
+}
+
+/// The share of the operations that found something; an error has found nothing, whatever a
+/// benchmark takes it for.
+fn found(case: &Case) -> Option<f64> {
+    let failed = case.error_count() as f64 / case.ops.max(1) as f64;
+    Some(case.hit_ratio? - failed)
+}
+
+/// How many times as long hits took, over the rounds, and the lower bound of that.
+fn slower(hit: &Case, miss: &Case) -> Option<(f64, f64)> {
+    let medians = |rounds: &[RoundSummary]| -> Option<Vec<f64>> {
+        let medians = rounds.iter().map(|round| round.response_time_ns_p50);
+        medians.map(|median| median.map(|ns| ns as f64)).collect()
+    };
+    let (hits, misses) = (medians(&hit.rounds)?, medians(&miss.rounds)?);
+    let rules = compare::Rules::default();
+    let paired = compare::paired(&misses, &hits, Direction::LessIsBetter, &rules).ok()?;
+    let (at_least, _) = paired.interval?;
+    Some((paired.ratio, at_least))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{Cost, Scenario, Subject};
+
+    /// Reads whose medians are about `p50`, round by round.
+    fn reads(workload: &str, p50: u64, hits: f64, bytes: f64) -> Case {
+        let round = |round: u64| RoundSummary {
+            response_time_ns_p50: Some(p50 + round * p50 / 1_000),
+            ..RoundSummary::default()
+        };
+        Case {
+            subject: Subject {
+                name: "redis".to_owned(),
+                ..Subject::default()
+            },
+            scenario: Scenario {
+                workload: workload.to_owned(),
+                ..Scenario::default()
+            },
+            ops: 10_000,
+            hit_ratio: Some(hits),
+            cost: Cost {
+                bytes_in_per_op: Some(bytes),
+                ..Cost::default()
+            },
+            rounds: (0..20).map(round).collect(),
+            ..Case::default()
+        }
+    }
+
+    fn hit(p50: u64, bytes: f64) -> Case {
+        reads("hit", p50, 1.0, bytes)
+    }
+
+    fn miss(p50: u64) -> Case {
+        reads("miss", p50, 0.0, 5.0)
+    }
+
+    #[test]
+    fn a_slow_hit_is_explained_by_what_differs() {
+        let by_payload = hit_beside_miss(&hit(60_000, 1_030.0), &miss(30_000)).unwrap();
+        assert_eq!(
+            (
+                by_payload.rule.as_str(),
+                by_payload.severity,
+                by_payload.scope.as_str()
+            ),
+            ("LL016", Severity::Info, "redis, hit beside redis, miss")
+        );
+        assert_eq!(
+            by_payload.evidence,
+            "A hit took 2.00 times as long as a miss (at least 2.00 times): a hit brings 1030 bytes back and a miss 5."
+        );
+        let mut refused = reads("miss", 30_000, 1.0, 60.0);
+        refused.errors = [("WRONGTYPE".to_owned(), 10_000)].into();
+        let by_errors = hit_beside_miss(&hit(60_000, 70.0), &refused).unwrap();
+        assert_eq!(by_errors.severity, Severity::Critical);
+        assert!(
+            by_errors
+                .evidence
+                .contains("10000 of the 10000 misses were error replies"),
+            "{}",
+            by_errors.evidence
+        );
+        let unexplained = hit_beside_miss(&hit(60_000, 7.0), &miss(30_000)).unwrap();
+        assert_eq!(unexplained.severity, Severity::Warning);
+        assert!(
+            unexplained
+                .evidence
+                .contains("the payload does not explain it"),
+            "{}",
+            unexplained.evidence
+        );
+    }
+
+    #[test]
+    fn hits_and_misses_that_say_nothing_are_no_finding() {
+        let slow = hit(60_000, 1_030.0);
+        assert_eq!(hit_beside_miss(&hit(32_000, 1_030.0), &miss(30_000)), None);
+        assert_eq!(hit_beside_miss(&hit(20_000, 1_030.0), &miss(30_000)), None);
+        // Reads that are neither all hits nor all misses, and too few rounds for a bound.
+        assert_eq!(
+            hit_beside_miss(&slow, &reads("some", 30_000, 0.5, 5.0)),
+            None
+        );
+        assert_eq!(
+            hit_beside_miss(&reads("some", 60_000, 0.5, 5.0), &miss(30_000)),
+            None
+        );
+        let mut short = miss(30_000);
+        short.rounds.truncate(4);
+        let mut few = slow.clone();
+        few.rounds.truncate(4);
+        assert_eq!(hit_beside_miss(&few, &short), None);
+        let mut unknown = slow;
+        unknown.rounds[3].response_time_ns_p50 = None;
+        assert_eq!(hit_beside_miss(&unknown, &miss(30_000)), None);
+    }
+
+    #[test]
+    fn time_that_stays_flat_while_work_grows_is_found() {
+        let work = |units, duration_ns| Work { units, duration_ns };
+        // Operations and times before and after, and whether that is flat.
+        for (small, large, flat) in [
+            (work(1_000, 40), work(1_000_000, 41), true),
+            (work(10_000, 1_000_000), work(20_000, 1_240_000), true),
+            (work(10_000, 1_000_000), work(20_000, 1_260_000), false),
+            (work(10_000, 1_000_000), work(20_000, 2_000_000), false),
+            (work(10_000, 1_000_000), work(14_000, 1_000_000), false),
+            (work(0, 0), work(0, 0), false),
+        ] {
+            let found = time_stays_flat("here", small, large);
+            assert_eq!(found.is_some(), flat, "{small:?} {large:?}");
+        }
+        let found = time_stays_flat("here", work(10_000, 1_000_000), work(20_000, 1_020_000));
+        let found = found.unwrap();
+        assert_eq!(
+            (found.rule.as_str(), found.severity),
+            ("LL017", Severity::Critical)
+        );
+        assert_eq!(
+            found.evidence,
+            "2.0 times the operations (10000 and 20000) took 1.02 times the time."
+        );
+    }
+}

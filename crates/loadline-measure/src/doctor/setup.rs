@@ -1,0 +1,566 @@
+//! What of a machine and of a server's settings makes a measurement lie, before anything is measured.
+
+use std::collections::BTreeMap;
+
+use super::{Finding, Severity, percent};
+use crate::histogram::LatencySummary;
+
+/// Settings of a server that [`examine_setup`] looks at, by their names in `CONFIG GET`.
+pub const SETTINGS: [&str; 8] = [
+    "appendonly",
+    "appendfsync",
+    "maxmemory",
+    "maxmemory-policy",
+    "io-threads",
+    "disable-thp",
+    "client-output-buffer-limit",
+    "slowlog-log-slower-than",
+];
+
+/// A server, the machine of the generator, and the path between them. `None`, or empty, where it was
+/// not looked at.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Setup {
+    /// What the findings are about: the target's name.
+    pub scope: String,
+    /// Whether the server runs on the generator's machine.
+    pub is_local: bool,
+    /// Whether the server was started for this run.
+    pub is_ours: bool,
+    /// Logical CPUs that the generator could use.
+    pub cores: Option<u64>,
+    /// CPUs that the control group's quota is worth.
+    pub quota_cores: Option<f64>,
+    /// Threads of the generator.
+    pub generator_threads: u64,
+    /// The kernel's policy on transparent huge pages: `always`, `madvise` or `never`.
+    pub huge_pages: Option<String>,
+    /// The CPU frequency governor.
+    pub governor: Option<String>,
+    /// The kernel's clock source.
+    pub clock_source: Option<String>,
+    /// What reading the clock once takes, in nanoseconds.
+    pub clock_read_ns: Option<f64>,
+    /// Whether the scheduler shares CPUs among sessions instead of threads.
+    pub autogroup: Option<bool>,
+    /// What the server says of its [`SETTINGS`].
+    pub settings: BTreeMap<String, String>,
+    /// Memory that the server uses, in bytes.
+    pub used_memory: Option<u64>,
+    /// Connections on which somebody watches every command (`MONITOR`).
+    pub monitors: Option<u64>,
+    /// Round trips on one connection while nothing else was sent.
+    pub idle: Option<LatencySummary>,
+    /// What the server says that such a command takes it, in nanoseconds.
+    pub server_ns: Option<u64>,
+}
+
+/// All rules that look at a setup.
+const RULES: [fn(&Setup) -> Option<Finding>; 12] = [
+    huge_pages,
+    governor,
+    slow_clock,
+    sync_on_every_write,
+    memory_limit,
+    autogroup,
+    too_few_cpus,
+    output_limit,
+    watched,
+    jitter,
+    quota,
+    distance,
+];
+
+/// Clock sources that are read without asking the kernel or a device.
+const FAST_CLOCKS: [&str; 4] = [
+    "tsc",
+    "kvm-clock",
+    "arch_sys_counter",
+    "hyperv_clocksource_tsc_page",
+];
+/// Above this a reading of the clock shows in a time of some microseconds.
+const CLOCK_READ_NS: f64 = 200.0;
+/// From this share of its limit on, a server may reach it during a run.
+const MEMORY_SHARE: f64 = 0.8;
+/// An idle path whose p99 is above so many times its median adds a tail of its own,
+const JITTER: u64 = 5;
+/// where that is also so much more.
+const JITTER_NS: u64 = 200_000;
+/// A path that takes so many times as long as the server hides what the server does.
+const DISTANCE: u64 = 20;
+/// Paths shorter than this are no network's, in nanoseconds.
+const NEAR_NS: u64 = 500_000;
+
+/// Applies all rules to a setup; the gravest findings come first.
+#[must_use]
+pub fn examine_setup(setup: &Setup) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = RULES.iter().filter_map(|rule| rule(setup)).collect();
+    findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    findings
+}
+
+impl Setup {
+    fn setting(&self, name: &str) -> Option<&str> {
+        self.settings.get(name).map(String::as_str)
+    }
+
+    fn number(&self, name: &str) -> Option<u64> {
+        self.setting(name)?.parse().ok()
+    }
+
+    /// Threads that are busy on this machine while the server is under load.
+    fn busy_threads(&self) -> u64 {
+        let of_server = self.number("io-threads").unwrap_or(1).max(1);
+        self.generator_threads + if self.is_local { of_server } else { 0 }
+    }
+
+    fn finding(
+        &self,
+        rule: &str,
+        severity: Severity,
+        evidence: String,
+        what_to_do: &str,
+    ) -> Finding {
+        Finding {
+            rule: rule.to_owned(),
+            severity,
+            scope: self.scope.clone(),
+            evidence,
+            what_to_do: what_to_do.to_owned(),
+        }
+    }
+}
+
+fn huge_pages(setup: &Setup) -> Option<Finding> {
+    let always = setup.huge_pages.as_deref() == Some("always");
+    // Redis switches them off for itself where it may; one that does not say so is older than that.
+    let switched_off = setup.setting("disable-thp") == Some("yes");
+    (always && setup.is_local && !switched_off).then(|| {
+        setup.finding("LL018", Severity::Warning,
+            "Transparent huge pages are set to always, and the server does not switch them off for itself.".to_owned(),
+            "Set /sys/kernel/mm/transparent_hugepage/enabled to madvise: copying a page of 2 MiB after a fork stalls writes.")
+    })
+}
+
+fn governor(setup: &Setup) -> Option<Finding> {
+    let governor = setup
+        .governor
+        .as_deref()
+        .filter(|name| *name != "performance")?;
+    let severity = if governor == "powersave" {
+        Severity::Warning
+    } else {
+        Severity::Info
+    };
+    Some(setup.finding(
+        "LL019",
+        severity,
+        format!("The CPU frequency governor is {governor}: a CPU that was idle is slow at first."),
+        "Set it to performance (cpupower frequency-set -g performance), or compare only within rounds.",
+    ))
+}
+
+fn slow_clock(setup: &Setup) -> Option<Finding> {
+    let source = setup
+        .clock_source
+        .as_deref()
+        .filter(|source| !FAST_CLOCKS.contains(source));
+    let read = setup.clock_read_ns.filter(|ns| *ns > CLOCK_READ_NS);
+    let evidence = match (source, read) {
+        (None, None) => return None,
+        (Some(source), None) => {
+            format!("The clock source is {source}, which is slow to read.")
+        }
+        (source, Some(ns)) => format!(
+            "Reading the clock takes {ns:.0} ns (source {}), above {CLOCK_READ_NS:.0} ns.",
+            source
+                .or(setup.clock_source.as_deref())
+                .unwrap_or("unknown"),
+        ),
+    };
+    Some(setup.finding(
+        "LL020",
+        Severity::Warning,
+        evidence,
+        "Use tsc where the machine has it (kernel parameter clocksource=tsc); every time below holds readings of this clock.",
+    ))
+}
+
+fn sync_on_every_write(setup: &Setup) -> Option<Finding> {
+    let always = setup.setting("appendonly") == Some("yes")
+        && setup.setting("appendfsync") == Some("always");
+    always.then(|| {
+        setup.finding(
+            "LL021",
+            Severity::Warning,
+            "The server waits for the disk on every write (appendonly yes, appendfsync always)."
+                .to_owned(),
+            "Say so beside every figure for writes, or measure with appendfsync everysec.",
+        )
+    })
+}
+
+fn memory_limit(setup: &Setup) -> Option<Finding> {
+    let limit = setup.number("maxmemory").filter(|bytes| *bytes > 0)?;
+    let used = setup.used_memory?;
+    let share = used as f64 / limit as f64;
+    let policy = setup.setting("maxmemory-policy").unwrap_or("unknown");
+    let then = match policy {
+        "noeviction" => "beyond it writes are refused",
+        _ => "beyond it keys are evicted, and reads miss",
+    };
+    (share > MEMORY_SHARE).then(|| {
+        setup.finding(
+            "LL022",
+            Severity::Warning,
+            format!(
+                "The server uses {used} of the {limit} bytes that it may ({}), policy {policy}: {then}.",
+                percent(share),
+            ),
+            "Raise maxmemory for the measurement, or measure with fewer keys (--keys).",
+        )
+    })
+}
+
+fn autogroup(setup: &Setup) -> Option<Finding> {
+    // A server that this run started is in the session of the run.
+    let apart = setup.autogroup == Some(true) && setup.is_local && !setup.is_ours;
+    apart.then(|| {
+        setup.finding("LL023", Severity::Info,
+            "The scheduler shares CPUs among sessions (autogroup), and server and generator are in two.".to_owned(),
+            "Where CPUs are short, set kernel.sched_autogroup_enabled to 0, or pin the two apart; nice values do not count between sessions.")
+    })
+}
+
+fn too_few_cpus(setup: &Setup) -> Option<Finding> {
+    let (cores, busy) = (setup.cores?, setup.busy_threads());
+    let io_threads = setup.number("io-threads").unwrap_or(1);
+    (setup.is_local && busy > cores).then(|| {
+        setup.finding(
+            "LL024",
+            Severity::Warning,
+            format!(
+                "Generator ({} threads) and server (io-threads {io_threads}) share {cores} CPUs of one machine.",
+                setup.generator_threads,
+            ),
+            "Lower --threads or io-threads, or put the server on another machine: what one uses, the other lacks.",
+        )
+    })
+}
+
+fn output_limit(setup: &Setup) -> Option<Finding> {
+    let limits = setup.setting("client-output-buffer-limit")?;
+    let normal = limits
+        .split_once("normal ")
+        .map(|(_, rest)| rest.split(' ').take(3).collect::<Vec<_>>())?;
+    let limited = normal.iter().any(|value| *value != "0");
+    limited.then(|| {
+        setup.finding(
+            "LL025",
+            Severity::Warning,
+            format!(
+                "The server closes connections whose replies pile up (client-output-buffer-limit normal {}).",
+                normal.join(" "),
+            ),
+            "Lower --pipeline and --value-size, or lift the limit: connections lost that way count as errors and as pauses.",
+        )
+    })
+}
+
+fn watched(setup: &Setup) -> Option<Finding> {
+    let mut costs = Vec::new();
+    if let Some(monitors) = setup.monitors.filter(|count| *count > 0) {
+        costs.push(format!(
+            "{monitors} connections receive every command (MONITOR)"
+        ));
+    }
+    if setup.setting("slowlog-log-slower-than") == Some("0") {
+        costs.push("it logs every command (slowlog-log-slower-than 0)".to_owned());
+    }
+    (!costs.is_empty()).then(|| {
+        setup.finding(
+            "LL026",
+            Severity::Warning,
+            format!("The server is being watched: {}.", costs.join("; ")),
+            "Stop MONITOR and raise slowlog-log-slower-than for the measurement; both cost the server time on every command.",
+        )
+    })
+}
+
+fn jitter(setup: &Setup) -> Option<Finding> {
+    let idle = setup.idle.as_ref()?;
+    let (p50, p99) = (idle.p50?, idle.p99?);
+    let spread = p99 > p50.saturating_mul(JITTER) && p99 - p50 > JITTER_NS;
+    spread.then(|| {
+        setup.finding(
+            "LL027",
+            Severity::Warning,
+            format!(
+                "Round trips on an idle connection spread: the median is {:.1} us and the p99 {:.1} us.",
+                p50 as f64 / 1e3,
+                p99 as f64 / 1e3,
+            ),
+            "Look at what else runs on both machines and at the network; no tail below this one is the server's.",
+        )
+    })
+}
+
+fn quota(setup: &Setup) -> Option<Finding> {
+    let (quota, busy) = (setup.quota_cores?, setup.busy_threads());
+    // A quota that is worth all CPUs is none.
+    let limits = setup.cores.is_none_or(|cores| quota < cores as f64);
+    (limits && quota < busy as f64).then(|| {
+        setup.finding(
+            "LL028",
+            Severity::Warning,
+            format!(
+                "The control group allows {quota:.1} CPUs, and {busy} threads are busy: the kernel will stop them in turn.",
+            ),
+            "Raise the quota of the container, or lower --threads; pauses of up to 100 ms in the tail are the quota's.",
+        )
+    })
+}
+
+fn distance(setup: &Setup) -> Option<Finding> {
+    let (idle, server) = (setup.idle.as_ref()?.p50?, setup.server_ns?);
+    let is_far = idle > NEAR_NS && idle > server.saturating_mul(DISTANCE);
+    is_far.then(|| {
+        setup.finding(
+            "LL029",
+            Severity::Info,
+            format!(
+                "A round trip takes {:.1} us, and the server {:.1} us of it: with one operation in flight the path is measured.",
+                idle as f64 / 1e3,
+                server as f64 / 1e3,
+            ),
+            "Use --pipeline or more --connections to load the server, or measure from its own machine.",
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Change = fn(&mut Setup);
+
+    fn set(setup: &mut Setup, name: &str, value: &str) {
+        setup.settings.insert(name.to_owned(), value.to_owned());
+    }
+
+    /// A server beside the generator about which there is nothing to say.
+    fn clean() -> Setup {
+        let mut setup = Setup {
+            scope: "redis".to_owned(),
+            is_local: true,
+            is_ours: false,
+            cores: Some(4),
+            quota_cores: Some(4.0),
+            generator_threads: 2,
+            huge_pages: Some("madvise".to_owned()),
+            governor: Some("performance".to_owned()),
+            clock_source: Some("tsc".to_owned()),
+            clock_read_ns: Some(25.0),
+            autogroup: Some(false),
+            used_memory: Some(1 << 20),
+            monitors: Some(0),
+            idle: Some(LatencySummary {
+                count: 20_000,
+                p50: Some(30_000),
+                p99: Some(90_000),
+                ..LatencySummary::default()
+            }),
+            server_ns: Some(1_000),
+            ..Setup::default()
+        };
+        for (name, value) in [
+            ("appendonly", "no"),
+            ("appendfsync", "everysec"),
+            ("maxmemory", "0"),
+            ("maxmemory-policy", "noeviction"),
+            ("io-threads", "1"),
+            ("disable-thp", "yes"),
+            (
+                "client-output-buffer-limit",
+                "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60",
+            ),
+            ("slowlog-log-slower-than", "10000"),
+        ] {
+            set(&mut setup, name, value);
+        }
+        setup
+    }
+
+    /// A rule, the change that makes it fire, and what it then says.
+    const FIRES: [(&str, Change, &str); 17] = [
+        (
+            "LL018",
+            |s| {
+                s.huge_pages = Some("always".to_owned());
+                set(s, "disable-thp", "no");
+            },
+            "set to always",
+        ),
+        (
+            "LL019",
+            |s| s.governor = Some("powersave".to_owned()),
+            "governor is powersave",
+        ),
+        (
+            "LL020",
+            |s| s.clock_source = Some("hpet".to_owned()),
+            "clock source is hpet",
+        ),
+        (
+            "LL020",
+            |s| s.clock_read_ns = Some(1_240.0),
+            "takes 1240 ns (source tsc), above 200 ns",
+        ),
+        (
+            "LL020",
+            |s| {
+                s.clock_source = Some("acpi_pm".to_owned());
+                s.clock_read_ns = Some(900.0);
+            },
+            "takes 900 ns (source acpi_pm)",
+        ),
+        (
+            "LL021",
+            |s| {
+                set(s, "appendonly", "yes");
+                set(s, "appendfsync", "always");
+            },
+            "waits for the disk on every write",
+        ),
+        (
+            "LL022",
+            |s| set(s, "maxmemory", "1048576"),
+            "(100 %), policy noeviction: beyond it writes are refused",
+        ),
+        (
+            "LL022",
+            |s| {
+                set(s, "maxmemory", "1200000");
+                set(s, "maxmemory-policy", "allkeys-lru");
+            },
+            "uses 1048576 of the 1200000 bytes that it may (87 %), policy allkeys-lru: beyond it keys are evicted",
+        ),
+        ("LL023", |s| s.autogroup = Some(true), "(autogroup)"),
+        (
+            "LL024",
+            |s| set(s, "io-threads", "3"),
+            "Generator (2 threads) and server (io-threads 3) share 4 CPUs",
+        ),
+        (
+            "LL025",
+            |s| {
+                set(
+                    s,
+                    "client-output-buffer-limit",
+                    "normal 1024 512 60 slave 0 0 0 pubsub 0 0 0",
+                );
+            },
+            "client-output-buffer-limit normal 1024 512 60",
+        ),
+        (
+            "LL026",
+            |s| s.monitors = Some(2),
+            "2 connections receive every command (MONITOR)",
+        ),
+        (
+            "LL026",
+            |s| set(s, "slowlog-log-slower-than", "0"),
+            "it logs every command",
+        ),
+        (
+            "LL027",
+            |s| s.idle.as_mut().unwrap().p99 = Some(450_000),
+            "the median is 30.0 us and the p99 450.0 us",
+        ),
+        (
+            "LL028",
+            |s| s.quota_cores = Some(1.5),
+            "allows 1.5 CPUs, and 3 threads are busy",
+        ),
+        (
+            "LL029",
+            |s| {
+                let idle = s.idle.as_mut().unwrap();
+                (idle.p50, idle.p99) = (Some(600_000), Some(700_000));
+            },
+            "A round trip takes 600.0 us, and the server 1.0 us of it",
+        ),
+        (
+            "LL019",
+            |s| s.governor = Some("schedutil".to_owned()),
+            "governor is schedutil",
+        ),
+    ];
+
+    #[test]
+    fn a_clean_setup_and_an_unknown_one_have_no_findings() {
+        assert_eq!(examine_setup(&clean()), []);
+        assert_eq!(examine_setup(&Setup::default()), []);
+    }
+
+    #[test]
+    fn every_rule_fires_on_its_evidence_and_no_other_does() {
+        for (rule, change, evidence) in FIRES {
+            let mut setup = clean();
+            change(&mut setup);
+            let found = examine_setup(&setup);
+            assert_eq!(found.len(), 1, "{rule}: {found:?}");
+            assert_eq!(
+                (found[0].rule.as_str(), found[0].scope.as_str()),
+                (rule, "redis")
+            );
+            assert!(
+                found[0].evidence.contains(evidence),
+                "{} should say {evidence}",
+                found[0].evidence
+            );
+        }
+    }
+
+    #[test]
+    fn rules_are_silent_up_to_their_limits_and_where_they_do_not_apply() {
+        let table: [Change; 9] = [
+            |s| s.huge_pages = Some("always".to_owned()),
+            |s| {
+                (s.huge_pages, s.is_local) = (Some("always".to_owned()), false);
+                set(s, "disable-thp", "no");
+            },
+            |s| s.clock_read_ns = Some(200.0),
+            |s| set(s, "appendonly", "yes"),
+            |s| set(s, "maxmemory", "1310720"),
+            |s| (s.autogroup, s.is_ours) = (Some(true), true),
+            |s| {
+                s.is_local = false;
+                set(s, "io-threads", "8");
+            },
+            |s| s.idle.as_mut().unwrap().p99 = Some(229_999),
+            |s| (s.idle.as_mut().unwrap().p50, s.server_ns) = (Some(600_000), Some(30_000)),
+        ];
+        for (row, change) in table.into_iter().enumerate() {
+            let mut setup = clean();
+            change(&mut setup);
+            assert_eq!(examine_setup(&setup), [], "row {row}");
+        }
+    }
+
+    #[test]
+    fn the_gravest_findings_come_first() {
+        let mut setup = clean();
+        setup.autogroup = Some(true);
+        setup.governor = Some("schedutil".to_owned());
+        setup.monitors = Some(1);
+        let severities: Vec<Severity> = examine_setup(&setup)
+            .into_iter()
+            .map(|finding| finding.severity)
+            .collect();
+        assert_eq!(
+            severities,
+            [Severity::Warning, Severity::Info, Severity::Info]
+        );
+    }
+}
