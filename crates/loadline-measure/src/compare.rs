@@ -192,7 +192,7 @@ pub fn correct_for_several(family: &mut [Paired], alpha: f64) {
 
 impl Direction {
     /// The logarithm of a ratio, turned so that more is worse.
-    fn worsening(self, d: f64) -> f64 {
+    pub(crate) fn worsening(self, d: f64) -> f64 {
         match self {
             Self::LessIsBetter => d,
             Self::MoreIsBetter => -d,

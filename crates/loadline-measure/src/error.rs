@@ -1,6 +1,6 @@
 //! What can be refused.
 
-/// Why a histogram, a record, a limit or a comparison was refused.
+/// Why a histogram, a record, a baseline, a limit or a comparison was refused.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -50,4 +50,18 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
+    /// The bytes are not a baseline, or one of a version that this program does not know.
+    #[error("This is not a baseline that can be read: {0}.")]
+    NotABaseline(String),
+    /// A field of a baseline holds what it cannot hold.
+    #[error("The field \"{field}\" of the baseline {reason}.")]
+    Field {
+        /// Where the field stands in the file.
+        field: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Two measurements are not of the same thing, or not of the same place.
+    #[error("These cannot stand in one baseline: {0}")]
+    Incomparable(String),
 }

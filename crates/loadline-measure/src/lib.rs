@@ -11,7 +11,8 @@
 //! - [`interval`] and [`compare`]: the interval of a median, and two subjects in paired rounds;
 //! - [`capacity`]: the search for the highest load that keeps a limit;
 //! - [`outliers`] and [`steady`]: rounds far from the others, and where a warm-up ends;
-//! - [`doctor`]: the flaws of the benchmark itself, as numbered rules.
+//! - [`doctor`]: the flaws of the benchmark itself, as numbered rules;
+//! - [`gate`]: whether something got slower, against a baseline, a pair or a limit.
 //!
 //! ```
 //! use loadline_measure::compare::{Direction, Rules, Verdict, paired};
@@ -31,6 +32,7 @@ pub mod capacity;
 pub mod compare;
 pub mod doctor;
 mod error;
+pub mod gate;
 pub mod histogram;
 pub mod interval;
 pub mod limit;

@@ -134,6 +134,12 @@ impl Metric {
         Self::ALL.into_iter().find(|metric| metric.name() == name)
     }
 
+    /// The metric of a name in files, as [`key`](Self::key) gives it.
+    #[must_use]
+    pub fn from_key(key: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|metric| metric.key() == key)
+    }
+
     /// Which way it improves.
     #[must_use]
     pub fn direction(self) -> Direction {
@@ -228,6 +234,7 @@ mod tests {
     fn names_lead_back_to_their_metric_and_keys_are_those_of_files() {
         for metric in Metric::ALL {
             assert_eq!(Metric::from_name(metric.name()), Some(metric));
+            assert_eq!(Metric::from_key(metric.key()), Some(metric));
             let key = serde_json::to_value(metric).unwrap();
             assert_eq!(key, metric.key());
         }

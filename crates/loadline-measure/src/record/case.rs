@@ -284,6 +284,23 @@ impl Case {
         self.errors.values().copied().fold(0, u64::saturating_add)
     }
 
+    /// What limits and baselines call it: the workload, and what of pipeline, batch and latency is
+    /// not as by default, such as `get pipeline 16`.
+    #[must_use]
+    pub fn name(&self) -> String {
+        let scenario = &self.scenario;
+        let mut name = scenario.workload.clone();
+        for (word, value) in [("pipeline", scenario.pipeline), ("batch", scenario.batch)] {
+            if value > 1 {
+                name.push_str(&format!(" {word} {value}"));
+            }
+        }
+        if scenario.latency_ns > 0 {
+            name.push_str(&format!(" latency {}us", scenario.latency_ns as f64 / 1e3));
+        }
+        name
+    }
+
     /// Whether operations started by a schedule.
     #[must_use]
     pub fn is_open_loop(&self) -> bool {

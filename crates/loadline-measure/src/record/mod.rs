@@ -16,6 +16,8 @@ pub use case::{
     Case, Cost, Histograms, Interval, Pacing, Parts, RoundHistograms, RoundSummary, Scenario,
     Subject, ValueBytes,
 };
+pub(crate) use json::shortened;
+
 pub use environment::{Environment, Noise, ServerEnvironment};
 
 pub(crate) use json::finite;

@@ -372,3 +372,24 @@ fn a_histogram_that_is_none_is_an_error_of_its_own() {
     case.histograms.response_time.clear();
     assert!(case.response_histogram().unwrap().is_none());
 }
+
+#[test]
+fn a_case_is_named_by_what_is_not_as_by_default() {
+    let named = |pipeline, batch, latency_ns| {
+        let scenario = Scenario {
+            workload: "get".to_owned(),
+            pipeline,
+            batch,
+            latency_ns,
+            ..Scenario::default()
+        };
+        Case {
+            scenario,
+            ..Case::default()
+        }
+        .name()
+    };
+    assert_eq!(named(1, 1, 0), "get");
+    assert_eq!(named(16, 1, 0), "get pipeline 16");
+    assert_eq!(named(1, 100, 2_500_000), "get batch 100 latency 2500us");
+}

@@ -1,0 +1,307 @@
+//! What is normal here: several runs of one plan on one machine.
+//!
+//! A run is kept as one number per case and metric, `x = median over rounds of ln(m / m_ref)`, where
+//! `m_ref` is the median response time of the reference in the same round: a plain echo of the same
+//! payload, which feels the machine as the subject does. A machine that is busy today slows both, and
+//! `x` stays. A throughput goes down where times go up, so it is multiplied by `m_ref` instead:
+//! `ln(m * m_ref)`. What was measured itself is kept beside it, with the whole histogram, so that an
+//! old baseline can be judged again by other thresholds.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Deserializer, Serialize};
+
+use super::fingerprint;
+use crate::compare::Direction;
+use crate::metric::Metric;
+use crate::quantile::median;
+use crate::record::{Case, Environment, Record, shortened};
+use crate::{Error, Histogram, Limit};
+
+mod json;
+#[cfg(test)]
+mod tests;
+
+/// The schema that this version writes and reads.
+pub const SCHEMA: &str = "loadline.baseline/1";
+
+/// The [kind](crate::record::Subject::kind) of the subject that others are normalised by.
+pub const REFERENCE: &str = "reference";
+
+/// The most runs that a baseline holds, and the most cases of a run.
+const MOST: usize = 1_000;
+
+/// What is normal here.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Baseline {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// What was measured, as written on the command line, secrets redacted.
+    pub target: String,
+    /// Stands for everything that makes runs the same work; runs with another one are refused.
+    pub workload_hash: String,
+    /// What the command line meant, in full, so that a candidate can be measured the same way.
+    #[serde(default)]
+    pub plan: serde_json::Value,
+    /// The machine and the server, of the first run.
+    #[serde(default)]
+    pub environment: Environment,
+    /// What every candidate must keep.
+    #[serde(default)]
+    pub limits: Vec<Limit>,
+    /// The runs, in the order in which they were added.
+    pub runs: Vec<BaselineRun>,
+}
+
+/// One run of a baseline, or a candidate.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct BaselineRun {
+    /// The run's name, as in its record.
+    pub id: String,
+    /// When it started (RFC 3339).
+    pub started_at: String,
+    /// Its cases by name, as [`Case::name`] gives it.
+    pub cases: BTreeMap<String, BaselineCase>,
+}
+
+/// One case of a run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct BaselineCase {
+    /// What was measured. Metrics that this version does not know are left out.
+    #[serde(deserialize_with = "known")]
+    pub metrics: BTreeMap<Metric, Measured>,
+    /// The response times of all rounds, as [`Histogram::encode`] writes them; empty where not kept.
+    #[serde(default)]
+    pub response_time: String,
+}
+
+/// One metric of one case in one run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Measured {
+    /// The logarithm that runs are compared by; `None` where the rounds do not hold the metric or
+    /// one is not above zero, so that only limits can judge it.
+    #[serde(default)]
+    pub normalised_ln: Option<f64>,
+    /// What was measured over all rounds, in the metric's own unit: nanoseconds, operations per
+    /// second, or a share from 0 to 1.
+    pub raw: f64,
+    /// Rounds that it comes from.
+    pub rounds: u32,
+}
+
+impl Baseline {
+    /// A baseline of a target and its plan, with no runs yet.
+    #[must_use]
+    pub fn new(
+        target: String,
+        workload_hash: String,
+        plan: serde_json::Value,
+        environment: Environment,
+        limits: Vec<Limit>,
+    ) -> Self {
+        Self {
+            schema: SCHEMA.to_owned(),
+            target,
+            workload_hash,
+            plan,
+            environment,
+            limits,
+            runs: Vec::new(),
+        }
+    }
+
+    /// Adds a run that was made in `environment` with the work that `workload_hash` stands for.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Incomparable`] where the run is of other work, of another machine, kernel, server or
+    /// settings, has other cases than the runs before, or is one of them.
+    pub fn add(
+        &mut self,
+        run: BaselineRun,
+        environment: &Environment,
+        workload_hash: &str,
+    ) -> Result<(), Error> {
+        let refuse = |reason: String| Err(Error::Incomparable(reason));
+        if workload_hash != self.workload_hash {
+            return refuse(fingerprint::other_work(&self.workload_hash, workload_hash));
+        }
+        let differences = fingerprint::differences(&self.environment, environment);
+        if !differences.is_empty() {
+            let sentences: Vec<String> = differences.iter().map(|one| one.sentence()).collect();
+            return refuse(format!(
+                "{} Save a baseline of its own for it.",
+                sentences.join(" ")
+            ));
+        }
+        if self.runs.iter().any(|held| held.id == run.id) {
+            return refuse(format!(
+                "the run {} is in it already, and one run counted twice hides how runs differ.",
+                shortened(&run.id)
+            ));
+        }
+        if let Some(first) = self.runs.first() {
+            let (held, new) = (names(first), names(&run));
+            if let Some(case) = held.symmetric_difference(&new).next() {
+                let (one, other) = if held.contains(case) {
+                    ("the runs before", "the new run")
+                } else {
+                    ("the new run", "the runs before")
+                };
+                let case = shortened(case);
+                return refuse(format!(
+                    "{one} measured the case \"{case}\", {other} did not."
+                ));
+            }
+        }
+        run.check("the new run")?;
+        if self.runs.len() >= MOST {
+            return refuse(format!("a baseline holds {MOST} runs at most."));
+        }
+        self.runs.push(run);
+        Ok(())
+    }
+}
+
+impl BaselineRun {
+    /// The run that a record holds, each case normalised by the [`REFERENCE`] of the record.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Incomparable`] where the record was cut short, holds no reference for a case, holds
+    /// two cases of one name (such as of two targets) or none at all.
+    pub fn of_record(record: &Record) -> Result<Self, Error> {
+        let refuse = |reason: String| Err(Error::Incomparable(reason));
+        let id = shortened(&record.run.id);
+        if record.run.cut_short {
+            return refuse(format!(
+                "the run {id} was cut short, so its rounds are not those that its plan asks for."
+            ));
+        }
+        let (references, cases): (Vec<&Case>, Vec<&Case>) = record
+            .cases
+            .iter()
+            .partition(|case| case.subject.kind == REFERENCE);
+        if cases.is_empty() {
+            return refuse(format!("the run {id} measured no case."));
+        }
+        let mut run = Self {
+            id: record.run.id.clone(),
+            started_at: record.run.started_at.clone(),
+            cases: BTreeMap::new(),
+        };
+        for case in cases {
+            let name = case.name();
+            let reference = reference_of(case, &references)?;
+            if run.cases.contains_key(&name) {
+                let name = shortened(&name);
+                return refuse(format!(
+                    "the run {id} has two cases called \"{name}\"; a baseline is of one target, measured in one way."
+                ));
+            }
+            run.cases.insert(name, BaselineCase::new(case, reference));
+        }
+        run.check(&format!("the run {id}"))?;
+        Ok(run)
+    }
+}
+
+impl BaselineCase {
+    fn new(case: &Case, reference: &Case) -> Self {
+        let measured = Metric::ALL.into_iter().filter_map(|metric| {
+            let raw = metric.of_case(case)?;
+            let normalised_ln = normalised(case, reference, metric);
+            let rounds = u32::try_from(case.rounds.len()).unwrap_or(u32::MAX);
+            let measured = Measured {
+                normalised_ln,
+                raw,
+                rounds,
+            };
+            Some((metric, measured))
+        });
+        Self {
+            metrics: measured.collect(),
+            response_time: case.histograms.response_time.clone(),
+        }
+    }
+
+    /// The response times of all rounds; `None` where they were not kept.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Histogram`] where the text is not a histogram.
+    pub fn response_histogram(&self) -> Result<Option<Histogram>, Error> {
+        let text = &self.response_time;
+        (!text.is_empty())
+            .then(|| Histogram::decode(text))
+            .transpose()
+    }
+}
+
+/// The reference that ran in the rounds of a case: the one of its workload where there is one, and
+/// otherwise the only one of as many rounds.
+fn reference_of<'a>(case: &Case, references: &[&'a Case]) -> Result<&'a Case, Error> {
+    let mut fitting = references
+        .iter()
+        .copied()
+        .filter(|reference| reference.rounds.len() == case.rounds.len());
+    let same_work = |reference: &&Case| reference.scenario.workload == case.scenario.workload;
+    if let Some(reference) = fitting.clone().find(same_work) {
+        return Ok(reference);
+    }
+    match (fitting.next(), fitting.next()) {
+        (Some(reference), None) => Ok(reference),
+        (first, _) => {
+            let how_many = first.map_or("no reference", |_| "more than one reference");
+            Err(Error::Incomparable(format!(
+                "the case \"{}\" has {how_many} in its {} rounds; measure it with one.",
+                shortened(&case.name()),
+                case.rounds.len()
+            )))
+        }
+    }
+}
+
+/// The median over the rounds of what runs are compared by.
+///
+/// CPU time per operation stays as it is: the waiting that the reference is there to take out is not
+/// in it. The throughput of an open loop has none, because the schedule sets it.
+fn normalised(case: &Case, reference: &Case, metric: Metric) -> Option<f64> {
+    let is_of_schedule = matches!(metric, Metric::Throughput | Metric::TimePerOp);
+    if is_of_schedule && case.is_open_loop() {
+        return None;
+    }
+    let rounds = case.rounds.iter().zip(&reference.rounds);
+    let logs: Option<Vec<f64>> = rounds
+        .map(|(round, reference)| {
+            let value = positive_ln(metric.of_round(round)?)?;
+            if matches!(metric, Metric::ServerCpu | Metric::ClientCpu) {
+                return Some(value);
+            }
+            let reference = positive_ln(Metric::P50.of_round(reference)?)?;
+            Some(match metric.direction() {
+                Direction::LessIsBetter => value - reference,
+                Direction::MoreIsBetter => value + reference,
+            })
+        })
+        .collect();
+    median(&logs?)
+}
+
+fn positive_ln(value: f64) -> Option<f64> {
+    (value > 0.0 && value.is_finite()).then(|| value.ln())
+}
+
+fn names(run: &BaselineRun) -> BTreeSet<&str> {
+    run.cases.keys().map(String::as_str).collect()
+}
+
+fn known<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<BTreeMap<Metric, Measured>, D::Error> {
+    let all = BTreeMap::<String, Measured>::deserialize(deserializer)?;
+    let known = all
+        .into_iter()
+        .filter_map(|(key, measured)| Some((Metric::from_key(&key)?, measured)));
+    Ok(known.collect())
+}

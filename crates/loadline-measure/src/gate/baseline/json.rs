@@ -1,0 +1,164 @@
+//! Reading and writing baselines.
+
+use serde::Deserialize;
+
+use super::{Baseline, BaselineRun, MOST, Measured, SCHEMA};
+use crate::metric::Metric;
+use crate::record::shortened;
+use crate::{Error, Histogram};
+
+/// What the schema of every baseline starts with; what follows is its major version.
+const FAMILY: &str = "loadline.baseline/";
+
+/// A baseline that is longer is not read.
+const MOST_BYTES: usize = 64 << 20;
+
+/// Names and other texts that are longer are refused.
+const MOST_TEXT: usize = 1_024;
+
+/// The logarithm of a ratio of two times that can be measured is far below this.
+const MOST_LN: f64 = 100.0;
+
+/// What is read first, to tell what the rest is.
+#[derive(Deserialize)]
+struct Header {
+    schema: Option<String>,
+}
+
+impl Baseline {
+    /// Reads a baseline. Unknown fields are ignored.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotABaseline`] for anything else than the JSON of a baseline that this version knows,
+    /// [`Error::Field`] where a field holds what it cannot hold.
+    pub fn from_json(bytes: &[u8]) -> Result<Self, Error> {
+        let refused = |reason: String| Error::NotABaseline(reason);
+        if bytes.len() > MOST_BYTES {
+            return Err(refused(format!(
+                "it is longer than {} MiB",
+                MOST_BYTES >> 20
+            )));
+        }
+        let header: Header = serde_json::from_slice(bytes).map_err(|error| {
+            refused(format!(
+                "it is not a JSON object with a field \"schema\" ({error})"
+            ))
+        })?;
+        let schema = header
+            .schema
+            .ok_or_else(|| refused("it has no field \"schema\"".to_owned()))?;
+        // A minor version may follow the major one; it only ever adds fields.
+        let major = schema
+            .strip_prefix(FAMILY)
+            .map(|version| version.split('.').next().unwrap_or_default());
+        if major.is_none() || major != SCHEMA.strip_prefix(FAMILY) {
+            return Err(refused(format!(
+                "its schema is \"{}\", and this program reads {SCHEMA}",
+                shortened(&schema)
+            )));
+        }
+        let baseline: Self = serde_json::from_slice(bytes)
+            .map_err(|error| refused(format!("it does not follow its schema ({error})")))?;
+        baseline.check()?;
+        Ok(baseline)
+    }
+
+    /// The baseline as JSON for people and machines, with a line feed at the end.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Field`] where a field holds what could not be read again.
+    pub fn to_json(&self) -> Result<String, Error> {
+        self.check()?;
+        let mut json = serde_json::to_string_pretty(self).map_err(Error::Unwritable)?;
+        json.push('\n');
+        Ok(json)
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        text("target", &self.target)?;
+        text("workload_hash", &self.workload_hash)?;
+        if self.workload_hash.is_empty() {
+            return Err(refused("workload_hash", "is empty"));
+        }
+        at_most("limits", self.limits.len())?;
+        at_most("runs", self.runs.len())?;
+        for (index, run) in self.runs.iter().enumerate() {
+            run.check(&format!("runs[{index}]"))?;
+            if self.runs[..index].iter().any(|other| other.id == run.id) {
+                return Err(refused(
+                    &format!("runs[{index}].id"),
+                    "names a run that stands in it already",
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl BaselineRun {
+    /// Refuses what no measurement gives; `place` is where the run stands.
+    pub(super) fn check(&self, place: &str) -> Result<(), Error> {
+        text(&format!("{place}.id"), &self.id)?;
+        text(&format!("{place}.started_at"), &self.started_at)?;
+        at_most(&format!("{place}.cases"), self.cases.len())?;
+        for (name, case) in &self.cases {
+            let place = format!("{place}.cases.{}", shortened(name));
+            text(&place, name)?;
+            for (metric, measured) in &case.metrics {
+                measured.check(&format!("{place}.{}", metric.key()), *metric)?;
+            }
+            if !case.response_time.is_empty() {
+                Histogram::decode(&case.response_time).map_err(|error| {
+                    let field = format!("{place}.response_time");
+                    refused(&field, &format!("holds no histogram ({error})"))
+                })?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Measured {
+    fn check(&self, field: &str, metric: Metric) -> Result<(), Error> {
+        if !self.raw.is_finite() || self.raw < 0.0 {
+            let reason = format!("holds {}, which no {} can be", self.raw, metric.name());
+            return Err(refused(field, &reason));
+        }
+        match self.normalised_ln {
+            Some(ln) if ln.is_nan() || ln.abs() > MOST_LN => {
+                let reason =
+                    format!("holds the logarithm {ln}, which is beyond any ratio of times");
+                Err(refused(field, &reason))
+            }
+            Some(_) if self.rounds == 0 => Err(refused(field, "is normalised without any round")),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn text(field: &str, text: &str) -> Result<(), Error> {
+    if text.len() > MOST_TEXT {
+        let reason = format!("is {} bytes long; {MOST_TEXT} is the most", text.len());
+        return Err(refused(field, &reason));
+    }
+    Ok(())
+}
+
+fn at_most(field: &str, count: usize) -> Result<(), Error> {
+    if count > MOST {
+        return Err(refused(
+            field,
+            &format!("holds {count} entries; {MOST} is the most"),
+        ));
+    }
+    Ok(())
+}
+
+fn refused(field: &str, reason: &str) -> Error {
+    Error::Field {
+        field: field.to_owned(),
+        reason: reason.to_owned(),
+    }
+}

@@ -1,0 +1,360 @@
+use serde_json::json;
+
+use super::*;
+use crate::record::{Pacing, RoundSummary, Run, Scenario, ServerEnvironment, Subject};
+
+/// A case of five rounds whose median response time is `factor` times that of its reference, on a
+/// machine that takes another time in every round.
+pub(crate) fn case(kind: &str, workload: &str, factor: f64) -> Case {
+    let rounds = [100_000.0, 300_000.0, 150_000.0, 120_000.0, 800_000.0];
+    let rounds: Vec<RoundSummary> = rounds
+        .iter()
+        .map(|level| RoundSummary {
+            ops: 10_000,
+            duration_ns: (level * factor * 10_000.0) as u64,
+            throughput_ops_per_s: 1e9 / (level * factor),
+            response_time_ns_p50: Some((level * factor) as u64),
+            server_cpu_ns_per_op: Some(5_000.0 * factor),
+            ..RoundSummary::default()
+        })
+        .collect();
+    let mut histogram = Histogram::new();
+    histogram.record_n((150_000.0 * factor) as u64, 50_000);
+    Case {
+        subject: Subject {
+            name: "a server".to_owned(),
+            kind: kind.to_owned(),
+            ..Subject::default()
+        },
+        scenario: Scenario {
+            workload: workload.to_owned(),
+            ..Scenario::default()
+        },
+        ops: 50_000,
+        duration_ns: 1_000_000_000,
+        throughput_ops_per_s: 50_000.0,
+        response_time_ns: histogram.summary(),
+        histograms: crate::record::Histograms {
+            response_time: histogram.encode(),
+            ..crate::record::Histograms::default()
+        },
+        cost: crate::record::Cost {
+            server_cpu_ns_per_op: Some(5_000.0 * factor),
+            ..crate::record::Cost::default()
+        },
+        rounds,
+        ..Case::default()
+    }
+}
+
+fn record(id: &str, cases: Vec<Case>) -> Record {
+    let run = Run {
+        id: id.to_owned(),
+        started_at: "2026-02-03T04:05:06Z".to_owned(),
+        ..Run::default()
+    };
+    let mut record = Record::new(run, Environment::default());
+    record.cases = cases;
+    record
+}
+
+fn run(id: &str) -> BaselineRun {
+    let cases = vec![case("server", "get", 2.0), case(REFERENCE, "echo", 1.0)];
+    BaselineRun::of_record(&record(id, cases)).unwrap()
+}
+
+fn place() -> Environment {
+    Environment {
+        cpu_model: Some("Example CPU".to_owned()),
+        cores: Some(2),
+        kernel: Some("Linux 6.1.0".to_owned()),
+        memory_bytes: Some(8 << 30),
+        servers: vec![ServerEnvironment {
+            version: Some("7.0.15".to_owned()),
+            settings: BTreeMap::from([("appendonly".to_owned(), "no".to_owned())]),
+            ..ServerEnvironment::default()
+        }],
+        ..Environment::default()
+    }
+}
+
+fn baseline() -> Baseline {
+    let limits = vec!["get.p99<10ms".parse().unwrap()];
+    let plan = json!({"rounds": 5});
+    let mut baseline = Baseline::new(
+        "spawn:redis-server".to_owned(),
+        "abc".to_owned(),
+        plan,
+        place(),
+        limits,
+    );
+    for id in ["one", "two"] {
+        baseline.add(run(id), &place(), "abc").unwrap();
+    }
+    baseline
+}
+
+#[test]
+fn the_machine_is_divided_out_of_times_and_multiplied_into_throughputs() {
+    let run = run("one");
+    let metrics = &run.cases["get"].metrics;
+    let ln = |metric| metrics[&metric].normalised_ln;
+    assert!((ln(Metric::P50).unwrap() - 2.0_f64.ln()).abs() < 1e-4);
+    assert!((ln(Metric::Throughput).unwrap() - (1e9 / 2.0_f64).ln()).abs() < 1e-4);
+    assert!((ln(Metric::ServerCpu).unwrap() - 10_000.0_f64.ln()).abs() < 1e-9);
+    assert_eq!(metrics[&Metric::ServerCpu].raw, 10_000.0);
+    assert_eq!(metrics[&Metric::Throughput].raw, 50_000.0);
+    assert_eq!(metrics[&Metric::P50].rounds, 5);
+    // Rounds do not hold this percentile, so that only a limit can judge it.
+    assert_eq!(ln(Metric::P95), None);
+    assert!(metrics[&Metric::P95].raw > 290_000.0);
+    let histogram = run.cases["get"].response_histogram().unwrap().unwrap();
+    assert_eq!(histogram.count(), 50_000);
+    assert!(
+        !run.cases.contains_key("echo"),
+        "the reference is no case of its own"
+    );
+}
+
+#[test]
+fn the_throughput_of_a_schedule_is_not_compared() {
+    let mut open = case("server", "get", 2.0);
+    open.scenario.pacing = Pacing::Rate(5e4);
+    let cases = vec![open, case(REFERENCE, "echo", 1.0)];
+    let run = BaselineRun::of_record(&record("one", cases)).unwrap();
+    let metrics = &run.cases["get"].metrics;
+    assert_eq!(metrics[&Metric::Throughput].normalised_ln, None);
+    assert!(metrics[&Metric::P50].normalised_ln.is_some());
+}
+
+#[test]
+fn a_round_without_a_value_leaves_the_metric_to_limits() {
+    let mut gap = case("server", "get", 2.0);
+    gap.rounds[2].response_time_ns_p50 = Some(0);
+    gap.rounds[3].server_cpu_ns_per_op = None;
+    let cases = vec![gap, case(REFERENCE, "echo", 1.0)];
+    let run = BaselineRun::of_record(&record("one", cases)).unwrap();
+    let metrics = &run.cases["get"].metrics;
+    assert_eq!(metrics[&Metric::P50].normalised_ln, None);
+    assert_eq!(metrics[&Metric::ServerCpu].normalised_ln, None);
+    assert!(metrics[&Metric::Throughput].normalised_ln.is_some());
+}
+
+#[test]
+fn a_case_is_normalised_by_the_reference_of_its_workload() {
+    let cases = vec![
+        case("server", "get", 6.0),
+        case("server", "set", 6.0),
+        case(REFERENCE, "get", 2.0),
+        case(REFERENCE, "set", 3.0),
+    ];
+    let run = BaselineRun::of_record(&record("one", cases)).unwrap();
+    for (case, ratio) in [("get", 3.0_f64), ("set", 2.0)] {
+        let ln = run.cases[case].metrics[&Metric::P50].normalised_ln.unwrap();
+        assert!((ln - ratio.ln()).abs() < 1e-4, "{case}: {ln}");
+    }
+}
+
+#[test]
+fn records_that_make_no_run_are_refused_with_the_reason() {
+    let mut short = case(REFERENCE, "echo", 1.0);
+    short.rounds.pop();
+    let reference = || case(REFERENCE, "echo", 1.0);
+    let get = || case("server", "get", 2.0);
+    for (cases, reason) in [
+        (vec![get()], "has no reference in its 5 rounds"),
+        (vec![get(), short], "has no reference in its 5 rounds"),
+        (
+            vec![get(), reference(), reference()],
+            "more than one reference",
+        ),
+        (vec![get(), get(), reference()], "two cases called \"get\""),
+        (vec![reference()], "measured no case"),
+    ] {
+        let refused = BaselineRun::of_record(&record("one", cases)).unwrap_err();
+        assert!(refused.to_string().contains(reason), "{refused}");
+    }
+    let mut cut = record("one", vec![get(), reference()]);
+    cut.run.cut_short = true;
+    let refused = BaselineRun::of_record(&cut).unwrap_err().to_string();
+    assert!(refused.contains("the run one was cut short"), "{refused}");
+}
+
+#[test]
+fn what_cannot_stand_together_is_refused_with_what_differs() {
+    let other = |change: fn(&mut Environment)| {
+        let mut place = place();
+        change(&mut place);
+        baseline()
+            .add(run("three"), &place, "abc")
+            .unwrap_err()
+            .to_string()
+    };
+    for (message, reason) in [
+        (
+            other(|place| place.cpu_model = Some("Other CPU".to_owned())),
+            "The CPU model was Example CPU and is Other CPU now.",
+        ),
+        (
+            other(|place| place.kernel = None),
+            "The kernel was Linux 6.1.0 and is not known now.",
+        ),
+        (
+            other(|place| place.servers[0].version = Some("7.2.4".to_owned())),
+            "The server's version was 7.0.15 and is 7.2.4 now.",
+        ),
+        (
+            other(|place| drop(place.servers[0].settings.remove("appendonly"))),
+            "The server's setting appendonly was no and is not known now.",
+        ),
+        (
+            other(|place| place.servers.clear()),
+            "The number of servers was 1 and is 0 now.",
+        ),
+        (
+            other(|place| place.memory_bytes = Some(4 << 30)),
+            "The memory in bytes was 8589934592 and is 4294967296 now.",
+        ),
+        (
+            baseline()
+                .add(run("three"), &place(), "xyz")
+                .unwrap_err()
+                .to_string(),
+            "of the workload abc, the run of xyz",
+        ),
+        (
+            baseline()
+                .add(run("two"), &place(), "abc")
+                .unwrap_err()
+                .to_string(),
+            "the run two is in it already",
+        ),
+    ] {
+        assert!(message.contains(reason), "{message} should say {reason}");
+    }
+    let mut fewer = run("three");
+    fewer
+        .cases
+        .insert("set".to_owned(), fewer.cases["get"].clone());
+    let message = baseline()
+        .add(fewer, &place(), "abc")
+        .unwrap_err()
+        .to_string();
+    assert!(
+        message.contains("the new run measured the case \"set\", the runs before did not"),
+        "{message}"
+    );
+}
+
+#[test]
+fn noise_and_a_little_memory_make_no_other_place() {
+    let mut busy = place();
+    busy.noise.cpu_pressure = Some(0.9);
+    busy.memory_bytes = Some((8 << 30) - (100 << 20));
+    let mut baseline = baseline();
+    baseline.add(run("three"), &busy, "abc").unwrap();
+    assert_eq!(baseline.runs.len(), 3);
+}
+
+#[test]
+fn a_baseline_is_read_as_it_was_written() {
+    let written = baseline().to_json().unwrap();
+    assert!(written.ends_with("}\n"));
+    assert_eq!(Baseline::from_json(written.as_bytes()).unwrap(), baseline());
+}
+
+#[test]
+fn fields_and_metrics_of_later_versions_are_left_out() {
+    let mut json = serde_json::to_value(baseline()).unwrap();
+    json["schema"] = json!("loadline.baseline/1.4");
+    json["later"] = json!([1, 2]);
+    json["runs"][0]["cases"]["get"]["metrics"]["joules_per_op"] = json!({"raw": 1.0, "rounds": 5});
+    let read = Baseline::from_json(json.to_string().as_bytes()).unwrap();
+    assert_eq!(read.runs, baseline().runs);
+}
+
+#[test]
+fn what_is_no_baseline_is_refused_with_a_sentence() {
+    let later = json!({"schema": "loadline.baseline/2", "runs": 7}).to_string();
+    let record = json!({"schema": "loadline.record/1"}).to_string();
+    for (bytes, reason) in [
+        (&b""[..], "not a JSON object"),
+        (b"{}", "no field \"schema\""),
+        (
+            b"{\"schema\": 1}",
+            "not a JSON object with a field \"schema\"",
+        ),
+        (
+            later.as_bytes(),
+            "its schema is \"loadline.baseline/2\", and this program reads loadline.baseline/1",
+        ),
+        (record.as_bytes(), "its schema is \"loadline.record/1\""),
+        (
+            b"{\"schema\": \"loadline.baseline/1\"}",
+            "missing field `target`",
+        ),
+    ] {
+        let refused = Baseline::from_json(bytes).unwrap_err().to_string();
+        assert!(refused.contains(reason), "{refused} should say {reason}");
+    }
+}
+
+#[test]
+fn fields_that_cannot_be_are_refused_by_name() {
+    let get = "/runs/0/cases/get";
+    let p50 = "/runs/0/cases/get/metrics/response_time_ns_p50";
+    let long = "x".repeat(2_000);
+    for (pointer, value, reason) in [
+        (
+            "/target".to_owned(),
+            json!(long),
+            "\"target\" of the baseline is 2000 bytes long",
+        ),
+        (
+            "/workload_hash".to_owned(),
+            json!(""),
+            "\"workload_hash\" of the baseline is empty",
+        ),
+        (
+            "/runs/1/id".to_owned(),
+            json!("one"),
+            "\"runs[1].id\" of the baseline names a run",
+        ),
+        (
+            format!("{get}/response_time"),
+            json!("@"),
+            "\"runs[0].cases.get.response_time\" of the baseline holds no histogram",
+        ),
+        (
+            format!("{p50}/raw"),
+            json!(-1.0),
+            "\"runs[0].cases.get.response_time_ns_p50\" of the baseline holds -1, which no p50 can be",
+        ),
+        (
+            format!("{p50}/normalised_ln"),
+            json!(700.0),
+            "holds the logarithm 700",
+        ),
+        (
+            format!("{p50}/rounds"),
+            json!(0),
+            "normalised without any round",
+        ),
+        ("/limits/0".to_owned(), json!("p99"), "is not a limit"),
+    ] {
+        let mut json = serde_json::to_value(baseline()).unwrap();
+        *json.pointer_mut(&pointer).unwrap() = value;
+        let refused = Baseline::from_json(json.to_string().as_bytes()).unwrap_err();
+        assert!(
+            refused.to_string().contains(reason),
+            "{refused} should say {reason}"
+        );
+    }
+    let mut many = baseline();
+    many.limits = vec!["p99<1ms".parse().unwrap(); MOST + 1];
+    let refused = many.to_json().unwrap_err().to_string();
+    assert!(
+        refused.contains("\"limits\" of the baseline holds 1001 entries"),
+        "{refused}"
+    );
+}

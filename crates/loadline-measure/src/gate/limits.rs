@@ -1,0 +1,219 @@
+//! Absolute limits, judged on what was measured itself.
+
+use super::baseline::{BaselineRun, Measured};
+use super::judgement::{Row, RowVerdict};
+use crate::limit::Limit;
+use crate::metric::{Metric, Quantity};
+
+/// One row per limit and case that it concerns.
+///
+/// A limit that is broken is critical: that is a fact about the run. Where a second run was made, it
+/// counts only if both break it. What was not measured, or has too few samples, is inconclusive.
+#[must_use]
+pub fn of_run(first: &BaselineRun, second: Option<&BaselineRun>, limits: &[Limit]) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for limit in limits {
+        let concerned = first.cases.keys().filter(|case| limit.concerns(case));
+        let before = rows.len();
+        rows.extend(concerned.map(|case| row(limit, case, first, second)));
+        if rows.len() == before {
+            let case = limit.case.as_deref().unwrap_or_default();
+            rows.push(Row {
+                limit: Some(limit.to_string()),
+                evidence: format!("no case of this name was measured, so nothing keeps {limit}"),
+                ..Row::unknown(case, limit.metric)
+            });
+        }
+    }
+    rows
+}
+
+fn row(limit: &Limit, case: &str, first: &BaselineRun, second: Option<&BaselineRun>) -> Row {
+    let metric = limit.metric;
+    let raw = |run: &BaselineRun| Some(run.cases.get(case)?.metrics.get(&metric)?.raw);
+    let row = Row {
+        limit: Some(limit.to_string()),
+        candidate: raw(first),
+        ..Row::unknown(case, metric)
+    };
+    let Some(value) = raw(first) else {
+        return Row {
+            evidence: format!("not measured, or of too few samples, so {limit} cannot be judged"),
+            ..row
+        };
+    };
+    let (verdict, evidence) = judged(limit, value, second.map(raw));
+    Row {
+        verdict,
+        evidence,
+        ..row
+    }
+}
+
+/// The verdict of a limit by the value of the first run and, where there is one, of the second.
+fn judged(limit: &Limit, value: f64, second: Option<Option<f64>>) -> (RowVerdict, String) {
+    let shown = told(limit.metric, value);
+    if limit.holds(value) {
+        return (RowVerdict::Equivalent, format!("{shown} keeps {limit}"));
+    }
+    match second {
+        None => (RowVerdict::Critical, format!("{shown} breaks {limit}")),
+        Some(Some(again)) if !limit.holds(again) => {
+            let again = told(limit.metric, again);
+            let evidence = format!("{shown}, and {again} in the second run, break {limit}");
+            (RowVerdict::Critical, evidence)
+        }
+        Some(Some(again)) => {
+            let again = told(limit.metric, again);
+            let evidence =
+                format!("{shown} breaks {limit}, but {again} in the second run keeps it");
+            (RowVerdict::Inconclusive, evidence)
+        }
+        Some(None) => {
+            let evidence = format!("{shown} breaks {limit}, but the second run did not measure it");
+            (RowVerdict::Inconclusive, evidence)
+        }
+    }
+}
+
+/// The median over runs of what was measured itself.
+pub(super) fn median_raw<'a>(measured: impl Iterator<Item = &'a Measured>) -> Option<f64> {
+    let raw: Vec<f64> = measured.map(|measured| measured.raw).collect();
+    crate::quantile::median(&raw)
+}
+
+/// A value of a metric with its unit.
+pub(super) fn told(metric: Metric, value: f64) -> String {
+    match metric.quantity() {
+        Quantity::Share => format!("{}%", digits(value * 100.0)),
+        Quantity::Rate => format!("{}/s", digits(value)),
+        Quantity::Time => {
+            let units = [("s", 1e9), ("ms", 1e6), ("us", 1e3)];
+            let fitting = units.into_iter().find(|(_, unit)| value >= *unit);
+            let (unit, factor) = fitting.unwrap_or(("ns", 1.0));
+            format!("{} {unit}", digits(value / factor))
+        }
+    }
+}
+
+/// Three digits, or all of those before the point.
+fn digits(value: f64) -> String {
+    match value {
+        _ if value >= 99.95 => format!("{value:.0}"),
+        _ if value >= 9.995 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::gate::baseline::BaselineCase;
+
+    fn run(values: &[(&str, Metric, f64)]) -> BaselineRun {
+        let mut cases: BTreeMap<String, BaselineCase> = BTreeMap::new();
+        for (case, metric, raw) in values {
+            let measured = Measured {
+                raw: *raw,
+                rounds: 3,
+                normalised_ln: None,
+            };
+            let metrics = &mut cases.entry((*case).to_owned()).or_default().metrics;
+            metrics.insert(*metric, measured);
+        }
+        BaselineRun {
+            cases,
+            ..BaselineRun::default()
+        }
+    }
+
+    fn judged(
+        first: &BaselineRun,
+        second: Option<&BaselineRun>,
+        limit: &str,
+    ) -> Vec<(RowVerdict, String)> {
+        let rows = of_run(first, second, &[limit.parse().unwrap()]);
+        rows.into_iter()
+            .map(|row| (row.verdict, format!("{}: {}", row.case, row.evidence)))
+            .collect()
+    }
+
+    #[test]
+    fn a_broken_limit_is_critical_and_a_second_run_may_take_it_back() {
+        let slow = run(&[("xread", Metric::P99, 12_340_000.0)]);
+        let fast = run(&[("xread", Metric::P99, 9_900_000.0)]);
+        for (first, second, verdict, evidence) in [
+            (
+                &fast,
+                None,
+                RowVerdict::Equivalent,
+                "xread: 9.90 ms keeps xread.p99<10ms",
+            ),
+            (
+                &slow,
+                None,
+                RowVerdict::Critical,
+                "xread: 12.3 ms breaks xread.p99<10ms",
+            ),
+            (
+                &slow,
+                Some(&slow),
+                RowVerdict::Critical,
+                "xread: 12.3 ms, and 12.3 ms in the second run, break xread.p99<10ms",
+            ),
+            (
+                &slow,
+                Some(&fast),
+                RowVerdict::Inconclusive,
+                "xread: 12.3 ms breaks xread.p99<10ms, but 9.90 ms in the second run keeps it",
+            ),
+            (
+                &slow,
+                Some(&BaselineRun::default()),
+                RowVerdict::Inconclusive,
+                "xread: 12.3 ms breaks xread.p99<10ms, but the second run did not measure it",
+            ),
+        ] {
+            let found = judged(first, second, "xread.p99<10ms");
+            assert_eq!(found, [(verdict, evidence.to_owned())]);
+        }
+    }
+
+    #[test]
+    fn a_limit_of_all_cases_has_a_row_for_each_and_one_of_none_says_so() {
+        let measured = run(&[
+            ("get", Metric::Errors, 0.0),
+            ("set", Metric::Throughput, 5e4),
+        ]);
+        let found = judged(&measured, None, "errors<0.1%");
+        assert_eq!(
+            found[0],
+            (
+                RowVerdict::Equivalent,
+                "get: 0.00% keeps errors<0.1%".to_owned()
+            )
+        );
+        assert_eq!(found[1].0, RowVerdict::Inconclusive);
+        assert!(found[1].1.contains("too few samples"), "{found:?}");
+        let found = judged(&measured, None, "xread.p99<10ms");
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].0, RowVerdict::Inconclusive);
+        assert!(found[0].1.contains("no case of this name"), "{found:?}");
+    }
+
+    #[test]
+    fn values_have_the_unit_of_their_size() {
+        for (metric, value, expected) in [
+            (Metric::P50, 402.4, "402 ns"),
+            (Metric::P50, 38_400.0, "38.4 us"),
+            (Metric::P50, 1.204e6, "1.20 ms"),
+            (Metric::P50, 1.23e10, "12.3 s"),
+            (Metric::Throughput, 118_240.4, "118240/s"),
+            (Metric::Errors, 0.0125, "1.25%"),
+        ] {
+            assert_eq!(told(metric, value), expected);
+        }
+    }
+}

@@ -1,0 +1,335 @@
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::gate::baseline::BaselineCase;
+use crate::gate::judgement::Outcome;
+
+/// A run of which the median response time of each case is `exp` of the given logarithm, times that
+/// of the reference.
+fn run(id: usize, logs: &[f64]) -> BaselineRun {
+    let case = |ln: &f64| {
+        let measured = Measured {
+            normalised_ln: Some(*ln),
+            raw: 100_000.0 * ln.exp(),
+            rounds: 12,
+        };
+        BaselineCase {
+            metrics: BTreeMap::from([(Metric::P50, measured)]),
+            response_time: String::new(),
+        }
+    };
+    let cases = logs.iter().enumerate();
+    BaselineRun {
+        id: id.to_string(),
+        started_at: String::new(),
+        cases: cases
+            .map(|(index, ln)| (format!("case {index:02}"), case(ln)))
+            .collect(),
+    }
+}
+
+fn place() -> Environment {
+    Environment {
+        cpu_model: Some("Example CPU".to_owned()),
+        kernel: Some("Linux 6.1.0".to_owned()),
+        ..Environment::default()
+    }
+}
+
+fn baseline(runs: Vec<BaselineRun>) -> Baseline {
+    let mut baseline = Baseline::new(
+        "embedded".to_owned(),
+        "abc".to_owned(),
+        serde_json::Value::Null,
+        place(),
+        Vec::new(),
+    );
+    for run in runs {
+        baseline.add(run, &place(), "abc").unwrap();
+    }
+    baseline
+}
+
+/// Runs whose standard deviation is 1 %.
+fn steady(runs: usize) -> Baseline {
+    let apart = 0.01 * ((runs - 1) as f64 / runs as f64).sqrt();
+    let log = |index: usize| {
+        if index.is_multiple_of(2) {
+            apart
+        } else {
+            -apart
+        }
+    };
+    baseline((0..runs).map(|index| run(index, &[log(index)])).collect())
+}
+
+fn judged(baseline: &Baseline, first: &[f64], second: Option<&[f64]>) -> Judgement {
+    let first = run(100, first);
+    let second = second.map(|logs| run(101, logs));
+    let candidate = Candidate {
+        first: &first,
+        second: second.as_ref(),
+        environment: &place(),
+        workload_hash: "abc",
+    };
+    judge(baseline, &candidate)
+}
+
+#[test]
+fn the_edge_of_a_warning_is_where_the_formula_has_it() {
+    // t(0.99, 7) = 2.998, so that the reach of one run is 2.998 * 1 % * sqrt(1 + 1/8) = 3.180 %, and
+    // the margin ends at ln 1.02 = 1.980 %: the edge is 5.160 %, above the 4.879 % that a warning needs.
+    for (worse, needed) in [(0.051_59, false), (0.051_62, true)] {
+        let judgement = judged(&steady(8), &[worse], None);
+        assert_eq!(
+            judgement.needs_second_run(),
+            needed,
+            "{worse}: {judgement:?}"
+        );
+    }
+}
+
+#[test]
+fn verdicts_are_those_of_the_table() {
+    use RowVerdict::{Critical, Equivalent, Faster, Inconclusive, Slower, Warning};
+    for (first, second, verdict, outcome) in [
+        (0.0, None, Equivalent, Outcome::None),
+        (0.10, None, Inconclusive, Outcome::Inconclusive),
+        (0.10, Some(0.10), Warning, Outcome::Warning),
+        (0.10, Some(0.05), Inconclusive, Outcome::Inconclusive),
+        (0.10, Some(0.0), Inconclusive, Outcome::Inconclusive),
+        (0.25, Some(0.25), Critical, Outcome::Critical),
+        (0.25, Some(0.15), Warning, Outcome::Warning),
+        (-0.10, None, Faster, Outcome::None),
+        (-0.10, Some(-0.10), Faster, Outcome::None),
+        (0.045, Some(0.048), Slower, Outcome::None),
+        (0.03, None, Inconclusive, Outcome::Inconclusive),
+    ] {
+        let second = second.map(|ln| [ln]);
+        let judgement = judged(&steady(8), &[first], second.as_ref().map(|logs| &logs[..]));
+        let found = (judgement.rows[0].verdict, judgement.outcome);
+        assert_eq!(
+            found,
+            (verdict, outcome),
+            "{first}, {second:?}: {judgement:#?}"
+        );
+    }
+}
+
+#[test]
+fn a_suspicion_asks_for_a_second_run_and_says_so() {
+    let judgement = judged(&steady(8), &[0.10], None);
+    assert_eq!(
+        judgement.reasons[0],
+        "One run alone raises no alarm: measure once more, in fresh processes."
+    );
+    assert_eq!(
+        judgement.rows[0].sentence(),
+        "case 00, p50: slower by 10.5 %, by at least 7.1 %, than 8 runs; it counts if a second run agrees."
+    );
+    let judgement = judged(&steady(8), &[0.10], Some(&[0.10]));
+    assert!(!judgement.needs_second_run());
+    assert_eq!(
+        judgement.reasons,
+        ["case 00, p50: slower by 10.5 %, by at least 7.9 %, than 8 runs, in both runs."]
+    );
+}
+
+#[test]
+fn a_second_run_without_the_metric_confirms_nothing() {
+    let first = run(100, &[0.25]);
+    let second = BaselineRun::default();
+    let candidate = Candidate {
+        first: &first,
+        second: Some(&second),
+        environment: &place(),
+        workload_hash: "abc",
+    };
+    let judgement = judge(&steady(8), &candidate);
+    assert_eq!(judgement.outcome, Outcome::Inconclusive);
+    assert!(!judgement.needs_second_run(), "a third would be no better");
+}
+
+#[test]
+fn runs_that_agree_by_chance_are_believed_to_half_a_percent() {
+    let same = baseline((0..8).map(|index| run(index, &[0.0])).collect());
+    let row = &judged(&same, &[0.0], None).rows[0];
+    let reach = 2.998 * 0.005 * (1.0_f64 + 0.125).sqrt();
+    assert!((row.hi.unwrap().ln() - reach).abs() < 1e-5, "{row:?}");
+    // The least change that warns is 5 %, however quiet the machine is.
+    assert!((row.minimum_detectable_effect.unwrap() - 0.05).abs() < 1e-12);
+}
+
+#[test]
+fn with_seven_runs_only_limits_fail_and_it_says_what_is_missing() {
+    let mut seven = steady(7);
+    let judgement = judged(&seven, &[0.5], Some(&[0.5]));
+    assert_eq!(judgement.outcome, Outcome::Inconclusive);
+    assert_eq!(
+        judgement.reasons[0],
+        "The baseline holds 7 of the 8 runs that it needs to raise an alarm: add 1 more. Until then only limits can fail."
+    );
+    assert_eq!(
+        judgement.rows[0].evidence,
+        "the baseline holds 7 of 8 runs; add 1 more"
+    );
+    seven.limits.push("p50<150us".parse().unwrap());
+    let judgement = judged(&seven, &[0.5], Some(&[0.5]));
+    assert_eq!(judgement.outcome, Outcome::Critical);
+    assert!(
+        judgement.reasons[0].ends_with("break p50<150us."),
+        "{judgement:?}"
+    );
+    assert!(judgement.notes[0].contains("add 1 more"), "{judgement:?}");
+    let one = judged(&steady(1), &[0.5], None);
+    assert_eq!(
+        (one.outcome, one.rows[0].ratio),
+        (Outcome::Inconclusive, None)
+    );
+}
+
+#[test]
+fn other_work_is_refused_and_another_place_fails_by_limits_only() {
+    let first = run(100, &[0.5]);
+    let mut other = place();
+    other.cpu_model = Some("Other CPU".to_owned());
+    let mut held = steady(8);
+    let candidate = |environment, workload_hash| Candidate {
+        first: &first,
+        second: Some(&first),
+        environment,
+        workload_hash,
+    };
+    let here = place();
+    let refused = judge(&held, &candidate(&here, "xyz"));
+    assert_eq!(
+        (refused.outcome, refused.rows.len()),
+        (Outcome::Inconclusive, 0)
+    );
+    assert!(
+        refused.reasons[0].contains("the workload abc, the run of xyz"),
+        "{refused:?}"
+    );
+    let elsewhere = judge(&held, &candidate(&other, "abc"));
+    assert_eq!(elsewhere.outcome, Outcome::Inconclusive);
+    assert!(
+        elsewhere.reasons[0].starts_with(
+            "The CPU model was Example CPU and is Other CPU now. Times of different places"
+        ),
+        "{elsewhere:?}"
+    );
+    held.limits.push("p50<150us".parse().unwrap());
+    let limited = judge(&held, &candidate(&other, "abc"));
+    assert_eq!(limited.outcome, Outcome::Critical);
+    assert!(
+        limited.notes[0].starts_with("The CPU model was"),
+        "{limited:?}"
+    );
+}
+
+#[test]
+fn another_server_version_is_said_and_judged() {
+    let mut newer = place();
+    newer
+        .servers
+        .push(crate::record::ServerEnvironment::default());
+    let mut held = steady(8);
+    held.environment = newer.clone();
+    newer.servers[0].version = Some("8.0".to_owned());
+    let first = run(100, &[0.25]);
+    let candidate = Candidate {
+        first: &first,
+        second: Some(&first),
+        environment: &newer,
+        workload_hash: "abc",
+    };
+    let judgement = judge(&held, &candidate);
+    assert_eq!(judgement.outcome, Outcome::Critical);
+    assert_eq!(
+        judgement.notes,
+        ["The server's version was not known and is 8.0 now."]
+    );
+}
+
+#[test]
+fn cases_and_metrics_of_one_side_do_not_pass_unseen() {
+    let both = baseline((0..8).map(|index| run(index, &[0.0, 0.0])).collect());
+    let one = judged(&both, &[0.0], None);
+    assert_eq!(one.outcome, Outcome::Inconclusive);
+    assert_eq!(
+        one.reasons,
+        ["The case case 01 of the baseline was not measured."]
+    );
+    let three = judged(&both, &[0.0, 0.0, 0.0], None);
+    assert!(
+        three
+            .reasons
+            .contains(&"The case case 02 is not in the baseline.".to_owned()),
+        "{three:?}"
+    );
+    let mut without = run(100, &[0.0, 0.0]);
+    without.cases.get_mut("case 01").unwrap().metrics.clear();
+    let candidate = Candidate {
+        first: &without,
+        second: None,
+        environment: &place(),
+        workload_hash: "abc",
+    };
+    let gap = judge(&both, &candidate);
+    assert_eq!(gap.outcome, Outcome::Inconclusive);
+    assert_eq!(gap.reasons, ["case 01: none of its metrics tells."]);
+    assert!(
+        gap.rows[1]
+            .evidence
+            .contains("not measured in every round now"),
+        "{gap:?}"
+    );
+}
+
+#[test]
+fn what_grows_when_things_get_better_is_worse_when_it_falls() {
+    let throughput = |id: usize, ln: f64| {
+        let mut run = run(id, &[0.0]);
+        let metrics = &mut run.cases.get_mut("case 00").unwrap().metrics;
+        let mut measured = metrics.remove(&Metric::P50).unwrap();
+        measured.normalised_ln = Some(ln);
+        metrics.insert(Metric::Throughput, measured);
+        run
+    };
+    let held = baseline((0..8).map(|index| throughput(index, 20.0)).collect());
+    let first = throughput(100, 20.0 - 0.10);
+    let candidate = Candidate {
+        first: &first,
+        second: Some(&first),
+        environment: &place(),
+        workload_hash: "abc",
+    };
+    let judgement = judge(&held, &candidate);
+    assert_eq!(judgement.outcome, Outcome::Warning);
+    let row = &judgement.rows[0];
+    assert!((row.ratio.unwrap().ln() + 0.10).abs() < 1e-9, "{row:?}");
+    assert!(row.lo.unwrap() < row.ratio.unwrap() && row.ratio.unwrap() < row.hi.unwrap());
+}
+
+#[test]
+fn one_narrow_alarm_among_many_cases_may_be_chance_and_many_are_not() {
+    let apart = 0.01 * (7.0_f64 / 8.0).sqrt();
+    let runs = (0..8).map(|index| {
+        let log = if index % 2 == 0 { apart } else { -apart };
+        run(index, &[log; 100])
+    });
+    let held = baseline(runs.collect());
+    let mut one = [0.0; 100];
+    one[7] = 0.054;
+    let judgement = judged(&held, &one, Some(&one));
+    assert_eq!(judgement.rows[7].verdict, RowVerdict::Inconclusive);
+    assert!(
+        judgement.rows[7]
+            .evidence
+            .ends_with("among so many metrics that may be chance"),
+        "{:?}",
+        judgement.rows[7]
+    );
+    let judgement = judged(&held, &[0.12; 100], Some(&[0.12; 100]));
+    assert_eq!(judgement.reasons.len(), 100);
+}
