@@ -153,7 +153,10 @@ fn bare_median_us(port: u16, rounds: usize) -> f64 {
 }
 
 /// A server that takes 500 us longer than redis-server, as our generator sees it and as a bare
-/// blocking socket does, in turns: what disturbs one disturbs the other.
+/// blocking socket does, in turns: what disturbs one disturbs the other. Of twelve turns the second
+/// smallest and the second largest difference are bounds of the true median, each wrong in 0.3 % of
+/// cases (order statistics); between them there must be a difference of at most 20 us. On a quiet
+/// machine the turns differ by a few microseconds, on a busy one the bounds say how little is known.
 #[test]
 fn a_known_delay_is_seen_as_a_bare_socket_sees_it() {
     let (redis, dir) = (Redis::start(&[]), Dir::new());
@@ -178,7 +181,7 @@ fn a_known_delay_is_seen_as_a_bare_socket_sees_it() {
         "--json",
         "out.json",
     ];
-    let mut differences: Vec<f64> = (0..9)
+    let mut differences: Vec<f64> = (0..12)
         .map(|_| {
             let bare = bare_median_us(port, 1_000);
             dir.run(&words).succeeded();
@@ -189,8 +192,8 @@ fn a_known_delay_is_seen_as_a_bare_socket_sees_it() {
         })
         .collect();
     differences.sort_by(f64::total_cmp);
-    let median = differences[differences.len() / 2];
-    assert!(median.abs() <= 20.0, "{differences:?} us");
+    let (lo, hi) = (differences[1], differences[10]);
+    assert!(lo <= 20.0 && hi >= -20.0, "{differences:?} us");
 }
 
 /// Fifty connections that draw a thousand keys each touch as many distinct keys as chance says:
