@@ -1,8 +1,8 @@
 //! What is normal here: several runs of one plan on one machine.
 //!
 //! A run is kept as one number per case and metric, `x = median over rounds of ln(m / m_ref)`, where
-//! `m_ref` is the median response time of the reference in the same round: a plain echo of the same
-//! payload, which feels the machine as the subject does. A machine that is busy today slows both, and
+//! `m_ref` is the median round trip of the reference in the same round: a plain echo of as many bytes,
+//! which feels the machine as the subject does. A machine that is busy today slows both, and
 //! `x` stays. A throughput goes down where times go up, so it is multiplied by `m_ref` instead:
 //! `ln(m * m_ref)`. What was measured itself is kept beside it, with the whole histogram, so that an
 //! old baseline can be judged again by other thresholds.
@@ -15,7 +15,7 @@ use super::fingerprint;
 use crate::compare::Direction;
 use crate::metric::Metric;
 use crate::quantile::median;
-use crate::record::{Case, Environment, Record, shortened};
+use crate::record::{Case, Environment, Record, RoundSummary, shortened};
 use crate::{Error, Histogram, Limit};
 
 mod json;
@@ -24,9 +24,6 @@ mod tests;
 
 /// The schema that this version writes and reads.
 pub const SCHEMA: &str = "loadline.baseline/1";
-
-/// The [kind](crate::record::Subject::kind) of the subject that others are normalised by.
-pub const REFERENCE: &str = "reference";
 
 /// The most runs that a baseline holds, and the most cases of a run.
 const MOST: usize = 1_000;
@@ -164,12 +161,12 @@ impl Baseline {
 }
 
 impl BaselineRun {
-    /// The run that a record holds, each case normalised by the [`REFERENCE`] of the record.
+    /// The run that a record holds, each round normalised by the reference that ran in it.
     ///
     /// # Errors
     ///
-    /// [`Error::Incomparable`] where the record was cut short, holds no reference for a case, holds
-    /// two cases of one name (such as of two targets) or none at all.
+    /// [`Error::Incomparable`] where the record was cut short, was measured without the reference,
+    /// holds two cases of one name (such as of two targets) or none at all.
     pub fn of_record(record: &Record) -> Result<Self, Error> {
         let refuse = |reason: String| Err(Error::Incomparable(reason));
         let id = shortened(&record.run.id);
@@ -178,11 +175,7 @@ impl BaselineRun {
                 "the run {id} was cut short, so its rounds are not those that its plan asks for."
             ));
         }
-        let (references, cases): (Vec<&Case>, Vec<&Case>) = record
-            .cases
-            .iter()
-            .partition(|case| case.subject.kind == REFERENCE);
-        if cases.is_empty() {
+        if record.cases.is_empty() {
             return refuse(format!("the run {id} measured no case."));
         }
         let mut run = Self {
@@ -190,16 +183,22 @@ impl BaselineRun {
             started_at: record.run.started_at.clone(),
             cases: BTreeMap::new(),
         };
-        for case in cases {
+        for case in &record.cases {
             let name = case.name();
-            let reference = reference_of(case, &references)?;
+            let reference = |round: &RoundSummary| round.reference_ns_p50.unwrap_or(0) > 0;
+            if !case.rounds.iter().all(reference) {
+                return refuse(format!(
+                    "the case \"{}\" has rounds without the reference; measure it with one.",
+                    shortened(&name)
+                ));
+            }
             if run.cases.contains_key(&name) {
                 let name = shortened(&name);
                 return refuse(format!(
                     "the run {id} has two cases called \"{name}\"; a baseline is of one target, measured in one way."
                 ));
             }
-            run.cases.insert(name, BaselineCase::new(case, reference));
+            run.cases.insert(name, BaselineCase::new(case));
         }
         run.check(&format!("the run {id}"))?;
         Ok(run)
@@ -207,10 +206,10 @@ impl BaselineRun {
 }
 
 impl BaselineCase {
-    fn new(case: &Case, reference: &Case) -> Self {
+    fn new(case: &Case) -> Self {
         let measured = Metric::ALL.into_iter().filter_map(|metric| {
             let raw = metric.of_case(case)?;
-            let normalised_ln = normalised(case, reference, metric);
+            let normalised_ln = normalised(case, metric);
             let rounds = u32::try_from(case.rounds.len()).unwrap_or(u32::MAX);
             let measured = Measured {
                 normalised_ln,
@@ -238,47 +237,23 @@ impl BaselineCase {
     }
 }
 
-/// The reference that ran in the rounds of a case: the one of its workload where there is one, and
-/// otherwise the only one of as many rounds.
-fn reference_of<'a>(case: &Case, references: &[&'a Case]) -> Result<&'a Case, Error> {
-    let mut fitting = references
-        .iter()
-        .copied()
-        .filter(|reference| reference.rounds.len() == case.rounds.len());
-    let same_work = |reference: &&Case| reference.scenario.workload == case.scenario.workload;
-    if let Some(reference) = fitting.clone().find(same_work) {
-        return Ok(reference);
-    }
-    match (fitting.next(), fitting.next()) {
-        (Some(reference), None) => Ok(reference),
-        (first, _) => {
-            let how_many = first.map_or("no reference", |_| "more than one reference");
-            Err(Error::Incomparable(format!(
-                "the case \"{}\" has {how_many} in its {} rounds; measure it with one.",
-                shortened(&case.name()),
-                case.rounds.len()
-            )))
-        }
-    }
-}
-
 /// The median over the rounds of what runs are compared by.
 ///
 /// CPU time per operation stays as it is: the waiting that the reference is there to take out is not
 /// in it. The throughput of an open loop has none, because the schedule sets it.
-fn normalised(case: &Case, reference: &Case, metric: Metric) -> Option<f64> {
+fn normalised(case: &Case, metric: Metric) -> Option<f64> {
     let is_of_schedule = matches!(metric, Metric::Throughput | Metric::TimePerOp);
     if is_of_schedule && case.is_open_loop() {
         return None;
     }
-    let rounds = case.rounds.iter().zip(&reference.rounds);
+    let rounds = case.rounds.iter();
     let logs: Option<Vec<f64>> = rounds
-        .map(|(round, reference)| {
+        .map(|round| {
             let value = positive_ln(metric.of_round(round)?)?;
             if matches!(metric, Metric::ServerCpu | Metric::ClientCpu) {
                 return Some(value);
             }
-            let reference = positive_ln(Metric::P50.of_round(reference)?)?;
+            let reference = positive_ln(round.reference_ns_p50? as f64)?;
             Some(match metric.direction() {
                 Direction::LessIsBetter => value - reference,
                 Direction::MoreIsBetter => value + reference,

@@ -161,6 +161,17 @@ impl Judgement {
         }
     }
 
+    /// Takes in the rows of limits that must hold beside what was compared.
+    pub fn keep(&mut self, limits: Vec<Row>) {
+        let whole = Self::new(self.policy, self.basis, limits);
+        if self.outcome == Outcome::Inconclusive && whole.outcome > self.outcome {
+            self.notes.append(&mut self.reasons);
+        }
+        self.outcome = self.outcome.max(whole.outcome);
+        self.reasons.extend(whole.reasons);
+        self.rows.extend(whole.rows);
+    }
+
     /// Makes the outcome inconclusive for a reason, unless it is grave already.
     pub(super) fn doubt(&mut self, reason: String) {
         if self.outcome == Outcome::None {

@@ -25,6 +25,7 @@ pub(crate) use json::finite;
 pub use crate::capacity::Answer;
 pub use crate::compare::{Direction, Verdict};
 pub use crate::doctor::{Finding, Severity};
+pub use crate::gate::Judgement;
 pub use crate::histogram::LatencySummary;
 pub use crate::outliers::Outliers;
 
@@ -55,6 +56,9 @@ pub struct Record {
     /// One plain sentence per subject: what was found.
     #[serde(default)]
     pub findings: Vec<String>,
+    /// Whether it got slower, where that was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub judgement: Option<Judgement>,
     /// The load that keeps a limit, where that was searched for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity: Option<Answer>,
@@ -169,6 +173,7 @@ impl Record {
             comparisons: Vec::new(),
             doctor: Vec::new(),
             findings: Vec::new(),
+            judgement: None,
             capacity: None,
         }
     }

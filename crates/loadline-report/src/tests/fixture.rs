@@ -114,6 +114,7 @@ fn record(cases: Vec<Case>) -> Record {
     Record {
         cases,
         findings: Vec::new(),
+        judgement: None,
         ..Record::new(run, environment)
     }
 }
