@@ -5,6 +5,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::Error;
 
@@ -31,6 +32,9 @@ pub struct ServerConfig {
     pub max_request_bytes: usize,
     /// Bytes of replies that wait for a connection at most; one that reads too slowly is closed.
     pub max_output_bytes: usize,
+    /// Time that every command burns on the CPU beyond its own: a slowdown that is known, to see
+    /// whether a measurement finds it.
+    pub burn_per_command: Duration,
 }
 
 impl Default for ServerConfig {
@@ -41,6 +45,7 @@ impl Default for ServerConfig {
             max_clients: 10_000,
             max_request_bytes: 1 << 30,
             max_output_bytes: 1 << 30,
+            burn_per_command: Duration::ZERO,
         }
     }
 }

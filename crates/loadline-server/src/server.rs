@@ -77,7 +77,8 @@ impl Server {
             .iter()
             .find_map(Listener::address)
             .map_or(0, |address| address.port());
-        let shared = Shared::new(config.password.clone(), config.max_clients, port);
+        let mut shared = Shared::new(config.password.clone(), config.max_clients, port);
+        shared.burn_per_command = config.burn_per_command;
         let next_token = listeners.len() as u64;
         Ok(Self {
             config,

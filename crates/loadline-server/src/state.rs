@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use loadline_resp::Protocol;
 use loadline_store::Store;
@@ -34,6 +34,8 @@ pub(crate) struct Shared {
     pub(crate) killed: bool,
     /// Set by SHUTDOWN.
     pub(crate) shutdown: bool,
+    /// Time that every command burns beyond its own.
+    pub(crate) burn_per_command: Duration,
 }
 
 /// Keys that connections watch for changes.
@@ -220,6 +222,7 @@ impl Shared {
             peers: BTreeMap::new(),
             killed: false,
             shutdown: false,
+            burn_per_command: Duration::ZERO,
         }
     }
 

@@ -22,7 +22,7 @@ mod transactions;
 
 use std::sync::LazyLock;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use hashbrown::HashMap;
 use loadline_resp::{Protocol, Request};
@@ -176,6 +176,9 @@ pub(crate) fn execute(
         many = request.iter().collect();
         &many
     };
+    if !shared.burn_per_command.is_zero() {
+        burn(shared.burn_per_command);
+    }
     let begin = out.len();
     Call {
         session,
@@ -188,6 +191,15 @@ pub(crate) fn execute(
             out.truncate(begin);
         }
         session.replies = session.replies.after_command();
+    }
+}
+
+/// Keeps the CPU busy for `time`.
+#[cold]
+fn burn(time: Duration) {
+    let begun = Instant::now();
+    while begun.elapsed() < time {
+        std::hint::spin_loop();
     }
 }
 
