@@ -96,6 +96,15 @@ impl Client {
     pub async fn dedicated(&self) -> Result<crate::multiplexed::Dedicated, Error> {
         crate::multiplexed::Dedicated::open(Arc::clone(&self.config)).await
     }
+
+    /// Opens a connection that receives what is published. Needs a runtime as [`Client::multiplexed`] does.
+    ///
+    /// # Errors
+    /// Why there is none; it is tried once. Later on the connection comes back by itself.
+    #[cfg(feature = "tokio")]
+    pub async fn pubsub(&self) -> Result<crate::pubsub::PubSub, Error> {
+        crate::pubsub::PubSub::open(Arc::clone(&self.config)).await
+    }
 }
 
 /// Sets the options of a [`Client`]; the fields of [`Config`] say what they mean.

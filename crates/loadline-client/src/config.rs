@@ -87,8 +87,9 @@ pub struct Config {
     /// How long a blocking connection asks for a reply again and again before it sleeps; it is quicker
     /// and costs a whole processor meanwhile. Default zero.
     pub spin: Duration,
-    /// The most bytes of requests that may wait, unsent or unanswered, on a multiplexed connection.
-    /// Default 64 MiB. One request alone may be larger.
+    /// The most bytes of requests that may wait, unsent or unanswered, on a multiplexed connection, and of
+    /// messages that wait for the consumer of a subscribing one. Default 64 MiB. One request or message
+    /// alone may be larger.
     pub max_queue_bytes: usize,
     /// What a reply may be.
     pub limits: Limits,

@@ -49,6 +49,8 @@ mod metrics;
 pub mod multiplexed;
 #[cfg(feature = "tokio")]
 pub mod pool;
+#[cfg(feature = "tokio")]
+pub mod pubsub;
 mod request;
 #[cfg(feature = "tls")]
 mod tls;

@@ -19,7 +19,7 @@
 //! ```
 
 mod driver;
-mod transport;
+pub(crate) mod transport;
 
 use std::collections::VecDeque;
 use std::future::Future;

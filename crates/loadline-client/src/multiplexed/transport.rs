@@ -11,7 +11,7 @@ use crate::{Address, Config, Error};
 
 /// A socket of tokio's.
 #[derive(Debug)]
-pub(super) enum Transport {
+pub(crate) enum Transport {
     Tcp(TcpStream),
     Unix(UnixStream),
     #[cfg(feature = "tls")]
@@ -23,7 +23,7 @@ impl Transport {
     ///
     /// # Errors
     /// Why there is no connection.
-    pub(super) async fn connect(config: &Config) -> Result<Self, Error> {
+    pub(crate) async fn connect(config: &Config) -> Result<Self, Error> {
         let lost = |error| Error::connection(error, false);
         match &config.address {
             Address::Unix(path) => {
@@ -48,7 +48,7 @@ impl Transport {
     /// Reads into `buf`. After a read that did not fill it, the next one waits for news of the socket and
     /// makes no system call, since nothing can be left to read.
     #[inline]
-    pub(super) fn poll_read(
+    pub(crate) fn poll_read(
         &mut self,
         cx: &mut Context<'_>,
         buf: &mut [u8],
@@ -64,7 +64,7 @@ impl Transport {
     }
 
     #[inline]
-    pub(super) fn poll_write(
+    pub(crate) fn poll_write(
         &mut self,
         cx: &mut Context<'_>,
         bytes: &[u8],
@@ -79,7 +79,7 @@ impl Transport {
 
     /// Sends what was taken and is still held back, which only TLS does.
     #[inline]
-    pub(super) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    pub(crate) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Self::Tcp(_) | Self::Unix(_) => {
                 let _ = cx;
@@ -129,7 +129,7 @@ mod tls {
 
     type Stream = TlsStream<Socket>;
 
-    pub(super) async fn handshake(
+    pub(crate) async fn handshake(
         session: ClientConnection,
         socket: TcpStream,
     ) -> io::Result<Stream> {
@@ -147,7 +147,7 @@ mod tls {
         }
     }
 
-    pub(super) fn poll_read(
+    pub(crate) fn poll_read(
         stream: &mut Stream,
         cx: &mut Context<'_>,
         buf: &mut [u8],
@@ -161,7 +161,7 @@ mod tls {
         }
     }
 
-    pub(super) fn poll_write(
+    pub(crate) fn poll_write(
         stream: &mut Stream,
         cx: &mut Context<'_>,
         bytes: &[u8],
@@ -175,7 +175,7 @@ mod tls {
         }
     }
 
-    pub(super) fn poll_flush(stream: &mut Stream, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    pub(crate) fn poll_flush(stream: &mut Stream, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         loop {
             match stream.send() {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}

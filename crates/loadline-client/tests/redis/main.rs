@@ -12,4 +12,5 @@ mod faults;
 mod hostile;
 mod login;
 mod pool;
+mod pubsub;
 mod server;

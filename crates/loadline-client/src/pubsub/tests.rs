@@ -1,0 +1,416 @@
+//! The core in virtual time, with the bytes of the wire written out.
+
+use std::task::{Poll, Waker};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+
+use super::core::Core;
+use super::tickets::TicketId;
+use super::{Event, Kind};
+use crate::{Config, Error};
+
+const MS: Duration = Duration::from_millis(1);
+
+/// A core, a clock that only the test moves, and what the server would have to answer.
+struct Bench {
+    core: Core,
+    now: Instant,
+    wake: Vec<Waker>,
+}
+
+impl Bench {
+    fn new(url: &str) -> Self {
+        let now = Instant::now();
+        let core = Core::new(Config::from_url(url).unwrap(), now);
+        Self {
+            core,
+            now,
+            wake: Vec::new(),
+        }
+    }
+
+    /// A bench whose handshake is done.
+    fn ready(url: &str) -> Self {
+        let mut bench = Self::new(url);
+        bench.connect();
+        bench
+    }
+
+    fn connect(&mut self) -> String {
+        self.core.connected(self.now);
+        assert!(self.sent().contains("HELLO"));
+        self.receive(b"%1\r\n+proto\r\n:3\r\n");
+        self.sent()
+    }
+
+    /// What was sent since the last time, a line for each command.
+    fn sent(&mut self) -> String {
+        let wire = String::from_utf8(self.core.take_out()).unwrap();
+        let lines = wire.split("\r\n").filter(|line| !line.starts_with('$'));
+        let text: String = lines
+            .map(|line| match line.strip_prefix('*') {
+                Some(_) => "\n".to_owned(),
+                None => format!("{line} "),
+            })
+            .collect();
+        text.lines()
+            .map(str::trim)
+            .collect::<Vec<_>>()
+            .join("\n")
+            .trim()
+            .to_owned()
+    }
+
+    fn receive(&mut self, bytes: &[u8]) {
+        self.core.receive(bytes, self.now, &mut self.wake).unwrap();
+    }
+
+    fn confirm(&mut self, verb: &str, name: &str) {
+        let push = format!(
+            ">3\r\n${}\r\n{verb}\r\n${}\r\n{name}\r\n:1\r\n",
+            verb.len(),
+            name.len()
+        );
+        self.receive(push.as_bytes());
+    }
+
+    fn publish(&mut self, channel: &str, payload: &str) {
+        let push = format!(
+            ">3\r\n$7\r\nmessage\r\n${}\r\n{channel}\r\n${}\r\n{payload}\r\n",
+            channel.len(),
+            payload.len()
+        );
+        self.receive(push.as_bytes());
+    }
+
+    fn subscribe(&mut self, name: &'static str) -> TicketId {
+        let names = vec![Bytes::from_static(name.as_bytes())];
+        self.core.subscribe(Kind::Channel, names, self.now)
+    }
+
+    /// Subscribes, and lets the server confirm it.
+    fn subscribed(&mut self, name: &'static str) {
+        let ticket = self.subscribe(name);
+        self.confirm("subscribe", name);
+        assert!(matches!(self.settled(ticket), Some(Ok(()))));
+        self.sent();
+    }
+
+    fn unsubscribe(&mut self, name: &'static str) -> TicketId {
+        let names = vec![Bytes::from_static(name.as_bytes())];
+        self.core
+            .unsubscribe(Kind::Channel, names, self.now, &mut self.wake)
+    }
+
+    fn settled(&mut self, ticket: TicketId) -> Option<Result<(), Error>> {
+        match self.core.poll_ticket(ticket, Waker::noop()) {
+            Poll::Ready(settled) => Some(settled),
+            Poll::Pending => None,
+        }
+    }
+
+    fn breaks(&mut self) {
+        let reset = std::io::ErrorKind::ConnectionReset.into();
+        let error = Error::connection(reset, true);
+        self.core.broke(error, &mut self.wake);
+    }
+
+    /// Lets time pass; what turning then gives.
+    fn pass(&mut self, time: Duration) -> Result<(), Error> {
+        self.now += time;
+        self.core.turn(self.now, &mut self.wake)
+    }
+
+    /// All events that are there, in short.
+    fn events(&mut self) -> Vec<String> {
+        let mut events = Vec::new();
+        while let Poll::Ready(Some(event)) = self.core.poll_next(Waker::noop()) {
+            events.push(match event {
+                Event::Message(message) => {
+                    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+                    let pattern = message
+                        .pattern
+                        .map(|pattern| format!("({}) ", text(&pattern)));
+                    let (channel, payload) = (text(&message.channel), text(&message.payload));
+                    format!("{}{channel}: {payload}", pattern.unwrap_or_default())
+                }
+                Event::Resubscribed { outage } => format!("resubscribed after {outage:?}"),
+                Event::Lagged { messages } => format!("lagged by {messages}"),
+                Event::Refused { kind, name, error } => {
+                    format!(
+                        "refused {kind:?} {}: {error}",
+                        String::from_utf8_lossy(&name)
+                    )
+                }
+            });
+        }
+        events
+    }
+}
+
+#[test]
+fn a_subscription_is_settled_by_its_confirmation_and_brings_messages() {
+    let mut bench = Bench::ready("redis://host");
+    let ticket = bench.subscribe("news");
+    assert_eq!(bench.sent(), "SUBSCRIBE news");
+    assert!(bench.settled(ticket).is_none());
+    bench.confirm("subscribe", "news");
+    assert!(matches!(bench.settled(ticket), Some(Ok(()))));
+    bench.publish("news", "one");
+    assert_eq!(bench.events(), ["news: one"]);
+    let again = bench.subscribe("news");
+    assert!(matches!(bench.settled(again), Some(Ok(()))));
+    assert_eq!(bench.sent(), "", "what stands is not asked for again");
+}
+
+#[test]
+fn messages_may_be_split_anywhere() {
+    let wire = b">4\r\n$8\r\npmessage\r\n$2\r\nn*\r\n$4\r\nnews\r\n$5\r\nfirst\r\n";
+    for cut in 1..wire.len() {
+        let mut bench = Bench::ready("redis://host");
+        let names = vec![Bytes::from_static(b"n*")];
+        bench.core.subscribe(Kind::Pattern, names, bench.now);
+        assert_eq!(bench.sent(), "PSUBSCRIBE n*");
+        bench.confirm("psubscribe", "n*");
+        bench.receive(&wire[..cut]);
+        bench.receive(&wire[cut..]);
+        bench.receive(wire);
+        assert_eq!(bench.events(), ["(n*) news: first", "(n*) news: first"]);
+    }
+}
+
+#[test]
+fn resp2_says_the_same_with_arrays() {
+    let mut bench = Bench::new("redis://host?resp=2");
+    bench.core.connected(bench.now);
+    assert_eq!(bench.sent(), "PING");
+    bench.receive(b"+PONG\r\n");
+    let ticket = bench.subscribe("news");
+    bench.receive(b"*3\r\n$9\r\nsubscribe\r\n$4\r\nnews\r\n:1\r\n");
+    assert!(matches!(bench.settled(ticket), Some(Ok(()))));
+    bench.sent();
+    bench.pass(6000 * MS).unwrap();
+    assert_eq!(bench.sent(), "PING");
+    bench
+        .receive(b"*3\r\n$7\r\nmessage\r\n$4\r\nnews\r\n$1\r\nx\r\n*2\r\n$4\r\npong\r\n$0\r\n\r\n");
+    assert_eq!(bench.events(), ["news: x"]);
+    bench.pass(1500 * MS).unwrap();
+}
+
+#[test]
+fn all_is_subscribed_again_and_the_gap_is_told_before_what_follows() {
+    let mut bench = Bench::ready("redis://host");
+    bench.subscribed("a");
+    bench.subscribed("b");
+    bench.publish("a", "1");
+    bench.now += 70 * MS;
+    bench.breaks();
+    assert!(bench.core.outage().is_some());
+    bench.now += 30 * MS;
+    let mut asked: Vec<_> = bench.connect().lines().map(str::to_owned).collect();
+    asked.sort();
+    assert_eq!(asked, ["SUBSCRIBE a", "SUBSCRIBE b"]);
+    assert!(bench.core.outage().is_none());
+    assert_eq!(bench.events(), ["a: 1"]);
+    // The order of the questions is that of a hash map; `first` is confirmed first.
+    let (first, second) = match bench.core.first_expected().as_deref() {
+        Some(b"a") => ("a", "b"),
+        _ => ("b", "a"),
+    };
+    bench.confirm("subscribe", first);
+    bench.publish(first, "2");
+    assert!(bench.events().is_empty(), "the other does not stand yet");
+    bench.confirm("subscribe", second);
+    let expected = ["resubscribed after 100ms".to_owned(), format!("{first}: 2")];
+    assert_eq!(bench.events(), expected);
+}
+
+#[test]
+fn an_outage_of_several_attempts_is_told_once() {
+    let mut bench = Bench::ready("redis://host");
+    bench.subscribed("a");
+    bench.breaks();
+    for _ in 0..3 {
+        bench.now += 100 * MS;
+        bench.connect();
+        bench.breaks();
+    }
+    bench.connect();
+    bench.confirm("subscribe", "a");
+    assert_eq!(bench.events(), ["resubscribed after 300ms"]);
+}
+
+#[test]
+fn a_break_before_anything_stood_is_no_gap() {
+    let mut bench = Bench::ready("redis://host");
+    let ticket = bench.subscribe("a");
+    bench.breaks();
+    assert_eq!(bench.connect(), "SUBSCRIBE a");
+    bench.confirm("subscribe", "a");
+    assert!(matches!(bench.settled(ticket), Some(Ok(()))));
+    assert!(bench.events().is_empty());
+}
+
+#[test]
+fn a_refusal_is_told_to_the_caller_and_after_an_outage_to_the_consumer() {
+    let mut bench = Bench::ready("redis://host");
+    let ticket = bench.subscribe("secret");
+    bench.receive(b"-NOPERM no\r\n");
+    assert!(matches!(bench.settled(ticket), Some(Err(Error::Server(_)))));
+    assert!(bench.events().is_empty());
+    bench.subscribed("a");
+    bench.breaks();
+    assert_eq!(
+        bench.connect(),
+        "SUBSCRIBE a",
+        "what was refused is not wanted"
+    );
+    bench.receive(b"-NOPERM no\r\n");
+    let events = bench.events();
+    assert!(events[0].contains("refused Channel a"), "{events:?}");
+    assert!(events[1].contains("resubscribed"), "{events:?}");
+    bench.breaks();
+    assert_eq!(bench.connect(), "");
+}
+
+#[test]
+fn subscribing_and_ending_and_subscribing_again_counts_the_last_only() {
+    let mut bench = Bench::ready("redis://host");
+    let first = bench.subscribe("a");
+    let ending = bench.unsubscribe("a");
+    let second = bench.subscribe("a");
+    assert_eq!(bench.sent(), "SUBSCRIBE a\nUNSUBSCRIBE a\nSUBSCRIBE a");
+    assert!(matches!(bench.settled(first), Some(Err(Error::Usage(_)))));
+    bench.confirm("subscribe", "a");
+    assert!(bench.settled(second).is_none() && bench.settled(ending).is_none());
+    bench.confirm("unsubscribe", "a");
+    assert!(matches!(bench.settled(ending), Some(Ok(()))));
+    assert!(bench.settled(second).is_none());
+    bench.confirm("subscribe", "a");
+    assert!(matches!(bench.settled(second), Some(Ok(()))));
+}
+
+#[test]
+fn what_is_ended_brings_nothing_more() {
+    let mut bench = Bench::ready("redis://host");
+    bench.subscribed("a");
+    let ending = bench.unsubscribe("a");
+    bench.publish("a", "on its way");
+    assert!(bench.events().is_empty());
+    bench.breaks();
+    assert!(matches!(bench.settled(ending), Some(Ok(()))));
+    assert_eq!(bench.connect(), "");
+}
+
+#[test]
+fn a_silent_server_is_asked_and_then_given_up() {
+    let mut bench = Bench::ready("redis://host?keepalive=5s&response_timeout=2s");
+    bench.subscribed("a");
+    bench.pass(4999 * MS).unwrap();
+    assert_eq!(bench.sent(), "");
+    bench.pass(MS).unwrap();
+    assert_eq!(bench.sent(), "PING");
+    assert_eq!(bench.core.next_turn(), Some(bench.now + 2000 * MS));
+    bench.pass(1999 * MS).unwrap();
+    let error = bench.pass(MS).unwrap_err();
+    assert!(matches!(error, Error::Timeout { .. }));
+}
+
+#[test]
+fn a_connection_that_brings_messages_is_not_given_up() {
+    let mut bench = Bench::ready("redis://host?response_timeout=2s");
+    bench.subscribed("a");
+    let late = bench.subscribe("b");
+    for _ in 0..4 {
+        bench.now += 1900 * MS;
+        bench.publish("a", "x");
+        bench.pass(Duration::ZERO).unwrap();
+    }
+    assert!(matches!(
+        bench.settled(late),
+        Some(Err(Error::Timeout { .. }))
+    ));
+    assert_eq!(
+        bench.sent(),
+        "SUBSCRIBE b\nUNSUBSCRIBE b",
+        "nobody waits for it"
+    );
+}
+
+#[test]
+fn nobody_waits_for_a_connection_longer_than_the_response_timeout() {
+    let mut bench = Bench::ready("redis://host?response_timeout=1s");
+    bench.subscribed("a");
+    bench.breaks();
+    let (new, standing) = (bench.subscribe("b"), bench.subscribe("a"));
+    assert_eq!(bench.core.next_turn(), Some(bench.now + 1000 * MS));
+    bench.pass(1000 * MS).unwrap();
+    for ticket in [new, standing] {
+        let settled = bench.settled(ticket);
+        let unsent = |error: &Error| {
+            matches!(
+                error,
+                Error::Timeout {
+                    maybe_executed: false,
+                    ..
+                }
+            )
+        };
+        assert!(
+            matches!(&settled, Some(Err(error)) if unsent(error)),
+            "{settled:?}"
+        );
+    }
+    assert_eq!(bench.connect(), "SUBSCRIBE a", "what stood is still wanted");
+}
+
+#[test]
+fn a_caller_that_goes_away_takes_nothing_back() {
+    let mut bench = Bench::ready("redis://host");
+    let ticket = bench.subscribe("a");
+    bench.core.abandon(ticket);
+    bench.confirm("subscribe", "a");
+    bench.publish("a", "1");
+    assert_eq!(bench.events(), ["a: 1"]);
+}
+
+#[test]
+fn what_was_not_asked_for_ends_the_connection() {
+    let unasked: [&[u8]; 5] = [
+        b"+OK\r\n",
+        b":1\r\n",
+        b"-ERR what\r\n",
+        b"*1\r\n$4\r\nnews\r\n",
+        b">3\r\n$12\r\nsunsubscribe\r\n$1\r\na\r\n:0\r\n",
+    ];
+    for bytes in unasked {
+        let mut bench = Bench::ready("redis://host");
+        bench.subscribed("a");
+        let received = bench.core.receive(bytes, bench.now, &mut bench.wake);
+        assert!(received.is_err(), "{:?}", String::from_utf8_lossy(bytes));
+    }
+    let mut bench = Bench::ready("redis://host");
+    bench.receive(b">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n");
+    assert!(bench.events().is_empty());
+}
+
+#[test]
+fn callers_of_a_driver_that_ended_are_told() {
+    let mut bench = Bench::ready("redis://host");
+    let ticket = bench.subscribe("a");
+    bench.core.finish(&mut bench.wake);
+    assert!(matches!(
+        bench.settled(ticket),
+        Some(Err(Error::Closed { .. }))
+    ));
+    let ticket = bench.subscribe("b");
+    assert!(matches!(
+        bench.settled(ticket),
+        Some(Err(Error::Closed { .. }))
+    ));
+    assert!(matches!(
+        bench.core.poll_next(Waker::noop()),
+        Poll::Ready(None)
+    ));
+}

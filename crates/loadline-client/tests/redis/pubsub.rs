@@ -1,0 +1,274 @@
+//! Subscriptions on a real server that kills them, dies, freezes and comes back.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use loadline_client::commands::publish;
+use loadline_client::pubsub::{Event, Kind, Message, PubSub};
+use loadline_client::{Error, Protocol, cmd};
+use rustix::process::Signal;
+use tokio::time::timeout;
+
+use crate::server::{Redis, runtime};
+
+/// Longer than anything takes that works.
+const LIMIT: Duration = Duration::from_secs(20);
+
+async fn next(pubsub: &mut PubSub) -> Event {
+    let event = timeout(LIMIT, pubsub.next()).await;
+    event
+        .expect("an event comes in time")
+        .expect("the driver lives")
+}
+
+async fn message(pubsub: &mut PubSub) -> Message {
+    match next(pubsub).await {
+        Event::Message(message) => message,
+        other => panic!("a message was due, and not {other:?}"),
+    }
+}
+
+#[test]
+fn every_kind_of_subscription_brings_its_messages() {
+    let redis = Redis::start();
+    runtime().block_on(async {
+        for protocol in [Protocol::Resp2, Protocol::Resp3] {
+            let client = redis.builder().protocol(Some(protocol)).build();
+            let mut pubsub = client.pubsub().await.unwrap();
+            pubsub.subscribe(["news", "prices"]).await.unwrap();
+            pubsub.psubscribe("n*").await.unwrap();
+            pubsub.ssubscribe("shard").await.unwrap();
+            redis.ask("PUBLISH news one");
+            let plain = message(&mut pubsub).await;
+            assert_eq!((plain.kind, plain.pattern), (Kind::Channel, None));
+            let matched = message(&mut pubsub).await;
+            assert_eq!(matched.kind, Kind::Pattern);
+            assert_eq!(matched.pattern.as_deref(), Some(&b"n*"[..]));
+            assert_eq!(
+                (&matched.channel[..], &matched.payload[..]),
+                (&b"news"[..], &b"one"[..])
+            );
+            redis.ask("SPUBLISH shard two");
+            let sharded = message(&mut pubsub).await;
+            assert_eq!(
+                (sharded.kind, &sharded.payload[..]),
+                (Kind::Shard, &b"two"[..])
+            );
+            pubsub.unsubscribe(["news", "prices"]).await.unwrap();
+            pubsub.punsubscribe("n*").await.unwrap();
+            pubsub.sunsubscribe("shard").await.unwrap();
+            assert!(redis.ask("PUBLISH news three").starts_with(":0"));
+            assert!(pubsub.try_next().is_none());
+        }
+    });
+}
+
+#[test]
+fn a_subscription_that_the_server_refuses_is_an_error() {
+    let redis = Redis::start_with(&[
+        "--user",
+        "default",
+        "on",
+        "nopass",
+        "~*",
+        "resetchannels",
+        "&open",
+        "+@all",
+    ]);
+    runtime().block_on(async {
+        let pubsub = redis.client().pubsub().await.unwrap();
+        pubsub.subscribe("open").await.unwrap();
+        let error = pubsub.subscribe(["open", "secret"]).await.unwrap_err();
+        assert!(error.is_server_code("NOPERM"), "{error}");
+        let error = pubsub.subscribe(Vec::<String>::new()).await.unwrap_err();
+        assert!(matches!(error, Error::Usage(_)));
+    });
+}
+
+#[test]
+fn the_first_connection_is_tried_once() {
+    let mut redis = Redis::start();
+    redis.kill();
+    let opened = runtime().block_on(async { timeout(LIMIT, redis.client().pubsub()).await });
+    let error = opened.unwrap().unwrap_err();
+    assert!(matches!(error, Error::Connection { .. }), "{error}");
+}
+
+/// Ten thousand numbered messages, and a subscriber whose connection is killed again and again: where
+/// numbers are missing, an event said so right there.
+#[test]
+fn every_gap_is_announced_while_the_connection_is_killed() {
+    const MESSAGES: u64 = 10_000;
+    const KILLS: u64 = 50;
+    let redis = Redis::start();
+    runtime().block_on(async {
+        let mut publisher = redis.client().dedicated().await.unwrap();
+        let mut pubsub = redis.client().pubsub().await.unwrap();
+        pubsub.subscribe("numbers").await.unwrap();
+        let publishing = tokio::spawn(async move {
+            for number in 0..MESSAGES {
+                publisher.run(publish("numbers", number)).await.unwrap();
+                if number % (MESSAGES / KILLS) == 100 {
+                    let kill = cmd::<u64>("CLIENT").arg(("KILL", "TYPE", "pubsub"));
+                    publisher.run(kill).await.unwrap();
+                }
+            }
+            // The end is said until it is heard.
+            loop {
+                publisher.run(publish("numbers", MESSAGES)).await.unwrap();
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        });
+        let (mut due, mut announced) = (0, false);
+        let (mut received, mut missing, mut outages) = (0, 0, 0);
+        while due <= MESSAGES {
+            match next(&mut pubsub).await {
+                Event::Message(message) => {
+                    let text = std::str::from_utf8(&message.payload).unwrap();
+                    let number: u64 = text.parse().unwrap();
+                    assert!(number >= due, "{number} came twice or late, {due} was due");
+                    assert!(
+                        number == due || announced,
+                        "{due} to {number} are missing, and nobody said so"
+                    );
+                    (received, missing) = (received + 1, missing + number - due);
+                    (due, announced) = (number + 1, false);
+                }
+                Event::Resubscribed { .. } => (announced, outages) = (true, outages + 1),
+                other => panic!("{other:?}"),
+            }
+        }
+        publishing.abort();
+        println!("{MESSAGES} messages, {outages} outages: {received} received, {missing} missing");
+        assert!(outages >= KILLS / 2, "only {outages} outages were told");
+        assert!(received > MESSAGES / 2, "only {received} messages came");
+    });
+}
+
+#[test]
+fn a_server_that_dies_and_comes_back_is_subscribed_to_again() {
+    let mut redis = Redis::start();
+    runtime().block_on(async {
+        let mut pubsub = redis.client().pubsub().await.unwrap();
+        pubsub.subscribe("a").await.unwrap();
+        pubsub.psubscribe("b*").await.unwrap();
+        redis.kill();
+        let begun = Instant::now();
+        while pubsub.outage().is_none() {
+            assert!(begun.elapsed() < LIMIT);
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let returns = async {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            redis.restart();
+        };
+        let (late, ()) = tokio::join!(pubsub.subscribe("late"), returns);
+        late.unwrap();
+        match next(&mut pubsub).await {
+            Event::Resubscribed { outage } => assert!(outage >= Duration::from_millis(200)),
+            other => panic!("{other:?}"),
+        }
+        redis.ask("PUBLISH bee 1");
+        assert_eq!(&message(&mut pubsub).await.channel[..], b"bee");
+        redis.ask("PUBLISH late 2");
+        assert_eq!(&message(&mut pubsub).await.channel[..], b"late");
+    });
+}
+
+#[test]
+fn a_frozen_server_is_noticed_by_its_silence() {
+    let redis = Redis::start();
+    let client = redis
+        .builder()
+        .keepalive(Some(Duration::from_millis(200)))
+        .response_timeout(Some(Duration::from_millis(200)))
+        .build();
+    runtime().block_on(async {
+        let mut pubsub = client.pubsub().await.unwrap();
+        pubsub.subscribe("a").await.unwrap();
+        // A server that only has nothing to say is not given up.
+        tokio::time::sleep(Duration::from_millis(700)).await;
+        assert!(pubsub.outage().is_none() && pubsub.try_next().is_none());
+        redis.signal(Signal::STOP);
+        let begun = Instant::now();
+        while pubsub.outage().is_none() {
+            assert!(begun.elapsed() < Duration::from_secs(3), "nobody noticed");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        redis.signal(Signal::CONT);
+        assert!(matches!(
+            next(&mut pubsub).await,
+            Event::Resubscribed { .. }
+        ));
+        redis.ask("PUBLISH a 1");
+        assert_eq!(&message(&mut pubsub).await.payload[..], b"1");
+    });
+}
+
+#[test]
+fn a_slow_consumer_is_told_how_many_messages_it_missed() {
+    const MESSAGES: u64 = 1000;
+    let redis = Redis::start();
+    let client = redis.builder().max_queue_bytes(20_000).build();
+    runtime().block_on(async {
+        let publisher = redis.client().multiplexed().await.unwrap();
+        let mut pubsub = client.pubsub().await.unwrap();
+        pubsub.subscribe("numbers").await.unwrap();
+        for number in 0..MESSAGES {
+            publisher.run(publish("numbers", number)).await.unwrap();
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let (mut received, mut lagged) = (0, 0);
+        while let Some(event) = pubsub.try_next() {
+            match event {
+                Event::Message(_) => received += 1,
+                Event::Lagged { messages } => lagged += messages,
+                other => panic!("{other:?}"),
+            }
+        }
+        println!("{received} received and {lagged} dropped of {MESSAGES}");
+        assert_eq!(received + lagged, MESSAGES);
+        assert!(lagged > 0 && received > 50);
+    });
+}
+
+#[test]
+fn a_dropped_wait_loses_nothing() {
+    const MESSAGES: u64 = 2000;
+    let redis = Redis::start();
+    runtime().block_on(async {
+        let publisher = redis.client().multiplexed().await.unwrap();
+        let mut pubsub = redis.client().pubsub().await.unwrap();
+        pubsub.subscribe("numbers").await.unwrap();
+        let publishing = tokio::spawn(async move {
+            for number in 0..MESSAGES {
+                publisher.run(publish("numbers", number)).await.unwrap();
+            }
+        });
+        let mut numbers = BTreeSet::new();
+        while (numbers.len() as u64) < MESSAGES {
+            tokio::task::yield_now().await;
+            // Each wait is given up as soon as it has begun.
+            if let Ok(Some(Event::Message(message))) = timeout(Duration::ZERO, pubsub.next()).await
+            {
+                assert!(numbers.insert(message.payload), "a message came twice");
+            }
+        }
+        publishing.await.unwrap();
+    });
+}
+
+#[test]
+fn the_connection_ends_with_its_handle() {
+    let redis = Redis::start();
+    runtime().block_on(async {
+        let pubsub = redis.client().pubsub().await.unwrap();
+        pubsub.subscribe("a").await.unwrap();
+        drop(pubsub);
+        let begun = Instant::now();
+        while !redis.ask("PUBLISH a 1").starts_with(":0") {
+            assert!(begun.elapsed() < LIMIT);
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    });
+}
