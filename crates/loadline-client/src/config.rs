@@ -96,9 +96,24 @@ pub struct Config {
     /// What TLS trusts.
     #[cfg(feature = "tls")]
     pub tls: crate::tls::Tls,
+    /// Whom a connection is to.
+    pub(crate) peer: Peer,
     /// What connections with this configuration, and its clones, count.
     #[cfg(feature = "metrics")]
     pub(crate) metrics: std::sync::Arc<crate::Metrics>,
+}
+
+/// Whom a connection is to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Peer {
+    /// A server that stands for itself: requests wait until it comes back.
+    Server,
+    /// A node of a cluster, which others may replace: requests that cannot be sent fail at once, so that
+    /// they can go elsewhere.
+    Node {
+        /// Whether it answers reads as a replica.
+        readonly: bool,
+    },
 }
 
 impl Config {
@@ -119,6 +134,7 @@ impl Config {
             spin: Duration::ZERO,
             max_queue_bytes: 64 << 20,
             limits: Limits::default(),
+            peer: Peer::Server,
             #[cfg(feature = "tls")]
             tls: crate::tls::Tls::default(),
             #[cfg(feature = "metrics")]

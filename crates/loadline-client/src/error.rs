@@ -89,6 +89,9 @@ pub enum Error {
         /// What the pool was doing then.
         status: crate::pool::Status,
     },
+    /// The cluster has no node for the request, or none that says which nodes there are. Nothing was sent.
+    #[error("{0}")]
+    Cluster(String),
     /// The client was closed.
     #[error("the client was closed before the request was answered{}", executed(*maybe_executed))]
     Closed {

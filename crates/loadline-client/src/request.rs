@@ -60,6 +60,16 @@ pub struct Requests<'b> {
     second_try: bool,
     summary: Summary,
     fault: Option<Error>,
+    /// Where each command is noted, for a request that is to be cut into them.
+    parts: Option<&'b mut Vec<Part>>,
+}
+
+/// A command of a request that is to be cut into its commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Part {
+    pub(crate) meta: Meta,
+    /// Where its bytes end; they start where those of the one before it end.
+    pub(crate) end: usize,
 }
 
 /// The commands of a request as one.
@@ -85,6 +95,15 @@ impl<'b> Requests<'b> {
                 wait: Duration::ZERO,
             },
             fault: None,
+            parts: None,
+        }
+    }
+
+    /// As [`Requests::new`], and notes where each command ends; `out` must be empty.
+    pub(crate) fn noting(out: &'b mut Vec<u8>, second_try: bool, parts: &'b mut Vec<Part>) -> Self {
+        Self {
+            parts: Some(parts),
+            ..Self::new(out, second_try)
         }
     }
 
@@ -123,6 +142,18 @@ impl<'b> Requests<'b> {
         self.account(meta);
     }
 
+    /// Appends commands as they will stand on the wire.
+    pub(crate) fn raw(&mut self, commands: &[u8], summary: &Summary) {
+        self.out.extend_from_slice(commands);
+        let sum = &mut self.summary;
+        if sum.commands == 0 {
+            sum.name = summary.name;
+        }
+        sum.flags = sum.flags.together(summary.flags);
+        sum.commands += summary.commands;
+        sum.wait = sum.wait.max(summary.wait);
+    }
+
     #[inline]
     fn account(&mut self, meta: Meta) {
         let summary = &mut self.summary;
@@ -131,6 +162,10 @@ impl<'b> Requests<'b> {
         }
         summary.flags = summary.flags.together(meta.flags);
         summary.commands += 1;
+        if let Some(parts) = &mut self.parts {
+            let end = self.out.len();
+            parts.push(Part { meta, end });
+        }
     }
 
     /// The commands as one.

@@ -2,7 +2,7 @@
 
 use loadline_resp::{Protocol, Reply, encode};
 
-use crate::config::Password;
+use crate::config::{Password, Peer};
 use crate::{Config, Error, ServerError};
 
 /// Commands of the handshake whose replies are to come, in one flight and one write. Where the server does
@@ -26,6 +26,7 @@ struct Login {
     password: Option<Password>,
     name: Option<String>,
     database: u32,
+    readonly: bool,
 }
 
 impl Greeting {
@@ -37,6 +38,7 @@ impl Greeting {
                 password: config.password.clone(),
                 name: config.client_name.clone(),
                 database: config.database,
+                readonly: config.peer == Peer::Node { readonly: true },
             },
             asked: Vec::new(),
             protocol: config.protocol.unwrap_or(Protocol::Resp3),
@@ -84,6 +86,7 @@ impl Greeting {
             password,
             name,
             database,
+            readonly,
         } = self.login.clone();
         let mut ask = |step, args: &[&str]| {
             encode::command(out, args);
@@ -109,6 +112,9 @@ impl Greeting {
         }
         if database != 0 {
             ask("SELECT", &["SELECT", &database.to_string()]);
+        }
+        if readonly {
+            ask("READONLY", &["READONLY"]);
         }
     }
 }
@@ -177,6 +183,15 @@ mod tests {
             greeting.reply(&ok, &mut out).unwrap(),
             Some(Protocol::Resp2)
         );
+    }
+
+    #[test]
+    fn a_replica_is_asked_to_answer_reads() {
+        let mut config = Config::from_url("redis://host").unwrap();
+        config.peer = Peer::Node { readonly: true };
+        let mut out = Vec::new();
+        Greeting::start(&config, &mut out);
+        assert_eq!(text(out), "HELLO 3\nREADONLY");
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use tokio::time::{Sleep, sleep_until, timeout};
 
 use super::{Shared, transport::Transport};
+use crate::config::Peer;
 use crate::conn::backoff::Backoff;
 use crate::conn::core::Events;
 use crate::{Error, meter};
@@ -55,9 +56,9 @@ impl Driver {
     }
 
     /// Drives the connection, and makes it again when it breaks, until nobody can use it any more. Where
-    /// the first connection cannot be made, it ends at once.
+    /// the first connection cannot be made, it ends at once, unless it is to a node of a cluster.
     pub(super) async fn run(mut self) {
-        let mut first = true;
+        let mut first = self.shared.config.peer == Peer::Server;
         loop {
             let error = match self.connect_once().await {
                 Some(Ok(transport)) => match self.serve(transport).await {

@@ -105,6 +105,18 @@ impl Connection {
     }
 
     async fn open_as(config: Arc<Config>, shared: bool) -> Result<Self, Error> {
+        let connection = Self::start(config, shared);
+        std::future::poll_fn(|cx| connection.handle.shared.poll_opening(cx)).await?;
+        Ok(connection)
+    }
+
+    /// A connection to a node of a cluster, which is still to be made; requests wait for the next attempt.
+    pub(crate) fn to_node(config: Arc<Config>) -> Self {
+        Self::start(config, true)
+    }
+
+    /// Starts the driver.
+    fn start(config: Arc<Config>, shared: bool) -> Self {
         let conn = Conn::new((*config).clone(), shared, Instant::now());
         let shared = Arc::new(Shared {
             config,
@@ -117,9 +129,8 @@ impl Connection {
                 shared: Arc::clone(&shared),
             }),
         };
-        tokio::spawn(Driver::new(Arc::clone(&shared)).run());
-        std::future::poll_fn(|cx| shared.poll_opening(cx)).await?;
-        Ok(connection)
+        tokio::spawn(Driver::new(shared).run());
+        connection
     }
 
     /// Runs a command, or several as a pipeline. The request is sent when the future is first polled; a

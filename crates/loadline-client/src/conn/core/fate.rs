@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use super::{Conn, Entry, Events, MOST_TRIES, Owner, SlotId, Stamp, State, Watch};
 use crate::Error;
+use crate::config::Peer;
 
 /// What is known about a request on a connection that broke.
 #[derive(Clone, Copy, Debug)]
@@ -21,6 +22,12 @@ impl Conn {
     /// The connection broke at `now`, for this reason. Requests that may be sent again wait for the next
     /// one in their order; the others fail.
     pub(crate) fn broke(&mut self, error: &Error, now: Instant, events: &mut Events) {
+        if self.config.peer != Peer::Server && !self.is_ready() {
+            // Another node may take over, and nothing of what waits was written to this one.
+            self.fail_all(error, events);
+            self.state = State::Down;
+            return;
+        }
         let hopeless = matches!(error, Error::Login { .. });
         if matches!(self.state, State::Down) && !hopeless {
             // Nothing was written, so there is nothing to decide.

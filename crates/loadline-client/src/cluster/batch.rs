@@ -1,0 +1,383 @@
+//! A request on its way through a cluster, as a state that replies change.
+//!
+//! The plain version: send each unit to the node of its slot; send those that were refused (`MOVED`, `ASK`)
+//! where the refusal says, and those that cannot be served yet after a pause; end when every unit has an
+//! answer or the time is over. A refusal says that nothing was executed, so it can always be sent again. A
+//! lost connection does not, and then the retry policy decides.
+//!
+//! Commands on the same slot are executed in their order: what was refused is not sent again once a later
+//! command on its slot has been executed, but fails with the refusal.
+
+use std::collections::{HashMap, HashSet};
+use std::time::{Duration, Instant};
+
+use super::ReadFrom;
+use super::plan::{Outcome, Plan};
+use super::refusal::Refusal;
+use super::topology::{Node, Shard, Topology};
+use crate::conn::backoff::Backoff;
+use crate::flags::Flags;
+use crate::request::{Replies, Request, Requests, Summary};
+use crate::{Config, Error, RetryPolicy};
+
+/// How often a unit follows a redirection.
+const MOST_REDIRECTIONS: u8 = 5;
+/// To how many nodes or connections a unit is handed that may have been executed, whatever the policy.
+const MOST_TRIES: u8 = 3;
+
+/// A request on its way.
+#[derive(Debug)]
+pub(crate) struct Batch<'p> {
+    plan: &'p Plan,
+    policy: RetryPolicy,
+    deadline: Option<Instant>,
+    fates: Vec<Fate>,
+    backoff: Backoff,
+    rounds: u32,
+    /// Slots that redirections named, with their masters.
+    moved: Vec<(u16, Node)>,
+    /// Whether a node was lost or did not serve, in this round.
+    trouble: bool,
+}
+
+/// What has become of a unit.
+#[derive(Debug)]
+struct Fate {
+    state: State,
+    via: Via,
+    redirections: u8,
+    /// How often a node may have executed it on connections that are gone.
+    tries: u8,
+}
+
+#[derive(Debug)]
+enum State {
+    /// To be sent, with what is to be said where that is not possible any more.
+    Open(Vec<Outcome>),
+    Done(Vec<Outcome>),
+    /// Not executed, and not to be sent again.
+    GivenUp(Vec<Outcome>),
+}
+
+/// Where a unit is sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Via {
+    /// To a node of its slot.
+    Slot,
+    /// To the master of its slot.
+    Master,
+    /// To this node.
+    Node(Node),
+    /// To this node, which serves it only if it is asked to.
+    Asking(Node),
+}
+
+/// Units for one node, as one request.
+#[derive(Debug)]
+pub(crate) struct Group<'p> {
+    pub(crate) node: Node,
+    plan: &'p Plan,
+    units: Vec<GroupUnit>,
+}
+
+#[derive(Debug)]
+struct GroupUnit {
+    unit: usize,
+    asking: bool,
+}
+
+/// What comes after a round.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// Nothing: every unit has its answer.
+    Finish,
+    /// Another round after this pause.
+    Again(Duration),
+}
+
+impl<'p> Batch<'p> {
+    pub(crate) fn new(plan: &'p Plan, config: &Config, now: Instant) -> Self {
+        let allowed = config
+            .response_timeout
+            .and_then(|timeout| timeout.checked_add(plan.wait()));
+        let open = |_| Fate {
+            state: State::Open(Vec::new()),
+            via: Via::Slot,
+            redirections: 0,
+            tries: 0,
+        };
+        Self {
+            plan,
+            policy: config.retry,
+            deadline: allowed.and_then(|allowed| now.checked_add(allowed)),
+            fates: plan.units().iter().map(open).collect(),
+            backoff: Backoff::new(),
+            rounds: 0,
+            moved: Vec::new(),
+            trouble: false,
+        }
+    }
+
+    /// Until when the request has to be answered.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.deadline
+    }
+
+    /// Whether a round has been made.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.rounds > 0
+    }
+
+    /// What is sent in this round, by node. Which replica reads is up to `turn`.
+    pub(crate) fn groups(
+        &mut self,
+        topology: &Topology,
+        from: ReadFrom,
+        turn: u64,
+    ) -> Vec<Group<'p>> {
+        let plan = self.plan;
+        let from = if plan.reads() { from } else { ReadFrom::Master };
+        let mut groups: Vec<Group<'p>> = Vec::new();
+        // Where units of a slot go in this round. In the first one they all go to the same node.
+        let mut taken: HashMap<u16, Option<Node>> = HashMap::new();
+        for (unit, fate) in self.fates.iter_mut().enumerate() {
+            let State::Open(last) = &mut fate.state else {
+                continue;
+            };
+            let slot = plan.units()[unit].slot();
+            let node = fate.via.node(slot, topology, from, turn);
+            if self.rounds > 0 && *taken.entry(slot).or_insert_with(|| node.clone()) != node {
+                // It waits for those before it.
+                continue;
+            }
+            let Some(node) = node else {
+                self.trouble = true;
+                *last = repeated(plan, unit, &nobody(slot));
+                continue;
+            };
+            let asking = matches!(fate.via, Via::Asking(_));
+            let unit = GroupUnit { unit, asking };
+            match groups.iter_mut().find(|group| group.node == node) {
+                Some(group) => group.units.push(unit),
+                None => groups.push(Group {
+                    node,
+                    plan,
+                    units: vec![unit],
+                }),
+            }
+        }
+        self.rounds += 1;
+        groups
+    }
+
+    /// Takes the outcomes of a group's commands, in their order.
+    pub(crate) fn settle(&mut self, group: &Group<'p>, outcomes: Vec<Outcome>) {
+        let mut outcomes = outcomes.into_iter();
+        let mut lost = Vec::new();
+        for &GroupUnit { unit, asking } in &group.units {
+            if asking {
+                // Where it was refused, so is the command after it.
+                outcomes.next();
+            }
+            let commands = self.plan.units()[unit].summary().commands as usize;
+            let outcomes: Vec<Outcome> = outcomes.by_ref().take(commands).collect();
+            if let Some(error) = outcomes.iter().find_map(|outcome| outcome.as_ref().err()) {
+                lost.push((unit, error.clone()));
+                continue;
+            }
+            match Refusal::of(&outcomes, &group.node) {
+                None => self.fates[unit].state = State::Done(outcomes),
+                Some(refusal) => self.refused(unit, refusal, outcomes),
+            }
+        }
+        self.lost(lost);
+    }
+
+    /// What comes next. Where the time would be over, the open units are given up.
+    pub(crate) fn next(&mut self, now: Instant) -> Next {
+        self.keep_order();
+        let open = |fate: &Fate| matches!(fate.state, State::Open(_));
+        if !self.fates.iter().any(open) {
+            return Next::Finish;
+        }
+        let pause = if self.trouble {
+            self.backoff.failed(now)
+        } else {
+            Duration::ZERO
+        };
+        self.trouble = false;
+        if self
+            .deadline
+            .is_some_and(|deadline| now + pause >= deadline)
+        {
+            self.fates.iter_mut().for_each(Fate::give_up);
+            return Next::Finish;
+        }
+        Next::Again(pause)
+    }
+
+    /// Slots that have other masters, as redirections said since this was last asked.
+    pub(crate) fn take_moved(&mut self) -> Vec<(u16, Node)> {
+        std::mem::take(&mut self.moved)
+    }
+
+    /// Whether the map may be wrong: a node was lost, or does not serve.
+    pub(crate) fn is_troubled(&self) -> bool {
+        self.trouble
+    }
+
+    /// The outcomes of the request's commands.
+    pub(crate) fn finish(self) -> Vec<Outcome> {
+        let outcomes = self.fates.into_iter().map(|fate| match fate.state {
+            State::Open(last) | State::GivenUp(last) | State::Done(last) => last,
+        });
+        self.plan.answer(outcomes.collect())
+    }
+
+    fn refused(&mut self, unit: usize, refusal: Refusal, outcomes: Vec<Outcome>) {
+        let fate = &mut self.fates[unit];
+        fate.state = State::Open(outcomes);
+        fate.via = match refusal {
+            Refusal::Moved(slot, node) => {
+                self.moved.push((slot, node.clone()));
+                fate.redirections += 1;
+                Via::Node(node)
+            }
+            Refusal::Ask(node) => {
+                fate.redirections += 1;
+                Via::Asking(node)
+            }
+            Refusal::Later => {
+                self.trouble = true;
+                Via::Master
+            }
+        };
+        if fate.redirections > MOST_REDIRECTIONS {
+            fate.give_up();
+        }
+    }
+
+    /// Units of one group whose connection failed. They were one request, and are sent again together or
+    /// not at all.
+    fn lost(&mut self, lost: Vec<(usize, Error)>) {
+        let together = lost.iter().fold(Flags::READ_ONLY, |flags, (unit, _)| {
+            flags.together(self.plan.units()[*unit].summary().flags)
+        });
+        for (unit, error) in lost {
+            self.trouble |= !matches!(error, Error::Usage(_) | Error::QueueFull { .. });
+            let fate = &mut self.fates[unit];
+            fate.tries += u8::from(error.maybe_executed());
+            let broken = matches!(error, Error::Connection { .. } | Error::Closed { .. });
+            let allowed = !error.maybe_executed() || self.policy.allows(together);
+            let error = error.with_executed(fate.tries > 0);
+            let outcomes = repeated(self.plan, unit, &error);
+            fate.via = Via::Master;
+            fate.state = if broken && allowed && fate.tries < MOST_TRIES {
+                State::Open(outcomes)
+            } else {
+                State::Done(outcomes)
+            };
+        }
+    }
+
+    /// Gives up what must not be sent any more, since a later command on its slot was executed. A key that
+    /// was asked for elsewhere is not on the node that executed the others, so that order is kept.
+    fn keep_order(&mut self) {
+        if self.plan.reads() || self.fates.len() == 1 {
+            return;
+        }
+        let mut executed = HashSet::new();
+        for (fate, unit) in self.fates.iter_mut().zip(self.plan.units()).rev() {
+            match &fate.state {
+                State::Done(_) => {
+                    executed.insert(unit.slot());
+                }
+                State::Open(_) if !matches!(fate.via, Via::Asking(_)) => {
+                    if executed.contains(&unit.slot()) {
+                        fate.give_up();
+                    }
+                }
+                State::Open(_) | State::GivenUp(_) => {}
+            }
+        }
+    }
+}
+
+impl Fate {
+    fn give_up(&mut self) {
+        if let State::Open(last) = &mut self.state {
+            self.state = State::GivenUp(std::mem::take(last));
+        }
+    }
+}
+
+impl Via {
+    fn node(&self, slot: u16, topology: &Topology, from: ReadFrom, turn: u64) -> Option<Node> {
+        match self {
+            Self::Node(node) | Self::Asking(node) => Some(node.clone()),
+            Self::Master => Some(topology.shard(slot)?.master.clone()),
+            Self::Slot => Some(reader(topology.shard(slot)?, from, turn).clone()),
+        }
+    }
+}
+
+/// The node of a shard that a request reads from.
+fn reader(shard: &Shard, from: ReadFrom, turn: u64) -> &Node {
+    let replicas = shard.replicas.len() as u64;
+    let choices = match from {
+        ReadFrom::Master => return &shard.master,
+        ReadFrom::Replica => replicas,
+        ReadFrom::Any => replicas + 1,
+    };
+    // One past the replicas is the master, who also reads where there are none.
+    let choice = turn.checked_rem(choices).unwrap_or(replicas);
+    shard.replicas.get(choice as usize).unwrap_or(&shard.master)
+}
+
+pub(super) fn nobody(slot: u16) -> Error {
+    Error::Cluster(format!(
+        "no node of the cluster serves the slot {slot}; nothing was sent"
+    ))
+}
+
+/// The same error for each command of a unit.
+fn repeated(plan: &Plan, unit: usize, error: &Error) -> Vec<Outcome> {
+    let commands = plan.units()[unit].summary().commands as usize;
+    vec![Err(error.clone()); commands]
+}
+
+const ASKING: &[u8] = b"*1\r\n$6\r\nASKING\r\n";
+const ASKING_SUMMARY: Summary = Summary {
+    commands: 1,
+    flags: Flags::READ_ONLY,
+    name: "ASKING",
+    wait: Duration::ZERO,
+};
+
+impl Request for Group<'_> {
+    type Output = Vec<Outcome>;
+
+    fn commands(&self) -> usize {
+        let units = self.units.iter();
+        units
+            .map(|GroupUnit { unit, asking }| {
+                self.plan.units()[*unit].summary().commands as usize + usize::from(*asking)
+            })
+            .sum()
+    }
+
+    fn encode(&self, out: &mut Requests<'_>) {
+        for &GroupUnit { unit, asking } in &self.units {
+            if asking {
+                out.raw(ASKING, &ASKING_SUMMARY);
+            }
+            out.raw(self.plan.bytes(unit), self.plan.units()[unit].summary());
+        }
+    }
+
+    fn decode<R: Replies>(&self, replies: &mut R) -> Vec<Outcome> {
+        (0..self.commands())
+            .map(|_| replies.next().map(|reply| reply.to_owned()))
+            .collect()
+    }
+}

@@ -1,0 +1,192 @@
+//! Where a cluster is: nodes to ask first, and how to talk to them.
+
+use std::sync::Arc;
+
+use super::ReadFrom;
+use super::topology::Node;
+use crate::config::Peer;
+use crate::{Address, Config, Error};
+
+/// The options of a client of a cluster.
+///
+/// ```
+/// use loadline_client::cluster::{Builder, ReadFrom};
+///
+/// let builder = Builder::from_url("cluster://10.0.0.1:7000,10.0.0.2:7000?response_timeout=1s")?
+///     .read_from(ReadFrom::Replica);
+/// # drop(builder);
+/// # Ok::<(), loadline_client::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Builder {
+    config: Config,
+    seeds: Vec<Node>,
+    from: ReadFrom,
+}
+
+/// What is known of a cluster before any node was asked.
+#[derive(Clone, Debug)]
+pub(super) struct Plain {
+    /// How to talk to each node, but for its address.
+    pub(super) config: Config,
+    pub(super) seeds: Vec<Node>,
+    pub(super) from: ReadFrom,
+}
+
+impl Builder {
+    /// Reads `cluster://[user:password@]host[:port][,host[:port]...][?options]`, where the hosts are some
+    /// nodes of the cluster, which will name the others. `redis:` is the same as `cluster:`, and `rediss:`
+    /// is with TLS; the options are those of [`Config::from_url`].
+    ///
+    /// # Errors
+    /// [`Error::Url`] with what is wrong.
+    pub fn from_url(url: &str) -> Result<Self, Error> {
+        let (scheme, rest) = url
+            .split_once("://")
+            .ok_or_else(|| Error::Url("the URL of a cluster starts with cluster://".into()))?;
+        let scheme = if scheme == "cluster" { "redis" } else { scheme };
+        let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+        let (authority, options) = rest.split_at(end);
+        let (login, hosts) = match authority.rsplit_once('@') {
+            Some((login, hosts)) => (format!("{login}@"), hosts),
+            None => (String::new(), authority),
+        };
+        let mut hosts = hosts.split(',');
+        let first = hosts.next().unwrap_or_default();
+        let config = Config::from_url(&format!("{scheme}://{login}{first}{options}"))?;
+        let mut builder = Self::from_config(config)?;
+        for host in hosts {
+            let config = Config::from_url(&format!("{scheme}://{host}"))?;
+            builder.seeds.push(node(&config.address)?);
+        }
+        Ok(builder)
+    }
+
+    /// A cluster that has a node at the address of this configuration.
+    ///
+    /// # Errors
+    /// [`Error::Url`] for what a cluster does not have: a socket in the file system, a database but 0.
+    pub fn from_config(config: Config) -> Result<Self, Error> {
+        if config.database != 0 {
+            return Err(Error::Url("a cluster has no database but 0".into()));
+        }
+        let seeds = vec![node(&config.address)?];
+        Ok(Self {
+            config,
+            seeds,
+            from: ReadFrom::Master,
+        })
+    }
+
+    /// Adds a node to ask.
+    #[must_use]
+    pub fn seed(mut self, node: Node) -> Self {
+        self.seeds.push(node);
+        self
+    }
+
+    /// Which nodes read. Default [`ReadFrom::Master`].
+    #[must_use]
+    pub fn read_from(mut self, from: ReadFrom) -> Self {
+        self.from = from;
+        self
+    }
+
+    /// Asks the nodes for the map of slots, each in turn until one has answered. Needs a runtime of tokio
+    /// with its drivers for I/O and time.
+    ///
+    /// # Errors
+    /// Why none has.
+    #[cfg(feature = "tokio")]
+    pub async fn open(self) -> Result<super::Cluster, Error> {
+        super::Cluster::connect(self.plain()).await
+    }
+
+    fn plain(self) -> Plain {
+        Plain {
+            config: self.config,
+            seeds: self.seeds,
+            from: self.from,
+        }
+    }
+}
+
+impl Plain {
+    /// How to talk to a node of the cluster.
+    pub(super) fn node(&self, node: &Node) -> Arc<Config> {
+        let readonly = self.from != ReadFrom::Master;
+        Arc::new(Config {
+            peer: Peer::Node { readonly },
+            retry: crate::RetryPolicy::Never,
+            ..self.server(node)
+        })
+    }
+
+    /// How to talk to a node as to a server that stands for itself.
+    pub(super) fn server(&self, node: &Node) -> Config {
+        let (host, port) = (node.host().to_owned(), node.port());
+        let address = match self.config.address {
+            Address::Tls { .. } => Address::Tls { host, port },
+            _ => Address::Tcp { host, port },
+        };
+        Config {
+            address,
+            ..self.config.clone()
+        }
+    }
+}
+
+fn node(address: &Address) -> Result<Node, Error> {
+    match address {
+        Address::Tcp { host, port } | Address::Tls { host, port } => {
+            Ok(Node::new(host.as_str(), *port))
+        }
+        Address::Unix(_) => Err(Error::Url(
+            "the nodes of a cluster are reached over the network, not by a socket in the file system"
+                .into(),
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(url: &str) -> String {
+        Builder::from_url(url).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_url_names_some_nodes_and_how_to_talk_to_them() {
+        let url = "cluster://me:p%40ss@a:7000,b,[::1]:7002/?retry=idempotent";
+        let plain = Builder::from_url(url).unwrap().plain();
+        let seeds = [
+            Node::new("a", 7000),
+            Node::new("b", 6379),
+            Node::new("::1", 7002),
+        ];
+        assert_eq!(plain.seeds, seeds);
+        assert_eq!(plain.config.user.as_deref(), Some("me"));
+        let config = plain.node(&seeds[2]);
+        let address = Address::Tcp {
+            host: "::1".into(),
+            port: 7002,
+        };
+        assert_eq!(config.address, address);
+        assert_eq!(config.peer, Peer::Node { readonly: false });
+        assert_eq!(config.retry, crate::RetryPolicy::Never);
+        let tls = Builder::from_url("rediss://a,b").unwrap().plain();
+        let address = tls.node(&Node::new("c", 1)).address.clone();
+        assert!(matches!(address, Address::Tls { .. }));
+    }
+
+    #[test]
+    fn what_a_cluster_does_not_have_is_refused() {
+        assert!(refused("cluster://a/1").contains("database"));
+        assert!(refused("unix:///socket").contains("network"));
+        assert!(refused("a:7000").contains("cluster://"));
+        assert!(refused("cluster://a,").contains("host"));
+        assert!(refused("cluster://a?colour=red").contains("colour"));
+        assert!(!refused("cluster://:hunter2@a:x,b").contains("hunter2"));
+    }
+}

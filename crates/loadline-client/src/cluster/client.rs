@@ -1,0 +1,285 @@
+//! The client of a cluster on tokio: a multiplexed connection to each node that is used.
+
+use std::collections::HashMap;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use tokio::time::{sleep, timeout_at};
+
+use super::batch::{Batch, Group, Next};
+use super::builder::{Builder, Plain};
+use super::plan::{Outcome, Plan};
+use super::replies::Collected;
+use super::slot_of;
+use super::topology::{Node, Topology};
+use crate::multiplexed::{Connection, Dedicated, Running};
+use crate::request::Failed;
+use crate::{Error, Request};
+
+/// A cluster that any number of tasks share; a clone is the same. See the [module](super).
+#[derive(Clone, Debug)]
+pub struct Cluster {
+    pub(super) shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) plain: Plain,
+    topology: Mutex<Arc<Topology>>,
+    connections: Mutex<HashMap<Node, Connection>>,
+    /// Counts up, so that nodes are used in turn.
+    turn: AtomicU64,
+    /// When the map was last asked for; locked while it is.
+    pub(super) asked: tokio::sync::Mutex<Option<Instant>>,
+    /// Whether a task is about to ask for it.
+    pub(super) asking: AtomicBool,
+}
+
+impl Cluster {
+    /// Opens a cluster; see [`Builder::from_url`] for the URL, and [`Builder`] for options.
+    ///
+    /// # Errors
+    /// [`Error::Url`], or why no node said which nodes there are.
+    pub async fn open(url: &str) -> Result<Self, Error> {
+        Builder::from_url(url)?.open().await
+    }
+
+    pub(super) async fn connect(plain: Plain) -> Result<Self, Error> {
+        let shared = Arc::new(Shared {
+            plain,
+            topology: Mutex::new(Arc::new(Topology::empty())),
+            connections: Mutex::new(HashMap::new()),
+            turn: AtomicU64::new(0),
+            asked: tokio::sync::Mutex::new(None),
+            asking: AtomicBool::new(false),
+        });
+        shared.refresh().await?;
+        Ok(Self { shared })
+    }
+
+    /// Runs a command, or several as a pipeline, each on the node that serves its keys.
+    ///
+    /// `MGET`, `MSET`, `DEL`, `UNLINK`, `EXISTS` and `TOUCH` of keys in different slots are executed in
+    /// parts, and so not at one moment. Any other command or transaction needs keys of one slot, and is
+    /// refused with [`Error::Usage`] otherwise. The commands of a pipeline go to their nodes at the same
+    /// time; those on one slot are executed in their order.
+    pub async fn run<Q: Request>(&self, request: Q) -> Q::Output {
+        let mut second_try = false;
+        loop {
+            // Nothing of the request is borrowed while it waits, so that it need not be `Sync`.
+            let plan = self.shared.plan(&request, second_try);
+            let outcomes = match plan {
+                Ok(plan) => self.shared.execute(&plan).await,
+                Err(error) => return request.decode(&mut Failed(error)),
+            };
+            let output = request.decode(&mut Collected::new(outcomes));
+            if second_try || !request.wants_second_try(&output) {
+                return output;
+            }
+            second_try = true;
+        }
+    }
+
+    /// The masters that serve slots, as far as is known.
+    #[must_use]
+    pub fn masters(&self) -> Vec<Node> {
+        let topology = self.shared.topology();
+        let shards = topology
+            .homes()
+            .iter()
+            .filter_map(|&slot| topology.shard(slot));
+        shards.map(|shard| shard.master.clone()).collect()
+    }
+
+    /// The master that serves a key, as far as is known.
+    #[must_use]
+    pub fn master_of(&self, key: impl AsRef<[u8]>) -> Option<Node> {
+        let topology = self.shared.topology();
+        let shard = topology.shard(slot_of(key.as_ref()))?;
+        Some(shard.master.clone())
+    }
+
+    /// The replicas of the master that serves a key, as far as is known.
+    #[must_use]
+    pub fn replicas_of(&self, key: impl AsRef<[u8]>) -> Vec<Node> {
+        let topology = self.shared.topology();
+        let shard = topology.shard(slot_of(key.as_ref()));
+        shard.map_or_else(Vec::new, |shard| shard.replicas.clone())
+    }
+
+    /// Opens a connection to one node, for commands that are about it: `SCAN`, `INFO`, `CONFIG`. It follows
+    /// no redirections.
+    ///
+    /// # Errors
+    /// Why there is none; it is tried once.
+    pub async fn connection(&self, node: &Node) -> Result<Connection, Error> {
+        Connection::open(Arc::new(self.shared.plain.server(node))).await
+    }
+
+    /// Opens a connection with one owner to the master that serves a key, for commands that wait or that
+    /// change the connection's state: `BLPOP`, `WATCH`. It follows no redirections: after an
+    /// [`Error::Server`] with the code `MOVED`, open another.
+    ///
+    /// # Errors
+    /// [`Error::Cluster`] where no node serves the key, or why there is no connection; it is tried once.
+    pub async fn dedicated(&self, key: impl AsRef<[u8]>) -> Result<Dedicated, Error> {
+        let slot = slot_of(key.as_ref());
+        let master = self
+            .master_of(key)
+            .ok_or_else(|| super::batch::nobody(slot))?;
+        Dedicated::open(Arc::new(self.shared.plain.server(&master))).await
+    }
+
+    /// Asks some nodes for the map of slots. That is done by itself where a redirection or a lost node
+    /// shows that it is old.
+    ///
+    /// # Errors
+    /// Why no node has answered.
+    pub async fn refresh(&self) -> Result<(), Error> {
+        self.shared.refresh().await
+    }
+}
+
+impl Shared {
+    fn plan<Q: Request>(&self, request: &Q, second_try: bool) -> Result<Plan, Error> {
+        Plan::new(request, second_try, &self.topology(), self.turn())
+    }
+
+    /// Sends a request in rounds until all of it is answered or given up.
+    async fn execute(self: &Arc<Self>, plan: &Plan) -> Vec<Outcome> {
+        let mut batch = Batch::new(plan, &self.plain.config, Instant::now());
+        loop {
+            // In the first round the connections have the same time limit.
+            let limit = batch.deadline().filter(|_| batch.has_begun());
+            let groups = batch.groups(&self.topology(), self.plain.from, self.turn());
+            let outcomes = self.send(&groups, limit).await;
+            for (group, outcomes) in groups.iter().zip(outcomes) {
+                batch.settle(group, outcomes);
+            }
+            self.learn(batch.take_moved());
+            let troubled = batch.is_troubled();
+            match batch.next(Instant::now()) {
+                Next::Finish => {
+                    if troubled {
+                        self.refresh_soon();
+                    }
+                    return batch.finish();
+                }
+                Next::Again(pause) => {
+                    if troubled {
+                        self.refresh_until(batch.deadline()).await;
+                    }
+                    if !pause.is_zero() {
+                        sleep(pause).await;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Sends each group to its node, and waits for all of them, at most until the limit.
+    async fn send(&self, groups: &[Group<'_>], limit: Option<Instant>) -> Vec<Vec<Outcome>> {
+        let connections: Vec<Connection> = groups
+            .iter()
+            .map(|group| self.connection(&group.node))
+            .collect();
+        let mut runs: Vec<Running<'_, &Group<'_>>> = connections
+            .iter()
+            .zip(groups)
+            .map(|(connection, group)| connection.run(group))
+            .collect();
+        let mut outcomes: Vec<Option<Vec<Outcome>>> = groups.iter().map(|_| None).collect();
+        let all = all(&mut runs, &mut outcomes);
+        match limit {
+            None => all.await,
+            // What did not come in time is missing below.
+            Some(limit) => drop(timeout_at(limit.into(), all).await),
+        }
+        let late = Error::Timeout {
+            maybe_executed: true,
+            after: self.plain.config.response_timeout.unwrap_or(Duration::MAX),
+        };
+        let missing = |group: &Group<'_>| vec![Err(late.clone()); group.commands()];
+        outcomes
+            .into_iter()
+            .zip(groups)
+            .map(|(outcome, group)| outcome.unwrap_or_else(|| missing(group)))
+            .collect()
+    }
+
+    /// The connection to a node, which is started if there is none.
+    pub(super) fn connection(&self, node: &Node) -> Connection {
+        let mut connections = lock(&self.connections);
+        if let Some(connection) = connections.get(node) {
+            return connection.clone();
+        }
+        let connection = Connection::to_node(self.plain.node(node));
+        connections.insert(node.clone(), connection.clone());
+        connection
+    }
+
+    /// Whether there is a connection to a node that stands.
+    pub(super) fn is_connected(&self, node: &Node) -> bool {
+        lock(&self.connections)
+            .get(node)
+            .is_some_and(Connection::is_connected)
+    }
+
+    pub(super) fn topology(&self) -> Arc<Topology> {
+        Arc::clone(&lock(&self.topology))
+    }
+
+    /// Takes over a new map; connections to nodes that are not on it are closed.
+    pub(super) fn install(&self, topology: Topology) {
+        let topology = Arc::new(topology);
+        *lock(&self.topology) = Arc::clone(&topology);
+        lock(&self.connections).retain(|node, _| topology.nodes().any(|known| known == node));
+    }
+
+    /// Follows redirections at once, and asks for the whole map later.
+    fn learn(self: &Arc<Self>, moved: Vec<(u16, Node)>) {
+        if moved.is_empty() {
+            return;
+        }
+        let mut topology = lock(&self.topology);
+        for (slot, master) in moved {
+            Arc::make_mut(&mut topology).moved(slot, master);
+        }
+        drop(topology);
+        self.refresh_soon();
+    }
+
+    pub(super) fn turn(&self) -> u64 {
+        self.turn.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+/// Polls all requests until each has its output. They are sent in their order.
+async fn all<Q: Request>(runs: &mut [Running<'_, Q>], outputs: &mut [Option<Q::Output>]) {
+    poll_fn(|cx| {
+        let mut pending = false;
+        for (run, output) in runs.iter_mut().zip(&mut *outputs) {
+            if output.is_none() {
+                match Pin::new(run).poll(cx) {
+                    Poll::Ready(done) => *output = Some(done),
+                    Poll::Pending => pending = true,
+                }
+            }
+        }
+        if pending {
+            Poll::Pending
+        } else {
+            Poll::Ready(())
+        }
+    })
+    .await;
+}
+
+/// What the locks guard is whole whenever they are free.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,270 @@
+//! A request cut into units, each of which one node executes.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::time::Duration;
+
+use loadline_resp::{OwnedReply, encode};
+
+use super::join::join;
+use super::route::{Args, Join, Route, one_slot, route};
+use super::topology::Topology;
+use crate::Error;
+use crate::flags::{Flags, Meta};
+use crate::request::{Part, Request, Requests, Summary};
+
+/// The reply to one command, or why there is none.
+pub(crate) type Outcome = Result<OwnedReply, Error>;
+
+/// A request cut into units.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    /// The bytes of all units.
+    wire: Vec<u8>,
+    units: Vec<Unit>,
+    answers: Vec<Answer>,
+    /// Whether the whole request reads only, so that replicas may answer it.
+    reads: bool,
+    /// How long the server may take on purpose.
+    wait: Duration,
+}
+
+/// A command or transaction, or a part of a command.
+#[derive(Debug)]
+pub(crate) struct Unit {
+    bytes: Range<usize>,
+    summary: Summary,
+    slot: u16,
+}
+
+/// From which units the replies to a part of the request come.
+#[derive(Debug)]
+enum Answer {
+    /// Those of this unit as they are.
+    Whole(usize),
+    /// One reply from several units.
+    Joined {
+        join: Join,
+        units: Range<usize>,
+        /// For each unit, where its values go.
+        places: Vec<Vec<usize>>,
+    },
+}
+
+impl Plan {
+    /// Cuts a request. Commands that any node can execute go to the one that `turn` says.
+    ///
+    /// # Errors
+    /// `Usage` for a request that a cluster cannot execute. Nothing of it was sent then.
+    pub(crate) fn new<Q: Request>(
+        request: &Q,
+        second_try: bool,
+        topology: &Topology,
+        turn: u64,
+    ) -> Result<Self, Error> {
+        let (mut wire, mut parts) = (Vec::new(), Vec::new());
+        let mut requests = Requests::noting(&mut wire, second_try, &mut parts);
+        request.encode(&mut requests);
+        let summary = requests.finish()?;
+        if parts.is_empty() {
+            return Err(Error::Usage("the request has no commands"));
+        }
+        let mut plan = Self {
+            wire,
+            units: Vec::with_capacity(parts.len()),
+            answers: Vec::with_capacity(parts.len()),
+            reads: true,
+            wait: summary.wait,
+        };
+        let anywhere = topology.any_slot(turn);
+        let mut start = 0;
+        let mut parts = parts.into_iter();
+        while let Some(part) = parts.next() {
+            if part.meta.name == "MULTI" && !part.meta.flags.contains(Flags::DEDICATED) {
+                start = plan.transaction(start..part.end, &mut parts, anywhere)?;
+            } else {
+                plan.command(&part.meta, start..part.end, topology, anywhere)?;
+                start = part.end;
+            }
+        }
+        Ok(plan)
+    }
+
+    pub(crate) fn units(&self) -> &[Unit] {
+        &self.units
+    }
+
+    /// Whether the whole request reads only.
+    pub(crate) fn reads(&self) -> bool {
+        self.reads
+    }
+
+    /// How long the server may take on purpose.
+    pub(crate) fn wait(&self) -> Duration {
+        self.wait
+    }
+
+    /// The bytes of a unit.
+    pub(crate) fn bytes(&self, unit: usize) -> &[u8] {
+        &self.wire[self.units[unit].bytes.clone()]
+    }
+
+    /// The outcomes of the request's commands, from those of the units.
+    pub(crate) fn answer(&self, mut outcomes: Vec<Vec<Outcome>>) -> Vec<Outcome> {
+        let mut answers = Vec::with_capacity(self.answers.len());
+        for answer in &self.answers {
+            match answer {
+                Answer::Whole(unit) => answers.append(&mut outcomes[*unit]),
+                Answer::Joined {
+                    join: how,
+                    units,
+                    places,
+                } => {
+                    let parts = outcomes[units.clone()].iter_mut();
+                    let parts =
+                        parts.map(|outcomes| outcomes.pop().expect("a unit has an outcome"));
+                    answers.push(join(*how, parts.collect(), places));
+                }
+            }
+        }
+        answers
+    }
+
+    /// Takes all commands up to `EXEC` as one unit; where it ends.
+    fn transaction(
+        &mut self,
+        multi: Range<usize>,
+        parts: &mut impl Iterator<Item = Part>,
+        anywhere: u16,
+    ) -> Result<usize, Error> {
+        let mut slot = None;
+        let mut commands = 1;
+        let mut flags = Flags::READ_ONLY;
+        let mut end = multi.end;
+        for Part { meta, end: next } in parts {
+            let wire = &self.wire[end..next];
+            (commands, end) = (commands + 1, next);
+            if meta.name == "EXEC" {
+                break;
+            }
+            slot = one_slot(slot, &meta, wire)?;
+            flags = flags.together(meta.flags);
+        }
+        // A replica refuses no transaction, but what one reads there need not be what a master has.
+        self.reads = false;
+        let summary = Summary {
+            commands,
+            flags,
+            name: "MULTI",
+            wait: self.wait,
+        };
+        self.whole(multi.start..end, summary, slot.unwrap_or(anywhere));
+        Ok(end)
+    }
+
+    fn command(
+        &mut self,
+        meta: &Meta,
+        bytes: Range<usize>,
+        topology: &Topology,
+        anywhere: u16,
+    ) -> Result<(), Error> {
+        let summary = Summary {
+            commands: 1,
+            flags: meta.flags,
+            name: meta.name,
+            wait: self.wait,
+        };
+        self.reads &= meta.flags.contains(Flags::READ_ONLY);
+        match route(meta, &self.wire[bytes.clone()])? {
+            Route::Slot(slot) => self.whole(bytes, summary, slot),
+            Route::Anywhere => self.whole(bytes, summary, anywhere),
+            Route::Everywhere(join) => {
+                let slots = topology.homes();
+                if slots.is_empty() {
+                    self.whole(bytes, summary, anywhere);
+                    return Ok(());
+                }
+                // What lies on all masters is counted on masters only.
+                self.reads = false;
+                let first = self.units.len();
+                self.units.extend(slots.iter().map(|&slot| Unit {
+                    bytes: bytes.clone(),
+                    summary,
+                    slot,
+                }));
+                self.joined(join, first, Vec::new());
+            }
+            Route::Split(join, values) => self.split(bytes, summary, join, values),
+        }
+        Ok(())
+    }
+
+    fn whole(&mut self, bytes: Range<usize>, summary: Summary, slot: u16) {
+        self.answers.push(Answer::Whole(self.units.len()));
+        self.units.push(Unit {
+            bytes,
+            summary,
+            slot,
+        });
+    }
+
+    fn joined(&mut self, join: Join, first: usize, places: Vec<Vec<usize>>) {
+        self.answers.push(Answer::Joined {
+            join,
+            units: first..self.units.len(),
+            places,
+        });
+    }
+
+    /// Makes one command of the same name for each slot, with its keys and so many values after each.
+    fn split(&mut self, bytes: Range<usize>, summary: Summary, join: Join, values: usize) {
+        let command = self.wire[bytes.clone()].to_vec();
+        let mut args = Args::new(&command);
+        let name = args.next().unwrap_or_default();
+        let args: Vec<&[u8]> = args.collect();
+        if args.len() % (1 + values) != 0 {
+            // The server refuses it whole, and none of it runs.
+            let slot = super::slot_of(args[0]);
+            self.whole(bytes, summary, slot);
+            return;
+        }
+        let mut slots: BTreeMap<u16, Vec<usize>> = BTreeMap::new();
+        for (place, group) in args.chunks(1 + values).enumerate() {
+            slots
+                .entry(super::slot_of(group[0]))
+                .or_default()
+                .push(place);
+        }
+        let first = self.units.len();
+        let mut places = Vec::with_capacity(slots.len());
+        for (slot, keys) in slots {
+            let mut words = vec![name];
+            for &place in &keys {
+                let start = place * (1 + values);
+                words.extend(args.iter().skip(start).take(1 + values));
+            }
+            let start = self.wire.len();
+            encode::command(&mut self.wire, &words);
+            self.units.push(Unit {
+                bytes: start..self.wire.len(),
+                summary,
+                slot,
+            });
+            places.push(keys);
+        }
+        self.joined(join, first, places);
+    }
+}
+
+impl Unit {
+    /// The slot of its keys, or one that the node serves which executes it.
+    pub(crate) fn slot(&self) -> u16 {
+        self.slot
+    }
+
+    /// Its commands as one.
+    pub(crate) fn summary(&self) -> &Summary {
+        &self.summary
+    }
+}

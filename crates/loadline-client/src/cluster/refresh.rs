@@ -1,0 +1,128 @@
+//! How the client of a cluster learns which nodes there are.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout, timeout_at};
+
+use super::client::Shared;
+use super::topology::Node;
+use super::view::{View, question};
+use crate::Error;
+
+/// The map is asked for at most this often, however many requests find it wrong.
+const THROTTLE: Duration = Duration::from_millis(100);
+/// How many nodes are asked at a time.
+const AT_A_TIME: usize = 3;
+/// How long the others have to contradict the first one that answers.
+const GRACE: Duration = Duration::from_millis(50);
+
+impl Shared {
+    /// Asks for the map, unless another task has just done so.
+    ///
+    /// # Errors
+    /// Why no node has answered.
+    pub(super) async fn refresh(self: &Arc<Self>) -> Result<(), Error> {
+        let begun = Instant::now();
+        let mut asked = self.asked.lock().await;
+        // Whoever waited for the lock has the benefit of what was asked meanwhile.
+        if asked.is_some_and(|asked| asked > begun || begun.duration_since(asked) < THROTTLE) {
+            return Ok(());
+        }
+        let view = self.ask().await;
+        *asked = Some(Instant::now());
+        self.install(view?.topology);
+        Ok(())
+    }
+
+    /// Asks for the map, at most until the deadline. Where no node answers, the old one has to do.
+    pub(super) async fn refresh_until(self: &Arc<Self>, deadline: Option<Instant>) {
+        let refresh = self.refresh();
+        let outcome = match deadline {
+            None => refresh.await,
+            Some(deadline) => match timeout_at(deadline.into(), refresh).await {
+                Ok(outcome) => outcome,
+                Err(_) => return,
+            },
+        };
+        if let Err(error) = outcome {
+            crate::meter::lost(&self.plain.config, &error);
+        }
+    }
+
+    /// Sees to it that a task of its own asks for the map soon.
+    pub(super) fn refresh_soon(self: &Arc<Self>) {
+        if self.asking.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let shared = Arc::clone(self);
+        tokio::spawn(async move {
+            // Changes come in bursts, and the map after the last one is the one that is wanted.
+            sleep(THROTTLE).await;
+            shared.asking.store(false, Ordering::Release);
+            shared.refresh_until(None).await;
+        });
+    }
+
+    /// Asks some nodes at a time, until one or more have answered.
+    async fn ask(self: &Arc<Self>) -> Result<View, Error> {
+        let mut reason = Error::Cluster("there is no node to ask for the map of slots".into());
+        for nodes in self.candidates().chunks(AT_A_TIME) {
+            let mut views = Vec::new();
+            for view in self.ask_some(nodes).await {
+                match view {
+                    Ok(view) => views.push(view),
+                    Err(error) => reason = error,
+                }
+            }
+            if let Some(view) = View::best(views) {
+                return Ok(view);
+            }
+        }
+        Err(reason)
+    }
+
+    async fn ask_some(self: &Arc<Self>, nodes: &[Node]) -> Vec<Result<View, Error>> {
+        let mut asked = JoinSet::new();
+        for node in nodes {
+            let (node, connection) = (node.clone(), self.connection(node));
+            asked.spawn(async move { View::read(connection.run(question()).await, &node) });
+        }
+        let patience = self.plain.config.connect_timeout;
+        let mut views = Vec::new();
+        let mut left = patience;
+        while let Ok(Some(answer)) = timeout(left, asked.join_next()).await {
+            let Ok(view) = answer else { continue };
+            if view.is_ok() {
+                left = GRACE;
+            }
+            views.push(view);
+        }
+        if views.is_empty() {
+            views.push(Err(Error::Cluster(format!(
+                "none of {} nodes answered the question for the map of slots within {patience:?}",
+                nodes.len()
+            ))));
+        }
+        views
+    }
+
+    /// Whom to ask: nodes that are connected, then the others, then those that were given at the start.
+    fn candidates(&self) -> Vec<Node> {
+        let topology = self.topology();
+        let mut nodes: Vec<Node> = topology.nodes().cloned().collect();
+        if !nodes.is_empty() {
+            let turn = self.turn() % nodes.len() as u64;
+            nodes.rotate_left(turn as usize);
+        }
+        nodes.sort_by_key(|node| !self.is_connected(node));
+        for seed in &self.plain.seeds {
+            if !nodes.contains(seed) {
+                nodes.push(seed.clone());
+            }
+        }
+        nodes
+    }
+}

@@ -1,0 +1,398 @@
+//! Which node a command belongs to: its keys, their slot, and what becomes of a command without keys.
+
+use super::slot::slot_of;
+use crate::Error;
+use crate::flags::{Flags, Keys, Meta};
+
+/// Where a command is executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Route {
+    /// By the node of this slot.
+    Slot(u16),
+    /// By any node, since it has no keys.
+    Anywhere,
+    /// By all masters, and their replies are joined.
+    Everywhere(Join),
+    /// In parts, one for each slot: every key and so many arguments after it.
+    Split(Join, usize),
+}
+
+/// How several replies become one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Join {
+    /// Values go back to the places of their keys.
+    Places,
+    /// Numbers are added.
+    Sum,
+    /// All say the same.
+    Same,
+    /// Lists are put one after the other.
+    Concat,
+    /// Lists of yes or no: yes where all say so.
+    Everyone,
+    /// The first that is not nil.
+    First,
+}
+
+/// Keys in different slots.
+const CROSSSLOT: Error = Error::Usage(
+    "CROSSSLOT: the keys of this command or transaction are in different slots, which no one node \
+     serves; give them the same hash tag, such as {user:7}:name and {user:7}:visits",
+);
+const SHARED: Error = Error::Usage(
+    "a command that waits, or that changes the state of its connection, needs a connection of its own: \
+     `Cluster::dedicated` opens one to the node of a key",
+);
+const ONE_NODE: Error = Error::Usage(
+    "this command is about one node and not about the cluster; run it on connections to the nodes that \
+     are meant, which `Cluster::masters` and `Cluster::connection` give",
+);
+
+/// Where a command is executed.
+///
+/// # Errors
+/// `Usage` for one that a cluster as a whole cannot execute.
+pub(crate) fn route(meta: &Meta, wire: &[u8]) -> Result<Route, Error> {
+    if meta.flags.contains(Flags::DEDICATED) || meta.flags.contains(Flags::BLOCKS) {
+        return Err(SHARED);
+    }
+    let mut args = Args::new(wire);
+    let name = args.next().unwrap_or_default().to_ascii_uppercase();
+    let keys = match meta.keys {
+        Keys::Unknown => keys_by_name(&name, args.clone()),
+        known => known,
+    };
+    let mut slots = Slots::default();
+    for_each_key(keys, &name, args.clone(), |key| slots.add(key));
+    match slots {
+        Slots::None => without_keys(&name, args),
+        Slots::One(slot) => Ok(Route::Slot(slot)),
+        Slots::Several => split(&name).ok_or(CROSSSLOT),
+    }
+}
+
+/// The slot of all keys of a transaction so far, with those of its next command.
+///
+/// # Errors
+/// `Usage` where they are in different slots, or the command has no place in a transaction of a cluster.
+pub(crate) fn one_slot(
+    so_far: Option<u16>,
+    meta: &Meta,
+    wire: &[u8],
+) -> Result<Option<u16>, Error> {
+    match route(meta, wire)? {
+        Route::Slot(slot) if so_far.is_none_or(|before| before == slot) => Ok(Some(slot)),
+        Route::Slot(_) | Route::Split(..) => Err(CROSSSLOT),
+        Route::Anywhere => Ok(so_far),
+        Route::Everywhere(_) => Err(ONE_NODE),
+    }
+}
+
+/// The slots of some keys.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Slots {
+    #[default]
+    None,
+    One(u16),
+    Several,
+}
+
+impl Slots {
+    fn add(&mut self, key: &[u8]) {
+        let slot = slot_of(key);
+        *self = match *self {
+            Self::None => Self::One(slot),
+            Self::One(before) if before == slot => Self::One(slot),
+            _ => Self::Several,
+        };
+    }
+}
+
+/// Which arguments are keys, for commands that are not known otherwise. A first argument that is no key
+/// does no harm: a node that is asked wrongly says which one it should have been.
+fn keys_by_name(name: &[u8], mut args: Args<'_>) -> Keys {
+    match name {
+        b"EVAL" | b"EVAL_RO" | b"EVALSHA" | b"EVALSHA_RO" | b"FCALL" | b"FCALL_RO" => {
+            Keys::Counted(1)
+        }
+        b"ZDIFFSTORE" | b"ZINTERSTORE" | b"ZUNIONSTORE" => Keys::Counted(1),
+        b"LMPOP" | b"SINTERCARD" | b"ZDIFF" | b"ZINTER" | b"ZINTERCARD" | b"ZMPOP" | b"ZUNION" => {
+            Keys::Counted(0)
+        }
+        b"MSETNX" => Keys::Alternating,
+        b"PFMERGE" | b"SDIFFSTORE" | b"SINTERSTORE" | b"SUNIONSTORE" => Keys::All,
+        b"COPY" | b"GEOSEARCHSTORE" | b"LCS" | b"LMOVE" | b"RENAME" | b"RENAMENX"
+        | b"RPOPLPUSH" | b"SMOVE" | b"ZRANGESTORE" => Keys::FirstTwo,
+        b"BITOP" | b"XGROUP" => Keys::At(1),
+        b"DEBUG" | b"MEMORY" if args.next().is_some_and(|sub| is(sub, &["OBJECT", "USAGE"])) => {
+            Keys::At(1)
+        }
+        b"MIGRATE" => Keys::At(2),
+        b"ACL" | b"BGREWRITEAOF" | b"BGSAVE" | b"CLUSTER" | b"COMMAND" | b"DEBUG" | b"FAILOVER"
+        | b"FLUSHALL" | b"FLUSHDB" | b"FUNCTION" | b"LASTSAVE" | b"LATENCY" | b"LOLWUT"
+        | b"MEMORY" | b"MODULE" | b"RANDOMKEY" | b"REPLICAOF" | b"ROLE" | b"SAVE" | b"SHUTDOWN"
+        | b"SLAVEOF" | b"SLOWLOG" | b"SWAPDB" => Keys::None,
+        _ => Keys::First,
+    }
+}
+
+/// Hands each key of a command to `found`. Counts that cannot be are the server's to refuse.
+fn for_each_key<'w>(keys: Keys, name: &[u8], mut args: Args<'w>, mut found: impl FnMut(&'w [u8])) {
+    let count = args.len();
+    match keys {
+        Keys::None => {}
+        Keys::First | Keys::Unknown => args.next().into_iter().for_each(found),
+        Keys::At(place) => args.nth(usize::from(place)).into_iter().for_each(found),
+        Keys::FirstTwo => args.take(2).for_each(found),
+        Keys::All => args.for_each(found),
+        Keys::AllButLast => args.take(count.saturating_sub(1)).for_each(found),
+        Keys::Alternating => args.step_by(2).for_each(found),
+        Keys::Counted(place) => {
+            // What the command stores into stands before the count, where it stores at all.
+            if place == 1 && name.ends_with(b"STORE") {
+                args.clone().next().into_iter().for_each(&mut found);
+            }
+            let count = args.nth(usize::from(place)).and_then(number);
+            args.take(count.unwrap_or(0)).for_each(found);
+        }
+        Keys::Streams => {
+            // The names of a group and its consumer may be the word itself.
+            let who = if name == b"XREADGROUP" { 3 } else { 0 };
+            let mut rest = args.skip(who);
+            if rest.any(|word| is(word, &["STREAMS"])) {
+                let left = rest.len();
+                rest.take(left / 2).for_each(found);
+            }
+        }
+    }
+}
+
+/// What becomes of a command without keys.
+fn without_keys(name: &[u8], mut args: Args<'_>) -> Result<Route, Error> {
+    let sub = args.next().unwrap_or_default();
+    Ok(match name {
+        b"DBSIZE" => Route::Everywhere(Join::Sum),
+        b"FLUSHALL" | b"FLUSHDB" => Route::Everywhere(Join::Same),
+        b"KEYS" => Route::Everywhere(Join::Concat),
+        b"RANDOMKEY" => Route::Everywhere(Join::First),
+        b"SCRIPT" if is(sub, &["EXISTS"]) => Route::Everywhere(Join::Everyone),
+        b"SCRIPT" if is(sub, &["LOAD", "FLUSH"]) => Route::Everywhere(Join::Same),
+        b"FUNCTION" if is(sub, &["LOAD", "DELETE", "FLUSH", "RESTORE"]) => {
+            Route::Everywhere(Join::Same)
+        }
+        b"ACL" | b"BGREWRITEAOF" | b"BGSAVE" | b"CONFIG" | b"DEBUG" | b"FAILOVER" | b"FUNCTION"
+        | b"INFO" | b"LASTSAVE" | b"LATENCY" | b"MEMORY" | b"MODULE" | b"REPLICAOF" | b"ROLE"
+        | b"SAVE" | b"SCAN" | b"SCRIPT" | b"SHUTDOWN" | b"SLAVEOF" | b"SLOWLOG" | b"SWAPDB" => {
+            return Err(ONE_NODE);
+        }
+        _ => Route::Anywhere,
+    })
+}
+
+/// How a command with keys in several slots is executed in parts, if it can be.
+fn split(name: &[u8]) -> Option<Route> {
+    match name {
+        b"MGET" => Some(Route::Split(Join::Places, 0)),
+        b"MSET" => Some(Route::Split(Join::Same, 1)),
+        b"DEL" | b"EXISTS" | b"TOUCH" | b"UNLINK" => Some(Route::Split(Join::Sum, 0)),
+        _ => None,
+    }
+}
+
+fn is(word: &[u8], words: &[&str]) -> bool {
+    words
+        .iter()
+        .any(|known| word.eq_ignore_ascii_case(known.as_bytes()))
+}
+
+fn number(digits: &[u8]) -> Option<usize> {
+    std::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+/// The strings of a command as it stands on the wire, its name first. Only what this client encoded itself
+/// is read, so it is always whole.
+#[derive(Clone, Debug)]
+pub(crate) struct Args<'w> {
+    rest: &'w [u8],
+    left: usize,
+}
+
+impl<'w> Args<'w> {
+    pub(crate) fn new(wire: &'w [u8]) -> Self {
+        let mut args = Self {
+            rest: wire,
+            left: 0,
+        };
+        args.left = args.header();
+        args
+    }
+
+    /// Reads `*3\r\n` or `$3\r\n`.
+    fn header(&mut self) -> usize {
+        let end = self
+            .rest
+            .iter()
+            .position(|&byte| byte == b'\r')
+            .expect("a command on the wire has its headers");
+        let len = number(&self.rest[1..end]).expect("a header is a number");
+        self.rest = &self.rest[end + 2..];
+        len
+    }
+}
+
+impl<'w> Iterator for Args<'w> {
+    type Item = &'w [u8];
+
+    fn next(&mut self) -> Option<&'w [u8]> {
+        self.left = self.left.checked_sub(1)?;
+        let len = self.header();
+        let (arg, rest) = self.rest.split_at(len);
+        self.rest = &rest[2..];
+        Some(arg)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
+    }
+}
+
+impl ExactSizeIterator for Args<'_> {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::{self, Script};
+    use crate::request::{Part, Requests};
+    use crate::{Request, cmd};
+
+    fn routed(request: &impl Request) -> Result<Route, String> {
+        let (mut wire, mut parts) = (Vec::new(), Vec::new());
+        request.encode(&mut Requests::noting(&mut wire, false, &mut parts));
+        let [Part { meta, end }] = parts[..] else {
+            panic!("one command");
+        };
+        assert_eq!(end, wire.len());
+        route(&meta, &wire).map_err(|error| error.to_string())
+    }
+
+    /// A command of this text, by what is known of its name.
+    fn text(line: &str) -> Result<Route, String> {
+        let mut words = line.split(' ');
+        let name = words.next().unwrap();
+        routed(&cmd::<()>(name).arg(words.collect::<Vec<_>>()))
+    }
+
+    #[test]
+    fn the_keys_of_every_group_of_commands_are_found() {
+        let slot = Ok(Route::Slot(slot_of(b"k")));
+        for line in [
+            "GET k",
+            "get k",
+            "SET k v EX 5",
+            "HSET k f v",
+            "LPUSH k a b",
+            "SADD k a",
+            "ZADD k 1 a",
+            "XADD k * f v",
+            "XREAD COUNT 1 STREAMS k 0",
+            "XREADGROUP GROUP STREAMS streams COUNT 1 STREAMS k >",
+            "XGROUP CREATE k g $",
+            "XINFO STREAM k",
+            "OBJECT ENCODING k",
+            "MEMORY USAGE k",
+            "EVAL code 1 k arg",
+            "EVALSHA sha 2 k k arg",
+            "FCALL f 1 k arg",
+            "ZUNION 1 k",
+            "ZUNIONSTORE k 1 k",
+            "SINTERCARD 1 k LIMIT 3",
+            "LMPOP 1 k LEFT",
+            "BITOP NOT k k",
+            "RENAME k k",
+            "MSET k 1 k 2",
+            "SPUBLISH k message",
+            "NEW.COMMAND k other",
+        ] {
+            assert_eq!(text(line), slot, "{line}");
+        }
+        let script = Script::new("return 1");
+        assert_eq!(routed(&script.call::<()>("k", "other")), slot);
+        assert_eq!(routed(&commands::bit_count("k")), slot);
+    }
+
+    #[test]
+    fn keys_in_several_slots_are_split_where_that_is_the_same_and_else_refused() {
+        assert_eq!(text("MGET a b"), Ok(Route::Split(Join::Places, 0)));
+        assert_eq!(text("mset a 1 b 2"), Ok(Route::Split(Join::Same, 1)));
+        for name in ["DEL", "UNLINK", "EXISTS", "TOUCH"] {
+            let line = format!("{name} a b");
+            assert_eq!(text(&line), Ok(Route::Split(Join::Sum, 0)));
+        }
+        for line in [
+            "RENAME a b",
+            "MSETNX a 1 b 2",
+            "SINTERSTORE a b c",
+            "ZUNIONSTORE a 1 b",
+            "EVAL code 2 a b",
+            "XREAD STREAMS a b 0 0",
+            "PFCOUNT a b",
+        ] {
+            let error = text(line).unwrap_err();
+            assert!(error.starts_with("CROSSSLOT"), "{line}: {error}");
+        }
+        let slot = Ok(Route::Slot(slot_of(b"t")));
+        assert_eq!(text("RENAME {t}a {t}b"), slot);
+        assert_eq!(text("MGET {t}a {t}b"), slot);
+    }
+
+    #[test]
+    fn commands_without_keys_go_to_any_or_to_all_or_to_nobody() {
+        for line in [
+            "PING",
+            "ECHO x",
+            "PUBLISH c m",
+            "TIME",
+            "EVAL code 0 a",
+            "CLUSTER INFO",
+        ] {
+            assert_eq!(text(line), Ok(Route::Anywhere), "{line}");
+        }
+        assert_eq!(text("DBSIZE"), Ok(Route::Everywhere(Join::Sum)));
+        assert_eq!(text("KEYS *"), Ok(Route::Everywhere(Join::Concat)));
+        assert_eq!(text("FLUSHALL"), Ok(Route::Everywhere(Join::Same)));
+        assert_eq!(
+            text("SCRIPT EXISTS a"),
+            Ok(Route::Everywhere(Join::Everyone))
+        );
+        assert_eq!(text("SCRIPT LOAD c"), Ok(Route::Everywhere(Join::Same)));
+        for line in ["SCAN 0", "CONFIG GET save", "INFO", "SCRIPT KILL"] {
+            let error = text(line).unwrap_err();
+            assert!(error.contains("one node"), "{line}: {error}");
+        }
+        for line in [
+            "WATCH k",
+            "BLPOP k 0",
+            "SUBSCRIBE c",
+            "CLIENT LIST",
+            "MULTI",
+        ] {
+            let error = text(line).unwrap_err();
+            assert!(error.contains("connection of its own"), "{line}: {error}");
+        }
+    }
+
+    #[test]
+    fn counts_that_cannot_be_are_left_to_the_server() {
+        for line in [
+            "EVAL code 99999999999999999999 k",
+            "EVAL code -1 k",
+            "EVAL code",
+            "ZUNION",
+            "XREAD STREAMS",
+            "OBJECT HELP",
+        ] {
+            assert_eq!(text(line), Ok(Route::Anywhere), "{line}");
+        }
+        assert_eq!(text("EVAL code 9 k"), Ok(Route::Slot(slot_of(b"k"))));
+    }
+}

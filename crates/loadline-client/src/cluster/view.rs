@@ -1,0 +1,99 @@
+//! What a node says about its cluster, and which of several nodes to believe.
+
+use loadline_resp::OwnedReply;
+
+use super::topology::{Node, Topology};
+use crate::flags::Flags;
+use crate::request::Cmd;
+use crate::{Error, cmd};
+
+/// What one node says.
+#[derive(Debug)]
+pub(crate) struct View {
+    /// The latest change of the cluster that the node knows of.
+    epoch: u64,
+    pub(crate) topology: Topology,
+}
+
+/// What a node is asked for its [`View`].
+pub(crate) fn question() -> (Cmd<String>, Cmd<OwnedReply>) {
+    (
+        cmd("CLUSTER INFO").flags(Flags::READ_ONLY),
+        cmd("CLUSTER SLOTS").flags(Flags::READ_ONLY),
+    )
+}
+
+impl View {
+    /// Reads the answers of a node.
+    ///
+    /// # Errors
+    /// Why they are of no use.
+    pub(crate) fn read(
+        (info, slots): (Result<String, Error>, Result<OwnedReply, Error>),
+        asked: &Node,
+    ) -> Result<Self, Error> {
+        let (info, slots) = (info?, slots?);
+        let epoch = info
+            .lines()
+            .find_map(|line| line.strip_prefix("cluster_current_epoch:"))
+            .and_then(|epoch| epoch.trim().parse().ok())
+            .unwrap_or(0);
+        let topology = Topology::read(&slots, asked).map_err(|what| {
+            Error::Cluster(format!(
+                "the map of slots that {asked} gave cannot be used: {what}"
+            ))
+        })?;
+        if topology.covered() == 0 {
+            return Err(Error::Cluster(format!(
+                "the node {asked} knows of no node that serves a slot"
+            )));
+        }
+        Ok(Self { epoch, topology })
+    }
+
+    /// The view to believe: that of the latest change, and among those the one that knows most slots. A
+    /// node that was cut off from the others has missed what they decided since.
+    pub(crate) fn best(views: impl IntoIterator<Item = Self>) -> Option<Self> {
+        views
+            .into_iter()
+            .max_by_key(|view| (view.epoch, view.topology.covered()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn view(epoch: u64, slots: i64) -> View {
+        let node = OwnedReply::Array(vec![
+            OwnedReply::Bulk(format!("e{epoch}").into()),
+            OwnedReply::Integer(1),
+        ]);
+        let range = OwnedReply::Array(vec![
+            OwnedReply::Integer(0),
+            OwnedReply::Integer(slots - 1),
+            node,
+        ]);
+        let info = format!("cluster_state:ok\r\ncluster_current_epoch:{epoch}\r\n");
+        let answers = (Ok(info), Ok(OwnedReply::Array(vec![range])));
+        View::read(answers, &Node::new("asked", 1)).unwrap()
+    }
+
+    #[test]
+    fn the_latest_change_is_believed_and_then_the_fullest_map() {
+        let best = |views: Vec<View>| {
+            let best = View::best(views).unwrap();
+            (best.epoch, best.topology.covered())
+        };
+        assert_eq!(best(vec![view(3, 9), view(4, 5), view(2, 20)]), (4, 5));
+        assert_eq!(best(vec![view(4, 5), view(4, 6)]), (4, 6));
+        assert!(View::best([]).is_none());
+    }
+
+    #[test]
+    fn a_node_without_slots_is_no_witness() {
+        let answers = (Ok(String::new()), Ok(OwnedReply::Array(vec![])));
+        let error = View::read(answers, &Node::new("asked", 1)).unwrap_err();
+        assert!(error.to_string().contains("asked:1"), "{error}");
+    }
+}

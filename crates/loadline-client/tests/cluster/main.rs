@@ -1,0 +1,12 @@
+//! The client against a real cluster of three masters and three replicas.
+
+#![cfg(feature = "tokio")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test ends with the error that it did not expect"
+)]
+
+mod failover;
+mod migration;
+mod nodes;
+mod routing;

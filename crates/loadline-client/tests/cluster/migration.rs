@@ -1,0 +1,152 @@
+//! Slots that move from node to node while they are used.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use loadline_client::cluster::{Cluster, Node, slot_of};
+use loadline_client::commands::*;
+use loadline_client::{Error, atomic, blocking, cmd};
+
+use crate::nodes::{Server, runtime, shared};
+
+/// How often the slot moves.
+const MOVES: usize = 6;
+const TASKS: usize = 8;
+
+/// What a task did: how many keys it made, and how often it waited for several keys.
+struct Done {
+    keys: usize,
+}
+
+#[test]
+fn writes_to_a_slot_that_moves_run_once_each_and_none_is_lost() {
+    runtime().block_on(async {
+        let cluster = shared().builder().open().await.unwrap();
+        let before = refusals();
+        let ended = Arc::new(AtomicBool::new(false));
+        let tasks: Vec<_> = (0..TASKS)
+            .map(|task| tokio::spawn(write(cluster.clone(), task, Arc::clone(&ended))))
+            .collect();
+        let moving = tokio::task::spawn_blocking(|| {
+            for _ in 0..MOVES {
+                std::thread::sleep(Duration::from_millis(50));
+                move_slot(slot_of(b"{moving}"));
+            }
+        });
+        moving.await.unwrap();
+        ended.store(true, Ordering::Relaxed);
+        let mut all_keys = 0;
+        for (task, done) in tasks.into_iter().enumerate() {
+            let Done { keys } = done.await.unwrap();
+            all_keys += keys;
+            let names: Vec<String> = (0..keys).map(|n| key(task, n)).collect();
+            let values: Vec<Option<u32>> = cluster.run(mget(&names)).await.unwrap();
+            assert!(values.iter().all(|value| *value == Some(1)), "each write ran exactly once");
+            let count: usize = cluster.run(get(counter(task))).await.unwrap();
+            assert_eq!(count, 2 * keys);
+        }
+        let after = refusals();
+        println!("{MOVES} moves under {all_keys} writes of each kind; MOVED, ASK, TRYAGAIN before {before:?}, after {after:?}");
+        for ((kind, before), after) in ["MOVED", "ASK", "TRYAGAIN"].iter().zip(before).zip(after) {
+            assert!(after > before, "no node said {kind}, so the test shows nothing");
+        }
+    });
+}
+
+/// Writes to the slot in every way, and looks at each result, until the slot has moved for the last time.
+async fn write(cluster: Cluster, task: usize, ended: Arc<AtomicBool>) -> Done {
+    let mut keys = 0;
+    while !ended.load(Ordering::Relaxed) {
+        let made: u32 = cluster.run(cmd("INCR").arg(key(task, keys))).await.unwrap();
+        assert_eq!(made, 1, "a write was executed twice");
+        // In a pipeline and in a transaction the order holds too.
+        let expected = 2 * keys as i64;
+        let (first, read) = cluster
+            .run((incr(counter(task)), get::<i64>(counter(task))))
+            .await;
+        match (first, read) {
+            (Ok(first), Ok(read)) => assert_eq!((first, read), (expected + 1, expected + 1)),
+            other => panic!("{other:?}"),
+        }
+        let both = atomic((incr(counter(task)), get::<i64>(counter(task))));
+        let (second, read) = cluster.run(both).await.unwrap().unwrap();
+        assert_eq!(
+            (second.unwrap(), read.unwrap()),
+            (expected + 2, expected + 2)
+        );
+        // Keys that are on both sides of a move can be read only when all have moved.
+        let pair = [key(task, keys), key(task, keys / 2)];
+        let values: Vec<u32> = cluster.run(mget(&pair)).await.unwrap();
+        assert_eq!(values, [1, 1]);
+        keys += 1;
+    }
+    Done { keys }
+}
+
+fn key(task: usize, n: usize) -> String {
+    format!("{{moving}}:{task}:{n}")
+}
+
+fn counter(task: usize) -> String {
+    format!("{{moving}}:counter:{task}")
+}
+
+/// How often nodes have answered `MOVED`, `ASK` and `TRYAGAIN`.
+fn refusals() -> [u64; 3] {
+    ["MOVED", "ASK", "TRYAGAIN"].map(|kind| {
+        let of = |server: &Server| {
+            let info: String = server
+                .connection()
+                .run(cmd("INFO").arg("errorstats"))
+                .unwrap();
+            let stat = format!("errorstat_{kind}:count=");
+            let line = info.lines().find_map(|line| line.strip_prefix(&stat));
+            line.map_or(0, |count| count.trim().parse().unwrap())
+        };
+        shared().masters().iter().map(of).sum()
+    })
+}
+
+/// Moves a slot to another master, some keys at a time.
+fn move_slot(slot: u16) {
+    let masters = shared().masters();
+    let serves = |server: &Server| {
+        let id = server.ask("CLUSTER MYID");
+        let nodes: String = server.connection().run(cmd("CLUSTER NODES")).unwrap();
+        let line = nodes.lines().find(|line| line.starts_with(&id)).unwrap();
+        let ranges = line
+            .split(' ')
+            .skip(8)
+            .filter(|range| !range.starts_with('['));
+        ranges
+            .map(|range| range.split_once('-').unwrap_or((range, range)))
+            .any(|(first, last)| {
+                (first.parse::<u16>().unwrap()..=last.parse().unwrap()).contains(&slot)
+            })
+    };
+    let from = masters.iter().position(serves).unwrap();
+    let (from, to) = (&masters[from], &masters[(from + 1) % masters.len()]);
+    let (from_id, to_id) = (from.ask("CLUSTER MYID"), to.ask("CLUSTER MYID"));
+    to.ask(&format!("CLUSTER SETSLOT {slot} IMPORTING {from_id}"));
+    from.ask(&format!("CLUSTER SETSLOT {slot} MIGRATING {to_id}"));
+    let mut connection = from.connection();
+    while move_keys(&mut connection, slot, &to.node()) {}
+    for server in [to, from] {
+        server.ask(&format!("CLUSTER SETSLOT {slot} NODE {to_id}"));
+    }
+}
+
+/// Moves some keys; whether there were any.
+fn move_keys(connection: &mut blocking::Connection, slot: u16, to: &Node) -> bool {
+    let question = cmd::<Vec<String>>("CLUSTER GETKEYSINSLOT").arg((slot, 25u32));
+    let keys = connection.run(question).unwrap();
+    if keys.is_empty() {
+        return false;
+    }
+    let migrate =
+        cmd::<()>("MIGRATE").arg((to.host(), to.port(), "", 0u32, 5_000u32, "KEYS", &keys));
+    let moved: Result<(), Error> = connection.run(migrate);
+    moved.unwrap();
+    true
+}

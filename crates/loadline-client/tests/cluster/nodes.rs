@@ -1,0 +1,246 @@
+//! A cluster of a test's own.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use loadline_client::cluster::{Builder, Node};
+use loadline_client::commands::ping;
+use loadline_client::{Client, blocking, cmd};
+
+/// Masters, and as many replicas.
+const MASTERS: usize = 3;
+const SLOTS: usize = 16_384;
+/// How long a cluster may take to agree on something.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Starts a server, and ends it, without mercy, as soon as there is nobody who could write to standard input
+/// any more: then the test has ended, in whatever way. Its directory goes with it.
+const SUPERVISOR: &str = r#"
+    trap '' INT TERM
+    dir="$1"; shift
+    "$@" >/dev/null 2>&1 &
+    read -r _
+    kill -9 $!
+    wait
+    rm -rf "$dir"
+"#;
+
+/// A cluster of three masters, the first nodes, and a replica for each.
+pub(crate) struct Cluster {
+    nodes: Vec<Server>,
+}
+
+pub(crate) struct Server {
+    pub(crate) port: u16,
+    bus: u16,
+    supervisor: Child,
+}
+
+/// The cluster that tests share which do not break it.
+pub(crate) fn shared() -> &'static Cluster {
+    static SHARED: OnceLock<Cluster> = OnceLock::new();
+    SHARED.get_or_init(Cluster::start)
+}
+
+impl Cluster {
+    pub(crate) fn start() -> Self {
+        let nodes: Vec<Server> = (0..2 * MASTERS).map(|_| Server::start()).collect();
+        let cluster = Self { nodes };
+        for (place, server) in cluster.nodes.iter().enumerate() {
+            server.ask(&format!("CLUSTER SET-CONFIG-EPOCH {}", place + 1));
+            server.ask(&format!(
+                "CLUSTER MEET 127.0.0.1 {} {}",
+                cluster.nodes[0].port, cluster.nodes[0].bus
+            ));
+            if place < MASTERS {
+                let (first, last) = (place * SLOTS / MASTERS, (place + 1) * SLOTS / MASTERS - 1);
+                server.ask(&format!("CLUSTER ADDSLOTSRANGE {first} {last}"));
+            }
+        }
+        cluster.wait_for("all nodes know each other", |server| {
+            let known = format!("cluster_known_nodes:{}", 2 * MASTERS);
+            server.cluster_info().contains(&known)
+        });
+        for place in 0..MASTERS {
+            let id = cluster.nodes[place].ask("CLUSTER MYID");
+            cluster.nodes[MASTERS + place].ask(&format!("CLUSTER REPLICATE {id}"));
+        }
+        cluster.wait_for("the cluster is well", |server| {
+            server.cluster_info().contains("cluster_state:ok")
+        });
+        cluster.wait_for("every master has its replica", |server| {
+            let slots = server
+                .connection()
+                .run(cmd::<Vec<loadline_client::OwnedReply>>("CLUSTER SLOTS"));
+            let ranges = slots.unwrap();
+            let full = |range: &_| match range {
+                loadline_client::OwnedReply::Array(fields) => fields.len() == 4,
+                _ => false,
+            };
+            ranges.len() == MASTERS && ranges.iter().all(full)
+        });
+        cluster.wait_for("replicas are in step", |server| {
+            let info: String = server
+                .connection()
+                .run(cmd("INFO").arg("replication"))
+                .unwrap();
+            info.contains("role:master") || info.contains("master_link_status:up")
+        });
+        cluster
+    }
+
+    /// Two of the nodes, of which one is a replica; the client finds the others.
+    pub(crate) fn builder(&self) -> Builder {
+        let (master, replica) = (self.nodes[0].port, self.nodes[2 * MASTERS - 1].port);
+        Builder::from_url(&format!("cluster://127.0.0.1:{replica},127.0.0.1:{master}")).unwrap()
+    }
+
+    pub(crate) fn masters(&self) -> &[Server] {
+        &self.nodes[..MASTERS]
+    }
+
+    pub(crate) fn replicas(&self) -> &[Server] {
+        &self.nodes[MASTERS..]
+    }
+
+    pub(crate) fn server(&self, node: &Node) -> &Server {
+        let found = self.nodes.iter().find(|server| server.port == node.port());
+        found.expect("a node of this cluster")
+    }
+
+    /// Kills a node as if its machine had lost its power.
+    pub(crate) fn kill(&mut self, node: &Node) {
+        let place = self
+            .nodes
+            .iter()
+            .position(|server| server.port == node.port());
+        let server = self.nodes.remove(place.expect("a node of this cluster"));
+        server.kill();
+    }
+
+    fn wait_for(&self, what: &str, is_so: impl Fn(&Server) -> bool) {
+        let deadline = Instant::now() + PATIENCE;
+        while !self.nodes.iter().all(&is_so) {
+            assert!(Instant::now() < deadline, "it does not come that {what}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Server {
+    fn start() -> Self {
+        let (port, bus) = (free_port(), free_port());
+        let dir = tempfile::tempdir().unwrap().keep();
+        let supervisor = Command::new("sh")
+            .args(["-c", SUPERVISOR, "sh"])
+            .arg(&dir)
+            .args([
+                "redis-server",
+                "--cluster-enabled",
+                "yes",
+                "--bind",
+                "127.0.0.1",
+            ])
+            .args([
+                "--port",
+                &port.to_string(),
+                "--cluster-port",
+                &bus.to_string(),
+            ])
+            .args([
+                "--cluster-node-timeout",
+                "1000",
+                "--cluster-replica-validity-factor",
+                "0",
+            ])
+            .args([
+                "--repl-diskless-sync-delay",
+                "0",
+                "--repl-ping-replica-period",
+                "1",
+            ])
+            .args(["--save", "", "--appendonly", "no", "--dir"])
+            .arg(&dir)
+            .stdin(Stdio::piped())
+            .spawn()
+            .expect(
+                "these tests need sh and redis-server; `cargo xtask test --install` installs it",
+            );
+        let server = Self {
+            port,
+            bus,
+            supervisor,
+        };
+        let deadline = Instant::now() + PATIENCE;
+        while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
+            assert!(
+                Instant::now() < deadline,
+                "redis-server does not come up; is it on the PATH?"
+            );
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        server
+    }
+
+    fn kill(mut self) {
+        drop(self.supervisor.stdin.take());
+        self.supervisor.wait().unwrap();
+    }
+
+    pub(crate) fn node(&self) -> Node {
+        Node::new("127.0.0.1", self.port)
+    }
+
+    /// A plain connection, which follows no redirections.
+    pub(crate) fn connection(&self) -> blocking::Connection {
+        let client = Client::open(&format!("redis://127.0.0.1:{}", self.port)).unwrap();
+        let mut connection = client.blocking().unwrap();
+        connection.run(ping()).unwrap();
+        connection
+    }
+
+    /// Says a line to the node past the client under test, and returns the first line of the answer.
+    pub(crate) fn ask(&self, line: &str) -> String {
+        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.write_all(format!("{line}\r\n").as_bytes()).unwrap();
+        let mut lines = BufReader::new(stream).lines().map(Result::unwrap);
+        let first = lines.next().unwrap();
+        assert!(
+            !first.starts_with('-'),
+            "`{line}` was answered with `{first}`"
+        );
+        if first.starts_with('$') {
+            return lines.next().unwrap();
+        }
+        first
+    }
+
+    fn cluster_info(&self) -> String {
+        self.connection().run(cmd("CLUSTER INFO")).unwrap()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Its end is the sign; a static is not dropped, and then the end of the process is.
+        drop(self.supervisor.stdin.take());
+        let _ = self.supervisor.wait();
+    }
+}
+
+fn free_port() -> u16 {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    listener.local_addr().unwrap().port()
+}
+
+pub(crate) fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap()
+}
