@@ -223,7 +223,7 @@ impl Plan {
         let mut args = Args::new(&command);
         let name = args.next().unwrap_or_default();
         let args: Vec<&[u8]> = args.collect();
-        if args.len() % (1 + values) != 0 {
+        if !args.len().is_multiple_of(1 + values) {
             // The server refuses it whole, and none of it runs.
             let slot = super::slot_of(args[0]);
             self.whole(bytes, summary, slot);

@@ -294,8 +294,6 @@ mod tests {
             "SADD k a",
             "ZADD k 1 a",
             "XADD k * f v",
-            "XREAD COUNT 1 STREAMS k 0",
-            "XREADGROUP GROUP STREAMS streams COUNT 1 STREAMS k >",
             "XGROUP CREATE k g $",
             "XINFO STREAM k",
             "OBJECT ENCODING k",
@@ -317,7 +315,11 @@ mod tests {
         }
         let script = Script::new("return 1");
         assert_eq!(routed(&script.call::<()>("k", "other")), slot);
-        assert_eq!(routed(&commands::bit_count("k")), slot);
+        assert_eq!(routed(&commands::xread::<()>("k", "0", 1)), slot);
+        let group = commands::xread_group::<()>("STREAMS", "streams", ["k", "k"], [">", ">"], 1);
+        assert_eq!(routed(&group), slot);
+        let both = routed(&commands::xread::<()>(["k", "other"], ["0", "0"], 1));
+        assert!(both.unwrap_err().starts_with("CROSSSLOT"));
     }
 
     #[test]
@@ -334,7 +336,6 @@ mod tests {
             "SINTERSTORE a b c",
             "ZUNIONSTORE a 1 b",
             "EVAL code 2 a b",
-            "XREAD STREAMS a b 0 0",
             "PFCOUNT a b",
         ] {
             let error = text(line).unwrap_err();
@@ -388,7 +389,6 @@ mod tests {
             "EVAL code -1 k",
             "EVAL code",
             "ZUNION",
-            "XREAD STREAMS",
             "OBJECT HELP",
         ] {
             assert_eq!(text(line), Ok(Route::Anywhere), "{line}");
