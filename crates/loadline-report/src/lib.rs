@@ -33,6 +33,7 @@ mod html;
 mod junit;
 mod markdown;
 mod picture;
+mod sweep;
 #[cfg(test)]
 mod tests;
 mod text;

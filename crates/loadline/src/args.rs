@@ -71,6 +71,7 @@ Examples:
   loadline modes
   loadline modes redis://localhost --latency 0,1ms,10ms --mode sync,pipeline,batch
   loadline modes --op get --ops 100,10k --budget 3s --json modes.json
+  loadline modes --codec raw,json,msgpack,protobuf --value-size 1KiB --latency 0
 
 Modes: sync (one after the other), async (tasks that share a connection), pipeline (many
 commands in one write), batch (MGET, MSET), transaction (MULTI, EXEC), script (EVALSHA).
@@ -273,6 +274,19 @@ pub(crate) struct ModesArgs {
     /// Operations [default: both]
     #[arg(long, value_enum, value_name = "OP", value_delimiter = ',')]
     pub(crate) op: Vec<OpArg>,
+    /// Other operations than get and set: built-in workloads of one command on one key, such as
+    /// incr, hset, hget, lpush, sadd, zadd, xadd
+    #[arg(
+        long,
+        value_name = "NAME",
+        value_delimiter = ',',
+        conflicts_with = "op"
+    )]
+    pub(crate) workload: Vec<String>,
+    /// What values are: bytes as they are (raw), or objects that are encoded before SET and decoded
+    /// after GET, which is timed apart [default: raw]
+    #[arg(long, value_enum, value_name = "CODEC", value_delimiter = ',')]
+    pub(crate) codec: Vec<CodecArg>,
     /// How many operations, for each cell [default: 100,1k,10k,100k,1M]
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = units::positive_count)]
     pub(crate) ops: Vec<u64>,
@@ -294,7 +308,7 @@ pub(crate) struct ModesArgs {
     /// Keys loaded before and touched by the load [default: 10k]
     #[arg(long, value_name = "N", value_parser = units::positive_count)]
     pub(crate) keys: Option<u64>,
-    /// SIZE, A..B or zipf:A..B [default: 64B]
+    /// SIZE, A..B or zipf:A..B; of an object, its size as JSON [default: 64B, 512B with a codec]
     #[arg(long, value_name = "SIZE", value_parser = units::value_size)]
     pub(crate) value_size: Option<ValueSize>,
     /// Makes the choices repeatable [default: a new one]
@@ -336,6 +350,19 @@ pub(crate) enum OpArg {
     Get,
     /// Write a value
     Set,
+}
+
+/// What values are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CodecArg {
+    /// Bytes as they are
+    Raw,
+    /// JSON
+    Json,
+    /// MessagePack
+    Msgpack,
+    /// Protocol Buffers
+    Protobuf,
 }
 
 /// How latency is added.

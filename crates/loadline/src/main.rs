@@ -3,6 +3,7 @@
 
 mod admin;
 mod args;
+mod codec;
 mod commands;
 mod connect;
 mod descriptors;

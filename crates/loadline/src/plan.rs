@@ -16,6 +16,7 @@ use loadline_resp::Protocol;
 use rand::RngExt;
 
 use crate::args::{ArrivalsArg, ConnectionArgs, LoadArgs, RunArgs, ValueDataArg};
+use crate::codec::Codec;
 use crate::exit::Failure;
 use crate::secret::Secret;
 use crate::target::{Login, Server, Target};
@@ -116,6 +117,8 @@ pub(crate) struct Case {
     pub(crate) value_data: ValueData,
     /// Whether the values read are checked.
     pub(crate) verify: bool,
+    /// What values are encoded by, where they are objects.
+    pub(crate) codec: Option<Codec>,
 }
 
 /// Certificates and keys of encrypted connections.
@@ -456,6 +459,7 @@ fn case(
             Some(ValueDataArg::Random) | None => ValueData::Random,
         },
         verify: data.verify && workload.can_be_verified(),
+        codec: None,
         workload,
     })
 }

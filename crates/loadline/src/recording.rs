@@ -133,6 +133,7 @@ fn scenario(case: &Case, plan: &Plan, target: &Target) -> Scenario {
         }),
         batch: case.batch.map_or(1, u64::from),
         ops_asked: None,
+        codec: case.codec.map(|codec| codec.name().into()),
         keys: case.keys,
         key_dist: key_dist_text(&case.key_dist),
         value_bytes: match case.value_size {
@@ -227,6 +228,7 @@ fn cost(blocks: &[Outcome], ops: u64, server_cpu: Option<Duration>) -> Cost {
         bytes_in_per_op: bytes(|block| block.bytes_in),
         bytes_out_per_op: bytes(|block| block.bytes_out),
         allocations_per_op: None,
+        encoded_value_bytes: None,
     }
 }
 
@@ -404,20 +406,26 @@ const AS_GOOD: f64 = 0.05;
 
 /// Says in one sentence per latency and operation which way of calling is the best, and which size.
 pub(crate) fn conclude_modes(record: &mut Record) {
+    let key = |case: &record::Case| {
+        let scenario = &case.scenario;
+        let codec = scenario.codec.as_ref();
+        let codec = codec
+            .map(|codec| format!(" as {codec}"))
+            .unwrap_or_default();
+        (scenario.latency_ns, format!("{}{codec}", scenario.workload))
+    };
     let mut settings: Vec<(u64, String)> = Vec::new();
     for case in &record.cases {
-        let setting = (case.scenario.latency_ns, case.scenario.workload.clone());
-        if !settings.contains(&setting) {
-            settings.push(setting);
+        if !settings.contains(&key(case)) {
+            settings.push(key(case));
         }
     }
-    for (latency_ns, workload) in settings {
+    for setting in settings {
+        let (latency_ns, operation) = &setting;
         let here: Vec<&record::Case> = record
             .cases
             .iter()
-            .filter(|case| {
-                case.scenario.latency_ns == latency_ns && case.scenario.workload == workload
-            })
+            .filter(|case| key(case) == setting)
             .collect();
         let throughput = |case: &&record::Case| case.throughput_ops_per_s;
         let by_throughput = |one: &&&record::Case, other: &&&record::Case| {
@@ -449,8 +457,8 @@ pub(crate) fn conclude_modes(record: &mut Record) {
         let size = chosen.scenario.in_flight.unwrap_or(1);
         let times = throughput(chosen) / throughput(worst).max(1e-9);
         record.findings.push(format!(
-            "{workload} with {} added: {} of {size}, {:.0} operations per second, {times:.0} times {}.",
-            latency_text(latency_ns), chosen.scenario.mode, throughput(chosen), worst.scenario.mode
+            "{operation} with {} added: {} of {size}, {:.0} operations per second, {times:.0} times {}.",
+            latency_text(*latency_ns), chosen.scenario.mode, throughput(chosen), worst.scenario.mode
         ));
     }
 }

@@ -119,6 +119,10 @@ pub struct Scenario {
     /// extrapolated (a sweep with a time budget).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ops_asked: Option<u64>,
+    /// What values were encoded by and decoded by: `json`, `msgpack`, `protobuf`; `None` for bytes
+    /// that are taken as they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub codec: Option<String>,
     /// Keys in the key space.
     pub keys: u64,
     /// How keys are chosen.
@@ -255,13 +259,16 @@ pub struct Cost {
     pub bytes_out_per_op: Option<f64>,
     /// Allocations of the client.
     pub allocations_per_op: Option<f64>,
+    /// Bytes of a value as its codec encoded it, the mean.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub encoded_value_bytes: Option<f64>,
 }
 
 /// Where the time of an operation went, on average. What was not measured is `None`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Parts {
-    /// Encoding the command.
+    /// Encoding the command; where values have a codec, encoding one value.
     pub encode: Option<u64>,
     /// Writing it to the socket.
     pub write: Option<u64>,
@@ -271,7 +278,7 @@ pub struct Parts {
     pub server: Option<u64>,
     /// Reading the reply from the socket.
     pub read: Option<u64>,
-    /// Decoding it.
+    /// Decoding it; where values have a codec, decoding one value.
     pub decode: Option<u64>,
     /// What is left.
     pub unattributed: Option<u64>,

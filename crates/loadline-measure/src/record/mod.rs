@@ -47,6 +47,9 @@ pub struct Record {
     pub links: Vec<Link>,
     /// What was measured: one case per subject and scenario.
     pub cases: Vec<Case>,
+    /// What was asked for and cannot be.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<LeftOut>,
     /// What the cases say about each other.
     #[serde(default)]
     pub comparisons: Vec<Comparison>,
@@ -62,6 +65,17 @@ pub struct Record {
     /// The load that keeps a limit, where that was searched for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity: Option<Answer>,
+}
+
+/// A way of calling that a sweep left out.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftOut {
+    /// The operations, by name.
+    pub workload: String,
+    /// How they were to be called.
+    pub mode: String,
+    /// Why they were not, as a part of a sentence without its full stop.
+    pub reason: String,
 }
 
 /// A link that added latency, as it measured itself before it was used.
@@ -170,6 +184,7 @@ impl Record {
             environment,
             links: Vec::new(),
             cases: Vec::new(),
+            left_out: Vec::new(),
             comparisons: Vec::new(),
             doctor: Vec::new(),
             findings: Vec::new(),

@@ -33,7 +33,7 @@ pub fn text(record: &Record, options: &TextOptions) -> String {
     let groups = view::groups(record);
     let mut page = Page::new(options);
     head(&mut page, record, &groups);
-    if sweep::is_sweep(record) {
+    if crate::sweep::is_sweep(record) {
         sweep::draw(&mut page, record, options.unicode);
     } else {
         cases(&mut page, &groups);

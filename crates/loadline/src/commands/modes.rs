@@ -20,6 +20,7 @@ use crate::plan::{self, Case, Mode, ModesPlan, Surroundings};
 use crate::printer::Printer;
 use crate::progress::Progress;
 use crate::recording;
+use crate::subjects::client::CodecCost;
 use crate::subjects::{self, Opened, failure};
 
 pub(super) fn run(args: &ModesArgs) -> anyhow::Result<ExitCode> {
@@ -95,11 +96,15 @@ struct Cell {
     ops_asked: Option<u64>,
 }
 
+/// What was seen of a cell.
+struct Seen {
+    measured: Measured,
+    codec: Option<CodecCost>,
+}
+
 impl Sweep<'_> {
     fn run(&self, target: &mut Opened, record: &mut Record) -> Result<(), Failure> {
-        for case in &self.plan.base.cases {
-            target.load(case, self.run_id, self.plan.base.seed, self.control)?;
-        }
+        self.load(target)?;
         for &latency in &self.plan.latencies {
             let server = target
                 .server()
@@ -129,6 +134,24 @@ impl Sweep<'_> {
         Ok(())
     }
 
+    /// Brings the keys of every operation in, past all links.
+    fn load(&self, target: &mut Opened) -> Result<(), Failure> {
+        let mut spaces: Vec<&str> = Vec::new();
+        for case in &self.plan.base.cases {
+            let space = case.workload.space.as_str();
+            if case.codec.is_none() {
+                target.load(case, self.run_id, self.plan.base.seed, self.control)?;
+            } else if !spaces.contains(&space) {
+                let server = target.server().expect("the plan takes servers only");
+                let client = subjects::client::client(server, &server.address)?;
+                let (prefix, seed) = (case.prefix(self.run_id), self.plan.base.seed);
+                subjects::client::load_objects(&client, case, &prefix, seed, self.control)?;
+                spaces.push(space);
+            }
+        }
+        Ok(())
+    }
+
     /// The modes that the target can be called in; the others are named once.
     fn modes(
         &self,
@@ -138,18 +161,26 @@ impl Sweep<'_> {
     ) -> Result<Vec<Mode>, Failure> {
         let mut modes = Vec::new();
         for &mode in &self.plan.modes {
-            let lacks = target.lacks(&mode.needs(&case.name))?;
-            if lacks.is_empty() {
+            let lacks = target.lacks(&mode.needs(&case.workload))?;
+            let reason = mode.lacks_form(&case.workload).or_else(|| {
+                (!lacks.is_empty())
+                    .then(|| format!("{} does not have {}", target.name, lacks.join(" and ")))
+            });
+            let Some(reason) = reason else {
                 modes.push(mode);
                 continue;
-            }
-            let sentence = format!(
-                "{mode} was left out: {} does not have {}.",
-                target.name,
-                lacks.join(" and ")
-            );
-            if !record.findings.contains(&sentence) {
-                record.findings.push(sentence);
+            };
+            let left_out = record::LeftOut {
+                workload: case.workload.name.clone(),
+                mode: mode.name().into(),
+                reason,
+            };
+            if !record.left_out.contains(&left_out) {
+                let sentence = format!("{mode} was left out: {}.", left_out.reason);
+                if !record.findings.contains(&sentence) {
+                    record.findings.push(sentence);
+                }
+                record.left_out.push(left_out);
             }
         }
         if modes.is_empty() {
@@ -251,7 +282,7 @@ impl Sweep<'_> {
         cells: &[Cell],
         rounds: u32,
         ops: Option<u64>,
-    ) -> Result<Vec<Measured>, Failure> {
+    ) -> Result<Vec<Seen>, Failure> {
         let seed = self.plan.base.seed;
         // In the search, sizes share the time of two cells.
         let budget = match ops {
@@ -274,6 +305,8 @@ impl Sweep<'_> {
                 duration: Some(budget / 4),
             };
             subject.block(warm_up, seed, self.control).map_err(broken)?;
+            // What the warm-up cost is no part of the figures.
+            subject.take_codec_cost();
             subjects.push(subject);
         }
         let stops = (0..u64::from(rounds)).map(|round| {
@@ -288,14 +321,21 @@ impl Sweep<'_> {
             warmup: Duration::ZERO,
             seed,
         };
-        let mut subjects: Vec<&mut dyn Subject> = subjects
+        let mut runnable: Vec<&mut dyn Subject> = subjects
             .iter_mut()
-            .map(|subject| &mut **subject as &mut dyn Subject)
+            .map(|subject| subject as &mut dyn Subject)
             .collect();
-        runner::run(&mut subjects, &rounds, self.control, &mut |_| {}, &|_| {
-            false
-        })
-        .map_err(broken)
+        let no_end = |_: &[Measured]| false;
+        let measured = runner::run(&mut runnable, &rounds, self.control, &mut |_| {}, &no_end)
+            .map_err(broken)?;
+        let seen = measured
+            .into_iter()
+            .zip(&subjects)
+            .map(|(measured, subject)| Seen {
+                measured,
+                codec: subject.take_codec_cost(),
+            });
+        Ok(seen.collect())
     }
 
     /// Puts a cell into the record and returns the operations that were measured.
@@ -304,13 +344,18 @@ impl Sweep<'_> {
         setting: &Setting<'_>,
         cell: Cell,
         target: &Opened,
-        measured: &Measured,
+        seen: &Seen,
         record: &mut Record,
     ) -> u64 {
-        if measured.blocks.is_empty() {
+        if seen.measured.blocks.is_empty() {
             return 0;
         }
-        let mut entry = recording::case(setting.case, &self.plan.base, target, measured);
+        let mut entry = recording::case(setting.case, &self.plan.base, target, &seen.measured);
+        if let Some(codec) = seen.codec {
+            entry.parts_ns.encode = codec.encode_ns;
+            entry.parts_ns.decode = codec.decode_ns;
+            entry.cost.encoded_value_bytes = Some(codec.encoded_bytes);
+        }
         entry.subject.name = format!("{}, {}", entry.subject.name, cell.mode);
         let is_async = cell.mode == Mode::Async;
         entry.scenario = record::Scenario {

@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use loadline_link::link::Class;
 
-use crate::args::{LinkArg, ModeArg, ModesArgs, OpArg};
+use crate::args::{CodecArg, LinkArg, ModeArg, ModesArgs, OpArg};
+use crate::codec::{self, Codec};
 use crate::exit::Failure;
 use crate::plan::{Plan, Surroundings, lengths, outputs::Outputs};
 use crate::target::Target;
 use crate::units::{self, duration_text};
-use crate::workload;
+use crate::workload::{self, Definition};
 
 use super::{Case, LONGEST_LATENCY, Length, Schedule, TlsFiles};
 use loadline_load::keys::KeyDist;
@@ -30,6 +31,8 @@ const DEFAULT_IN_FLIGHT: u32 = 100;
 const DEFAULT_KEYS: u64 = 10_000;
 const MOST_KEYS: u64 = 10_000_000;
 const DEFAULT_VALUE_BYTES: u64 = 64;
+/// Where values are objects.
+const DEFAULT_OBJECT_BYTES: u64 = 512;
 const LARGEST_VALUE_BYTES: u64 = 1 << 20;
 const MOST_BATCH: u32 = 100_000;
 const MOST_COUNT: u64 = 1_000_000_000;
@@ -57,15 +60,24 @@ pub(crate) enum Mode {
 
 impl Mode {
     /// Redis commands that it needs beside the operation itself.
-    pub(crate) fn needs(self, op: &str) -> Vec<String> {
-        let names: &[&str] = match self {
-            Self::Sync | Self::Async | Self::Pipeline => &[],
-            Self::Batch if op == "set" => &["MSET"],
-            Self::Batch => &["MGET"],
-            Self::Transaction => &["MULTI", "EXEC"],
-            Self::Script => &["EVALSHA", "EVAL"],
+    pub(crate) fn needs(self, workload: &Definition) -> Vec<String> {
+        let names: Vec<&str> = match self {
+            Self::Sync | Self::Async | Self::Pipeline => Vec::new(),
+            Self::Batch => workload.for_many_keys().into_iter().collect(),
+            Self::Transaction => vec!["MULTI", "EXEC"],
+            Self::Script => vec!["EVALSHA", "EVAL"],
         };
-        names.iter().map(ToString::to_string).collect()
+        names.into_iter().map(Into::into).collect()
+    }
+
+    /// Why no server can be called so, where none can.
+    pub(crate) fn lacks_form(self, workload: &Definition) -> Option<String> {
+        (self == Self::Batch && workload.for_many_keys().is_none()).then(|| {
+            format!(
+                "Redis has no command that is {} for many keys",
+                workload.name
+            )
+        })
     }
 
     /// The name in the record and in reports.
@@ -138,14 +150,23 @@ pub(crate) fn resolve(args: &ModesArgs, around: &Surroundings) -> Result<ModesPl
             "--budget: a cell needs at least 10ms to be measured.",
         ));
     }
-    let ops: Vec<OpArg> = chosen(&args.op, &[OpArg::Get, OpArg::Set]);
-    let cases = ops
-        .iter()
-        .map(|op| case(args, *op))
-        .collect::<Result<_, _>>()?;
+    let modes = modes(&args.mode);
+    let cases = cases(args)?;
+    for case in &cases {
+        let lacking: Vec<String> = modes
+            .iter()
+            .filter_map(|mode| mode.lacks_form(&case.workload))
+            .collect();
+        if lacking.len() == modes.len() {
+            return Err(Failure::usage(format!(
+                "--mode batch: {}; name another mode as well.",
+                lacking.join(" and ")
+            )));
+        }
+    }
     Ok(ModesPlan {
         base: base(args, around, target, cases)?,
-        modes: modes(&args.mode),
+        modes,
         counts,
         latencies,
         batch,
@@ -256,24 +277,90 @@ fn chosen<T: Copy + PartialEq>(asked: &[T], all: &[T]) -> Vec<T> {
     all.iter().filter(wanted).copied().collect()
 }
 
-fn case(args: &ModesArgs, op: OpArg) -> Result<Case, Failure> {
-    let name = match op {
-        OpArg::Get => "get",
-        OpArg::Set => "set",
+/// Every operation with every codec.
+fn cases(args: &ModesArgs) -> Result<Vec<Case>, Failure> {
+    let names: Vec<String> = if args.workload.is_empty() {
+        let ops = chosen(&args.op, &[OpArg::Get, OpArg::Set]);
+        ops.iter()
+            .map(|op| match op {
+                OpArg::Get => "get".into(),
+                OpArg::Set => "set".into(),
+            })
+            .collect()
+    } else {
+        args.workload.clone()
     };
-    let keys = args.keys.unwrap_or(DEFAULT_KEYS);
+    let mut codecs: Vec<Option<Codec>> = Vec::new();
+    for codec in &args.codec {
+        let codec = match codec {
+            CodecArg::Raw => None,
+            CodecArg::Json => Some(Codec::Json),
+            CodecArg::Msgpack => Some(Codec::Msgpack),
+            CodecArg::Protobuf => Some(Codec::Protobuf),
+        };
+        if !codecs.contains(&codec) {
+            codecs.push(codec);
+        }
+    }
+    if codecs.is_empty() {
+        codecs.push(None);
+    }
+    let mut cases: Vec<Case> = Vec::new();
+    for name in &names {
+        let definition = definition(name)?;
+        if cases
+            .iter()
+            .any(|case| case.workload.name == definition.name)
+        {
+            continue;
+        }
+        for codec in &codecs {
+            cases.push(case(args, definition.clone(), *codec)?);
+        }
+    }
+    Ok(cases)
+}
+
+fn definition(name: &str) -> Result<Definition, Failure> {
+    let named = workload::named(name, 1).filter(Definition::is_one_call);
+    named.ok_or_else(|| {
+        let possible: Vec<&str> = workload::NAMES
+            .into_iter()
+            .filter(|name| workload::named(name, 1).is_some_and(|one| one.is_one_call()))
+            .collect();
+        Failure::usage(format!(
+            "--workload {name}: call modes take built-in workloads of one command on one key: {}.",
+            possible.join(", ")
+        ))
+    })
+}
+
+fn case(args: &ModesArgs, mut workload: Definition, codec: Option<Codec>) -> Result<Case, Failure> {
+    let keys = args.keys.unwrap_or(DEFAULT_KEYS.min(workload.keys));
+    let with_codec = args.codec.iter().any(|codec| *codec != CodecArg::Raw);
+    let default_bytes = if with_codec {
+        DEFAULT_OBJECT_BYTES
+    } else {
+        DEFAULT_VALUE_BYTES
+    };
     let value_size = args
         .value_size
         .clone()
-        .unwrap_or(ValueSize::Fixed(DEFAULT_VALUE_BYTES));
+        .unwrap_or(ValueSize::Fixed(default_bytes));
     if keys > MOST_KEYS || value_size.max() > LARGEST_VALUE_BYTES {
         return Err(Failure::usage(format!(
             "--keys and --value-size: at most {MOST_KEYS} keys and values of 1MiB are possible here."
         )));
     }
+    let mut name = workload.name.clone();
+    if let Some(codec) = codec {
+        check_objects(&workload, &value_size)?;
+        name = format!("{name} ({codec})");
+        workload.space = format!("{}-{codec}", workload.space);
+    }
     Ok(Case {
-        name: name.into(),
-        workload: workload::named(name, 1).expect("get and set are built in"),
+        name,
+        workload,
         connections: 1,
         threads: 1,
         pipeline: 1,
@@ -285,7 +372,26 @@ fn case(args: &ModesArgs, op: OpArg) -> Result<Case, Failure> {
         value_size,
         value_data: ValueData::Random,
         verify: false,
+        codec,
     })
+}
+
+/// Whether the values of a workload can be objects of this size.
+fn check_objects(workload: &Definition, size: &ValueSize) -> Result<(), Failure> {
+    if workload.for_many_keys().is_none() {
+        return Err(Failure::usage(format!(
+            "--codec: only the values of get and set can be objects, and {} is neither.",
+            workload.name
+        )));
+    }
+    match size {
+        ValueSize::Fixed(bytes) if *bytes >= codec::SMALLEST_BYTES => Ok(()),
+        _ => Err(Failure::usage(format!(
+            "--value-size {}: with a codec, objects have one size, of at least {} bytes as JSON.",
+            units::value_size_text(size),
+            codec::SMALLEST_BYTES
+        ))),
+    }
 }
 
 impl ModesPlan {
@@ -387,6 +493,7 @@ impl ModesPlan {
             "operations": self.base.cases.iter().map(|case| case.name.clone()).collect::<Vec<_>>(),
             "counts": self.counts,
             "latencies_ns": self.latencies.iter().map(ns).collect::<Vec<_>>(),
+            "value_size": self.base.cases.first().map(|case| units::value_size_text(&case.value_size)),
             "batch": self.batch,
             "in_flight": self.in_flight,
             "budget_ns": ns(&self.budget),
@@ -455,6 +562,44 @@ mod tests {
     }
 
     #[test]
+    fn every_operation_is_called_with_every_codec() {
+        let plan = plan(&["--op", "get", "--codec", "raw,json,json"]).unwrap();
+        let cases: Vec<_> = plan
+            .base
+            .cases
+            .iter()
+            .map(|case| {
+                (
+                    case.name.as_str(),
+                    case.workload.space.as_str(),
+                    &case.value_size,
+                )
+            })
+            .collect();
+        let size = &ValueSize::Fixed(DEFAULT_OBJECT_BYTES);
+        assert_eq!(
+            cases,
+            [("get", "string", size), ("get (json)", "string-json", size)]
+        );
+    }
+
+    #[test]
+    fn other_operations_have_names_and_their_own_keys() {
+        let plan = plan(&["--workload", "incr,HGET,smembers"]).unwrap();
+        let cases: Vec<_> = plan
+            .base
+            .cases
+            .iter()
+            .map(|case| (case.name.as_str(), case.keys))
+            .collect();
+        assert_eq!(
+            cases,
+            [("incr", 10_000), ("hget", 10_000), ("smembers", 1_000)]
+        );
+        assert!(plan.to_text().contains("incr, hget, smembers"));
+    }
+
+    #[test]
     fn what_cannot_be_is_refused() {
         for (words, reason) in [
             (&["ram"][..], "is none"),
@@ -466,6 +611,24 @@ mod tests {
             (&["--batch", "1M"], "not possible"),
             (&["--budget", "1ms"], "at least 10ms"),
             (&["--value-size", "1GiB"], "1MiB"),
+            (&["--codec", "xml"], "xml"),
+            (&["--codec", "json", "--value-size", "64B"], "at least 192"),
+            (
+                &["--codec", "json", "--value-size", "1KiB..2KiB"],
+                "one size",
+            ),
+            (&["--codec", "json", "--workload", "incr"], "neither"),
+            (
+                &["--workload", "ycsb-a"],
+                "one command on one key: get, set",
+            ),
+            (&["--workload", "mget"], "one command on one key"),
+            (&["--workload", "nope"], "one command on one key"),
+            (
+                &["--workload", "incr", "--mode", "batch"],
+                "no command that is incr",
+            ),
+            (&["--workload", "incr", "--op", "get"], "--op"),
         ] {
             let refusal = plan(words).expect_err("it cannot be");
             assert!(refusal.contains(reason), "{words:?}: {refusal}");

@@ -11,7 +11,7 @@ use loadline_load::keys::KeyDist;
 use loadline_load::values::ValueSize;
 use loadline_load::workload::{Command, Digits, Number, Part};
 
-use catalog::{Family, Gives};
+use catalog::{Family, Gives, KeyArguments};
 use template::Template;
 
 pub(crate) use builtin::{NAMES, named};
@@ -242,6 +242,29 @@ impl Definition {
             .collect::<Vec<_>>()
             .join(", ");
         Self::custom(name, "command".into(), operations, Load::Guessed)
+    }
+
+    /// Whether it is one command with one key, its first argument: only such a command can be called
+    /// one by one as well as in scripts over many keys.
+    pub(crate) fn is_one_call(&self) -> bool {
+        let [operation] = &self.operations[..] else {
+            return false;
+        };
+        matches!(&operation.templates[..], [template] if template.known().keys == KeyArguments::First)
+    }
+
+    /// Whether its operations read what is there.
+    pub(crate) fn reads(&self) -> bool {
+        reads(&self.operations)
+    }
+
+    /// The command that does to many keys what its one command does to one, where Redis has it.
+    pub(crate) fn for_many_keys(&self) -> Option<&'static str> {
+        match self.name.as_str() {
+            "get" => Some("MGET"),
+            "set" => Some("MSET"),
+            _ => None,
+        }
     }
 
     /// Whether every value that it reads can be checked.

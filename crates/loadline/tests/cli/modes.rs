@@ -4,33 +4,25 @@ use loadline_measure::Record;
 
 use crate::util::Dir;
 
+/// A command line that ends with `--json out.json`, as one text: what it printed, and its record.
+fn measured(dir: &Dir, words: &str) -> (String, Record) {
+    let words: Vec<&str> = words.split_ascii_whitespace().collect();
+    let text = dir.run(&words).succeeded();
+    let record = Record::from_json(dir.read("out.json").as_bytes()).unwrap();
+    assert_eq!(record.errors(), 0);
+    (
+        text.split_whitespace().collect::<Vec<_>>().join(" "),
+        record,
+    )
+}
+
 /// A short sweep on our own server, through a proxy that adds two milliseconds.
 #[test]
 fn every_mode_is_measured_under_every_latency() {
     let dir = Dir::new();
-    let words = [
-        "modes",
-        "embedded",
-        "--ops",
-        "50,400",
-        "--latency",
-        "0,2ms",
-        "--link",
-        "l4",
-        "--budget",
-        "100ms",
-        "--batch",
-        "20",
-        "--keys",
-        "100",
-        "--json",
-        "out.json",
-        "--color",
-        "never",
-    ];
-    let text = dir.run(&words).succeeded();
-    let record = Record::from_json(dir.read("out.json").as_bytes()).unwrap();
-    assert_eq!(record.errors(), 0);
+    let words = "modes embedded --ops 50,400 --latency 0,2ms --link l4 --budget 100ms --batch 20 \
+        --keys 100 --json out.json --color never";
+    let (text, record) = measured(&dir, words);
     assert_eq!(record.links.len(), 1);
     assert_eq!(record.links[0].class, "l4");
     assert!(record.links[0].through_p50_ns >= 2_000_000);
@@ -57,13 +49,16 @@ fn every_mode_is_measured_under_every_latency() {
             assert!(fastest >= latency_ns, "{mode}, {op}: {fastest} ns");
         }
     }
-    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     // Our server has no scripts, and that is said and not hidden.
     assert!(
         record
             .cases
             .iter()
             .all(|case| case.scenario.mode != "script")
+    );
+    assert!(
+        text.contains("script embedded does not have EVALSHA and EVAL"),
+        "{text}"
     );
     assert!(
         text.contains("script was left out: embedded does not have EVALSHA and EVAL."),
@@ -89,4 +84,96 @@ fn the_plan_says_how_long_it_would_take_in_full() {
     let dir = Dir::new();
     let plan = dir.run(&["modes", "embedded", "--dry-run"]).succeeded();
     assert!(plan.contains("27.8 h"), "{plan}");
+}
+
+/// Objects come back as they were written, by every codec and in every mode, and what their encoding
+/// takes is known apart from the calls.
+#[test]
+fn objects_are_encoded_and_decoded_and_both_are_timed_apart() {
+    let dir = Dir::new();
+    let words = "modes spawn:redis-server --codec raw,json,msgpack,protobuf --ops 200 --latency 0 \
+        --budget 50ms --batch 20 --in-flight 8 --keys 300 --json out.json --color never";
+    let (text, record) = measured(&dir, words);
+    for codec in [None, Some("json"), Some("msgpack"), Some("protobuf")] {
+        for op in ["get", "set"] {
+            let cells: Vec<_> = record
+                .cases
+                .iter()
+                .filter(|case| {
+                    let scenario = &case.scenario;
+                    (scenario.codec.as_deref(), scenario.workload.as_str()) == (codec, op)
+                        && scenario.ops_asked == Some(200)
+                })
+                .collect();
+            assert_eq!(cells.len(), 6, "{op} as {codec:?}");
+            for cell in cells {
+                let (parts, mode) = (&cell.parts_ns, &cell.scenario.mode);
+                let bytes = cell.cost.encoded_value_bytes;
+                assert_eq!(
+                    parts.encode.is_some(),
+                    codec.is_some() && op == "set",
+                    "{mode}"
+                );
+                assert_eq!(
+                    parts.decode.is_some(),
+                    codec.is_some() && op == "get",
+                    "{mode}"
+                );
+                assert_eq!(bytes.is_some(), codec.is_some());
+                assert_eq!(codec == Some("json"), bytes == Some(512.0), "{bytes:?}");
+                assert_ne!(cell.hit_ratio, Some(0.0));
+                assert!(
+                    cell.hit_ratio.is_none_or(|hits| hits == 1.0),
+                    "{op}, {mode}"
+                );
+                // Encoding is a part of the call.
+                let spent = parts.encode.or(parts.decode).unwrap_or(0) as f64;
+                let mean = cell.service_time_ns.mean.unwrap();
+                assert!(
+                    spent < mean,
+                    "{op} as {codec:?}, {mode}: {spent} ns of {mean} ns"
+                );
+            }
+        }
+    }
+    assert!(
+        text.contains("values as json: 512 bytes each, decoded in"),
+        "{text}"
+    );
+    assert!(
+        text.contains("set as protobuf with no latency added:"),
+        "{text}"
+    );
+}
+
+/// What has no form in a mode says so in its place.
+#[test]
+fn other_operations_are_called_in_every_mode_that_they_have() {
+    let dir = Dir::new();
+    let others = "incr,hset,hget,lpush,sadd,zadd,xadd,publish";
+    let words = format!(
+        "modes spawn:redis-server --workload {others} --ops 60 --latency 0 --budget 20ms \
+         --batch 20 --in-flight 8 --keys 50 --json out.json --color never"
+    );
+    let (text, record) = measured(&dir, &words);
+    for workload in others.split(',') {
+        for mode in ["sync", "async", "pipeline", "transaction", "script"] {
+            let cell = record.cases.iter().find(|case| {
+                let scenario = &case.scenario;
+                (scenario.workload.as_str(), scenario.mode.as_str()) == (workload, mode)
+            });
+            let cell = cell.unwrap_or_else(|| panic!("{workload}, {mode} is missing"));
+            assert!(cell.ops > 0 && cell.hit_ratio.is_none_or(|hits| hits == 1.0));
+        }
+        let batch = |left_out: &&loadline_measure::record::LeftOut| {
+            (left_out.workload.as_str(), left_out.mode.as_str()) == (workload, "batch")
+        };
+        let left_out = record.left_out.iter().find(batch);
+        assert!(
+            left_out.is_some_and(|left_out| left_out.reason.contains("for many keys")),
+            "{workload}"
+        );
+    }
+    let cell = "batch Redis has no command that is zadd for many keys";
+    assert!(text.contains(cell), "{text}");
 }

@@ -1,0 +1,274 @@
+//! A server called through loadline-client, in each of the ways in which an application can.
+
+mod operation;
+mod typed;
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use loadline_client::{Client, Error as ClientError, Password, blocking, multiplexed};
+use loadline_load::block::Block;
+use loadline_load::call::{AHEAD, Callee, Callers};
+use loadline_load::keys::KeyDist;
+use loadline_load::outcome::Outcome;
+use loadline_load::pacing::Stop;
+use loadline_load::reply::Reply;
+use loadline_load::runner::Subject;
+use loadline_load::task::{Done, Performer, Tasks};
+use loadline_load::workload::{Chooser, Workload};
+use loadline_load::{Control, Error};
+
+use super::{load_block, workload};
+use crate::exit::Failure;
+use crate::plan::{Case, Mode};
+use crate::target::{Address, Server};
+use crate::workload as workloads;
+use operation::{Operation, Ready};
+use typed::Typed;
+
+pub(crate) use typed::CodecCost;
+
+/// Operations in one pipeline when objects are loaded.
+const LOAD_SIZE: u32 = 100;
+
+/// How long a reply may take beside the added latency: the largest batches are a long way to go.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
+
+/// A client of `server`, which may be reached through a link at `address`.
+///
+/// # Errors
+/// A usage error for a server that is reached by TLS.
+pub(crate) fn client(server: &Server, address: &Address) -> Result<Client, Failure> {
+    if server.tls {
+        return Err(Failure::usage(format!(
+            "{server}: call modes are measured without TLS; name the server as redis:// or unix://."
+        )));
+    }
+    let mut builder = Client::builder()
+        .address(match address {
+            Address::Tcp { host, port } => loadline_client::Address::Tcp {
+                host: host.clone(),
+                port: *port,
+            },
+            Address::Unix(path) => loadline_client::Address::Unix(path.clone()),
+        })
+        .database(server.database)
+        .client_name(crate::connect::CLIENT_NAME)
+        .connect_timeout(PATIENCE)
+        .response_timeout(Some(PATIENCE));
+    if let Some(password) = &server.login.password {
+        let password = Password::new(password.reveal());
+        builder = match &server.login.user {
+            Some(user) => builder.login(user.clone(), password),
+            None => builder.password(password),
+        };
+    }
+    Ok(builder.build())
+}
+
+/// What runs the blocks of a cell.
+pub(crate) struct Called {
+    subject: Box<dyn Subject>,
+    typed: Option<Arc<Typed>>,
+}
+
+impl Called {
+    /// What its codec has cost since the last time this was asked, where its values are objects.
+    pub(crate) fn take_codec_cost(&self) -> Option<CodecCost> {
+        self.typed.as_ref().map(|typed| typed.take())
+    }
+}
+
+impl Subject for Called {
+    fn block(&mut self, stop: Stop, seed: u64, control: &Control) -> Result<Outcome, Error> {
+        self.subject.block(stop, seed, control)
+    }
+}
+
+/// Opens what runs the blocks of a cell: `case` in `mode`, with `size` operations per call or tasks
+/// in flight.
+///
+/// # Errors
+/// That a connection cannot be opened.
+pub(crate) fn open(
+    client: &Client,
+    case: &Case,
+    mode: Mode,
+    size: u32,
+    prefix: &str,
+    seed: u64,
+) -> Result<Called, Failure> {
+    let unreachable = |error: ClientError| Failure::unavailable(format!("{mode}: {error}."));
+    let broken = |error: Error| Failure::unavailable(format!("{mode}: {error}."));
+    let compiled = case.workload.compile(prefix, case.keys, &case.value_size);
+    let workload = workload(compiled.commands, case, &case.key_dist, seed).map_err(broken)?;
+    let typed = Typed::of(case, seed).map(Arc::new);
+    let operation = Operation::of(case, prefix, typed.clone());
+    let block = load_block(case, seed);
+    let subject: Box<dyn Subject> = if mode == Mode::Async {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| Failure::unavailable(format!("{mode}: {error}.")))?;
+        let connection = runtime
+            .block_on(client.multiplexed())
+            .map_err(unreachable)?;
+        let performer = Shared {
+            connection,
+            operation: Rc::new(operation),
+        };
+        let tasks = Tasks::new(workload, performer, size as usize, Rc::new(runtime), seed);
+        Box::new(AsyncSubject {
+            tasks: tasks.map_err(broken)?,
+            block,
+        })
+    } else {
+        let caller = Caller {
+            connection: client.blocking().map_err(unreachable)?,
+            mode,
+            size: if mode == Mode::Sync { 1 } else { size as usize },
+            operation,
+            places: (0..AHEAD).map(|_| Vec::new()).collect(),
+            sentence: String::new(),
+        };
+        let callers = Callers::new(workload, vec![caller], false, seed).map_err(broken)?;
+        Box::new(CallSubject { callers, block })
+    };
+    Ok(Called { subject, typed })
+}
+
+/// Writes the objects of `case` under all of its keys.
+///
+/// # Errors
+/// That the server cannot be reached or refuses one.
+pub(crate) fn load_objects(
+    client: &Client,
+    case: &Case,
+    prefix: &str,
+    seed: u64,
+    control: &Control,
+) -> Result<(), Failure> {
+    let writes = Case {
+        workload: workloads::named("set", 1).expect("set is built in"),
+        key_dist: KeyDist::Sequential,
+        ..case.clone()
+    };
+    let mut writer = open(client, &writes, Mode::Pipeline, LOAD_SIZE, prefix, seed)?;
+    let outcome = writer
+        .block(Stop::after_ops(case.keys), seed, control)
+        .map_err(|error| super::failure(&case.name, &error))?;
+    match outcome.errors.iter().next() {
+        None => Ok(()),
+        Some((kind, count)) => Err(Failure::unavailable(format!(
+            "{count} of {} keys of {} could not be loaded: {kind}.",
+            case.keys, case.name
+        ))),
+    }
+}
+
+/// A blocking connection and how it is called.
+struct Caller {
+    connection: blocking::Connection,
+    mode: Mode,
+    /// Operations per call.
+    size: usize,
+    operation: Operation,
+    /// The calls that are ready.
+    places: Vec<Vec<Ready>>,
+    /// What the last error said.
+    sentence: String,
+}
+
+struct CallSubject {
+    callers: Callers<Caller>,
+    block: Block,
+}
+
+impl Subject for CallSubject {
+    fn block(&mut self, stop: Stop, seed: u64, control: &Control) -> Result<Outcome, Error> {
+        let block = Block {
+            stop,
+            seed,
+            ..self.block
+        };
+        self.callers.run(&block, control)
+    }
+}
+
+impl Callee for Caller {
+    fn ops_per_call(&self) -> u64 {
+        self.size as u64
+    }
+
+    fn prepare(&mut self, place: usize, _: usize, chooser: &mut Chooser, workload: &Workload) {
+        let ready = &mut self.places[place];
+        ready.resize_with(self.size, Ready::default);
+        for ready in ready {
+            self.operation.fill(ready, chooser, workload);
+        }
+    }
+
+    fn perform(&mut self, place: usize) -> Reply<'_> {
+        let ready = &mut self.places[place];
+        self.operation.encode(ready);
+        let given = self
+            .operation
+            .call(&mut self.connection, self.mode, ready)
+            .map_err(|error| error.to_string());
+        match given.and_then(|given| self.operation.judge(ready, &given)) {
+            Ok(true) => Reply::Other,
+            Ok(false) => Reply::Nil,
+            Err(sentence) => {
+                self.sentence = sentence;
+                Reply::Error(self.sentence.as_bytes())
+            }
+        }
+    }
+}
+
+/// A multiplexed connection that tasks share.
+#[derive(Clone)]
+struct Shared {
+    connection: multiplexed::Connection,
+    operation: Rc<Operation>,
+}
+
+struct AsyncSubject {
+    tasks: Tasks<Shared>,
+    block: Block,
+}
+
+impl Subject for AsyncSubject {
+    fn block(&mut self, stop: Stop, seed: u64, control: &Control) -> Result<Outcome, Error> {
+        let block = Block {
+            stop,
+            seed,
+            ..self.block
+        };
+        self.tasks.run(&block, control)
+    }
+}
+
+impl Performer for Shared {
+    type Operation = Ready;
+
+    fn prepare(&self, _: usize, chooser: &mut Chooser, workload: &Workload) -> Ready {
+        let mut ready = Ready::default();
+        self.operation.fill(&mut ready, chooser, workload);
+        ready
+    }
+
+    async fn perform(&self, mut ready: Ready) -> Done {
+        let one = std::slice::from_mut(&mut ready);
+        self.operation.encode(one);
+        let given = match self.connection.run(self.operation.one(&one[0])).await {
+            Ok(given) => given,
+            Err(error) => return Done::Failed(error.to_string()),
+        };
+        match self.operation.judge(one, &[given]) {
+            Ok(true) => Done::Well,
+            Ok(false) => Done::Nil,
+            Err(sentence) => Done::Failed(sentence),
+        }
+    }
+}
