@@ -44,4 +44,4 @@ pub use csv::csv;
 pub use html::html;
 pub use junit::junit;
 pub use markdown::markdown;
-pub use text::{TextOptions, text};
+pub use text::{TextOptions, diagnosis, text};

@@ -9,7 +9,7 @@ use loadline_resp::{Frame, OwnedReply};
 
 use crate::connect::{Conversation, Endpoint, shown_text};
 use crate::exit::Failure;
-use crate::subjects::active_others;
+use crate::subjects::{active_others, monitors};
 use crate::units::count_text;
 
 /// Keys that a step of the clean-up looks at.
@@ -139,9 +139,22 @@ impl Admin {
     /// # Errors
     /// That the server does not answer.
     pub(crate) fn other_clients(&mut self, within: Duration) -> Result<Option<u64>, Failure> {
+        let list = self.clients()?;
+        Ok(list.map(|list| active_others(&list, within)))
+    }
+
+    /// Connections on which somebody watches every command, where the server tells.
+    ///
+    /// # Errors
+    /// That the server does not answer.
+    pub(crate) fn monitors(&mut self) -> Result<Option<u64>, Failure> {
+        Ok(self.clients()?.map(|list| monitors(&list)))
+    }
+
+    fn clients(&mut self) -> Result<Option<String>, Failure> {
         let reply = self.call(&["CLIENT", "LIST"])?;
         let list = reply.as_bytes().filter(|_| !reply.is_error());
-        Ok(list.map(|list| active_others(&String::from_utf8_lossy(list), within)))
+        Ok(list.map(|list| String::from_utf8_lossy(list).into_owned()))
     }
 
     /// Removes every key under `prefix` and returns how many there were.

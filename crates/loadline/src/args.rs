@@ -33,6 +33,9 @@ pub(crate) enum Command {
     /// How should I call it: sync, async, pipeline or batch, under which latency?
     #[command(after_help = MODES_HELP)]
     Modes(Box<ModesArgs>),
+    /// What about this setup would make a measurement lie?
+    #[command(after_help = DOCTOR_HELP)]
+    Doctor(Box<DoctorArgs>),
     /// Show a record again as text, Markdown, HTML, CSV or JUnit
     #[command(after_help = REPORT_HELP)]
     Report(ReportArgs),
@@ -79,6 +82,18 @@ They go through loadline-client as an application would use it. A cell is measur
 operations as fit its budget; the rest is extrapolated, and marked with ~.
 Then the best batch size is looked for, under each latency.
 Exit codes: 0 done, 64 usage, 69 target not there, 70 our fault, 130 interrupted.";
+
+const DOCTOR_HELP: &str = "\
+Examples:
+  loadline doctor spawn:redis-server
+  loadline doctor redis://db.example:6379 --strict --json doctor.json
+
+It looks at the machine, at the server and its settings, and probes for some seconds: idle round
+trips, which side saturates, hits beside misses, twice the work, a server that does nothing.
+docs/doctor.md describes every rule. A server that holds keys is only looked at, and pinged,
+unless --allow-non-empty is given. Keys go under `loadline:RUN-ID:` and are removed afterwards.
+Exit codes: 0 done, whatever was found; with --strict 1 for a warning and 2 for a critical
+finding; 64 usage, 65 bad file, 69 target not there, 70 our fault, 130 interrupted.";
 
 const REPORT_HELP: &str = "\
 Examples:
@@ -376,6 +391,35 @@ pub(crate) enum LinkArg {
     L4,
     /// The kernel's own emulator
     Netem,
+}
+
+/// `loadline doctor`.
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    /// The server to examine
+    #[arg(value_name = "TARGET")]
+    pub(crate) target: String,
+    /// Exit with 1 where there is a warning, and with 2 where a finding is critical
+    #[arg(long)]
+    pub(crate) strict: bool,
+    /// Threads of the generator, as you would measure with [default: half the cores]
+    #[arg(long, value_name = "N", value_parser = units::small_count)]
+    pub(crate) threads: Option<u32>,
+    /// Makes the choices repeatable [default: a new one]
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+    /// Probe a server that holds keys already
+    #[arg(long)]
+    pub(crate) allow_non_empty: bool,
+    #[command(flatten)]
+    pub(crate) connection: ConnectionArgs,
+    #[command(flatten)]
+    pub(crate) outputs: OutputArgs,
+    #[command(flatten)]
+    pub(crate) display: DisplayArgs,
+    /// Print the resolved plan and touch nothing
+    #[arg(long, help_heading = "Output")]
+    pub(crate) dry_run: bool,
 }
 
 /// `loadline report`.

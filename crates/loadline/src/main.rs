@@ -7,6 +7,8 @@ mod codec;
 mod commands;
 mod connect;
 mod descriptors;
+mod diagnosis;
+mod examination;
 mod exit;
 mod files;
 mod fingerprint;

@@ -8,10 +8,11 @@ use loadline_load::Control;
 use loadline_load::outcome::Outcome;
 use loadline_load::runner::{self, Event, Measured, Rounds, Subject};
 use loadline_measure::compare;
-use loadline_measure::doctor::Evidence;
+use loadline_measure::doctor::{Evidence, Setup};
 use loadline_measure::record::{Record, Run};
 
 use crate::descriptors;
+use crate::diagnosis;
 use crate::exit::{Exit, Failure};
 use crate::fingerprint;
 use crate::link;
@@ -130,6 +131,13 @@ impl Measuring<'_> {
         self.record.environment.servers = opened.iter_mut().map(fingerprint::server).collect();
         self.record.links = opened.iter().filter_map(Opened::link).cloned().collect();
         self.record.doctor = self.record.links.iter().filter_map(link::finding).collect();
+        let threads = self.plan.cases.iter().map(|case| u64::from(case.threads));
+        let threads = threads.max().unwrap_or(0);
+        let setups: Vec<Setup> = opened
+            .iter_mut()
+            .map(|target| diagnosis::setup(target, &self.record.environment, threads))
+            .collect();
+        self.record.doctor.extend(diagnosis::findings(&setups));
     }
 
     fn cases(
@@ -319,7 +327,7 @@ impl Tally {
 
 /// The share of the time since `begun` in which some task waited for a CPU; `stalled_us` was read
 /// then.
-fn cpu_pressure(begun: Instant, stalled_us: Option<u64>) -> Option<f64> {
+pub(crate) fn cpu_pressure(begun: Instant, stalled_us: Option<u64>) -> Option<f64> {
     let stalled_us = fingerprint::cpu_stall_us()?.checked_sub(stalled_us?)?;
     Some(stalled_us as f64 / begun.elapsed().as_micros().max(1) as f64)
 }

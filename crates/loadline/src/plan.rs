@@ -1,6 +1,7 @@
 //! What the arguments mean: targets, cases and lengths, with every default filled in. What cannot be
 //! is refused here, with the sentence that says why, before anything is touched.
 
+mod doctor;
 mod lengths;
 mod modes;
 mod outputs;
@@ -23,6 +24,7 @@ use crate::target::{Login, Server, Target};
 use crate::units;
 use crate::workload::{self, Definition};
 
+pub(crate) use doctor::{DoctorPlan, resolve as resolve_doctor};
 pub(crate) use lengths::Length;
 pub(crate) use modes::{Mode, ModesPlan, SIZES, resolve as resolve_modes};
 pub(crate) use outputs::{Outputs, check_outputs};
@@ -132,6 +134,16 @@ pub(crate) struct TlsFiles {
     pub(crate) insecure: bool,
 }
 
+impl TlsFiles {
+    fn given(connection: &ConnectionArgs) -> Self {
+        Self {
+            ca: connection.tls_ca.clone(),
+            identity: connection.tls_cert.clone().zip(connection.tls_key.clone()),
+            insecure: connection.tls_insecure,
+        }
+    }
+}
+
 /// What a plan depends on beside the arguments.
 #[derive(Debug, Clone)]
 pub(crate) struct Surroundings {
@@ -212,7 +224,7 @@ pub(crate) fn new_run_id() -> String {
 /// # Errors
 /// A usage error for what cannot be, a bad file for a workload or password file that cannot be read.
 pub(crate) fn resolve(args: &RunArgs, around: &Surroundings) -> Result<Plan, Failure> {
-    let targets = targets(args, around)?;
+    let targets = targets(&args.targets, &args.connection, around)?;
     let latency = latency(args.load.latency.as_deref(), &targets)?;
     refuse_for_calls(&args.load, &targets)?;
     let workloads = workloads(
@@ -238,23 +250,19 @@ pub(crate) fn resolve(args: &RunArgs, around: &Surroundings) -> Result<Plan, Fai
         schedule: Schedule::PLAIN,
         warmup,
         seed: args.data.seed.unwrap_or(around.entropy),
-        protocol: if args.connection.resp == Some(3) {
-            Protocol::Resp3
-        } else {
-            Protocol::Resp2
-        },
-        tls: TlsFiles {
-            ca: args.connection.tls_ca.clone(),
-            identity: args
-                .connection
-                .tls_cert
-                .clone()
-                .zip(args.connection.tls_key.clone()),
-            insecure: args.connection.tls_insecure,
-        },
+        protocol: protocol(&args.connection),
+        tls: TlsFiles::given(&args.connection),
         allow_non_empty: args.data.allow_non_empty,
         outputs: Outputs::resolve(&args.outputs)?,
     })
+}
+
+fn protocol(connection: &ConnectionArgs) -> Protocol {
+    if connection.resp == Some(3) {
+        Protocol::Resp3
+    } else {
+        Protocol::Resp2
+    }
 }
 
 /// The round-trip time that is added in the path.
@@ -301,9 +309,12 @@ fn refuse_for_calls(load: &LoadArgs, targets: &[Target]) -> Result<(), Failure> 
     }
 }
 
-fn targets(args: &RunArgs, around: &Surroundings) -> Result<Vec<Target>, Failure> {
-    let mut targets = args
-        .targets
+fn targets(
+    texts: &[String],
+    connection: &ConnectionArgs,
+    around: &Surroundings,
+) -> Result<Vec<Target>, Failure> {
+    let mut targets = texts
         .iter()
         .map(|text| Target::parse(text))
         .collect::<Result<Vec<_>, _>>()?;
@@ -313,7 +324,6 @@ fn targets(args: &RunArgs, around: &Surroundings) -> Result<Vec<Target>, Failure
             targets.push(Target::Spawn("redis-server".into()));
         }
     }
-    let connection = &args.connection;
     let servers = || targets.iter().filter_map(server_of);
     if servers().next().is_none()
         && (connection.user.is_some() || connection.password_file.is_some())

@@ -1,7 +1,7 @@
 //! Whole reports, as they look.
 
 use super::{PIPE, TERMINAL, fixture};
-use crate::{csv, junit, markdown, text};
+use crate::{csv, diagnosis, junit, markdown, text};
 
 #[test]
 fn one_target_in_a_pipe() {
@@ -306,4 +306,41 @@ fn an_open_loop_in_csv() {
     subject,kind,target,subject_version,workload,mode,pacing,rate_ops_per_s,connections,threads,pipeline,batch,keys,key_dist,value_bytes_min,value_bytes_max,latency_ns,resp,rounds,duration_ns,ops,errors,planned,not_sent,throughput_ops_per_s,response_time_ns_mean,response_time_ns_p50,response_time_ns_p90,response_time_ns_p95,response_time_ns_p99,response_time_ns_p999,response_time_ns_max,service_time_ns_mean,service_time_ns_p50,service_time_ns_p99,service_time_ns_p999,lag_ns_p50,lag_ns_p99,hit_ratio,steady,client_cpu_ns_per_op,server_cpu_ns_per_op,bytes_in_per_op,bytes_out_per_op,in_flight,client_cpu_busy,server_cpu_busy,cut_short
     embedded,server,embedded,,get,wire,open,10000,50,1,1,1,100000,uniform,64,64,0,2,12,3000000000,400000,0,400400,400,9990,9346463.744000003,8912895,10985471,11976703,17039359,42860543,88932351,62307.93599999995,59391,113535,285695,1900,14007,1,true,60060.06006006006,93093.09309309309,,,,,,false
     "#);
+}
+
+#[test]
+fn what_the_doctor_says() {
+    let mut record = fixture::troubled();
+    record.findings = vec!["Twice the operations took 1.98 times the time.".to_owned()];
+    insta::assert_snapshot!(diagnosis(&record, &PIPE), @r"
+    Loadline 0.1.0, run 7f3a91, 2026-02-03T04:05:06Z
+    2 CPUs, Example CPU 3.0 GHz, 8 GiB of memory, Linux 6.1.0, container, CPU
+      pressure up to 4.3 %
+
+     1. critical LL007: embedded, hget: 13 of 5000 operations (0.26 %) failed, most
+        of them WRONGTYPE.
+        -> Mend the cause before reading the times: an error is often answered
+           faster than the work would be.
+     2. warning LL008: embedded, hget: Only 63 % of the reads found their key.
+        -> Load the key space before measuring, and see whether keys expire or are
+           evicted; a miss costs less than a hit.
+     3. warning LL012: embedded, hget: No steady state: the medians kept shifting
+        during the warm-up or over the rounds.
+        -> Warm up longer (--warmup), and look for growth: memory, key space, clock
+           speed.
+     4. info LL006: embedded, hget: 5000 samples are too few for p99 (needs 10000),
+        p99.9 (needs 100000).
+        -> Run longer (--duration, --ops, --rounds) where that percentile matters.
+
+    What was looked at
+      Twice the operations took 1.98 times the time.
+
+    CUT SHORT: an interrupt ended the examination before all of it was done.
+    ");
+    record.doctor.clear();
+    let clean = diagnosis(&record, &PIPE);
+    assert!(
+        clean.contains("\nNothing found that would make a measurement lie.\n"),
+        "{clean}"
+    );
 }

@@ -1,5 +1,6 @@
 //! The text report: what stands at the end of every run.
 
+mod diagnosis;
 mod page;
 mod pictures;
 mod sweep;
@@ -12,6 +13,8 @@ use crate::view::{self, Group, Row};
 use crate::words;
 use page::{Page, Style};
 use table::Table;
+
+pub use diagnosis::diagnosis;
 
 /// Where a rule of the doctor fired more often than this, the rest is counted.
 const MOST_SEEN: usize = 4;
@@ -49,11 +52,7 @@ pub fn text(record: &Record, options: &TextOptions) -> String {
 
 fn head(page: &mut Page, record: &Record, groups: &[Group<'_>]) {
     let run = &record.run;
-    let title = format!(
-        "Loadline {}, run {}, {}",
-        run.version, run.id, run.started_at
-    );
-    page.wrapped(Style::Bold, "", "  ", &plain(&title));
+    page.wrapped(Style::Bold, "", "  ", &plain(&title(record)));
     for line in view::surroundings(record) {
         page.wrapped(Style::Dim, "", "  ", &line);
     }
@@ -69,6 +68,14 @@ fn head(page: &mut Page, record: &Record, groups: &[Group<'_>]) {
     if run.cut_short {
         page.wrapped(Style::Red, "", "  ", "CUT SHORT: an interrupt ended this run before its plan was done. What follows is what was measured until then.");
     }
+}
+
+fn title(record: &Record) -> String {
+    let run = &record.run;
+    format!(
+        "Loadline {}, run {}, {}",
+        run.version, run.id, run.started_at
+    )
 }
 
 fn cases(page: &mut Page, groups: &[Group<'_>]) {

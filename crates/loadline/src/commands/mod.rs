@@ -1,5 +1,6 @@
 //! The commands: one file each. This one lists them and dispatches.
 
+mod doctor;
 mod modes;
 mod report;
 mod run;
@@ -15,6 +16,7 @@ pub(crate) fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Run(args) => run::run(&args),
         Command::Modes(args) => modes::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Child(args) => Err(servers::become_child(args.parent, &args.program).into()),

@@ -2,6 +2,7 @@
 
 pub(crate) mod client;
 mod counters;
+mod null;
 mod ram;
 mod reference;
 mod watch;
@@ -32,8 +33,9 @@ use ram::RamSubject;
 use wire::WireSubject;
 
 pub(crate) use counters::Counters;
+pub(crate) use null::NullServer;
 pub(crate) use reference::Reference;
-pub(crate) use watch::{Watch, active_others};
+pub(crate) use watch::{Watch, active_others, monitors};
 
 /// A target that can be measured: started where it is ours, reachable, and allowed.
 #[derive(Debug)]
@@ -159,6 +161,25 @@ impl Opened {
         match &mut self.access {
             Access::Server(server) => server.admin.setting(name).ok().flatten(),
             Access::Ram(_) => None,
+        }
+    }
+
+    /// Connections on which somebody watches every command, where the server tells.
+    pub(crate) fn monitors(&mut self) -> Option<u64> {
+        match &mut self.access {
+            Access::Server(server) => server.admin.monitors().ok().flatten(),
+            Access::Ram(_) => None,
+        }
+    }
+
+    /// How many keys the server holds; none where it is no server.
+    ///
+    /// # Errors
+    /// That it does not answer or does not say.
+    pub(crate) fn key_count(&mut self) -> Result<u64, Failure> {
+        match &mut self.access {
+            Access::Server(server) => server.admin.key_count(),
+            Access::Ram(_) => Ok(0),
         }
     }
 

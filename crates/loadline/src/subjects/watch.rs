@@ -134,20 +134,27 @@ fn swapped_bytes(info: &Info) -> Option<u64> {
 /// Clients in the text of CLIENT LIST that are not this program's and did something within the last
 /// `within`.
 pub(crate) fn active_others(list: &str, within: Duration) -> u64 {
-    let field = |line: &str, name: &str| -> Option<String> {
-        let pair = line.split(' ').find_map(|pair| pair.strip_prefix(name))?;
-        pair.strip_prefix('=').map(ToOwned::to_owned)
-    };
     let is_active_other = |line: &&str| {
         let idle = field(line, "idle").and_then(|seconds| seconds.parse::<u64>().ok());
-        let name = field(line, "name").unwrap_or_default();
         // A replica and its master talk all the time, and belong together.
         let flags = field(line, "flags").unwrap_or_default();
-        name != crate::connect::CLIENT_NAME
+        field(line, "name").unwrap_or_default() != crate::connect::CLIENT_NAME
             && !flags.contains(['S', 'M'])
             && idle.is_some_and(|seconds| seconds <= within.as_secs())
     };
     list.lines().filter(is_active_other).count() as u64
+}
+
+/// Clients in the text of CLIENT LIST that receive every command (`MONITOR`).
+pub(crate) fn monitors(list: &str) -> u64 {
+    let watches = |line: &&str| field(line, "flags").is_some_and(|flags| flags.contains('O'));
+    list.lines().filter(watches).count() as u64
+}
+
+/// The value of `name` in a line of CLIENT LIST.
+fn field<'l>(line: &'l str, name: &str) -> Option<&'l str> {
+    line.split(' ')
+        .find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='))
 }
 
 #[cfg(test)]
@@ -182,5 +189,10 @@ mod tests {
                     nonsense\n";
         assert_eq!(active_others(list, Duration::from_millis(2_500)), 1);
         assert_eq!(active_others("", Duration::from_secs(1)), 0);
+        assert_eq!(monitors(list), 0);
+        assert_eq!(
+            monitors("id=9 name= idle=0 flags=O cmd=monitor\nid=3 flags=N cmd=get\n"),
+            1
+        );
     }
 }

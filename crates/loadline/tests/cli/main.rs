@@ -3,9 +3,11 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on ends there")]
 
 mod children;
+mod doctor;
 mod dry_run;
 mod modes;
 mod redaction;
+mod redis;
 mod report;
 mod run;
 mod serve;

@@ -1,102 +1,14 @@
 //! `loadline run` against real servers: what is measured, what is refused, and what is left behind.
 
-use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::os::unix::net::UnixStream;
-use std::process::{Child, Command, Stdio};
 
 use loadline_measure::Record;
 
+use crate::redis::Redis;
 use crate::util::{Dir, Ended, PATIENCE, converse, is_running, signal, wait_until};
 
 /// What all runs of these tests have in common: they are short.
 const SHORT: [&str; 6] = ["--warmup", "10ms", "--keys", "500", "--connections", "4"];
-
-/// A redis-server of a test's own, ended with it.
-pub(crate) struct Redis {
-    process: Child,
-    port: u16,
-    dir: Dir,
-}
-
-impl Redis {
-    pub(crate) fn start(settings: &[&str]) -> Self {
-        let port = TcpListener::bind("127.0.0.1:0")
-            .unwrap()
-            .local_addr()
-            .unwrap()
-            .port();
-        let dir = Dir::new();
-        let process = Command::new("redis-server")
-            .args([
-                "--port",
-                &port.to_string(),
-                "--bind",
-                "127.0.0.1",
-                "--unixsocket",
-                "redis.sock",
-            ])
-            .args(["--save", "", "--appendonly", "no"])
-            .args(settings)
-            .current_dir(dir.path())
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .spawn()
-            .expect("these tests need redis-server; `cargo xtask test --install` installs it");
-        let redis = Self { process, port, dir };
-        // Its socket in the file system is the last place where it starts to listen.
-        let socket = redis.dir.path().join("redis.sock");
-        wait_until("redis-server answers", || {
-            UnixStream::connect(&socket).is_ok()
-        });
-        redis
-    }
-
-    pub(crate) fn port(&self) -> u16 {
-        self.port
-    }
-
-    pub(crate) fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}", self.port)
-    }
-
-    fn socket(&self) -> String {
-        format!("unix://{}", self.dir.path().join("redis.sock").display())
-    }
-
-    #[track_caller]
-    fn answers(&self, request: &str, reply: &str) {
-        let stream = UnixStream::connect(self.dir.path().join("redis.sock")).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        converse(stream, request, reply);
-    }
-}
-
-impl Redis {
-    pub(crate) fn pid(&self) -> u32 {
-        self.process.id()
-    }
-
-    /// How often it was sent `command`, by its own count.
-    pub(crate) fn calls(&self, command: &str) -> u64 {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
-        stream.write_all(b"INFO commandstats\r\nQUIT\r\n").unwrap();
-        let mut text = String::new();
-        stream.read_to_string(&mut text).unwrap();
-        let mark = format!("cmdstat_{command}:calls=");
-        let digits = text
-            .split_once(&mark)
-            .map_or("0", |(_, rest)| rest.split(',').next().unwrap_or("0"));
-        digits.parse().unwrap()
-    }
-}
-
-impl Drop for Redis {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
 
 /// Runs with the record on standard output, and gives the end and the record.
 fn measured(dir: &Dir, words: &[&str]) -> (Ended, Record) {
@@ -141,7 +53,7 @@ fn what_else_the_server_does_is_found() {
     let redis = Redis::start(&["--appendonly", "yes"]);
     let dir = Dir::new();
     // Somebody else, who asks for something all the time.
-    let mut other = TcpStream::connect(("127.0.0.1", redis.port)).unwrap();
+    let mut other = TcpStream::connect(("127.0.0.1", redis.port())).unwrap();
     other.set_read_timeout(Some(PATIENCE)).unwrap();
     let done = std::sync::atomic::AtomicBool::new(false);
     let rules = std::thread::scope(|scope| {
@@ -325,7 +237,7 @@ fn values_are_verified_over_a_socket_and_resp3() {
 fn a_password_opens_the_server_and_stays_out_of_the_record() {
     const PASSWORD: &str = "hunter2-tell-nobody";
     let (redis, dir) = (Redis::start(&["--requirepass", PASSWORD]), Dir::new());
-    let url = |password: &str| format!("redis://:{password}@127.0.0.1:{}", redis.port);
+    let url = |password: &str| format!("redis://:{password}@127.0.0.1:{}", redis.port());
     let wrong = dir.run(&["run", &url("hunter3-tell-nobody"), "--ops", "100"]);
     wrong.failed(69, "WRONGPASS");
     assert!(!wrong.stderr.contains("tell-nobody"), "{}", wrong.stderr);

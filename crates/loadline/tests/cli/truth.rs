@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use loadline_measure::Record;
 
-use crate::run::Redis;
+use crate::redis::Redis;
 use crate::util::{Dir, PATIENCE, converse, signal, wait_until};
 
 fn record(dir: &Dir) -> Record {

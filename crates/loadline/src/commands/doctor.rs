@@ -1,0 +1,125 @@
+//! `loadline doctor`: says what about a setup would make a measurement lie.
+
+use std::process::ExitCode;
+
+use loadline_load::Control;
+use loadline_measure::record::{Record, Severity};
+
+use super::run::interrupt;
+use crate::args::DoctorArgs;
+use crate::examination;
+use crate::exit::Exit;
+use crate::files;
+use crate::plan::{self, Surroundings};
+use crate::printer::Printer;
+
+pub(super) fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
+    let plan = plan::resolve_doctor(args, &Surroundings::look())?;
+    if args.dry_run {
+        files::print(&plan.base.to_text())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let printer = Printer::new(&args.display);
+    let control = Control {
+        interrupt: interrupt()?,
+        ..Control::default()
+    };
+    let record = examination::examine(&plan, &printer, &control)?;
+    let outputs = &plan.base.outputs;
+    outputs.write(&record)?;
+    let last = format!("loadline: doctor: {}", summary(&record));
+    if outputs.use_stdout() {
+        // What went to standard output is for a program, and stays whole.
+        crate::write_error(&last);
+    } else {
+        let mut text = String::new();
+        if !printer.quiet {
+            text = loadline_report::diagnosis(&record, &printer.text_options());
+            text.push('\n');
+        }
+        files::print(&format!("{text}{last}\n"))?;
+    }
+    Ok(exit_code(&record, plan.strict))
+}
+
+/// How many findings there are, such as `3 findings (1 critical, 2 warnings)`.
+fn summary(record: &Record) -> String {
+    let counted = |count: usize, one: &str, many: &str| {
+        format!("{count} {}", if count == 1 { one } else { many })
+    };
+    let of = |severity: Severity| {
+        record
+            .doctor
+            .iter()
+            .filter(|finding| finding.severity == severity)
+            .count()
+    };
+    let parts: Vec<String> = [
+        (of(Severity::Critical), "critical", "critical"),
+        (of(Severity::Warning), "warning", "warnings"),
+        (of(Severity::Info), "info", "infos"),
+    ]
+    .into_iter()
+    .filter(|(count, ..)| *count > 0)
+    .map(|(count, one, many)| counted(count, one, many))
+    .collect();
+    let all = counted(record.doctor.len(), "finding", "findings");
+    if parts.is_empty() {
+        all
+    } else {
+        format!("{all} ({})", parts.join(", "))
+    }
+}
+
+fn exit_code(record: &Record, strict: bool) -> ExitCode {
+    if record.run.cut_short {
+        return Exit::Interrupted.into();
+    }
+    let worst = record.doctor.iter().map(|finding| finding.severity).max();
+    match worst.filter(|_| strict) {
+        Some(Severity::Critical) => ExitCode::from(2),
+        Some(Severity::Warning) => ExitCode::from(1),
+        Some(Severity::Info) | None => ExitCode::SUCCESS,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use loadline_measure::record::{Environment, Finding, Run};
+
+    use super::*;
+
+    fn record(severities: &[Severity]) -> Record {
+        let mut record = Record::new(Run::default(), Environment::default());
+        record.doctor = severities
+            .iter()
+            .map(|severity| Finding {
+                rule: "LL001".into(),
+                severity: *severity,
+                scope: String::new(),
+                evidence: String::new(),
+                what_to_do: String::new(),
+            })
+            .collect();
+        record
+    }
+
+    #[test]
+    fn the_last_line_counts_what_was_found() {
+        use Severity::{Critical, Info, Warning};
+        for (severities, expected) in [
+            (&[][..], "0 findings"),
+            (&[Warning][..], "1 finding (1 warning)"),
+            (
+                &[Critical, Warning, Warning][..],
+                "3 findings (1 critical, 2 warnings)",
+            ),
+            (
+                &[Critical, Info, Info][..],
+                "3 findings (1 critical, 2 infos)",
+            ),
+        ] {
+            assert_eq!(summary(&record(severities)), expected);
+        }
+    }
+}

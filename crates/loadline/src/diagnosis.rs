@@ -1,0 +1,113 @@
+//! What the doctor looks at before anything is measured: the machine, the server and its settings.
+
+use std::fs;
+use std::time::Instant;
+
+use loadline_measure::doctor::{self, Finding, SETTINGS, Setup};
+use loadline_measure::record::Environment;
+
+use crate::subjects::Opened;
+
+/// Readings of the clock from which the cost of one is taken.
+const CLOCK_READINGS: u32 = 10_000;
+
+/// Looks at a target and the machine that `environment` describes; the load will come from `threads`
+/// threads.
+pub(crate) fn setup(target: &mut Opened, environment: &Environment, threads: u64) -> Setup {
+    let settings = SETTINGS
+        .into_iter()
+        .filter_map(|name| Some((name.to_owned(), target.setting(name)?)))
+        .collect();
+    Setup {
+        scope: target.name.clone(),
+        is_local: target.server().is_some_and(|server| server.is_local()),
+        is_ours: target.target.is_ours(),
+        cores: environment.cores,
+        quota_cores: environment.cgroup_quota_cores,
+        generator_threads: threads,
+        huge_pages: chosen("/sys/kernel/mm/transparent_hugepage/enabled"),
+        governor: environment.governor.clone(),
+        clock_source: environment.clock_source.clone(),
+        clock_read_ns: Some(clock_read_ns()),
+        autogroup: fs::read_to_string("/proc/sys/kernel/sched_autogroup_enabled")
+            .ok()
+            .map(|text| text.trim() == "1"),
+        settings,
+        used_memory: target
+            .said("used_memory")
+            .and_then(|text| text.parse().ok()),
+        monitors: target.monitors(),
+        idle: None,
+        server_ns: None,
+    }
+}
+
+/// What is to be said about the setups of several targets; what concerns the machine stands there
+/// once.
+pub(crate) fn findings(setups: &[Setup]) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = Vec::new();
+    for finding in setups.iter().flat_map(doctor::examine_setup) {
+        if !findings.contains(&finding) {
+            findings.push(finding);
+        }
+    }
+    findings
+}
+
+/// What reading the clock takes on average, in nanoseconds.
+fn clock_read_ns() -> f64 {
+    let begun = Instant::now();
+    let mut last = begun;
+    for _ in 0..CLOCK_READINGS {
+        last = Instant::now();
+    }
+    (last - begun).as_nanos() as f64 / f64::from(CLOCK_READINGS)
+}
+
+/// The word in brackets of a file such as `always [madvise] never`.
+fn chosen(path: &str) -> Option<String> {
+    let text = fs::read_to_string(path).ok()?;
+    let (_, rest) = text.split_once('[')?;
+    rest.split_once(']').map(|(word, _)| word.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_chosen_word_stands_in_brackets() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("enabled");
+        fs::write(&path, "always [madvise] never\n").unwrap();
+        assert_eq!(chosen(path.to_str().unwrap()).as_deref(), Some("madvise"));
+        fs::write(&path, "nothing chosen\n").unwrap();
+        assert_eq!(chosen(path.to_str().unwrap()), None);
+        assert_eq!(chosen("/no/such/file"), None);
+    }
+
+    #[test]
+    fn reading_the_clock_takes_some_time() {
+        let ns = clock_read_ns();
+        assert!(ns > 1.0 && ns < 1e6, "{ns} ns");
+    }
+
+    #[test]
+    fn what_concerns_the_machine_stands_there_once() {
+        let setup = |scope: &str| Setup {
+            scope: scope.to_owned(),
+            governor: Some("powersave".to_owned()),
+            monitors: Some(1),
+            ..Setup::default()
+        };
+        let rules: Vec<(String, String)> = findings(&[setup("one"), setup("other")])
+            .into_iter()
+            .map(|finding| (finding.rule, finding.scope))
+            .collect();
+        let expected = [("LL019", ""), ("LL026", "one"), ("LL026", "other")];
+        assert_eq!(
+            rules,
+            expected.map(|(rule, scope)| (rule.into(), scope.into()))
+        );
+    }
+}

@@ -1,0 +1,413 @@
+//! The doctor's walk: a server is looked at and put through probes of some seconds, and what would
+//! make a measurement of it lie becomes the record's findings.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use loadline_load::outcome::Outcome;
+use loadline_load::pacing::Stop;
+use loadline_load::runner::{self, Measured, Rounds, Subject};
+use loadline_load::{Control, Error};
+use loadline_measure::doctor::{self, Evidence, Finding, Setup, Work};
+use loadline_measure::record::{self, Record};
+
+use crate::diagnosis;
+use crate::exit::Failure;
+use crate::fingerprint;
+use crate::measuring::{cpu_pressure, header};
+use crate::plan::{self, Case, DoctorPlan};
+use crate::printer::Printer;
+use crate::progress::Progress;
+use crate::recording;
+use crate::subjects::{NullServer, Opened, failure};
+use crate::units::count_text;
+
+/// Rules that concern the length of a measurement; a probe is short by intent.
+const OF_LENGTH: [&str; 3] = ["LL006", "LL011", "LL012"];
+/// Blocks of a work and of twice the work.
+const WORK_ROUNDS: u32 = 5;
+/// How long the smaller one of them takes about.
+const WORK: Duration = Duration::from_millis(60);
+const LEAST_WORK: u64 = 1_000;
+/// Steps that the progress shows.
+const STEPS: u64 = 5;
+
+/// Examines what `plan` says and puts the record together; its findings come worst first, one per
+/// rule. Must be called on the main thread, since servers are started.
+///
+/// # Errors
+/// That the target cannot be opened or is lost, or that keys could not be removed.
+pub(crate) fn examine(
+    plan: &DoctorPlan,
+    printer: &Printer,
+    control: &Control,
+) -> Result<Record, Failure> {
+    let begun = Instant::now();
+    let run_id = plan::new_run_id();
+    let header = header(&run_id, plan.base.seed, plan.base.to_json());
+    let mut record = Record::new(header, fingerprint::read());
+    // Whether keys of others may be there is asked below: without a leave the look goes on gently.
+    let open = plan::Plan {
+        allow_non_empty: true,
+        ..plan.base.clone()
+    };
+    let mut target = Opened::open(&plan.base.targets[0], &open)?;
+    record.environment.servers = vec![fingerprint::server(&mut target)];
+    let mut examination = Examination {
+        plan,
+        control,
+        run_id: &run_id,
+        progress: Progress::start(printer, STEPS),
+        record,
+    };
+    let result = examination.run(&mut target);
+    examination.progress.finish();
+    let cleaned = target.clean_up(&run_id);
+    result?;
+    cleaned?;
+    let mut record = examination.record;
+    record.doctor = worst_first(std::mem::take(&mut record.doctor));
+    fingerprint::noise(&mut record);
+    record.run.cut_short = control.interrupted();
+    record.run.duration_ns = Some(u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX));
+    Ok(record)
+}
+
+/// An examination under way.
+struct Examination<'e> {
+    plan: &'e DoctorPlan,
+    control: &'e Control,
+    run_id: &'e str,
+    progress: Progress,
+    record: Record,
+}
+
+impl Examination<'_> {
+    fn run(&mut self, target: &mut Opened) -> Result<(), Failure> {
+        let probes = &self.plan.probes;
+        let mut setup = diagnosis::setup(
+            target,
+            &self.record.environment,
+            u64::from(probes.load.threads),
+        );
+        let held = if target.target.is_ours() || self.plan.base.allow_non_empty {
+            0
+        } else {
+            target.key_count()?
+        };
+        let idle = if held > 0 {
+            &probes.gentle
+        } else {
+            &probes.idle
+        };
+        self.probe(&[idle], target)?;
+        self.describe_path(&mut setup);
+        self.record.doctor.extend(doctor::examine_setup(&setup));
+        if held > 0 {
+            self.say(format!(
+                "The server holds {}, so it was only looked at and pinged; --allow-non-empty allows the other probes, which write under a prefix of their own.",
+                if held == 1 { "a key".into() } else { format!("{} keys", count_text(held)) }
+            ));
+            return Ok(());
+        }
+        self.load(target)?;
+        self.null_server(target)?;
+        self.hits_and_misses(target)?;
+        self.twice_the_work(target)
+    }
+
+    fn say(&mut self, sentence: String) {
+        self.record.findings.push(sentence);
+    }
+
+    /// Measures `cases` in interleaved rounds and adds them with what is to be said about each. An
+    /// interrupt leaves out what was not measured.
+    fn probe(&mut self, cases: &[&Case], target: &mut Opened) -> Result<(), Failure> {
+        let base = &self.plan.base;
+        let names: Vec<&str> = cases.iter().map(|case| case.name.as_str()).collect();
+        self.progress
+            .begin(&format!("{}: {}", target.name, names.join(" and ")));
+        for case in cases {
+            target.load(case, self.run_id, base.seed, self.control)?;
+        }
+        let watch = target.watch();
+        let (begun, stalled_us) = (Instant::now(), fingerprint::cpu_stall_us());
+        let mut subjects = cases
+            .iter()
+            .map(|case| target.subject(case, self.run_id, base.seed))
+            .collect::<Result<Vec<_>, _>>()?;
+        let measured = self.rounds(&mut subjects, |round| cases[0].block(round, base.rounds))?;
+        drop(subjects);
+        let pressure = cpu_pressure(begun, stalled_us);
+        let declared: BTreeSet<String> = cases
+            .iter()
+            .flat_map(|case| case.workload.sends())
+            .collect();
+        let declared: Vec<String> = declared.into_iter().collect();
+        for (case, measured) in cases.iter().zip(&measured) {
+            let around = Evidence {
+                cpu_pressure: pressure,
+                ..target.seen_since(&watch, &declared)
+            };
+            self.add(case, target, measured, around);
+        }
+        self.progress.step();
+        Ok(())
+    }
+
+    fn add(&mut self, case: &Case, target: &Opened, measured: &Measured, around: Evidence) {
+        if measured.blocks.is_empty() {
+            return;
+        }
+        let entry = recording::case(case, &self.plan.base, target, measured);
+        // A probe of misses is to miss.
+        let judged = record::Case {
+            hit_ratio: entry.hit_ratio.filter(|_| case.workload.load.is_some()),
+            ..entry.clone()
+        };
+        let mut findings = recording::examine(&judged, case, measured, around);
+        findings.retain(|finding| !OF_LENGTH.contains(&finding.rule.as_str()));
+        self.record.doctor.extend(findings);
+        self.record.cases.push(entry);
+    }
+
+    /// Runs blocks of `subjects` that end by `stop`, in interleaved rounds.
+    fn rounds(
+        &self,
+        subjects: &mut [Box<dyn Subject + '_>],
+        stop: impl Fn(u32) -> Stop,
+    ) -> Result<Vec<Measured>, Failure> {
+        let base = &self.plan.base;
+        let rounds = Rounds {
+            stops: (0..base.rounds).map(stop).collect(),
+            warmup: base.warmup,
+            seed: base.seed,
+        };
+        let mut subjects: Vec<&mut dyn Subject> = subjects
+            .iter_mut()
+            .map(|subject| &mut **subject as &mut dyn Subject)
+            .collect();
+        runner::run(&mut subjects, &rounds, self.control, &mut |_| {}, &|_| {
+            false
+        })
+        .map_err(|error| failure("the probe", &error))
+    }
+
+    /// What was measured last.
+    fn last(&self) -> Option<&record::Case> {
+        self.record.cases.last()
+    }
+
+    fn describe_path(&mut self, setup: &mut Setup) {
+        let Some(idle) = self.last() else { return };
+        setup.idle = Some(idle.response_time_ns);
+        setup.server_ns = idle.parts_ns.server;
+        let place = if setup.is_local {
+            "on this machine, so no network takes part"
+        } else {
+            "reached over a network"
+        };
+        let times = match (idle.response_time_ns.p50, idle.response_time_ns.p99) {
+            (Some(p50), Some(p99)) => format!(
+                "an idle round trip takes {:.1} us at the median and {:.1} us at the p99",
+                p50 as f64 / 1e3,
+                p99 as f64 / 1e3
+            ),
+            (Some(p50), None) => format!(
+                "an idle round trip takes {:.1} us at the median",
+                p50 as f64 / 1e3
+            ),
+            _ => "too few idle round trips fitted into the probe for a median".into(),
+        };
+        self.say(format!("The server is {place}; {times}."));
+    }
+
+    /// Loads the target as much as it carries, and says which side was the limit.
+    fn load(&mut self, target: &mut Opened) -> Result<(), Failure> {
+        self.probe(&[&self.plan.probes.load], target)?;
+        let Some(load) = self.last() else {
+            return Ok(());
+        };
+        let share = |busy: Option<f64>| {
+            busy.map_or("an unknown share".into(), |busy| {
+                format!("{:.0} %", busy * 100.0)
+            })
+        };
+        let sentence = format!(
+            "Under load (GET, {} connections, pipeline {}) it carried {:.0} operations per second; the server used {} of a CPU and the busiest thread of the generator {}.",
+            load.scenario.connections,
+            load.scenario.pipeline,
+            load.throughput_ops_per_s,
+            share(load.server_cpu_busy),
+            share(load.client_cpu_busy),
+        );
+        self.say(sentence);
+        Ok(())
+    }
+
+    /// The same pings to the target and to a server that does nothing, in the same rounds.
+    fn null_server(&mut self, target: &mut Opened) -> Result<(), Failure> {
+        let (base, case) = (&self.plan.base, &self.plan.probes.ping);
+        self.progress.begin(&format!(
+            "{}: beside a server that does nothing",
+            target.name
+        ));
+        let null = NullServer::start()?;
+        let watch = target.watch();
+        let mut subjects = vec![
+            target.subject(case, self.run_id, base.seed)?,
+            Box::new(null.subject(case, base.seed)?),
+        ];
+        let measured = self.rounds(&mut subjects, |round| case.block(round, base.rounds))?;
+        drop(subjects);
+        let around = Evidence {
+            null_speedup: speedup(&measured),
+            ..target.seen_since(&watch, &case.workload.sends())
+        };
+        if let Some(times) = around.null_speedup {
+            self.say(format!(
+                "A server that does nothing was {times:.2} times as fast under the same pings ({} connections, pipeline {}).",
+                case.connections, case.pipeline
+            ));
+        }
+        self.add(case, target, &measured[0], around);
+        self.progress.step();
+        Ok(())
+    }
+
+    /// Reads that find something beside reads that do not, with answers of one size.
+    fn hits_and_misses(&mut self, target: &mut Opened) -> Result<(), Failure> {
+        let probes = &self.plan.probes;
+        self.probe(&[&probes.hit, &probes.miss], target)?;
+        let [.., hit, miss] = &self.record.cases[..] else {
+            return Ok(());
+        };
+        let finding = doctor::hit_beside_miss(hit, miss);
+        let medians = hit.response_time_ns.p50.zip(miss.response_time_ns.p50);
+        let sentence = medians.map(|(hit, miss)| {
+            format!(
+                "A hit took {:.1} us and a miss {:.1} us (GET, medians), with answers of the same size but for two bytes.",
+                hit as f64 / 1e3,
+                miss as f64 / 1e3
+            )
+        });
+        self.record.doctor.extend(finding);
+        self.record.findings.extend(sentence);
+        Ok(())
+    }
+
+    /// A block of some operations and one of twice as many must take times that differ.
+    fn twice_the_work(&mut self, target: &mut Opened) -> Result<(), Failure> {
+        let (base, case) = (&self.plan.base, &self.plan.probes.load);
+        let is_load = |entry: &&record::Case| entry.scenario.workload == case.workload.name;
+        let load = self.record.cases.iter().find(is_load);
+        let Some(load) = load.filter(|_| !self.control.interrupted()) else {
+            return Ok(());
+        };
+        let units = ((load.throughput_ops_per_s * WORK.as_secs_f64()) as u64).max(LEAST_WORK);
+        self.progress
+            .begin(&format!("{}: twice the work", target.name));
+        let mut shortest = [u64::MAX; 2];
+        let mut subject = target.subject(case, self.run_id, base.seed)?;
+        for round in 0..WORK_ROUNDS {
+            for (times, shortest) in (1..).zip(&mut shortest) {
+                let stop = Stop::after_ops(units * times);
+                let block = subject
+                    .block(stop, base.seed ^ u64::from(round), self.control)
+                    .map_err(|error: Error| failure("the probe", &error))?;
+                // The shortest is the one that was disturbed least.
+                *shortest = (*shortest).min(nanoseconds(&block));
+            }
+        }
+        drop(subject);
+        let [small, large] = shortest;
+        self.say(format!(
+            "Twice the operations took {:.2} times the time.",
+            large as f64 / small.max(1) as f64
+        ));
+        let work = |units, duration_ns| Work { units, duration_ns };
+        self.record.doctor.extend(doctor::time_stays_flat(
+            &target.name,
+            work(units, small),
+            work(2 * units, large),
+        ));
+        self.progress.step();
+        Ok(())
+    }
+}
+
+fn nanoseconds(block: &Outcome) -> u64 {
+    u64::try_from(block.duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Operations per second of the second subject over those of the first: the median over the rounds.
+fn speedup(measured: &[Measured]) -> Option<f64> {
+    let [target, null] = measured else {
+        return None;
+    };
+    let mut ratios: Vec<f64> = target
+        .blocks
+        .iter()
+        .zip(&null.blocks)
+        .map(|(target, null)| null.throughput() / target.throughput())
+        .filter(|ratio| ratio.is_finite())
+        .collect();
+    ratios.sort_by(f64::total_cmp);
+    ratios.get(ratios.len() / 2).copied()
+}
+
+/// The findings with the worst first, and of each rule the worst one.
+fn worst_first(mut findings: Vec<Finding>) -> Vec<Finding> {
+    findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    let mut seen = BTreeSet::new();
+    findings.retain(|finding| seen.insert(finding.rule.clone()));
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use loadline_measure::record::Severity;
+
+    use super::*;
+
+    #[test]
+    fn of_each_rule_the_worst_is_kept() {
+        let finding = |rule: &str, severity, scope: &str| Finding {
+            rule: rule.into(),
+            severity,
+            scope: scope.into(),
+            evidence: String::new(),
+            what_to_do: String::new(),
+        };
+        let kept = worst_first(vec![
+            finding("LL003", Severity::Info, "a"),
+            finding("LL009", Severity::Warning, "b"),
+            finding("LL003", Severity::Critical, "c"),
+            finding("LL009", Severity::Warning, "d"),
+        ]);
+        let kept: Vec<(&str, &str)> = kept
+            .iter()
+            .map(|finding| (finding.rule.as_str(), finding.scope.as_str()))
+            .collect();
+        assert_eq!(kept, [("LL003", "c"), ("LL009", "b")]);
+    }
+
+    #[test]
+    fn the_speedup_is_that_of_the_middle_round() {
+        let measured = |operations: [u64; 3]| Measured {
+            blocks: operations
+                .map(|ops| Outcome {
+                    ops,
+                    duration: Duration::from_secs(1),
+                    ..Outcome::empty()
+                })
+                .into(),
+            warmup: Duration::ZERO,
+            steady: None,
+        };
+        let pair = [measured([100, 100, 100]), measured([150, 900, 300])];
+        assert_eq!(speedup(&pair), Some(3.0));
+        assert_eq!(speedup(&pair[..1]), None);
+        assert_eq!(speedup(&[measured([0, 0, 0]), measured([1, 1, 1])]), None);
+    }
+}

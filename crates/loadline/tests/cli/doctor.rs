@@ -1,0 +1,136 @@
+//! `loadline doctor`: what it says of setups whose flaws are known, and that it leaves servers as it
+//! found them.
+
+use loadline_measure::Record;
+use loadline_measure::record::Severity;
+
+use crate::redis::Redis;
+use crate::util::{Dir, Ended, Serving};
+
+/// Rules that a busy machine breaks: contention, idle round trips that spread, a generator that gets
+/// too little of a CPU, and hits that happened to be disturbed more than misses.
+const OF_THE_MACHINE: [&str; 4] = ["LL003", "LL005", "LL016", "LL027"];
+
+fn examine(dir: &Dir, words: &[&str]) -> (Ended, Record) {
+    let ended = dir.run(&[&["doctor", "--quiet", "--json", "doctor.json"], words].concat());
+    assert_eq!(ended.stderr, "", "{}", ended.words);
+    let record = Record::from_json(dir.read("doctor.json").as_bytes()).unwrap();
+    (ended, record)
+}
+
+/// The rules of what was found, but for those of a busy machine.
+fn rules(record: &Record) -> Vec<&str> {
+    record
+        .doctor
+        .iter()
+        .map(|finding| finding.rule.as_str())
+        .filter(|rule| !OF_THE_MACHINE.contains(rule))
+        .collect()
+}
+
+#[test]
+fn a_plain_server_has_no_findings_of_its_own() {
+    let dir = Dir::new();
+    let (ended, record) = examine(&dir, &["embedded"]);
+    assert_eq!(
+        rules(&record),
+        <[&str; 0]>::default(),
+        "{:?}",
+        record.doctor
+    );
+    assert_eq!(ended.code, Some(0));
+    let expected = format!("loadline: doctor: {} finding", record.doctor.len());
+    assert!(ended.stdout.starts_with(&expected), "{}", ended.stdout);
+    assert_eq!(ended.stdout.lines().count(), 1, "{}", ended.stdout);
+    let probes: Vec<&str> = record
+        .cases
+        .iter()
+        .map(|case| case.scenario.workload.as_str())
+        .collect();
+    assert_eq!(probes, ["ping", "get", "ping", "hit", "miss"]);
+    assert_eq!(record.findings.len(), 5, "{:?}", record.findings);
+    assert_eq!(record.errors(), 0);
+}
+
+#[test]
+fn findings_come_numbered_with_what_to_do_and_strict_turns_them_into_a_code() {
+    let dir = Dir::new();
+    let redis = Redis::start(&["--slowlog-log-slower-than", "0"]);
+    let url = redis.url();
+    let ended = dir.run(&["doctor", &url, "--strict"]);
+    assert_eq!(ended.code, Some(1), "{}\n{}", ended.stdout, ended.stderr);
+    let text = &ended.stdout;
+    assert!(text.contains("1. warning LL"), "{text}");
+    assert!(text.contains("warning LL026"), "{text}");
+    assert!(text.contains("(slowlog-log-slower-than 0)"), "{text}");
+    assert!(text.contains("    -> "), "{text}");
+    let last = text.lines().last().unwrap();
+    assert!(last.starts_with("loadline: doctor: "), "{text}");
+    assert!(last.contains("warning"), "{text}");
+    redis.answers("DBSIZE\r\n", ":0\r\n");
+}
+
+#[test]
+fn a_server_with_keys_is_only_looked_at() {
+    let dir = Dir::new();
+    let redis = Redis::start(&["--appendonly", "yes", "--appendfsync", "always"]);
+    redis.answers("SET somebodys 1\r\n", "+OK\r\n");
+    let url = redis.url();
+    let (_, record) = examine(&dir, &[&url]);
+    assert_eq!(record.cases.len(), 1);
+    assert!(
+        record.findings[1].contains("holds a key"),
+        "{:?}",
+        record.findings
+    );
+    let found = rules(&record);
+    assert!(
+        found.contains(&"LL021") && found.contains(&"LL009"),
+        "{found:?}"
+    );
+    // Looking wrote nothing: SET was called once, by this test.
+    assert_eq!(redis.calls("set"), 1);
+    let (_, record) = examine(&dir, &[&url, "--allow-non-empty"]);
+    assert_eq!(record.cases.len(), 5);
+    redis.answers("DBSIZE\r\n", ":1\r\n");
+}
+
+#[test]
+fn the_output_of_a_program_stays_whole() {
+    let dir = Dir::new();
+    let serving = Serving::start(&dir, &[]);
+    let url = format!("redis://{}", serving.address);
+    let ended = dir.run(&["doctor", &url, "--quiet", "--json", "-"]);
+    let record = Record::from_json(ended.stdout.as_bytes()).unwrap();
+    assert!(
+        ended.stderr.starts_with("loadline: doctor: "),
+        "{}",
+        ended.stderr
+    );
+    assert!(
+        record
+            .doctor
+            .is_sorted_by_key(|finding| std::cmp::Reverse(finding.severity))
+    );
+    assert!(
+        record
+            .doctor
+            .iter()
+            .all(|finding| finding.severity < Severity::Critical),
+        "{:?}",
+        record.doctor
+    );
+}
+
+#[test]
+fn what_is_no_server_is_refused() {
+    let dir = Dir::new();
+    dir.run(&["doctor", "ram"]).failed(64, "examines servers");
+    dir.run(&["doctor", "redis://127.0.0.1:1"])
+        .failed(69, "cannot be measured");
+    let shown = dir.run(&["doctor", "embedded", "--dry-run"]).succeeded();
+    assert!(
+        shown.contains("Case: hit") && shown.contains("Case: miss"),
+        "{shown}"
+    );
+}

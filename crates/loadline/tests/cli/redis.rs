@@ -1,0 +1,92 @@
+//! A real redis-server for a test, ended with it.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::process::{Child, Command, Stdio};
+
+use crate::util::{Dir, PATIENCE, converse, wait_until};
+
+/// A redis-server of a test's own, ended with it.
+pub(crate) struct Redis {
+    process: Child,
+    port: u16,
+    dir: Dir,
+}
+
+impl Redis {
+    pub(crate) fn start(settings: &[&str]) -> Self {
+        let port = TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap()
+            .port();
+        let dir = Dir::new();
+        let process = Command::new("redis-server")
+            .args([
+                "--port",
+                &port.to_string(),
+                "--bind",
+                "127.0.0.1",
+                "--unixsocket",
+                "redis.sock",
+            ])
+            .args(["--save", "", "--appendonly", "no"])
+            .args(settings)
+            .current_dir(dir.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("these tests need redis-server; `cargo xtask test --install` installs it");
+        let redis = Self { process, port, dir };
+        // Its socket in the file system is the last place where it starts to listen.
+        let socket = redis.dir.path().join("redis.sock");
+        wait_until("redis-server answers", || {
+            UnixStream::connect(&socket).is_ok()
+        });
+        redis
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    pub(crate) fn socket(&self) -> String {
+        format!("unix://{}", self.dir.path().join("redis.sock").display())
+    }
+
+    #[track_caller]
+    pub(crate) fn answers(&self, request: &str, reply: &str) {
+        let stream = UnixStream::connect(self.dir.path().join("redis.sock")).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        converse(stream, request, reply);
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// How often it was sent `command`, by its own count.
+    pub(crate) fn calls(&self, command: &str) -> u64 {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        stream.write_all(b"INFO commandstats\r\nQUIT\r\n").unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        let mark = format!("cmdstat_{command}:calls=");
+        let digits = text
+            .split_once(&mark)
+            .map_or("0", |(_, rest)| rest.split(',').next().unwrap_or("0"));
+        digits.parse().unwrap()
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
