@@ -107,6 +107,7 @@ impl Probes {
             value_size: ValueSize::Fixed(LOAD_BYTES),
             value_data: ValueData::Random,
             verify: false,
+            codec: None,
         };
         let get = built_in("get");
         let read = |name: &str, space: &str, keys_are_there: bool| Case {
