@@ -5,11 +5,13 @@ use std::time::{Duration, Instant};
 
 use super::stream::Stream;
 use super::{Connection, protocol_error};
+use crate::config::Peer;
 use crate::conn::greeting::Greeting;
 use crate::{Error, meter};
 
 impl Connection {
-    /// Connects where there is no connection, again and again for as long as the response timeout lasts.
+    /// Connects where there is no connection, again and again for as long as the response timeout lasts,
+    /// but once to a node of a cluster, which another one may replace.
     pub(super) fn ensure_connected(&mut self) -> Result<(), Error> {
         if self.stream.is_some() {
             return Ok(());
@@ -24,7 +26,8 @@ impl Connection {
             meter::lost(&self.config, &error);
             let now = Instant::now();
             let pause = self.backoff.failed(now);
-            let hopeless = !matches!(error, Error::Connection { .. } | Error::Timeout { .. });
+            let hopeless = self.config.peer != Peer::Server
+                || !matches!(error, Error::Connection { .. } | Error::Timeout { .. });
             if hopeless || now.duration_since(begun).saturating_add(pause) > patience {
                 return Err(error.with_executed(false));
             }

@@ -14,7 +14,9 @@
 //! # Ok::<(), loadline_client::Error>(())
 //! ```
 
+mod cluster;
 mod connect;
+mod halves;
 mod input;
 mod replies;
 mod stream;
@@ -31,6 +33,7 @@ use crate::conn::backoff::Backoff;
 use crate::meter::{self, Meter};
 use crate::request::{LENT_ALONE, Summary};
 use crate::{Atomic, Config, Error, Request, Requests, ToArgs, commands};
+pub use cluster::Cluster;
 use input::{Input, Message};
 use replies::{Discarded, Incoming};
 use stream::Stream;
@@ -78,8 +81,15 @@ struct Failed {
 impl Connection {
     /// Connects once.
     pub(crate) fn open(config: Arc<Config>) -> Result<Self, Error> {
+        let mut connection = Self::unopened(config);
+        connection.connect()?;
+        Ok(connection)
+    }
+
+    /// A connection that the first request will make.
+    fn unopened(config: Arc<Config>) -> Self {
         let input = Input::new(config.limits);
-        let mut connection = Self {
+        Self {
             config,
             stream: None,
             protocol: Protocol::Resp2,
@@ -88,9 +98,7 @@ impl Connection {
             pushes: VecDeque::new(),
             backoff: Backoff::new(),
             watch: Watch::None,
-        };
-        connection.connect()?;
-        Ok(connection)
+        }
     }
 
     /// Runs a command, or several as a pipeline.

@@ -119,13 +119,15 @@ impl<'p> Batch<'p> {
     }
 
     /// Until when the request has to be answered.
+    #[cfg(feature = "tokio")]
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.deadline
     }
 
-    /// Whether a round has been made.
-    pub(crate) fn has_begun(&self) -> bool {
-        self.rounds > 0
+    /// Until when the replies to this round have to be there; in the first one the connections see to that
+    /// by themselves.
+    pub(crate) fn limit(&self) -> Option<Instant> {
+        self.deadline.filter(|_| self.rounds > 1)
     }
 
     /// What is sent in this round, by node. Which replica reads is up to `turn`.
@@ -334,7 +336,7 @@ fn reader(shard: &Shard, from: ReadFrom, turn: u64) -> &Node {
     shard.replicas.get(choice as usize).unwrap_or(&shard.master)
 }
 
-pub(super) fn nobody(slot: u16) -> Error {
+pub(crate) fn nobody(slot: u16) -> Error {
     Error::Cluster(format!(
         "no node of the cluster serves the slot {slot}; nothing was sent"
     ))

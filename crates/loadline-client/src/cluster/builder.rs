@@ -26,11 +26,11 @@ pub struct Builder {
 
 /// What is known of a cluster before any node was asked.
 #[derive(Clone, Debug)]
-pub(super) struct Plain {
+pub(crate) struct Plain {
     /// How to talk to each node, but for its address.
-    pub(super) config: Config,
-    pub(super) seeds: Vec<Node>,
-    pub(super) from: ReadFrom,
+    pub(crate) config: Config,
+    pub(crate) seeds: Vec<Node>,
+    pub(crate) from: ReadFrom,
 }
 
 impl Builder {
@@ -102,6 +102,14 @@ impl Builder {
         super::Cluster::connect(self.plain()).await
     }
 
+    /// As [`Builder::open`], for one thread.
+    ///
+    /// # Errors
+    /// Why no node has answered.
+    pub fn open_blocking(self) -> Result<crate::blocking::Cluster, Error> {
+        crate::blocking::Cluster::connect(self.plain())
+    }
+
     fn plain(self) -> Plain {
         Plain {
             config: self.config,
@@ -113,7 +121,7 @@ impl Builder {
 
 impl Plain {
     /// How to talk to a node of the cluster.
-    pub(super) fn node(&self, node: &Node) -> Arc<Config> {
+    pub(crate) fn node(&self, node: &Node) -> Arc<Config> {
         let readonly = self.from != ReadFrom::Master;
         Arc::new(Config {
             peer: Peer::Node { readonly },
@@ -123,7 +131,7 @@ impl Plain {
     }
 
     /// How to talk to a node as to a server that stands for itself.
-    pub(super) fn server(&self, node: &Node) -> Config {
+    pub(crate) fn server(&self, node: &Node) -> Config {
         let (host, port) = (node.host().to_owned(), node.port());
         let address = match self.config.address {
             Address::Tls { .. } => Address::Tls { host, port },

@@ -87,12 +87,7 @@ impl Cluster {
     /// The masters that serve slots, as far as is known.
     #[must_use]
     pub fn masters(&self) -> Vec<Node> {
-        let topology = self.shared.topology();
-        let shards = topology
-            .homes()
-            .iter()
-            .filter_map(|&slot| topology.shard(slot));
-        shards.map(|shard| shard.master.clone()).collect()
+        self.shared.topology().masters()
     }
 
     /// The master that serves a key, as far as is known.
@@ -153,10 +148,8 @@ impl Shared {
     async fn execute(self: &Arc<Self>, plan: &Plan) -> Vec<Outcome> {
         let mut batch = Batch::new(plan, &self.plain.config, Instant::now());
         loop {
-            // In the first round the connections have the same time limit.
-            let limit = batch.deadline().filter(|_| batch.has_begun());
             let groups = batch.groups(&self.topology(), self.plain.from, self.turn());
-            let outcomes = self.send(&groups, limit).await;
+            let outcomes = self.send(&groups, batch.limit()).await;
             for (group, outcomes) in groups.iter().zip(outcomes) {
                 batch.settle(group, outcomes);
             }

@@ -1,19 +1,19 @@
 //! Redis Cluster: keys are divided into slots, and slots between nodes.
 
-mod batch;
-mod builder;
+pub(crate) mod batch;
+pub(crate) mod builder;
 #[cfg(feature = "tokio")]
 mod client;
 mod join;
-mod plan;
+pub(crate) mod plan;
 #[cfg(feature = "tokio")]
 mod refresh;
 mod refusal;
-mod replies;
+pub(crate) mod replies;
 mod route;
 mod slot;
-mod topology;
-mod view;
+pub(crate) mod topology;
+pub(crate) mod view;
 
 pub use builder::Builder;
 #[cfg(feature = "tokio")]

@@ -218,6 +218,12 @@ impl Topology {
         &self.homes
     }
 
+    /// The masters that serve slots.
+    pub(crate) fn masters(&self) -> Vec<Node> {
+        let shards = self.homes.iter().filter_map(|&slot| self.shard(slot));
+        shards.map(|shard| shard.master.clone()).collect()
+    }
+
     /// All nodes, masters before their replicas.
     pub(crate) fn nodes(&self) -> impl Iterator<Item = &Node> {
         self.shards

@@ -6,6 +6,7 @@
     reason = "a test ends with the error that it did not expect"
 )]
 
+mod blocking;
 mod failover;
 mod migration;
 mod nodes;

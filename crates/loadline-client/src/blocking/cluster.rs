@@ -1,0 +1,262 @@
+//! A cluster for one thread.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::Connection;
+use super::halves::Written;
+use crate::cluster::batch::{Batch, Group, Next, nobody};
+use crate::cluster::builder::Plain;
+use crate::cluster::plan::{Outcome, Plan};
+use crate::cluster::replies::Collected;
+use crate::cluster::topology::Topology;
+use crate::cluster::view::{View, question};
+use crate::cluster::{Builder, Node, slot_of};
+use crate::request::Failed;
+use crate::{Error, Request};
+
+/// The map is asked for at most this often, however many requests find it wrong.
+const THROTTLE: Duration = Duration::from_millis(100);
+/// How many nodes are asked at a time.
+const AT_A_TIME: usize = 3;
+
+/// A cluster for one thread: a connection to each node that is used. See [`cluster`](crate::cluster), which
+/// says what is routed where and what is sent again; it is the same here.
+///
+/// ```no_run
+/// use loadline_client::blocking::Cluster;
+/// use loadline_client::commands::{get, mset};
+///
+/// let mut cluster = Cluster::open("cluster://10.0.0.1:7000,10.0.0.2:7000")?;
+/// cluster.run(mset([("a", 1), ("b", 2)]))?;
+/// // The parts of a pipeline are written to all of their nodes before the first reply is read.
+/// let (a, b) = cluster.run((get::<i64>("a"), get::<i64>("b")));
+/// assert_eq!((a?, b?), (1, 2));
+/// # Ok::<(), loadline_client::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Cluster {
+    plain: Plain,
+    topology: Topology,
+    connections: HashMap<Node, Connection>,
+    /// Counts up, so that nodes are used in turn.
+    turn: u64,
+    /// When the map was last asked for.
+    asked: Option<Instant>,
+    /// Whether something has shown since that it is old.
+    stale: bool,
+}
+
+impl Cluster {
+    /// Opens a cluster; see [`Builder::from_url`] for the URL, and [`Builder`] for options.
+    ///
+    /// # Errors
+    /// [`Error::Url`], or why no node said which nodes there are.
+    pub fn open(url: &str) -> Result<Self, Error> {
+        Builder::from_url(url)?.open_blocking()
+    }
+
+    pub(crate) fn connect(plain: Plain) -> Result<Self, Error> {
+        let mut cluster = Self {
+            plain,
+            topology: Topology::empty(),
+            connections: HashMap::new(),
+            turn: 0,
+            asked: None,
+            stale: true,
+        };
+        cluster.refresh()?;
+        Ok(cluster)
+    }
+
+    /// Runs a command, or several as a pipeline, each on the node that serves its keys.
+    pub fn run<Q: Request>(&mut self, request: Q) -> Q::Output {
+        let mut second_try = false;
+        loop {
+            let turn = self.next_turn();
+            let outcomes = match Plan::new(&request, second_try, &self.topology, turn) {
+                Ok(plan) => self.execute(&plan),
+                Err(error) => return request.decode(&mut Failed(error)),
+            };
+            let output = request.decode(&mut Collected::new(outcomes));
+            if second_try || !request.wants_second_try(&output) {
+                return output;
+            }
+            second_try = true;
+        }
+    }
+
+    /// The masters that serve slots, as far as is known.
+    #[must_use]
+    pub fn masters(&self) -> Vec<Node> {
+        self.topology.masters()
+    }
+
+    /// The master that serves a key, as far as is known.
+    #[must_use]
+    pub fn master_of(&self, key: impl AsRef<[u8]>) -> Option<Node> {
+        let shard = self.topology.shard(slot_of(key.as_ref()))?;
+        Some(shard.master.clone())
+    }
+
+    /// The replicas of the master that serves a key, as far as is known.
+    #[must_use]
+    pub fn replicas_of(&self, key: impl AsRef<[u8]>) -> Vec<Node> {
+        let shard = self.topology.shard(slot_of(key.as_ref()));
+        shard.map_or_else(Vec::new, |shard| shard.replicas.clone())
+    }
+
+    /// Opens a connection to one node, for commands that are about it: `SCAN`, `INFO`, `CONFIG`. It follows
+    /// no redirections.
+    ///
+    /// # Errors
+    /// Why there is none; it is tried once.
+    pub fn connection(&self, node: &Node) -> Result<Connection, Error> {
+        Connection::open(Arc::new(self.plain.server(node)))
+    }
+
+    /// Opens a connection to the master that serves a key, for commands that wait or that change the
+    /// connection's state: `BLPOP`, `WATCH`. It follows no redirections.
+    ///
+    /// # Errors
+    /// [`Error::Cluster`] where no node serves the key, or why there is no connection; it is tried once.
+    pub fn dedicated(&self, key: impl AsRef<[u8]>) -> Result<Connection, Error> {
+        let slot = slot_of(key.as_ref());
+        let master = self.master_of(key).ok_or_else(|| nobody(slot))?;
+        self.connection(&master)
+    }
+
+    /// Asks some nodes for the map of slots. That is done by itself where a redirection or a lost node
+    /// shows that it is old.
+    ///
+    /// # Errors
+    /// Why no node has answered.
+    pub fn refresh(&mut self) -> Result<(), Error> {
+        let view = self.ask();
+        self.asked = Some(Instant::now());
+        self.topology = view?.topology;
+        self.stale = false;
+        let topology = &self.topology;
+        self.connections
+            .retain(|node, _| topology.nodes().any(|known| known == node));
+        Ok(())
+    }
+
+    /// Sends a request in rounds until all of it is answered or given up.
+    fn execute(&mut self, plan: &Plan) -> Vec<Outcome> {
+        let mut batch = Batch::new(plan, &self.plain.config, Instant::now());
+        self.refresh_if_stale();
+        loop {
+            let turn = self.next_turn();
+            let groups = batch.groups(&self.topology, self.plain.from, turn);
+            // All are written before one is read, so that the nodes work at the same time.
+            let written: Vec<Result<Written, Error>> =
+                groups.iter().map(|group| self.write(group)).collect();
+            for (group, written) in groups.iter().zip(written) {
+                let outcomes = match written {
+                    Ok(written) => self.read(group, &written, batch.limit()),
+                    Err(error) => vec![Err(error); group.commands()],
+                };
+                batch.settle(group, outcomes);
+            }
+            for (slot, master) in batch.take_moved() {
+                self.topology.moved(slot, master);
+                self.stale = true;
+            }
+            self.stale |= batch.is_troubled();
+            match batch.next(Instant::now()) {
+                // What is stale is asked for when it is needed again.
+                Next::Finish => return batch.finish(),
+                Next::Again(pause) => {
+                    self.refresh_if_stale();
+                    std::thread::sleep(pause);
+                }
+            }
+        }
+    }
+
+    fn write(&mut self, group: &Group<'_>) -> Result<Written, Error> {
+        self.connection_to(&group.node).write_half(group)
+    }
+
+    fn read(
+        &mut self,
+        group: &Group<'_>,
+        written: &Written,
+        limit: Option<Instant>,
+    ) -> Vec<Outcome> {
+        let connection = self.connection_to(&group.node);
+        connection.read_half(group, written, limit)
+    }
+
+    fn connection_to(&mut self, node: &Node) -> &mut Connection {
+        let config = &self.plain;
+        self.connections
+            .entry(node.clone())
+            .or_insert_with(|| Connection::unopened(config.node(node)))
+    }
+
+    /// Where no node answers, the old map has to do.
+    fn refresh_if_stale(&mut self) {
+        let long_ago = self.asked.is_none_or(|asked| asked.elapsed() >= THROTTLE);
+        if self.stale
+            && long_ago
+            && let Err(error) = self.refresh()
+        {
+            crate::meter::lost(&self.plain.config, &error);
+        }
+    }
+
+    /// Asks some nodes at a time, until one or more have answered.
+    fn ask(&mut self) -> Result<View, Error> {
+        let mut reason = Error::Cluster("there is no node to ask for the map of slots".into());
+        for nodes in self.candidates().chunks(AT_A_TIME) {
+            let written: Vec<Result<Written, Error>> = nodes
+                .iter()
+                .map(|node| self.connection_to(node).write_half(&question()))
+                .collect();
+            let mut views = Vec::new();
+            for (node, written) in nodes.iter().zip(written) {
+                let answers = written.map(|written| {
+                    let connection = self.connection_to(node);
+                    connection.read_half(&question(), &written, None)
+                });
+                match answers.and_then(|answers| View::read(answers, node)) {
+                    Ok(view) => views.push(view),
+                    Err(error) => reason = error,
+                }
+            }
+            if let Some(view) = View::best(views) {
+                return Ok(view);
+            }
+        }
+        Err(reason)
+    }
+
+    /// Whom to ask: nodes that are connected, then the others, then those that were given at the start.
+    fn candidates(&mut self) -> Vec<Node> {
+        let turn = self.next_turn();
+        let mut nodes: Vec<Node> = self.topology.nodes().cloned().collect();
+        if !nodes.is_empty() {
+            let turn = turn % nodes.len() as u64;
+            nodes.rotate_left(turn as usize);
+        }
+        let connections = &self.connections;
+        nodes.sort_by_key(|node| {
+            let connection = connections.get(node);
+            !connection.is_some_and(Connection::is_connected)
+        });
+        for seed in &self.plain.seeds {
+            if !nodes.contains(seed) {
+                nodes.push(seed.clone());
+            }
+        }
+        nodes
+    }
+
+    fn next_turn(&mut self) -> u64 {
+        self.turn = self.turn.wrapping_add(1);
+        self.turn
+    }
+}

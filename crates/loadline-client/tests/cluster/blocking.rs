@@ -1,0 +1,81 @@
+//! The client for one thread.
+
+use std::time::{Duration, Instant};
+
+use loadline_client::cluster::ReadFrom;
+use loadline_client::commands::*;
+use loadline_client::{Error, atomic};
+
+use crate::nodes::{self, shared};
+
+#[test]
+fn one_thread_runs_commands_pipelines_and_transactions_on_all_nodes() {
+    let mut cluster = shared().builder().open_blocking().unwrap();
+    assert_eq!(cluster.masters().len(), 3);
+    for n in 0..30 {
+        cluster.run(set(format!("blocking:{n}"), n)).unwrap();
+        let value: i64 = cluster.run(get(format!("blocking:{n}"))).unwrap();
+        assert_eq!(value, n);
+    }
+    let keys: Vec<String> = (0..30).map(|n| format!("blocking:{n}")).collect();
+    let values: Vec<i64> = cluster.run(mget(&keys)).unwrap();
+    assert_eq!(values, (0..30).collect::<Vec<i64>>());
+    let increments: Vec<_> = keys.iter().map(incr).collect();
+    let values: Result<Vec<i64>, Error> = cluster.run(increments).into_iter().collect();
+    assert_eq!(values.unwrap(), (1..31).collect::<Vec<i64>>());
+    let (first, second) = cluster
+        .run(atomic((incr("{blocking}n"), incr("{blocking}n"))))
+        .unwrap()
+        .unwrap();
+    assert_eq!((first.unwrap(), second.unwrap()), (1, 2));
+    let script = Script::new("return ARGV[1] .. KEYS[1]");
+    let said: String = cluster.run(script.call("blocking:1", "x")).unwrap();
+    assert_eq!(said, "xblocking:1");
+    let error = cluster.run(rename("a", "b")).unwrap_err();
+    assert!(error.to_string().starts_with("CROSSSLOT"), "{error}");
+    let mut own = cluster.dedicated("{blocking}n").unwrap();
+    let read = own.transaction("{blocking}n", |own| {
+        let n: i64 = own.run(get("{blocking}n"))?;
+        Ok((set("{blocking}n", 10 * n),))
+    });
+    read.unwrap().0.unwrap();
+    assert_eq!(cluster.run(get::<i64>("{blocking}n")).unwrap(), 20);
+    let removed = cluster.run(del(&keys)).unwrap();
+    assert_eq!(removed, 30);
+}
+
+#[test]
+fn one_thread_goes_on_with_the_replica_that_takes_over() {
+    let mut servers = nodes::Cluster::start();
+    let mut cluster = servers.builder().open_blocking().unwrap();
+    let mut reader = servers
+        .builder()
+        .read_from(ReadFrom::Replica)
+        .open_blocking()
+        .unwrap();
+    cluster.run(set("lost", "before")).unwrap();
+    let replicated = Instant::now();
+    while reader.run(get::<Option<String>>("lost")).unwrap().is_none() {
+        assert!(
+            replicated.elapsed() < Duration::from_secs(10),
+            "the replica does not get the key"
+        );
+    }
+    let lost = cluster.master_of("lost").unwrap();
+    servers.kill(&lost);
+    let killed = Instant::now();
+    let mut errors = Vec::new();
+    loop {
+        match cluster.run(set("lost", "after")) {
+            Ok(()) => break,
+            Err(error) => errors.push(error.to_string()),
+        }
+        assert!(killed.elapsed() < Duration::from_secs(20), "{errors:?}");
+    }
+    println!(
+        "blocking: from SIGKILL of a master to the next write to its slots: {:?}, after {errors:?}",
+        killed.elapsed()
+    );
+    assert_ne!(cluster.master_of("lost"), Some(lost));
+    assert_eq!(reader.run(get::<String>("lost")).unwrap(), "after");
+}
