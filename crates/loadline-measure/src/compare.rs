@@ -160,6 +160,17 @@ pub fn precise_enough(differences: &[f64]) -> bool {
         && interval.is_some_and(|bounds| bounds.half_width() <= HALF_WIDTH.ln_1p())
 }
 
+/// The number of rounds from which one of `comparisons` may stand alone once all of them are counted
+/// (see [`holm`]), even if one round in ten says otherwise. A sign test of fewer rounds cannot: its
+/// least p-value is `2^-rounds`, however precise the rounds are.
+#[must_use]
+pub fn rounds_for(comparisons: usize) -> usize {
+    let needed = ALPHA / comparisons.max(1) as f64;
+    (MIN_ROUNDS..MAX_ROUNDS)
+        .find(|rounds| binomial_at_most(rounds / 10, *rounds) <= needed)
+        .unwrap_or(MAX_ROUNDS)
+}
+
 /// Holm's correction for several comparisons: the adjusted p-values, in the order of the given ones.
 ///
 /// The smallest p-value is multiplied by their number, the next by one less, and so on, none falling

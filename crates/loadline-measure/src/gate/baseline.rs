@@ -1,8 +1,8 @@
 //! What is normal here: several runs of one plan on one machine.
 //!
 //! A run is kept as one number per case and metric, `x = median over rounds of ln(m / m_ref)`, where
-//! `m_ref` is the median round trip of the reference in the same round: a plain echo of as many bytes,
-//! which feels the machine as the subject does. A machine that is busy today slows both, and
+//! `m_ref` is the median round trip of the reference in the same round: a plain echo of as many
+//! bytes, which feels the machine as the subject does. A machine that is busy today slows both, and
 //! `x` stays. A throughput goes down where times go up, so it is multiplied by `m_ref` instead:
 //! `ln(m * m_ref)`. What was measured itself is kept beside it, with the whole histogram, so that an
 //! old baseline can be judged again by other thresholds.
@@ -161,12 +161,13 @@ impl Baseline {
 }
 
 impl BaselineRun {
-    /// The run that a record holds, each round normalised by the reference that ran in it.
+    /// The run that a record holds, each case normalised by the reference of its rounds.
     ///
     /// # Errors
     ///
-    /// [`Error::Incomparable`] where the record was cut short, was measured without the reference,
-    /// holds two cases of one name (such as of two targets) or none at all.
+    /// [`Error::Incomparable`] where the record was cut short, has rounds without a reference, holds
+    /// two cases of one name (such as of two targets) or none at all; [`Error::Field`] where a figure
+    /// is none that can be measured.
     pub fn of_record(record: &Record) -> Result<Self, Error> {
         let refuse = |reason: String| Err(Error::Incomparable(reason));
         let id = shortened(&record.run.id);
@@ -185,20 +186,18 @@ impl BaselineRun {
         };
         for case in &record.cases {
             let name = case.name();
-            let reference = |round: &RoundSummary| round.reference_ns_p50.unwrap_or(0) > 0;
-            if !case.rounds.iter().all(reference) {
+            let shown = shortened(&name);
+            let is_referred = |round: &RoundSummary| round.reference_ns_p50.unwrap_or(0) > 0;
+            if case.rounds.is_empty() || !case.rounds.iter().all(is_referred) {
                 return refuse(format!(
-                    "the case \"{}\" has rounds without the reference; measure it with one.",
-                    shortened(&name)
+                    "the case \"{shown}\" of the run {id} was measured without a reference in every round, so nothing tells how fast the machine was."
                 ));
             }
-            if run.cases.contains_key(&name) {
-                let name = shortened(&name);
+            if run.cases.insert(name, BaselineCase::new(case)).is_some() {
                 return refuse(format!(
-                    "the run {id} has two cases called \"{name}\"; a baseline is of one target, measured in one way."
+                    "the run {id} has two cases called \"{shown}\"; a baseline is of one target, measured in one way."
                 ));
             }
-            run.cases.insert(name, BaselineCase::new(case));
         }
         run.check(&format!("the run {id}"))?;
         Ok(run)
@@ -209,7 +208,7 @@ impl BaselineCase {
     fn new(case: &Case) -> Self {
         let measured = Metric::ALL.into_iter().filter_map(|metric| {
             let raw = metric.of_case(case)?;
-            let normalised_ln = normalised(case, metric);
+            let normalised_ln = median(&normalised_rounds(case, metric).unwrap_or_default());
             let rounds = u32::try_from(case.rounds.len()).unwrap_or(u32::MAX);
             let measured = Measured {
                 normalised_ln,
@@ -237,30 +236,28 @@ impl BaselineCase {
     }
 }
 
-/// The median over the rounds of what runs are compared by.
+/// What runs are compared by, round by round; `None` where a round lacks it.
 ///
 /// CPU time per operation stays as it is: the waiting that the reference is there to take out is not
 /// in it. The throughput of an open loop has none, because the schedule sets it.
-fn normalised(case: &Case, metric: Metric) -> Option<f64> {
+pub(super) fn normalised_rounds(case: &Case, metric: Metric) -> Option<Vec<f64>> {
     let is_of_schedule = matches!(metric, Metric::Throughput | Metric::TimePerOp);
     if is_of_schedule && case.is_open_loop() {
         return None;
     }
     let rounds = case.rounds.iter();
-    let logs: Option<Vec<f64>> = rounds
-        .map(|round| {
-            let value = positive_ln(metric.of_round(round)?)?;
-            if matches!(metric, Metric::ServerCpu | Metric::ClientCpu) {
-                return Some(value);
-            }
-            let reference = positive_ln(round.reference_ns_p50? as f64)?;
-            Some(match metric.direction() {
-                Direction::LessIsBetter => value - reference,
-                Direction::MoreIsBetter => value + reference,
-            })
+    let logs = rounds.map(|round| {
+        let value = positive_ln(metric.of_round(round)?)?;
+        if matches!(metric, Metric::ServerCpu | Metric::ClientCpu) {
+            return Some(value);
+        }
+        let reference = positive_ln(round.reference_ns_p50? as f64)?;
+        Some(match metric.direction() {
+            Direction::LessIsBetter => value - reference,
+            Direction::MoreIsBetter => value + reference,
         })
-        .collect();
-    median(&logs?)
+    });
+    logs.collect()
 }
 
 fn positive_ln(value: f64) -> Option<f64> {

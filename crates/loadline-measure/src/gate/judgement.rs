@@ -28,6 +28,8 @@ pub struct Judgement {
     pub notes: Vec<String>,
     /// Whether a second run in fresh processes would settle what the first one raised.
     pub second_run_needed: bool,
+    /// Whether nothing was compared because the two are not of the same work.
+    pub refused: bool,
 }
 
 /// What a judgement goes by.
@@ -149,6 +151,7 @@ impl Judgement {
             rows,
             notes: Vec::new(),
             second_run_needed: false,
+            refused: false,
         }
     }
 
@@ -157,6 +160,7 @@ impl Judgement {
         Self {
             outcome: Outcome::Inconclusive,
             reasons,
+            refused: true,
             ..Self::new(policy, basis, Vec::new())
         }
     }
@@ -191,6 +195,18 @@ impl Judgement {
     pub fn needs_second_run(&self) -> bool {
         self.second_run_needed
     }
+
+    /// The exit code of the contract: 0, 1 for a warning, 2 for critical, and 3 where the two cannot
+    /// be compared, or where the outcome is inconclusive and `strict` makes that a failure.
+    #[must_use]
+    pub fn exit_code(&self, strict: bool) -> u8 {
+        match self.outcome {
+            Outcome::None => 0,
+            Outcome::Warning => 1,
+            Outcome::Critical => 2,
+            Outcome::Inconclusive => 3 * u8::from(strict || self.refused),
+        }
+    }
 }
 
 impl Outcome {
@@ -202,17 +218,6 @@ impl Outcome {
             Self::Inconclusive => "inconclusive",
             Self::Warning => "warning",
             Self::Critical => "critical",
-        }
-    }
-
-    /// The exit code of the contract; an inconclusive outcome is a failure only if `strict`.
-    #[must_use]
-    pub fn exit_code(self, strict: bool) -> u8 {
-        match self {
-            Self::None => 0,
-            Self::Inconclusive => 3 * u8::from(strict),
-            Self::Warning => 1,
-            Self::Critical => 2,
         }
     }
 }

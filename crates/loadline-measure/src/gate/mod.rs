@@ -1,12 +1,16 @@
 //! The gate: did it get slower, and may that be believed?
 //!
-//! Every way of asking ends in one [`Judgement`]. What a baseline is and how a run is judged against it
-//! stands in [`baseline`] and [`strict`].
+//! Every way of asking ends in one [`Judgement`]: a run against a stored [`Baseline`] ([`strict`]), a
+//! run against the file of numbers of another tool ([`classic`]), two subjects that were measured
+//! together ([`Judgement::of_comparisons`]) and two records of different times ([`records`]).
 
 pub mod baseline;
+pub mod classic;
 mod fingerprint;
 mod judgement;
 mod limits;
+mod pairs;
+pub mod records;
 mod spread;
 pub mod strict;
 mod student;

@@ -54,8 +54,10 @@ pub struct Thresholds {
     pub warning: f64,
     /// The least lower bound of what is critical.
     pub critical: f64,
-    /// The error probability of each bound, and of all alarms together.
+    /// The error probability of each bound.
     pub alpha: f64,
+    /// The error probability of all alarms of a judgement together: one false alarm in so many runs.
+    pub family_alpha: f64,
     /// The least standard deviation between runs that is believed.
     pub deviation_floor: f64,
     /// Runs that a baseline needs to raise an alarm.
@@ -69,6 +71,7 @@ impl Default for Thresholds {
             warning: 0.05,
             critical: 0.20,
             alpha: 0.01,
+            family_alpha: 0.001,
             deviation_floor: 0.005,
             least_runs: 8,
         }
@@ -269,7 +272,7 @@ impl Contest<'_> {
         (row.lo, row.hi) = (Some(bounds.lo), Some(bounds.hi));
         row.interval_95 = Some(around(spread.reach(0.025, runs)));
         let alone = spread.reach(thresholds.alpha, 1);
-        let among_all = spread.reach(thresholds.alpha / family as f64, 2);
+        let among_all = spread.reach(thresholds.family_alpha / family as f64, 2);
         let needed =
             (thresholds.margin.ln_1p() + alone.max(among_all)).max(thresholds.warning.ln_1p());
         row.minimum_detectable_effect = Some(exp(needed) - 1.0);
@@ -298,7 +301,7 @@ impl Contest<'_> {
                 let told = format!("{changed}, than {runs} runs; it counts if a second run agrees");
                 return (RowVerdict::Inconclusive, told);
             }
-            if p_value > thresholds.alpha {
+            if p_value > thresholds.family_alpha {
                 let told = format!(
                     "{changed}, in both runs, but among so many metrics that may be chance"
                 );

@@ -1,11 +1,11 @@
 use serde_json::json;
 
 use super::*;
-use crate::record::{Pacing, RoundSummary, Run, Scenario, ServerEnvironment, Subject};
+use crate::record::{Pacing, Run, Scenario, ServerEnvironment, Subject};
 
 /// A case of five rounds whose median response time is `factor` times that of its reference, on a
 /// machine that takes another time in every round.
-pub(crate) fn case(workload: &str, factor: f64) -> Case {
+fn case(workload: &str, factor: f64) -> Case {
     let rounds = [100_000.0, 300_000.0, 150_000.0, 120_000.0, 800_000.0];
     let rounds: Vec<RoundSummary> = rounds
         .iter()
@@ -24,6 +24,7 @@ pub(crate) fn case(workload: &str, factor: f64) -> Case {
     Case {
         subject: Subject {
             name: "a server".to_owned(),
+            kind: "server".to_owned(),
             ..Subject::default()
         },
         scenario: Scenario {
@@ -59,8 +60,7 @@ fn record(id: &str, cases: Vec<Case>) -> Record {
 }
 
 fn run(id: &str) -> BaselineRun {
-    let cases = vec![case("get", 2.0)];
-    BaselineRun::of_record(&record(id, cases)).unwrap()
+    BaselineRun::of_record(&record(id, vec![case("get", 2.0)])).unwrap()
 }
 
 fn place() -> Environment {
@@ -116,8 +116,7 @@ fn the_machine_is_divided_out_of_times_and_multiplied_into_throughputs() {
 fn the_throughput_of_a_schedule_is_not_compared() {
     let mut open = case("get", 2.0);
     open.scenario.pacing = Pacing::Rate(5e4);
-    let cases = vec![open];
-    let run = BaselineRun::of_record(&record("one", cases)).unwrap();
+    let run = BaselineRun::of_record(&record("one", vec![open])).unwrap();
     let metrics = &run.cases["get"].metrics;
     assert_eq!(metrics[&Metric::Throughput].normalised_ln, None);
     assert!(metrics[&Metric::P50].normalised_ln.is_some());
@@ -128,8 +127,7 @@ fn a_round_without_a_value_leaves_the_metric_to_limits() {
     let mut gap = case("get", 2.0);
     gap.rounds[2].response_time_ns_p50 = Some(0);
     gap.rounds[3].server_cpu_ns_per_op = None;
-    let cases = vec![gap];
-    let run = BaselineRun::of_record(&record("one", cases)).unwrap();
+    let run = BaselineRun::of_record(&record("one", vec![gap])).unwrap();
     let metrics = &run.cases["get"].metrics;
     assert_eq!(metrics[&Metric::P50].normalised_ln, None);
     assert_eq!(metrics[&Metric::ServerCpu].normalised_ln, None);
@@ -139,12 +137,17 @@ fn a_round_without_a_value_leaves_the_metric_to_limits() {
 #[test]
 fn records_that_make_no_run_are_refused_with_the_reason() {
     let get = || case("get", 2.0);
-    let mut without = get();
-    without.rounds[3].reference_ns_p50 = None;
+    let (mut gap, mut bare) = (get(), get());
+    gap.rounds[3].reference_ns_p50 = None;
+    bare.rounds.clear();
     for (cases, reason) in [
-        (vec![without], "has rounds without the reference"),
+        (
+            vec![gap],
+            "\"get\" of the run one was measured without a reference in every round",
+        ),
+        (vec![bare], "without a reference in every round"),
         (vec![get(), get()], "two cases called \"get\""),
-        (vec![], "measured no case"),
+        (vec![], "the run one measured no case"),
     ] {
         let refused = BaselineRun::of_record(&record("one", cases)).unwrap_err();
         assert!(refused.to_string().contains(reason), "{refused}");
@@ -153,6 +156,13 @@ fn records_that_make_no_run_are_refused_with_the_reason() {
     cut.run.cut_short = true;
     let refused = BaselineRun::of_record(&cut).unwrap_err().to_string();
     assert!(refused.contains("the run one was cut short"), "{refused}");
+    let mut hostile = record("one", vec![get()]);
+    hostile.cases[0].throughput_ops_per_s = f64::NAN;
+    let refused = BaselineRun::of_record(&hostile).unwrap_err().to_string();
+    assert!(
+        refused.contains("holds NaN, which no throughput can be"),
+        "{refused}"
+    );
 }
 
 #[test]

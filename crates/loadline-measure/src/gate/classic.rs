@@ -1,0 +1,306 @@
+//! A run against a file of numbers: the `baseline.json` of an MMO server's write-up, read as it is.
+//!
+//! ```json
+//! {
+//!   "last_updated": "2026-01-31", "environment": "CI",
+//!   "metrics": {"set_latency_us": 85.0, "get_latency_us": 80.0, "del_latency_us": 82.0,
+//!     "xadd_latency_us": 95.0, "xread_latency_us": 310.0, "throughput_ops_sec": 11500.0,
+//!     "pipeline_latency_per_op_us": 3.1, "set_p99_us": 240.0, "get_p99_us": 230.0},
+//!   "thresholds": {"latency_regression_pct": 20, "throughput_regression_pct": 10,
+//!     "critical_latency_ms": 10, "critical_throughput_min_ops_sec": 1000}
+//! }
+//! ```
+//!
+//! A latency that rose by `latency_regression_pct` and a throughput that fell by
+//! `throughput_regression_pct` warn; a p99 over `critical_latency_ms`, and a throughput under half of
+//! the number or under `critical_throughput_min_ops_sec`, are critical; 10 % either way is noise. All of
+//! it is judged on the bounds of the median over the candidate's rounds, not on the median itself.
+//! Such a file knows nothing of how runs or machines differ, so a warning here is worth less than one
+//! of [`strict`](super::strict).
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::judgement::{Basis, Judgement, Policy, Row, RowVerdict, exp, ratio_bounds};
+use super::limits::told;
+use crate::interval::{self, ALPHA};
+use crate::metric::Metric;
+use crate::quantile::median;
+use crate::record::{Bounds, shortened};
+
+mod file;
+#[cfg(test)]
+mod tests;
+
+/// A change up to this share, either way, is noise.
+const NOISE: f64 = 0.10;
+
+/// A throughput below this share of the number is critical.
+const COLLAPSE: f64 = 0.5;
+
+/// The file.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Classic {
+    /// When its numbers were written, as the file states it.
+    pub last_updated: Option<String>,
+    /// Where they come from, as the file states it.
+    pub environment: Option<serde_json::Value>,
+    /// The numbers, in the units that their keys name.
+    pub metrics: BTreeMap<ClassicMetric, f64>,
+    /// From where on a difference is one.
+    pub thresholds: ClassicThresholds,
+}
+
+/// A number of the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ClassicMetric {
+    /// Mean time of a SET with a time to live of 60 s, in microseconds.
+    SetLatencyUs,
+    /// Mean time of a GET, in microseconds.
+    GetLatencyUs,
+    /// Mean time of a DEL, in microseconds.
+    DelLatencyUs,
+    /// Mean time of an XADD of 4 to 5 fields, in microseconds.
+    XaddLatencyUs,
+    /// Mean time of an XREAD of 100 entries, in microseconds.
+    XreadLatencyUs,
+    /// Operations per second, one after another.
+    ThroughputOpsSec,
+    /// Time per SET in batches of 100, in microseconds.
+    PipelineLatencyPerOpUs,
+    /// 99th percentile of the SETs, in microseconds.
+    SetP99Us,
+    /// 99th percentile of the GETs, in microseconds.
+    GetP99Us,
+}
+
+/// From where on a difference is one.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ClassicThresholds {
+    /// A latency that rose by so many percent warns.
+    pub latency_regression_pct: f64,
+    /// A throughput that fell by so many percent warns.
+    pub throughput_regression_pct: f64,
+    /// A p99 over so many milliseconds is critical.
+    pub critical_latency_ms: f64,
+    /// A throughput under this is critical; `None` where the file states none.
+    pub critical_throughput_min_ops_sec: Option<f64>,
+}
+
+/// What was measured, round by round.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ClassicRounds {
+    /// The values of each number in every round, in the unit that its key names.
+    pub values: BTreeMap<ClassicMetric, Vec<f64>>,
+    /// The 99th percentile of further cases in every round, in microseconds, by the case's name.
+    /// Connecting is none of them.
+    pub p99_us: BTreeMap<String, Vec<f64>>,
+}
+
+impl ClassicMetric {
+    /// All of them.
+    pub const ALL: [Self; 9] = [
+        Self::SetLatencyUs,
+        Self::GetLatencyUs,
+        Self::DelLatencyUs,
+        Self::XaddLatencyUs,
+        Self::XreadLatencyUs,
+        Self::ThroughputOpsSec,
+        Self::PipelineLatencyPerOpUs,
+        Self::SetP99Us,
+        Self::GetP99Us,
+    ];
+
+    /// Its key in the file.
+    #[must_use]
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::SetLatencyUs => "set_latency_us",
+            Self::GetLatencyUs => "get_latency_us",
+            Self::DelLatencyUs => "del_latency_us",
+            Self::XaddLatencyUs => "xadd_latency_us",
+            Self::XreadLatencyUs => "xread_latency_us",
+            Self::ThroughputOpsSec => "throughput_ops_sec",
+            Self::PipelineLatencyPerOpUs => "pipeline_latency_per_op_us",
+            Self::SetP99Us => "set_p99_us",
+            Self::GetP99Us => "get_p99_us",
+        }
+    }
+
+    /// The metric that it is, and the name of the operation.
+    #[must_use]
+    pub fn metric(self) -> (&'static str, Metric) {
+        match self {
+            Self::SetLatencyUs => ("set", Metric::Mean),
+            Self::GetLatencyUs => ("get", Metric::Mean),
+            Self::DelLatencyUs => ("del", Metric::Mean),
+            Self::XaddLatencyUs => ("xadd", Metric::Mean),
+            Self::XreadLatencyUs => ("xread", Metric::Mean),
+            Self::ThroughputOpsSec => ("sequential set", Metric::Throughput),
+            Self::PipelineLatencyPerOpUs => ("pipeline 100", Metric::TimePerOp),
+            Self::SetP99Us => ("set", Metric::P99),
+            Self::GetP99Us => ("get", Metric::P99),
+        }
+    }
+
+    /// What a value of the file is in the metric's own unit.
+    fn factor(self) -> f64 {
+        match self {
+            Self::ThroughputOpsSec => 1.0,
+            _ => 1e3,
+        }
+    }
+}
+
+/// Judges the rounds of a candidate against a file.
+#[must_use]
+pub fn judge(classic: &Classic, rounds: &ClassicRounds) -> Judgement {
+    let thresholds = &classic.thresholds;
+    let mut rows: Vec<Row> = Vec::new();
+    for (key, number) in &classic.metrics {
+        let values = rounds.values.get(key).map_or(&[][..], Vec::as_slice);
+        rows.push(compared(*key, *number, values, thresholds));
+        if key.metric().1 == Metric::P99 {
+            rows.extend(too_slow(key.metric().0, values, thresholds));
+        }
+    }
+    for (case, values) in &rounds.p99_us {
+        rows.extend(too_slow(case, values, thresholds));
+    }
+    let mut judgement = Judgement::new(Policy::Classic, Basis::Numbers, rows);
+    let stated = classic.environment.as_ref().map_or_else(
+        || "the file does not say where they were measured".to_owned(),
+        |environment| {
+            let environment = shortened(&environment.to_string());
+            format!("the file says only {environment} of where they were measured")
+        },
+    );
+    let updated = classic
+        .last_updated
+        .as_deref()
+        .unwrap_or("a time not stated");
+    judgement.notes.push(format!(
+        "The numbers are of {} and of a single run each; {stated}, so another machine would not be noticed.",
+        shortened(updated)
+    ));
+    judgement
+}
+
+/// A number beside the median of the rounds.
+fn compared(
+    key: ClassicMetric,
+    number: f64,
+    values: &[f64],
+    thresholds: &ClassicThresholds,
+) -> Row {
+    let ((case, metric), factor) = (key.metric(), key.factor());
+    let mut row = Row {
+        baseline: Some(number * factor),
+        candidate: median(values).map(|value| value * factor),
+        ..Row::unknown(case, metric)
+    };
+    let positive = values.iter().all(|value| *value > 0.0 && value.is_finite());
+    let Some(interval) = interval::of_median(values, ALPHA).filter(|_| positive) else {
+        let rounds = values.len();
+        row.evidence =
+            format!("cannot tell: of {rounds} rounds; 8 or more with values above zero are needed");
+        return row;
+    };
+    let worsening = |value: f64| metric.direction().worsening((value / number).ln());
+    let (one, other) = (worsening(interval.lo), worsening(interval.hi));
+    let (lo, hi) = (one.min(other), one.max(other));
+    let bounds = ratio_bounds(metric.direction(), (lo, hi));
+    (row.lo, row.hi) = (Some(bounds.lo), Some(bounds.hi));
+    row.ratio = row.candidate.map(|value| value / factor / number);
+    row.interval_95 = interval::interpolated_95(values).map(|(lo, hi)| Bounds {
+        lo: lo / number,
+        hi: hi / number,
+    });
+    let warning = match metric {
+        Metric::Throughput => -(1.0 - thresholds.throughput_regression_pct / 100.0).ln(),
+        _ => (thresholds.latency_regression_pct / 100.0).ln_1p(),
+    };
+    row.minimum_detectable_effect = Some(exp(warning + (hi - lo) / 2.0) - 1.0);
+    row.verdict = verdict((lo, hi), warning);
+    let (least, most) = (
+        told(metric, interval.lo * factor),
+        told(metric, interval.hi * factor),
+    );
+    let number_told = told(metric, number * factor);
+    row.evidence = format!("between {least} and {most}, stated {number_told}");
+    if metric == Metric::Throughput {
+        collapse(&mut row, interval.hi, number, thresholds);
+    }
+    row
+}
+
+/// The bounds are logarithms, and more is worse.
+fn verdict((lo, hi): (f64, f64), warning: f64) -> RowVerdict {
+    if lo > warning {
+        RowVerdict::Warning
+    } else if hi < -NOISE.ln_1p() {
+        RowVerdict::Faster
+    } else if lo > NOISE.ln_1p() {
+        RowVerdict::Slower
+    } else if hi < warning {
+        RowVerdict::Equivalent
+    } else {
+        RowVerdict::Inconclusive
+    }
+}
+
+/// A throughput whose upper bound is under half of the number, or under the least one.
+fn collapse(row: &mut Row, hi: f64, number: f64, thresholds: &ClassicThresholds) {
+    let least = thresholds.critical_throughput_min_ops_sec;
+    let reason = if least.is_some_and(|least| hi < least) {
+        least.map(|least| format!("under the least of {}", told(Metric::Throughput, least)))
+    } else {
+        (hi < COLLAPSE * number).then(|| "under half of it".to_owned())
+    };
+    if let Some(reason) = reason {
+        row.verdict = RowVerdict::Critical;
+        row.evidence = format!("{}, {reason}", row.evidence);
+    }
+}
+
+/// The limit on every p99; nothing where it was not measured, which the comparison says.
+fn too_slow(case: &str, values: &[f64], thresholds: &ClassicThresholds) -> Option<Row> {
+    let value = median(values)?;
+    let limit_ns = thresholds.critical_latency_ms * 1e6;
+    let limit = format!("p99<={}ms", thresholds.critical_latency_ms);
+    let row = Row {
+        limit: Some(limit.clone()),
+        candidate: Some(value * 1e3),
+        ..Row::unknown(case, Metric::P99)
+    };
+    let Some(interval) = interval::of_median(values, ALPHA) else {
+        let rounds = values.len();
+        return Some(Row {
+            evidence: format!("cannot tell: {rounds} rounds are too few to judge {limit}"),
+            ..row
+        });
+    };
+    let (lo, hi) = (interval.lo * 1e3, interval.hi * 1e3);
+    let shown = format!(
+        "between {} and {}",
+        told(Metric::P99, lo),
+        told(Metric::P99, hi)
+    );
+    let (verdict, evidence) = if lo > limit_ns {
+        (RowVerdict::Critical, format!("{shown} breaks {limit}"))
+    } else if hi <= limit_ns {
+        (RowVerdict::Equivalent, format!("{shown} keeps {limit}"))
+    } else {
+        (
+            RowVerdict::Inconclusive,
+            format!("{shown} does not tell whether {limit} is kept"),
+        )
+    };
+    Some(Row {
+        verdict,
+        evidence,
+        ..row
+    })
+}

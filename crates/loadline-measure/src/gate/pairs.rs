@@ -1,0 +1,189 @@
+//! Two subjects that were measured in the same rounds.
+
+use super::judgement::{Basis, Judgement, Policy, Row, RowVerdict, exp};
+use super::strict::Thresholds;
+use crate::compare::{Direction, Paired, Rules, holm, log_ratios, paired};
+use crate::interval;
+use crate::metric::Metric;
+use crate::record::{Bounds, Case, Comparison, Record, Verdict, shortened};
+
+#[cfg(test)]
+mod tests;
+
+impl Judgement {
+    /// Judges the comparisons of a record, the second case of each against the first.
+    ///
+    /// Worse is a warning where the lower bound lies beyond the margin of 2 % and the estimate is
+    /// 5 % or more, and critical where the lower bound is beyond 20 %; smaller differences are shown
+    /// and alarm nobody. All comparisons of the record count as one family (Holm): of many, some
+    /// would look like a difference by chance.
+    #[must_use]
+    pub fn of_comparisons(record: &Record, policy: Policy) -> Self {
+        let thresholds = Thresholds::default();
+        let mut notes = Vec::new();
+        let mut contests: Vec<Contest> = Vec::new();
+        for comparison in &record.comparisons {
+            match Contest::of(record, comparison) {
+                Ok(contest) => contests.push(contest),
+                Err(note) => notes.push(note),
+            }
+        }
+        let p_values: Vec<f64> = contests.iter().map(|one| one.paired.p_value()).collect();
+        let rows = contests.into_iter().zip(holm(&p_values));
+        let rows = rows.map(|(contest, p_value)| contest.row(p_value, &thresholds));
+        let mut judgement = Self::new(policy, Basis::Pairs, rows.collect());
+        for note in notes {
+            judgement.doubt(note);
+        }
+        if judgement.rows.is_empty() {
+            judgement.doubt("The record holds no comparison that could be judged.".to_owned());
+        }
+        if record.run.cut_short {
+            judgement.doubt("The run was cut short: rounds of its plan are missing.".to_owned());
+        }
+        judgement
+    }
+}
+
+/// Two cases beside each other in one metric, as their rounds tell.
+struct Contest {
+    case: String,
+    metric: Metric,
+    values: [Option<f64>; 2],
+    paired: Paired,
+    interval_95: Option<Bounds>,
+}
+
+impl Contest {
+    /// The contest, or why it cannot be judged.
+    fn of(record: &Record, comparison: &Comparison) -> Result<Self, String> {
+        let unknown = || {
+            let name = shortened(&comparison.metric);
+            format!("The comparison by \"{name}\" names a case or a metric that is not there.")
+        };
+        let case = |index: usize| record.cases.get(index).ok_or_else(unknown);
+        let (a, b) = (case(comparison.a)?, case(comparison.b)?);
+        let metric = Metric::from_key(&comparison.metric).ok_or_else(unknown)?;
+        let rounds = a.rounds.len().min(b.rounds.len());
+        let told = |case: &Case| values(case, metric, rounds);
+        let name = name_of(record, b);
+        let missing = || {
+            let metric = metric.name();
+            format!(
+                "{}, {metric}: not measured in every round.",
+                shortened(&name)
+            )
+        };
+        let (one, other) = (told(a).ok_or_else(missing)?, told(b).ok_or_else(missing)?);
+        let direction = metric.direction();
+        let differences = log_ratios(&one, &other).map_err(|error| error.to_string())?;
+        let paired = paired(&one, &other, direction, &Rules::default())
+            .map_err(|error| error.to_string())?;
+        let interval_95 = interval::interpolated_95(&differences).map(|(lo, hi)| Bounds {
+            lo: exp(lo),
+            hi: exp(hi),
+        });
+        Ok(Self {
+            case: name,
+            metric,
+            values: [metric.of_case(a), metric.of_case(b)],
+            paired,
+            interval_95,
+        })
+    }
+
+    fn row(self, p_value: f64, thresholds: &Thresholds) -> Row {
+        let paired = &self.paired;
+        let claims = matches!(paired.verdict, Verdict::Slower | Verdict::Faster);
+        let by_chance = claims && p_value > Rules::default().alpha;
+        let (verdict, mut evidence) = if by_chance {
+            let evidence = format!(
+                "{}, but among so many comparisons that may be chance",
+                sentence(paired, self.metric)
+            );
+            (RowVerdict::Inconclusive, evidence)
+        } else {
+            let verdict = verdict(paired, self.metric.direction(), thresholds);
+            (verdict, sentence(paired, self.metric))
+        };
+        if let Some(bounds) = self.interval_95 {
+            evidence.push_str(&format!(
+                "; 95 % interval {:.3} to {:.3}",
+                bounds.lo, bounds.hi
+            ));
+        }
+        let [baseline, candidate] = self.values;
+        Row {
+            baseline,
+            candidate,
+            ratio: Some(bounded(paired.ratio)),
+            lo: paired.interval.map(|(lo, _)| bounded(lo)),
+            hi: paired.interval.map(|(_, hi)| bounded(hi)),
+            interval_95: self.interval_95,
+            minimum_detectable_effect: paired.minimum_detectable_effect.map(bounded),
+            verdict,
+            evidence,
+            ..Row::unknown(&self.case, self.metric)
+        }
+    }
+}
+
+/// A ratio within what JSON can carry; a record may hold any figures.
+fn bounded(ratio: f64) -> f64 {
+    ratio.clamp(f64::MIN_POSITIVE, f64::MAX)
+}
+
+/// What a comparison that stands amounts to.
+pub(super) fn verdict(
+    paired: &Paired,
+    direction: Direction,
+    thresholds: &Thresholds,
+) -> RowVerdict {
+    match paired.verdict {
+        Verdict::Faster => RowVerdict::Faster,
+        Verdict::Equivalent => RowVerdict::Equivalent,
+        Verdict::Inconclusive => RowVerdict::Inconclusive,
+        Verdict::Slower => {
+            let worse = |ratio: f64| direction.worsening(ratio.ln());
+            let lower = paired.interval.map_or(0.0, |(lo, hi)| match direction {
+                Direction::LessIsBetter => worse(lo),
+                Direction::MoreIsBetter => worse(hi),
+            });
+            if lower > thresholds.critical.ln_1p() {
+                RowVerdict::Critical
+            } else if worse(paired.ratio) >= thresholds.warning.ln_1p() {
+                RowVerdict::Warning
+            } else {
+                RowVerdict::Slower
+            }
+        }
+    }
+}
+
+/// The sentence of a comparison in the words of its metric: a cost is not slower but higher.
+fn sentence(paired: &Paired, metric: Metric) -> String {
+    let (worse, better) = metric.words();
+    paired
+        .sentence()
+        .replace("slower", worse)
+        .replace("faster", better)
+}
+
+/// The name of a case, with its subject where the record has more than two of them.
+fn name_of(record: &Record, case: &Case) -> String {
+    let of_scenario = record
+        .cases
+        .iter()
+        .filter(|other| other.scenario == case.scenario);
+    if of_scenario.count() > 2 {
+        format!("{} of {}", case.name(), case.subject.name)
+    } else {
+        case.name()
+    }
+}
+
+/// The values of a metric in the first `rounds` rounds; `None` where one lacks it.
+pub(super) fn values(case: &Case, metric: Metric, rounds: usize) -> Option<Vec<f64>> {
+    let values = case.rounds.get(..rounds)?.iter();
+    values.map(|round| metric.of_round(round)).collect()
+}

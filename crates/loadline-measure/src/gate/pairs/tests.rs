@@ -1,0 +1,156 @@
+use super::*;
+use crate::gate::judgement::Outcome;
+use crate::record::{Environment, RoundSummary, Run, Scenario, Subject};
+
+/// Two targets under each of some workloads, compared by p50, the second being `ratio` times the
+/// first in each round of its list.
+fn record(workloads: &[Vec<f64>]) -> Record {
+    let mut record = Record::new(Run::default(), Environment::default());
+    for (index, ratios) in workloads.iter().enumerate() {
+        let case = |name: &str, values: Vec<f64>| Case {
+            subject: Subject {
+                name: name.to_owned(),
+                ..Subject::default()
+            },
+            scenario: Scenario {
+                workload: format!("work {index}"),
+                ..Scenario::default()
+            },
+            rounds: values
+                .into_iter()
+                .map(|value| RoundSummary {
+                    throughput_ops_per_s: 1e12 / value,
+                    response_time_ns_p50: Some(value as u64),
+                    ..RoundSummary::default()
+                })
+                .collect(),
+            ..Case::default()
+        };
+        let b: Vec<f64> = ratios.iter().map(|ratio| 1e6 * ratio).collect();
+        record.cases.push(case("one", vec![1e6; ratios.len()]));
+        record.cases.push(case("other", b));
+        record.comparisons.push(compared(index, Metric::P50));
+    }
+    record
+}
+
+fn compared(workload: usize, metric: Metric) -> Comparison {
+    Comparison {
+        a: 2 * workload,
+        b: 2 * workload + 1,
+        metric: metric.key().to_owned(),
+        direction: metric.direction(),
+        ratio: 1.0,
+        interval: None,
+        minimum_detectable_effect: None,
+        rounds: 24,
+        verdict: Verdict::Inconclusive,
+        evidence: String::new(),
+    }
+}
+
+/// Ratios around one that differ by one in a thousand from round to round.
+fn around(ratio: f64) -> Vec<f64> {
+    (0..24)
+        .map(|round| ratio * (1.0 + 0.001 * f64::from(round % 5 - 2)))
+        .collect()
+}
+
+#[test]
+fn verdicts_follow_bounds_and_estimates() {
+    for (ratio, verdict, outcome) in [
+        (1.0, RowVerdict::Equivalent, Outcome::None),
+        (1.04, RowVerdict::Slower, Outcome::None),
+        (1.06, RowVerdict::Warning, Outcome::Warning),
+        (1.19, RowVerdict::Warning, Outcome::Warning),
+        (1.25, RowVerdict::Critical, Outcome::Critical),
+        (0.9, RowVerdict::Faster, Outcome::None),
+    ] {
+        let judgement = Judgement::of_comparisons(&record(&[around(ratio)]), Policy::Strict);
+        let found = (judgement.rows[0].verdict, judgement.outcome);
+        assert_eq!(found, (verdict, outcome), "{ratio}");
+    }
+}
+
+#[test]
+fn a_throughput_that_falls_is_worse() {
+    let mut record = record(&[around(1.25)]);
+    record.comparisons = vec![compared(0, Metric::Throughput)];
+    let judgement = Judgement::of_comparisons(&record, Policy::Strict);
+    assert_eq!(judgement.outcome, Outcome::Critical);
+    let row = &judgement.rows[0];
+    assert!((row.ratio.unwrap() - 0.8).abs() < 1e-3, "{row:?}");
+    assert_eq!(
+        judgement.reasons,
+        [
+            "work 0, throughput: slower by more than 2 % in 24 of 24 rounds; 95 % interval 0.799 to 0.801."
+        ]
+    );
+}
+
+#[test]
+fn a_narrow_difference_among_many_comparisons_may_be_chance() {
+    let mut ratios = vec![1.10; 24];
+    ratios[..5].fill(1.0);
+    let alone = Judgement::of_comparisons(&record(&[ratios.clone()]), Policy::Strict);
+    assert_eq!(alone.outcome, Outcome::Warning);
+    let mut many = vec![around(1.0); 19];
+    many.push(ratios);
+    let judgement = Judgement::of_comparisons(&record(&many), Policy::Strict);
+    let row = &judgement.rows[19];
+    assert_eq!(row.verdict, RowVerdict::Inconclusive);
+    assert!(
+        row.evidence.starts_with("slower by more than 2 % in 19 of 24 rounds, but among so many comparisons that may be chance"),
+        "{row:?}"
+    );
+    let many = vec![around(1.1); 20];
+    let judgement = Judgement::of_comparisons(&record(&many), Policy::Strict);
+    assert_eq!(judgement.reasons.len(), 20);
+}
+
+#[test]
+fn what_is_missing_is_said_and_makes_the_outcome_inconclusive() {
+    let doubted = |change: fn(&mut Record), reason: &str| {
+        let mut record = record(&[around(1.0), around(1.0)]);
+        change(&mut record);
+        let judgement = Judgement::of_comparisons(&record, Policy::Strict);
+        assert_eq!(judgement.outcome, Outcome::Inconclusive, "{reason}");
+        assert!(judgement.reasons[0].contains(reason), "{judgement:?}");
+    };
+    doubted(|record| record.comparisons.clear(), "holds no comparison");
+    doubted(
+        |record| record.comparisons[0].b = 99,
+        "names a case or a metric that is not there",
+    );
+    doubted(
+        |record| record.comparisons[0].metric = "joules".to_owned(),
+        "\"joules\" names a case or a metric",
+    );
+    doubted(
+        |record| record.cases[1].rounds[3].response_time_ns_p50 = None,
+        "work 0, p50: not measured in every round",
+    );
+    doubted(
+        |record| record.cases[1].rounds[3].response_time_ns_p50 = Some(0),
+        "not a positive number",
+    );
+    doubted(
+        |record| record.cases[1].rounds.truncate(5),
+        "work 0: none of its metrics tells",
+    );
+    doubted(|record| record.run.cut_short = true, "cut short");
+}
+
+#[test]
+fn of_three_targets_the_rows_say_which() {
+    let mut record = record(&[around(1.0)]);
+    let mut third = record.cases[1].clone();
+    third.subject.name = "third".to_owned();
+    record.cases.push(third);
+    let mut comparison = compared(0, Metric::P50);
+    comparison.b = 2;
+    record.comparisons.push(comparison);
+    let judgement = Judgement::of_comparisons(&record, Policy::Strict);
+    let names: Vec<&str> = judgement.rows.iter().map(|row| row.case.as_str()).collect();
+    assert_eq!(names, ["work 0 of other", "work 0 of third"]);
+}

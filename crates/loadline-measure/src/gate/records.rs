@@ -1,0 +1,212 @@
+//! Two records of different times.
+//!
+//! Nothing pairs their rounds, and one run each does not tell how runs differ. So what can be said is
+//! little: where both were measured beside the reference on one machine, the normalised values
+//! compare, with room for how much two runs of the same thing differ; and even then it is no alarm.
+//! To settle a difference, measure both together, or against a baseline of several runs.
+
+use std::collections::BTreeMap;
+
+use super::baseline::normalised_rounds;
+use super::fingerprint;
+use super::judgement::{Basis, Judgement, Policy, Row, RowVerdict, exp, ratio_bounds};
+use super::strict::{COMPARED, Thresholds};
+use crate::interval::{self, ALPHA, MedianInterval};
+use crate::metric::Metric;
+use crate::quantile::median;
+use crate::record::{Case, Record, shortened};
+
+#[cfg(test)]
+mod tests;
+
+/// How far two normalised runs of the same thing may lie apart: they differ by 1.0 % (standard
+/// deviation of p50, `docs/analysis.md`), their difference by the square root of two of that, and one
+/// in a hundred lies beyond 2.33 of these on either side.
+const ROOM: f64 = 2.33 * std::f64::consts::SQRT_2 * 0.010;
+
+/// Judges the second record against the first.
+///
+/// It is refused where they did other work. The outcome is never a warning: what would be one is
+/// inconclusive and says how to settle it.
+#[must_use]
+pub fn judge(before: &Record, after: &Record) -> Judgement {
+    let (held, measured) = match (by_name(before), by_name(after)) {
+        (Ok(held), Ok(measured)) => (held, measured),
+        (Err(reason), _) | (_, Err(reason)) => return refused(vec![reason]),
+    };
+    let reasons: Vec<String> = other_work(&held, &measured);
+    if !reasons.is_empty() {
+        return refused(reasons);
+    }
+    let mut rows = Vec::new();
+    for (name, case) in &measured {
+        let beside = held[name];
+        let metrics = COMPARED.into_iter();
+        rows.extend(metrics.filter_map(|metric| row(name, metric, beside, case)));
+    }
+    let differences = fingerprint::differences(&before.environment, &after.environment);
+    let elsewhere = differences.iter().any(|difference| difference.is_of_place);
+    if elsewhere {
+        for row in &mut rows {
+            row.verdict = RowVerdict::Inconclusive;
+            row.evidence = "the place is another one, so nothing is claimed".to_owned();
+        }
+    }
+    let worse: Vec<String> = rows
+        .iter()
+        .filter(|row| is_alarming(row))
+        .map(Row::sentence)
+        .collect();
+    let mut judgement = Judgement::new(Policy::Strict, Basis::Records, rows);
+    for sentence in worse {
+        judgement.doubt(sentence);
+    }
+    judgement.notes.push(
+        "These are single runs of different times, so this raises no alarm. To settle it, compare the two targets in one run, or gate against a baseline of 8 runs."
+            .to_owned(),
+    );
+    for difference in differences {
+        judgement.notes.push(difference.sentence());
+    }
+    for what in fingerprint::unknown(&before.environment, &after.environment) {
+        judgement.notes.push(format!(
+            "The {what} is not known, so another machine would not be noticed."
+        ));
+    }
+    judgement
+}
+
+fn refused(reasons: Vec<String>) -> Judgement {
+    Judgement::refused(Policy::Strict, Basis::Records, reasons)
+}
+
+/// The cases by name, with their subject where there are several.
+fn by_name(record: &Record) -> Result<BTreeMap<String, &Case>, String> {
+    let mut subjects: Vec<&str> = record
+        .cases
+        .iter()
+        .map(|case| case.subject.name.as_str())
+        .collect();
+    subjects.sort_unstable();
+    subjects.dedup();
+    let mut cases = BTreeMap::new();
+    for case in &record.cases {
+        let mut name = case.name();
+        if subjects.len() > 1 {
+            name = format!("{name} of {}", case.subject.name);
+        }
+        if cases.insert(name, case).is_some() {
+            let (id, name) = (shortened(&record.run.id), shortened(&case.name()));
+            return Err(format!(
+                "The run {id} has two cases called \"{name}\", so nothing tells which to compare."
+            ));
+        }
+    }
+    Ok(cases)
+}
+
+/// Why two runs did not do the same work; nothing where they did.
+fn other_work(held: &BTreeMap<String, &Case>, measured: &BTreeMap<String, &Case>) -> Vec<String> {
+    let mut reasons = Vec::new();
+    for name in held.keys().filter(|name| !measured.contains_key(*name)) {
+        reasons.push(format!(
+            "Only the first record holds the case {}.",
+            shortened(name)
+        ));
+    }
+    for (name, case) in measured {
+        match held.get(name) {
+            None => {
+                reasons.push(format!(
+                    "Only the second record holds the case {}.",
+                    shortened(name)
+                ));
+            }
+            Some(before) if before.scenario != case.scenario => reasons.push(format!(
+                "The case {} was measured under another scenario in each record.",
+                shortened(name)
+            )),
+            Some(_) => {}
+        }
+    }
+    if held.is_empty() && measured.is_empty() {
+        reasons.push("Neither record holds a case.".to_owned());
+    }
+    reasons
+}
+
+fn row(name: &str, metric: Metric, before: &Case, after: &Case) -> Option<Row> {
+    let (was, is) = (metric.of_case(before), metric.of_case(after));
+    was.or(is)?;
+    let mut row = Row {
+        baseline: was,
+        candidate: is,
+        ..Row::unknown(name, metric)
+    };
+    let logs = normalised_rounds(before, metric).zip(normalised_rounds(after, metric));
+    let Some((one, other)) = logs else {
+        row.evidence =
+            "cannot tell: not measured beside the reference in every round of both".to_owned();
+        return Some(row);
+    };
+    let intervals = interval::of_median(&one, ALPHA).zip(interval::of_median(&other, ALPHA));
+    let (Some((a, b)), Some(one), Some(other)) = (intervals, median(&one), median(&other)) else {
+        row.evidence = "cannot tell: too few rounds for an interval".to_owned();
+        return Some(row);
+    };
+    row.ratio = Some(exp(other - one));
+    let (lo, hi) = difference(metric, &a, &b);
+    let bounds = ratio_bounds(metric.direction(), (lo, hi));
+    (row.lo, row.hi) = (Some(bounds.lo), Some(bounds.hi));
+    let thresholds = Thresholds::default();
+    let margin = thresholds.margin.ln_1p();
+    row.minimum_detectable_effect = Some(exp(margin + (hi - lo) / 2.0) - 1.0);
+    let (worse, better) = metric.words();
+    (row.verdict, row.evidence) = if lo > margin {
+        let least = percent(exp(lo) - 1.0);
+        (
+            RowVerdict::Slower,
+            format!("{worse} by at least {least}, in one run each"),
+        )
+    } else if hi < -margin {
+        let least = percent(1.0 - exp(hi));
+        (
+            RowVerdict::Faster,
+            format!("{better} by at least {least}, in one run each"),
+        )
+    } else if hi < thresholds.warning.ln_1p() {
+        let most = percent(exp(hi) - 1.0);
+        (
+            RowVerdict::Equivalent,
+            format!("{worse} by {most} at most, in one run each"),
+        )
+    } else {
+        let told = format!(
+            "cannot tell: between {} and {} {worse}, room for how runs differ included",
+            percent(exp(lo) - 1.0),
+            percent(exp(hi) - 1.0)
+        );
+        (RowVerdict::Inconclusive, told)
+    };
+    Some(row)
+}
+
+/// The bounds of how much worse the second is, as logarithms: each record at its worst for the claim.
+fn difference(metric: Metric, a: &MedianInterval, b: &MedianInterval) -> (f64, f64) {
+    let one = metric.direction().worsening(b.lo - a.hi);
+    let other = metric.direction().worsening(b.hi - a.lo);
+    (one.min(other) - ROOM, one.max(other) + ROOM)
+}
+
+/// Whether the row would warn if its records could carry that.
+fn is_alarming(row: &Row) -> bool {
+    let worse = row
+        .ratio
+        .map(|ratio| row.metric.direction().worsening(ratio.ln()));
+    row.verdict == RowVerdict::Slower
+        && worse.is_some_and(|worse| worse >= Thresholds::default().warning.ln_1p())
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}

@@ -1,0 +1,156 @@
+use super::*;
+use crate::gate::judgement::Outcome;
+use crate::record::{Environment, RoundSummary, Run, Scenario, Subject};
+
+/// A record of one target under one workload, whose median response time is `factor` times that of
+/// the reference.
+fn record(factor: f64) -> Record {
+    let place = Environment {
+        cpu_model: Some("Example CPU".to_owned()),
+        kernel: Some("Linux 6.1.0".to_owned()),
+        ..Environment::default()
+    };
+    let mut record = Record::new(Run::default(), place);
+    let rounds = (0..24).map(|round| {
+        let level = 1e6 * f64::from(1 + round % 4);
+        let p50 = level * factor * (1.0 + 0.001 * f64::from(round % 5 - 2));
+        RoundSummary {
+            throughput_ops_per_s: 1e12 / p50,
+            response_time_ns_p50: Some(p50 as u64),
+            reference_ns_p50: Some(level as u64),
+            ..RoundSummary::default()
+        }
+    });
+    record.cases.push(Case {
+        subject: Subject {
+            name: "embedded".to_owned(),
+            ..Subject::default()
+        },
+        scenario: Scenario {
+            workload: "get".to_owned(),
+            ..Scenario::default()
+        },
+        throughput_ops_per_s: 1e12 / (2.5e6 * factor),
+        rounds: rounds.collect(),
+        response_time_ns: crate::LatencySummary {
+            p50: Some((2.5e6 * factor) as u64),
+            ..crate::LatencySummary::default()
+        },
+        ..Case::default()
+    });
+    record
+}
+
+#[test]
+fn a_difference_is_told_with_room_for_how_runs_differ_and_never_alarms() {
+    for (factor, verdict, outcome) in [
+        (2.0, RowVerdict::Equivalent, Outcome::None),
+        (2.0 * 1.04, RowVerdict::Inconclusive, Outcome::Inconclusive),
+        (2.0 * 1.30, RowVerdict::Slower, Outcome::Inconclusive),
+        (2.0 * 0.80, RowVerdict::Faster, Outcome::None),
+    ] {
+        let judgement = judge(&record(2.0), &record(factor));
+        let found = (judgement.rows[1].verdict, judgement.outcome);
+        assert_eq!(judgement.rows[1].metric, Metric::P50);
+        assert_eq!(found, (verdict, outcome), "{factor}: {judgement:#?}");
+        assert_eq!(judgement.rows[0].verdict, verdict, "throughput, {factor}");
+        assert!(judgement.notes[0].starts_with("These are single runs of different times"));
+        assert!(!judgement.refused);
+    }
+    let judgement = judge(&record(2.0), &record(2.6));
+    assert!(
+        judgement.reasons.iter().any(|reason| {
+            reason.starts_with("get, p50: slower by at least 25.5 %, in one run each")
+        }),
+        "{judgement:?}"
+    );
+}
+
+#[test]
+fn a_busy_machine_is_divided_out() {
+    let (before, mut after) = (record(2.0), record(2.0));
+    for round in &mut after.cases[0].rounds {
+        round.throughput_ops_per_s /= 3.0;
+        round.response_time_ns_p50 = round.response_time_ns_p50.map(|ns| ns * 3);
+        round.reference_ns_p50 = round.reference_ns_p50.map(|ns| ns * 3);
+    }
+    let judgement = judge(&before, &after);
+    let verdicts: Vec<RowVerdict> = judgement.rows.iter().map(|row| row.verdict).collect();
+    assert_eq!(verdicts, [RowVerdict::Equivalent; 2]);
+}
+
+#[test]
+fn without_the_reference_nothing_is_claimed() {
+    let (before, mut after) = (record(2.0), record(4.0));
+    after.cases[0].rounds[5].reference_ns_p50 = None;
+    let judgement = judge(&before, &after);
+    assert_eq!(judgement.outcome, Outcome::Inconclusive);
+    assert!(
+        judgement
+            .rows
+            .iter()
+            .all(|row| row.evidence.contains("beside the reference"))
+    );
+    assert!(
+        judgement.rows[0].baseline.is_some(),
+        "what was measured is shown all the same"
+    );
+}
+
+#[test]
+fn another_machine_claims_nothing_and_another_server_is_said() {
+    let (before, mut after) = (record(2.0), record(4.0));
+    after.environment.cpu_model = Some("Other CPU".to_owned());
+    let judgement = judge(&before, &after);
+    assert_eq!(judgement.outcome, Outcome::Inconclusive);
+    assert!(
+        judgement
+            .rows
+            .iter()
+            .all(|row| row.verdict == RowVerdict::Inconclusive)
+    );
+    assert!(
+        judgement.notes[1].starts_with("The CPU model was Example CPU"),
+        "{judgement:?}"
+    );
+    let mut unknown = record(2.0);
+    unknown.environment.kernel = None;
+    let judgement = judge(&unknown, &unknown);
+    assert!(
+        judgement.notes[1].starts_with("The kernel is not known"),
+        "{judgement:?}"
+    );
+}
+
+#[test]
+fn other_work_is_refused() {
+    let refusal = |change: fn(&mut Record), reason: &str| {
+        let mut after = record(2.0);
+        change(&mut after);
+        let judgement = judge(&record(2.0), &after);
+        assert!(judgement.refused && judgement.rows.is_empty());
+        assert_eq!(
+            (judgement.outcome, judgement.exit_code(false)),
+            (Outcome::Inconclusive, 3)
+        );
+        assert!(judgement.reasons[0].contains(reason), "{judgement:?}");
+    };
+    refusal(
+        |after| after.cases[0].scenario.connections = 7,
+        "measured under another scenario",
+    );
+    refusal(
+        |after| after.cases[0].scenario.workload = "set".to_owned(),
+        "Only the first record holds the case get",
+    );
+    refusal(
+        |after| after.cases.clear(),
+        "Only the first record holds the case get",
+    );
+    refusal(
+        |after| after.cases.push(after.cases[0].clone()),
+        "two cases called \"get\"",
+    );
+    let nothing = Record::new(Run::default(), Environment::default());
+    assert!(judge(&nothing, &nothing).reasons[0].contains("Neither record"));
+}
