@@ -27,6 +27,7 @@
 
 #![forbid(unsafe_code)]
 
+mod capacity;
 mod clean;
 mod csv;
 mod html;
@@ -40,6 +41,7 @@ mod text;
 mod view;
 mod words;
 
+pub use capacity::capacity_findings;
 pub use csv::csv;
 pub use html::html;
 pub use junit::junit;

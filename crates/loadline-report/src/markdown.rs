@@ -1,7 +1,9 @@
 //! Markdown, for pull requests and wikis: GitHub's flavour, one table per scenario.
 
+use loadline_measure::capacity::Answer;
 use loadline_measure::record::Record;
 
+use crate::capacity;
 use crate::clean::plain;
 use crate::view::{self, Group, Row};
 use crate::words;
@@ -26,18 +28,21 @@ pub fn markdown(record: &Record) -> String {
     if groups.is_empty() {
         out.paragraph("Nothing was measured.");
     }
-    let shared = view::shared_conditions(&groups);
-    for group in &groups {
-        table(&mut out, group, &shared);
+    if let Some(answer) = &record.capacity {
+        findings(&mut out, record);
+        curve(&mut out, answer);
+        doctor(&mut out, record);
+    } else {
+        let shared = view::shared_conditions(&groups);
+        for group in &groups {
+            table(&mut out, group, &shared);
+        }
+        doctor(&mut out, record);
+        findings(&mut out, record);
     }
-    doctor(&mut out, record);
-    list(
-        &mut out,
-        "What was found",
-        record.findings.iter().map(|finding| escaped(finding)),
-    );
     let legend = view::legend(record);
-    let legend = std::iter::once(view::CPU_LEGEND).chain(legend.iter().map(String::as_str));
+    let cpu = record.capacity.is_none().then_some(view::CPU_LEGEND);
+    let legend = cpu.into_iter().chain(legend.iter().map(String::as_str));
     list(&mut out, "How to read this", legend.map(escaped));
     out.paragraph(&escaped(&view::how_measured(record)));
     out.text
@@ -138,6 +143,33 @@ fn notes(row: &Row<'_>) -> Vec<String> {
         notes.push(escaped(&line));
     }
     notes
+}
+
+fn findings(out: &mut Lines, record: &Record) {
+    list(
+        out,
+        "What was found",
+        record.findings.iter().map(|finding| escaped(finding)),
+    );
+}
+
+/// The throughput-latency curve of a search, a row for every rate.
+fn curve(out: &mut Lines, answer: &Answer) {
+    out.paragraph("### Response time by rate");
+    let header = capacity::header(answer);
+    out.paragraph(&format!("| {} | |", header.join(" | ")));
+    out.line(&format!("|{} --- |", " --: |".repeat(header.len())));
+    for point in &answer.curve {
+        let (cells, marks) = (
+            capacity::cells(answer, point).join(" | "),
+            capacity::marks(answer, point),
+        );
+        let marks = match marks.as_str() {
+            marks if marks.contains("answer") => format!("**{marks}**"),
+            marks => marks.to_owned(),
+        };
+        out.line(&format!("| {cells} | {marks} |"));
+    }
 }
 
 fn doctor(out: &mut Lines, record: &Record) {

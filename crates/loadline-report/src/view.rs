@@ -268,6 +268,18 @@ pub(crate) fn how_measured(record: &Record) -> String {
     if record.cases.is_empty() {
         return format!("Seed {}.", record.run.seed);
     }
+    let took = record
+        .run
+        .duration_ns
+        .map(|ns| format!(", {} in all", words::duration(ns as f64)))
+        .unwrap_or_default();
+    if record.capacity.is_some() {
+        let trials = words::plural(record.cases.len().saturating_sub(1) as u64, "trial");
+        return format!(
+            "Measured in a closed loop and {trials} in an open loop; seed {}{took}.",
+            record.run.seed
+        );
+    }
     let rounds = record.cases.iter().map(|case| case.rounds.len());
     let (fewest, most) = (rounds.clone().min().unwrap_or(0), rounds.max().unwrap_or(0));
     let rounds = if fewest == most {
@@ -294,11 +306,6 @@ pub(crate) fn how_measured(record: &Record) -> String {
         _ if open == record.cases.len() => "open loop",
         _ => "closed and open loops",
     };
-    let took = record
-        .run
-        .duration_ns
-        .map(|ns| format!(", {} in all", words::duration(ns as f64)))
-        .unwrap_or_default();
     format!(
         "Measured in {rounds} per case{interleaved}; {pacing}; seed {}{took}.",
         record.run.seed
@@ -312,6 +319,10 @@ pub(crate) const CPU_LEGEND: &str =
 /// What the columns mean, as far as it is not said by their names.
 pub(crate) fn legend(record: &Record) -> Vec<String> {
     let mut legend = Vec::new();
+    if record.capacity.is_some() {
+        legend.extend(crate::capacity::LEGEND.map(str::to_owned));
+        return legend;
+    }
     let (open, closed): (Vec<&Case>, Vec<&Case>) =
         record.cases.iter().partition(|case| case.is_open_loop());
     if !open.is_empty() {

@@ -27,6 +27,12 @@ pub(crate) fn span(ns: u64) -> String {
     )
 }
 
+/// A limit as a person writes it: `2 ms`, `250 us`; what is no whole number of microseconds is rounded.
+pub(crate) fn span_or_duration(ns: f64) -> String {
+    let whole = ns.fract() == 0.0 && (1.0..1e15).contains(&ns);
+    if whole { span(ns as u64) } else { duration(ns) }
+}
+
 /// A count or a rate: `837`, `9.99k`, `118.2k`, `1.23M`.
 pub(crate) fn count(value: f64) -> String {
     let precise = scaled(value, 1_000.0, &["", "k", "M", "G", "T"], "");

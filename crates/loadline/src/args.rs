@@ -1,5 +1,7 @@
 //! What was typed. Nothing is resolved here: [`plan`](crate::plan) says what it means.
 
+mod capacity;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,6 +10,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use loadline_load::values::ValueSize;
 
 use crate::units::{self, KeyDistSpec};
+
+pub(crate) use capacity::CapacityArgs;
 
 /// The command line.
 #[derive(Debug, Parser)]
@@ -30,6 +34,9 @@ pub(crate) enum Command {
     /// How fast is it for this workload?
     #[command(after_help = RUN_HELP)]
     Run(Box<RunArgs>),
+    /// What load does it carry within a limit?
+    #[command(after_help = capacity::HELP)]
+    Capacity(Box<CapacityArgs>),
     /// How should I call it: sync, async, pipeline or batch, under which latency?
     #[command(after_help = MODES_HELP)]
     Modes(Box<ModesArgs>),
@@ -138,7 +145,7 @@ pub(crate) struct RunArgs {
 }
 
 /// How long to measure.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Length")]
 pub(crate) struct LengthArgs {
     /// Operations per case and target, over all rounds
@@ -156,7 +163,7 @@ pub(crate) struct LengthArgs {
 }
 
 /// What is sent, and how.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Load")]
 pub(crate) struct LoadArgs {
     /// A built-in workload or a TOML file; repeat it for several cases [default: get, set,
@@ -194,7 +201,7 @@ pub(crate) struct LoadArgs {
 }
 
 /// Keys and values.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Data")]
 pub(crate) struct DataArgs {
     /// Keys loaded before and touched by the load [default: 100k, fewer for large keys]
@@ -221,7 +228,7 @@ pub(crate) struct DataArgs {
 }
 
 /// How connections are made.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Connection")]
 pub(crate) struct ConnectionArgs {
     /// Version of the protocol [default: 2]
@@ -248,7 +255,7 @@ pub(crate) struct ConnectionArgs {
 }
 
 /// Files to write; `-` is standard output.
-#[derive(Debug, Default, Args)]
+#[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct OutputArgs {
     /// Write the record, whole, as JSON (`-` is standard output, here and below)
@@ -266,7 +273,7 @@ pub(crate) struct OutputArgs {
 }
 
 /// What the terminal shows.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct DisplayArgs {
     /// No progress, and no table

@@ -1,6 +1,7 @@
 //! What the arguments mean: targets, cases and lengths, with every default filled in. What cannot be
 //! is refused here, with the sentence that says why, before anything is touched.
 
+mod capacity;
 mod doctor;
 mod lengths;
 mod modes;
@@ -24,6 +25,7 @@ use crate::target::{Login, Server, Target};
 use crate::units;
 use crate::workload::{self, Definition};
 
+pub(crate) use capacity::{CapacityPlan, resolve as resolve_capacity};
 pub(crate) use doctor::{DoctorPlan, resolve as resolve_doctor};
 pub(crate) use lengths::Length;
 pub(crate) use modes::{Mode, ModesPlan, SIZES, resolve as resolve_modes};

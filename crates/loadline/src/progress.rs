@@ -80,6 +80,13 @@ impl Progress {
         }
     }
 
+    /// Notes that so many steps are done in all, where they are not done one by one.
+    pub(crate) fn reach(&self, steps: u64) {
+        while self.done.load(Ordering::Relaxed) < steps.min(self.steps) {
+            self.step();
+        }
+    }
+
     /// Takes the changing line away.
     pub(crate) fn finish(&self) {
         if let Kind::Live(bar) = &self.kind {

@@ -119,13 +119,10 @@ impl Answer {
         self.curve.iter().find(|point| point.rate == rate)
     }
 
-    /// The lowest rate above the answer that did not keep the limit.
-    #[must_use]
-    pub fn first_failing(&self) -> Option<&Point> {
-        let rate = self.rate.unwrap_or(0.0);
-        self.curve
-            .iter()
-            .find(|point| point.rate > rate && !point.held)
+    /// The lowest rates above the answer that did not keep the limit: what limits the load shows in
+    /// them, while farther up everything is saturated.
+    pub fn failing(&self) -> impl Iterator<Item = &Point> {
+        saturation::failing(&self.curve, self.rate.unwrap_or(0.0))
     }
 }
 

@@ -31,13 +31,17 @@ pub enum LimitedBy {
     NotReached,
 }
 
-/// Looks at the lowest rates above `rate` that did not hold.
-pub(super) fn limited_by(curve: &[Point], rate: f64) -> LimitedBy {
-    let failing: Vec<&Point> = curve
+/// The lowest rates above `rate` that did not hold.
+pub(super) fn failing(curve: &[Point], rate: f64) -> impl Iterator<Item = &Point> {
+    curve
         .iter()
-        .filter(|point| point.rate > rate && !point.held)
+        .filter(move |point| point.rate > rate && !point.held)
         .take(LOOKED_AT)
-        .collect();
+}
+
+/// Who keeps the load from being higher than `rate`.
+pub(super) fn limited_by(curve: &[Point], rate: f64) -> LimitedBy {
+    let failing: Vec<&Point> = failing(curve, rate).collect();
     if failing.is_empty() {
         return LimitedBy::NotReached;
     }

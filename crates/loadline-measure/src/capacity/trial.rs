@@ -32,8 +32,6 @@ pub struct Trial {
     pub server_busy: Option<f64>,
     /// Share of one CPU that the busiest thread of the generator used.
     pub client_busy: Option<f64>,
-    /// Share of the operations that may be in flight at once that were, on average.
-    pub window_full: Option<f64>,
     /// The place of the trial in the list of cases of its record.
     pub case: usize,
 }

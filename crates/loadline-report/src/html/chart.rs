@@ -10,14 +10,14 @@ use crate::words;
 /// Subjects have this many colours, then they repeat.
 pub(super) const COLOURS: usize = 6;
 
-const WIDTH: f64 = 480.0;
-const HEIGHT: f64 = 250.0;
+pub(super) const WIDTH: f64 = 480.0;
+pub(super) const HEIGHT: f64 = 250.0;
 const LEFT: f64 = 62.0;
-const RIGHT: f64 = 14.0;
-const TOP: f64 = 10.0;
-const BOTTOM: f64 = 36.0;
+pub(super) const RIGHT: f64 = 14.0;
+pub(super) const TOP: f64 = 10.0;
+pub(super) const BOTTOM: f64 = 36.0;
 /// Larger figures than these are nobody's throughput and would break the axes.
-const MOST: f64 = 1e15;
+pub(super) const MOST: f64 = 1e15;
 
 /// Quantiles that get a tick where the samples reach them.
 const TICKS: [(f64, &str); 7] = [
@@ -31,11 +31,11 @@ const TICKS: [(f64, &str); 7] = [
 ];
 
 /// A line of a chart.
-struct Series {
-    label: String,
-    colour: usize,
-    dashed: bool,
-    points: Vec<(f64, f64)>,
+pub(super) struct Series {
+    pub(super) label: String,
+    pub(super) colour: usize,
+    pub(super) dashed: bool,
+    pub(super) points: Vec<(f64, f64)>,
 }
 
 /// Response times over percentiles, both on logarithmic axes: x counts the nines, y is the time.
@@ -219,21 +219,21 @@ pub(super) fn ratios(group: &Group<'_>) -> Option<String> {
 }
 
 /// Where values stand on the picture.
-struct Frame {
-    x: (f64, f64),
-    y: (f64, f64),
+pub(super) struct Frame {
+    pub(super) x: (f64, f64),
+    pub(super) y: (f64, f64),
 }
 
 impl Frame {
-    fn x(&self, value: f64) -> f64 {
+    pub(super) fn x(&self, value: f64) -> f64 {
         LEFT + (value - self.x.0) / (self.x.1 - self.x.0) * (WIDTH - LEFT - RIGHT)
     }
 
-    fn y(&self, value: f64) -> f64 {
+    pub(super) fn y(&self, value: f64) -> f64 {
         HEIGHT - BOTTOM - (value - self.y.0) / (self.y.1 - self.y.0) * (HEIGHT - TOP - BOTTOM)
     }
 
-    fn horizontal(&self, value: f64, label: &str) -> String {
+    pub(super) fn horizontal(&self, value: f64, label: &str) -> String {
         let y = self.y(value);
         format!(
             "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>\n\
@@ -244,7 +244,7 @@ impl Frame {
         )
     }
 
-    fn vertical(&self, value: f64, label: &str) -> String {
+    pub(super) fn vertical(&self, value: f64, label: &str) -> String {
         let x = self.x(value);
         let anchor = if x > WIDTH - RIGHT - 20.0 {
             "end"
@@ -257,7 +257,7 @@ impl Frame {
         )
     }
 
-    fn line(&self, series: &Series) -> String {
+    pub(super) fn line(&self, series: &Series) -> String {
         let points: Vec<String> = series
             .points
             .iter()
@@ -283,11 +283,11 @@ impl Frame {
     }
 }
 
-fn open(label: &str) -> String {
+pub(super) fn open(label: &str) -> String {
     format!("<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{label}\">\n")
 }
 
-fn axis_name(name: &str) -> String {
+pub(super) fn axis_name(name: &str) -> String {
     let middle = LEFT + (WIDTH - LEFT - RIGHT) / 2.0;
     format!(
         "<text x=\"{middle:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{name}</text>\n",
@@ -301,7 +301,7 @@ fn nines(q: f64) -> f64 {
 }
 
 /// Ticks at 1, 2 and 5 of every decade around the range, or at whole decades where that is too many.
-fn log_ticks(low: f64, high: f64) -> Vec<(f64, String)> {
+pub(super) fn log_ticks(low: f64, high: f64) -> Vec<(f64, String)> {
     let ticks = |mantissas: &[f64]| -> Vec<f64> {
         let decades = low.floor() as i32..=high.ceil() as i32;
         let all: Vec<f64> = decades
@@ -328,7 +328,7 @@ fn log_ticks(low: f64, high: f64) -> Vec<(f64, String)> {
 }
 
 /// 1, 2 or 5 times a power of ten, so that about five steps reach `most`.
-fn nice_step(most: f64) -> f64 {
+pub(super) fn nice_step(most: f64) -> f64 {
     let rough = (most / 5.0).max(1e-3);
     let power = 10_f64.powf(rough.log10().floor());
     let multiple = [1.0, 2.0, 5.0, 10.0]

@@ -1,6 +1,7 @@
 //! HTML: one page that stands alone, without scripts and without anything from elsewhere.
 
 mod chart;
+mod curve;
 
 use loadline_measure::LatencySummary;
 use loadline_measure::record::{Comparison, Record, Severity, Verdict};
@@ -31,16 +32,18 @@ pub fn html(record: &Record) -> String {
     if groups.is_empty() {
         out.push_str("<p>Nothing was measured.</p>\n");
     }
-    let shared = view::shared_conditions(&groups);
-    for group in &groups {
-        section(&mut out, group, &shared);
+    if let Some(answer) = &record.capacity {
+        findings(&mut out, record);
+        curve::draw(&mut out, answer);
+        doctor(&mut out, record);
+    } else {
+        let shared = view::shared_conditions(&groups);
+        for group in &groups {
+            section(&mut out, group, &shared);
+        }
+        doctor(&mut out, record);
+        findings(&mut out, record);
     }
-    doctor(&mut out, record);
-    list(
-        &mut out,
-        "What was found",
-        record.findings.iter().map(|finding| escaped(finding)),
-    );
     list(
         &mut out,
         "How to read this",
@@ -77,6 +80,14 @@ fn head(out: &mut String, record: &Record) {
              What follows is what was measured until then.</p>\n",
         );
     }
+}
+
+fn findings(out: &mut String, record: &Record) {
+    list(
+        out,
+        "What was found",
+        record.findings.iter().map(|finding| escaped(finding)),
+    );
 }
 
 fn section(out: &mut String, group: &Group<'_>, shared: &[String]) {

@@ -1,5 +1,6 @@
 //! All forms of made-up records.
 
+mod capacity;
 mod fixture;
 mod hostile;
 mod snapshots;
@@ -34,6 +35,8 @@ fn no_line_is_longer_than_the_width() {
         fixture::open_loop(),
         fixture::hostile(),
         fixture::empty(),
+        capacity::record(),
+        capacity::hostile(),
     ];
     for (number, record) in records.iter().enumerate() {
         for width in [60, 80, 100, 200] {
@@ -58,6 +61,7 @@ fn colours_change_nothing_but_colours() {
         fixture::two_targets(),
         fixture::troubled(),
         fixture::open_loop(),
+        capacity::record(),
     ] {
         let coloured = text(
             &record,

@@ -1,5 +1,6 @@
 //! The text report: what stands at the end of every run.
 
+mod capacity;
 mod diagnosis;
 mod page;
 mod pictures;
@@ -36,7 +37,10 @@ pub fn text(record: &Record, options: &TextOptions) -> String {
     let groups = view::groups(record);
     let mut page = Page::new(options);
     head(&mut page, record, &groups);
-    if crate::sweep::is_sweep(record) {
+    if let Some(answer) = &record.capacity {
+        findings(&mut page, record);
+        capacity::draw(&mut page, answer, options.unicode);
+    } else if crate::sweep::is_sweep(record) {
         sweep::draw(&mut page, record, options.unicode);
     } else {
         cases(&mut page, &groups);
@@ -45,7 +49,9 @@ pub fn text(record: &Record, options: &TextOptions) -> String {
         }
     }
     doctor(&mut page, record);
-    findings(&mut page, record);
+    if record.capacity.is_none() {
+        findings(&mut page, record);
+    }
     foot(&mut page, record);
     page.into_text()
 }
@@ -212,7 +218,7 @@ fn findings(page: &mut Page, record: &Record) {
 
 fn foot(page: &mut Page, record: &Record) {
     page.gap();
-    if !record.cases.is_empty() {
+    if !record.cases.is_empty() && record.capacity.is_none() {
         page.wrapped(Style::Dim, "", "  ", view::CPU_LEGEND);
     }
     for line in view::legend(record) {

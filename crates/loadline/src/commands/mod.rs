@@ -1,5 +1,6 @@
 //! The commands: one file each. This one lists them and dispatches.
 
+mod capacity;
 mod doctor;
 mod modes;
 mod report;
@@ -15,6 +16,7 @@ use crate::servers;
 pub(crate) fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Run(args) => run::run(&args),
+        Command::Capacity(args) => capacity::run(&args),
         Command::Modes(args) => modes::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Report(args) => report::run(&args),

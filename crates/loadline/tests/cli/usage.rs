@@ -8,7 +8,7 @@ use crate::util::{Dir, Ended};
 fn usage_errors_end_with_64() {
     let dir = Dir::new();
     for (words, reason) in [
-        (&["capacity"][..], "unrecognized subcommand"),
+        (&["nonsense"][..], "unrecognized subcommand"),
         (&["run", "--nope"], "unexpected argument"),
         (
             &["run", "--duration", "10"],
@@ -71,7 +71,7 @@ fn help_and_version_are_answers() {
     let dir = Dir::new();
     assert!(dir.run(&["--version"]).succeeded().starts_with("loadline "));
     assert!(!dir.run(&["--help"]).succeeded().contains("__child"));
-    for command in ["run", "modes", "report", "serve"] {
+    for command in ["run", "capacity", "modes", "report", "serve"] {
         let help = dir.run(&[command, "--help"]).succeeded();
         assert!(help.contains("Examples:"), "{help}");
     }

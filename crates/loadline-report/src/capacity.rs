@@ -1,0 +1,193 @@
+//! What was found about the load that a target carries, in sentences and rows that all forms share.
+
+use loadline_measure::Metric;
+use loadline_measure::capacity::{Answer, LimitedBy, Point};
+
+use crate::words;
+
+/// The findings of a search as sentences for the record: the answer, what lies above it and who is the
+/// limit, then what else must be known.
+#[must_use]
+pub fn capacity_findings(name: &str, answer: &Answer) -> Vec<String> {
+    let mut findings = vec![match answer.rate {
+        Some(rate) => carried(name, answer, rate),
+        None => not_held(name, answer),
+    }];
+    findings.extend(answer.notes.iter().cloned());
+    findings
+}
+
+fn carried(name: &str, answer: &Answer, rate: f64) -> String {
+    let percentile = answer.slo.metric.name();
+    let limit = words::span_or_duration(answer.slo.limit_ns);
+    let at = answer
+        .value_ns
+        .map(|value| format!(", where it is {}", words::duration(value)))
+        .unwrap_or_default();
+    let confirmed = match answer.confirmations.trials() {
+        0 => "not confirmed".to_owned(),
+        trials if answer.is_confirmed() => {
+            format!("confirmed {} of {trials}", answer.confirmations.held)
+        }
+        trials => format!(
+            "not confirmed: held in {} of {trials}",
+            answer.confirmations.held
+        ),
+    };
+    let above = answer
+        .failing()
+        .next()
+        .map(|point| {
+            format!(
+                "; at {} {percentile} is {}",
+                words::count(point.rate),
+                value(point)
+            )
+        })
+        .unwrap_or_default();
+    format!(
+        "{name} carries {} operations per second with {percentile} below {limit}{at} ({confirmed}){above}; {}.",
+        words::count(rate),
+        limit_sentence(answer)
+    )
+}
+
+fn not_held(name: &str, answer: &Answer) -> String {
+    let percentile = answer.slo.metric.name();
+    let limit = words::span_or_duration(answer.slo.limit_ns);
+    let Some(lowest) = answer.curve.first() else {
+        return format!("{name}: no rate was tried, so that nothing is known about {percentile}.");
+    };
+    let at_lowest = format!(
+        "at the lowest, {} operations per second, it is {}",
+        words::count(lowest.rate),
+        value(lowest)
+    );
+    if lowest.trials.late > lowest.trials.failed {
+        format!(
+            "No rate was found with {percentile} below {limit}: {at_lowest}, but there the generator itself was late, so that nothing is known about {name}. Give the generator a CPU of its own, or a quieter machine."
+        )
+    } else {
+        format!(
+            "{name} does not keep {percentile} below {limit} at any rate that was tried: {at_lowest}."
+        )
+    }
+}
+
+/// Who is the limit, with the figure that shows it.
+fn limit_sentence(answer: &Answer) -> String {
+    let most = |of: fn(&Point) -> Option<f64>| answer.failing().filter_map(of).fold(0.0, f64::max);
+    let server = whole_percent(most(|point| point.server_busy));
+    let client = whole_percent(most(|point| point.client_busy));
+    match answer.limited_by {
+        LimitedBy::Server => {
+            format!("there the server's CPU was {server} busy, so the server is the limit")
+        }
+        LimitedBy::Generator => format!(
+            "there the generator was late or its thread busy ({client}), so the generator is the limit and the server may carry more"
+        ),
+        LimitedBy::Network => format!(
+            "there operations were left waiting while the server's CPU was {server} and the generator's thread {client} busy, so the way between them or the number of connections is the limit"
+        ),
+        LimitedBy::Nobody => format!(
+            "there the server's CPU was {server} and the generator's thread {client} busy: neither is saturated, and what is beyond the limit are pauses"
+        ),
+        LimitedBy::Unknown => {
+            "what the server's CPU did is not known, so who is the limit is not either".to_owned()
+        }
+        LimitedBy::NotReached => "no higher rate was seen to fail".to_owned(),
+    }
+}
+
+/// A share of a CPU, whose tenths mean nothing.
+fn whole_percent(share: f64) -> String {
+    if share.abs() < 1e3 {
+        format!("{:.0} %", share * 100.0)
+    } else {
+        words::percent(share)
+    }
+}
+
+fn value(point: &Point) -> String {
+    point
+        .value_ns
+        .map_or_else(|| words::TOO_FEW.to_owned(), words::duration)
+}
+
+/// The percentiles that a curve is shown by: the usual three, or with that of the limit in place of
+/// the median.
+pub(crate) fn percentiles(answer: &Answer) -> [Metric; 3] {
+    match answer.slo.metric {
+        Metric::P50 | Metric::P99 | Metric::P999 => [Metric::P50, Metric::P99, Metric::P999],
+        other => [other, Metric::P99, Metric::P999],
+    }
+}
+
+/// A percentile of a point, in nanoseconds.
+pub(crate) fn percentile(answer: &Answer, point: &Point, metric: Metric) -> Option<f64> {
+    if metric == answer.slo.metric {
+        return point.value_ns;
+    }
+    let ns = match metric {
+        Metric::P50 => point.p50_ns,
+        Metric::P99 => point.p99_ns,
+        Metric::P999 => point.p999_ns,
+        _ => None,
+    };
+    ns.map(|ns| ns as f64)
+}
+
+/// The header of the table, without the marks at its end.
+pub(crate) fn header(answer: &Answer) -> [String; 8] {
+    let [first, second, third] = percentiles(answer).map(|metric| metric.name().to_owned());
+    [
+        "rate".to_owned(),
+        "answered".to_owned(),
+        first,
+        second,
+        third,
+        "server".to_owned(),
+        "gen.".to_owned(),
+        "held".to_owned(),
+    ]
+}
+
+/// The cells of a point, in the order of the header.
+pub(crate) fn cells(answer: &Answer, point: &Point) -> [String; 8] {
+    let shown = |metric: Metric| {
+        percentile(answer, point, metric).map_or_else(|| words::TOO_FEW.to_owned(), words::duration)
+    };
+    let busy = |share: Option<f64>| share.map_or_else(|| "?".to_owned(), whole_percent);
+    let [first, second, third] = percentiles(answer).map(shown);
+    [
+        words::count(point.rate),
+        words::count(point.achieved),
+        first,
+        second,
+        third,
+        busy(point.server_busy),
+        busy(point.client_busy),
+        format!("{}/{}", point.trials.held, point.trials.trials()),
+    ]
+}
+
+/// What a point is: the knee, the answer, or beyond the limit.
+pub(crate) fn marks(answer: &Answer, point: &Point) -> String {
+    let knee = answer.knee == Some(point.rate);
+    let is_answer = answer.rate == Some(point.rate);
+    let beyond = !point.held;
+    let marks = [(knee, "knee"), (is_answer, "answer"), (beyond, "beyond")];
+    let named: Vec<&str> = marks
+        .into_iter()
+        .filter_map(|(is, name)| is.then_some(name))
+        .collect();
+    named.join(", ")
+}
+
+/// What the columns mean.
+pub(crate) const LEGEND: [&str; 4] = [
+    "rate: operations started per second, by a schedule; answered: replies per second.",
+    "Percentiles are of the response time, from the intended start of an operation; \"too few\": fewer than 100 samples lie beyond.",
+    "server, gen.: CPU of the server and of the busiest generator thread, as shares of one CPU.",
+    "held: trials that kept the limit, of all at that rate; the figures are those of the middle one. knee: from there on latency grows faster than the rate.",
+];

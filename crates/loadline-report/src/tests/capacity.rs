@@ -1,0 +1,281 @@
+//! The report of a search for the highest load.
+
+use std::time::Duration;
+
+use loadline_measure::Record;
+use loadline_measure::capacity::{Answer, Attempt, Bounds, Search, Step, Trial};
+use loadline_measure::record::Run;
+
+use super::{PIPE, TERMINAL, fixture};
+use crate::{TextOptions, capacity_findings, csv, html, markdown, text};
+
+/// A server with exponential service at 100,000 per second, whose percentiles are known.
+fn serve(attempt: &Attempt) -> Trial {
+    const MU: f64 = 100_000.0;
+    let quantile = |q: f64| {
+        let ns = -(1.0 - q).ln() / (MU - attempt.rate) * 1e9;
+        if attempt.rate < MU { ns } else { q * 4e8 }
+    };
+    Trial {
+        achieved: attempt.rate.min(MU),
+        ops: (attempt.rate * attempt.duration.as_secs_f64()) as u64,
+        value_ns: Some(quantile(0.99)),
+        p50_ns: Some(quantile(0.5) as u64),
+        p99_ns: Some(quantile(0.99) as u64),
+        p999_ns: (attempt.rate > 20_000.0).then_some(quantile(0.999) as u64),
+        server_busy: Some((attempt.rate / MU).min(0.99)),
+        client_busy: Some(attempt.rate / MU * 0.6),
+        ..Trial::default()
+    }
+}
+
+fn searched(slo: &str, serve: impl Fn(&Attempt) -> Trial) -> Answer {
+    let mut search = Search::new(slo.parse().unwrap(), 97_000.0, Bounds::default());
+    loop {
+        match search.next(Duration::from_secs(120)) {
+            Step::Try(attempt) => search.told(serve(&attempt)),
+            Step::Done(answer) => return answer,
+        }
+    }
+}
+
+fn with(answer: Answer) -> Record {
+    let run = Run {
+        id: "7f3a91".to_owned(),
+        version: "0.1.0".to_owned(),
+        started_at: "2026-02-03T04:05:06Z".to_owned(),
+        seed: 42,
+        duration_ns: Some(31_200_000_000),
+        ..Run::default()
+    };
+    let mut record = Record::new(run, fixture::empty().environment);
+    record.findings = capacity_findings("redis-server", &answer);
+    record.cases = vec![fixture::case("redis-server", "get", 1, 97_000.0)];
+    record.capacity = Some(answer);
+    record
+}
+
+pub(super) fn record() -> Record {
+    with(searched("p99<2ms", serve))
+}
+
+/// What no search gives, but a file may say.
+pub(super) fn hostile() -> Record {
+    let mut record = record();
+    record.findings = fixture::hostile().findings;
+    let answer = record.capacity.as_mut().unwrap();
+    for (point, rate) in answer.curve.iter_mut().zip([-1e300, 0.0, 1e-300, 1e300]) {
+        point.rate = rate;
+        point.value_ns = Some(rate);
+        point.p50_ns = Some(u64::MAX);
+        point.server_busy = Some(rate);
+    }
+    answer.notes = vec!["<script>alert(1)</script>\x1b[31m".to_owned()];
+    (answer.knee, answer.rate) = (Some(-5.0), Some(1e300));
+    record
+}
+
+/// The sentence of a search whose trials differ from those of [`serve`].
+fn sentence(change: impl Fn(&Attempt, Trial) -> Trial) -> String {
+    let answer = searched("p99<2ms", |attempt| change(attempt, serve(attempt)));
+    capacity_findings("redis-server", &answer)[0].clone()
+}
+
+#[test]
+fn a_search_in_a_pipe() {
+    insta::assert_snapshot!(text(&record(), &PIPE), @r#"
+    Loadline 0.1.0, run 7f3a91, 2026-02-03T04:05:06Z
+    2 CPUs, Example CPU 3.0 GHz, 8 GiB of memory, Linux 6.1.0, container, CPU
+      pressure up to 4.3 %
+    All cases: closed loop, 50 connections, 64 B values, 100k keys uniform
+
+    What was found
+      redis-server carries 97.0k operations per second with p99 below 2 ms, where it
+      is 1.54 ms (confirmed 3 of 3); at 98.4k p99 is 2.93 ms; there the server's CPU
+      was 99 % busy, so the server is the limit.
+
+    Response time on a log scale by rate: . p50 * p99 o p99.9
+        400 ms |                                                        *   *      *
+               |                                                        .   .      .
+               |                                                       o
+               |                                                       *
+       10.8 ms |
+               |                                                      *.
+    limit 2 ms |-----------------------------------------------------*--------------
+               |
+        289 us |                                          *          ..
+               |                           *     *
+               |      *
+               |                           .     .        .
+       7.79 us |      .
+               +--------------------------------------------------------------------
+                                                          ^ knee 77.0k
+                                                                     ^ answer 97.0k
+                0                                       122.2k operations per second
+
+        rate answered      p50      p99    p99.9 server  gen.  held
+       11.0k    11.0k  7.79 us  51.7 us  too few   11 %   7 %   1/1
+       48.5k    48.5k  13.5 us  89.4 us   134 us   48 %  29 %   1/1
+       61.1k    61.1k  17.8 us   118 us   178 us   61 %  37 %   1/1
+       77.0k    77.0k  30.1 us   200 us   300 us   77 %  46 %   1/1  knee
+       97.0k    97.0k   232 us  1.54 ms  2.32 ms   97 %  58 %   4/4  answer
+       98.4k    98.4k   441 us  2.93 ms  4.40 ms   98 %  59 %   0/2  beyond
+       99.9k    99.9k  5.02 ms  33.3 ms  50.0 ms   99 %  60 %   0/2  beyond
+      101.9k   100.0k   200 ms   396 ms   400 ms   99 %  61 %   0/3  beyond
+      102.8k   100.0k   200 ms   396 ms   400 ms   99 %  62 %   0/2  beyond
+      108.9k   100.0k   200 ms   396 ms   400 ms   99 %  65 %   0/2  beyond
+      122.2k   100.0k   200 ms   396 ms   400 ms   99 %  73 %   0/2  beyond
+
+    Doctor: no findings.
+
+    rate: operations started per second, by a schedule; answered: replies per
+      second.
+    Percentiles are of the response time, from the intended start of an operation;
+      "too few": fewer than 100 samples lie beyond.
+    server, gen.: CPU of the server and of the busiest generator thread, as shares
+      of one CPU.
+    held: trials that kept the limit, of all at that rate; the figures are those of
+      the middle one. knee: from there on latency grows faster than the rate.
+    Measured in a closed loop and 0 trials in an open loop; seed 42, 31.2 s in all.
+    "#);
+}
+
+#[test]
+fn a_terminal_shows_the_same_in_block_characters() {
+    let (pipe, terminal) = (text(&record(), &PIPE), text(&record(), &TERMINAL));
+    assert!(pipe.is_ascii(), "{pipe}");
+    let signs = [
+        ('·', '.'),
+        ('●', '*'),
+        ('○', 'o'),
+        ('┄', '-'),
+        ('│', '|'),
+        ('└', '+'),
+        ('─', '-'),
+    ];
+    let plain: String = terminal
+        .chars()
+        .map(|c| {
+            signs
+                .iter()
+                .find(|(sign, _)| *sign == c)
+                .map_or(c, |(_, ascii)| *ascii)
+        })
+        .collect();
+    assert_eq!(plain, pipe);
+}
+
+#[test]
+fn a_narrow_page_leaves_cells_out_and_marks_in() {
+    let narrow = text(&record(), &TextOptions { width: 60, ..PIPE });
+    assert!(!narrow.contains("answered      p50"), "{narrow}");
+    assert!(narrow.contains("97 %  answer"), "{narrow}");
+}
+
+#[test]
+fn whoever_is_the_limit_is_named_with_a_figure() {
+    for (busy, limit) in [
+        (
+            (0.99, 0.6),
+            "the server's CPU was 99 % busy, so the server is the limit",
+        ),
+        (
+            (0.5, 0.97),
+            "its thread busy (97 %), so the generator is the limit and the server may carry more",
+        ),
+        (
+            (0.5, 0.6),
+            "the server's CPU was 50 % and the generator's thread 60 % busy, so the way between",
+        ),
+    ] {
+        let found = sentence(|attempt, trial| Trial {
+            server_busy: Some(busy.0),
+            client_busy: Some(busy.1),
+            not_sent: u64::from(attempt.rate > 97_500.0),
+            ..trial
+        });
+        assert!(found.contains(limit), "{found}");
+    }
+    let pauses = sentence(|attempt, trial| Trial {
+        achieved: attempt.rate,
+        server_busy: Some(0.5),
+        client_busy: Some(0.5),
+        ..trial
+    });
+    assert!(pauses.contains("neither is saturated"), "{pauses}");
+    let unknown = sentence(|_, trial| Trial {
+        server_busy: None,
+        ..trial
+    });
+    assert!(unknown.contains("CPU did is not known"), "{unknown}");
+}
+
+#[test]
+fn without_a_rate_the_sentence_says_what_is_known() {
+    let slow = sentence(|_, trial| Trial {
+        value_ns: Some(5e6),
+        ..trial
+    });
+    assert_eq!(
+        slow,
+        "redis-server does not keep p99 below 2 ms at any rate that was tried: at the lowest, 172 operations per second, it is 5.00 ms."
+    );
+    let late = sentence(|_, trial| Trial {
+        value_ns: Some(5e6),
+        lag_p99_ns: Some(4_000_000),
+        ..trial
+    });
+    assert!(
+        late.contains("nothing is known about redis-server"),
+        "{late}"
+    );
+}
+
+#[test]
+fn markdown_has_the_answer_first_and_a_row_for_every_rate() {
+    let markdown = markdown(&record());
+    let answer = markdown.find("carries 97.0k").unwrap();
+    let table = markdown.find("| rate | answered | p50 | p99 | p99.9 | server | gen. | held | |");
+    assert!(answer < table.unwrap(), "{markdown}");
+    assert!(
+        markdown.contains(
+            "| 97.0k | 97.0k | 232 us | 1.54 ms | 2.32 ms | 97 % | 58 % | 4/4 | **answer** |"
+        ),
+        "{markdown}"
+    );
+}
+
+#[test]
+fn html_draws_the_curve_with_limit_knee_and_answer() {
+    let html = html(&record());
+    for part in [
+        "p99&lt;2ms",
+        ">knee 77.0k<",
+        ">answer 97.0k<",
+        "p99 at 97.0k/s: 1.54 ms",
+        "<td class=\"text good\">answer</td>",
+    ] {
+        assert!(html.contains(part), "{part}\n{html}");
+    }
+    let curve = record().capacity.unwrap().curve;
+    assert_eq!(html.matches("<td class=\"text").count(), curve.len());
+    assert_eq!(html.matches("<polyline").count(), 3);
+}
+
+#[test]
+fn what_a_file_may_say_breaks_no_form() {
+    let record = hostile();
+    for form in [
+        html(&record),
+        markdown(&record),
+        text(&record, &PIPE),
+        csv(&record),
+    ] {
+        assert!(!form.contains("NaN") && !form.contains('\x1b'), "{form}");
+    }
+    assert!(!html(&record).contains("<script"));
+    let mut nothing = record;
+    nothing.capacity.as_mut().unwrap().curve.clear();
+    assert!(!html(&nothing).contains("<polyline"));
+    assert!(!text(&nothing, &PIPE).contains("log scale"));
+}

@@ -1,0 +1,86 @@
+//! What `loadline capacity` is asked.
+
+use std::time::Duration;
+
+use clap::Args;
+
+use super::{ArrivalsArg, ConnectionArgs, DataArgs, DisplayArgs, OutputArgs};
+use crate::units;
+
+pub(super) const HELP: &str = "\
+Examples:
+  loadline capacity spawn:redis-server
+  loadline capacity redis://localhost --slo 'p99.9<5ms' --workload set --max-time 3m
+  loadline capacity redis://db --slo 'p95<1ms' --pipeline 4 --html capacity.html
+
+The search starts from the throughput of a closed loop, brackets and bisects with open-loop
+trials, and confirms its answer: the rate must hold in three fresh trials of twice the length,
+and one 5 % higher, run between them, must not. A single bad trial is repeated before it rules
+a rate out. The record holds every trial as a case.
+Then it says who is the limit: the server's CPU, the generator, or the way between the two.
+Keys are written only under `loadline:RUN-ID:` and removed afterwards.
+Exit codes: 0 done (also where no rate keeps the limit: that is an answer), 64 usage, 65 bad
+file, 69 target not there or operations fail, 70 our fault, 130 interrupted.";
+
+/// `loadline capacity`.
+#[derive(Debug, Args)]
+pub(crate) struct CapacityArgs {
+    /// The server: redis://..., embedded, spawn:redis-server
+    // Kept as text: clap quotes values that it cannot read, and a target may hold a password.
+    #[arg(value_name = "TARGET")]
+    pub(crate) target: String,
+    /// The limit: a percentile of the response time
+    #[arg(long, value_name = "LIMIT", default_value = "p99<2ms")]
+    pub(crate) slo: String,
+
+    /// The least time of a trial; where the percentile needs more operations it is longer [default: 1s]
+    #[arg(long, value_name = "T", value_parser = units::duration, help_heading = "Length")]
+    pub(crate) duration: Option<Duration>,
+    /// Time for the whole search, the confirmation included [default: 60s]
+    #[arg(long, value_name = "T", value_parser = units::duration, help_heading = "Length")]
+    pub(crate) max_time: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) load: CapacityLoadArgs,
+    #[command(flatten)]
+    pub(crate) data: DataArgs,
+    #[command(flatten)]
+    pub(crate) connection: ConnectionArgs,
+    #[command(flatten)]
+    pub(crate) outputs: OutputArgs,
+    #[command(flatten)]
+    pub(crate) display: DisplayArgs,
+    /// Print the resolved plan and touch nothing
+    #[arg(long, help_heading = "Output")]
+    pub(crate) dry_run: bool,
+}
+
+/// What is sent, and how; the rate is what is searched for.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Load")]
+pub(crate) struct CapacityLoadArgs {
+    /// A built-in workload or a TOML file [default: get]
+    #[arg(long, value_name = "NAME|FILE.toml")]
+    pub(crate) workload: Option<String>,
+    /// A command to send, with placeholders such as {key} and {value}, and a weight in front where
+    /// wanted (`3:GET {key}`); repeat it for a mix
+    #[arg(long, value_name = "[WEIGHT:]COMMAND", conflicts_with = "workload")]
+    pub(crate) command: Vec<String>,
+    /// Connections [default: 50]
+    #[arg(long, value_name = "N", value_parser = units::small_count)]
+    pub(crate) connections: Option<u32>,
+    /// Threads of the generator [default: half the cores]
+    #[arg(long, value_name = "N", value_parser = units::small_count)]
+    pub(crate) threads: Option<u32>,
+    /// Operations in flight on each connection, at most [default: 1]
+    #[arg(long, value_name = "N", value_parser = units::small_count)]
+    pub(crate) pipeline: Option<u32>,
+    /// Keys per command of mget and mset [default: 10]
+    #[arg(long, value_name = "N", value_parser = units::small_count)]
+    pub(crate) batch: Option<u32>,
+    /// How the starts of operations are spread [default: poisson]
+    #[arg(long, value_enum, value_name = "PROCESS")]
+    pub(crate) arrivals: Option<ArrivalsArg>,
+    /// Added round-trip time, in the path to the target [default: 0]
+    #[arg(long, value_name = "T")]
+    pub(crate) latency: Option<String>,
+}

@@ -1,0 +1,255 @@
+//! `loadline capacity`: searches the highest load that keeps a limit.
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use loadline_load::Control;
+use loadline_load::pacing::Stop;
+use loadline_load::runner::Measured;
+use loadline_measure::capacity::{Answer, Attempt, Role, Search, Step, Trial};
+use loadline_measure::doctor::{Evidence, Finding};
+use loadline_measure::record::{self, Record};
+
+use super::run::interrupt;
+use crate::args::CapacityArgs;
+use crate::descriptors;
+use crate::exit::{Exit, Failure};
+use crate::files;
+use crate::fingerprint;
+use crate::link;
+use crate::measuring::{cpu_pressure, header};
+use crate::plan::{self, CapacityPlan, Case, Surroundings};
+use crate::printer::Printer;
+use crate::progress::Progress;
+use crate::recording;
+use crate::subjects::{Opened, failure};
+
+/// What the doctor says of every trial of a search, and what a search answers itself: too few samples
+/// for percentiles that nobody asked for, and the absence of rounds.
+const BESIDE_THE_POINT: [&str; 3] = ["LL006", "LL011", "LL012"];
+
+pub(super) fn run(args: &CapacityArgs) -> anyhow::Result<ExitCode> {
+    let plan = plan::resolve_capacity(args, &Surroundings::look())?;
+    if args.dry_run {
+        files::print(&plan.to_text())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let printer = Printer::new(&args.display);
+    let control = Control {
+        interrupt: interrupt()?,
+        ..Control::default()
+    };
+    let record = measure(&plan, &printer, &control)?;
+    plan.base.outputs.write(&record)?;
+    if !printer.quiet && !plan.base.outputs.use_stdout() {
+        files::print(&loadline_report::text(&record, &printer.text_options()))?;
+    }
+    if record.run.cut_short {
+        return Ok(Exit::Interrupted.into());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Opens the target, searches, and removes what was written, whatever happens in between.
+fn measure(plan: &CapacityPlan, printer: &Printer, control: &Control) -> Result<Record, Failure> {
+    let begun = Instant::now();
+    descriptors::make_room(u64::from(plan.closed().connections))?;
+    let run_id = plan::new_run_id();
+    let mut target = Opened::open(&plan.base.targets[0], &plan.base)?;
+    let mut record = Record::new(
+        header(&run_id, plan.base.seed, plan.to_json()),
+        fingerprint::read(),
+    );
+    record.environment.servers = vec![fingerprint::server(&mut target)];
+    record.links = target.link().cloned().into_iter().collect();
+    record.doctor = record.links.iter().filter_map(link::finding).collect();
+    let progress = Progress::start(printer, plan.max_time.as_secs());
+    let answer = Searching {
+        plan,
+        run_id: &run_id,
+        control,
+        progress: &progress,
+        target: &mut target,
+        record: &mut record,
+        findings: Vec::new(),
+    }
+    .run();
+    progress.finish();
+    let cleaned = target.clean_up(&run_id);
+    let answer = answer?;
+    cleaned?;
+    fingerprint::noise(&mut record);
+    record.run.cut_short = control.interrupted();
+    record.run.duration_ns = Some(begun.elapsed().as_nanos() as u64);
+    record.findings = loadline_report::capacity_findings(&target.name, &answer);
+    record.capacity = Some(answer);
+    Ok(record)
+}
+
+/// A search under way.
+struct Searching<'s> {
+    plan: &'s CapacityPlan,
+    run_id: &'s str,
+    control: &'s Control,
+    progress: &'s Progress,
+    target: &'s mut Opened,
+    record: &'s mut Record,
+    /// What the doctor found in each trial, with its rate.
+    findings: Vec<(f64, Vec<Finding>)>,
+}
+
+impl Searching<'_> {
+    fn run(mut self) -> Result<Answer, Failure> {
+        let plan = self.plan;
+        let closed = plan.closed();
+        self.progress
+            .say(&format!("{}: loading {}", closed.name, self.target.name));
+        self.target
+            .load(closed, self.run_id, plan.base.seed, self.control)?;
+        let begun = Instant::now();
+        self.progress
+            .say(&format!("a closed loop on {}", self.target.name));
+        self.measure(closed, plan.trial, plan.base.warmup)?;
+        let start = self.start()?;
+        let mut search = Search::new(plan.slo, start, plan.bounds());
+        let answer = loop {
+            if self.control.interrupted() {
+                break search.stop("The search was interrupted.");
+            }
+            match search.next(plan.max_time.saturating_sub(begun.elapsed())) {
+                Step::Done(answer) => break answer,
+                Step::Try(attempt) => {
+                    self.progress.begin(&wording(&attempt));
+                    let trial = self.attempt(&attempt)?;
+                    // What an interrupt cut short is no finding about its rate.
+                    if !self.control.interrupted() {
+                        search.told(trial);
+                    }
+                    self.progress.reach(begun.elapsed().as_secs());
+                }
+            }
+        };
+        self.keep_findings(&answer);
+        Ok(answer)
+    }
+
+    /// The throughput of the closed loop, which the search starts from.
+    fn start(&self) -> Result<f64, Failure> {
+        let closed = &self.record.cases[0];
+        if closed.error_count() > 0 && !self.control.interrupted() {
+            let kinds: Vec<String> = closed
+                .errors
+                .iter()
+                .map(|(kind, count)| format!("{count} {kind}"))
+                .collect();
+            return Err(Failure::unavailable(format!(
+                "{}: operations failed in a closed loop already: {}.\nA load of failing operations has no capacity; mend the cause or choose another workload.",
+                self.target.name,
+                kinds.join(", ")
+            )));
+        }
+        let (start, bounds) = (closed.throughput_ops_per_s, self.plan.bounds());
+        if start < bounds.lowest && !self.control.interrupted() {
+            return Err(Failure::usage(format!(
+                "{}: a closed loop carries {start:.0} operations per second, and {} takes {} of them for one trial.\nGive the search more --max-time or --connections, or ask for a lower percentile.",
+                self.target.name,
+                self.plan.slo,
+                self.plan.slo.least_ops()
+            )));
+        }
+        Ok(start)
+    }
+
+    fn attempt(&mut self, attempt: &Attempt) -> Result<Trial, Failure> {
+        let case = self.plan.case(attempt.rate, attempt.duration);
+        let lead_in = CapacityPlan::lead_in(attempt.duration);
+        let found = self.measure(&case, attempt.duration, lead_in)?;
+        self.findings.push((attempt.rate, found));
+        let place = self.record.cases.len() - 1;
+        Ok(trial(&self.record.cases[place], place, self.plan))
+    }
+
+    /// Runs a case for `duration`, after it ran for `lead_in` without being measured, and adds it to
+    /// the record. What the doctor finds is given back: most of it is the nature of a search.
+    fn measure(
+        &mut self,
+        case: &Case,
+        duration: Duration,
+        lead_in: Duration,
+    ) -> Result<Vec<Finding>, Failure> {
+        let seed = self.plan.base.seed ^ self.record.cases.len() as u64;
+        let watch = self.target.watch();
+        let (begun, stalled_us) = (Instant::now(), fingerprint::cpu_stall_us());
+        let mut subject = self.target.subject(case, self.run_id, seed)?;
+        let mut block = |stop: Stop, seed: u64| {
+            subject
+                .block(stop, seed, self.control)
+                .map_err(|error| failure(&case.name, &error))
+        };
+        block(Stop::after(lead_in), !seed)?;
+        let measured = Measured {
+            blocks: vec![block(Stop::after(duration), seed)?],
+            warmup: lead_in,
+            steady: None,
+        };
+        drop(subject);
+        let around = Evidence {
+            cpu_pressure: cpu_pressure(begun, stalled_us),
+            ..self.target.seen_since(&watch, &case.workload.sends())
+        };
+        let entry = recording::case(case, &self.plan.base, self.target, &measured);
+        let found = recording::examine(&entry, case, &measured, around);
+        self.record.cases.push(entry);
+        Ok(found)
+    }
+
+    /// Only what was found at the rate of the answer concerns it. At higher rates the doctor says what
+    /// the search is about: that they are more than the target carries.
+    fn keep_findings(&mut self, answer: &Answer) {
+        let lowest = answer.curve.first().map(|point| point.rate);
+        let rate = answer.rate.or(lowest);
+        let at_rate = self
+            .findings
+            .iter()
+            .filter(|(of, _)| Some(*of) == rate)
+            .flat_map(|(_, findings)| findings);
+        for finding in at_rate {
+            let known = self
+                .record
+                .doctor
+                .iter()
+                .any(|known| known.rule == finding.rule);
+            if !known && !BESIDE_THE_POINT.contains(&finding.rule.as_str()) {
+                self.record.doctor.push(finding.clone());
+            }
+        }
+    }
+}
+
+/// A case as the search looks at it.
+fn trial(case: &record::Case, place: usize, plan: &CapacityPlan) -> Trial {
+    let times = &case.response_time_ns;
+    Trial {
+        achieved: case.throughput_ops_per_s,
+        ops: case.ops,
+        value_ns: plan.slo.metric.of_case(case),
+        p50_ns: times.p50,
+        p99_ns: times.p99,
+        p999_ns: times.p999,
+        lag_p99_ns: case.lag_ns.and_then(|lag| lag.p99),
+        not_sent: case.not_sent.unwrap_or(0),
+        errors: case.error_count(),
+        server_busy: case.server_cpu_busy,
+        client_busy: case.client_cpu_busy,
+        case: place,
+    }
+}
+
+fn wording(attempt: &Attempt) -> String {
+    let what = match attempt.role {
+        Role::Search => "trying",
+        Role::Confirm => "confirming",
+        Role::Above => "confirming that more fails:",
+    };
+    format!("{what} {:.0} operations per second", attempt.rate)
+}

@@ -1,0 +1,274 @@
+//! What `loadline capacity` is asked for: one target, one case, a limit, and the time that the search
+//! may take.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use loadline_load::pacing::{ArrivalProcess, Pacing};
+use loadline_measure::capacity::Bounds;
+use loadline_measure::limit::Slo;
+use serde_json::{Value, json};
+
+use super::{Case, HIGHEST_RATE, Length, Plan, Surroundings};
+use crate::args::{ArrivalsArg, CapacityArgs, LengthArgs, LoadArgs, RunArgs};
+use crate::exit::Failure;
+use crate::units::duration_text;
+
+const DEFAULT_WORKLOAD: &str = "get";
+const DEFAULT_TRIAL: Duration = Duration::from_secs(1);
+/// In a shorter trial chance decides.
+const SHORTEST_TRIAL: Duration = Duration::from_millis(50);
+const DEFAULT_MAX_TIME: Duration = Duration::from_secs(60);
+/// A search that finds its rate at once takes so many times the least trial: the closed loop, two
+/// rates, and a confirmation of six trials of twice the length.
+const FEWEST_TRIALS: u32 = 15;
+/// No trial takes more than this share of the whole time.
+const LONGEST_SHARE: u32 = 6;
+/// The share of a trial's time that the same load runs before it, not measured.
+const LEAD_IN: u32 = 10;
+
+/// A search, resolved.
+#[derive(Debug, Clone)]
+pub(crate) struct CapacityPlan {
+    /// What belongs to every run; its case is the closed loop that the search starts from.
+    pub(crate) base: Plan,
+    pub(crate) slo: Slo,
+    pub(crate) arrivals: ArrivalProcess,
+    /// The least time of a trial.
+    pub(crate) trial: Duration,
+    /// For the whole search.
+    pub(crate) max_time: Duration,
+}
+
+/// Resolves what was typed.
+///
+/// # Errors
+/// A usage error for what cannot be.
+pub(crate) fn resolve(args: &CapacityArgs, around: &Surroundings) -> Result<CapacityPlan, Failure> {
+    let slo: Slo = args
+        .slo
+        .parse()
+        .map_err(|error| Failure::usage(format!("--slo: {error}")))?;
+    let trial = args.duration.unwrap_or(DEFAULT_TRIAL);
+    let max_time = args.max_time.unwrap_or(DEFAULT_MAX_TIME);
+    if trial < SHORTEST_TRIAL {
+        return Err(Failure::usage(format!(
+            "--duration {}: a trial takes at least {}.",
+            duration_text(trial),
+            duration_text(SHORTEST_TRIAL)
+        )));
+    }
+    if max_time < trial.saturating_mul(FEWEST_TRIALS) {
+        return Err(Failure::usage(format!(
+            "--max-time {}: a search that confirms its answer takes at least {} with trials of {}.",
+            duration_text(max_time),
+            duration_text(trial.saturating_mul(FEWEST_TRIALS)),
+            duration_text(trial)
+        )));
+    }
+    let base = super::resolve(&as_run(args, trial), around)?;
+    if let Some(called) = base.targets.iter().find(|target| target.is_in_process()) {
+        return Err(Failure::usage(format!(
+            "{called}: what load a server carries is a question about servers, and this target is called in this process."
+        )));
+    }
+    let arrivals = match args.load.arrivals {
+        Some(ArrivalsArg::Uniform) => ArrivalProcess::Uniform,
+        Some(ArrivalsArg::Poisson) | None => ArrivalProcess::Poisson,
+    };
+    Ok(CapacityPlan {
+        base,
+        slo,
+        arrivals,
+        trial,
+        max_time,
+    })
+}
+
+/// The closed loop that the search starts from, as a run.
+fn as_run(args: &CapacityArgs, trial: Duration) -> RunArgs {
+    let load = &args.load;
+    let workload = match (&load.workload, load.command.is_empty()) {
+        (Some(workload), _) => vec![workload.clone()],
+        (None, true) => vec![DEFAULT_WORKLOAD.to_owned()],
+        (None, false) => Vec::new(),
+    };
+    RunArgs {
+        targets: vec![args.target.clone()],
+        length: LengthArgs {
+            duration: Some(trial),
+            rounds: Some(1),
+            ..LengthArgs::default()
+        },
+        load: LoadArgs {
+            workload,
+            command: load.command.clone(),
+            connections: load.connections,
+            threads: load.threads,
+            pipeline: load.pipeline,
+            batch: load.batch,
+            latency: load.latency.clone(),
+            ..LoadArgs::default()
+        },
+        data: args.data.clone(),
+        connection: args.connection.clone(),
+        outputs: args.outputs.clone(),
+        display: args.display.clone(),
+        dry_run: args.dry_run,
+    }
+}
+
+impl CapacityPlan {
+    /// Where the search may go. Below the lowest rate the percentile would not have its samples in
+    /// the time that a trial may take.
+    pub(crate) fn bounds(&self) -> Bounds {
+        let longest = self.max_time / LONGEST_SHARE;
+        Bounds {
+            lowest: (self.slo.least_ops() as f64 / longest.as_secs_f64()).max(1.0),
+            highest: HIGHEST_RATE as f64,
+            trial: self.trial,
+        }
+    }
+
+    /// The case of the plan in an open loop at `rate`, for `duration`.
+    pub(crate) fn case(&self, rate: f64, duration: Duration) -> Case {
+        Case {
+            pacing: Pacing::Open {
+                rate,
+                arrivals: self.arrivals,
+            },
+            length: Length::Time(duration),
+            ..self.closed().clone()
+        }
+    }
+
+    /// The closed loop that the search starts from.
+    pub(crate) fn closed(&self) -> &Case {
+        &self.base.cases[0]
+    }
+
+    /// How long the load of a trial runs before it is measured.
+    pub(crate) fn lead_in(duration: Duration) -> Duration {
+        duration / LEAD_IN
+    }
+
+    /// The plan as it stands in the record.
+    pub(crate) fn to_json(&self) -> Value {
+        let mut plan = self.base.to_json();
+        plan["capacity"] = json!({
+            "slo": self.slo.to_string(),
+            "arrivals": format!("{:?}", self.arrivals).to_ascii_lowercase(),
+            "trial_ns": u64::try_from(self.trial.as_nanos()).unwrap_or(u64::MAX),
+            "max_time_ns": u64::try_from(self.max_time.as_nanos()).unwrap_or(u64::MAX),
+        });
+        plan
+    }
+
+    /// The plan as a person reads it.
+    pub(crate) fn to_text(&self) -> String {
+        let mut out = self.base.to_text();
+        let _ = write!(
+            out,
+            "\nThe search\n  \
+             the highest rate with {}, from the throughput of that closed loop\n  \
+             open-loop trials of {} or more, {} arrivals; at least {:.0} operations per second\n  \
+             confirmed in 3 trials of twice the length; {} in all\n",
+            self.slo,
+            duration_text(self.trial),
+            format!("{:?}", self.arrivals).to_ascii_lowercase(),
+            self.bounds().lowest,
+            duration_text(self.max_time)
+        );
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::args::{Cli, Command};
+    use crate::exit::Exit;
+    use crate::target::Target;
+
+    fn resolved(words: &[&str]) -> Result<CapacityPlan, Failure> {
+        let around = Surroundings {
+            cores: 4,
+            has_redis_server: true,
+            password: None,
+            entropy: 7,
+        };
+        let cli = Cli::try_parse_from(["loadline", "capacity"].iter().chain(words)).unwrap();
+        match cli.command {
+            Command::Capacity(args) => resolve(&args, &around),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_target_is_all_that_must_be_said() {
+        let plan = resolved(&["spawn:redis-server"]).unwrap();
+        assert_eq!(plan.base.targets, [Target::Spawn("redis-server".into())]);
+        assert_eq!(plan.slo, "p99<2ms".parse().unwrap());
+        assert_eq!(plan.arrivals, ArrivalProcess::Poisson);
+        assert_eq!(
+            (plan.trial, plan.max_time),
+            (Duration::from_secs(1), Duration::from_secs(60))
+        );
+        let closed = plan.closed();
+        assert_eq!(
+            (closed.name.as_str(), closed.connections, closed.pipeline),
+            ("get", 50, 1)
+        );
+        assert_eq!(
+            (closed.pacing, plan.base.cases.len(), plan.base.rounds),
+            (Pacing::Closed, 1, 1)
+        );
+        assert_eq!(plan.bounds().lowest, 1_000.0);
+        let case = plan.case(5e4, Duration::from_secs(2));
+        assert_eq!(case.length, Length::Time(Duration::from_secs(2)));
+        assert!(matches!(case.pacing, Pacing::Open { rate, .. } if rate == 5e4));
+    }
+
+    #[test]
+    fn what_cannot_be_searched_is_refused() {
+        for (words, reason) in [
+            (
+                &["embedded", "--slo", "p99"][..],
+                "--slo: \"p99\" is not a limit",
+            ),
+            (
+                &["embedded", "--slo", "mean<1ms"],
+                "a percentile of the response time",
+            ),
+            (&["embedded", "--slo", "get.p99<1ms"], "names no case"),
+            (&["embedded", "--duration", "10ms"], "at least 50ms"),
+            (
+                &["embedded", "--max-time", "5s"],
+                "at least 15s with trials of 1s",
+            ),
+            (&["ram"], "a question about servers"),
+            (
+                &["embedded", "--workload", "nope"],
+                "there is no such workload",
+            ),
+        ] {
+            let failure = resolved(words).expect_err(&words.join(" "));
+            assert_eq!(failure.exit(), Exit::Usage);
+            assert!(failure.to_string().contains(reason), "{words:?}: {failure}");
+        }
+    }
+
+    #[test]
+    fn the_plan_says_how_it_searches() {
+        let plan = resolved(&["embedded", "--slo", "p99.9<5ms", "--arrivals", "uniform"]).unwrap();
+        let text = plan.to_text();
+        assert!(text.contains("the highest rate with p99.9<5ms"), "{text}");
+        assert!(
+            text.contains("uniform arrivals; at least 10000 operations per second"),
+            "{text}"
+        );
+        assert_eq!(plan.to_json()["capacity"]["slo"], "p99.9<5ms");
+    }
+}

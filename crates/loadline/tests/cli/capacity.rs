@@ -1,0 +1,230 @@
+//! `loadline capacity` against real servers: that it searches, not how fast they are.
+
+use loadline_measure::Record;
+use loadline_measure::record::Pacing;
+
+use crate::util::{Dir, signal, wait_until};
+
+/// A limit that any machine keeps at some rate and misses at some other, also while others use it.
+const LOOSE: &str = "p90<60ms";
+
+#[test]
+fn a_search_on_redis_records_every_trial() {
+    let dir = Dir::new();
+    let words = [
+        "capacity",
+        "spawn:redis-server",
+        "--slo",
+        LOOSE,
+        "--duration",
+        "100ms",
+        "--max-time",
+        "4s",
+        "--keys",
+        "1000",
+        "--connections",
+        "10",
+        "--seed",
+        "7",
+        "--json",
+        "out.json",
+        "--html",
+        "out.html",
+        "--markdown",
+        "out.md",
+        "--csv",
+        "out.csv",
+        "--color",
+        "never",
+    ];
+    let text = dir.run(&words).succeeded();
+    let record = Record::from_json(dir.read("out.json").as_bytes()).unwrap();
+    let answer = record.capacity.as_ref().unwrap();
+    assert_eq!(answer.slo.to_string(), LOOSE);
+    assert_eq!(record.findings[0].lines().count(), 1);
+    // A case for the closed loop that it starts from, and one for every trial.
+    assert_eq!(record.cases[0].scenario.pacing, Pacing::Closed);
+    assert_eq!(record.cases[0].throughput_ops_per_s, answer.closed_loop);
+    let trials: u32 = answer.curve.iter().map(|point| point.trials.trials()).sum();
+    assert_eq!(record.cases.len(), 1 + trials as usize);
+    for point in &answer.curve {
+        let case = &record.cases[point.case];
+        assert_eq!(case.scenario.pacing, Pacing::Rate(point.rate));
+        assert_eq!(case.scenario.arrivals.as_deref(), Some("poisson"));
+        assert_eq!(case.response_time_ns.p99, point.p99_ns);
+        assert_eq!(
+            case.response_time_ns.p90.map(|ns| ns as f64),
+            point.value_ns
+        );
+    }
+    assert!(!answer.curve.is_empty() && text.contains("held"), "{text}");
+    let first = &record.findings[0].split(' ').next().unwrap().to_owned();
+    assert!(text.contains(first), "{text}");
+    // What was written can be shown again, and the other forms hold the curve too.
+    assert_eq!(
+        dir.run(&["report", "out.json", "--color", "never"])
+            .succeeded(),
+        text
+    );
+    assert!(dir.read("out.html").contains("Response time by rate"));
+    assert!(dir.read("out.md").contains("| rate | answered |"));
+    assert_eq!(dir.read("out.csv").lines().count(), 1 + record.cases.len());
+}
+
+#[test]
+fn a_limit_that_no_rate_keeps_is_an_answer() {
+    let dir = Dir::new();
+    let words = [
+        "capacity",
+        "spawn:redis-server",
+        "--slo",
+        "p50<1ns",
+        "--duration",
+        "50ms",
+        "--max-time",
+        "3s",
+        "--keys",
+        "100",
+        "--json",
+        "out.json",
+        "--quiet",
+    ];
+    assert_eq!(dir.run(&words).succeeded(), "");
+    let record = Record::from_json(dir.read("out.json").as_bytes()).unwrap();
+    let answer = record.capacity.unwrap();
+    assert_eq!((answer.rate, answer.value_ns), (None, None));
+    let sentence = &record.findings[0];
+    assert!(
+        sentence.contains("p50 below 1 ns") && sentence.contains("at the lowest"),
+        "{sentence}"
+    );
+}
+
+#[test]
+fn the_load_is_removed_from_a_server_that_stays() {
+    let dir = Dir::new();
+    let server = crate::util::Serving::start(&dir, &[]);
+    let target = format!("redis://{}", server.address);
+    let words = [
+        "capacity",
+        &target,
+        "--slo",
+        LOOSE,
+        "--duration",
+        "50ms",
+        "--max-time",
+        "1s",
+        "--keys",
+        "100",
+        "--workload",
+        "set",
+        "--quiet",
+    ];
+    dir.run(&words).succeeded();
+    server.answers("*1\r\n$6\r\nDBSIZE\r\n", ":0\r\n");
+}
+
+#[test]
+fn what_cannot_be_searched_ends_with_its_code() {
+    let dir = Dir::new();
+    for (words, code, reason) in [
+        (&["capacity"][..], 64, "<TARGET>"),
+        (
+            &["capacity", "embedded", "--slo", "p99<2"],
+            64,
+            "its value needs a unit",
+        ),
+        (
+            &["capacity", "embedded", "--slo", "throughput>5k"],
+            64,
+            "a percentile of the response time",
+        ),
+        (
+            &["capacity", "embedded", "--max-time", "2s"],
+            64,
+            "at least 15s",
+        ),
+        (&["capacity", "ram"], 64, "a question about servers"),
+        (&["capacity", "redis://127.0.0.1:1"], 69, "127.0.0.1:1"),
+        (&["capacity", "spawn:no-such-server"], 69, "no-such-server"),
+        // Ten connections with a round trip of 200 ms carry 50 operations per second.
+        (
+            &[
+                "capacity",
+                "embedded",
+                "--latency",
+                "200ms",
+                "--connections",
+                "10",
+                "--duration",
+                "300ms",
+                "--max-time",
+                "5s",
+                "--keys",
+                "10",
+                "--quiet",
+            ],
+            64,
+            "--max-time",
+        ),
+        (
+            &[
+                "capacity",
+                "spawn:redis-server",
+                "--command",
+                "LPUSH {key} x",
+                "--command",
+                "INCR {key}",
+                "--duration",
+                "50ms",
+                "--max-time",
+                "1s",
+                "--keys",
+                "1",
+                "--quiet",
+            ],
+            69,
+            "operations failed in a closed loop already",
+        ),
+    ] {
+        dir.run(words).failed(code, reason);
+    }
+}
+
+#[test]
+fn an_interrupt_ends_the_search_and_keeps_what_was_measured() {
+    let dir = Dir::new();
+    let words = [
+        "capacity",
+        "embedded",
+        "--slo",
+        LOOSE,
+        "--duration",
+        "200ms",
+        "--max-time",
+        "15s",
+        "--keys",
+        "100",
+        "--json",
+        "out.json",
+    ];
+    let mut child = dir
+        .command(&words)
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stderr.take().unwrap()));
+    let begun = lines.find(|line| line.as_ref().unwrap().contains("a closed loop on embedded"));
+    assert!(begun.is_some());
+    std::thread::sleep(std::time::Duration::from_millis(700));
+    signal(child.id(), "INT");
+    let mut status = None;
+    wait_until("the search ends", || {
+        status = child.try_wait().unwrap();
+        status.is_some()
+    });
+    assert_eq!(status.unwrap().code(), Some(130));
+    let record = Record::from_json(dir.read("out.json").as_bytes()).unwrap();
+    assert!(record.run.cut_short && record.capacity.is_some());
+}
