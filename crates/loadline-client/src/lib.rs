@@ -52,6 +52,8 @@ pub mod pool;
 #[cfg(feature = "tokio")]
 pub mod pubsub;
 mod request;
+#[cfg(feature = "tokio")]
+pub mod streams;
 #[cfg(feature = "tls")]
 mod tls;
 mod transaction;

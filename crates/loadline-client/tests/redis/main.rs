@@ -14,3 +14,4 @@ mod login;
 mod pool;
 mod pubsub;
 mod server;
+mod streams;

@@ -1,0 +1,404 @@
+//! Readers of streams on a server that kills their connections, dies, freezes and trims.
+
+use std::time::Duration;
+
+use loadline_client::commands::{xadd, xgroup_destroy, xtrim};
+use loadline_client::streams::{Entry, Event, GroupReader, Start, StreamId, StreamReader};
+use loadline_client::{Client, Password, Protocol, blocking, cmd};
+use rustix::process::Signal;
+use tokio::time::timeout;
+
+use crate::server::{Redis, runtime};
+
+/// Longer than anything takes that works.
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// A server whose user `reader` has its connections killed without those of others.
+fn server(extra: &[&str]) -> Redis {
+    let user = ["--user", "reader", "on", "nopass", "~*", "&*", "+@all"];
+    Redis::start_with(&[&user, extra].concat())
+}
+
+fn reading(redis: &Redis) -> Client {
+    redis
+        .builder()
+        .login("reader", Password::new("any"))
+        .build()
+}
+
+fn add(writer: &mut blocking::Connection, numbers: std::ops::Range<u64>) {
+    for number in numbers {
+        writer.run(xadd("s", ("n", number))).unwrap();
+    }
+}
+
+/// How many connections that were.
+fn kill_reader(writer: &mut blocking::Connection) -> u64 {
+    let kill = cmd("CLIENT").arg(("KILL", "USER", "reader"));
+    writer.run(kill).unwrap()
+}
+
+fn number(entry: &Entry) -> u64 {
+    let text = entry.get("n").expect("every entry has its number");
+    std::str::from_utf8(text).unwrap().parse().unwrap()
+}
+
+async fn next(reader: &mut StreamReader) -> Event {
+    let event = timeout(LIMIT, reader.next()).await;
+    event.expect("an event comes in time").unwrap()
+}
+
+/// The numbers of the next entries.
+async fn numbers(reader: &mut StreamReader, count: u64) -> Vec<u64> {
+    let mut numbers = Vec::new();
+    for _ in 0..count {
+        match next(reader).await {
+            Event::Entry(entry) => numbers.push(number(&entry)),
+            other => panic!("after {numbers:?}: {other:?}"),
+        }
+    }
+    numbers
+}
+
+fn expected(numbers: std::ops::Range<u64>) -> Vec<u64> {
+    numbers.collect()
+}
+
+#[test]
+fn a_reader_begins_where_it_is_told_to() {
+    let redis = Redis::start();
+    let mut writer = redis.client().blocking().unwrap();
+    runtime().block_on(async {
+        for protocol in [Protocol::Resp2, Protocol::Resp3] {
+            writer.run(loadline_client::commands::del("s")).unwrap();
+            let client = redis.builder().protocol(Some(protocol)).build();
+            let mut empty = StreamReader::open(&client, "s", Start::Latest)
+                .await
+                .unwrap();
+            add(&mut writer, 0..250);
+            let mut oldest = StreamReader::open(&client, "s", Start::Oldest)
+                .await
+                .unwrap();
+            let mut latest = StreamReader::open(&client, "s", Start::Latest)
+                .await
+                .unwrap();
+            assert_eq!(numbers(&mut oldest, 200).await, expected(0..200));
+            let after = Start::After(oldest.last_id());
+            let mut resumed = StreamReader::open(&client, "s", after).await.unwrap();
+            assert_eq!(numbers(&mut empty, 250).await, expected(0..250));
+            add(&mut writer, 250..260);
+            assert_eq!(numbers(&mut oldest, 60).await, expected(200..260));
+            assert_eq!(numbers(&mut resumed, 60).await, expected(200..260));
+            assert_eq!(numbers(&mut latest, 10).await, expected(250..260));
+        }
+    });
+}
+
+#[test]
+fn fifty_kills_cost_a_reader_nothing_and_give_it_nothing_twice() {
+    const KILLS: u64 = 50;
+    const BETWEEN: u64 = 40;
+    let redis = server(&[]);
+    let address = redis.url();
+    let writing = std::thread::spawn(move || {
+        let mut writer = Client::open(&address).unwrap().blocking().unwrap();
+        let mut killed = 0;
+        for kill in 0..KILLS {
+            add(&mut writer, kill * BETWEEN..(kill + 1) * BETWEEN);
+            killed += kill_reader(&mut writer);
+            // So that some kills meet a reader that waits, and some one that reads.
+            std::thread::sleep(Duration::from_millis(kill % 5));
+        }
+        killed
+    });
+    runtime().block_on(async {
+        let client = reading(&redis);
+        let mut reader = StreamReader::open(&client, "s", Start::Oldest)
+            .await
+            .unwrap();
+        let read = numbers(&mut reader, KILLS * BETWEEN).await;
+        assert_eq!(read, expected(0..KILLS * BETWEEN));
+    });
+    let killed = writing.join().unwrap();
+    println!("{killed} connections were killed");
+    assert!(killed >= KILLS / 2, "only {killed} connections were killed");
+}
+
+#[test]
+fn a_reader_of_the_latest_misses_nothing_before_its_first_entry() {
+    let redis = server(&[]);
+    let mut writer = redis.client().blocking().unwrap();
+    add(&mut writer, 0..3);
+    runtime().block_on(async {
+        let client = reading(&redis);
+        let mut reader = StreamReader::open(&client, "s", Start::Latest)
+            .await
+            .unwrap();
+        assert!(
+            timeout(Duration::from_millis(50), reader.next())
+                .await
+                .is_err()
+        );
+        redis.ask("CLIENT KILL USER reader");
+        // Written before the connection can be back, so that a `$` would come too late.
+        add(&mut writer, 3..6);
+        assert_eq!(numbers(&mut reader, 3).await, expected(3..6));
+    });
+}
+
+#[test]
+fn a_reader_goes_on_with_a_server_that_kept_the_stream() {
+    let mut redis = server(&["--appendonly", "yes", "--appendfsync", "always"]);
+    runtime().block_on(async {
+        let client = reading(&redis);
+        let mut reader = StreamReader::open(&client, "s", Start::Oldest)
+            .await
+            .unwrap();
+        for round in 0..3 {
+            let mut writer = redis.client().blocking().unwrap();
+            add(&mut writer, round * 20..round * 20 + 15);
+            assert_eq!(
+                numbers(&mut reader, 10).await,
+                expected(round * 20..round * 20 + 10)
+            );
+            add(&mut writer, round * 20 + 15..(round + 1) * 20);
+            redis.kill();
+            redis.restart();
+            let rest = expected(round * 20 + 10..(round + 1) * 20);
+            assert_eq!(numbers(&mut reader, 10).await, rest);
+        }
+    });
+}
+
+#[test]
+fn a_reader_says_that_the_server_lost_the_stream() {
+    let mut redis = server(&[]);
+    runtime().block_on(async {
+        // A wait that is sent again to the new server lasts for the keepalive at most.
+        let client = redis
+            .builder()
+            .keepalive(Some(Duration::from_millis(100)))
+            .build();
+        let mut reader = StreamReader::open(&client, "s", Start::Oldest)
+            .await
+            .unwrap();
+        add(&mut redis.client().blocking().unwrap(), 0..10);
+        assert_eq!(numbers(&mut reader, 10).await, expected(0..10));
+        redis.kill();
+        redis.restart();
+        match next(&mut reader).await {
+            Event::Rewound { after, latest } => {
+                assert_eq!((after, latest), (reader.last_id(), StreamId::MIN));
+            }
+            other => panic!("{other:?}"),
+        }
+        add(&mut redis.client().blocking().unwrap(), 10..20);
+        assert_eq!(numbers(&mut reader, 10).await, expected(10..20));
+    });
+}
+
+#[test]
+fn an_outage_that_lasts_is_told_and_ends() {
+    let redis = server(&[]);
+    runtime().block_on(async {
+        let client = redis
+            .builder()
+            .response_timeout(Some(Duration::from_millis(200)))
+            .keepalive(Some(Duration::from_millis(200)))
+            .connect_timeout(Duration::from_millis(200))
+            .build();
+        let mut reader = StreamReader::open(&client, "s", Start::Oldest)
+            .await
+            .unwrap();
+        add(&mut redis.client().blocking().unwrap(), 0..10);
+        assert_eq!(numbers(&mut reader, 5).await, expected(0..5));
+        redis.signal(Signal::STOP);
+        assert_eq!(numbers(&mut reader, 5).await, expected(5..10));
+        let error = timeout(LIMIT, reader.next()).await.unwrap().unwrap_err();
+        println!("a frozen server: {error}");
+        redis.signal(Signal::CONT);
+        add(&mut redis.client().blocking().unwrap(), 10..20);
+        assert_eq!(numbers(&mut reader, 10).await, expected(10..20));
+    });
+}
+
+#[test]
+fn what_is_trimmed_before_it_is_read_is_counted() {
+    let redis = Redis::start();
+    let mut writer = redis.client().blocking().unwrap();
+    runtime().block_on(async {
+        let client = redis.client();
+        let mut reader = StreamReader::open(&client, "s", Start::Latest)
+            .await
+            .unwrap();
+        add(&mut writer, 0..100);
+        assert_eq!(numbers(&mut reader, 100).await, expected(0..100));
+        let after = reader.last_id();
+        // What was read may go.
+        writer.run(xtrim("s", 0)).unwrap();
+        add(&mut writer, 100..200);
+        writer.run(xtrim("s", 30)).unwrap();
+        let entries = Some(70);
+        assert_eq!(next(&mut reader).await, Event::Trimmed { after, entries });
+        assert_eq!(numbers(&mut reader, 30).await, expected(170..200));
+        let stale = StreamReader::open(&client, "s", Start::After(after)).await;
+        let doubt = Event::Trimmed {
+            after,
+            entries: None,
+        };
+        assert_eq!(next(&mut stale.unwrap()).await, doubt);
+    });
+}
+
+#[test]
+fn a_wait_that_is_dropped_loses_nothing() {
+    let redis = Redis::start();
+    let mut writer = redis.client().blocking().unwrap();
+    runtime().block_on(async {
+        let client = redis.client();
+        let mut reader = StreamReader::open(&client, "s", Start::Oldest)
+            .await
+            .unwrap();
+        let mut group = GroupReader::create(&client, "s", "g", "c", Start::Oldest)
+            .await
+            .unwrap();
+        let (mut read, mut grouped) = (Vec::new(), Vec::new());
+        for round in 0..200u64 {
+            add(&mut writer, round..round + 1);
+            let patience = Duration::from_micros(50 * (round % 10));
+            if let Ok(event) = timeout(patience, reader.next()).await
+                && let Event::Entry(entry) = event.unwrap()
+            {
+                read.push(number(&entry));
+            }
+            if let Ok(event) = timeout(patience, group.next()).await
+                && let Event::Entry(entry) = event.unwrap()
+            {
+                grouped.push(number(&entry));
+            }
+        }
+        read.extend(numbers(&mut reader, 200 - read.len() as u64).await);
+        while grouped.len() < 200 {
+            grouped.push(number(&group_entry(&mut group).await));
+        }
+        assert_eq!(read, expected(0..200));
+        grouped.sort_unstable();
+        assert_eq!(grouped, expected(0..200));
+    });
+}
+
+async fn group_event(reader: &mut GroupReader) -> Event {
+    let event = timeout(LIMIT, reader.next()).await;
+    event.expect("an event comes in time").unwrap()
+}
+
+async fn group_entry(reader: &mut GroupReader) -> Entry {
+    match group_event(reader).await {
+        Event::Entry(entry) => entry,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn kills_cost_a_consumer_of_a_group_nothing() {
+    const KILLS: u64 = 50;
+    const BETWEEN: u64 = 20;
+    let redis = server(&[]);
+    let url = redis.url();
+    let client = reading(&redis);
+    runtime().block_on(async {
+        let mut reader = GroupReader::create(&client, "s", "g", "c", Start::Oldest)
+            .await
+            .unwrap();
+        let writing = std::thread::spawn(move || {
+            let mut writer = Client::open(&url).unwrap().blocking().unwrap();
+            let mut killed = 0;
+            for kill in 0..KILLS {
+                add(&mut writer, kill * BETWEEN..(kill + 1) * BETWEEN);
+                killed += kill_reader(&mut writer);
+                std::thread::sleep(Duration::from_millis(kill % 5));
+            }
+            killed
+        });
+        let (mut read, mut ids) = (Vec::new(), Vec::new());
+        while (read.len() as u64) < KILLS * BETWEEN {
+            let entry = group_entry(&mut reader).await;
+            read.push(number(&entry));
+            ids.push(entry.id);
+            if ids.len() == 7 {
+                reader.ack(&ids).await.unwrap();
+                ids.clear();
+            }
+        }
+        reader.ack(&ids).await.unwrap();
+        let killed = writing.join().unwrap();
+        assert!(killed >= KILLS, "only {killed} connections were killed");
+        read.sort_unstable();
+        assert_eq!(
+            read,
+            expected(0..KILLS * BETWEEN),
+            "each came, and came once"
+        );
+        assert_eq!(reader.unacknowledged(), 0);
+        let pending = redis.ask("XPENDING s g");
+        assert!(pending.starts_with("*4\r\n:0\r\n"), "{pending}");
+    });
+}
+
+#[test]
+fn the_next_reader_of_a_consumer_gets_what_was_not_acknowledged() {
+    let redis = Redis::start();
+    let mut writer = redis.client().blocking().unwrap();
+    runtime().block_on(async {
+        let client = redis.client();
+        let mut first = GroupReader::create(&client, "s", "g", "c", Start::Oldest)
+            .await
+            .unwrap();
+        add(&mut writer, 0..3);
+        let mut ids = Vec::new();
+        for _ in 0..3 {
+            ids.push(group_entry(&mut first).await.id);
+        }
+        first.ack(&ids[..1]).await.unwrap();
+        drop(first);
+        redis.ask(&format!("XDEL s {}", ids[1]));
+        add(&mut writer, 3..4);
+        let mut second = GroupReader::open(&client, "s", "g", "c").await.unwrap();
+        assert_eq!(group_event(&mut second).await, Event::Deleted(ids[1]));
+        assert_eq!(number(&group_entry(&mut second).await), 2);
+        assert_eq!(number(&group_entry(&mut second).await), 3);
+    });
+}
+
+#[test]
+fn a_group_that_is_lost_is_made_again_where_it_was() {
+    let redis = Redis::start();
+    let mut writer = redis.client().blocking().unwrap();
+    runtime().block_on(async {
+        let client = redis.client();
+        let error = {
+            let mut stranger = GroupReader::open(&client, "s", "none", "c").await.unwrap();
+            timeout(LIMIT, stranger.next()).await.unwrap().unwrap_err()
+        };
+        assert!(error.is_server_code("NOGROUP"), "{error}");
+        let mut reader = GroupReader::create(&client, "s", "g", "c", Start::Oldest)
+            .await
+            .unwrap();
+        add(&mut writer, 0..5);
+        let mut last = StreamId::MIN;
+        for due in 0..5 {
+            let entry = group_entry(&mut reader).await;
+            assert_eq!(number(&entry), due);
+            last = entry.id;
+        }
+        writer.run(xgroup_destroy("s", "g")).unwrap();
+        add(&mut writer, 5..8);
+        match group_event(&mut reader).await {
+            Event::Rewound { after, .. } => assert_eq!(after, last),
+            other => panic!("{other:?}"),
+        }
+        for due in 5..8 {
+            assert_eq!(number(&group_entry(&mut reader).await), due);
+        }
+    });
+}
