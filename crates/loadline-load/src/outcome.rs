@@ -43,8 +43,19 @@ pub struct Outcome {
     pub generator: ThreadCost,
     /// What the target says about its side of the block, where it can be asked.
     pub target: TargetCost,
+    /// What connections took in memory, where that was looked at.
+    pub memory: Memory,
     /// Whether an interrupt ended the block.
     pub cut_short: bool,
+}
+
+/// What connections take in memory, in bytes. What was not looked at is `None`.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Memory {
+    /// In the client, for each connection.
+    pub client_bytes_per_connection: Option<f64>,
+    /// In the server, for each connection.
+    pub server_bytes_per_connection: Option<f64>,
 }
 
 /// One interval of a block.
@@ -107,6 +118,7 @@ impl Outcome {
             not_sent: 0,
             generator: ThreadCost::default(),
             target: TargetCost::default(),
+            memory: Memory::default(),
             cut_short: false,
         }
     }

@@ -36,7 +36,7 @@ pub struct Rounds {
 }
 
 /// What was measured of one subject.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Measured {
     /// The blocks, in the order of the rounds.
     pub blocks: Vec<Outcome>,

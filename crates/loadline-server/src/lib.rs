@@ -31,3 +31,9 @@ const REDIS_VERSION: &str = "7.0.15";
 pub use error::Error;
 pub use listen::{Listen, ServerConfig};
 pub use server::Server;
+
+/// Whether the server has the command called `name`, in whatever case.
+#[must_use]
+pub fn knows(name: &[u8]) -> bool {
+    commands::names().any(|known| known.as_bytes().eq_ignore_ascii_case(name))
+}

@@ -52,6 +52,9 @@ pub(crate) enum Command {
     /// Becomes a child program that ends with its parent
     #[command(name = "__child", hide = true)]
     Child(ChildArgs),
+    /// Holds connections and says what they take in memory
+    #[command(name = "__connections", hide = true)]
+    Connections,
 }
 
 const RUN_HELP: &str = "\

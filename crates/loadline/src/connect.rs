@@ -156,10 +156,7 @@ impl Conversation {
     /// # Errors
     /// What the operating system said, a reply that is too large or no RESP, or no reply in time.
     pub(crate) fn call<A: AsRef<[u8]>>(&mut self, command: &[A]) -> io::Result<OwnedReply> {
-        let mut request = Vec::with_capacity(encode::command_len(command));
-        encode::command(&mut request, command);
-        self.stream.write_all(&request).map_err(named_timeout)?;
-        self.stream.flush().map_err(named_timeout)?;
+        self.send(command)?;
         let deadline = Instant::now() + PATIENCE;
         loop {
             match self.reply(deadline)? {
@@ -167,6 +164,26 @@ impl Conversation {
                 reply => return Ok(reply.into_without_attributes()),
             }
         }
+    }
+
+    /// Sends a command without waiting for its reply.
+    ///
+    /// # Errors
+    /// What the operating system said.
+    pub(crate) fn send<A: AsRef<[u8]>>(&mut self, command: &[A]) -> io::Result<()> {
+        let mut request = Vec::with_capacity(encode::command_len(command));
+        encode::command(&mut request, command);
+        self.stream.write_all(&request).map_err(named_timeout)?;
+        self.stream.flush().map_err(named_timeout)
+    }
+
+    /// Waits for whatever comes next: a reply, or a message that the server sends by itself.
+    ///
+    /// # Errors
+    /// As for [`call`](Self::call).
+    pub(crate) fn receive(&mut self) -> io::Result<OwnedReply> {
+        self.reply(Instant::now() + PATIENCE)
+            .map(OwnedReply::into_without_attributes)
     }
 
     fn reply(&mut self, deadline: Instant) -> io::Result<OwnedReply> {

@@ -9,6 +9,8 @@ use loadline_resp::{Decoder, Frame, Limits, ReplyKind, Skipper};
 pub(crate) struct RespFraming {
     skipper: Skipper,
     decoder: Decoder,
+    /// Whether a count of zero says that nothing was there.
+    zero_is_nil: bool,
 }
 
 impl RespFraming {
@@ -18,6 +20,16 @@ impl RespFraming {
         Self {
             skipper: Skipper::new(limits),
             decoder: Decoder::new(limits),
+            zero_is_nil: false,
+        }
+    }
+
+    /// The same where replies count keys that were there, so that zero is a miss. Only a connection
+    /// whose replies are checked one by one sees it.
+    pub(crate) fn counting() -> Self {
+        Self {
+            zero_is_nil: true,
+            ..Self::new()
         }
     }
 }
@@ -45,7 +57,11 @@ impl Framing for RespFraming {
             .decoder
             .decode(bytes)
             .map_err(|error| error.to_string())?;
-        Ok(decoded.map(|(reply, used)| (used, meaning(reply))))
+        let zero_is_nil = self.zero_is_nil;
+        Ok(decoded.map(|(reply, used)| match reply {
+            Frame::Integer(0) if zero_is_nil => (used, Reply::Nil),
+            reply => (used, meaning(reply)),
+        }))
     }
 }
 

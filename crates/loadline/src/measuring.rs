@@ -2,7 +2,7 @@
 //! them in interleaved rounds, and what was measured becomes the record. Keys are removed whatever
 //! happens in between.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use loadline_load::Control;
 use loadline_load::outcome::Outcome;
@@ -130,6 +130,7 @@ impl Measuring<'_> {
     fn describe(&mut self, opened: &mut [Opened]) {
         self.record.environment.servers = opened.iter_mut().map(fingerprint::server).collect();
         self.record.links = opened.iter().filter_map(Opened::link).cloned().collect();
+        self.record.findings = opened.iter().filter_map(Opened::left_out).collect();
         self.record.doctor = self.record.links.iter().filter_map(link::finding).collect();
         let threads = self.plan.cases.iter().map(|case| u64::from(case.threads));
         let threads = threads.max().unwrap_or(0);
@@ -199,11 +200,15 @@ impl Measuring<'_> {
         opened: &[Opened],
     ) -> Result<Vec<Measured>, Failure> {
         let plan = self.plan;
-        let mut subjects = opened
-            .iter()
+        let able = || opened.iter().filter(|target| target.can(case));
+        let mut subjects = able()
             .map(|target| target.subject(case, self.run_id, plan.seed))
             .collect::<Result<Vec<_>, _>>()?;
-        let mut names: Vec<&str> = opened.iter().map(|target| target.name.as_str()).collect();
+        let mut names: Vec<&str> = able().map(|target| target.name.as_str()).collect();
+        let targets = subjects.len();
+        if targets == 0 {
+            return Ok(opened.iter().map(|_| Measured::default()).collect());
+        }
         if plan.schedule.reference {
             subjects.push(Box::new(Reference::open(case)?));
             names.push("the reference");
@@ -213,7 +218,11 @@ impl Measuring<'_> {
             stops: (first..last)
                 .map(|round| case.block(round, plan.rounds))
                 .collect(),
-            warmup: plan.warmup,
+            warmup: if case.warms_up() {
+                plan.warmup
+            } else {
+                Duration::ZERO
+            },
             seed: plan.seed.wrapping_add(u64::from(generation)),
         };
         let mut subjects: Vec<&mut dyn Subject> = subjects
@@ -228,8 +237,9 @@ impl Measuring<'_> {
             &rounds,
             self.control,
             &mut |event| self.show(event, case, &names, first),
-            &|measured| last > plan.rounds && before.is_enough(measured, opened.len(), plan.rounds),
+            &|measured| last > plan.rounds && before.is_enough(measured, targets, plan.rounds),
         )
+        .map(|measured| with_gaps(measured, opened, case))
         .map_err(|error| failure(&case.name, &error))
     }
 
@@ -323,6 +333,21 @@ impl Tally {
                     .map_or(true, |differences| compare::precise_enough(&differences))
             })
     }
+}
+
+/// What was measured on those of `targets` that can do `case`, with nothing in the places of the others.
+fn with_gaps(measured: Vec<Measured>, targets: &[Opened], case: &Case) -> Vec<Measured> {
+    let mut measured = measured.into_iter();
+    let mut all: Vec<Measured> = targets
+        .iter()
+        .map(|target| {
+            let of_target = target.can(case).then(|| measured.next());
+            of_target.flatten().unwrap_or_default()
+        })
+        .collect();
+    // The reference comes last.
+    all.extend(measured);
+    all
 }
 
 /// The share of the time since `begun` in which some task waited for a CPU; `stalled_us` was read

@@ -7,6 +7,7 @@ mod lengths;
 mod modes;
 mod outputs;
 mod show;
+mod suite;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -229,10 +230,13 @@ pub(crate) fn resolve(args: &RunArgs, around: &Surroundings) -> Result<Plan, Fai
     let targets = targets(&args.targets, &args.connection, around)?;
     let latency = latency(args.load.latency.as_deref(), &targets)?;
     refuse_for_calls(&args.load, &targets)?;
-    let workloads = workloads(
-        &args.load,
-        targets.iter().all(|target| !target.is_in_process()),
-    )?;
+    let workloads = match suite::asked(args, &targets)? {
+        Some(cases) => cases.into_iter().map(|case| (case, None)).collect(),
+        None => workloads(
+            &args.load,
+            targets.iter().all(|target| !target.is_in_process()),
+        )?,
+    };
     let measured = targets.len() * workloads.len();
     let (length, rounds, warmup) = lengths::resolve(&args.length, measured, MOST_ROUNDS)?;
     let cases = workloads
@@ -422,8 +426,9 @@ fn chosen(name: &str, batch: u32, index: usize) -> Result<Definition, Failure> {
         return workload::from_file(name.as_ref(), format!("file{index}"));
     }
     Err(Failure::usage(format!(
-        "--workload {name}: there is no such workload. The built-in ones are {}; a file's name ends in .toml.",
-        workload::NAMES.join(" ")
+        "--workload {name}: there is no such workload. The built-in ones are {}, the suites {}; a file's name ends in .toml.",
+        workload::NAMES.join(" "),
+        workload::SUITES.join(" and ")
     )))
 }
 
@@ -438,6 +443,9 @@ fn case(
     pipeline: Option<u32>,
     length: Length,
 ) -> Result<Case, Failure> {
+    if workload.rules.optional {
+        return Ok(suite::case(args, workload, length));
+    }
     let (load, data) = (&args.load, &args.data);
     let connections = connections(load)?;
     let keys = keys(data.keys.unwrap_or(workload.keys))?;

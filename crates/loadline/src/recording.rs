@@ -20,6 +20,7 @@ use crate::plan::{Case, Plan};
 use crate::subjects::Opened;
 use crate::target::Target;
 use crate::units::key_dist_text;
+use crate::workload::Task;
 
 /// The case of one target, from its blocks; there is at least one.
 pub(crate) fn case(case: &Case, plan: &Plan, target: &Opened, measured: &Measured) -> record::Case {
@@ -57,13 +58,14 @@ pub(crate) fn case(case: &Case, plan: &Plan, target: &Opened, measured: &Measure
         steady: measured.steady.unwrap_or(true) && !steady::drifts(&throughputs),
         warmup_ns: nanoseconds(measured.warmup),
         little: mean_ns.map(|mean| throughput * mean / 1e9),
-        // A subject in this process runs in the generator's own threads.
-        client_cpu_busy: (!target.target.is_in_process()).then(|| {
-            blocks
-                .iter()
-                .map(|block| block.generator.busiest)
-                .fold(0.0, f64::max)
-        }),
+        // A subject in this process runs in the generator's own threads, and so does a client.
+        client_cpu_busy: (!target.target.is_in_process() && case.workload.rules.task.is_none())
+            .then(|| {
+                blocks
+                    .iter()
+                    .map(|block| block.generator.busiest)
+                    .fold(0.0, f64::max)
+            }),
         server_cpu_busy: server_cpu.map(|cpu| cpu.as_secs_f64() / duration.as_secs_f64().max(1e-9)),
         outliers: outliers::count(&throughputs),
         rounds,
@@ -97,6 +99,7 @@ fn subject(target: &Opened) -> Subject {
 
 fn scenario(case: &Case, plan: &Plan, target: &Target) -> Scenario {
     let called = target.is_in_process();
+    let task = case.workload.rules.task;
     let spread = |min, max, dist: &str| ValueBytes::Spread {
         min,
         max,
@@ -113,6 +116,7 @@ fn scenario(case: &Case, plan: &Plan, target: &Target) -> Scenario {
         workload: case.workload.name.clone(),
         mode: match case.pipeline {
             _ if called => "call",
+            _ if task.is_some_and(|task| task.batch() == 1) => "sync",
             1 => "sync",
             _ => "pipeline",
         }
@@ -129,9 +133,9 @@ fn scenario(case: &Case, plan: &Plan, target: &Target) -> Scenario {
         in_flight: Some(if called {
             u64::from(case.threads)
         } else {
-            case.in_flight()
+            task.map_or(case.in_flight(), |task| u64::from(task.batch()))
         }),
-        batch: case.batch.map_or(1, u64::from),
+        batch: case.batch.or(task.map(Task::batch)).map_or(1, u64::from),
         ops_asked: None,
         codec: case.codec.map(|codec| codec.name().into()),
         keys: case.keys,
@@ -229,7 +233,15 @@ fn cost(blocks: &[Outcome], ops: u64, server_cpu: Option<Duration>) -> Cost {
         bytes_out_per_op: bytes(|block| block.bytes_out),
         allocations_per_op: None,
         encoded_value_bytes: None,
+        client_bytes_per_connection: mean(blocks, |block| block.memory.client_bytes_per_connection),
+        server_bytes_per_connection: mean(blocks, |block| block.memory.server_bytes_per_connection),
     }
+}
+
+/// The mean over the blocks; `None` where one of them does not have it.
+fn mean(blocks: &[Outcome], of: fn(&Outcome) -> Option<f64>) -> Option<f64> {
+    let sum: f64 = blocks.iter().map(of).sum::<Option<f64>>()?;
+    (!blocks.is_empty()).then(|| sum / blocks.len() as f64)
 }
 
 /// What the server says that it spent executing, per command that it counted.
@@ -398,7 +410,8 @@ pub(crate) fn conclude(record: &mut Record) {
             most.scenario.workload, most.throughput_ops_per_s
         ))
     });
-    record.findings = findings.collect();
+    let findings: Vec<String> = findings.collect();
+    record.findings.extend(findings);
 }
 
 /// Within this share of the most, a smaller batch is as good.

@@ -282,10 +282,7 @@ fn start(
     program: &Path,
     words: &[OsString],
 ) -> Result<(process::Child, Tail), Failure> {
-    let parent = process::id().to_string();
-    let mut process = Command::new(own_executable()?)
-        .args(["__child", "--parent", &parent, "--"].map(OsStr::new))
-        .arg(program)
+    let mut process = child_command(program)?
         .args(words)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -303,6 +300,27 @@ fn start(
         output.follow(stderr);
     }
     Ok((process, output))
+}
+
+/// A command of this program as a process that ends with this one; see the module's own words about
+/// threads.
+///
+/// # Errors
+/// That the path of this program cannot be told.
+pub(crate) fn own_child(words: &[&str]) -> Result<Command, Failure> {
+    let mut command = child_command(&own_executable()?)?;
+    command.args(words);
+    Ok(command)
+}
+
+/// `program` as a process that ends with this one.
+fn child_command(program: &Path) -> Result<Command, Failure> {
+    let parent = process::id().to_string();
+    let mut command = Command::new(own_executable()?);
+    command
+        .args(["__child", "--parent", &parent, "--"].map(OsStr::new))
+        .arg(program);
+    Ok(command)
 }
 
 fn own_executable() -> Result<PathBuf, Failure> {

@@ -262,6 +262,12 @@ pub struct Cost {
     /// Bytes of a value as its codec encoded it, the mean.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub encoded_value_bytes: Option<f64>,
+    /// Memory that the client holds for each of its connections.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client_bytes_per_connection: Option<f64>,
+    /// Memory that the server holds for each of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server_bytes_per_connection: Option<f64>,
 }
 
 /// Where the time of an operation went, on average. What was not measured is `None`.

@@ -1,6 +1,7 @@
 //! The commands: one file each. This one lists them and dispatches.
 
 mod capacity;
+mod connections;
 mod doctor;
 mod modes;
 mod report;
@@ -21,6 +22,7 @@ pub(crate) fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Doctor(args) => doctor::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Serve(args) => serve::run(&args),
+        Command::Connections => connections::run(),
         Command::Child(args) => Err(servers::become_child(args.parent, &args.program).into()),
     }
 }

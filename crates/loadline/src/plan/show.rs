@@ -23,6 +23,7 @@ impl Plan {
             "seed": self.seed,
             "resp": self.resp(),
             "allow_non_empty": self.allow_non_empty,
+            "left_out": super::suite::left_out(&self.targets, &self.cases),
         })
     }
 
@@ -35,6 +36,9 @@ impl Plan {
         if !self.latency.is_zero() {
             let latency = duration_text(self.latency);
             line(&mut out, &format!("{latency} added to every round trip"));
+        }
+        for sentence in super::suite::left_out(&self.targets, &self.cases) {
+            line(&mut out, &sentence);
         }
         for case in &self.cases {
             let _ = writeln!(out, "\nCase: {}", case.name);
@@ -102,6 +106,9 @@ impl Case {
             "value_size": value_size_text(&self.value_size),
             "value_data": value_data_text(self.value_data),
             "verify": self.verify,
+            "task": self.workload.rules.task.map(|task| task.to_string()),
+            "before_each_block": self.workload.rules.before.as_ref().map(|before| before.lines().collect::<Vec<_>>()),
+            "most_ops_per_block": self.most_per_block(),
         })
     }
 
@@ -138,10 +145,14 @@ impl Case {
             );
         }
         lines.push(keys);
+        lines.extend(self.rules_lines());
         let shown =
             |operation: &Operation| shortened(&operation.lines().collect::<Vec<_>>().join(" + "));
         if let Some(load) = &self.workload.load {
             lines.push(format!("loads before   {}", shown(load)));
+        }
+        if let Some(before) = &self.workload.rules.before {
+            lines.push(format!("before a block {}", shown(before)));
         }
         for operation in &self.workload.operations {
             lines.push(format!(
@@ -150,7 +161,7 @@ impl Case {
                 shown(operation)
             ));
         }
-        if self.verify {
+        if self.verify && self.workload.can_be_verified() {
             lines.push("checks every value that it reads".into());
         }
         lines

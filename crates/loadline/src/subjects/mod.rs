@@ -2,6 +2,7 @@
 
 pub(crate) mod client;
 mod counters;
+mod manager;
 mod null;
 mod ram;
 mod reference;
@@ -33,6 +34,7 @@ use ram::RamSubject;
 use wire::WireSubject;
 
 pub(crate) use counters::Counters;
+pub(crate) use manager::hold_connections;
 pub(crate) use null::NullServer;
 pub(crate) use reference::Reference;
 pub(crate) use watch::{Watch, active_others, monitors};
@@ -47,6 +49,8 @@ pub(crate) struct Opened {
     access: Access,
     /// The spaces whose keys are there already.
     loaded: Vec<String>,
+    /// The cases that it cannot do, each with the commands that it lacks.
+    left_out: Vec<(String, Vec<String>)>,
 }
 
 /// How a target is reached.
@@ -87,6 +91,7 @@ impl Opened {
             target: target.clone(),
             access,
             loaded: Vec::new(),
+            left_out: Vec::new(),
         };
         if let Access::Server(server) = &mut opened.access
             && !target.is_ours()
@@ -100,8 +105,27 @@ impl Opened {
         Ok(opened)
     }
 
+    /// Whether `case` can be measured here.
+    pub(crate) fn can(&self, case: &Case) -> bool {
+        self.left_out.iter().all(|(name, _)| *name != case.name)
+    }
+
+    /// The sentence about the cases that were left out here, where there are any.
+    pub(crate) fn left_out(&self) -> Option<String> {
+        let cases = self.left_out.iter();
+        crate::workload::left_out(
+            &self.name,
+            cases.map(|(name, lacks)| (name.as_str(), lacks.clone())),
+        )
+    }
+
     fn require(&mut self, case: &Case) -> Result<(), Failure> {
         let missing = match &mut self.access {
+            Access::Server(server)
+                if server.endpoint.server().tls && case.workload.rules.task.is_some() =>
+            {
+                vec!["way without TLS".into()]
+            }
             Access::Server(server) => server.admin.missing_commands(&case.workload.needs())?,
             Access::Ram(_) => ram::missing(&case.workload)
                 .into_iter()
@@ -109,6 +133,10 @@ impl Opened {
                 .collect(),
         };
         if missing.is_empty() {
+            return Ok(());
+        }
+        if case.workload.rules.optional {
+            self.left_out.push((case.name.clone(), missing));
             return Ok(());
         }
         Err(Failure::unavailable(format!(
@@ -187,25 +215,30 @@ impl Opened {
     ///
     /// # Errors
     /// That a connection cannot be opened.
-    pub(crate) fn subject(
-        &self,
-        case: &Case,
+    pub(crate) fn subject<'s>(
+        &'s self,
+        case: &'s Case,
         run_id: &str,
         seed: u64,
-    ) -> Result<Box<dyn Subject + '_>, Failure> {
+    ) -> Result<Box<dyn Subject + 's>, Failure> {
         let prefix = case.prefix(run_id);
         Ok(match &self.access {
-            Access::Server(server) => Box::new(WireSubject::open(
-                &self.name,
-                server
-                    .path
-                    .as_ref()
-                    .map_or(&server.endpoint, |(_, further)| further),
-                &server.endpoint,
-                case,
-                &prefix,
-                seed,
-            )?),
+            Access::Server(server) => {
+                let further = server.path.as_ref().map(|(_, further)| further);
+                let through = further.unwrap_or(&server.endpoint);
+                let direct = &server.endpoint;
+                if let Some(task) = case.workload.rules.task {
+                    let place = manager::Place {
+                        name: &self.name,
+                        through,
+                        direct,
+                    };
+                    return manager::open(&place, case, task, &prefix, seed);
+                }
+                Box::new(WireSubject::open(
+                    &self.name, through, direct, case, &prefix, seed,
+                )?)
+            }
             Access::Ram(store) => Box::new(
                 RamSubject::new(store, case, &prefix, seed)
                     .map_err(|error| failure(&self.name, &error))?,
@@ -224,7 +257,7 @@ impl Opened {
         seed: u64,
         control: &Control,
     ) -> Result<(), Failure> {
-        if self.loaded.contains(&case.workload.space) {
+        if self.loaded.contains(&case.workload.space) || !self.can(case) {
             return Ok(());
         }
         let prefix = case.prefix(run_id);

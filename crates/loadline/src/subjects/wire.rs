@@ -6,6 +6,7 @@ use loadline_load::outcome::Outcome;
 use loadline_load::pacing::Stop;
 use loadline_load::runner::Subject;
 use loadline_load::wire::{Session, Shape};
+use loadline_load::workload::Command;
 use loadline_load::{Control, Error};
 
 use super::counters::SECTIONS;
@@ -24,7 +25,10 @@ const LOAD_CONNECTIONS: usize = 4;
 /// One case on one server: open connections, and a second look through the server's own counters.
 pub(crate) struct WireSubject<'t> {
     session: Session<'t, RespFraming>,
+    /// Brings the keys into the state that a block starts from.
+    before: Option<Session<'t, RespFraming>>,
     admin: Admin,
+    case: &'t Case,
     block: Block,
     declared: Vec<String>,
 }
@@ -44,6 +48,18 @@ pub(super) fn load(
     let Some(command) = compiled.load else {
         return Ok(None);
     };
+    over_all_keys(command, endpoint, case, seed)?
+        .run(&load_block(case, seed), control)
+        .map(Some)
+}
+
+/// Connections that send `command` for every key of `case` in a block of their own.
+fn over_all_keys<'e>(
+    command: Command,
+    endpoint: &'e Endpoint,
+    case: &Case,
+    seed: u64,
+) -> Result<Session<'e, RespFraming>, Error> {
     let workload = workload(vec![command], case, &KeyDist::Sequential, seed)?;
     let shape = Shape {
         connections: LOAD_CONNECTIONS,
@@ -52,9 +68,7 @@ pub(super) fn load(
         verify: false,
         seed,
     };
-    Session::open(workload, endpoint, RespFraming::new, shape)?
-        .run(&load_block(case, seed), control)
-        .map(Some)
+    Session::open(workload, endpoint, RespFraming::new, shape)
 }
 
 impl<'t> WireSubject<'t> {
@@ -66,27 +80,36 @@ impl<'t> WireSubject<'t> {
     pub(crate) fn open(
         name: &str,
         endpoint: &'t Endpoint,
-        direct: &Endpoint,
-        case: &Case,
+        direct: &'t Endpoint,
+        case: &'t Case,
         prefix: &str,
         seed: u64,
     ) -> Result<Self, Failure> {
-        let commands = case
-            .workload
-            .compile(prefix, case.keys, &case.value_size)
-            .commands;
-        let opened = workload(commands, case, &case.key_dist, seed).and_then(|workload| {
+        let compiled = case.workload.compile(prefix, case.keys, &case.value_size);
+        let consumes = case.workload.rules.consumes;
+        let framing = if consumes {
+            RespFraming::counting
+        } else {
+            RespFraming::new
+        };
+        let opened = workload(compiled.commands, case, &case.key_dist, seed).and_then(|workload| {
             let shape = Shape {
                 connections: case.connections as usize,
                 threads: case.threads as usize,
                 window: case.pipeline,
-                verify: case.verify,
+                verify: case.verify || consumes,
                 seed,
             };
-            Session::open(workload, endpoint, RespFraming::new, shape)
+            Session::open(workload, endpoint, framing, shape)
         });
+        let before = compiled
+            .before
+            .map(|command| over_all_keys(command, direct, case, seed))
+            .transpose();
         Ok(Self {
             session: opened.map_err(|error| failure(name, &error))?,
+            before: before.map_err(|error| failure(name, &error))?,
+            case,
             admin: Admin::open(direct)?,
             block: Block {
                 pacing: case.pacing,
@@ -108,14 +131,29 @@ impl<'t> WireSubject<'t> {
             .map_err(|error| Error::Subject(Box::new(error)))?;
         Ok(Counters::read(&info, &self.declared))
     }
+
+    /// Brings the keys into the state that a block starts from.
+    fn prepare(&mut self, control: &Control) -> Result<(), Error> {
+        let Some(before) = &mut self.before else {
+            return Ok(());
+        };
+        let outcome = before.run(&load_block(self.case, self.block.seed), control)?;
+        match outcome.errors.iter().next() {
+            Some((kind, count)) => Err(Error::Subject(
+                format!("{count} of the keys could not be made ready for a block: {kind}").into(),
+            )),
+            None => Ok(()),
+        }
+    }
 }
 
 impl Subject for WireSubject<'_> {
     fn block(&mut self, stop: Stop, seed: u64, control: &Control) -> Result<Outcome, Error> {
+        self.prepare(control)?;
         let before = self.counters()?;
         let mut outcome = self.session.run(
             &Block {
-                stop,
+                stop: self.case.bounded(stop),
                 seed,
                 ..self.block
             },

@@ -6,7 +6,7 @@ use loadline_load::values::ValueSize;
 use super::catalog::Family;
 use super::template::FIELDS;
 use super::{
-    COLLECTION_KEYS, Definition, ELEMENTS, HASH_KEYS, Operation, STRING_KEYS, VALUE_BYTES,
+    COLLECTION_KEYS, Definition, ELEMENTS, HASH_KEYS, Operation, Rules, STRING_KEYS, VALUE_BYTES,
 };
 
 /// Their names.
@@ -181,6 +181,7 @@ fn ycsb(name: &str, letter: &str) -> Option<Definition> {
         keys: HASH_KEYS,
         key_dist,
         value_size: ValueSize::Fixed(YCSB_FIELD_BYTES),
+        rules: Rules::default(),
     })
 }
 
@@ -214,7 +215,7 @@ fn loaded(name: &str, keys: u64, family: Family, line: &str) -> Definition {
 }
 
 /// A workload that needs nothing to be there.
-fn bare(name: &str, keys: u64, lines: &[&str]) -> Definition {
+pub(super) fn bare(name: &str, keys: u64, lines: &[&str]) -> Definition {
     Definition {
         name: name.to_owned(),
         space: name.to_owned(),
@@ -223,10 +224,12 @@ fn bare(name: &str, keys: u64, lines: &[&str]) -> Definition {
         keys,
         key_dist: KeyDist::Uniform,
         value_size: ValueSize::Fixed(VALUE_BYTES),
+        rules: Rules::default(),
     }
 }
 
-fn operation<S: AsRef<str>>(lines: &[S]) -> Operation {
+/// An operation of lines that are known to be right.
+pub(super) fn operation<S: AsRef<str>>(lines: &[S]) -> Operation {
     Operation::parse(lines).expect("the built-in workloads are tested one by one")
 }
 

@@ -3,12 +3,14 @@
 mod builtin;
 mod catalog;
 mod file;
+mod suite;
+mod task;
 mod template;
 
 use std::collections::BTreeSet;
 
 use loadline_load::keys::KeyDist;
-use loadline_load::values::ValueSize;
+use loadline_load::values::{ValueData, ValueSize};
 use loadline_load::workload::{Command, Digits, Number, Part};
 
 use catalog::{Family, Gives, KeyArguments};
@@ -16,6 +18,8 @@ use template::Template;
 
 pub(crate) use builtin::{NAMES, named};
 pub(crate) use file::from_file;
+pub(crate) use suite::{PIPELINE_BATCH, SUITES, left_out, suite};
+pub(crate) use task::Task;
 
 /// Key numbers that are wide enough for everything, where the key space grows.
 const GROWING_KEYS: u64 = u64::MAX;
@@ -50,6 +54,26 @@ pub(crate) struct Definition {
     pub(crate) key_dist: KeyDist,
     /// Sizes of values, where nothing is said.
     pub(crate) value_size: ValueSize,
+    /// What sets it apart from commands sent over and over.
+    pub(crate) rules: Rules,
+}
+
+/// What sets a case of a suite apart from commands sent over and over.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Rules {
+    /// What is sent once for every key before each block; not measured.
+    pub(crate) before: Option<Operation>,
+    /// Whether its operations take keys away: a block touches every key once at most, and a reply of
+    /// zero is a miss.
+    pub(crate) consumes: bool,
+    /// What is done with connections, where that is more than sending commands on one.
+    pub(crate) task: Option<Task>,
+    /// Whether every value that it reads is checked, asked or not.
+    pub(crate) verify: bool,
+    /// What values are made of, where nothing is said.
+    pub(crate) value_data: ValueData,
+    /// Whether it is left out, and that said, where a target cannot do it.
+    pub(crate) optional: bool,
 }
 
 /// One or more commands that are sent together and counted as one operation.
@@ -89,6 +113,8 @@ pub(crate) struct Compiled {
     pub(crate) commands: Vec<Command>,
     /// What is sent once for every key before, with the keys in sequence.
     pub(crate) load: Option<Command>,
+    /// What is sent once for every key before each block, with the keys in sequence.
+    pub(crate) before: Option<Command>,
 }
 
 impl Operation {
@@ -224,6 +250,7 @@ impl Definition {
             keys,
             key_dist: KeyDist::Uniform,
             value_size: ValueSize::Fixed(VALUE_BYTES),
+            rules: Rules::default(),
         })
     }
 
@@ -277,6 +304,7 @@ impl Definition {
         self.operations
             .iter()
             .chain(&self.load)
+            .chain(&self.rules.before)
             .flat_map(|operation| &operation.templates)
             .any(Template::carries_values)
     }
@@ -287,8 +315,13 @@ impl Definition {
             .operations
             .iter()
             .chain(&self.load)
+            .chain(&self.rules.before)
             .flat_map(|operation| &operation.templates);
-        let names: BTreeSet<&str> = templates.map(|template| template.known().name).collect();
+        let by_task = self.rules.task.iter().flat_map(|task| task.needs());
+        let names: BTreeSet<&str> = templates
+            .map(|template| template.known().name)
+            .chain(by_task.copied())
+            .collect();
         names.into_iter().map(Into::into).collect()
     }
 
@@ -336,6 +369,7 @@ impl Definition {
         Compiled {
             commands: self.operations.iter().map(compile).collect(),
             load: self.load.as_ref().map(compile),
+            before: self.rules.before.as_ref().map(compile),
         }
     }
 }

@@ -6,7 +6,7 @@ mod typed;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use loadline_client::{Client, Error as ClientError, Password, blocking, multiplexed};
+use loadline_client::{Builder, Client, Error as ClientError, Password, blocking, multiplexed};
 use loadline_load::block::Block;
 use loadline_load::call::{AHEAD, Callee, Callers};
 use loadline_load::keys::KeyDist;
@@ -39,6 +39,14 @@ const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
 /// # Errors
 /// A usage error for a server that is reached by TLS.
 pub(crate) fn client(server: &Server, address: &Address) -> Result<Client, Failure> {
+    builder(server, address).map(Builder::build)
+}
+
+/// The same, before it is built.
+///
+/// # Errors
+/// As for [`client`].
+pub(crate) fn builder(server: &Server, address: &Address) -> Result<Builder, Failure> {
     if server.tls {
         return Err(Failure::usage(format!(
             "{server}: call modes are measured without TLS; name the server as redis:// or unix://."
@@ -63,7 +71,7 @@ pub(crate) fn client(server: &Server, address: &Address) -> Result<Client, Failu
             None => builder.password(password),
         };
     }
-    Ok(builder.build())
+    Ok(builder)
 }
 
 /// What runs the blocks of a cell.

@@ -1,0 +1,11 @@
+//! `loadline __connections`: holds connections for `connection_memory`, and says what they take.
+
+use std::process::ExitCode;
+
+use crate::files;
+use crate::subjects::hold_connections;
+
+pub(super) fn run() -> anyhow::Result<ExitCode> {
+    files::print(&serde_json::to_string(&hold_connections()?)?)?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,152 @@
+//! Cases of suites, which say themselves how many connections, keys and values they have.
+
+use loadline_load::pacing::{Pacing, Stop};
+
+use super::{Case, Length};
+use crate::args::RunArgs;
+use crate::exit::Failure;
+use crate::target::Target;
+use crate::workload::{self, Definition};
+
+/// The cases of the suite that `--workload` names, where it names one.
+///
+/// # Errors
+/// A usage error for what cannot stand beside a suite.
+pub(super) fn asked(
+    args: &RunArgs,
+    targets: &[Target],
+) -> Result<Option<Vec<Definition>>, Failure> {
+    let suites = args
+        .load
+        .workload
+        .iter()
+        .zip(args.load.workload.iter().map(|name| workload::suite(name)));
+    let Some((name, cases)) = suites
+        .into_iter()
+        .find_map(|(name, cases)| Some((name, cases?)))
+    else {
+        return Ok(None);
+    };
+    if args.load.workload.len() > 1 {
+        return Err(Failure::usage(format!(
+            "--workload {name}: this is a suite of several cases and cannot stand beside another workload; run the other one by itself."
+        )));
+    }
+    if let Some(flag) = settled(args) {
+        return Err(Failure::usage(format!(
+            "{flag}: the cases of the suite {name} say themselves how many connections, keys and values they have and that the loop is closed, so that its figures can be compared; leave {flag} out, or name a single workload."
+        )));
+    }
+    if let Some(target) = targets.iter().find(|target| target.is_in_process()) {
+        return Err(Failure::usage(format!(
+            "--workload {name}: {target} is called in this process, and the suite is about connections; name servers."
+        )));
+    }
+    Ok(Some(cases))
+}
+
+/// A flag that is given and that a suite has settled.
+fn settled(args: &RunArgs) -> Option<&'static str> {
+    let (load, data) = (&args.load, &args.data);
+    let flags = [
+        ("--connections", load.connections.is_some()),
+        ("--threads", load.threads.is_some()),
+        ("--pipeline", load.pipeline.is_some()),
+        ("--in-flight", load.in_flight.is_some()),
+        ("--batch", load.batch.is_some()),
+        ("--rate", load.rate.is_some()),
+        ("--keys", data.keys.is_some()),
+        ("--key-dist", data.key_dist.is_some()),
+        ("--value-size", data.value_size.is_some()),
+        ("--value-data", data.value_data.is_some()),
+    ];
+    let given = flags.into_iter().find(|(_, is_given)| *is_given)?;
+    Some(given.0)
+}
+
+/// A case of a suite: one connection and one operation at a time, unless its task says otherwise.
+pub(super) fn case(args: &RunArgs, workload: Definition, length: Length) -> Case {
+    let task = workload.rules.task;
+    Case {
+        name: workload.name.clone(),
+        connections: task.map_or(1, |task| task.connections()),
+        threads: 1,
+        pipeline: task.map_or(1, |task| task.batch()),
+        batch: None,
+        pacing: Pacing::Closed,
+        length,
+        keys: workload.keys,
+        key_dist: workload.key_dist.clone(),
+        value_size: workload.value_size.clone(),
+        value_data: workload.rules.value_data,
+        codec: None,
+        verify: workload.rules.verify
+            || (args.data.verify && task.is_none() && workload.can_be_verified()),
+        workload,
+    }
+}
+
+impl Case {
+    /// The most operations of a block, where something bounds them.
+    pub(crate) fn most_per_block(&self) -> Option<u64> {
+        let rules = &self.workload.rules;
+        let keys = rules.consumes.then_some(self.keys);
+        keys.or_else(|| rules.task?.most_per_block())
+    }
+
+    /// Whether there is a steady state to warm up to.
+    pub(crate) fn warms_up(&self) -> bool {
+        self.workload.rules.task.is_none_or(|task| task.warms_up())
+    }
+
+    /// `stop`, but no later than the case allows.
+    pub(crate) fn bounded(&self, stop: Stop) -> Stop {
+        let Some(most) = self.most_per_block() else {
+            return stop;
+        };
+        Stop {
+            ops: Some(stop.ops.map_or(most, |ops| ops.min(most))),
+            ..stop
+        }
+    }
+
+    /// What a plan says about what sets the case apart.
+    pub(super) fn rules_lines(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        if let Some(task) = self.workload.rules.task {
+            lines.push(format!("through loadline-client: {task}"));
+        }
+        if let Some(most) = self.most_per_block() {
+            lines.push(format!(
+                "at most {} operations in a block",
+                crate::units::count_text(most)
+            ));
+        }
+        if self.workload.rules.consumes {
+            lines.push("checks that every key was there".into());
+        }
+        lines
+    }
+}
+
+/// What `targets` are known to lack before they are opened, a sentence each.
+pub(super) fn left_out(targets: &[Target], cases: &[Case]) -> Vec<String> {
+    targets
+        .iter()
+        .filter(|target| **target == Target::Embedded)
+        .filter_map(|target| {
+            let lacking = cases
+                .iter()
+                .filter(|case| case.workload.rules.optional)
+                .map(|case| {
+                    let lacks = case
+                        .workload
+                        .needs()
+                        .into_iter()
+                        .filter(|command| !loadline_server::knows(command.as_bytes()));
+                    (case.name.as_str(), lacks.collect())
+                });
+            workload::left_out(&target.to_string(), lacking)
+        })
+        .collect()
+}

@@ -1,0 +1,222 @@
+//! What is done on connections that stay: batches of commands, messages, and events.
+
+use std::time::Duration;
+
+use loadline_client::commands::{ping, publish, set_ex, xadd_capped};
+use loadline_client::{Client, blocking};
+use loadline_resp::{Frame, OwnedReply};
+
+use super::{Call, Job, unreachable};
+use crate::connect::{Conversation, Endpoint};
+use crate::exit::Failure;
+
+/// What a pipeline sets lives for so long.
+const TIME_TO_LIVE: Duration = Duration::from_secs(60);
+/// Entries that the stream holds, roughly.
+const STREAM_ENTRIES: u64 = 1_000;
+
+/// SET in batches: each is written at once, and its replies are read.
+pub(super) struct Pipeline {
+    connection: blocking::Connection,
+}
+
+impl Pipeline {
+    pub(super) fn open(client: &Client) -> Result<Self, Failure> {
+        let connection = client.blocking();
+        Ok(Self {
+            connection: connection.map_err(|error| unreachable("pipeline_set", &error))?,
+        })
+    }
+}
+
+impl Job for Pipeline {
+    fn perform(&mut self, call: &Call) -> Result<(), String> {
+        let batch: Vec<_> = call
+            .pairs
+            .iter()
+            .map(|(key, value)| set_ex(key, value, TIME_TO_LIVE))
+            .collect();
+        let replies = self.connection.run(batch);
+        let done: Result<(), _> = replies.into_iter().collect();
+        done.map_err(|error| format!("SET {error}"))
+    }
+}
+
+/// A message from one connection to another.
+pub(super) struct PubSub {
+    publisher: blocking::Connection,
+    endpoint: Endpoint,
+    subscriber: Option<Conversation>,
+    channel: String,
+}
+
+impl PubSub {
+    pub(super) fn open(
+        client: &Client,
+        endpoint: &Endpoint,
+        prefix: &str,
+    ) -> Result<Self, Failure> {
+        let failed = |error: &dyn std::fmt::Display| unreachable("pubsub", &error);
+        let mut pubsub = Self {
+            publisher: client.blocking().map_err(|error| failed(&error))?,
+            endpoint: endpoint.clone(),
+            subscriber: None,
+            channel: format!("{prefix}channel"),
+        };
+        pubsub.subscribe().map_err(|error| failed(&error))?;
+        Ok(pubsub)
+    }
+
+    fn subscribe(&mut self) -> std::io::Result<()> {
+        let mut subscriber = self.endpoint.open()?;
+        subscriber.send(&["SUBSCRIBE", &self.channel])?;
+        let reply = subscriber.receive()?;
+        if parts(&reply).first().and_then(Frame::as_bytes) != Some(b"subscribe") {
+            return Err(std::io::Error::other("SUBSCRIBE was not confirmed"));
+        }
+        self.subscriber = Some(subscriber);
+        Ok(())
+    }
+
+    fn deliver(&mut self, message: &[u8]) -> Result<(), String> {
+        let subscriber = self.subscriber.as_mut().ok_or("SUBSCRIBE failed")?;
+        let sent = self.publisher.run(publish(&self.channel, message));
+        if sent.map_err(|error| format!("PUBLISH {error}"))? == 0 {
+            return Err("UNHEARD".into());
+        }
+        let received = subscriber
+            .receive()
+            .map_err(|error| format!("RECEIVE {error}"))?;
+        if parts(&received).get(2).and_then(Frame::as_bytes) == Some(message) {
+            Ok(())
+        } else {
+            Err("MISMATCH".into())
+        }
+    }
+}
+
+impl Job for PubSub {
+    fn arm(&mut self) {
+        if self.subscriber.is_none() {
+            // Where it fails, the delivery says so.
+            let _ = self.subscribe();
+        }
+    }
+
+    fn perform(&mut self, call: &Call) -> Result<(), String> {
+        let delivered = self.deliver(&call.pairs[0].1);
+        if delivered.is_err() {
+            self.subscriber = None;
+        }
+        delivered
+    }
+}
+
+/// An event from one connection to another that waits for it.
+pub(super) struct Stream {
+    writer: blocking::Connection,
+    endpoint: Endpoint,
+    reader: Option<Conversation>,
+    key: String,
+    /// The last event that was received.
+    last_id: String,
+    /// Whether the reader has asked for the next event.
+    waits: bool,
+}
+
+impl Stream {
+    pub(super) fn open(
+        client: &Client,
+        endpoint: &Endpoint,
+        prefix: &str,
+    ) -> Result<Self, Failure> {
+        let failed = |error: &dyn std::fmt::Display| unreachable("stream", &error);
+        Ok(Self {
+            writer: client.blocking().map_err(|error| failed(&error))?,
+            reader: Some(endpoint.open().map_err(|error| failed(&error))?),
+            endpoint: endpoint.clone(),
+            key: format!("{prefix}events"),
+            last_id: "$".into(),
+            waits: false,
+        })
+    }
+
+    /// Lets the reader wait. The server executes what a connection sent in one turn of its loop and
+    /// answers at the end of the turn, so the reply to PING says that XREAD has been seen: at least
+    /// where both arrive in the order in which they were sent, as on one machine.
+    fn wait(&mut self) -> Result<(), String> {
+        let reader = match &mut self.reader {
+            Some(reader) => reader,
+            none => none.insert(self.endpoint.open().map_err(|error| error.to_string())?),
+        };
+        let (key, last_id) = (self.key.as_str(), self.last_id.as_str());
+        reader
+            .send(&["XREAD", "COUNT", "1", "BLOCK", "0", "STREAMS", key, last_id])
+            .map_err(|error| error.to_string())?;
+        self.writer.run(ping()).map_err(|error| error.to_string())?;
+        self.waits = true;
+        Ok(())
+    }
+
+    fn deliver(&mut self, event: &[u8]) -> Result<(), String> {
+        let reader = self
+            .reader
+            .as_mut()
+            .filter(|_| self.waits)
+            .ok_or("XREAD failed")?;
+        let added = self
+            .writer
+            .run(xadd_capped(&self.key, STREAM_ENTRIES, ("event", event)));
+        let id = added.map_err(|error| format!("XADD {error}"))?;
+        let received = reader
+            .receive()
+            .map_err(|error| format!("RECEIVE {error}"))?;
+        self.waits = false;
+        if entry(&received) != Some((id.as_bytes(), event)) {
+            return Err("MISMATCH".into());
+        }
+        self.last_id = id;
+        Ok(())
+    }
+}
+
+impl Job for Stream {
+    fn arm(&mut self) {
+        if !self.waits && self.wait().is_err() {
+            // The delivery says so; what the reader has missed must not be taken for the next event.
+            (self.reader, self.last_id) = (None, "$".into());
+        }
+    }
+
+    fn perform(&mut self, call: &Call) -> Result<(), String> {
+        let delivered = self.deliver(&call.pairs[0].1);
+        if delivered.is_err() {
+            (self.reader, self.waits, self.last_id) = (None, false, "$".into());
+        }
+        delivered
+    }
+}
+
+/// The parts of a message, which RESP2 sends as an array and RESP3 as a push.
+fn parts(message: &OwnedReply) -> &[OwnedReply] {
+    match message {
+        Frame::Array(parts) | Frame::Push(parts) => parts,
+        _ => &[],
+    }
+}
+
+/// The id and the only value of the only entry of the only stream in a reply to XREAD, which RESP2
+/// sends as pairs and RESP3 as a map.
+fn entry(reply: &OwnedReply) -> Option<(&[u8], &[u8])> {
+    let entries = match reply {
+        Frame::Map(streams) => &streams.first()?.1,
+        streams => parts(parts(streams).first()?).get(1)?,
+    };
+    let [id, fields] = parts(parts(entries).first()?) else {
+        return None;
+    };
+    let [_, value] = parts(fields) else {
+        return None;
+    };
+    id.as_bytes().zip(value.as_bytes())
+}
