@@ -179,7 +179,7 @@ impl Measuring<'_> {
         let (begun, stalled_us) = (Instant::now(), fingerprint::cpu_stall_us());
         let measured = self.rounds(index, case, generation, opened)?;
         let pressure = cpu_pressure(begun, stalled_us);
-        let declared = case.workload.sends();
+        let declared = case.workload.executes();
         let around = opened
             .iter_mut()
             .zip(&watches)

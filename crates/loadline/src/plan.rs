@@ -443,7 +443,7 @@ fn case(
     pipeline: Option<u32>,
     length: Length,
 ) -> Result<Case, Failure> {
-    if workload.rules.optional {
+    if workload.rules.suite.is_some() {
         return Ok(suite::case(args, workload, length));
     }
     let (load, data) = (&args.load, &args.data);

@@ -114,6 +114,7 @@ fn scenario(case: &Case, plan: &Plan, target: &Target) -> Scenario {
     };
     Scenario {
         workload: case.workload.name.clone(),
+        suite: case.workload.rules.suite.map(Into::into),
         mode: match case.pipeline {
             _ if called => "call",
             _ if task.is_some_and(|task| task.batch() == 1) => "sync",

@@ -96,6 +96,9 @@ pub struct Subject {
 pub struct Scenario {
     /// The operations, by name.
     pub workload: String,
+    /// The suite that it is a case of; its name then says all that sets it apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suite: Option<String>,
     /// How they were called: `wire`, `sync`, `async`, `pipeline`, `batch`.
     pub mode: String,
     /// When operations were meant to start.
@@ -298,11 +301,14 @@ impl Case {
     }
 
     /// What limits and baselines call it: the workload, and what of pipeline, batch and latency is
-    /// not as by default, such as `get pipeline 16`.
+    /// not as by default, such as `get pipeline 16`. A case of a suite has its name from there.
     #[must_use]
     pub fn name(&self) -> String {
         let scenario = &self.scenario;
         let mut name = scenario.workload.clone();
+        if scenario.suite.is_some() {
+            return name;
+        }
         for (word, value) in [("pipeline", scenario.pipeline), ("batch", scenario.batch)] {
             if value > 1 {
                 name.push_str(&format!(" {word} {value}"));

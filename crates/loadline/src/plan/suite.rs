@@ -137,7 +137,7 @@ pub(super) fn left_out(targets: &[Target], cases: &[Case]) -> Vec<String> {
         .filter_map(|target| {
             let lacking = cases
                 .iter()
-                .filter(|case| case.workload.rules.optional)
+                .filter(|case| case.workload.rules.suite.is_some())
                 .map(|case| {
                     let lacks = case
                         .workload

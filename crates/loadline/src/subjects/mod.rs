@@ -135,7 +135,7 @@ impl Opened {
         if missing.is_empty() {
             return Ok(());
         }
-        if case.workload.rules.optional {
+        if case.workload.rules.suite.is_some() {
             self.left_out.push((case.name.clone(), missing));
             return Ok(());
         }

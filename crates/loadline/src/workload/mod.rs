@@ -72,8 +72,9 @@ pub(crate) struct Rules {
     pub(crate) verify: bool,
     /// What values are made of, where nothing is said.
     pub(crate) value_data: ValueData,
-    /// Whether it is left out, and that said, where a target cannot do it.
-    pub(crate) optional: bool,
+    /// The suite that it is a case of. Such a case is left out, and that said, where a target cannot
+    /// do it.
+    pub(crate) suite: Option<&'static str>,
 }
 
 /// One or more commands that are sent together and counted as one operation.
@@ -334,6 +335,25 @@ impl Definition {
             .flat_map(|operation| &operation.templates);
         let names: BTreeSet<&str> = templates.map(|template| template.known().name).collect();
         names.into_iter().map(Into::into).collect()
+    }
+
+    /// The Redis commands that a server sees while its blocks run: those of its operations, and those
+    /// that prepare for them; in capitals.
+    pub(crate) fn executes(&self) -> Vec<String> {
+        let before = self
+            .rules
+            .before
+            .iter()
+            .flat_map(|before| &before.templates);
+        let names = before.map(|template| template.known().name);
+        let by_task = self
+            .rules
+            .task
+            .iter()
+            .flat_map(|task| task.needs().iter().copied());
+        let mut all = self.sends();
+        all.extend(names.chain(by_task).map(Into::into));
+        all
     }
 
     /// The calls of each operation, and of the load, with keys under `prefix`.

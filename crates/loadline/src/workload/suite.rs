@@ -7,7 +7,7 @@ use loadline_load::values::{ValueData, ValueSize};
 
 use super::builtin::{self, bare, operation};
 use super::catalog::Family;
-use super::{Definition, ELEMENTS, Rules, Task};
+use super::{Definition, ELEMENTS, Task};
 
 /// The names of the suites.
 pub(crate) const SUITES: [&str; 2] = ["manager", "manager-classic"];
@@ -38,18 +38,19 @@ const CLASSIC: [&str; 7] = [
     "pipeline_set",
 ];
 
-/// The cases of the suite called `name`, in the order in which they are measured.
+/// The cases of the suite called `name`, in whatever case, in the order in which they are measured.
 pub(crate) fn suite(name: &str) -> Option<Vec<Definition>> {
-    let all = manager();
-    match name.to_ascii_lowercase().as_str() {
-        "manager" => Some(all),
-        "manager-classic" => Some(
-            all.into_iter()
-                .filter(|case| CLASSIC.contains(&case.name.as_str()))
-                .collect(),
-        ),
-        _ => None,
+    let suite = SUITES
+        .into_iter()
+        .find(|suite| suite.eq_ignore_ascii_case(name))?;
+    let mut cases = manager();
+    if suite != SUITES[0] {
+        cases.retain(|case| CLASSIC.contains(&case.name.as_str()));
     }
+    for case in &mut cases {
+        case.rules.suite = Some(suite);
+    }
+    Some(cases)
 }
 
 fn manager() -> Vec<Definition> {
@@ -142,10 +143,6 @@ fn loaded(definition: Definition, family: Family) -> Definition {
 fn case(name: &str, keys: u64, lines: &[&str]) -> Definition {
     let mut definition = bare(name, keys, &["PING"]);
     definition.operations = lines.iter().map(|line| operation(&[*line])).collect();
-    definition.rules = Rules {
-        optional: true,
-        ..Rules::default()
-    };
     definition
 }
 
@@ -171,4 +168,55 @@ pub(crate) fn left_out<'c>(
             names.join(", ")
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::super::Operation;
+    use super::*;
+
+    #[test]
+    fn a_suite_has_cases_of_its_own_names_and_spaces() {
+        for name in SUITES {
+            let cases = suite(name).unwrap();
+            let names: BTreeSet<&str> = cases.iter().map(|case| case.name.as_str()).collect();
+            let spaces: BTreeSet<&str> = cases.iter().map(|case| case.space.as_str()).collect();
+            assert_eq!((names.len(), spaces.len()), (cases.len(), cases.len()));
+            for case in &cases {
+                assert_eq!(case.rules.suite, Some(name));
+                let compiled = case.compile("loadline:r:s:", case.keys, &case.value_size);
+                assert!(!compiled.commands.is_empty(), "{}", case.name);
+            }
+        }
+        assert_eq!(suite("Manager-Classic").unwrap().len(), CLASSIC.len());
+        assert!(suite("managers").is_none());
+    }
+
+    #[test]
+    fn what_is_read_or_removed_is_there() {
+        for case in suite("manager").unwrap() {
+            let reads = case.operations.iter().any(Operation::reads);
+            let filled = case.load.is_some() || case.rules.before.is_some();
+            assert!(!reads || filled, "{}", case.name);
+        }
+    }
+
+    #[test]
+    fn what_is_left_out_is_one_sentence() {
+        let lacks = |names: &[&str]| names.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            left_out(
+                "embedded",
+                [
+                    ("set", lacks(&[])),
+                    ("xadd", lacks(&["XADD"])),
+                    ("stream", lacks(&["XADD", "XREAD"])),
+                ]
+            ),
+            Some("embedded has no XADD and no XREAD: xadd, stream left out.".to_owned())
+        );
+        assert_eq!(left_out("embedded", [("set", lacks(&[]))]), None);
+    }
 }

@@ -12,6 +12,7 @@ mod redis;
 mod report;
 mod run;
 mod serve;
+mod suite;
 mod truth;
 mod usage;
 mod util;

@@ -72,15 +72,30 @@ impl Redis {
 
     /// How often it was sent `command`, by its own count.
     pub(crate) fn calls(&self, command: &str) -> u64 {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
-        stream.write_all(b"INFO commandstats\r\nQUIT\r\n").unwrap();
-        let mut text = String::new();
-        stream.read_to_string(&mut text).unwrap();
+        let text = self.command_stats();
         let mark = format!("cmdstat_{command}:calls=");
         let digits = text
             .split_once(&mark)
             .map_or("0", |(_, rest)| rest.split(',').next().unwrap_or("0"));
         digits.parse().unwrap()
+    }
+
+    /// What it was sent, by its own count; subcommands with a bar, such as `config|get`.
+    pub(crate) fn commands(&self) -> Vec<String> {
+        let text = self.command_stats();
+        let names = text.lines().filter_map(|line| {
+            let (name, _) = line.strip_prefix("cmdstat_")?.split_once(':')?;
+            Some(name.to_owned())
+        });
+        names.collect()
+    }
+
+    fn command_stats(&self) -> String {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        stream.write_all(b"INFO commandstats\r\nQUIT\r\n").unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        text
     }
 }
 

@@ -73,9 +73,9 @@ pub(super) fn open<'t>(
         admin: Admin::open(place.direct)?,
         declared: case
             .workload
-            .operations
+            .sends()
             .iter()
-            .map(|operation| operation.name().to_ascii_lowercase())
+            .map(|name| name.to_ascii_lowercase())
             .collect(),
         case,
         task,
