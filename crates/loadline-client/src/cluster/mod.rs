@@ -1,4 +1,44 @@
 //! Redis Cluster: keys are divided into slots, and slots between nodes.
+//!
+//! `Cluster` (feature `tokio`) is shared by any number of tasks and has one multiplexed connection to each
+//! node that is used; [`blocking::Cluster`](crate::blocking::Cluster) is for one thread. Both run what the
+//! connections run: commands, pipelines, scripts and transactions. They find the other nodes by themselves,
+//! follow slots that move (`MOVED`, `ASK`), wait for a replica that takes over, and obey the
+//! [`RetryPolicy`](crate::RetryPolicy): a write that a lost node may have executed is not silently sent to
+//! another.
+//!
+//! ```no_run
+//! # #[cfg(feature = "tokio")]
+//! # async fn example() -> Result<(), loadline_client::Error> {
+//! use loadline_client::atomic;
+//! use loadline_client::cluster::{Builder, Cluster, ReadFrom};
+//! use loadline_client::commands::{get, incr, mget, set};
+//!
+//! let cluster = Cluster::open("cluster://10.0.0.1:7000,10.0.0.2:7000").await?;
+//! cluster.run(set("a", 1)).await?;
+//! // The commands of a pipeline go to their nodes at the same time.
+//! let (a, visits) = cluster.run((get::<i64>("a"), incr("visits"))).await;
+//! // These keys are in different slots, so the command is executed in parts.
+//! let values: Vec<Option<i64>> = cluster.run(mget(["a", "b", "c"])).await?;
+//! // A transaction needs its keys in one slot, by a common hash tag.
+//! let user = cluster.run(atomic((set("{user:7}:name", "Ann"), incr("{user:7}:visits")))).await?;
+//! // Replicas take load off their masters, and lag behind them.
+//! let builder = Builder::from_url("cluster://10.0.0.1:7000")?;
+//! let reader = builder.read_from(ReadFrom::Replica).open().await?;
+//! # drop((a, visits, values, user, reader));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | command | where it is executed |
+//! | --- | --- |
+//! | with keys of one slot | on the master of the slot, or a node of the [`ReadFrom`] that was chosen |
+//! | `MGET`, `MSET`, `DEL`, `UNLINK`, `EXISTS`, `TOUCH` of several slots | in parts, not at one moment |
+//! | any other, or a transaction, with keys of several slots | nowhere: an [`Error::Usage`](crate::Error) |
+//! | `DBSIZE`, `KEYS`, `FLUSHDB`, `FLUSHALL`, `RANDOMKEY`, `SCRIPT LOAD`, `EXISTS`, `FLUSH` | on all masters; their replies are joined |
+//! | `PING`, `ECHO`, `TIME`, `PUBLISH` and others without keys | on one node, in turn |
+//! | `SCAN`, `INFO`, `CONFIG` and others about one node | nowhere; `Cluster::connection` connects to one |
+//! | `BLPOP`, `WATCH` and others that wait or bind their connection | nowhere; `Cluster::dedicated` connects to the node of a key |
 
 pub(crate) mod batch;
 pub(crate) mod builder;
@@ -12,6 +52,8 @@ mod refusal;
 pub(crate) mod replies;
 mod route;
 mod slot;
+#[cfg(test)]
+mod tests;
 pub(crate) mod topology;
 pub(crate) mod view;
 
