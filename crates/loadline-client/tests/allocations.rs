@@ -13,6 +13,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::time::Duration;
 
 use loadline_client::commands::{get, set};
+use loadline_client::pubsub::PubSub;
 use loadline_client::{Client, blocking, multiplexed};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
@@ -113,8 +114,14 @@ fn operations_allocate_what_they_return_and_nothing_else() {
     assert_eq!((owned, borrowed, written), (1.0, 0.0, 0.0));
 
     let (blocking, multiplexed) = memory(&client, &runtime);
-    println!("on the heap per connection: blocking {blocking} bytes, multiplexed {multiplexed}");
-    assert!(blocking.max(multiplexed) <= CONNECTION_BYTES);
+    let subscribing = memory_of_subscribing(&client, &runtime);
+    assert!(subscribing > 0, "something else was counted");
+    println!(
+        "on the heap per connection: blocking {blocking} bytes, multiplexed {multiplexed}, \
+         subscribing {subscribing}"
+    );
+    let most = blocking.max(multiplexed).max(subscribing);
+    assert!(most <= CONNECTION_BYTES, "{most} bytes");
 }
 
 async fn shared_per_operation(mut operation: impl AsyncFnMut()) -> f64 {
@@ -129,14 +136,16 @@ async fn shared_per_operation(mut operation: impl AsyncFnMut()) -> f64 {
     (change.allocations + change.reallocations) as f64 / OPERATIONS as f64
 }
 
+/// What was allocated in a region and is still held, for each of ten connections.
+fn held(region: &Region<'_, System>) -> isize {
+    let change = region.change();
+    (change.bytes_allocated as isize - change.bytes_deallocated as isize) / 10
+}
+
 /// What each of ten connections holds on the heap after it was used, and what the threads of the other end
 /// hold, which are counted too.
 fn memory(client: &Client, runtime: &tokio::runtime::Runtime) -> (isize, isize) {
     let region = Region::new(COUNTED);
-    let held = |region: &Region<'_, System>| {
-        let change = region.change();
-        (change.bytes_allocated as isize - change.bytes_deallocated as isize) / 10
-    };
     let mut all: Vec<blocking::Connection> = Vec::with_capacity(10);
     for _ in 0..10 {
         let mut connection = client.blocking().unwrap();
@@ -159,4 +168,21 @@ fn memory(client: &Client, runtime: &tokio::runtime::Runtime) -> (isize, isize) 
     let multiplexed = held(&region);
     drop(shared);
     (blocking, multiplexed)
+}
+
+/// The same for connections that wait for messages.
+fn memory_of_subscribing(client: &Client, runtime: &tokio::runtime::Runtime) -> isize {
+    // What others held is given back when their tasks have ended.
+    runtime.block_on(async { tokio::time::sleep(Duration::from_millis(50)).await });
+    let region = Region::new(COUNTED);
+    let all: Vec<PubSub> = runtime.block_on(async {
+        let mut all = Vec::with_capacity(10);
+        for _ in 0..10 {
+            all.push(client.pubsub().await.unwrap());
+        }
+        all
+    });
+    let subscribing = held(&region);
+    drop(all);
+    subscribing
 }

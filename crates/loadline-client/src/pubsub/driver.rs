@@ -15,8 +15,10 @@ use crate::conn::backoff::Backoff;
 use crate::multiplexed::transport::Transport;
 use crate::{Error, meter};
 
-/// Room for what one read brings.
-const READ_BYTES: usize = 16 << 10;
+/// Room for what a quiet connection brings.
+const QUIET_BYTES: usize = 4 << 10;
+/// Room for what a busy one brings.
+const BUSY_BYTES: usize = 64 << 10;
 /// How many reads are made before other tasks get their turn.
 const READS_AT_ONCE: usize = 16;
 /// A time that does not come.
@@ -43,7 +45,7 @@ impl Driver {
             opened: Some(opened),
             backoff: Backoff::new(),
             wake: Vec::new(),
-            buf: vec![0; READ_BYTES],
+            buf: vec![0; QUIET_BYTES],
             out: Vec::new(),
             written: 0,
             timer: Box::pin(sleep_until(armed.into())),
@@ -140,6 +142,9 @@ impl Driver {
             if !self.arm(cx) {
                 return Ok(Poll::Pending);
             }
+            // It is about time to ask a quiet connection whether it stands. A busy one grows again.
+            self.buf.truncate(QUIET_BYTES);
+            self.buf.shrink_to_fit();
         }
     }
 
@@ -174,6 +179,9 @@ impl Driver {
                 meter::connected(&self.shared.config);
                 // Whoever opened the connection may have given up, and dropped the handle then.
                 let _ = opened.send(Ok(()));
+            }
+            if bytes == self.buf.len() && bytes < BUSY_BYTES {
+                self.buf = vec![0; 2 * bytes];
             }
         }
         cx.waker().wake_by_ref();

@@ -189,38 +189,66 @@ fn a_frozen_server_is_noticed_and_the_connection_replaced() {
 }
 
 /// A proxy that forwards requests, and cuts connections instead of forwarding some of the replies.
-struct Cutter {
+pub(crate) struct Cutter {
     address: SocketAddr,
-    cuts: Arc<AtomicU64>,
+    orders: Arc<Orders>,
     stop: Arc<AtomicBool>,
+}
+
+/// What a proxy is to do, and has done.
+struct Orders {
+    /// Every so many reads of replies end with a cut.
+    nth: u64,
+    reads: AtomicU64,
+    /// Whether the next one does.
+    next: AtomicBool,
+    cuts: AtomicU64,
 }
 
 impl Cutter {
     /// Cuts at every `nth` read of replies.
-    fn start(server: SocketAddr, nth: u64) -> Self {
+    pub(crate) fn start(server: SocketAddr, nth: u64) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let cutter = Self {
             address: listener.local_addr().unwrap(),
-            cuts: Arc::default(),
+            orders: Arc::new(Orders {
+                nth,
+                reads: AtomicU64::new(0),
+                next: AtomicBool::new(false),
+                cuts: AtomicU64::new(0),
+            }),
             stop: Arc::default(),
         };
-        let (cuts, stop) = (Arc::clone(&cutter.cuts), Arc::clone(&cutter.stop));
-        let reads = Arc::new(AtomicU64::new(0));
+        let (orders, stop) = (Arc::clone(&cutter.orders), Arc::clone(&cutter.stop));
         std::thread::spawn(move || {
             for client in listener.incoming() {
                 if stop.load(Ordering::Relaxed) {
                     return;
                 }
-                let (cuts, reads) = (Arc::clone(&cuts), Arc::clone(&reads));
-                std::thread::spawn(move || carry(&client.unwrap(), server, nth, &reads, &cuts));
+                let orders = Arc::clone(&orders);
+                std::thread::spawn(move || carry(&client.unwrap(), server, &orders));
             }
         });
         cutter
     }
 
+    /// How often it has cut.
+    pub(crate) fn cuts(&self) -> u64 {
+        self.orders.cuts.load(Ordering::Relaxed)
+    }
+
+    /// Cuts at the next reply.
+    pub(crate) fn cut_next(&self) {
+        self.orders.next.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("redis://{}", self.address)
+    }
+
     fn client(&self, retry: RetryPolicy) -> Client {
-        let url = format!("redis://{}", self.address);
-        Client::builder().url(&url).unwrap().retry(retry).build()
+        let builder = Client::builder().url(&self.url()).unwrap();
+        builder.retry(retry).build()
     }
 }
 
@@ -232,7 +260,15 @@ impl Drop for Cutter {
     }
 }
 
-fn carry(client: &TcpStream, server: SocketAddr, nth: u64, reads: &AtomicU64, cuts: &AtomicU64) {
+impl Orders {
+    /// Whether this read ends with a cut.
+    fn due(&self) -> bool {
+        let read = self.reads.fetch_add(1, Ordering::Relaxed);
+        read % self.nth == self.nth - 1 || self.next.swap(false, Ordering::Relaxed)
+    }
+}
+
+fn carry(client: &TcpStream, server: SocketAddr, orders: &Orders) {
     let Ok(server) = TcpStream::connect(server) else {
         return;
     };
@@ -249,8 +285,8 @@ fn carry(client: &TcpStream, server: SocketAddr, nth: u64, reads: &AtomicU64, cu
         && bytes > 0
     {
         // The first is the handshake.
-        if !first && reads.fetch_add(1, Ordering::Relaxed) % nth == nth - 1 {
-            cuts.fetch_add(1, Ordering::Relaxed);
+        if !first && orders.due() {
+            orders.cuts.fetch_add(1, Ordering::Relaxed);
             // Half of what was executed is still told.
             let _ = replies.write_all(&buf[..bytes / 2]);
             break;
@@ -267,14 +303,14 @@ fn carry(client: &TcpStream, server: SocketAddr, nth: u64, reads: &AtomicU64, cu
 
 /// What callers were told about their counters.
 #[derive(Default)]
-struct Told {
-    done: u64,
-    maybe: u64,
-    not: u64,
+pub(crate) struct Told {
+    pub(crate) done: u64,
+    pub(crate) maybe: u64,
+    pub(crate) not: u64,
 }
 
 /// Each counter is counted up once, so its value says how often that was executed.
-fn judge(redis: &Redis, told: HashMap<String, Result<i64, Error>>) -> Told {
+pub(crate) fn judge(redis: &Redis, told: HashMap<String, Result<i64, Error>>) -> Told {
     let mut direct = redis.client().blocking().unwrap();
     let mut sum = Told::default();
     for (key, result) in told {
@@ -323,7 +359,7 @@ fn writes_whose_replies_are_cut_off_are_executed_at_most_once() {
             }
         });
         let sum = judge(&redis, told);
-        let cuts = cutter.cuts.load(Ordering::Relaxed);
+        let cuts = cutter.cuts();
         println!(
             "{tag}: {cuts} cuts; {} done, {} maybe, {} not",
             sum.done, sum.maybe, sum.not
@@ -345,7 +381,7 @@ fn a_blocking_connection_does_not_repeat_writes_either() {
         told.insert(key, result);
     }
     let sum = judge(&redis, told);
-    let cuts = cutter.cuts.load(Ordering::Relaxed);
+    let cuts = cutter.cuts();
     println!(
         "blocking: {cuts} cuts; {} done, {} maybe",
         sum.done, sum.maybe
@@ -370,5 +406,5 @@ fn reads_whose_replies_are_cut_off_are_sent_again() {
             connection.run(exists("k")).unwrap();
         }
     });
-    assert!(cutter.cuts.load(Ordering::Relaxed) > 50);
+    assert!(cutter.cuts() > 50);
 }

@@ -1,0 +1,83 @@
+//! How soon everything works again after a server was away.
+
+use std::time::{Duration, Instant};
+
+use loadline_client::commands::{exists, publish};
+use loadline_client::pubsub::Event;
+
+use crate::server::{Redis, median};
+
+/// How long the server is away.
+const OUTAGES: [Duration; 3] = [
+    Duration::from_millis(200),
+    Duration::from_secs(1),
+    Duration::from_secs(2),
+];
+const TRIES: usize = 3;
+/// The promise is 30 ms. What is asserted is the middle of all tries, with room for a busy machine.
+const LIMIT: Duration = Duration::from_millis(50);
+
+#[test]
+fn all_connections_work_again_within_milliseconds_of_the_server_s_return() {
+    let mut redis = Redis::start();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap();
+    let client = redis
+        .builder()
+        .response_timeout(Some(Duration::from_secs(10)))
+        .build();
+    let mut blocking = client.blocking().unwrap();
+    let connection = runtime.block_on(client.multiplexed()).unwrap();
+    let mut pubsub = runtime.block_on(client.pubsub()).unwrap();
+    runtime.block_on(pubsub.subscribe("c")).unwrap();
+    let mut times = [const { Vec::new() }; 3];
+    for outage in OUTAGES {
+        for _ in 0..TRIES {
+            redis.kill();
+            std::thread::sleep(Duration::from_millis(20));
+            let shared = connection.clone();
+            let multiplexed = runtime.spawn(async move {
+                shared.run(exists("k")).await.unwrap();
+                Instant::now()
+            });
+            let waiting = std::thread::spawn(move || {
+                blocking.run(exists("k")).unwrap();
+                (Instant::now(), blocking)
+            });
+            let subscribed = runtime.spawn(async move {
+                let event = pubsub.next().await;
+                assert!(
+                    matches!(event, Some(Event::Resubscribed { .. })),
+                    "{event:?}"
+                );
+                (Instant::now(), pubsub)
+            });
+            std::thread::sleep(outage.saturating_sub(Duration::from_millis(20)));
+            let up = redis.restart();
+            let multiplexed = runtime.block_on(multiplexed).unwrap();
+            let (blocked, connection) = waiting.join().unwrap();
+            blocking = connection;
+            let (listening, subscriber) = runtime.block_on(subscribed).unwrap();
+            pubsub = subscriber;
+            for (times, at) in times.iter_mut().zip([multiplexed, blocked, listening]) {
+                times.push(at.saturating_duration_since(up));
+            }
+        }
+    }
+    runtime.block_on(connection.run(publish("c", "x"))).unwrap();
+    assert!(matches!(
+        runtime.block_on(pubsub.next()),
+        Some(Event::Message(_))
+    ));
+    for (what, times) in ["multiplexed", "blocking", "pub/sub"].iter().zip(times) {
+        let most = times.iter().max().copied().unwrap_or_default();
+        let middle = median(times);
+        println!(
+            "{what}: from the server's return to the first reply {middle:?} (median), {most:?} (most)"
+        );
+        assert!(middle < LIMIT, "{what}: {middle:?}");
+    }
+}
