@@ -106,8 +106,19 @@ fn install_packages(missing: &[Needed]) -> anyhow::Result<()> {
         let arguments = [&words[1..], rest].concat();
         try_again(TRIES, PAUSE, || run(words[0], &arguments, &[]))
     };
-    apt(&["update"])?;
-    apt(&[&["install", "-y", "--no-install-recommends"], &packages[..]].concat())
+    apt(&["update"])
+        .and_then(|()| {
+            apt(&[&["install", "-y", "--no-install-recommends"], &packages[..]].concat())
+        })
+        .with_context(|| not_installed(&packages))
+}
+
+/// What to say where apt-get has failed for good.
+fn not_installed(packages: &[&str]) -> String {
+    let packages = packages.join(" ");
+    format!(
+        "apt-get could not install {packages} in {TRIES} tries; see what it said above, then try again, or install them by hand (apt-get install {packages})"
+    )
 }
 
 /// Does `step` until it succeeds, `tries` times at most.
@@ -151,6 +162,13 @@ mod tests {
             ("redis-benchmark", "redis-tools"),
         ];
         assert_eq!(packages(&both), ["redis-tools"]);
+    }
+
+    #[test]
+    fn an_installation_that_failed_says_what_to_do() {
+        let text = not_installed(&["redis-server", "redis-tools"]);
+        assert!(text.contains("could not install redis-server redis-tools in 3 tries"));
+        assert!(text.contains("by hand (apt-get install redis-server redis-tools)"));
     }
 
     #[test]
