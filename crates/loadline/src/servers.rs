@@ -16,7 +16,6 @@ use std::time::{Duration, Instant};
 use std::{io, thread};
 
 use loadline_resp::Protocol;
-use tempfile::TempDir;
 
 use crate::admin::Admin;
 use crate::connect::Endpoint;
@@ -43,8 +42,6 @@ pub(crate) struct Child {
     process: process::Child,
     address: SocketAddr,
     output: Tail,
-    /// Removed after the process has ended.
-    _dir: Option<TempDir>,
 }
 
 impl Child {
@@ -61,7 +58,6 @@ impl Child {
             process,
             address: unknown,
             output,
-            _dir: None,
         };
         child.wait_until(|child| match child.announced() {
             Some(address) => {
@@ -74,7 +70,7 @@ impl Child {
     }
 
     /// The Redis-compatible server `program`, a path or a name to be found on PATH, with persistence
-    /// off and its files in a directory of its own.
+    /// off, in a directory of its own that is removed once it stands in it.
     ///
     /// # Errors
     /// That it is not there or did not start, with its last words.
@@ -139,9 +135,12 @@ impl Child {
             process,
             address,
             output,
-            _dir: Some(dir),
         };
-        match child.wait_until(|child| child.answers()) {
+        let up = child.wait_until(|child| child.answers());
+        // The server stands in it by now and writes nothing, so the directory can go while both of us
+        // are alive: nobody could remove it once we are killed. One that is left behind harms nobody.
+        let _ = dir.close();
+        match up {
             Ok(()) => Ok(child),
             Err(failure)
                 if child

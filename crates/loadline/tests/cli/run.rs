@@ -329,9 +329,10 @@ fn an_interrupt_keeps_what_was_measured_and_removes_the_keys() {
     redis.answers("DBSIZE\r\n", ":0\r\n");
 }
 
-/// No destructor runs after SIGKILL: the kernel has to end the child.
+/// No destructor runs after SIGKILL: the kernel has to end the child, and its directory must be gone
+/// before.
 #[test]
-fn a_killed_run_leaves_no_server_behind() {
+fn a_killed_run_leaves_nothing_behind() {
     let dir = Dir::new();
     let words = [
         &[
@@ -346,7 +347,6 @@ fn a_killed_run_leaves_no_server_behind() {
         &SHORT,
     ]
     .concat();
-    // The directory of the server's files is all that is left, and goes with the test's own.
     let mut run = dir
         .command(&words)
         .env("TMPDIR", dir.path())
@@ -365,7 +365,13 @@ fn a_killed_run_leaves_no_server_behind() {
         server = pid.filter(is_redis);
         server.is_some()
     });
+    let stands_in = format!("/proc/{}/cwd", server.unwrap());
+    wait_until("the server's directory is gone", || {
+        std::fs::read_link(&stands_in).is_ok_and(|dir| dir.to_string_lossy().ends_with("(deleted)"))
+    });
+    assert!(dir.is_empty());
     signal(run.id(), "KILL");
     run.wait().unwrap();
     wait_until("the server ends", || !is_running(server.unwrap()));
+    assert!(dir.is_empty());
 }
