@@ -34,17 +34,14 @@ impl Admin {
     /// # Errors
     /// That it is not there, does not answer, or lets nobody in.
     pub(crate) fn open(endpoint: &Endpoint) -> Result<Self, Failure> {
-        let server = endpoint.server();
+        let name = endpoint.name();
         let conversation = endpoint.open().map_err(|error| {
             Failure::unavailable(format!(
-                "{server} cannot be measured: {error}.\n{}",
+                "{name} cannot be measured: {error}.\n{}",
                 advice(&error)
             ))
         })?;
-        Ok(Self {
-            name: server.to_string(),
-            conversation,
-        })
+        Ok(Self { name, conversation })
     }
 
     /// INFO with `sections`, such as `server` or `commandstats`; all usual ones where none is named.
@@ -353,8 +350,14 @@ fn advice(error: &io::Error) -> &'static str {
         "Give a user and password in the URL, in LOADLINE_REDIS_PASSWORD or with --password-file."
     } else if text.contains("HELLO 3") {
         "Use --resp 2 with a server that does not speak RESP3."
+    } else if text.contains("CertificateRequired") {
+        "It asks for a certificate of ours: give one with --tls-cert and --tls-key."
+    } else if text.contains("CaUsedAsEndEntity") {
+        "It shows an authority's certificate, self-signed it seems, which proves no server: let that authority sign one for it, or use --tls-insecure."
+    } else if text.contains("not valid for name") {
+        "Use a host name that its certificate is for, or --tls-insecure."
     } else if text.contains("certificate") {
-        "Name the certificate it goes back to with --tls-ca, or use --tls-insecure."
+        "Name the certificate it goes back to (a self-signed one: itself) with --tls-ca, or use --tls-insecure."
     } else {
         "Check that a server runs there and that this machine can reach it."
     }

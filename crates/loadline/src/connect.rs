@@ -24,6 +24,8 @@ const READ_BYTES: usize = 16 << 10;
 #[derive(Debug, Clone)]
 pub(crate) struct Endpoint {
     server: Server,
+    /// What the user calls the server, where that is not its address.
+    name: Option<String>,
     protocol: Protocol,
     tls: Option<TlsClient>,
 }
@@ -33,9 +35,24 @@ impl Endpoint {
     pub(crate) fn new(server: Server, protocol: Protocol, tls: Option<TlsClient>) -> Self {
         Self {
             server,
+            name: None,
             protocol,
             tls,
         }
+    }
+
+    /// The same, called `name` in sentences: an address that we chose ourselves says nothing to the
+    /// user.
+    pub(crate) fn named(self, name: String) -> Self {
+        Self {
+            name: Some(name),
+            ..self
+        }
+    }
+
+    /// What sentences call the server.
+    pub(crate) fn name(&self) -> String {
+        self.name.clone().unwrap_or_else(|| self.server.to_string())
     }
 
     /// The server at the other end.

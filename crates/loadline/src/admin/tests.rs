@@ -134,3 +134,25 @@ fn an_absent_server_is_unavailable() {
     assert_eq!(failure.exit(), Exit::Unavailable);
     assert!(failure.to_string().contains("refused"), "{failure}");
 }
+
+/// The address of a child server is ours: the user wrote `spawn:redis-server`.
+#[test]
+fn a_server_is_called_what_the_user_calls_it() {
+    let endpoint = listing(vec!["theirs".into()]).named("spawn:some-server".into());
+    let failure = Admin::open(&endpoint).unwrap().refuse_keys().unwrap_err();
+    let text = failure.to_string();
+    assert!(
+        text.starts_with("spawn:some-server holds a key already"),
+        "{text}"
+    );
+
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let server = Server::local(listener.local_addr().unwrap());
+    drop(listener);
+    let endpoint = Endpoint::new(server, Protocol::Resp2, None).named("embedded".into());
+    let text = Admin::open(&endpoint).unwrap_err().to_string();
+    assert!(
+        text.starts_with("embedded cannot be measured") && !text.contains("127.0.0.1"),
+        "{text}"
+    );
+}

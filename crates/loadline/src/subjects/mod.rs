@@ -80,14 +80,15 @@ impl Opened {
     /// # Errors
     /// That it does not start or answer, holds keys and may not be measured, or lacks a command.
     pub(crate) fn open(target: &Target, plan: &Plan) -> Result<Self, Failure> {
+        let name = target.to_string();
         let access = match target {
-            Target::Server(server) => Access::server(server.clone(), None, plan)?,
-            Target::Embedded => Access::child(Child::embedded()?, plan)?,
-            Target::Spawn(program) => Access::child(Child::spawn(program)?, plan)?,
+            Target::Server(server) => Access::server(server.clone(), None, name.clone(), plan)?,
+            Target::Embedded => Access::child(Child::embedded()?, name.clone(), plan)?,
+            Target::Spawn(program) => Access::child(Child::spawn(program)?, name.clone(), plan)?,
             Target::Ram => Access::Ram(Arc::new(Store::new())),
         };
         let mut opened = Self {
-            name: target.to_string(),
+            name,
             target: target.clone(),
             access,
             loaded: Vec::new(),
@@ -302,13 +303,18 @@ impl Opened {
 }
 
 impl Access {
-    fn child(child: Child, plan: &Plan) -> Result<Self, Failure> {
-        Self::server(child.server(), Some(child), plan)
+    fn child(child: Child, name: String, plan: &Plan) -> Result<Self, Failure> {
+        Self::server(child.server(), Some(child), name, plan)
     }
 
-    fn server(server: Server, child: Option<Child>, plan: &Plan) -> Result<Self, Failure> {
+    fn server(
+        server: Server,
+        child: Option<Child>,
+        name: String,
+        plan: &Plan,
+    ) -> Result<Self, Failure> {
         let tls = server.tls.then(|| TlsClient::new(&plan.tls)).transpose()?;
-        let endpoint = Endpoint::new(server, plan.protocol, tls);
+        let endpoint = Endpoint::new(server, plan.protocol, tls).named(name);
         let mut admin = Admin::open(&endpoint)?;
         let info = admin.info(&[])?;
         let path = match plan.latency {

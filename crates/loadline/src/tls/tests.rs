@@ -10,6 +10,7 @@ use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use tempfile::TempDir;
 
 use super::*;
+use crate::admin::Admin;
 use crate::connect::{Endpoint, PATIENCE};
 use crate::target::Server;
 
@@ -26,6 +27,7 @@ impl Authority {
         let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("ca.pem"), issuer.pem()).unwrap();
+        std::fs::write(dir.path().join("ca.key"), issuer.key().serialize_pem()).unwrap();
         Self { dir, issuer }
     }
 
@@ -55,7 +57,15 @@ impl Authority {
 
     /// A server that answers PING and then echoes, over one connection.
     fn serve(&self, asks_for_certificate: bool) -> (Server, JoinHandle<io::Result<()>>) {
-        let (certificate, key) = self.issue("127.0.0.1");
+        self.serve_as(self.issue("127.0.0.1"), asks_for_certificate)
+    }
+
+    /// The same with a certificate and a key of the caller's.
+    fn serve_as(
+        &self,
+        (certificate, key): (PathBuf, PathBuf),
+        asks_for_certificate: bool,
+    ) -> (Server, JoinHandle<io::Result<()>>) {
         let provider = Arc::new(ring::default_provider());
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
@@ -208,6 +218,31 @@ fn a_server_may_ask_who_we_are() {
     let (server, thread) = authority.serve(true);
     endpoint(server, &files).open().map(drop).unwrap();
     let _ = thread.join().unwrap();
+}
+
+/// What a refused handshake says, and what it advises, down to the flag.
+#[test]
+fn a_refused_certificate_comes_with_the_flag_that_helps() {
+    let (authority, stranger) = (Authority::new(), Authority::new());
+    let trusting = |authority: &Authority| TlsFiles {
+        ca: Some(authority.file("ca.pem")),
+        ..TlsFiles::default()
+    };
+    let own = (authority.file("ca.pem"), authority.file("ca.key"));
+    let cases = [
+        (authority.issue("127.0.0.1"), false, &stranger, "--tls-ca"),
+        // As `openssl req -x509` makes it: self-signed, and an authority.
+        (own, false, &authority, "--tls-insecure"),
+        (authority.issue("elsewhere"), false, &authority, "host name"),
+        (authority.issue("127.0.0.1"), true, &authority, "--tls-cert"),
+    ];
+    for (identity, asks, trusted, advice) in cases {
+        let (server, thread) = authority.serve_as(identity, asks);
+        let failure = Admin::open(&endpoint(server, &trusting(trusted))).unwrap_err();
+        let text = failure.to_string();
+        assert!(text.contains(advice), "{advice}: {text}");
+        assert!(thread.join().unwrap().is_err());
+    }
 }
 
 #[test]
