@@ -55,6 +55,20 @@ pub struct Connection {
 ///
 /// Requests that depend on the state of the connection, such as a transaction after a `WATCH`, fail when it
 /// breaks, and are never sent to the next one.
+///
+/// ```no_run
+/// use std::time::Duration;
+///
+/// use loadline_client::Client;
+/// use loadline_client::commands::blpop;
+///
+/// # async fn example() -> Result<(), loadline_client::Error> {
+/// let mut connection = Client::open("redis://localhost")?.dedicated().await?;
+/// let taken = connection.run(blpop::<String>("jobs", Duration::from_secs(5))).await?;
+/// # drop(taken);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Dedicated {
     connection: Connection,

@@ -27,6 +27,26 @@ use crate::{Client, Error};
 /// them.
 ///
 /// It has two connections, since the one that waits for entries cannot carry acknowledgements meanwhile.
+///
+/// ```no_run
+/// use loadline_client::Client;
+/// use loadline_client::streams::{Event, GroupReader, Start};
+///
+/// # async fn example() -> Result<(), loadline_client::Error> {
+/// let client = Client::open("redis://localhost")?;
+/// let mut reader = GroupReader::create(&client, "orders", "bakers", "ann", Start::Oldest).await?;
+/// loop {
+///     match reader.next().await? {
+///         Event::Entry(entry) => {
+///             println!("{:?}", entry.get("item"));
+///             reader.ack(&[entry.id]).await?;
+///         }
+///         Event::Deleted(id) => reader.ack(&[id]).await?,
+///         gap => println!("the stream is not what it was: {gap:?}"),
+///     }
+/// }
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct GroupReader {
     feed: Feed,
