@@ -142,7 +142,7 @@ fn seconds(case: &Case) -> f64 {
 
 /// A text for an attribute or an element. What XML 1.0 cannot hold, even as an entity, is gone by
 /// then: control characters are made visible, and the two non-characters replaced here.
-fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in plain(text).chars() {
         match c {

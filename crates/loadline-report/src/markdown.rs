@@ -211,7 +211,7 @@ fn list(out: &mut Lines, title: &str, items: impl Iterator<Item = String>) {
 
 /// A text that Markdown takes as it is: what could be markup gets a backslash, and what could be
 /// HTML or a mention becomes an entity.
-fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in plain(text).chars() {
         match c {

@@ -28,7 +28,7 @@ impl Difference {
 /// The refusal of runs that are not of the same work.
 pub(super) fn other_work(was: &str, is: &str) -> String {
     format!(
-        "the baseline is of the workload {}, the run of {}; measure with the baseline's plan.",
+        "The baseline is of the workload {}, the run of {}; measure with the baseline's plan.",
         shortened(was),
         shortened(is)
     )

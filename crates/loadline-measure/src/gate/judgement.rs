@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::Error;
 use crate::compare::Direction;
 use crate::metric::Metric;
 use crate::record::Bounds;
@@ -196,6 +197,17 @@ impl Judgement {
         self.second_run_needed
     }
 
+    /// The judgement as JSON for people and machines, with a line feed at the end.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unwritable`] where it holds what JSON cannot carry.
+    pub fn to_json(&self) -> Result<String, Error> {
+        let mut json = serde_json::to_string_pretty(self).map_err(Error::Unwritable)?;
+        json.push('\n');
+        Ok(json)
+    }
+
     /// The exit code of the contract: 0, 1 for a warning, 2 for critical, and 3 where the two cannot
     /// be compared, or where the outcome is inconclusive and `strict` makes that a failure.
     #[must_use]
@@ -282,6 +294,7 @@ fn untold(rows: &[Row]) -> Vec<String> {
     untold.extend(limits.filter(is_untold).map(Row::sentence));
     let compared: Vec<&Row> = rows.iter().filter(|row| row.limit.is_none()).collect();
     let mut cases: Vec<&str> = compared.iter().map(|row| row.case.as_str()).collect();
+    cases.sort_unstable();
     cases.dedup();
     for case in cases {
         let of_case: Vec<&&Row> = compared.iter().filter(|row| row.case == case).collect();

@@ -93,7 +93,6 @@ pub fn judge_by(
 ) -> Judgement {
     if baseline.workload_hash != candidate.workload_hash {
         let reason = fingerprint::other_work(&baseline.workload_hash, candidate.workload_hash);
-        let reason = format!("These cannot be compared: {reason}");
         return Judgement::refused(Policy::Strict, Basis::Baseline, vec![reason]);
     }
     let differences = fingerprint::differences(&baseline.environment, candidate.environment);

@@ -3,6 +3,7 @@
 mod capacity;
 mod fixture;
 mod hostile;
+mod judgements;
 mod snapshots;
 
 use loadline_measure::Record;

@@ -2,6 +2,7 @@
 
 mod capacity;
 mod diagnosis;
+mod judgement;
 mod page;
 mod pictures;
 mod sweep;
@@ -16,6 +17,7 @@ use page::{Page, Style};
 use table::Table;
 
 pub use diagnosis::diagnosis;
+pub use judgement::judgement_text;
 
 /// Where a rule of the doctor fired more often than this, the rest is counted.
 const MOST_SEEN: usize = 4;

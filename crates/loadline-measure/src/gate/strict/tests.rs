@@ -333,3 +333,22 @@ fn one_narrow_alarm_among_many_cases_may_be_chance_and_many_are_not() {
     let judgement = judged(&held, &[0.12; 100], Some(&[0.12; 100]));
     assert_eq!(judgement.reasons.len(), 100);
 }
+
+#[test]
+fn a_judgement_in_json_is_read_as_it_was_written() {
+    let mut held = steady(8);
+    held.limits.push("p50<150us".parse().unwrap());
+    for judgement in [
+        judged(&held, &[0.5], None),
+        judged(&held, &[-90.0], Some(&[90.0])),
+        judged(&steady(2), &[99.0], None),
+    ] {
+        let json = judgement.to_json().unwrap();
+        assert!(
+            !json.contains("null,\n      \"lo\""),
+            "a ratio is a number: {json}"
+        );
+        let read: Judgement = serde_json::from_str(&json).unwrap();
+        assert_eq!(read.to_json().unwrap(), json);
+    }
+}

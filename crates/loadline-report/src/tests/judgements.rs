@@ -1,0 +1,401 @@
+//! Judgements in every form.
+
+use loadline_measure::Metric;
+use loadline_measure::gate::{Basis, Judgement, Outcome, Policy, Row, RowVerdict};
+
+use super::{PIPE, TERMINAL, widest};
+use crate::{Asked, TextOptions, judgement_junit, judgement_markdown, judgement_text, last_line};
+
+const GATE: Asked<'static> = Asked {
+    command: "gate",
+    strict: false,
+};
+
+fn row(case: &str, metric: Metric, verdict: RowVerdict, ratio: f64, evidence: &str) -> Row {
+    Row {
+        case: case.to_owned(),
+        metric,
+        limit: None,
+        baseline: Some(402_000.0),
+        candidate: Some(402_000.0 * ratio),
+        ratio: Some(ratio),
+        lo: Some(ratio * 0.97),
+        hi: Some(ratio * 1.03),
+        interval_95: None,
+        minimum_detectable_effect: Some(0.053),
+        verdict,
+        evidence: evidence.to_owned(),
+    }
+}
+
+fn limit(text: &str, verdict: RowVerdict, evidence: &str) -> Row {
+    Row {
+        limit: Some(text.to_owned()),
+        baseline: None,
+        candidate: Some(12_340_000.0),
+        ratio: None,
+        lo: None,
+        hi: None,
+        minimum_detectable_effect: None,
+        ..row("xread", Metric::P99, verdict, 1.0, evidence)
+    }
+}
+
+fn judgement(outcome: Outcome, rows: Vec<Row>) -> Judgement {
+    let grave = |row: &&Row| matches!(row.verdict, RowVerdict::Warning | RowVerdict::Critical);
+    Judgement {
+        schema: loadline_measure::gate::SCHEMA.to_owned(),
+        policy: Policy::Strict,
+        basis: Basis::Baseline,
+        outcome,
+        reasons: rows.iter().filter(grave).map(Row::sentence).collect(),
+        rows,
+        notes: vec!["The server's version was 7.0.15 and is 7.2.4 now.".to_owned()],
+        second_run_needed: false,
+        refused: false,
+    }
+}
+
+fn same() -> Vec<Row> {
+    vec![
+        row(
+            "get",
+            Metric::Throughput,
+            RowVerdict::Equivalent,
+            0.998,
+            "slower by 2.1 % at most, less than 5.0 %",
+        ),
+        row(
+            "get",
+            Metric::P99,
+            RowVerdict::Inconclusive,
+            1.02,
+            "cannot tell: between -4.0 % and 9.0 % slower, margin 2.0 %",
+        ),
+        row(
+            "set",
+            Metric::P50,
+            RowVerdict::Equivalent,
+            1.004,
+            "slower by 1.1 % at most, less than 5.0 %",
+        ),
+    ]
+}
+
+fn warned() -> Judgement {
+    let mut rows = same();
+    rows.push(row(
+        "get",
+        Metric::P50,
+        RowVerdict::Warning,
+        1.105,
+        "slower by 10.5 %, by at least 7.9 %, than 8 runs, in both runs",
+    ));
+    rows.push(row(
+        "set",
+        Metric::ServerCpu,
+        RowVerdict::Faster,
+        0.9,
+        "lower by at least 7.0 %",
+    ));
+    judgement(Outcome::Warning, rows)
+}
+
+fn critical() -> Judgement {
+    let mut rows = same();
+    rows.push(limit(
+        "xread.p99<10ms",
+        RowVerdict::Critical,
+        "12.3 ms breaks xread.p99<10ms",
+    ));
+    judgement(Outcome::Critical, rows)
+}
+
+fn inconclusive() -> Judgement {
+    let mut judgement = judgement(Outcome::Inconclusive, same());
+    judgement.reasons = vec!["The baseline holds 5 of the 8 runs that it needs to raise an alarm: add 3 more. Until then only limits can fail.".to_owned()];
+    judgement
+}
+
+fn refused() -> Judgement {
+    Judgement {
+        reasons: vec![
+            "The baseline is of the workload a1, the run of b2; measure with the baseline's plan."
+                .to_owned(),
+        ],
+        notes: Vec::new(),
+        refused: true,
+        ..judgement(Outcome::Inconclusive, Vec::new())
+    }
+}
+
+/// Names and sentences that try to be more than text, more of them than any form should hold.
+fn hostile(rows: usize) -> Judgement {
+    let evil = "</td><script>alert(1)</script>\x1b[31m|`,\"=1\n]]>&'@team ".repeat(20);
+    let mut judgement = warned();
+    for _ in 0..rows {
+        judgement
+            .rows
+            .push(row(&evil, Metric::P50, RowVerdict::Warning, 1e300, &evil));
+    }
+    judgement
+        .rows
+        .push(limit(&evil, RowVerdict::Inconclusive, &evil));
+    judgement.reasons = vec![evil.clone(); rows + 1];
+    judgement.notes = vec![evil; rows + 1];
+    judgement
+}
+
+fn all() -> [Judgement; 6] {
+    [
+        judgement(Outcome::None, same()),
+        warned(),
+        critical(),
+        inconclusive(),
+        refused(),
+        hostile(2),
+    ]
+}
+
+#[test]
+fn the_last_line_is_what_scripts_rely_on() {
+    let compare = Asked {
+        command: "compare",
+        strict: true,
+    };
+    for (judgement, asked, expected) in [
+        (
+            judgement(Outcome::None, same()),
+            GATE,
+            "loadline: gate: none (0)",
+        ),
+        (warned(), GATE, "loadline: gate: warning (1)"),
+        (critical(), GATE, "loadline: gate: critical (2)"),
+        (inconclusive(), GATE, "loadline: gate: inconclusive (0)"),
+        (
+            inconclusive(),
+            compare,
+            "loadline: compare: inconclusive (3)",
+        ),
+        (refused(), GATE, "loadline: gate: inconclusive (3)"),
+    ] {
+        assert_eq!(last_line(&judgement, asked), expected);
+        for width in [20, 80] {
+            let text = judgement_text(&judgement, asked, &TextOptions { width, ..TERMINAL });
+            assert_eq!(text.lines().last(), Some(expected), "{text}");
+        }
+    }
+}
+
+#[test]
+fn a_warning_in_a_pipe() {
+    insta::assert_snapshot!(judgement_text(&warned(), GATE, &PIPE), @r"
+    Warning: 1 of 5 figures got worse.
+
+    What changed
+      get, p50: 402 us -> 444 us, 1.10x [1.07, 1.14] slower
+        slower by 10.5 %, by at least 7.9 %, than 8 runs, in both runs; changes of
+        5.3 % or more would show
+      set, server_cpu: 402 us -> 362 us, 0.90x [0.87, 0.93] lower
+        lower by at least 7.0 %; changes of 5.3 % or more would show
+
+    What did not, or cannot be told
+      get: throughput the same, 1.00x [0.97, 1.03] (5.3 % would show); p99: cannot
+        tell: between -4.0 % and 9.0 % slower, margin 2.0 %
+      set: p50 the same, 1.00x [0.97, 1.03] (5.3 % would show)
+
+    To be known
+      The server's version was 7.0.15 and is 7.2.4 now.
+
+    loadline: gate: warning (1)
+    ");
+}
+
+#[test]
+fn a_broken_limit_in_a_pipe() {
+    insta::assert_snapshot!(judgement_text(&critical(), GATE, &PIPE), @r"
+    Critical: 1 of 4 figures got worse or broke a limit, 1 critically.
+
+    What changed
+      xread, limit xread.p99<10ms: 12.3 ms broken
+        12.3 ms breaks xread.p99<10ms
+
+    What did not, or cannot be told
+      get: throughput the same, 1.00x [0.97, 1.03] (5.3 % would show); p99: cannot
+        tell: between -4.0 % and 9.0 % slower, margin 2.0 %
+      set: p50 the same, 1.00x [0.97, 1.03] (5.3 % would show)
+
+    To be known
+      The server's version was 7.0.15 and is 7.2.4 now.
+
+    loadline: gate: critical (2)
+    ");
+}
+
+#[test]
+fn nothing_that_could_be_told_in_a_pipe() {
+    insta::assert_snapshot!(judgement_text(&inconclusive(), GATE, &PIPE), @r"
+    Inconclusive: it cannot be told whether it got worse.
+      The baseline holds 5 of the 8 runs that it needs to raise an alarm: add 3
+        more. Until then only limits can fail.
+
+    What did not, or cannot be told
+      get: throughput the same, 1.00x [0.97, 1.03] (5.3 % would show); p99: cannot
+        tell: between -4.0 % and 9.0 % slower, margin 2.0 %
+      set: p50 the same, 1.00x [0.97, 1.03] (5.3 % would show)
+
+    To be known
+      The server's version was 7.0.15 and is 7.2.4 now.
+
+    loadline: gate: inconclusive (0)
+    ");
+}
+
+#[test]
+fn a_refusal_in_a_pipe() {
+    insta::assert_snapshot!(judgement_text(&refused(), GATE, &PIPE), @r"
+    These cannot be compared.
+      The baseline is of the workload a1, the run of b2; measure with the baseline's
+        plan.
+
+    loadline: gate: inconclusive (3)
+    ");
+}
+
+#[test]
+fn a_warning_in_a_job_summary() {
+    insta::assert_snapshot!(judgement_markdown(&warned(), GATE), @r"
+    ## Loadline gate: warning
+
+    **Warning: 1 of 5 figures got worse.**
+
+    | case | figure | before | now | ratio | verdict | evidence |
+    | --- | --- | --: | --: | --- | --- | --- |
+    | get | p50 | 402 us | 444 us | 1.10x \[1.07, 1.14\] | slower | slower by 10.5 %, by at least 7.9 %, than 8 runs, in both runs; changes of 5.3 % or more would show |
+    | set | server\_cpu | 402 us | 362 us | 0.90x \[0.87, 0.93\] | lower | lower by at least 7.0 %; changes of 5.3 % or more would show |
+
+    <details><summary>3 figures did not change, or cannot be told</summary>
+
+    | case | figure | before | now | ratio | verdict | evidence |
+    | --- | --- | --: | --: | --- | --- | --- |
+    | get | throughput | 402.0k/s | 401.2k/s | 1.00x \[0.97, 1.03\] | the same | slower by 2.1 % at most, less than 5.0 %; changes of 5.3 % or more would show |
+    | get | p99 | 402 us | 410 us | 1.02x \[0.99, 1.05\] | cannot tell | cannot tell: between -4.0 % and 9.0 % slower, margin 2.0 %; changes of 5.3 % or more would show |
+    | set | p50 | 402 us | 404 us | 1.00x \[0.97, 1.03\] | the same | slower by 1.1 % at most, less than 5.0 %; changes of 5.3 % or more would show |
+
+    </details>
+
+    - The server's version was 7.0.15 and is 7.2.4 now.
+
+    `loadline: gate: warning (1)`
+    ");
+}
+
+#[test]
+fn a_warning_for_a_ci_server() {
+    insta::assert_snapshot!(judgement_junit(&warned(), GATE), @r#"
+    <?xml version="1.0" encoding="UTF-8"?>
+    <testsuites name="loadline gate" tests="5" failures="1" errors="0" skipped="1">
+      <testsuite name="loadline gate" tests="5" failures="1" errors="0" skipped="1">
+        <testcase name="throughput" classname="loadline.gate.get">
+          <system-out>402.0k/s before, 401.2k/s now, 1.00x [0.97, 1.03]: slower by 2.1 % at most, less than 5.0 %; changes of 5.3 % or more would show</system-out>
+        </testcase>
+        <testcase name="p99" classname="loadline.gate.get">
+          <skipped message="cannot tell: between -4.0 % and 9.0 % slower, margin 2.0 %; changes of 5.3 % or more would show"/>
+        </testcase>
+        <testcase name="p50" classname="loadline.gate.set">
+          <system-out>402 us before, 404 us now, 1.00x [0.97, 1.03]: slower by 1.1 % at most, less than 5.0 %; changes of 5.3 % or more would show</system-out>
+        </testcase>
+        <testcase name="p50" classname="loadline.gate.get">
+          <failure type="warning" message="slower by 10.5 %, by at least 7.9 %, than 8 runs, in both runs; changes of 5.3 % or more would show"/>
+        </testcase>
+        <testcase name="server_cpu" classname="loadline.gate.set">
+          <system-out>402 us before, 362 us now, 0.90x [0.87, 0.93]: lower by at least 7.0 %; changes of 5.3 % or more would show</system-out>
+        </testcase>
+      </testsuite>
+    </testsuites>
+    "#);
+}
+
+#[test]
+fn colours_tell_the_verdict_and_change_nothing_else() {
+    let colour = TextOptions {
+        color: true,
+        ..TERMINAL
+    };
+    for (judgement, code) in [
+        (judgement(Outcome::None, same()), "32"),
+        (warned(), "33"),
+        (critical(), "31"),
+        (inconclusive(), "33"),
+    ] {
+        let coloured = judgement_text(&judgement, GATE, &colour);
+        assert!(coloured.starts_with(&format!("\x1b[{code}m")), "{coloured}");
+        let mut plain = coloured;
+        for code in ["0", "1", "2", "31", "32", "33"] {
+            plain = plain.replace(&format!("\x1b[{code}m"), "");
+        }
+        assert_eq!(plain, judgement_text(&judgement, GATE, &TERMINAL));
+    }
+}
+
+#[test]
+fn no_line_is_longer_than_the_width_and_nothing_steers_a_terminal() {
+    for judgement in all() {
+        for width in [40, 80, 120] {
+            let text = judgement_text(&judgement, GATE, &TextOptions { width, ..TERMINAL });
+            assert!(widest(&text) <= width, "{width}:\n{text}");
+            assert!(!text.chars().any(|c| c.is_control() && c != '\n'), "{text}");
+        }
+    }
+}
+
+#[test]
+fn markdown_has_no_markup_but_its_own_and_always_fits() {
+    for judgement in all().into_iter().chain([hostile(1_000)]) {
+        let page = judgement_markdown(&judgement, GATE);
+        assert!(page.len() < 64 << 10, "{} bytes", page.len());
+        let own = ["<details>", "</details>", "<summary>", "</summary>"];
+        assert_eq!(page.matches(own[0]).count(), page.matches(own[1]).count());
+        let rest = own
+            .iter()
+            .fold(page.clone(), |page, tag| page.replace(tag, ""));
+        assert!(!rest.contains('<') && !rest.contains('@'), "{rest}");
+        for table in page.split("\n\n").filter(|block| block.starts_with('|')) {
+            let bars = |line: &str| line.matches('|').count() - line.matches("\\|").count();
+            let columns = bars(table.lines().next().unwrap());
+            let rows = table.lines().filter(|line| line.starts_with('|'));
+            assert!(rows.map(bars).all(|found| found == columns), "{table}");
+        }
+        assert!(page.ends_with(&format!("`{}`\n", last_line(&judgement, GATE))));
+    }
+    let page = judgement_markdown(&hostile(1_000), GATE);
+    assert!(
+        page.contains("lines left out to stay below 64 KiB"),
+        "{page}"
+    );
+}
+
+#[test]
+fn xml_is_read_by_a_parser_and_counts_what_it_holds() {
+    for judgement in all() {
+        let xml = judgement_junit(&judgement, GATE);
+        let document = roxmltree::Document::parse(&xml).unwrap();
+        let suite = document.root_element();
+        for (attribute, tag) in [
+            ("tests", "testcase"),
+            ("failures", "failure"),
+            ("errors", "error"),
+            ("skipped", "skipped"),
+        ] {
+            let found = document
+                .descendants()
+                .filter(|node| node.has_tag_name(tag))
+                .count();
+            assert_eq!(
+                suite.attribute(attribute),
+                Some(found.to_string().as_str()),
+                "{attribute}: {xml}"
+            );
+        }
+    }
+}
