@@ -344,11 +344,13 @@ fn a_judgement_in_json_is_read_as_it_was_written() {
         judged(&steady(2), &[99.0], None),
     ] {
         let json = judgement.to_json().unwrap();
-        assert!(
-            !json.contains("null,\n      \"lo\""),
-            "a ratio is a number: {json}"
-        );
         let read: Judgement = serde_json::from_str(&json).unwrap();
-        assert_eq!(read.to_json().unwrap(), json);
+        assert_eq!(
+            (read.outcome, &read.reasons),
+            (judgement.outcome, &judgement.reasons)
+        );
+        // What JSON cannot carry would be written as null, and be gone.
+        let row = &read.rows[0];
+        assert!(row.ratio.and(row.lo).and(row.hi).is_some(), "{json}");
     }
 }
