@@ -3,7 +3,7 @@
 //! ```text
 //! limit  = [ case "." ] metric op value
 //! op     = "<" | "<=" | ">" | ">="
-//! value  = number unit          time: ns us ms s; share: %
+//! value  = number unit          time: ns us ms s; share: %; memory: B kB MB KiB MiB
 //!        | number [k|M] [/s]    rate
 //! ```
 //!
@@ -29,7 +29,7 @@ pub struct Limit {
     pub metric: Metric,
     /// Whether the value itself is still within the limit.
     pub inclusive: bool,
-    /// The value: nanoseconds, operations per second, or a share from 0 to 1.
+    /// The value: nanoseconds, operations per second, bytes, or a share from 0 to 1.
     pub value: f64,
     text: String,
 }
@@ -219,6 +219,16 @@ fn value_of(text: &str, quantity: Quantity) -> Result<f64, &'static str> {
             "its value needs a unit: ns, us, ms or s",
         ),
         Quantity::Share => (&[("%", 0.01)], "its value needs a % sign"),
+        Quantity::Bytes => (
+            &[
+                ("KiB", 1024.0),
+                ("MiB", 1_048_576.0),
+                ("kB", 1e3),
+                ("MB", 1e6),
+                ("B", 1.0),
+            ],
+            "its value needs a unit: B, kB, MB, KiB or MiB",
+        ),
         Quantity::Rate => (
             &[("k", 1e3), ("M", 1e6), ("", 1.0)],
             "its value is a number per second, such as 50k or 50_000/s",
@@ -288,6 +298,13 @@ mod tests {
             ("errors<0.1%", None, Metric::Errors, 0.001),
             ("get.hit_ratio>99 %", Some("get"), Metric::HitRatio, 0.99),
             ("server_cpu<5us", None, Metric::ServerCpu, 5e3),
+            ("client_memory<1MB", None, Metric::ClientMemory, 1e6),
+            (
+                "connection_memory.client_memory<=64KiB",
+                Some("connection_memory"),
+                Metric::ClientMemory,
+                65_536.0,
+            ),
             (
                 "get pipeline 16.p50<1ms",
                 Some("get pipeline 16"),
@@ -324,6 +341,7 @@ mod tests {
             ("p99>10ms", "write p99<10ms"),
             ("throughput<5k", "write throughput>5k"),
             ("errors<0.1", "needs a % sign"),
+            ("client_memory<1M", "needs a unit: B, kB"),
             ("throughput>fast", "is a number per second"),
             ("latency<1ms", "must end with one of throughput, "),
             (".p99<1ms", "must end with one of"),

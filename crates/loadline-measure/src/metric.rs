@@ -45,6 +45,9 @@ pub enum Metric {
     /// CPU time of the generator, or of a client that is measured, per operation.
     #[serde(rename = "client_cpu_ns_per_op")]
     ClientCpu,
+    /// Memory that the client holds for each of its connections.
+    #[serde(rename = "client_bytes_per_connection")]
+    ClientMemory,
     /// Share of the operations that did not get what they asked for.
     #[serde(rename = "error_share")]
     Errors,
@@ -62,11 +65,13 @@ pub enum Quantity {
     Rate,
     /// A share from 0 to 1.
     Share,
+    /// Bytes.
+    Bytes,
 }
 
 impl Metric {
     /// All of them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Throughput,
         Self::TimePerOp,
         Self::Mean,
@@ -79,6 +84,7 @@ impl Metric {
         Self::CorrectedP99,
         Self::ServerCpu,
         Self::ClientCpu,
+        Self::ClientMemory,
         Self::Errors,
         Self::HitRatio,
     ];
@@ -99,6 +105,7 @@ impl Metric {
             Self::CorrectedP99 => "corrected_time_ns_p99",
             Self::ServerCpu => "server_cpu_ns_per_op",
             Self::ClientCpu => "client_cpu_ns_per_op",
+            Self::ClientMemory => "client_bytes_per_connection",
             Self::Errors => "error_share",
             Self::HitRatio => "hit_ratio",
         }
@@ -120,6 +127,7 @@ impl Metric {
             Self::CorrectedP99 => "corrected_p99",
             Self::ServerCpu => "server_cpu",
             Self::ClientCpu => "client_cpu",
+            Self::ClientMemory => "client_memory",
             Self::Errors => "errors",
             Self::HitRatio => "hit_ratio",
         }
@@ -155,6 +163,7 @@ impl Metric {
         match self {
             Self::Throughput => Quantity::Rate,
             Self::Errors | Self::HitRatio => Quantity::Share,
+            Self::ClientMemory => Quantity::Bytes,
             _ => Quantity::Time,
         }
     }
@@ -176,7 +185,9 @@ impl Metric {
     #[must_use]
     pub fn words(self) -> (&'static str, &'static str) {
         match self {
-            Self::ServerCpu | Self::ClientCpu | Self::Errors => ("higher", "lower"),
+            Self::ServerCpu | Self::ClientCpu | Self::ClientMemory | Self::Errors => {
+                ("higher", "lower")
+            }
             Self::HitRatio => ("lower", "higher"),
             _ => ("slower", "faster"),
         }
@@ -201,6 +212,7 @@ impl Metric {
             Self::CorrectedP99 => None,
             Self::ServerCpu => case.cost.server_cpu_ns_per_op,
             Self::ClientCpu => case.cost.client_cpu_ns_per_op,
+            Self::ClientMemory => case.cost.client_bytes_per_connection,
             Self::Errors => per_op(case.error_count(), case.ops),
             Self::HitRatio => case.hit_ratio,
         }

@@ -1,6 +1,7 @@
 //! What was typed. Nothing is resolved here: [`plan`](crate::plan) says what it means.
 
 mod capacity;
+mod limits;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -12,6 +13,7 @@ use loadline_load::values::ValueSize;
 use crate::units::{self, KeyDistSpec};
 
 pub(crate) use capacity::CapacityArgs;
+pub(crate) use limits::LimitArgs;
 
 /// The command line.
 #[derive(Debug, Parser)]
@@ -72,12 +74,15 @@ Targets (several are measured in interleaved rounds and compared):
 Workloads:
   ping get set del incr mget mset getset-70-30 sadd smembers hset hget lpush lrange zadd xadd
   xread publish ycsb-a ycsb-b ycsb-c ycsb-d ycsb-e ycsb-f
+  the suites manager and manager-classic, several cases each
   or a TOML file; docs/workloads.md describes them and the placeholders of --command
 
 Without --rate the loop is closed: it finds capacity. Latencies are believable with a --rate.
 Keys are written only under `loadline:RUN-ID:` and removed afterwards. A password comes from
 the URL, from LOADLINE_REDIS_PASSWORD or from --password-file.
-Exit codes: 0 done, 64 usage, 65 bad file, 69 target not there, 70 our fault, 130 interrupted.";
+With --limit the last line says what came of it, such as `loadline: run: critical (2)`.
+Exit codes: 0 done, 2 a limit is broken, 3 one cannot be judged (with --strict), 64 usage, 65 bad
+file, 69 target not there, 70 our fault, 130 interrupted.";
 
 const MODES_HELP: &str = "\
 Examples:
@@ -137,6 +142,8 @@ pub(crate) struct RunArgs {
     pub(crate) data: DataArgs,
     #[command(flatten)]
     pub(crate) connection: ConnectionArgs,
+    #[command(flatten)]
+    pub(crate) limits: LimitArgs,
     #[command(flatten)]
     pub(crate) outputs: OutputArgs,
     #[command(flatten)]

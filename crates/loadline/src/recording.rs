@@ -97,6 +97,16 @@ fn subject(target: &Opened) -> Subject {
     }
 }
 
+/// What limits and baselines call `case`.
+pub(crate) fn name(case: &Case, plan: &Plan) -> String {
+    // The name does not depend on how a target is reached.
+    let entry = record::Case {
+        scenario: scenario(case, plan, &Target::Embedded),
+        ..record::Case::default()
+    };
+    entry.name()
+}
+
 fn scenario(case: &Case, plan: &Plan, target: &Target) -> Scenario {
     let called = target.is_in_process();
     let task = case.workload.rules.task;

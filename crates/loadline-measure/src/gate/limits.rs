@@ -1,9 +1,10 @@
 //! Absolute limits, judged on what was measured itself.
 
 use super::baseline::{BaselineRun, Measured};
-use super::judgement::{Row, RowVerdict};
+use super::judgement::{Outcome, Row, RowVerdict};
 use crate::limit::Limit;
 use crate::metric::{Metric, Quantity};
+use crate::record::Case;
 
 /// One row per limit and case that it concerns.
 ///
@@ -17,15 +18,90 @@ pub fn of_run(first: &BaselineRun, second: Option<&BaselineRun>, limits: &[Limit
         let before = rows.len();
         rows.extend(concerned.map(|case| row(limit, case, first, second)));
         if rows.len() == before {
-            let case = limit.case.as_deref().unwrap_or_default();
-            rows.push(Row {
-                limit: Some(limit.to_string()),
-                evidence: format!("no case of this name was measured, so nothing keeps {limit}"),
-                ..Row::unknown(case, limit.metric)
-            });
+            rows.push(absent(limit));
         }
     }
     rows
+}
+
+/// One row per limit and case of one record that it concerns, of every subject in it.
+///
+/// A percentile of too few samples is not published, but where even the longest response time keeps its
+/// limit, so does the percentile.
+#[must_use]
+pub fn of_cases(cases: &[Case], limits: &[Limit]) -> Vec<Row> {
+    let several = cases
+        .windows(2)
+        .any(|pair| pair[0].subject.name != pair[1].subject.name);
+    let mut rows = Vec::new();
+    for limit in limits {
+        let before = rows.len();
+        for case in cases.iter().filter(|case| limit.concerns(&case.name())) {
+            let mut row = row_of_case(limit, case);
+            if several {
+                row.evidence = format!("{}: {}", case.subject.name, row.evidence);
+            }
+            rows.push(row);
+        }
+        if rows.len() == before {
+            rows.push(absent(limit));
+        }
+    }
+    rows
+}
+
+/// What limits come to: critical where one is broken, inconclusive where one could not be judged.
+#[must_use]
+pub fn outcome_of(rows: &[Row]) -> Outcome {
+    let has = |verdict| rows.iter().any(|row| row.verdict == verdict);
+    if has(RowVerdict::Critical) {
+        Outcome::Critical
+    } else if has(RowVerdict::Inconclusive) {
+        Outcome::Inconclusive
+    } else {
+        Outcome::None
+    }
+}
+
+fn row_of_case(limit: &Limit, case: &Case) -> Row {
+    let metric = limit.metric;
+    let value = metric.of_case(case);
+    let row = Row {
+        limit: Some(limit.to_string()),
+        candidate: value,
+        ..Row::unknown(&case.name(), metric)
+    };
+    let longest = Metric::Max
+        .of_case(case)
+        .filter(|_| metric.response_quantile().is_some());
+    let (verdict, evidence) = match (value, longest) {
+        (Some(value), _) => judged(limit, value, None),
+        (None, Some(longest)) if limit.holds(longest) => {
+            let longest = told(metric, longest);
+            let evidence =
+                format!("too few samples, but the longest of them, {longest}, keeps {limit}");
+            (RowVerdict::Equivalent, evidence)
+        }
+        (None, _) => (RowVerdict::Inconclusive, untold(limit)),
+    };
+    Row {
+        verdict,
+        evidence,
+        ..row
+    }
+}
+
+fn absent(limit: &Limit) -> Row {
+    let case = limit.case.as_deref().unwrap_or_default();
+    Row {
+        limit: Some(limit.to_string()),
+        evidence: format!("no case of this name was measured, so nothing keeps {limit}"),
+        ..Row::unknown(case, limit.metric)
+    }
+}
+
+fn untold(limit: &Limit) -> String {
+    format!("not measured, or of too few samples, so {limit} cannot be judged")
 }
 
 fn row(limit: &Limit, case: &str, first: &BaselineRun, second: Option<&BaselineRun>) -> Row {
@@ -38,7 +114,7 @@ fn row(limit: &Limit, case: &str, first: &BaselineRun, second: Option<&BaselineR
     };
     let Some(value) = raw(first) else {
         return Row {
-            evidence: format!("not measured, or of too few samples, so {limit} cannot be judged"),
+            evidence: untold(limit),
             ..row
         };
     };
@@ -87,13 +163,16 @@ pub(super) fn told(metric: Metric, value: f64) -> String {
     match metric.quantity() {
         Quantity::Share => format!("{}%", digits(value * 100.0)),
         Quantity::Rate => format!("{}/s", digits(value)),
-        Quantity::Time => {
-            let units = [("s", 1e9), ("ms", 1e6), ("us", 1e3)];
-            let fitting = units.into_iter().find(|(_, unit)| value >= *unit);
-            let (unit, factor) = fitting.unwrap_or(("ns", 1.0));
-            format!("{} {unit}", digits(value / factor))
-        }
+        Quantity::Time => scaled(value, &[("s", 1e9), ("ms", 1e6), ("us", 1e3)], "ns"),
+        Quantity::Bytes => scaled(value, &[("MB", 1e6), ("kB", 1e3)], "B"),
     }
+}
+
+/// A value in the largest of `units` that it fills, else in `smallest`.
+fn scaled(value: f64, units: &[(&str, f64)], smallest: &str) -> String {
+    let fitting = units.iter().copied().find(|(_, unit)| value >= *unit);
+    let (unit, factor) = fitting.unwrap_or((smallest, 1.0));
+    format!("{} {unit}", digits(value / factor))
 }
 
 /// Three digits, or all of those before the point.
@@ -215,5 +294,75 @@ mod tests {
         ] {
             assert_eq!(told(metric, value), expected);
         }
+    }
+
+    fn case(subject: &str, workload: &str, p99: Option<u64>, max: u64) -> Case {
+        let mut case = Case::default();
+        case.subject.name = subject.to_owned();
+        case.scenario.workload = workload.to_owned();
+        case.response_time_ns.p99 = p99;
+        case.response_time_ns.max = Some(max);
+        case
+    }
+
+    fn evidence(cases: &[Case], limit: &str) -> (Vec<String>, Outcome) {
+        let rows = of_cases(cases, &[limit.parse().unwrap()]);
+        let outcome = outcome_of(&rows);
+        (rows.into_iter().map(|row| row.evidence).collect(), outcome)
+    }
+
+    #[test]
+    fn a_record_is_judged_case_by_case_and_subject_by_subject() {
+        let cases = [
+            case("a", "get", Some(2_000_000), 9_000_000),
+            case("b", "get", Some(500_000), 9_000_000),
+            case("a", "set", Some(9_000_000), 9_000_000),
+        ];
+        assert_eq!(
+            evidence(&cases, "get.p99<1ms"),
+            (
+                vec![
+                    "a: 2.00 ms breaks get.p99<1ms".to_owned(),
+                    "b: 500 us keeps get.p99<1ms".to_owned()
+                ],
+                Outcome::Critical
+            )
+        );
+        assert_eq!(evidence(&cases[..1], "get.p99<5ms").1, Outcome::None);
+    }
+
+    #[test]
+    fn too_few_samples_keep_a_limit_only_where_the_longest_does() {
+        let cases = [case("a", "get", None, 3_000_000)];
+        assert_eq!(
+            evidence(&cases, "get.p99<10ms"),
+            (
+                vec![
+                    "too few samples, but the longest of them, 3.00 ms, keeps get.p99<10ms"
+                        .to_owned()
+                ],
+                Outcome::None
+            )
+        );
+        assert_eq!(evidence(&cases, "get.p99<1ms").1, Outcome::Inconclusive);
+        // The longest says nothing about what is no percentile, nor about another case.
+        assert_eq!(
+            evidence(&cases, "get.client_memory<1MB").1,
+            Outcome::Inconclusive
+        );
+        assert_eq!(evidence(&cases, "set.p99<10ms").1, Outcome::Inconclusive);
+    }
+
+    #[test]
+    fn memory_is_told_in_units_of_a_thousand() {
+        let mut of = case("a", "connection_memory", None, 1);
+        of.cost.client_bytes_per_connection = Some(8_233.0);
+        assert_eq!(
+            evidence(&[of], "client_memory<1MB"),
+            (
+                vec!["8.23 kB keeps client_memory<1MB".to_owned()],
+                Outcome::None
+            )
+        );
     }
 }

@@ -26,6 +26,7 @@ pub use crate::capacity::Answer;
 pub use crate::compare::{Direction, Verdict};
 pub use crate::doctor::{Finding, Severity};
 pub use crate::gate::Judgement;
+use crate::gate::Row;
 pub use crate::histogram::LatencySummary;
 pub use crate::outliers::Outliers;
 
@@ -59,6 +60,9 @@ pub struct Record {
     /// One plain sentence per subject: what was found.
     #[serde(default)]
     pub findings: Vec<String>,
+    /// Absolute limits and whether they were kept, where some were given.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<Row>,
     /// Whether it got slower, where that was asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judgement: Option<Judgement>,
@@ -188,6 +192,7 @@ impl Record {
             comparisons: Vec::new(),
             doctor: Vec::new(),
             findings: Vec::new(),
+            limits: Vec::new(),
             judgement: None,
             capacity: None,
         }

@@ -10,7 +10,7 @@ use loadline_measure::limit::Slo;
 use serde_json::{Value, json};
 
 use super::{Case, HIGHEST_RATE, Length, Plan, Surroundings};
-use crate::args::{ArrivalsArg, CapacityArgs, LengthArgs, LoadArgs, RunArgs};
+use crate::args::{ArrivalsArg, CapacityArgs, LengthArgs, LimitArgs, LoadArgs, RunArgs};
 use crate::exit::Failure;
 use crate::units::duration_text;
 
@@ -72,6 +72,11 @@ pub(crate) fn resolve(args: &CapacityArgs, around: &Surroundings) -> Result<Capa
             "{called}: what load a server carries is a question about servers, and this target is called in this process."
         )));
     }
+    if base.cases.len() > 1 || base.cases[0].workload.rules.suite.is_some() {
+        return Err(Failure::usage(
+            "--workload: a suite has several cases, and one load is searched; name a single workload.",
+        ));
+    }
     let arrivals = match args.load.arrivals {
         Some(ArrivalsArg::Uniform) => ArrivalProcess::Uniform,
         Some(ArrivalsArg::Poisson) | None => ArrivalProcess::Poisson,
@@ -112,6 +117,7 @@ fn as_run(args: &CapacityArgs, trial: Duration) -> RunArgs {
         },
         data: args.data.clone(),
         connection: args.connection.clone(),
+        limits: LimitArgs::default(),
         outputs: args.outputs.clone(),
         display: args.display.clone(),
         dry_run: args.dry_run,

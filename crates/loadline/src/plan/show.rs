@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use loadline_load::pacing::{ArrivalProcess, Pacing};
 use loadline_load::values::ValueData;
+use loadline_measure::Limit;
 use loadline_resp::Protocol;
 use serde_json::{Value, json};
 
@@ -70,6 +71,17 @@ impl Plan {
                 &format!("about {seconds} s, and the time to load the keys"),
             );
         }
+        out
+    }
+
+    /// What [`to_text`](Self::to_text) says, and what `limits` are judged.
+    pub(crate) fn to_text_with(&self, limits: &[Limit]) -> String {
+        let mut out = self.to_text();
+        let lines = super::limits::lines(limits, self);
+        if !lines.is_empty() {
+            out.push_str("\nLimits\n");
+        }
+        lines.iter().for_each(|text| line(&mut out, text));
         out
     }
 

@@ -18,7 +18,7 @@ use template::Template;
 
 pub(crate) use builtin::{NAMES, named};
 pub(crate) use file::from_file;
-pub(crate) use suite::{PIPELINE_BATCH, SUITES, left_out, suite};
+pub(crate) use suite::{PIPELINE_BATCH, SUITES, default_limits, left_out, suite};
 pub(crate) use task::Task;
 
 /// Key numbers that are wide enough for everything, where the key space grows.

@@ -38,6 +38,27 @@ const CLASSIC: [&str; 7] = [
     "pipeline_set",
 ];
 
+/// What the write-up states as its targets. Its percentiles are for operations; making connections is
+/// not one. Its 10 MB are those of a manager with a pool of ten connections, hence 1 MB for each. Its
+/// 5,000 operations per second are for one after the other.
+const LIMITS: [&str; 15] = [
+    "set.p99<10ms",
+    "get.p99<10ms",
+    "del.p99<10ms",
+    "session_set.p99<10ms",
+    "session_get.p99<10ms",
+    "zone_sadd.p99<10ms",
+    "zone_smembers.p99<10ms",
+    "xadd.p99<10ms",
+    "xread.p99<10ms",
+    "set_sequential.p99<10ms",
+    "set_sequential.throughput>5k/s",
+    "pipeline_set.p99<10ms",
+    "pubsub.p99<10ms",
+    "stream.p99<10ms",
+    "connection_memory.client_memory<1MB",
+];
+
 /// The cases of the suite called `name`, in whatever case, in the order in which they are measured.
 pub(crate) fn suite(name: &str) -> Option<Vec<Definition>> {
     let suite = SUITES
@@ -51,6 +72,15 @@ pub(crate) fn suite(name: &str) -> Option<Vec<Definition>> {
         case.rules.suite = Some(suite);
     }
     Some(cases)
+}
+
+/// The limits that a suite with the cases `names` is meant to keep.
+pub(crate) fn default_limits(names: &[&str]) -> Vec<&'static str> {
+    let is_there = |limit: &&str| {
+        let case = limit.split('.').next().unwrap_or_default();
+        names.contains(&case)
+    };
+    LIMITS.into_iter().filter(is_there).collect()
 }
 
 fn manager() -> Vec<Definition> {
@@ -201,6 +231,20 @@ mod tests {
             let filled = case.load.is_some() || case.rules.before.is_some();
             assert!(!reads || filled, "{}", case.name);
         }
+    }
+
+    #[test]
+    fn limits_are_about_cases_that_are_there() {
+        for text in LIMITS {
+            let limit: loadline_measure::Limit = text.parse().unwrap();
+            let concerned = manager()
+                .iter()
+                .filter(|case| limit.concerns(&case.name))
+                .count();
+            assert_eq!(concerned, 1, "{text}");
+        }
+        assert_eq!(default_limits(&["xread"]), ["xread.p99<10ms"]);
+        assert_eq!(default_limits(&["connect", "pool_init"]), [""; 0]);
     }
 
     #[test]
