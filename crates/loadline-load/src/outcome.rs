@@ -89,6 +89,8 @@ pub struct ThreadCost {
 pub struct TargetCost {
     /// CPU time it used.
     pub cpu: Option<Duration>,
+    /// Time it was runnable but had to wait for a CPU, where it runs on this machine.
+    pub run_wait: Option<Duration>,
     /// Commands it counted.
     pub commands: Option<u64>,
     /// Time it says it spent executing commands.

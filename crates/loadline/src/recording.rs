@@ -309,6 +309,12 @@ pub(crate) fn examine(
         run_queue_wait: waited.map(|waited| {
             waited.as_nanos() as f64 / (busy_ns.max(1) * u64::from(case.threads)) as f64
         }),
+        server_wait: measured
+            .blocks
+            .iter()
+            .map(|block| block.target.run_wait)
+            .sum::<Option<Duration>>()
+            .map(|waited| waited.as_nanos() as f64 / busy_ns.max(1) as f64),
         connections_opened: measured
             .blocks
             .iter()

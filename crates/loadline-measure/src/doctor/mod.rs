@@ -76,8 +76,10 @@ pub struct Evidence {
     pub service: LatencySummary,
     /// Share of the time in which some task of the machine waited for a CPU.
     pub cpu_pressure: Option<f64>,
-    /// Share of the time in which the generator or the server was runnable and waited for a CPU.
+    /// Share of the time in which the generator was runnable and waited for a CPU.
     pub run_queue_wait: Option<f64>,
+    /// Share of the time in which the server was, where it runs on the same machine.
+    pub server_wait: Option<f64>,
     /// Operations that did not get what they asked for.
     pub errors: u64,
     /// The most frequent kind of them.

@@ -101,15 +101,24 @@ fn counts_differ(seen: &Evidence) -> Option<Finding> {
 }
 
 fn generator_bound(seen: &Evidence) -> Option<Finding> {
+    // A thread that always runs or waits for a CPU has no room left, however much of one it got.
+    let wait = |waited: Option<f64>| waited.unwrap_or(0.0);
     let busy = seen
         .generator_busy
         .zip(seen.server_busy)
-        .filter(|(generator, server)| *generator > BUSY && *server < BUSY);
+        .filter(|(generator, server)| {
+            generator + wait(seen.run_queue_wait) > BUSY && server + wait(seen.server_wait) < BUSY
+        });
     let near = seen.null_speedup.filter(|times| *times < NULL_SPEEDUP);
     let busy = busy.map(|(generator, server)| {
+        let waited = match seen.run_queue_wait.filter(|waited| *waited > RUN_QUEUE_WAIT) {
+            Some(waited) => format!(" (and waited for one in {} of the time)", percent(waited)),
+            None => String::new(),
+        };
         format!(
-            "The busiest thread of the generator used {} of a CPU while the server used {}: the generator was the limit.",
-            percent(generator), percent(server),
+            "The busiest thread of the generator used {} of a CPU{waited} while the server used {}: the generator was the limit.",
+            percent(generator),
+            percent(server),
         )
     });
     let near = near.map(|times| {
@@ -140,7 +149,11 @@ fn late_starts(seen: &Evidence) -> Option<Finding> {
 
 fn contention(seen: &Evidence) -> Option<Finding> {
     let pressure = seen.cpu_pressure.filter(|share| *share > PRESSURE);
-    let waiting = seen.run_queue_wait.filter(|share| *share > RUN_QUEUE_WAIT);
+    let waited = seen
+        .run_queue_wait
+        .unwrap_or(0.0)
+        .max(seen.server_wait.unwrap_or(0.0));
+    let waiting = Some(waited).filter(|share| *share > RUN_QUEUE_WAIT);
     let evidence = match (pressure, waiting) {
         (None, None) => return None,
         (Some(pressure), None) => format!(

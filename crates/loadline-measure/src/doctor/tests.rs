@@ -31,6 +31,7 @@ fn clean() -> Evidence {
         service: times,
         cpu_pressure: Some(0.05),
         run_queue_wait: Some(0.02),
+        server_wait: Some(0.02),
         errors: 0,
         main_error: None,
         hit_ratio: Some(1.0),
@@ -85,7 +86,7 @@ fn what_was_not_looked_at_is_no_finding() {
 }
 
 /// A rule, the change that makes it fire, and what it then says.
-const FIRES: [(&str, Change, &str); 23] = [
+const FIRES: [(&str, Change, &str); 24] = [
     (
         "LL001",
         |e| e.connections_opened = Some(199_000),
@@ -143,6 +144,11 @@ const FIRES: [(&str, Change, &str); 23] = [
         "LL005",
         |e| (e.cpu_pressure, e.run_queue_wait) = (Some(0.5), Some(0.06)),
         "50 % of the time (pressure stall), generator or server in 6 %",
+    ),
+    (
+        "LL005",
+        |e| e.server_wait = Some(0.07),
+        "Generator or server waited for a CPU in 7 %",
     ),
     (
         "LL006",
@@ -217,7 +223,8 @@ fn every_rule_fires_on_its_evidence_and_no_other_does() {
 
 #[test]
 fn rules_are_silent_up_to_their_limits() {
-    let table: [Change; 12] = [
+    let table: [Change; 13] = [
+        |e| (e.generator_busy, e.server_busy, e.server_wait) = (Some(0.97), Some(0.78), Some(0.03)),
         |e| e.connections_opened = Some(1_000),
         |e| e.server_ops = Some(200_200),
         |e| e.server_ops = None,
@@ -237,6 +244,28 @@ fn rules_are_silent_up_to_their_limits() {
     for (row, change) in table.into_iter().enumerate() {
         assert_eq!(after(change), [], "row {row}");
     }
+}
+
+#[test]
+fn a_generator_that_waits_for_a_cpu_is_the_limit_too() {
+    let found = after(|e| {
+        (e.generator_busy, e.run_queue_wait) = (Some(0.5), Some(0.45));
+        (e.server_busy, e.server_wait) = (Some(0.2), Some(0.1));
+    });
+    let rules: Vec<&str> = found.iter().map(|(rule, _)| rule.as_str()).collect();
+    assert_eq!(rules, ["LL003", "LL005"]);
+    assert!(
+        found[0].1.contains(
+            "used 50 % of a CPU (and waited for one in 45 % of the time) while the server used 20 %"
+        ),
+        "{}",
+        found[0].1
+    );
+    let starved = after(|e| {
+        (e.generator_busy, e.run_queue_wait) = (Some(0.5), Some(0.45));
+        (e.server_busy, e.server_wait) = (Some(0.5), Some(0.4));
+    });
+    assert_eq!(starved[0].0, "LL005");
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use loadline_measure::doctor::Evidence;
 
+use super::counters::process;
 use super::{Access, Opened};
 use crate::admin::Info;
 
@@ -115,20 +116,15 @@ fn undeclared(before: &Info, after: &Info, declared: &[String]) -> Vec<(String, 
     grown
 }
 
-/// Memory of the server on this host that is swapped out. A server in a container may name a process
-/// that is somebody else here, so its name is looked at.
+/// Memory of the server on this host that is swapped out.
 fn swapped_bytes(info: &Info) -> Option<u64> {
-    let pid = info.number("process_id")?;
+    let pid = process(info)?;
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let field = |name: &str| {
-        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
-        Some(line.trim_start_matches(':').trim())
-    };
-    let is_server = ["redis", "valkey", "loadline"]
-        .iter()
-        .any(|part| field("Name").is_some_and(|name| name.contains(part)));
-    let kibibytes: u64 = field("VmSwap")?.split(' ').next()?.parse().ok()?;
-    is_server.then_some(kibibytes * 1_024)
+    let swapped = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmSwap:"))?;
+    let kibibytes: u64 = swapped.trim_start().split(' ').next()?.parse().ok()?;
+    Some(kibibytes * 1_024)
 }
 
 /// Clients in the text of CLIENT LIST that are not this program's and did something within the last

@@ -9,7 +9,7 @@ use loadline_load::wire::{Session, Shape};
 use loadline_load::workload::Command;
 use loadline_load::{Control, Error};
 
-use super::counters::SECTIONS;
+use super::counters::{SECTIONS, process};
 use super::{Counters, failure, load_block, workload};
 use crate::admin::Admin;
 use crate::connect::Endpoint;
@@ -31,6 +31,8 @@ pub(crate) struct WireSubject<'t> {
     case: &'t Case,
     block: Block,
     declared: Vec<String>,
+    /// The server's process, where it is on this host.
+    process: Option<u64>,
 }
 
 /// Brings every key of the case's space in; `None` where there is nothing to bring.
@@ -106,11 +108,17 @@ impl<'t> WireSubject<'t> {
             .before
             .map(|command| over_all_keys(command, direct, case, seed))
             .transpose();
+        let mut admin = Admin::open(direct)?;
+        let process = if direct.server().is_local() {
+            process(&admin.info(&["server"])?)
+        } else {
+            None
+        };
         Ok(Self {
             session: opened.map_err(|error| failure(name, &error))?,
             before: before.map_err(|error| failure(name, &error))?,
             case,
-            admin: Admin::open(direct)?,
+            admin,
             block: Block {
                 pacing: case.pacing,
                 ..load_block(case, seed)
@@ -121,6 +129,7 @@ impl<'t> WireSubject<'t> {
                 .iter()
                 .map(|name| name.to_ascii_lowercase())
                 .collect(),
+            process,
         })
     }
 
@@ -129,7 +138,7 @@ impl<'t> WireSubject<'t> {
             .admin
             .info(&SECTIONS)
             .map_err(|error| Error::Subject(Box::new(error)))?;
-        Ok(Counters::read(&info, &self.declared))
+        Ok(Counters::read(&info, &self.declared, self.process))
     }
 
     /// Brings the keys into the state that a block starts from.
