@@ -276,9 +276,11 @@ fn output_limit(setup: &Setup) -> Option<Finding> {
 fn watched(setup: &Setup) -> Option<Finding> {
     let mut costs = Vec::new();
     if let Some(monitors) = setup.monitors.filter(|count| *count > 0) {
-        costs.push(format!(
-            "{monitors} connections receive every command (MONITOR)"
-        ));
+        let connections = match monitors {
+            1 => "1 connection receives".to_owned(),
+            _ => format!("{monitors} connections receive"),
+        };
+        costs.push(format!("{connections} every command (MONITOR)"));
     }
     if setup.setting("slowlog-log-slower-than") == Some("0") {
         costs.push("it logs every command (slowlog-log-slower-than 0)".to_owned());
