@@ -21,9 +21,8 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
-    /// Reads the counters of the commands `declared` (lower case) out of INFO, and what the kernel counts
-    /// of the server's `process`, where that is known.
-    pub(crate) fn read(info: &Info, declared: &[String], process: Option<u64>) -> Self {
+    /// Reads the counters of the commands `declared` (lower case) out of INFO.
+    pub(crate) fn read(info: &Info, declared: &[String]) -> Self {
         let (mut commands, mut execution) = (0, Some(Duration::ZERO));
         for (name, stat) in info.commands() {
             if declared.iter().any(|one| one == name) {
@@ -33,10 +32,18 @@ impl Counters {
         }
         Self {
             cpu: info.cpu(),
-            run_wait: process.and_then(run_wait),
+            run_wait: None,
             commands,
             execution,
             connections: info.number("total_connections_received"),
+        }
+    }
+
+    /// The same with what the kernel counts of the server's process, where that is known.
+    pub(crate) fn and_waits_of(self, process: Option<u64>) -> Self {
+        Self {
+            run_wait: process.and_then(run_wait),
+            ..self
         }
     }
 

@@ -138,7 +138,7 @@ impl<'t> WireSubject<'t> {
             .admin
             .info(&SECTIONS)
             .map_err(|error| Error::Subject(Box::new(error)))?;
-        Ok(Counters::read(&info, &self.declared, self.process))
+        Ok(Counters::read(&info, &self.declared).and_waits_of(self.process))
     }
 
     /// Brings the keys into the state that a block starts from.
