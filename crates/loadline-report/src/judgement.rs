@@ -102,6 +102,7 @@ pub(crate) fn value(row: &Row, value: Option<f64>) -> String {
             Quantity::Time => words::duration(value),
             Quantity::Rate => format!("{}/s", words::count(value)),
             Quantity::Share => words::percent(value),
+            Quantity::Bytes => format!("{} B", words::count(value)),
         },
     )
 }
