@@ -150,3 +150,82 @@ pub(super) fn left_out(targets: &[Target], cases: &[Case]) -> Vec<String> {
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use clap::Parser;
+
+    use super::*;
+    use crate::args::{Cli, Command};
+    use crate::plan::{Plan, Surroundings, resolve};
+
+    fn plan(suite: &str) -> Plan {
+        let words = [
+            "loadline",
+            "run",
+            "embedded",
+            "--workload",
+            suite,
+            "--seed",
+            "1",
+        ];
+        let Command::Run(args) = Cli::try_parse_from(words).unwrap().command else {
+            panic!("these are the words of a run")
+        };
+        let around = Surroundings {
+            cores: 8,
+            has_redis_server: true,
+            password: None,
+            entropy: 7,
+        };
+        resolve(&args, &around).unwrap()
+    }
+
+    fn case<'p>(plan: &'p Plan, name: &str) -> &'p Case {
+        plan.cases.iter().find(|case| case.name == name).unwrap()
+    }
+
+    #[test]
+    fn one_connection_does_one_thing_at_a_time_unless_its_task_says_otherwise() {
+        let plan = plan("manager");
+        for case in &plan.cases {
+            let task = case.workload.rules.task;
+            assert_eq!(case.threads, 1);
+            assert_eq!(case.connections, task.map_or(1, |task| task.connections()));
+            assert_eq!(case.pacing, Pacing::Closed);
+        }
+        assert_eq!(case(&plan, "pipeline_set").pipeline, 100);
+        assert!(case(&plan, "session_get").verify && !case(&plan, "get").verify);
+    }
+
+    #[test]
+    fn a_block_ends_where_its_keys_or_ports_do() {
+        let plan = plan("manager");
+        let second = Stop::after(Duration::from_secs(1));
+        for (name, ops) in [
+            ("get", None),
+            ("del", Some(20_000)),
+            ("connect", Some(250)),
+            ("pool_init", Some(250)),
+        ] {
+            let stop = case(&plan, name).bounded(second);
+            assert_eq!((stop.ops, stop.duration), (ops, second.duration), "{name}");
+        }
+        assert_eq!(case(&plan, "del").bounded(Stop::after_ops(9)).ops, Some(9));
+        let many = Stop::after_ops(1 << 40);
+        assert_eq!(case(&plan, "del").bounded(many).ops, Some(20_000));
+    }
+
+    #[test]
+    fn what_our_server_lacks_is_known_before_it_runs() {
+        let plan = plan("manager-classic");
+        let both = [Target::Embedded, Target::Spawn("redis-server".into())];
+        assert_eq!(
+            left_out(&both, &plan.cases),
+            ["embedded has no XADD and no XREAD: xadd, xread left out."]
+        );
+        assert!(left_out(&both[1..], &plan.cases).is_empty());
+    }
+}

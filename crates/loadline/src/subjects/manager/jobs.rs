@@ -220,3 +220,39 @@ fn entry(reply: &OwnedReply) -> Option<(&[u8], &[u8])> {
     };
     id.as_bytes().zip(value.as_bytes())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bulk(text: &str) -> OwnedReply {
+        Frame::Bulk(text.as_bytes().to_vec())
+    }
+
+    #[test]
+    fn an_entry_is_read_in_both_versions_of_the_protocol() {
+        let fields = Frame::Array(vec![bulk("event"), bulk("moved")]);
+        let entries = Frame::Array(vec![Frame::Array(vec![bulk("5-0"), fields])]);
+        let two = Frame::Array(vec![Frame::Array(vec![bulk("events"), entries.clone()])]);
+        let three = Frame::Map(vec![(bulk("events"), entries)]);
+        for reply in [two, three] {
+            assert_eq!(entry(&reply), Some((&b"5-0"[..], &b"moved"[..])));
+        }
+        for other in [
+            Frame::Null,
+            Frame::Array(Vec::new()),
+            Frame::Map(Vec::new()),
+        ] {
+            assert_eq!(entry(&other), None);
+        }
+    }
+
+    #[test]
+    fn a_message_is_read_in_both_versions_of_the_protocol() {
+        let message = || vec![bulk("message"), bulk("channel"), bulk("hello")];
+        for reply in [Frame::Array(message()), Frame::Push(message())] {
+            assert_eq!(parts(&reply)[2].as_bytes(), Some(&b"hello"[..]));
+        }
+        assert_eq!(parts(&Frame::Null), &[]);
+    }
+}
