@@ -67,6 +67,14 @@ impl Client {
         blocking::Connection::open(Arc::clone(&self.config))
     }
 
+    /// Opens a connection that receives what is published, for one thread.
+    ///
+    /// # Errors
+    /// Why there is none; it is tried once. Later on the connection comes back by itself.
+    pub fn blocking_pubsub(&self) -> Result<blocking::PubSub, Error> {
+        blocking::PubSub::open(Arc::clone(&self.config))
+    }
+
     /// Opens a connection that any number of tasks share, and a task that drives it. Needs a runtime of
     /// tokio with its drivers for I/O and time.
     ///

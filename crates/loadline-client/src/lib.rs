@@ -6,9 +6,9 @@
 //! `multiplexed::Connection` (feature `tokio`) is one socket for any number of tasks, whose requests are
 //! written together; `multiplexed::Dedicated` is one for a single owner, which may wait at the server or
 //! watch keys. The main type is [`Client`], which makes them all. [`cluster`] is for Redis Cluster: each
-//! command goes to the node that serves its keys. `pubsub::PubSub` receives what is published, and
-//! `streams::StreamReader` and `streams::GroupReader` read streams; they go on after an outage, and announce
-//! what was missed.
+//! command goes to the node that serves its keys. `pubsub::PubSub` and [`blocking::PubSub`] receive what is
+//! published, `streams::StreamReader` and `streams::GroupReader` read streams; they go on after an outage,
+//! and announce what was missed.
 //!
 //! It is not an object mapper, and it hides no round trip: what is not in one request is not in one write.
 //! Which requests are sent again when a connection breaks, and what a caller sees of the others, is written
@@ -16,7 +16,7 @@
 //!
 //! | feature | what it adds |
 //! | --- | --- |
-//! | `tokio` | the multiplexed connections, `cluster::Cluster`, `pool::Pool`, which lends connections, `pubsub` and `streams` |
+//! | `tokio` | the multiplexed connections, `cluster::Cluster`, `pool::Pool`, which lends connections, `pubsub::PubSub` and `streams` |
 //! | `tls` | `rediss://`, by rustls |
 //! | `metrics` | counts, errors and response times by command: `Client::metrics` |
 //! | `tracing` | events of connections for the `tracing` crate |
@@ -52,7 +52,6 @@ mod metrics;
 pub mod multiplexed;
 #[cfg(feature = "tokio")]
 pub mod pool;
-#[cfg(feature = "tokio")]
 pub mod pubsub;
 mod request;
 #[cfg(feature = "tokio")]

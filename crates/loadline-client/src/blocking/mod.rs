@@ -18,6 +18,7 @@ mod cluster;
 mod connect;
 mod halves;
 mod input;
+mod pubsub;
 mod replies;
 mod stream;
 
@@ -35,6 +36,7 @@ use crate::request::{LENT_ALONE, Summary};
 use crate::{Atomic, Config, Error, Request, Requests, ToArgs, commands};
 pub use cluster::Cluster;
 use input::{Input, Message};
+pub use pubsub::PubSub;
 use replies::{Discarded, Incoming};
 use stream::Stream;
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use tokio::time::{Sleep, sleep, sleep_until, timeout};
 
-use super::Shared;
+use super::handle::Shared;
 use crate::conn::backoff::Backoff;
 use crate::multiplexed::transport::Transport;
 use crate::{Error, meter};

@@ -8,7 +8,7 @@ use crate::Error;
 
 /// Names a caller that waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct TicketId(u64);
+pub(crate) struct TicketId(u64);
 
 /// All callers that wait.
 #[derive(Debug, Default)]
@@ -73,6 +73,7 @@ impl Tickets {
         }
     }
 
+    #[cfg(feature = "tokio")]
     pub(super) fn fail_all(&mut self, error: &Error, wake: &mut Vec<Waker>) {
         let all: Vec<_> = self.open.keys().copied().collect();
         for id in all {

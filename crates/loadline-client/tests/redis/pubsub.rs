@@ -272,3 +272,85 @@ fn the_connection_ends_with_its_handle() {
         }
     });
 }
+
+#[test]
+fn a_thread_of_its_own_gets_the_same() {
+    let mut redis = Redis::start();
+    for protocol in [Protocol::Resp2, Protocol::Resp3] {
+        let builder = redis.builder().protocol(Some(protocol));
+        let client = builder.keepalive(Some(Duration::from_millis(100))).build();
+        let mut pubsub = client.blocking_pubsub().unwrap();
+        pubsub.subscribe(["news", "prices"]).unwrap();
+        pubsub.psubscribe("n*").unwrap();
+        pubsub.ssubscribe("shard").unwrap();
+        assert!(
+            pubsub.next(Duration::from_millis(300)).is_none(),
+            "a quiet server is kept"
+        );
+        redis.ask("PUBLISH news one");
+        redis.ask("SPUBLISH shard two");
+        let kinds = [Kind::Channel, Kind::Pattern, Kind::Shard];
+        for (kind, payload) in kinds.iter().zip(["one", "one", "two"]) {
+            match pubsub.next(LIMIT) {
+                Some(Event::Message(message)) => {
+                    assert_eq!(
+                        (message.kind, &message.payload[..]),
+                        (*kind, payload.as_bytes())
+                    );
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        redis.ask("CLIENT KILL TYPE pubsub");
+        let event = pubsub.next(LIMIT);
+        assert!(
+            matches!(event, Some(Event::Resubscribed { .. })),
+            "{event:?}"
+        );
+        redis.kill();
+        assert!(pubsub.next(Duration::from_millis(50)).is_none());
+        assert!(pubsub.outage().is_some());
+        redis.restart();
+        let event = pubsub.next(LIMIT);
+        assert!(
+            matches!(event, Some(Event::Resubscribed { .. })),
+            "{event:?}"
+        );
+        pubsub.punsubscribe("n*").unwrap();
+        pubsub.sunsubscribe("shard").unwrap();
+        pubsub.unsubscribe(["news", "prices"]).unwrap();
+        assert!(redis.ask("PUBLISH news three").starts_with(":0"));
+        assert!(pubsub.next(Duration::ZERO).is_none());
+    }
+    redis.kill();
+    let error = redis.client().blocking_pubsub().unwrap_err();
+    assert!(matches!(error, Error::Connection { .. }), "{error}");
+}
+
+#[test]
+fn a_thread_of_its_own_notices_a_frozen_server() {
+    let redis = Redis::start();
+    let client = redis
+        .builder()
+        .keepalive(Some(Duration::from_millis(100)))
+        .response_timeout(Some(Duration::from_millis(100)))
+        .build();
+    let mut pubsub = client.blocking_pubsub().unwrap();
+    pubsub.subscribe("a").unwrap();
+    redis.signal(Signal::STOP);
+    assert!(pubsub.next(Duration::from_millis(400)).is_none());
+    assert!(pubsub.outage().is_some(), "nobody noticed");
+    let error = pubsub.subscribe("b").unwrap_err();
+    assert!(matches!(error, Error::Timeout { .. }), "{error}");
+    redis.signal(Signal::CONT);
+    let event = pubsub.next(LIMIT);
+    assert!(
+        matches!(event, Some(Event::Resubscribed { .. })),
+        "{event:?}"
+    );
+    redis.ask("PUBLISH b 1");
+    assert!(
+        pubsub.next(Duration::from_millis(50)).is_none(),
+        "b was given up"
+    );
+}

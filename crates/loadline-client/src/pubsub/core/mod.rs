@@ -4,6 +4,8 @@
 //! in the order of the questions: `expected` holds exactly the questions that are not answered.
 
 mod inbound;
+#[cfg(feature = "tokio")]
+mod shared;
 
 use std::collections::VecDeque;
 use std::io;
@@ -28,7 +30,7 @@ const CLOSED: Error = Error::Closed {
 
 /// The state of a subscribing connection, as its handle and its driver share it.
 #[derive(Debug)]
-pub(super) struct Core {
+pub(crate) struct Core {
     config: Config,
     state: State,
     wanted: Wanted,
@@ -51,6 +53,7 @@ pub(super) struct Core {
     /// Whether the handle is gone, or the driver.
     closed: bool,
     consumer: Option<Waker>,
+    #[cfg(feature = "tokio")]
     driver: Option<Waker>,
 }
 
@@ -80,7 +83,7 @@ enum Asked {
 }
 
 impl Core {
-    pub(super) fn new(config: Config, now: Instant) -> Self {
+    pub(crate) fn new(config: Config, now: Instant) -> Self {
         Self {
             state: State::Down,
             wanted: Wanted::default(),
@@ -98,6 +101,7 @@ impl Core {
             outage: None,
             closed: false,
             consumer: None,
+            #[cfg(feature = "tokio")]
             driver: None,
             config,
         }
@@ -106,7 +110,7 @@ impl Core {
     // ---- The side of the handle ----
 
     /// Wants these; the ticket is settled when the server has confirmed or refused them all.
-    pub(super) fn subscribe(&mut self, kind: Kind, names: Vec<Bytes>, now: Instant) -> TicketId {
+    pub(crate) fn subscribe(&mut self, kind: Kind, names: Vec<Bytes>, now: Instant) -> TicketId {
         let ticket = self.tickets.open(now, self.config.response_timeout);
         for name in names {
             let standing = self.wanted.of(kind).entry(name.clone()).or_default();
@@ -124,7 +128,7 @@ impl Core {
 
     /// Wants these no more; the ticket is settled when the server has confirmed that, or when there is no
     /// connection.
-    pub(super) fn unsubscribe(
+    pub(crate) fn unsubscribe(
         &mut self,
         kind: Kind,
         names: Vec<Bytes>,
@@ -150,7 +154,7 @@ impl Core {
     }
 
     /// Whether all that a ticket waits for is settled.
-    pub(super) fn poll_ticket(
+    pub(crate) fn poll_ticket(
         &mut self,
         ticket: TicketId,
         waker: &Waker,
@@ -163,13 +167,8 @@ impl Core {
         polled
     }
 
-    /// Nobody waits with this ticket any more; what it asked for stays wanted.
-    pub(super) fn abandon(&mut self, ticket: TicketId) {
-        self.tickets.close(ticket);
-    }
-
     /// The next event for the consumer.
-    pub(super) fn poll_next(&mut self, waker: &Waker) -> Poll<Option<Event>> {
+    pub(crate) fn poll_next(&mut self, waker: &Waker) -> Poll<Option<Event>> {
         if let Some(event) = self.queue.pop() {
             return Poll::Ready(Some(event));
         }
@@ -180,41 +179,22 @@ impl Core {
         Poll::Pending
     }
 
-    pub(super) fn outage(&self) -> Option<Error> {
+    pub(crate) fn outage(&self) -> Option<Error> {
         self.outage.clone()
-    }
-
-    /// The driver has to end.
-    pub(super) fn close(&mut self) -> Option<Waker> {
-        self.closed = true;
-        self.take_driver()
-    }
-
-    /// The driver, to be woken once the lock is released.
-    pub(super) fn take_driver(&mut self) -> Option<Waker> {
-        self.driver.take()
     }
 
     // ---- The side of the driver ----
 
-    pub(super) fn register_driver(&mut self, waker: &Waker) {
-        self.driver = Some(waker.clone());
-    }
-
-    pub(super) fn is_closed(&self) -> bool {
-        self.closed
-    }
-
-    pub(super) fn is_ready(&self) -> bool {
+    pub(crate) fn is_ready(&self) -> bool {
         matches!(self.state, State::Ready)
     }
 
-    pub(super) fn was_useful(&self) -> bool {
+    pub(crate) fn was_useful(&self) -> bool {
         self.useful
     }
 
     /// A socket is there; the handshake begins.
-    pub(super) fn connected(&mut self, now: Instant) {
+    pub(crate) fn connected(&mut self, now: Instant) {
         self.scanner = Scanner::new(self.config.limits);
         self.partial.clear();
         self.out.clear();
@@ -226,7 +206,7 @@ impl Core {
     }
 
     /// The bytes that are to be written.
-    pub(super) fn take_out(&mut self) -> Vec<u8> {
+    pub(crate) fn take_out(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.out)
     }
 
@@ -234,7 +214,7 @@ impl Core {
     ///
     /// # Errors
     /// Why the connection cannot go on; it has to be broken then.
-    pub(super) fn receive(
+    pub(crate) fn receive(
         &mut self,
         mut bytes: &[u8],
         now: Instant,
@@ -260,7 +240,7 @@ impl Core {
     }
 
     /// The connection is gone, or could not be made.
-    pub(super) fn broke(&mut self, error: Error, wake: &mut Vec<Waker>) {
+    pub(crate) fn broke(&mut self, error: Error, wake: &mut Vec<Waker>) {
         self.state = State::Down;
         self.outage = Some(error);
         self.resubscribed_by = None;
@@ -283,7 +263,7 @@ impl Core {
     ///
     /// # Errors
     /// That an answer is overdue; the connection has to be broken then.
-    pub(super) fn turn(&mut self, now: Instant, wake: &mut Vec<Waker>) -> Result<(), Error> {
+    pub(crate) fn turn(&mut self, now: Instant, wake: &mut Vec<Waker>) -> Result<(), Error> {
         for (ticket, after) in self.tickets.overdue(now) {
             let late = Error::Timeout {
                 maybe_executed: self.is_ready(),
@@ -313,18 +293,10 @@ impl Core {
     }
 
     /// When [`Core::turn`] has something to do at the latest.
-    pub(super) fn next_turn(&self) -> Option<Instant> {
+    pub(crate) fn next_turn(&self) -> Option<Instant> {
         let answer = self.answer_due().map(|(due, _)| due);
         let times = [answer, self.ping_due(), self.tickets.next_deadline()];
         times.into_iter().flatten().min()
-    }
-
-    /// No connection will be made any more.
-    pub(super) fn finish(&mut self, wake: &mut Vec<Waker>) {
-        self.closed = true;
-        self.outage = Some(CLOSED);
-        self.tickets.fail_all(&CLOSED, wake);
-        wake.extend(self.consumer.take());
     }
 
     // ---- Questions ----
@@ -390,7 +362,7 @@ impl Core {
 #[cfg(test)]
 impl Core {
     /// The name in the oldest question that is not answered.
-    pub(super) fn first_expected(&self) -> Option<Bytes> {
+    pub(crate) fn first_expected(&self) -> Option<Bytes> {
         match &self.expected.front()?.what {
             Asked::Subscribe(_, name) | Asked::Unsubscribe(_, name, _) => Some(name.clone()),
             Asked::Ping => None,

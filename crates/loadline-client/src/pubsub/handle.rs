@@ -1,0 +1,172 @@
+//! The handle that tasks hold.
+
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
+use std::time::Instant;
+
+use tokio::sync::oneshot;
+
+use super::core::Core;
+use super::driver::Driver;
+use super::tickets::TicketId;
+use super::{Event, Kind, names_of};
+use crate::{Config, Error, ToArgs};
+
+/// A connection that receives what is published on channels. See the [module](super).
+///
+/// It is made again when it breaks, at once and then with growing pauses, and when the server is silent and
+/// does not answer a `PING`. It is closed when it is dropped.
+#[derive(Debug)]
+pub struct PubSub {
+    shared: Arc<Shared>,
+}
+
+/// What the handle and the driver share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) config: Arc<Config>,
+    core: Mutex<Core>,
+}
+
+impl PubSub {
+    pub(crate) async fn open(config: Arc<Config>) -> Result<Self, Error> {
+        let core = Core::new((*config).clone(), Instant::now());
+        let shared = Arc::new(Shared {
+            config,
+            core: Mutex::new(core),
+        });
+        let (opened, opening) = oneshot::channel();
+        let pubsub = Self {
+            shared: Arc::clone(&shared),
+        };
+        tokio::spawn(Driver::new(shared, opened).run());
+        let ended = Err(Error::Closed {
+            maybe_executed: false,
+        });
+        opening.await.unwrap_or(ended)?;
+        Ok(pubsub)
+    }
+
+    /// Subscribes to one or more channels. Once this returns, whatever is published on them is received.
+    ///
+    /// A future that is dropped takes nothing back: the subscription stands when the server confirms it.
+    ///
+    /// # Errors
+    /// [`Error::Server`] where the server refuses one of them, [`Error::Timeout`] where no confirmation
+    /// came in time; those that the server did not confirm are given up then.
+    pub async fn subscribe(&self, channels: impl ToArgs) -> Result<(), Error> {
+        self.change(Kind::Channel, &channels, true).await
+    }
+
+    /// Subscribes to all channels that match one of these patterns; see [`PubSub::subscribe`].
+    ///
+    /// # Errors
+    /// As [`PubSub::subscribe`].
+    pub async fn psubscribe(&self, patterns: impl ToArgs) -> Result<(), Error> {
+        self.change(Kind::Pattern, &patterns, true).await
+    }
+
+    /// Subscribes to channels of a shard; see [`PubSub::subscribe`].
+    ///
+    /// # Errors
+    /// As [`PubSub::subscribe`].
+    pub async fn ssubscribe(&self, channels: impl ToArgs) -> Result<(), Error> {
+        self.change(Kind::Shard, &channels, true).await
+    }
+
+    /// Ends subscriptions to channels. Messages that came before are still handed out. To end what does not
+    /// stand is no error.
+    ///
+    /// # Errors
+    /// [`Error::Timeout`] where no confirmation came in time. The subscription is given up all the same.
+    pub async fn unsubscribe(&self, channels: impl ToArgs) -> Result<(), Error> {
+        self.change(Kind::Channel, &channels, false).await
+    }
+
+    /// Ends subscriptions to patterns; see [`PubSub::unsubscribe`].
+    ///
+    /// # Errors
+    /// As [`PubSub::unsubscribe`].
+    pub async fn punsubscribe(&self, patterns: impl ToArgs) -> Result<(), Error> {
+        self.change(Kind::Pattern, &patterns, false).await
+    }
+
+    /// Ends subscriptions to channels of a shard; see [`PubSub::unsubscribe`].
+    ///
+    /// # Errors
+    /// As [`PubSub::unsubscribe`].
+    pub async fn sunsubscribe(&self, channels: impl ToArgs) -> Result<(), Error> {
+        self.change(Kind::Shard, &channels, false).await
+    }
+
+    /// The next event; `None` once the runtime that the connection was opened in has ended. A future that
+    /// is dropped loses nothing.
+    pub async fn next(&mut self) -> Option<Event> {
+        poll_fn(|cx| self.shared.lock().poll_next(cx.waker())).await
+    }
+
+    /// The next event if there is one by now.
+    #[must_use]
+    pub fn try_next(&mut self) -> Option<Event> {
+        match self.shared.lock().poll_next(Waker::noop()) {
+            Poll::Ready(event) => event,
+            Poll::Pending => None,
+        }
+    }
+
+    /// Why there is no connection; `None` while there is one, as far as is known.
+    #[must_use]
+    pub fn outage(&self) -> Option<Error> {
+        self.shared.lock().outage()
+    }
+
+    async fn change(&self, kind: Kind, names: &impl ToArgs, wanted: bool) -> Result<(), Error> {
+        let names = names_of(names)?;
+        let mut wake = Vec::new();
+        let ticket = {
+            let mut core = self.shared.lock();
+            let now = Instant::now();
+            wake.extend(core.take_driver());
+            if wanted {
+                core.subscribe(kind, names, now)
+            } else {
+                core.unsubscribe(kind, names, now, &mut wake)
+            }
+        };
+        wake.into_iter().for_each(Waker::wake);
+        let waiting = Waiting {
+            shared: &self.shared,
+            ticket,
+        };
+        poll_fn(|cx| waiting.shared.lock().poll_ticket(ticket, cx.waker())).await
+    }
+}
+
+impl Drop for PubSub {
+    fn drop(&mut self) {
+        let driver = self.shared.lock().close();
+        if let Some(driver) = driver {
+            driver.wake();
+        }
+    }
+}
+
+/// Somebody who waits for confirmations, and may stop to.
+struct Waiting<'p> {
+    shared: &'p Shared,
+    ticket: TicketId,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.shared.lock().abandon(self.ticket);
+    }
+}
+
+impl Shared {
+    /// The state is whole whenever the lock is free.
+    pub(super) fn lock(&self) -> MutexGuard<'_, Core> {
+        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
