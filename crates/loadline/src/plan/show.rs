@@ -156,7 +156,9 @@ impl Case {
                 value_data_text(self.value_data)
             );
         }
-        lines.push(keys);
+        if self.touches_keys() {
+            lines.push(keys);
+        }
         lines.extend(self.rules_lines());
         let shown =
             |operation: &Operation| shortened(&operation.lines().collect::<Vec<_>>().join(" + "));

@@ -6,7 +6,7 @@ use super::{Case, Length};
 use crate::args::RunArgs;
 use crate::exit::Failure;
 use crate::target::Target;
-use crate::workload::{self, Definition};
+use crate::workload::{self, Definition, Task};
 
 /// The cases of the suite that `--workload` names, where it names one.
 ///
@@ -92,6 +92,17 @@ impl Case {
         let rules = &self.workload.rules;
         let keys = rules.consumes.then_some(self.keys);
         keys.or_else(|| rules.task?.most_per_block())
+    }
+
+    /// Whether keys are what it is about; making connections is not.
+    pub(super) fn touches_keys(&self) -> bool {
+        let makes = |task| {
+            matches!(
+                task,
+                Task::PoolInit | Task::Connect | Task::ConnectionMemory
+            )
+        };
+        !self.workload.rules.task.is_some_and(makes)
     }
 
     /// Whether there is a steady state to warm up to.

@@ -80,7 +80,9 @@ impl fmt::Display for Task {
             }
             Self::PoolInit => "makes a pool of 2 to 10 connections and sends a PING",
             Self::Connect => "makes a connection and sends a PING",
-            Self::ConnectionMemory => "opens 200 connections in a process of their own",
+            Self::ConnectionMemory => {
+                "opens 200 connections in a process of their own, once in each block"
+            }
         })
     }
 }
