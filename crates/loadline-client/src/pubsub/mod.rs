@@ -1,8 +1,9 @@
 //! Subscriptions that outlive their connection.
 //!
-//! `PubSub` (feature `tokio`) and [`blocking::PubSub`](crate::blocking::PubSub) have a connection of their own. It subscribes again when it had to be made again, and says so:
-//! what was published meanwhile is lost, since Redis keeps no messages, and nobody but the consumer knows
-//! what that means. Whatever is missing is announced, in its place among what was received:
+//! `PubSub` (feature `tokio`) and [`blocking::PubSub`](crate::blocking::PubSub) have a connection of their
+//! own. When it had to be made again they subscribe again, and say so: what was published meanwhile is lost,
+//! since Redis keeps no messages, and nobody but the consumer knows what that means. Whatever is missing is
+//! announced, in its place among what was received:
 //!
 //! - [`Event::Resubscribed`]: the connection was gone for a time; every subscription stands from here on.
 //! - [`Event::Lagged`]: the consumer was too slow, and so many messages found no room.
