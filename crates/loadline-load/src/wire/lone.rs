@@ -1,38 +1,46 @@
 //! What a lone connection of a closed loop needs, since no other one fills the time in which it
 //! waits.
 
-/// The window of a lone connection goes out in so many parts.
-const PARTS: u32 = 8;
+/// A window narrower than this is sent at once.
+const NARROWEST: u32 = 16;
 /// Where waiting awake did not pay, it is left out for up to so many waits.
 const LONGEST_BREAK: u32 = 1_024;
 
-/// Spreads a window over its round trip.
+/// Sends a window in two halves.
 ///
 /// Sent at once, a window is answered at once, and target and generator take turns: one sleeps while
-/// the other works. In parts that are a part of the round trip apart, both work all the time, and
-/// neither pays for waking the other.
+/// the other works. With two halves on their way in turn, the target works on one while the generator
+/// reads the other and sends it again, and neither pays for waking the other. More and smaller parts
+/// cost more system calls than they save.
 #[derive(Debug)]
-pub(super) struct Spread {
-    part: u32,
+pub(super) struct Halves {
+    smaller: u32,
+    larger: u32,
     /// How long the replies last received took.
     trip_ns: u64,
-    /// Until when the next part is held back.
+    /// Until when the second half is held back.
     held_until_ns: Option<u64>,
 }
 
-impl Spread {
-    /// The spread of a window that is wide enough for parts.
+impl Halves {
+    /// The halves of a window that is wide enough.
     pub(super) fn of(window: u32) -> Option<Self> {
-        (window >= 2 * PARTS).then_some(Self {
-            part: window / PARTS,
+        (window >= NARROWEST).then_some(Self {
+            smaller: window / 2,
+            larger: window.div_ceil(2),
             trip_ns: 0,
             held_until_ns: None,
         })
     }
 
-    /// Operations that are sent at once.
-    pub(super) fn part(&self) -> u32 {
-        self.part
+    /// Places that must be free before something is sent.
+    pub(super) fn smaller(&self) -> u32 {
+        self.smaller
+    }
+
+    /// The most operations that are sent at once.
+    pub(super) fn larger(&self) -> u32 {
+        self.larger
     }
 
     /// Notes how long the replies received last took.
@@ -40,17 +48,19 @@ impl Spread {
         self.trip_ns = trip_ns;
     }
 
-    /// Holds the next part back: one went out at `now_ns`.
+    /// Holds one half back: the other went out at `now_ns`, and both had come back together. Half a
+    /// trip parts them again; behind a long link they may travel together, since the trip is not
+    /// the target's work there.
     pub(super) fn hold(&mut self, now_ns: u64) {
-        self.held_until_ns = Some(now_ns + self.trip_ns / u64::from(PARTS));
+        self.held_until_ns = Some(now_ns + (self.trip_ns / 2).min(Watch::AWAKE_NS));
     }
 
-    /// Whether the next part is held back.
-    pub(super) fn is_held(&self) -> bool {
-        self.held_until_ns.is_some()
+    /// Until when a half is held back, where one is.
+    pub(super) fn held_until_ns(&self) -> Option<u64> {
+        self.held_until_ns
     }
 
-    /// Lets the part that is held back go, where its time has come by `now_ns`.
+    /// Lets the half that is held back go, where its time has come by `now_ns`.
     pub(super) fn release(&mut self, now_ns: u64) -> bool {
         self.held_until_ns
             .take_if(|until| *until <= now_ns)
@@ -99,14 +109,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_are_a_part_of_the_round_trip_apart() {
-        assert!(Spread::of(2 * PARTS - 1).is_none());
-        let mut spread = Spread::of(100).unwrap();
-        assert_eq!(spread.part(), 12);
-        spread.note_trip(80_000);
-        spread.hold(1_000);
-        assert!(spread.is_held() && !spread.release(10_999) && spread.is_held());
-        assert!(spread.release(11_000) && !spread.is_held() && !spread.release(12_000));
+    fn halves_that_came_together_are_half_a_trip_apart() {
+        assert!(Halves::of(NARROWEST - 1).is_none());
+        let mut halves = Halves::of(101).unwrap();
+        assert_eq!((halves.smaller(), halves.larger()), (50, 51));
+        halves.note_trip(80_000);
+        halves.hold(1_000);
+        assert_eq!(halves.held_until_ns(), Some(41_000));
+        assert!(!halves.release(40_999) && halves.held_until_ns().is_some());
+        assert!(halves.release(41_000) && !halves.release(42_000));
+        assert_eq!(halves.held_until_ns(), None);
+        halves.note_trip(10_000_000);
+        halves.hold(1_000);
+        assert_eq!(halves.held_until_ns(), Some(1_000 + Watch::AWAKE_NS));
     }
 
     #[test]

@@ -1,9 +1,12 @@
 //! What the event loop needs of a connection: a non-blocking byte stream with a descriptor.
 
-use std::io::{self, Read, Write};
+use std::io;
 use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use rustix::net::{RecvFlags, SendFlags};
 
 use crate::reply::{Reply, Tally};
 
@@ -37,6 +40,21 @@ pub trait Transport: Send {
     fn flush(&mut self) -> io::Result<bool> {
         Ok(true)
     }
+
+    /// Makes [`read_waiting`](Self::read_waiting) wait, for `longest` at most. `false` where the reads
+    /// of this stream cannot wait; it is then waited for through its descriptor.
+    fn prepare_waiting(&mut self, longest: Duration) -> bool {
+        let _ = longest;
+        false
+    }
+
+    /// Reads what is there, and waits for it where nothing is.
+    ///
+    /// # Errors
+    /// As of [`read`](Self::read); `WouldBlock` when nothing came in time.
+    fn read_waiting(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        self.read(buf)
+    }
 }
 
 impl Transport for TcpStream {
@@ -45,11 +63,19 @@ impl Transport for TcpStream {
     }
 
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        Read::read(self, buf)
+        receive(&*self, buf, RecvFlags::DONTWAIT)
     }
 
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
-        Write::write(self, buf)
+        send(&*self, buf)
+    }
+
+    fn prepare_waiting(&mut self, longest: Duration) -> bool {
+        self.set_read_timeout(Some(longest)).is_ok() && self.set_nonblocking(false).is_ok()
+    }
+
+    fn read_waiting(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        receive(&*self, buf, RecvFlags::empty())
     }
 }
 
@@ -59,12 +85,30 @@ impl Transport for UnixStream {
     }
 
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        Read::read(self, buf)
+        receive(&*self, buf, RecvFlags::DONTWAIT)
     }
 
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
-        Write::write(self, buf)
+        send(&*self, buf)
     }
+
+    fn prepare_waiting(&mut self, longest: Duration) -> bool {
+        self.set_read_timeout(Some(longest)).is_ok() && self.set_nonblocking(false).is_ok()
+    }
+
+    fn read_waiting(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        receive(&*self, buf, RecvFlags::empty())
+    }
+}
+
+/// Reads and writes say themselves that they do not wait, so that a socket can do both.
+fn receive(socket: impl AsFd, buf: &mut [u8], flags: RecvFlags) -> io::Result<usize> {
+    Ok(rustix::net::recv(socket, buf, flags)?.0)
+}
+
+fn send(socket: impl AsFd, buf: &[u8]) -> io::Result<usize> {
+    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+    Ok(rustix::net::send(socket, buf, flags)?)
 }
 
 /// Opens connections that are ready for commands: connected, encrypted, authenticated, greeted, and

@@ -6,12 +6,10 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use rustix::event::epoll;
-use rustix::io::Errno;
-use rustix::time::Timespec;
 
 use super::conn::{Conn, Freed, Group};
 use super::filler::Filler;
-use super::lone::{Spread, Watch};
+use super::lone::{Halves, Watch};
 use super::transport::Framing;
 use crate::Error;
 use crate::block::{OVERTIME_NS, Share};
@@ -21,6 +19,9 @@ use crate::outcome::Outcome;
 use crate::pacing::Arrivals;
 use crate::reply::Tally;
 use crate::workload::{Chooser, Workload};
+
+mod receive;
+mod wait;
 
 /// How much one read takes at most.
 const READ_BYTES: usize = 64 << 10;
@@ -106,8 +107,12 @@ struct Running<'r, F> {
     last_reply_ns: u64,
     /// A refill waits until this many places are free, so that writes stay whole.
     refill_at: u32,
-    spread: Option<Spread>,
+    /// The window of a lone connection, in halves.
+    halves: Option<Halves>,
+    /// Whether waiting awake for a lone connection pays.
     watch: Option<Watch>,
+    /// Whether a lone connection is waited for in its reads, which saves a system call a turn.
+    waits_in_read: bool,
     /// Where the search for a free connection goes on (open loop).
     turn: usize,
     /// Since when a place has been free after all had been taken (open loop).
@@ -120,11 +125,8 @@ struct Running<'r, F> {
 impl<'r, F: Framing> Running<'r, F> {
     fn new(worker: &'r mut Worker<F>, workload: &'r Workload, share: &'r Share<'r>) -> Self {
         let is_lone = worker.conns.len() == 1 && share.arrivals.is_none();
-        let spread = Spread::of(worker.window).filter(|_| is_lone);
-        let refill_at = match &spread {
-            Some(spread) => spread.part(),
-            None => worker.window,
-        };
+        let halves = Halves::of(worker.window).filter(|_| is_lone);
+        let longest_sleep = Duration::from_nanos(LONGEST_SLEEP_NS);
         Self {
             meter: Meter::new(share.board, share.control),
             tally: Tally::default(),
@@ -133,9 +135,10 @@ impl<'r, F: Framing> Running<'r, F> {
             stopped_ns: None,
             in_flight: 0,
             last_reply_ns: 0,
-            refill_at,
-            watch: (is_lone && spread.is_none()).then(Watch::default),
-            spread,
+            refill_at: halves.as_ref().map_or(worker.window, Halves::smaller),
+            halves,
+            watch: is_lone.then(Watch::default),
+            waits_in_read: is_lone && worker.conns[0].transport.prepare_waiting(longest_sleep),
             turn: 0,
             place_since_ns: 0,
             saturated: false,
@@ -239,12 +242,12 @@ impl<'r, F: Framing> Running<'r, F> {
         self.arrivals = Some(arrivals);
     }
 
-    /// Sends the part that was held back, once its time has come.
+    /// Sends the half that was held back, once its time has come.
     fn release(&mut self, now_ns: u64) {
         if self
-            .spread
+            .halves
             .as_mut()
-            .is_some_and(|spread| spread.release(now_ns))
+            .is_some_and(|halves| halves.release(now_ns))
         {
             self.refill(0, now_ns);
         }
@@ -301,12 +304,12 @@ impl<'r, F: Framing> Running<'r, F> {
                 || !conn.alive
                 || conn.is_blocked()
                 || free < self.refill_at
-                || self.is_held()
+                || self.held_until_ns().is_some()
             {
                 return;
             }
-            let part = self.spread.as_ref().map_or(free, Spread::part);
-            let count = u64::from(free.min(part))
+            let most = self.halves.as_ref().map_or(free, Halves::larger);
+            let count = u64::from(free.min(most))
                 .min(self.worker.filler.most() as u64)
                 .min(self.quota) as u32;
             if count == 0 {
@@ -336,14 +339,15 @@ impl<'r, F: Framing> Running<'r, F> {
             if single_replies {
                 self.note_groups(index, count, now_ns);
             }
-            if let Some(spread) = &mut self.spread {
-                spread.hold(now_ns);
+            let is_full = self.worker.conns[index].in_flight == self.worker.window;
+            if let Some(halves) = self.halves.as_mut().filter(|_| !is_full) {
+                halves.hold(now_ns);
             }
         }
     }
 
-    fn is_held(&self) -> bool {
-        self.spread.as_ref().is_some_and(Spread::is_held)
+    fn held_until_ns(&self) -> Option<u64> {
+        self.halves.as_ref().and_then(Halves::held_until_ns)
     }
 
     /// Notes `count` operations of one reply each as sent, in groups that became possible together.
@@ -395,140 +399,6 @@ impl<'r, F: Framing> Running<'r, F> {
         self.meter.part.bytes_out += batch.len() as u64;
         self.in_flight += u64::from(count);
         conn.send(batch)
-    }
-
-    fn wait(&mut self, now_ns: u64) -> Result<(), Error> {
-        if self.in_flight > 0
-            && self.watch.as_mut().is_some_and(Watch::is_awake)
-            && self.wait_awake(now_ns)?
-        {
-            return Ok(());
-        }
-        let mut sleep_ns =
-            LONGEST_SLEEP_NS.min(self.share.deadline_ns.saturating_sub(now_ns).max(1));
-        if let (Some(arrivals), None, false) = (&self.arrivals, self.stopped_ns, self.saturated) {
-            sleep_ns = sleep_ns.min(arrivals.next_ns().saturating_sub(now_ns));
-        }
-        if self.is_held() {
-            // A part of a round trip is over before a sleep would be.
-            sleep_ns = 0;
-        }
-        self.poll(sleep_ns)
-    }
-
-    /// Looks for events without sleeping; `false` where none came in time.
-    fn wait_awake(&mut self, now_ns: u64) -> Result<bool, Error> {
-        while self.share.clock.now_ns() < now_ns + Watch::AWAKE_NS {
-            self.poll(0)?;
-            if !self.events.is_empty() {
-                if let Some(watch) = &mut self.watch {
-                    watch.succeeded();
-                }
-                return Ok(true);
-            }
-        }
-        if let Some(watch) = &mut self.watch {
-            watch.failed();
-        }
-        Ok(false)
-    }
-
-    /// Takes the events that are there, and waits up to `sleep_ns` where none are.
-    fn poll(&mut self, sleep_ns: u64) -> Result<(), Error> {
-        let timeout = Timespec {
-            tv_sec: 0,
-            tv_nsec: sleep_ns as i64,
-        };
-        self.events.clear();
-        match epoll::wait(
-            &self.worker.epoll,
-            rustix::buffer::spare_capacity(&mut self.events),
-            Some(&timeout),
-        ) {
-            Ok(_) | Err(Errno::INTR) => Ok(()),
-            Err(errno) => Err(Error::system("epoll_wait")(errno)),
-        }
-    }
-
-    fn take_events(&mut self) {
-        for at in 0..self.events.len() {
-            let event = self.events[at];
-            let index = event.data.u64() as usize;
-            if !self.worker.conns[index].alive {
-                continue;
-            }
-            if let Err(reason) = self.serve(index, event.flags) {
-                self.lose(index, &reason);
-            }
-        }
-    }
-
-    fn serve(&mut self, index: usize, flags: epoll::EventFlags) -> Result<(), String> {
-        let conn = &self.worker.conns[index];
-        // A layer in between may hold bytes of a write that was taken whole.
-        let may_owe = conn.is_blocked() || !conn.transport.short_read_drains();
-        if flags.intersects(epoll::EventFlags::OUT) && may_owe {
-            self.worker.conns[index]
-                .resend()
-                .map_err(|error| error.to_string())?;
-        }
-        let mut now_ns = 0;
-        if flags.intersects(
-            epoll::EventFlags::IN
-                | epoll::EventFlags::RDHUP
-                | epoll::EventFlags::HUP
-                | epoll::EventFlags::ERR,
-        ) {
-            now_ns = self.read(index)?;
-        }
-        if self.arrivals.is_none() {
-            if now_ns == 0 {
-                now_ns = self.share.clock.now_ns();
-            }
-            self.refill(index, now_ns);
-        }
-        Ok(())
-    }
-
-    /// Reads until the socket is empty and returns when the last bytes were there.
-    fn read(&mut self, index: usize) -> Result<u64, String> {
-        let closed = self.arrivals.is_none();
-        let mut now_ns = 0;
-        loop {
-            let Worker { conns, buffer, .. } = &mut *self.worker;
-            let conn = &mut conns[index];
-            let bytes = match conn.transport.read(buffer) {
-                Ok(0) => return Err("the target closed the connection".into()),
-                Ok(bytes) => bytes,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(now_ns),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => return Err(error.to_string()),
-            };
-            now_ns = self.share.clock.now_ns();
-            self.meter.part.bytes_in += bytes as u64;
-            let replies =
-                conn.receive(&buffer[..bytes], &mut self.tally, self.workload.values())?;
-            if let (Some(spread), Some(sent_ns)) = (&mut self.spread, conn.oldest_sent_ns()) {
-                spread.note_trip(now_ns - sent_ns);
-            }
-            let ops = conn.complete(replies, now_ns, &mut self.meter)?;
-            if ops > 0 {
-                self.in_flight -= u64::from(ops);
-                self.last_reply_ns = now_ns;
-                if closed {
-                    conn.freed.push_back(Freed {
-                        at_ns: now_ns,
-                        places: ops,
-                    });
-                } else if self.saturated {
-                    self.saturated = false;
-                    self.place_since_ns = now_ns;
-                }
-            }
-            if bytes < buffer.len() && conn.transport.short_read_drains() {
-                return Ok(now_ns);
-            }
-        }
     }
 
     /// Gives a connection up: what it had in flight gets no reply.

@@ -1,0 +1,105 @@
+//! What the event loop does with what arrives.
+
+use std::io;
+
+use rustix::event::epoll;
+
+use super::{Running, Worker};
+use crate::wire::conn::Freed;
+use crate::wire::transport::Framing;
+
+/// Whether a read waits where nothing is there yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wait {
+    No,
+    /// For the first bytes; what follows is taken as far as it is there.
+    ForFirst,
+}
+
+impl<F: Framing> Running<'_, F> {
+    /// Serves the connections that something happened to.
+    pub(super) fn take_events(&mut self) {
+        for at in 0..self.events.len() {
+            let event = self.events[at];
+            let index = event.data.u64() as usize;
+            if !self.worker.conns[index].alive {
+                continue;
+            }
+            if let Err(reason) = self.serve(index, event.flags) {
+                self.lose(index, &reason);
+            }
+        }
+    }
+
+    fn serve(&mut self, index: usize, flags: epoll::EventFlags) -> Result<(), String> {
+        let conn = &self.worker.conns[index];
+        // A layer in between may hold bytes of a write that was taken whole.
+        let may_owe = conn.is_blocked() || !conn.transport.short_read_drains();
+        if flags.intersects(epoll::EventFlags::OUT) && may_owe {
+            self.worker.conns[index]
+                .resend()
+                .map_err(|error| error.to_string())?;
+        }
+        let mut now_ns = 0;
+        if flags.intersects(
+            epoll::EventFlags::IN
+                | epoll::EventFlags::RDHUP
+                | epoll::EventFlags::HUP
+                | epoll::EventFlags::ERR,
+        ) {
+            now_ns = self.read(index, Wait::No)?;
+        }
+        if self.arrivals.is_none() {
+            if now_ns == 0 {
+                now_ns = self.share.clock.now_ns();
+            }
+            self.refill(index, now_ns);
+        }
+        Ok(())
+    }
+
+    /// Reads until the socket is empty and returns when the last bytes were there, or 0 where none were.
+    pub(super) fn read(&mut self, index: usize, mut wait: Wait) -> Result<u64, String> {
+        let closed = self.arrivals.is_none();
+        let mut now_ns = 0;
+        loop {
+            let Worker { conns, buffer, .. } = &mut *self.worker;
+            let conn = &mut conns[index];
+            let read = match std::mem::replace(&mut wait, Wait::No) {
+                Wait::No => conn.transport.read(buffer),
+                Wait::ForFirst => conn.transport.read_waiting(buffer),
+            };
+            let bytes = match read {
+                Ok(0) => return Err("the target closed the connection".into()),
+                Ok(bytes) => bytes,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(now_ns),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error.to_string()),
+            };
+            now_ns = self.share.clock.now_ns();
+            self.meter.part.bytes_in += bytes as u64;
+            let replies =
+                conn.receive(&buffer[..bytes], &mut self.tally, self.workload.values())?;
+            if let (Some(halves), Some(sent_ns)) = (&mut self.halves, conn.oldest_sent_ns()) {
+                halves.note_trip(now_ns - sent_ns);
+            }
+            let ops = conn.complete(replies, now_ns, &mut self.meter)?;
+            if ops > 0 {
+                self.in_flight -= u64::from(ops);
+                self.last_reply_ns = now_ns;
+                if closed {
+                    conn.freed.push_back(Freed {
+                        at_ns: now_ns,
+                        places: ops,
+                    });
+                } else if self.saturated {
+                    self.saturated = false;
+                    self.place_since_ns = now_ns;
+                }
+            }
+            if bytes < buffer.len() && conn.transport.short_read_drains() {
+                return Ok(now_ns);
+            }
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! How the event loop waits for replies: with epoll for many connections, in the read itself for a
+//! lone one, and awake where that pays.
+
+use rustix::event::epoll;
+use rustix::io::Errno;
+use rustix::time::Timespec;
+
+use super::receive::Wait;
+use super::{LONGEST_SLEEP_NS, Running};
+use crate::Error;
+use crate::wire::lone::Watch;
+use crate::wire::transport::Framing;
+
+impl<F: Framing> Running<'_, F> {
+    /// Waits until something is there, or it is time to look after other things.
+    pub(super) fn wait(&mut self, now_ns: u64) -> Result<(), Error> {
+        // Only epoll says when a socket takes the rest of a write.
+        if self.waits_in_read && !self.worker.conns[0].is_blocked() {
+            self.events.clear();
+            match self.read_lone(now_ns) {
+                Ok(0) => {}
+                Ok(read_ns) => self.refill(0, read_ns),
+                Err(reason) => self.lose(0, &reason),
+            }
+            return Ok(());
+        }
+        let is_held = self.held_until_ns().is_some();
+        if self.in_flight > 0
+            && !is_held
+            && self.watch.as_mut().is_some_and(Watch::is_awake)
+            && self.poll_awake(now_ns)?
+        {
+            return Ok(());
+        }
+        let mut sleep_ns =
+            LONGEST_SLEEP_NS.min(self.share.deadline_ns.saturating_sub(now_ns).max(1));
+        if let (Some(arrivals), None, false) = (&self.arrivals, self.stopped_ns, self.saturated) {
+            sleep_ns = sleep_ns.min(arrivals.next_ns().saturating_sub(now_ns));
+        }
+        if is_held {
+            // Half a trip is over before a sleep would be.
+            sleep_ns = 0;
+        }
+        self.poll(sleep_ns)
+    }
+
+    /// Reads the lone connection, awake first and then asleep, and returns when the last bytes were
+    /// there, or 0 where none came.
+    fn read_lone(&mut self, now_ns: u64) -> Result<u64, String> {
+        if let Some(held_until_ns) = self.held_until_ns() {
+            return self.read_awake(now_ns, held_until_ns);
+        }
+        if self.watch.as_mut().is_some_and(Watch::is_awake) {
+            let read_ns = self.read_awake(now_ns, now_ns + Watch::AWAKE_NS)?;
+            self.note_awake(read_ns > 0);
+            if read_ns > 0 {
+                return Ok(read_ns);
+            }
+        }
+        self.read(0, Wait::ForFirst)
+    }
+
+    /// Reads again and again until something came or it is `until_ns`.
+    fn read_awake(&mut self, mut now_ns: u64, until_ns: u64) -> Result<u64, String> {
+        while now_ns < until_ns {
+            let read_ns = self.read(0, Wait::No)?;
+            if read_ns > 0 {
+                return Ok(read_ns);
+            }
+            now_ns = self.share.clock.now_ns();
+        }
+        Ok(0)
+    }
+
+    /// Looks for events without sleeping; `false` where none came in time.
+    fn poll_awake(&mut self, now_ns: u64) -> Result<bool, Error> {
+        let mut came = false;
+        while !came && self.share.clock.now_ns() < now_ns + Watch::AWAKE_NS {
+            self.poll(0)?;
+            came = !self.events.is_empty();
+        }
+        self.note_awake(came);
+        Ok(came)
+    }
+
+    fn note_awake(&mut self, came: bool) {
+        if let Some(watch) = &mut self.watch {
+            if came {
+                watch.succeeded();
+            } else {
+                watch.failed();
+            }
+        }
+    }
+
+    /// Takes the events that are there, and waits up to `sleep_ns` where none are.
+    fn poll(&mut self, sleep_ns: u64) -> Result<(), Error> {
+        let timeout = Timespec {
+            tv_sec: 0,
+            tv_nsec: sleep_ns as i64,
+        };
+        self.events.clear();
+        match epoll::wait(
+            &self.worker.epoll,
+            rustix::buffer::spare_capacity(&mut self.events),
+            Some(&timeout),
+        ) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(errno) => Err(Error::system("epoll_wait")(errno)),
+        }
+    }
+}
