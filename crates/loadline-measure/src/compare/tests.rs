@@ -173,6 +173,32 @@ fn a_significant_difference_is_no_reason_to_stop() {
 }
 
 #[test]
+fn more_comparisons_need_more_rounds() {
+    // One in ten may say otherwise: pbinom(1, 12, .5) = 0.32 % suffices for one comparison,
+    // pbinom(1, 14, .5) = 0.09 % for three, and pbinom(2, 22, .5) = 0.006 % for sixty.
+    for (comparisons, rounds) in [(0, 12), (1, 12), (3, 14), (60, 22)] {
+        assert_eq!(rounds_for(comparisons), rounds, "{comparisons}");
+    }
+    assert!(rounds_for(usize::MAX) == MAX_ROUNDS);
+}
+
+#[test]
+fn a_gate_stops_when_its_comparisons_can_stand_and_are_narrow() {
+    let quiet = |n: usize| vec![0.01; n];
+    assert!(!precise_for(&quiet(13), 3));
+    assert!(precise_for(&quiet(14), 3));
+    assert!(!precise_for(&quiet(21), 60));
+    assert!(precise_for(&quiet(22), 60));
+    let apart = |n: usize, by: f64| {
+        let side = |i: usize| if i.is_multiple_of(2) { by } else { -by };
+        (0..n).map(side).collect::<Vec<f64>>()
+    };
+    assert!(precise_for(&apart(22, 0.0099), 3));
+    assert!(!precise_for(&apart(39, 0.0101), 3));
+    assert!(precise_for(&apart(40, 0.0101), 3));
+}
+
+#[test]
 fn holm_adjusts_as_r_does() {
     // p.adjust(c(.01, .04, .03, .005), "holm") in R: 0.03 0.06 0.06 0.02
     let adjusted = holm(&[0.01, 0.04, 0.03, 0.005]);

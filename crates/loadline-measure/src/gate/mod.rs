@@ -11,6 +11,8 @@ mod judgement;
 mod limits;
 mod pairs;
 pub mod records;
+#[cfg(test)]
+mod simulations;
 mod spread;
 pub mod strict;
 mod student;
