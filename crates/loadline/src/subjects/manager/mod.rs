@@ -51,7 +51,7 @@ pub(super) fn open<'t>(
     let client = super::client::client(server, &server.address)?;
     let job: Box<dyn Job> = match task {
         Task::Pipeline => Box::new(jobs::Pipeline::open(&client)?),
-        Task::PubSub => Box::new(jobs::PubSub::open(&client, place.through, prefix)?),
+        Task::PubSub => Box::new(jobs::PubSub::open(client, prefix)?),
         Task::Stream => Box::new(jobs::Stream::open(&client, place.through, prefix)?),
         Task::PoolInit => Box::new(made::PoolInit::new(client)?),
         Task::Connect => Box::new(made::Connect::new(client)),
