@@ -135,3 +135,59 @@ pub trait Framing: Send {
     /// As of [`feed`](Self::feed).
     fn first<'b>(&mut self, bytes: &'b [u8]) -> Result<Option<(usize, Reply<'b>)>, String>;
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::net::TcpListener;
+    use std::thread;
+    use std::time::Instant;
+
+    use super::*;
+
+    const LONGEST: Duration = Duration::from_millis(200);
+
+    fn check(mut ours: impl Transport, mut theirs: impl Write + Send + 'static) {
+        let mut buffer = [0; 16];
+        assert!(ours.prepare_waiting(LONGEST));
+        let begun = Instant::now();
+        let nothing = ours.read(&mut buffer).unwrap_err();
+        assert_eq!(nothing.kind(), io::ErrorKind::WouldBlock);
+        let nothing = ours.read_waiting(&mut buffer).unwrap_err();
+        assert_eq!(nothing.kind(), io::ErrorKind::WouldBlock);
+        assert!(begun.elapsed() >= LONGEST / 2, "{:?}", begun.elapsed());
+
+        let writer = thread::spawn(move || {
+            thread::sleep(LONGEST / 10);
+            theirs.write_all(b"late").unwrap();
+            theirs
+        });
+        let bytes = loop {
+            // A busy machine may wake the writer later than the read waits.
+            match ours.read_waiting(&mut buffer) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                done => break done.unwrap(),
+            }
+        };
+        assert_eq!(&buffer[..bytes], b"late");
+
+        // A peer that does not read must not stop a write for good.
+        let kept = writer.join().unwrap();
+        let full = loop {
+            if let Err(error) = ours.write(&[0; 64 << 10]) {
+                break error;
+            }
+        };
+        assert_eq!(full.kind(), io::ErrorKind::WouldBlock);
+        drop(kept);
+    }
+
+    #[test]
+    fn a_socket_waits_only_in_the_read_that_says_so() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        check(ours, theirs);
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let ours = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        check(ours, listener.accept().unwrap().0);
+    }
+}
