@@ -104,7 +104,7 @@ Examples:
   loadline doctor redis://db.example:6379 --strict --json doctor.json
 
 It looks at the machine, at the server and its settings, and probes for some seconds: idle round
-trips, which side saturates, hits beside misses, twice the work, a server that does nothing.
+trips, which side saturates, hits beside misses, more work, a server that does nothing.
 docs/doctor.md describes every rule. A server that holds keys is only looked at, and pinged,
 unless --allow-non-empty is given. Keys go under `loadline:RUN-ID:` and are removed afterwards.
 Exit codes: 0 done, whatever was found; with --strict 1 for a warning and 2 for a critical

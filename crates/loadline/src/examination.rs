@@ -24,11 +24,14 @@ use crate::units::count_text;
 
 /// Rules that concern the length of a measurement; a probe is short by intent.
 const OF_LENGTH: [&str; 3] = ["LL006", "LL011", "LL012"];
-/// Blocks of a work and of twice the work.
+/// How many times as much the larger of two works is: so much that no neighbour hides it.
+const MORE_WORK: u64 = 16;
+/// Blocks of the larger work, and of the smaller one for each of them.
 const WORK_ROUNDS: u32 = 5;
-/// How long the smaller one of them takes about.
-const WORK: Duration = Duration::from_millis(60);
-const LEAST_WORK: u64 = 1_000;
+const SMALL_BLOCKS: u32 = 4;
+/// How long the smaller work takes about.
+const WORK: Duration = Duration::from_millis(10);
+const LEAST_WORK: u64 = 2_000;
 /// Steps that the progress shows.
 const STEPS: u64 = 5;
 
@@ -113,7 +116,7 @@ impl Examination<'_> {
         self.load(target)?;
         self.null_server(target)?;
         self.hits_and_misses(target)?;
-        self.twice_the_work(target)
+        self.more_work(target)
     }
 
     fn say(&mut self, sentence: String) {
@@ -296,8 +299,8 @@ impl Examination<'_> {
         Ok(())
     }
 
-    /// A block of some operations and one of twice as many must take times that differ.
-    fn twice_the_work(&mut self, target: &mut Opened) -> Result<(), Failure> {
+    /// A block of some operations and one of many more must take times that differ.
+    fn more_work(&mut self, target: &mut Opened) -> Result<(), Failure> {
         let (base, case) = (&self.plan.base, &self.plan.probes.load);
         let is_load = |entry: &&record::Case| entry.scenario.workload == case.workload.name;
         let load = self.record.cases.iter().find(is_load);
@@ -305,31 +308,36 @@ impl Examination<'_> {
             return Ok(());
         };
         let units = ((load.throughput_ops_per_s * WORK.as_secs_f64()) as u64).max(LEAST_WORK);
-        self.progress
-            .begin(&format!("{}: twice the work", target.name));
-        let mut shortest = [u64::MAX; 2];
+        self.progress.begin(&format!("{}: more work", target.name));
+        // Of blocks of one size the shortest is the one that was disturbed least.
+        let (mut small, mut large) = (u64::MAX, u64::MAX);
         let mut subject = target.subject(case, self.run_id, base.seed)?;
+        let mut block = |ops: u64, seed: u64| {
+            let block = subject.block(Stop::after_ops(ops), seed, self.control);
+            block
+                .map(|block| nanoseconds(&block))
+                .map_err(|error: Error| failure("the probe", &error))
+        };
         for round in 0..WORK_ROUNDS {
-            for (times, shortest) in (1..).zip(&mut shortest) {
-                let stop = Stop::after_ops(units * times);
-                let block = subject
-                    .block(stop, base.seed ^ u64::from(round), self.control)
-                    .map_err(|error: Error| failure("the probe", &error))?;
-                // The shortest is the one that was disturbed least.
-                *shortest = (*shortest).min(nanoseconds(&block));
+            let seed = base.seed ^ u64::from(round);
+            for _ in 0..SMALL_BLOCKS {
+                small = small.min(block(units, seed)?);
             }
+            large = large.min(block(MORE_WORK * units, seed)?);
         }
         drop(subject);
-        let [small, large] = shortest;
+        if self.control.interrupted() {
+            return Ok(());
+        }
         self.say(format!(
-            "Twice the operations took {:.2} times the time.",
+            "{MORE_WORK} times the operations took {:.1} times the time.",
             large as f64 / small.max(1) as f64
         ));
         let work = |units, duration_ns| Work { units, duration_ns };
         self.record.doctor.extend(doctor::time_stays_flat(
             &target.name,
             work(units, small),
-            work(2 * units, large),
+            work(MORE_WORK * units, large),
         ));
         self.progress.step();
         Ok(())

@@ -28,6 +28,8 @@ const BUSY: f64 = 0.8;
 const COUNT_SLACK: f64 = 0.001;
 /// Up to so many calls of a command that nobody declared are no part of the load.
 const UNDECLARED: u64 = 20;
+/// Less of the time than this says nothing about a thread, which was kept waiting for the rest of it.
+const LEAST_CHANCE: f64 = 0.05;
 /// A server that does nothing is faster than one that is the limit by at least this.
 const NULL_SPEEDUP: f64 = 1.5;
 /// The largest share of the reported p99 that the generator's own lag may be.
@@ -101,13 +103,12 @@ fn counts_differ(seen: &Evidence) -> Option<Finding> {
 }
 
 fn generator_bound(seen: &Evidence) -> Option<Finding> {
-    // A thread that always runs or waits for a CPU has no room left, however much of one it got.
-    let wait = |waited: Option<f64>| waited.unwrap_or(0.0);
     let busy = seen
         .generator_busy
         .zip(seen.server_busy)
         .filter(|(generator, server)| {
-            generator + wait(seen.run_queue_wait) > BUSY && server + wait(seen.server_wait) < BUSY
+            of_its_chance(*generator, seen.run_queue_wait) > BUSY
+                && of_its_chance(*server, seen.server_wait) < BUSY
         });
     let near = seen.null_speedup.filter(|times| *times < NULL_SPEEDUP);
     let busy = busy.map(|(generator, server)| {
@@ -134,6 +135,12 @@ fn generator_bound(seen: &Evidence) -> Option<Finding> {
             "Give the generator more threads (--threads) or CPUs; the throughput is a lower bound of the server's.",
         )
     })
+}
+
+/// How much a thread ran of the time in which it was not kept waiting for a CPU: on a machine that is
+/// short of them, a thread that never rests gets no 80 % of one.
+fn of_its_chance(busy: f64, waited: Option<f64>) -> f64 {
+    busy / (1.0 - waited.unwrap_or(0.0)).max(LEAST_CHANCE)
 }
 
 fn late_starts(seen: &Evidence) -> Option<Finding> {

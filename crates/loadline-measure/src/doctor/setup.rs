@@ -246,7 +246,7 @@ fn too_few_cpus(setup: &Setup) -> Option<Finding> {
             "LL024",
             Severity::Warning,
             format!(
-                "Generator ({} threads) and server (io-threads {io_threads}) share {cores} CPUs of one machine.",
+                "Generator (threads: {}) and server (io-threads: {io_threads}) share {cores} CPUs of one machine.",
                 setup.generator_threads,
             ),
             "Lower --threads or io-threads, or put the server on another machine: what one uses, the other lacks.",
@@ -457,7 +457,7 @@ mod tests {
         (
             "LL024",
             |s| set(s, "io-threads", "3"),
-            "Generator (2 threads) and server (io-threads 3) share 4 CPUs",
+            "Generator (threads: 2) and server (io-threads: 3) share 4 CPUs",
         ),
         (
             "LL025",

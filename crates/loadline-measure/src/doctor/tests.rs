@@ -261,6 +261,12 @@ fn a_generator_that_waits_for_a_cpu_is_the_limit_too() {
         "{}",
         found[0].1
     );
+    // One that rests whenever it gets a CPU is short of CPUs, and not of speed.
+    let resting = after(|e| {
+        (e.generator_busy, e.run_queue_wait) = (Some(0.15), Some(0.73));
+        (e.server_busy, e.server_wait) = (Some(0.05), Some(0.3));
+    });
+    assert_eq!(resting[0].0, "LL005");
     let starved = after(|e| {
         (e.generator_busy, e.run_queue_wait) = (Some(0.5), Some(0.45));
         (e.server_busy, e.server_wait) = (Some(0.5), Some(0.4));
