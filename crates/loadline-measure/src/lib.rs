@@ -12,6 +12,7 @@
 //! - [`capacity`]: the search for the highest load that keeps a limit;
 //! - [`outliers`] and [`steady`]: rounds far from the others, and where a warm-up ends;
 //! - [`doctor`]: the flaws of the benchmark itself, as numbered rules;
+//! - [`proof`]: how often such verdicts are right, from the noise of real comparisons;
 //! - [`gate`]: whether something got slower, against a baseline, a pair or a limit.
 //!
 //! ```
@@ -38,6 +39,7 @@ pub mod interval;
 pub mod limit;
 pub mod metric;
 pub mod outliers;
+pub mod proof;
 mod quantile;
 pub mod record;
 pub mod steady;

@@ -89,6 +89,17 @@ pub struct ClassicThresholds {
     pub critical_throughput_min_ops_sec: Option<f64>,
 }
 
+impl Default for ClassicThresholds {
+    fn default() -> Self {
+        Self {
+            latency_regression_pct: 20.0,
+            throughput_regression_pct: 10.0,
+            critical_latency_ms: 10.0,
+            critical_throughput_min_ops_sec: None,
+        }
+    }
+}
+
 /// What was measured, round by round.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ClassicRounds {

@@ -56,10 +56,14 @@ impl Classic {
 
 fn of_thresholds(section: &Map<String, Value>) -> Result<ClassicThresholds, Error> {
     let read = |key: &str, range| number(section, "thresholds", key, range);
+    let default = ClassicThresholds::default();
     Ok(ClassicThresholds {
-        latency_regression_pct: read("latency_regression_pct", (0.1, 10_000.0))?.unwrap_or(20.0),
-        throughput_regression_pct: read("throughput_regression_pct", (0.1, 99.9))?.unwrap_or(10.0),
-        critical_latency_ms: read("critical_latency_ms", (1e-3, 3.6e6))?.unwrap_or(10.0),
+        latency_regression_pct: read("latency_regression_pct", (0.1, 10_000.0))?
+            .unwrap_or(default.latency_regression_pct),
+        throughput_regression_pct: read("throughput_regression_pct", (0.1, 99.9))?
+            .unwrap_or(default.throughput_regression_pct),
+        critical_latency_ms: read("critical_latency_ms", (1e-3, 3.6e6))?
+            .unwrap_or(default.critical_latency_ms),
         critical_throughput_min_ops_sec: read("critical_throughput_min_ops_sec", (1e-3, 1e10))?,
     })
 }

@@ -1,0 +1,381 @@
+//! Whether verdicts can be trusted on a machine: how often nothing is called something, and how often
+//! something that is known to be there is found.
+//!
+//! Comparisons of a subject with itself give the machine's noise: one list of logarithms per
+//! comparison, as [`log_ratios`](crate::compare::log_ratios) gives them. Many more comparisons are
+//! made of it by drawing rounds with replacement (Efron, "Bootstrap Methods: Another Look at the
+//! Jackknife", 1979), each from the rounds of one comparison, so that what differs between processes
+//! stays in it. A slowdown is planted by adding its logarithm to every round.
+
+use rand::rngs::SmallRng;
+use rand::seq::IndexedRandom;
+use rand::{RngExt, SeedableRng};
+use serde::{Deserialize, Serialize};
+use statrs::distribution::{Beta, ContinuousCDF};
+
+use crate::Metric;
+use crate::compare::{self, Direction, Paired, Rules, Verdict};
+use crate::gate::strict::Thresholds;
+use crate::gate::{self, Baseline, BaselineCase, BaselineRun, Candidate, Measured, Outcome};
+use crate::record::{Bounds, Environment};
+
+/// The schema of a proof in JSON.
+pub const SCHEMA: &str = "loadline.proof/1";
+
+/// What a machine's comparisons of a subject with itself, and with slower ones, came to.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Proof {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// When it started (RFC 3339).
+    pub started_at: String,
+    /// The version of Loadline.
+    pub version: String,
+    /// What was compared, in a sentence.
+    pub scenario: String,
+    /// Where.
+    pub environment: Environment,
+    /// What was planted, and what was said of it.
+    pub kinds: Vec<Kind>,
+    /// What many more comparisons, drawn from the noise of the real ones, would say.
+    pub drawn: Vec<Drawn>,
+    /// How long all of it took.
+    pub duration_ns: u64,
+}
+
+/// One way to make a subject slower, and what the comparisons said.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Kind {
+    /// What was planted, such as "CPU in the server".
+    pub what: String,
+    /// How much slower it made the median, as a share; 0 where a subject was compared with itself.
+    pub planted: f64,
+    /// The comparisons.
+    pub trials: Vec<Trial>,
+}
+
+/// What one comparison said.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Trial {
+    /// The median response time of the second over that of the first.
+    pub ratio: f64,
+    /// The verdict on it.
+    pub verdict: Verdict,
+    /// The answer of the whole comparison, which looks at other metrics too.
+    pub outcome: Outcome,
+    /// Rounds that it took.
+    pub rounds: u64,
+    /// Time that it took.
+    pub duration_ns: u64,
+    /// The logarithms of the ratios of its rounds.
+    pub noise: Vec<f64>,
+    /// What a run of a baseline would keep of the first subject: the normalised logarithm.
+    pub normalised_ln: Option<f64>,
+}
+
+/// What draws from the noise say.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Drawn {
+    /// The method: `pairs` or `baseline`.
+    pub method: String,
+    /// What was planted, as a share.
+    pub planted: f64,
+    /// Cases that were judged together.
+    pub cases: u64,
+    /// Suites with an alarm.
+    pub alarms: Share,
+}
+
+impl Kind {
+    /// How often the median was called slower.
+    #[must_use]
+    pub fn found(&self) -> Share {
+        self.count(|trial| trial.verdict == Verdict::Slower)
+    }
+
+    /// How often the whole comparison ended with a warning or worse.
+    #[must_use]
+    pub fn alarms(&self) -> Share {
+        self.count(|trial| trial.outcome >= Outcome::Warning)
+    }
+
+    fn count(&self, is_hit: impl Fn(&Trial) -> bool) -> Share {
+        Share {
+            hits: self.trials.iter().filter(|trial| is_hit(trial)).count() as u64,
+            of: self.trials.len() as u64,
+        }
+    }
+}
+
+impl Proof {
+    /// Draws from the noise of the comparisons in which nothing was planted: suites of 20 cases for
+    /// false alarms, and single cases for what is found.
+    pub fn draw(&mut self, suites: u64, seed: u64) {
+        let unplanted = || self.kinds.iter().filter(|kind| kind.planted == 0.0);
+        let trials = || unplanted().flat_map(|kind| &kind.trials);
+        let noise: Vec<Vec<f64>> = trials().map(|trial| trial.noise.clone()).collect();
+        let all = self.kinds.iter().flat_map(|kind| &kind.trials);
+        let runs: Vec<f64> = all.filter_map(|trial| trial.normalised_ln).collect();
+        let plans = [(0.0, 20), (0.05, 1), (0.10, 1), (0.20, 1)];
+        self.drawn = plans
+            .iter()
+            .flat_map(|(planted, cases)| {
+                let draw = Draw {
+                    planted: *planted,
+                    cases: *cases,
+                    suites,
+                    seed,
+                };
+                let drawn = |method: &str, alarms: Share| Drawn {
+                    method: method.to_owned(),
+                    planted: *planted,
+                    cases: *cases as u64,
+                    alarms,
+                };
+                [
+                    (!noise.is_empty()).then(|| drawn("pairs", of_pairs(&noise, &draw))),
+                    of_baselines(&runs, &draw).map(|alarms| drawn("baseline", alarms)),
+                ]
+            })
+            .flatten()
+            .collect();
+    }
+}
+
+/// How often something happened, of how often it could have.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Share {
+    /// How often it happened.
+    pub hits: u64,
+    /// How often it could have.
+    pub of: u64,
+}
+
+/// What is drawn from noise.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Draw {
+    /// The slowdown that is planted in every case, as a share; 0 for none.
+    pub planted: f64,
+    /// Cases of a suite, which are judged together.
+    pub cases: usize,
+    /// Suites.
+    pub suites: u64,
+    /// What the draws follow from.
+    pub seed: u64,
+}
+
+impl Share {
+    /// The share, from 0 to 1; 0 where it could not have happened.
+    #[must_use]
+    pub fn value(self) -> f64 {
+        self.hits as f64 / self.of.max(1) as f64
+    }
+
+    /// The 95 % interval of the true share (Clopper and Pearson, "The Use of Confidence or Fiducial
+    /// Limits Illustrated in the Case of the Binomial", 1934).
+    #[must_use]
+    pub fn interval_95(self) -> Bounds {
+        let (hits, misses) = (self.hits as f64, self.of.saturating_sub(self.hits) as f64);
+        let quantile = |a: f64, b: f64, p: f64| {
+            Beta::new(a, b)
+                .expect("both parameters are above zero")
+                .inverse_cdf(p)
+        };
+        Bounds {
+            lo: if self.hits == 0 {
+                0.0
+            } else {
+                quantile(hits, misses + 1.0, 0.025)
+            },
+            hi: if self.hits >= self.of {
+                1.0
+            } else {
+                quantile(hits + 1.0, misses, 0.975)
+            },
+        }
+    }
+}
+
+/// Draws suites of comparisons from the noise of real ones and counts those in which any case is
+/// called slower, once it is counted how many cases there were.
+#[must_use]
+pub fn of_pairs(noise: &[Vec<f64>], draw: &Draw) -> Share {
+    let mut rng = SmallRng::seed_from_u64(draw.seed);
+    let rules = Rules::default();
+    let planted = draw.planted.ln_1p();
+    let mut share = Share::default();
+    for _ in 0..draw.suites {
+        let mut family: Vec<Paired> = (0..draw.cases)
+            .filter_map(|_| drawn_pair(noise, planted, &rules, &mut rng))
+            .collect();
+        compare::correct_for_several(&mut family, rules.alpha);
+        let is_slower = |paired: &Paired| paired.verdict == Verdict::Slower;
+        share.of += 1;
+        share.hits += u64::from(family.iter().any(is_slower));
+    }
+    share
+}
+
+fn drawn_pair(
+    noise: &[Vec<f64>],
+    planted: f64,
+    rules: &Rules,
+    rng: &mut SmallRng,
+) -> Option<Paired> {
+    let rounds = noise.choose(rng).filter(|rounds| !rounds.is_empty())?;
+    let b: Vec<f64> = (0..rounds.len())
+        .map(|_| (rounds[rng.random_range(0..rounds.len())] + planted).exp())
+        .collect();
+    compare::paired(&vec![1.0; b.len()], &b, Direction::LessIsBetter, rules).ok()
+}
+
+/// Draws baselines and candidates from the normalised logarithms of real runs, and counts the suites
+/// in which the gate raises an alarm: in both runs of the candidate, once it is counted how many
+/// cases there were. `None` where there are too few runs to draw from.
+#[must_use]
+pub fn of_baselines(runs: &[f64], draw: &Draw) -> Option<Share> {
+    let least = Thresholds::default().least_runs;
+    if runs.len() < least + 2 {
+        return None;
+    }
+    let mut rng = SmallRng::seed_from_u64(draw.seed);
+    let planted = draw.planted.ln_1p();
+    let mut share = Share::default();
+    for _ in 0..draw.suites {
+        let mut drawn: Vec<BaselineRun> = (0..least + 2)
+            .map(|index| BaselineRun {
+                id: index.to_string(),
+                ..BaselineRun::default()
+            })
+            .collect();
+        for case in 0..draw.cases {
+            // Without replacement: a run that is in the baseline is no candidate for it.
+            let values = rand::seq::index::sample(&mut rng, runs.len(), drawn.len());
+            for (index, (run, value)) in drawn.iter_mut().zip(values).enumerate() {
+                let slower = if index < least { 0.0 } else { planted };
+                let x = runs[value] + slower;
+                run.cases.insert(format!("case {case:02}"), case_of(x));
+            }
+        }
+        share.of += 1;
+        share.hits += u64::from(is_alarm(drawn));
+    }
+    Some(share)
+}
+
+fn case_of(x: f64) -> BaselineCase {
+    let measured = Measured {
+        normalised_ln: Some(x),
+        raw: x.exp(),
+        rounds: 1,
+    };
+    BaselineCase {
+        metrics: [(Metric::P50, measured)].into(),
+        ..BaselineCase::default()
+    }
+}
+
+/// Whether the gate raises an alarm where the last two runs are the candidate's and the others the
+/// baseline's.
+fn is_alarm(mut runs: Vec<BaselineRun>) -> bool {
+    let (second, first) = (runs.pop(), runs.pop());
+    let place = Environment::default();
+    let mut baseline = Baseline::new(
+        String::new(),
+        String::new(),
+        serde_json::Value::Null,
+        place.clone(),
+        Vec::new(),
+    );
+    baseline.runs = runs;
+    first.is_some_and(|first| {
+        let candidate = Candidate {
+            first: &first,
+            second: second.as_ref(),
+            environment: &place,
+            workload_hash: "",
+        };
+        gate::judge(&baseline, &candidate).outcome >= Outcome::Warning
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rounds of comparisons as `docs/measuring` has them: 1.5 % from round to round, 0.44 % between
+    /// processes.
+    fn noise(comparisons: usize) -> Vec<Vec<f64>> {
+        let mut rng = SmallRng::seed_from_u64(11);
+        let mut normal = move |deviation: f64| {
+            let sum: f64 = (0..12).map(|_| rng.random::<f64>()).sum();
+            (sum - 6.0) * deviation
+        };
+        (0..comparisons)
+            .map(|_| {
+                let processes = normal(0.0044);
+                (0..24).map(|_| processes + normal(0.015)).collect()
+            })
+            .collect()
+    }
+
+    #[test]
+    fn shares_have_the_intervals_of_the_tables() {
+        // Clopper-Pearson intervals as R's binom.test gives them.
+        for (hits, of, lo, hi) in [
+            (0, 1_000, 0.0, 0.003_682),
+            (1, 1_000, 0.000_025_3, 0.005_559),
+            (99, 100, 0.945_54, 0.999_747),
+            (5, 10, 0.187_086, 0.812_914),
+            (20, 20, 0.831_566, 1.0),
+        ] {
+            let found = Share { hits, of }.interval_95();
+            assert!((found.lo - lo).abs() < 2e-5, "{hits} of {of}: {found:?}");
+            assert!((found.hi - hi).abs() < 2e-5, "{hits} of {of}: {found:?}");
+        }
+        assert_eq!(Share::default().value(), 0.0);
+    }
+
+    #[test]
+    fn pairs_of_such_noise_raise_no_false_alarm_and_show_five_percent() {
+        let noise = noise(30);
+        let draw = Draw {
+            planted: 0.0,
+            cases: 20,
+            suites: 300,
+            seed: 1,
+        };
+        assert_eq!(of_pairs(&noise, &draw).hits, 0);
+        for (planted, least) in [(0.05, 0.85), (0.10, 1.0), (0.20, 1.0)] {
+            let draw = Draw {
+                planted,
+                cases: 1,
+                ..draw
+            };
+            let found = of_pairs(&noise, &draw).value();
+            assert!(found >= least, "{planted}: {found}");
+        }
+    }
+
+    #[test]
+    fn baselines_of_such_runs_raise_no_false_alarm_and_show_twenty_percent() {
+        let mut rng = SmallRng::seed_from_u64(3);
+        let runs: Vec<f64> = (0..40)
+            .map(|_| (0..12).map(|_| rng.random::<f64>()).sum::<f64>() * 0.01)
+            .collect();
+        let draw = Draw {
+            planted: 0.0,
+            cases: 20,
+            suites: 100,
+            seed: 1,
+        };
+        assert_eq!(of_baselines(&runs, &draw).unwrap().hits, 0);
+        let planted = Draw {
+            planted: 0.2,
+            cases: 1,
+            ..draw
+        };
+        assert!(of_baselines(&runs, &planted).unwrap().value() > 0.99);
+        assert_eq!(of_baselines(&runs[..9], &draw), None);
+    }
+}
