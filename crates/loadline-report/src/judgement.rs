@@ -5,6 +5,7 @@ mod markdown;
 
 use std::collections::BTreeSet;
 
+use loadline_measure::Metric;
 use loadline_measure::gate::{Judgement, Outcome, Row, RowVerdict};
 use loadline_measure::metric::Quantity;
 
@@ -96,9 +97,14 @@ pub(crate) fn verdict(row: &Row) -> &'static str {
 
 /// A value of the metric of a row with its unit; `-` where there is none.
 pub(crate) fn value(row: &Row, value: Option<f64>) -> String {
+    figure(row.metric, value)
+}
+
+/// A value of a metric with its unit; `-` where there is none.
+pub(crate) fn figure(metric: Metric, value: Option<f64>) -> String {
     value.map_or_else(
         || "-".to_owned(),
-        |value| match row.metric.quantity() {
+        |value| match metric.quantity() {
             Quantity::Time => words::duration(value),
             Quantity::Rate => format!("{}/s", words::count(value)),
             Quantity::Share => words::percent(value),

@@ -48,4 +48,4 @@ pub use html::html;
 pub use judgement::{Asked, judgement_junit, judgement_markdown, last_line};
 pub use junit::junit;
 pub use markdown::markdown;
-pub use text::{TextOptions, diagnosis, judgement_text, text};
+pub use text::{TextOptions, baseline, diagnosis, judgement_text, proof, text};

@@ -1,10 +1,12 @@
 //! The text report: what stands at the end of every run.
 
+mod baseline;
 mod capacity;
 mod diagnosis;
 mod judgement;
 mod page;
 mod pictures;
+mod proof;
 mod sweep;
 mod table;
 
@@ -16,8 +18,10 @@ use crate::words;
 use page::{Page, Style};
 use table::Table;
 
+pub use baseline::baseline;
 pub use diagnosis::diagnosis;
 pub use judgement::judgement_text;
+pub use proof::proof;
 
 /// Where a rule of the doctor fired more often than this, the rest is counted.
 const MOST_SEEN: usize = 4;

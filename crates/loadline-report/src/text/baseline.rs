@@ -1,0 +1,122 @@
+//! A baseline, for a person who wants to know what is in it.
+
+use loadline_measure::Metric;
+use loadline_measure::gate::{Baseline, Thresholds};
+
+use super::TextOptions;
+use super::page::{Page, Style};
+use crate::clean::plain;
+use crate::{judgement, words};
+
+/// The baseline as text, with a line feed at the end.
+#[must_use]
+pub fn baseline(baseline: &Baseline) -> String {
+    let mut page = Page::new(&TextOptions {
+        width: 80,
+        color: false,
+        unicode: false,
+    });
+    let runs = baseline.runs.len();
+    let least = Thresholds::default().least_runs;
+    page.wrapped(
+        Style::Bold,
+        "",
+        "  ",
+        &format!(
+            "A baseline of {}: {}",
+            plain(&baseline.target),
+            words::plural(runs as u64, "run")
+        ),
+    );
+    if runs < least {
+        page.wrapped(
+            Style::Plain,
+            "  ",
+            "  ",
+            &format!(
+                "It needs {least} runs to raise an alarm; add {} more.",
+                least - runs
+            ),
+        );
+    }
+    let environment = &baseline.environment;
+    let place = [
+        environment.cpu_model.as_deref(),
+        environment.kernel.as_deref(),
+    ];
+    let place: Vec<&str> = place.into_iter().flatten().collect();
+    if !place.is_empty() {
+        page.wrapped(Style::Plain, "  ", "  ", &plain(&place.join(", ")));
+    }
+    if let (Some(first), Some(last)) = (baseline.runs.first(), baseline.runs.last()) {
+        let span = format!("{} to {}", first.started_at, last.started_at);
+        page.wrapped(Style::Plain, "  ", "  ", &plain(&span));
+    }
+    for limit in &baseline.limits {
+        page.wrapped(Style::Plain, "  ", "  ", &plain(&format!("limit {limit}")));
+    }
+    cases(&mut page, baseline);
+    page.into_text()
+}
+
+/// Each metric over the runs: its median, and from run to run how far it spreads, as measured and in
+/// units of the reference.
+fn cases(page: &mut Page, baseline: &Baseline) {
+    let Some(first) = baseline.runs.first() else {
+        return;
+    };
+    page.gap();
+    page.line(
+        Style::Dim,
+        &format!(
+            "{:<24}{:<16}{:>12}{:>12}{:>16}",
+            "case", "metric", "median", "spread", "beside the echo"
+        ),
+    );
+    for (name, case) in &first.cases {
+        for metric in [
+            Metric::Throughput,
+            Metric::P50,
+            Metric::P99,
+            Metric::ServerCpu,
+        ] {
+            if !case.metrics.contains_key(&metric) {
+                continue;
+            }
+            let held = baseline
+                .runs
+                .iter()
+                .filter_map(|run| run.cases.get(name)?.metrics.get(&metric));
+            let raw: Vec<f64> = held.clone().map(|measured| measured.raw).collect();
+            let logs: Vec<f64> = held.filter_map(|measured| measured.normalised_ln).collect();
+            let raw_logs: Vec<f64> = raw.iter().map(|raw| raw.ln()).collect();
+            page.line(
+                Style::Plain,
+                &format!(
+                    "{:<24}{:<16}{:>12}{:>12}{:>16}",
+                    plain(name),
+                    metric.name().replace('_', " "),
+                    judgement::figure(metric, median(raw)),
+                    spread(&raw_logs),
+                    spread(&logs)
+                ),
+            );
+        }
+    }
+}
+
+fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied()
+}
+
+/// The standard deviation of logarithms, which is nearly a share.
+fn spread(logs: &[f64]) -> String {
+    let runs = logs.len() as f64;
+    if logs.len() < 2 {
+        return "-".to_owned();
+    }
+    let mean = logs.iter().sum::<f64>() / runs;
+    let squares: f64 = logs.iter().map(|x| (x - mean).powi(2)).sum();
+    words::percent((squares / (runs - 1.0)).sqrt())
+}

@@ -1,0 +1,126 @@
+//! What a machine's verdicts are worth.
+
+use loadline_measure::proof::{Proof, Share};
+
+use super::TextOptions;
+use super::page::{Page, Style};
+use crate::clean::plain;
+use crate::words;
+
+/// The proof as text, with a line feed at the end.
+#[must_use]
+pub fn proof(proof: &Proof) -> String {
+    let mut page = Page::new(&TextOptions {
+        width: 80,
+        color: false,
+        unicode: false,
+    });
+    let title = format!("Verdicts on this machine: {}", plain(&proof.scenario));
+    page.wrapped(Style::Bold, "", "  ", &title);
+    page.gap();
+    page.line(
+        Style::Dim,
+        &format!(
+            "{:<26}{:>9}{:>17}{:>21}",
+            "planted", "measured", "p50 slower", "exit 1 or 2"
+        ),
+    );
+    for kind in &proof.kinds {
+        let name = if kind.planted == 0.0 {
+            "nothing (A against A)".to_owned()
+        } else {
+            format!("{:+.0} % {}", kind.planted * 100.0, plain(&kind.what))
+        };
+        let mut ratios: Vec<f64> = kind.trials.iter().map(|trial| trial.ratio).collect();
+        ratios.sort_by(f64::total_cmp);
+        let measured = ratios.get(ratios.len() / 2);
+        let measured = measured.map_or_else(String::new, |ratio| {
+            format!("{:+.1} %", (ratio - 1.0) * 100.0)
+        });
+        page.line(
+            Style::Plain,
+            &format!(
+                "{name:<26}{measured:>9}{:>17}{:>21}",
+                counted(kind.found()),
+                counted(kind.alarms())
+            ),
+        );
+    }
+    page.line(
+        Style::Dim,
+        "In brackets the 95 % interval of the share (Clopper-Pearson).",
+    );
+    times(&mut page, proof);
+    drawn(&mut page, proof);
+    page.into_text()
+}
+
+/// How long a verdict takes.
+fn times(page: &mut Page, proof: &Proof) {
+    let trials = proof.kinds.iter().flat_map(|kind| &kind.trials);
+    let mut times: Vec<u64> = trials.map(|trial| trial.duration_ns).collect();
+    times.sort_unstable();
+    let (Some(median), Some(longest)) = (times.get(times.len() / 2), times.last()) else {
+        return;
+    };
+    page.gap();
+    page.wrapped(
+        Style::Plain,
+        "",
+        "  ",
+        &format!(
+            "A verdict takes {}, {} at most ({} comparisons).",
+            words::duration(*median as f64),
+            words::duration(*longest as f64),
+            times.len()
+        ),
+    );
+}
+
+fn drawn(page: &mut Page, proof: &Proof) {
+    if proof.drawn.is_empty() {
+        return;
+    }
+    page.gap();
+    page.wrapped(
+        Style::Bold,
+        "",
+        "  ",
+        "Drawn from the noise of these comparisons (rounds with replacement, runs without)",
+    );
+    for drawn in &proof.drawn {
+        let what = if drawn.planted == 0.0 {
+            format!("false alarms in suites of {} cases", drawn.cases)
+        } else {
+            format!("{:+.0} % on p50 found", drawn.planted * 100.0)
+        };
+        let share = drawn.alarms;
+        let bounds = share.interval_95();
+        page.wrapped(
+            Style::Plain,
+            "  ",
+            "    ",
+            &format!(
+                "{}, {what}: {} of {}, {} [{}, {}]",
+                plain(&drawn.method),
+                share.hits,
+                share.of,
+                words::percent(share.value()),
+                words::percent(bounds.lo),
+                words::percent(bounds.hi)
+            ),
+        );
+    }
+}
+
+/// `5 of 5 [48 %, 100 %]`.
+fn counted(share: Share) -> String {
+    let bounds = share.interval_95();
+    format!(
+        "{} of {} [{:.0}, {:.0} %]",
+        share.hits,
+        share.of,
+        bounds.lo * 100.0,
+        bounds.hi * 100.0
+    )
+}
