@@ -1,18 +1,24 @@
 //! What was typed. Nothing is resolved here: [`plan`](crate::plan) says what it means.
 
 mod capacity;
+mod judge;
 mod limits;
 
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use loadline_load::values::ValueSize;
 
 use crate::units::{self, KeyDistSpec};
 
 pub(crate) use capacity::CapacityArgs;
+pub(crate) use judge::{
+    BaselineAddArgs, BaselineArgs, BaselineCommand, BaselineSaveArgs, BaselineShowArgs,
+    CompareArgs, GateArgs, JudgeArgs, MeasureArgs, PolicyArg, ProveArgs,
+};
 pub(crate) use limits::LimitArgs;
 
 /// The command line.
@@ -30,6 +36,27 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
+impl Cli {
+    /// Reads the command line.
+    ///
+    /// # Errors
+    /// What clap has to say: a usage error, or help and version.
+    pub(crate) fn read(words: Vec<OsString>) -> Result<Self, clap::Error> {
+        let matches = Self::command().try_get_matches_from(words)?;
+        let mut cli = Self::from_arg_matches(&matches)?;
+        if let Command::Baseline(BaselineArgs {
+            command: BaselineCommand::Save(save),
+        }) = &mut cli.command
+            && let Some(matches) = matches
+                .subcommand_matches("baseline")
+                .and_then(|baseline| baseline.subcommand_matches("save"))
+        {
+            save.words = judge::words_of(matches);
+        }
+        Ok(cli)
+    }
+}
+
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -45,6 +72,18 @@ pub(crate) enum Command {
     /// What about this setup would make a measurement lie?
     #[command(after_help = DOCTOR_HELP)]
     Doctor(Box<DoctorArgs>),
+    /// Is B slower than A? Two targets, or two records
+    #[command(after_help = judge::COMPARE_HELP)]
+    Compare(Box<CompareArgs>),
+    /// What is normal here? Runs to judge later ones by
+    #[command(after_help = judge::BASELINE_HELP)]
+    Baseline(BaselineArgs),
+    /// Did it get slower than the baseline?
+    #[command(after_help = judge::GATE_HELP)]
+    Gate(Box<GateArgs>),
+    /// Can a verdict be trusted on this machine?
+    #[command(after_help = judge::PROVE_HELP)]
+    Prove(ProveArgs),
     /// Show a record again as text, Markdown, HTML, CSV or JUnit
     #[command(after_help = REPORT_HELP)]
     Report(ReportArgs),
@@ -466,6 +505,9 @@ pub(crate) struct ServeArgs {
     /// File with the password that clients must give
     #[arg(long, value_name = "FILE")]
     pub(crate) password_file: Option<PathBuf>,
+    /// Time that every command burns on the CPU: what `prove` plants
+    #[arg(long, value_name = "T", value_parser = units::duration, hide = true)]
+    pub(crate) burn_per_command: Option<Duration>,
 }
 
 /// `loadline __child`.
@@ -511,7 +553,6 @@ pub(crate) enum ColorArg {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_consistent() {

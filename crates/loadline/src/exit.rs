@@ -8,6 +8,8 @@ use crate::secret;
 /// How the program ends: the table of exit codes that scripts rely on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
+    /// Measurements that cannot be compared.
+    Incomparable,
     /// A flag, a value or a plan that cannot be.
     Usage,
     /// A file that cannot be read as what it should be.
@@ -24,6 +26,7 @@ impl Exit {
     /// The number that the shell sees.
     pub(crate) fn code(self) -> u8 {
         match self {
+            Self::Incomparable => 3,
             Self::Usage => 64,
             Self::BadFile => 65,
             Self::Unavailable => 69,

@@ -4,6 +4,8 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
+use loadline_measure::gate::Baseline;
+use loadline_measure::gate::classic::Classic;
 use loadline_measure::record::Record;
 
 use crate::exit::{Exit, Failure};
@@ -87,6 +89,42 @@ pub(crate) fn read_record(path: &Path) -> Result<Record, Failure> {
     let bytes = read_bounded(path, LARGEST_RECORD_BYTES)?;
     Record::from_json(&bytes)
         .map_err(|error| Failure::bad_file(format!("{}: {error}", path.display())))
+}
+
+/// The baseline in `path`.
+pub(crate) fn read_baseline(path: &Path) -> Result<Baseline, Failure> {
+    let bytes = read_bounded(path, LARGEST_RECORD_BYTES)?;
+    Baseline::from_json(&bytes)
+        .map_err(|error| Failure::bad_file(format!("{}: {error}", path.display())))
+}
+
+/// What a gate judges by.
+#[derive(Debug)]
+pub(crate) enum Kept {
+    /// Runs of our own.
+    Runs(Box<Baseline>),
+    /// A file of numbers and thresholds.
+    Numbers(Classic),
+}
+
+/// The baseline in `path`, of either kind: ours names its schema.
+pub(crate) fn read_kept(path: &Path) -> Result<Kept, Failure> {
+    #[derive(serde::Deserialize)]
+    struct Head {
+        schema: Option<serde::de::IgnoredAny>,
+        metrics: Option<serde::de::IgnoredAny>,
+    }
+    let bytes = read_bounded(path, LARGEST_RECORD_BYTES)?;
+    let wrong =
+        |error: loadline_measure::Error| Failure::bad_file(format!("{}: {error}", path.display()));
+    match serde_json::from_slice::<Head>(&bytes) {
+        Ok(Head {
+            schema: None,
+            metrics: Some(_),
+        }) => Classic::from_json(&bytes).map(Kept::Numbers),
+        _ => Baseline::from_json(&bytes).map(|baseline| Kept::Runs(Box::new(baseline))),
+    }
+    .map_err(wrong)
 }
 
 /// The bytes of `path`, refused above `most_bytes`.

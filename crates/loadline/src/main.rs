@@ -13,6 +13,7 @@ mod exit;
 mod files;
 mod fingerprint;
 mod framing;
+mod judging;
 mod link;
 mod measuring;
 mod plan;
@@ -32,8 +33,6 @@ use std::io::Write;
 use std::panic;
 use std::process::ExitCode;
 
-use clap::Parser;
-
 use args::Cli;
 use exit::Exit;
 
@@ -41,7 +40,7 @@ use exit::Exit;
 const INTERVAL: std::time::Duration = std::time::Duration::from_millis(100);
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse_from(meant(std::env::args_os().collect())) {
+    let cli = match Cli::read(meant(std::env::args_os().collect())) {
         Ok(cli) => cli,
         Err(error) => return not_parsed(&error),
     };
@@ -99,7 +98,7 @@ mod tests {
 
     #[test]
     fn nothing_said_is_the_default_suite() {
-        let cli = Cli::try_parse_from(meant(vec!["loadline".into()])).unwrap();
+        let cli = Cli::read(meant(vec!["loadline".into()])).unwrap();
         let args::Command::Run(run) = cli.command else {
             panic!("{:?}", cli.command)
         };

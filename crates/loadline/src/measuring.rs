@@ -36,7 +36,8 @@ pub(crate) fn measure(
     let begun = Instant::now();
     make_room(plan)?;
     let run_id = plan::new_run_id();
-    let blocks = plan.targets.len() * plan.cases.len() * plan.most_rounds() as usize;
+    let subjects = plan.targets.len() + usize::from(plan.schedule.reference);
+    let blocks = subjects * plan.cases.len() * plan.most_rounds() as usize;
     let mut measuring = Measuring {
         plan,
         control,
@@ -114,6 +115,7 @@ impl Measuring<'_> {
             .iter()
             .map(|target| Opened::open(target, self.plan))
             .collect::<Result<Vec<_>, _>>()?;
+        tell_apart(&mut opened);
         if generation == 0 {
             self.describe(&mut opened);
         }
@@ -348,6 +350,16 @@ fn with_gaps(measured: Vec<Measured>, targets: &[Opened], case: &Case) -> Vec<Me
     // The reference comes last.
     all.extend(measured);
     all
+}
+
+/// Gives targets of one name, as where a server is compared with itself, a letter each.
+fn tell_apart(opened: &mut [Opened]) {
+    let names: Vec<String> = opened.iter().map(|target| target.name.clone()).collect();
+    for (target, letter) in opened.iter_mut().zip('A'..='Z') {
+        if names.iter().filter(|name| **name == target.name).count() > 1 {
+            target.name = format!("{} ({letter})", target.name);
+        }
+    }
 }
 
 /// The share of the time since `begun` in which some task waited for a CPU; `stalled_us` was read

@@ -3,6 +3,7 @@
 
 mod capacity;
 mod doctor;
+mod judge;
 mod lengths;
 mod limits;
 mod modes;
@@ -29,6 +30,7 @@ use crate::workload::{self, Definition};
 
 pub(crate) use capacity::{CapacityPlan, resolve as resolve_capacity};
 pub(crate) use doctor::{DoctorPlan, resolve as resolve_doctor};
+pub(crate) use judge::{resolve_compare, resolve_proof, resolve_run, workload_hash};
 pub(crate) use lengths::Length;
 pub(crate) use limits::limits;
 pub(crate) use modes::{Mode, ModesPlan, SIZES, resolve as resolve_modes};

@@ -37,6 +37,14 @@ struct Surroundings {
 }
 
 impl Printer {
+    /// The same, without progress and tables.
+    pub(crate) fn quietly(&self) -> Self {
+        Self {
+            quiet: true,
+            ..self.clone()
+        }
+    }
+
     /// Looks around.
     pub(crate) fn new(args: &DisplayArgs) -> Self {
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());

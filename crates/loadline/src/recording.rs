@@ -16,6 +16,7 @@ use loadline_measure::record::{
 };
 use loadline_measure::{Error, Metric, outliers, steady};
 
+use crate::exit::Failure;
 use crate::plan::{Case, Plan};
 use crate::subjects::Opened;
 use crate::target::Target;
@@ -81,7 +82,7 @@ pub(crate) fn case(case: &Case, plan: &Plan, target: &Opened, measured: &Measure
 
 fn subject(target: &Opened) -> Subject {
     let kind = match target.target {
-        Target::Embedded => "embedded",
+        Target::Embedded | Target::Slowed(_) => "embedded",
         Target::Spawn(_) => "spawned server",
         Target::Server(_) => "server",
         Target::Ram => "engine in process",
@@ -331,6 +332,33 @@ pub(crate) fn examine(
         ..Evidence::of_case(entry)
     };
     doctor::examine(&evidence)
+}
+
+/// Refuses a record whose operations failed, as times that are no measure of success.
+///
+/// # Errors
+/// How many failed, and how.
+pub(crate) fn refuse_errors(record: &Record) -> Result<(), Failure> {
+    let errors = record.errors();
+    if errors == 0 {
+        return Ok(());
+    }
+    let kinds: Vec<String> = record
+        .cases
+        .iter()
+        .flat_map(|case| {
+            case.errors.iter().map(|(kind, count)| {
+                format!(
+                    "{count} {kind} in {}, {}",
+                    case.subject.name, case.scenario.workload
+                )
+            })
+        })
+        .collect();
+    Err(Failure::unavailable(format!(
+        "{errors} operations failed: {}.\nThe figures count them, so they are no measure of success.",
+        kinds.join("; ")
+    )))
 }
 
 /// What the doctor says of the replies of a case: that they were errors, or misses.

@@ -45,12 +45,17 @@ pub(crate) struct Child {
 }
 
 impl Child {
-    /// Our own server over our own store.
+    /// Our own server over our own store, whose commands burn `burn` of CPU each beyond their own.
     ///
     /// # Errors
     /// That it did not start, with its last words.
-    pub(crate) fn embedded() -> Result<Self, Failure> {
-        let words = ["serve", "--listen", "127.0.0.1:0"].map(OsString::from);
+    pub(crate) fn embedded(burn: Duration) -> Result<Self, Failure> {
+        let mut words = ["serve", "--listen", "127.0.0.1:0"]
+            .map(OsString::from)
+            .to_vec();
+        if !burn.is_zero() {
+            words.push(format!("--burn-per-command={}ns", burn.as_nanos()).into());
+        }
         let (process, output) = start("embedded", &own_executable()?, &words)?;
         let unknown = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let mut child = Self {

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::exit::Failure;
 use crate::secret::{Secret, redact_argument};
@@ -20,10 +21,21 @@ pub(crate) enum Target {
     Server(Server),
     /// Our own server over our own store, as a child process.
     Embedded,
+    /// The same, made slower on purpose: what `prove` judges.
+    Slowed(Slowdown),
     /// Our store in this process, without a server.
     Ram,
     /// A server program that is started for this run and stopped afterwards.
     Spawn(PathBuf),
+}
+
+/// How much slower a server is made.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Slowdown {
+    /// Time that every command burns on the server's CPU.
+    pub(crate) burn_per_command: Duration,
+    /// Time that every round trip takes longer in the path.
+    pub(crate) latency: Duration,
 }
 
 /// A running server and how to get in.
@@ -144,9 +156,21 @@ impl fmt::Display for Target {
         match self {
             Self::Server(server) => server.fmt(f),
             Self::Embedded => f.write_str("embedded"),
+            Self::Slowed(slowdown) => write!(f, "embedded {slowdown}"),
             Self::Ram => f.write_str("ram"),
             Self::Spawn(program) => write!(f, "spawn:{}", program.display()),
         }
+    }
+}
+
+impl fmt::Display for Slowdown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let micros = |time: Duration| time.as_nanos() as f64 / 1e3;
+        let (burn, latency) = (micros(self.burn_per_command), micros(self.latency));
+        write!(
+            f,
+            "(+{burn:.2} us of CPU per command, +{latency:.2} us away)"
+        )
     }
 }
 

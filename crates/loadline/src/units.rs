@@ -72,6 +72,17 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_nanos(ns))
 }
 
+/// Reads a share in percent, such as `5%`, from 0 to 1.
+pub(crate) fn percent(text: &str) -> Result<f64, String> {
+    let number = text
+        .strip_suffix('%')
+        .and_then(|number| number.trim_end().parse::<f64>().ok());
+    match number {
+        Some(percent) if (0.0..=10_000.0).contains(&percent) => Ok(percent / 100.0),
+        _ => Err("a share needs a % sign, such as 5%".to_owned()),
+    }
+}
+
 /// Reads a size, such as `64B`, `1KiB`, `1kB` or `1MiB`, in bytes.
 pub(crate) fn size(text: &str) -> Result<u64, String> {
     with_unit(

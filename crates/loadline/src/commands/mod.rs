@@ -1,9 +1,13 @@
 //! The commands: one file each. This one lists them and dispatches.
 
+mod baseline;
 mod capacity;
+mod compare;
 mod connections;
 mod doctor;
+mod gate;
 mod modes;
+mod prove;
 mod report;
 mod run;
 mod serve;
@@ -20,6 +24,10 @@ pub(crate) fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Capacity(args) => capacity::run(&args),
         Command::Modes(args) => modes::run(&args),
         Command::Doctor(args) => doctor::run(&args),
+        Command::Compare(args) => compare::run(*args),
+        Command::Baseline(args) => baseline::run(args),
+        Command::Gate(args) => gate::run(&args),
+        Command::Prove(args) => prove::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Connections => connections::run(),

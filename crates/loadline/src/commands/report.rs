@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 
+use loadline_report::Asked;
+
 use crate::args::ReportArgs;
 use crate::files::{self, Output};
 use crate::plan::{Outputs, check_outputs};
@@ -19,6 +21,15 @@ pub(super) fn run(args: &ReportArgs) -> anyhow::Result<ExitCode> {
     }
     let printer = Printer::new(&args.display);
     if !printer.quiet && !all.contains(&&Output::Stdout) {
+        if let Some(judgement) = &record.judgement {
+            let asked = Asked {
+                command: "report",
+                strict: false,
+            };
+            let options = printer.text_options();
+            files::print(&loadline_report::judgement_text(judgement, asked, &options))?;
+            files::print("\n")?;
+        }
         files::print(&loadline_report::text(&record, &printer.text_options()))?;
     }
     Ok(ExitCode::SUCCESS)

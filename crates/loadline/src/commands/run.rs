@@ -11,11 +11,12 @@ use loadline_measure::record::Record;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::args::RunArgs;
-use crate::exit::{Exit, Failure};
+use crate::exit::Exit;
 use crate::files;
 use crate::measuring;
 use crate::plan::{self, Surroundings};
 use crate::printer::Printer;
+use crate::recording;
 
 pub(super) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let plan = plan::resolve(args, &Surroundings::look())?;
@@ -79,21 +80,6 @@ pub(super) fn exit_code(record: &Record) -> anyhow::Result<ExitCode> {
     if record.run.cut_short {
         return Ok(Exit::Interrupted.into());
     }
-    let errors = record.errors();
-    if errors > 0 {
-        let kinds: Vec<String> = record
-            .cases
-            .iter()
-            .flat_map(|case| {
-                case.errors.iter().map(|(kind, count)| {
-                    format!(
-                        "{count} {kind} in {}, {}",
-                        case.subject.name, case.scenario.workload
-                    )
-                })
-            })
-            .collect();
-        return Err(Failure::unavailable(format!("{errors} operations failed: {}.\nThe figures count them, so they are no measure of success.", kinds.join("; "))).into());
-    }
+    recording::refuse_errors(record)?;
     Ok(ExitCode::SUCCESS)
 }

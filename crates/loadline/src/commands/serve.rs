@@ -37,6 +37,7 @@ pub(super) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let config = ServerConfig {
         listen,
         password: password.map(|password| password.reveal().to_owned()),
+        burn_per_command: args.burn_per_command.unwrap_or_default(),
         ..ServerConfig::default()
     };
     let mut server = Server::bind(config).map_err(|error| failure(&error))?;

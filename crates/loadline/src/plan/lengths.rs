@@ -98,13 +98,16 @@ fn asked_rounds(rounds: u32, length: Length, most_rounds: u32) -> Result<u32, Fa
 }
 
 fn default_rounds(length: Length) -> u32 {
+    blocks(length).min(DEFAULT_ROUNDS)
+}
+
+/// How many blocks that are long enough fit into `length`; at least one.
+pub(super) fn blocks(length: Length) -> u32 {
     let blocks = match length {
         Length::Ops(ops) => u128::from(ops / SMALLEST_BLOCK_OPS),
         Length::Time(time) => time.as_nanos() / SHORTEST_BLOCK.as_nanos(),
     };
-    u32::try_from(blocks)
-        .unwrap_or(u32::MAX)
-        .clamp(1, DEFAULT_ROUNDS)
+    u32::try_from(blocks).unwrap_or(u32::MAX).max(1)
 }
 
 #[cfg(test)]

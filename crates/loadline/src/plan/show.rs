@@ -47,7 +47,14 @@ impl Plan {
         }
         let measured = self.targets.len() * self.cases.len();
         out.push_str("\nAll cases\n");
-        let rounds = counted(self.rounds, "round");
+        let rounds = match self.schedule.more_rounds {
+            0 => counted(self.rounds, "round"),
+            _ => format!(
+                "{} to {}, until the comparison is precise enough",
+                counted(self.rounds, "round"),
+                self.most_rounds()
+            ),
+        };
         let order = if self.targets.len() > 1 {
             ", in each the targets in random order"
         } else {
@@ -60,6 +67,19 @@ impl Plan {
                 duration_text(self.warmup)
             ),
         );
+        if self.schedule.generations > 1 {
+            let times = self.schedule.generations;
+            line(
+                &mut out,
+                &format!("targets are opened {times} times, servers of our own in fresh processes"),
+            );
+        }
+        if self.schedule.reference {
+            line(
+                &mut out,
+                "an echo over loopback in each round, for reference",
+            );
+        }
         line(
             &mut out,
             &format!("RESP{}, seed {}", self.resp(), self.seed),

@@ -82,9 +82,20 @@ impl Opened {
     pub(crate) fn open(target: &Target, plan: &Plan) -> Result<Self, Failure> {
         let name = target.to_string();
         let access = match target {
-            Target::Server(server) => Access::server(server.clone(), None, name.clone(), plan)?,
-            Target::Embedded => Access::child(Child::embedded()?, name.clone(), plan)?,
-            Target::Spawn(program) => Access::child(Child::spawn(program)?, name.clone(), plan)?,
+            Target::Server(server) => {
+                Access::server(server.clone(), None, name.clone(), plan, plan.latency)?
+            }
+            Target::Embedded => {
+                let child = Child::embedded(Duration::ZERO)?;
+                Access::child(child, name.clone(), plan, plan.latency)?
+            }
+            Target::Slowed(slowdown) => {
+                let child = Child::embedded(slowdown.burn_per_command)?;
+                Access::child(child, name.clone(), plan, plan.latency + slowdown.latency)?
+            }
+            Target::Spawn(program) => {
+                Access::child(Child::spawn(program)?, name.clone(), plan, plan.latency)?
+            }
             Target::Ram => Access::Ram(Arc::new(Store::new())),
         };
         let mut opened = Self {
@@ -303,8 +314,8 @@ impl Opened {
 }
 
 impl Access {
-    fn child(child: Child, name: String, plan: &Plan) -> Result<Self, Failure> {
-        Self::server(child.server(), Some(child), name, plan)
+    fn child(child: Child, name: String, plan: &Plan, latency: Duration) -> Result<Self, Failure> {
+        Self::server(child.server(), Some(child), name, plan, latency)
     }
 
     fn server(
@@ -312,12 +323,13 @@ impl Access {
         child: Option<Child>,
         name: String,
         plan: &Plan,
+        latency: Duration,
     ) -> Result<Self, Failure> {
         let tls = server.tls.then(|| TlsClient::new(&plan.tls)).transpose()?;
         let endpoint = Endpoint::new(server, plan.protocol, tls).named(name);
         let mut admin = Admin::open(&endpoint)?;
         let info = admin.info(&[])?;
-        let path = match plan.latency {
+        let path = match latency {
             Duration::ZERO => None,
             latency => {
                 let path = Path::open(endpoint.server(), latency, None)?;

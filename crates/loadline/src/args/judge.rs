@@ -1,0 +1,299 @@
+//! What was typed for the commands that judge: compare, baseline, gate and prove.
+
+use std::path::PathBuf;
+
+use clap::{ArgAction, ArgMatches, Args, Parser, Subcommand, ValueEnum};
+use loadline_measure::Limit;
+
+use super::{
+    ColorArg, ConnectionArgs, DataArgs, DisplayArgs, LengthArgs, LimitArgs, LoadArgs, OutputArgs,
+    RunArgs,
+};
+use crate::units;
+
+pub(super) const COMPARE_HELP: &str = "\
+Examples:
+  loadline compare embedded spawn:redis-server
+  loadline compare spawn:redis-server spawn:/opt/redis-8/redis-server --workload get,set
+  loadline compare monday.json tuesday.json
+
+Targets are measured in interleaved rounds, servers of our own in three processes each, until the
+median response time is known to 1.5 % (24 to 40 rounds; 10 to 40 on servers that run already).
+Records were measured at different times, so little can be concluded from them; it says what.
+Worse is a warning where the lower bound is above 2 % and the estimate above 5 %, and critical
+where the lower bound is above 20 %.
+Exit codes: 0 no regression, 1 warning, 2 critical, 3 cannot tell (with --strict) or not
+comparable, 64 usage, 65 not a record, 69 target not there, 70 our fault, 130 interrupted.";
+
+pub(super) const BASELINE_HELP: &str = "\
+Examples:
+  loadline baseline save redis.json spawn:redis-server --workload get --workload set
+  loadline baseline add redis.json
+  loadline baseline show redis.json
+
+A baseline holds separate runs of one plan, each in fresh processes; eight or more are needed
+before the gate can tell a regression from a day's difference. Every time in it is also held in
+units of an echo over loopback that ran in the same round.";
+
+pub(super) const GATE_HELP: &str = "\
+Examples:
+  loadline gate redis.json
+  loadline gate redis.json redis://staging --junit gate.xml --markdown summary.md
+  loadline gate redis.json --limit 'get.p99<5ms' --strict
+  loadline gate baseline.json spawn:redis-server --policy classic
+
+The candidate is measured by the baseline's own plan; before an alarm it is measured once more, in
+fresh processes. Policy strict: a warning where the lower bound is above 2 % and the estimate above
+5 %, critical where the lower bound is above 20 %. Policy classic judges a file with metrics such as
+set_latency_us by the thresholds in it. Limits are judged on raw figures.
+Exit codes: 0 no regression, 1 warning, 2 critical, 3 cannot tell (with --strict) or not
+comparable, 64 usage, 65 not a baseline, 69 target not there, 70 our fault, 130 interrupted.";
+
+pub(super) const PROVE_HELP: &str = "\
+Examples:
+  loadline prove
+  loadline prove --runs 20 --workload set
+
+Compares the embedded server with itself, and with itself made slower by 5, 10 and 20 percent: by a
+loop that burns CPU in the server for every command, and by a delay in the path. Prints how often
+the verdict was right on this machine, with the intervals of those shares, and how long one takes.
+Exit codes: 0 done, 64 usage, 69 server not started, 70 our fault, 130 interrupted.";
+
+/// What decides what is measured, apart from the targets.
+#[derive(Debug, Args)]
+pub(crate) struct MeasureArgs {
+    #[command(flatten)]
+    pub(crate) length: LengthArgs,
+    #[command(flatten)]
+    pub(crate) load: LoadArgs,
+    #[command(flatten)]
+    pub(crate) data: DataArgs,
+    #[command(flatten)]
+    pub(crate) connection: ConnectionArgs,
+}
+
+/// How a judgement is made and where it goes.
+#[derive(Debug, Args)]
+pub(crate) struct JudgeArgs {
+    /// A limit that must hold, such as 'xread.p99<10ms'; repeat it for several
+    #[arg(long, value_name = "LIMIT")]
+    pub(crate) limit: Vec<Limit>,
+    /// End with 3 where nothing can be told
+    #[arg(long)]
+    pub(crate) strict: bool,
+    #[command(flatten)]
+    pub(crate) outputs: OutputArgs,
+    /// Write the judgement as JUnit XML
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) junit: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) display: DisplayArgs,
+    /// Print the resolved plan and touch nothing
+    #[arg(long, help_heading = "Output")]
+    pub(crate) dry_run: bool,
+}
+
+/// `loadline compare`.
+#[derive(Debug, Args)]
+pub(crate) struct CompareArgs {
+    /// What is compared with: a TARGET, or a record
+    #[arg(value_name = "A")]
+    pub(crate) a: String,
+    /// What is judged: a TARGET, or a record
+    #[arg(value_name = "B")]
+    pub(crate) b: String,
+    #[command(flatten)]
+    pub(crate) measure: MeasureArgs,
+    #[command(flatten)]
+    pub(crate) judge: JudgeArgs,
+}
+
+/// `loadline baseline`.
+#[derive(Debug, Args)]
+pub(crate) struct BaselineArgs {
+    #[command(subcommand)]
+    pub(crate) command: BaselineCommand,
+}
+
+/// What is done with a baseline.
+#[derive(Debug, Subcommand)]
+pub(crate) enum BaselineCommand {
+    /// Measure what is normal here, and keep it in a new file
+    #[command(after_help = BASELINE_HELP)]
+    Save(Box<BaselineSaveArgs>),
+    /// Measure again by the same plan, and add it to the file
+    #[command(after_help = BASELINE_HELP)]
+    Add(BaselineAddArgs),
+    /// Show what is in the file
+    #[command(after_help = BASELINE_HELP)]
+    Show(BaselineShowArgs),
+}
+
+/// `loadline baseline save`.
+#[derive(Debug, Args)]
+pub(crate) struct BaselineSaveArgs {
+    /// The baseline to write
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// What to measure [default: spawn:redis-server where it is found, else embedded]
+    #[arg(value_name = "TARGET")]
+    pub(crate) target: Option<String>,
+    /// Runs, each in fresh processes [default: 8]
+    #[arg(long, value_name = "N", value_parser = units::small_count)]
+    pub(crate) runs: Option<u32>,
+    /// A limit to keep in the baseline, such as 'xread.p99<10ms', or `default` for those of the
+    /// suite; repeat it for several
+    #[arg(long, value_name = "LIMIT")]
+    pub(crate) limit: Vec<String>,
+    /// Replace a file that is there
+    #[arg(long)]
+    pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) measure: MeasureArgs,
+    #[command(flatten)]
+    pub(crate) display: DisplayArgs,
+    /// Print the resolved plan and touch nothing
+    #[arg(long, help_heading = "Output")]
+    pub(crate) dry_run: bool,
+    /// The words of `measure` as they were typed: the plan that the baseline keeps.
+    #[arg(skip)]
+    pub(crate) words: Vec<String>,
+}
+
+/// `loadline baseline add`.
+#[derive(Debug, Args)]
+pub(crate) struct BaselineAddArgs {
+    /// The baseline
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// What to measure [default: the target that the baseline names]
+    #[arg(value_name = "TARGET")]
+    pub(crate) target: Option<String>,
+    /// Runs to add [default: 1]
+    #[arg(long, value_name = "N", value_parser = units::small_count)]
+    pub(crate) runs: Option<u32>,
+    #[command(flatten)]
+    pub(crate) display: DisplayArgs,
+}
+
+/// `loadline baseline show`.
+#[derive(Debug, Args)]
+pub(crate) struct BaselineShowArgs {
+    /// The baseline
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+}
+
+/// `loadline gate`.
+#[derive(Debug, Args)]
+pub(crate) struct GateArgs {
+    /// The baseline, or a file with metrics such as set_latency_us and thresholds
+    #[arg(value_name = "BASELINE")]
+    pub(crate) baseline: PathBuf,
+    /// What is judged: a TARGET, or a record [default: the target that the baseline names]
+    #[arg(value_name = "CANDIDATE")]
+    pub(crate) candidate: Option<String>,
+    /// How it is judged [default: strict, and classic for a file of that kind]
+    #[arg(long, value_enum, value_name = "POLICY")]
+    pub(crate) policy: Option<PolicyArg>,
+    /// The least estimate of a warning [default: 5%]
+    #[arg(long, value_name = "PERCENT", value_parser = units::percent)]
+    pub(crate) warning: Option<f64>,
+    /// The least lower bound of what is critical [default: 20%]
+    #[arg(long, value_name = "PERCENT", value_parser = units::percent)]
+    pub(crate) critical: Option<f64>,
+    #[command(flatten)]
+    pub(crate) judge: JudgeArgs,
+}
+
+/// How a gate judges.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PolicyArg {
+    /// By the spread of the baseline's own runs
+    Strict,
+    /// By fixed percentages
+    Classic,
+}
+
+/// `loadline prove`.
+#[derive(Debug, Args)]
+pub(crate) struct ProveArgs {
+    /// Comparisons of each kind [default: 5]
+    #[arg(long, value_name = "N", value_parser = units::small_count)]
+    pub(crate) runs: Option<u32>,
+    /// A built-in workload [default: get]
+    #[arg(long, value_name = "NAME", default_value = "get")]
+    pub(crate) workload: String,
+    /// Makes the choices repeatable [default: a new one]
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+    /// Write what was found as JSON (`-` is standard output)
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) json: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) display: DisplayArgs,
+}
+
+/// The words that a baseline keeps, read again.
+#[derive(Debug, Parser)]
+#[command(name = "baseline", disable_help_flag = true, no_binary_name = true)]
+struct Kept {
+    #[command(flatten)]
+    measure: MeasureArgs,
+}
+
+impl MeasureArgs {
+    /// As `loadline run` takes it, for `targets`.
+    pub(crate) fn over(self, targets: Vec<String>) -> RunArgs {
+        RunArgs {
+            targets,
+            limits: LimitArgs::default(),
+            length: self.length,
+            load: self.load,
+            data: self.data,
+            connection: self.connection,
+            outputs: OutputArgs::default(),
+            display: DisplayArgs {
+                quiet: true,
+                color: ColorArg::Never,
+            },
+            dry_run: false,
+        }
+    }
+
+    /// Reads words that [`words_of`] gave.
+    ///
+    /// # Errors
+    /// What is wrong with them, in a sentence.
+    pub(crate) fn from_words(words: &[String]) -> Result<Self, String> {
+        match Kept::try_parse_from(words) {
+            Ok(kept) => Ok(kept.measure),
+            Err(error) => {
+                let text = error.render().to_string();
+                let first = text.lines().next().unwrap_or_default();
+                Err(first.trim_start_matches("error: ").to_owned())
+            }
+        }
+    }
+}
+
+/// The words in `matches` that say what is measured, as they would be typed again.
+pub(super) fn words_of(matches: &ArgMatches) -> Vec<String> {
+    let all = MeasureArgs::augment_args(clap::Command::new("words"));
+    let mut words = Vec::new();
+    for arg in all.get_arguments() {
+        let id = arg.get_id().as_str();
+        let typed = matches.value_source(id) == Some(clap::parser::ValueSource::CommandLine);
+        let Some(long) = arg.get_long().filter(|_| typed) else {
+            continue;
+        };
+        if matches!(arg.get_action(), ArgAction::SetTrue) {
+            words.push(format!("--{long}"));
+            continue;
+        }
+        for value in matches.get_raw(id).into_iter().flatten() {
+            words.push(format!("--{long}={}", value.to_string_lossy()));
+        }
+    }
+    words
+}

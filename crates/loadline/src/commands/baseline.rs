@@ -1,0 +1,207 @@
+//! `loadline baseline`: what is normal here.
+
+use std::process::ExitCode;
+
+use loadline_load::Control;
+use loadline_measure::gate::{Baseline, BaselineRun};
+use loadline_measure::record::Record;
+use serde_json::json;
+
+use super::run::interrupt;
+use crate::args::{
+    BaselineAddArgs, BaselineArgs, BaselineCommand, BaselineSaveArgs, BaselineShowArgs, MeasureArgs,
+};
+use crate::exit::{Exit, Failure};
+use crate::files::{self, Output};
+use crate::judging;
+use crate::measuring;
+use crate::plan::{self, Plan, Surroundings};
+use crate::printer::Printer;
+use crate::recording;
+use crate::secret;
+
+/// Runs of a new baseline: as many as the gate needs.
+const DEFAULT_RUNS: u32 = 8;
+/// More would not make the spread of runs known much better, and take hours.
+const MOST_RUNS: u32 = 100;
+
+pub(super) fn run(args: BaselineArgs) -> anyhow::Result<ExitCode> {
+    match args.command {
+        BaselineCommand::Save(args) => save(*args),
+        BaselineCommand::Add(args) => add(&args),
+        BaselineCommand::Show(args) => show(&args),
+    }
+}
+
+fn save(args: BaselineSaveArgs) -> anyhow::Result<ExitCode> {
+    let runs = asked_runs(args.runs, DEFAULT_RUNS)?;
+    if args.file.exists() && !args.force {
+        return Err(Failure::usage(format!(
+            "{} is there already; add runs to it with `loadline baseline add`, or replace it with --force.",
+            args.file.display()
+        ))
+        .into());
+    }
+    let output = Output::from(args.file);
+    output.check()?;
+    let around = Surroundings::look();
+    let target = args.target.unwrap_or_else(|| default_target(&around));
+    let plan = plan::resolve_run(args.measure, target.clone(), &around)?;
+    if args.dry_run {
+        files::print(&format!(
+            "{}\nRuns\n  {runs}, each in fresh processes\n",
+            plan.to_text()
+        ))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let limits = plan::limits(&args.limit, &plan)?;
+    let mut words = args.words;
+    // The number of threads is a choice of this machine, and the plan is followed on others, too.
+    let is_suite = plan
+        .cases
+        .iter()
+        .any(|case| case.workload.rules.suite.is_some());
+    if !is_suite && !words.iter().any(|word| word.starts_with("--threads=")) {
+        words.push(format!("--threads={}", plan.cases[0].threads));
+    }
+    let described = plan.to_json();
+    let baseline = Baseline::new(
+        secret::redact_argument(&target),
+        plan::workload_hash(&described),
+        json!({ "arguments": words, "resolved": described }),
+        crate::fingerprint::read(),
+        limits,
+    );
+    let filling = Filling {
+        plan: &plan,
+        output: &output,
+        printer: Printer::new(&args.display),
+        control: control()?,
+    };
+    filling.fill(baseline, runs)
+}
+
+fn add(args: &BaselineAddArgs) -> anyhow::Result<ExitCode> {
+    let runs = asked_runs(args.runs, 1)?;
+    let baseline = files::read_baseline(&args.file)?;
+    let plan = plan_of(&baseline, args.target.as_deref(), &args.file.display())?;
+    let output = Output::from(args.file.clone());
+    output.check()?;
+    let filling = Filling {
+        plan: &plan,
+        output: &output,
+        printer: Printer::new(&args.display),
+        control: control()?,
+    };
+    filling.fill(baseline, runs)
+}
+
+fn show(args: &BaselineShowArgs) -> anyhow::Result<ExitCode> {
+    let baseline = files::read_baseline(&args.file)?;
+    files::print(&loadline_report::baseline(&baseline))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The plan that the baseline in `file` keeps, on its own target or on another one.
+///
+/// # Errors
+/// A bad file where the plan cannot be read again or is not the one that was measured, and as of
+/// [`plan::resolve_run`].
+pub(super) fn plan_of(
+    baseline: &Baseline,
+    target: Option<&str>,
+    file: &dyn std::fmt::Display,
+) -> Result<Plan, Failure> {
+    let wrong =
+        |why: &str| Failure::bad_file(format!("{file}: the plan in it cannot be followed: {why}"));
+    let arguments = baseline.plan.get("arguments").cloned().unwrap_or_default();
+    let words: Vec<String> = serde_json::from_value(arguments)
+        .map_err(|_| wrong("its `arguments` are not a list of words."))?;
+    let measure = MeasureArgs::from_words(&words).map_err(|why| wrong(&why))?;
+    let target = target.unwrap_or(&baseline.target).to_owned();
+    let plan = plan::resolve_run(measure, target, &Surroundings::look())?;
+    if plan::workload_hash(&plan.to_json()) != baseline.workload_hash {
+        return Err(Failure::new(
+            Exit::Incomparable,
+            format!(
+                "{file}: its plan means other work here than what it holds; a workload file, a built-in workload or the number of cores has changed.\nSave a new baseline."
+            ),
+        ));
+    }
+    Ok(plan)
+}
+
+/// Runs that are measured and put into a file one by one, so that an interrupt loses only one.
+struct Filling<'f> {
+    plan: &'f Plan,
+    output: &'f Output,
+    printer: Printer,
+    control: Control,
+}
+
+impl Filling<'_> {
+    fn fill(&self, mut baseline: Baseline, runs: u32) -> anyhow::Result<ExitCode> {
+        for run in 1..=runs {
+            if !self.printer.quiet {
+                crate::write_error(&format!("loadline: run {run} of {runs}"));
+            }
+            let record = measuring::measure(self.plan, &self.printer, &self.control)?;
+            if record.run.cut_short {
+                return Ok(Exit::Interrupted.into());
+            }
+            recording::refuse_errors(&record)?;
+            take(&mut baseline, &record)?;
+            self.output.write(&json_of(&baseline)?)?;
+        }
+        if !self.printer.quiet {
+            files::print(&loadline_report::baseline(&baseline))?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Adds the run of `record`; the first one decides about the place.
+fn take(baseline: &mut Baseline, record: &Record) -> Result<(), Failure> {
+    if baseline.runs.is_empty() {
+        baseline.environment = record.environment.clone();
+    }
+    let run = BaselineRun::of_record(record).map_err(|error| judging::incomparable(&error))?;
+    baseline
+        .add(
+            run,
+            &record.environment,
+            &plan::workload_hash(&record.run.plan),
+        )
+        .map_err(|error| judging::incomparable(&error))
+}
+
+fn json_of(baseline: &Baseline) -> Result<String, Failure> {
+    baseline
+        .to_json()
+        .map_err(|error| Failure::new(Exit::Internal, error.to_string()))
+}
+
+fn control() -> anyhow::Result<Control> {
+    Ok(Control {
+        interrupt: interrupt()?,
+        ..Control::default()
+    })
+}
+
+/// What is measured where nothing is named.
+pub(super) fn default_target(around: &Surroundings) -> String {
+    if around.has_redis_server {
+        "spawn:redis-server".into()
+    } else {
+        "embedded".into()
+    }
+}
+
+fn asked_runs(asked: Option<u32>, default: u32) -> Result<u32, Failure> {
+    match asked.unwrap_or(default) {
+        runs if runs > MOST_RUNS => Err(Failure::usage(format!(
+            "--runs {runs}: more than {MOST_RUNS} are not possible."
+        ))),
+        runs => Ok(runs),
+    }
+}

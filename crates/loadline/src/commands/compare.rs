@@ -1,0 +1,80 @@
+//! `loadline compare`: is B slower than A?
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use loadline_load::Control;
+use loadline_measure::gate::{self, BaselineRun, Judgement, Policy};
+use loadline_measure::{Limit, Record};
+
+use super::run::interrupt;
+use crate::args::CompareArgs;
+use crate::exit::Failure;
+use crate::files;
+use crate::judging::{self, Answer};
+use crate::measuring;
+use crate::plan::{self, Surroundings};
+use crate::printer::Printer;
+
+/// What the last line calls it.
+const NAME: &str = "compare";
+
+pub(super) fn run(args: CompareArgs) -> anyhow::Result<ExitCode> {
+    match (is_record(&args.a), is_record(&args.b)) {
+        (true, true) => records(&args),
+        (false, false) => targets(args),
+        _ => Err(Failure::usage(format!(
+            "compare {} {}: one is a record and the other a target; compare two of a kind.",
+            crate::secret::redact_argument(&args.a),
+            crate::secret::redact_argument(&args.b)
+        ))
+        .into()),
+    }
+}
+
+/// Whether `text` means a file. No spelling of a target ends so.
+pub(super) fn is_record(text: &str) -> bool {
+    text.to_ascii_lowercase().ends_with(".json") || Path::new(text).is_file()
+}
+
+fn targets(args: CompareArgs) -> anyhow::Result<ExitCode> {
+    let (printer, dry_run) = (Printer::new(&args.judge.display), args.judge.dry_run);
+    let answer = Answer::new(NAME, &args.judge)?;
+    let limits = args.judge.limit.clone();
+    let plan = plan::resolve_compare(args, &Surroundings::look())?;
+    if dry_run {
+        files::print(&plan.to_text())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let control = Control {
+        interrupt: interrupt()?,
+        ..Control::default()
+    };
+    let mut record = measuring::measure(&plan, &printer, &control)?;
+    if !record.run.cut_short {
+        record.judgement = Some(judge(&record, &limits)?);
+    }
+    answer.give(&record, &printer)
+}
+
+/// The pairs of the record, and the limits on what was measured of B, whose cases come last.
+fn judge(record: &Record, limits: &[Limit]) -> Result<Judgement, Failure> {
+    let mut judgement = Judgement::of_comparisons(record, Policy::Strict);
+    if let (false, Some(last)) = (limits.is_empty(), record.cases.last()) {
+        let judged = judging::of_subject(record, &last.subject.name);
+        let run = BaselineRun::of_record(&judged).map_err(|error| judging::incomparable(&error))?;
+        judgement.keep(gate::limits_of_run(&run, None, limits));
+    }
+    Ok(judgement)
+}
+
+fn records(args: &CompareArgs) -> anyhow::Result<ExitCode> {
+    let printer = Printer::new(&args.judge.display);
+    let answer = Answer::new(NAME, &args.judge)?;
+    let (a, mut b) = (
+        files::read_record(args.a.as_ref())?,
+        files::read_record(args.b.as_ref())?,
+    );
+    b.judgement = Some(gate::records::judge(&a, &b));
+    answer.give(&b, &printer)
+}

@@ -1,0 +1,141 @@
+//! `loadline gate`: did it get slower than the baseline?
+
+mod classic;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use loadline_load::Control;
+use loadline_measure::gate::{self, Baseline, BaselineRun, Candidate, Judgement, Thresholds};
+use loadline_measure::record::Record;
+
+use super::baseline::plan_of;
+use super::compare::is_record;
+use super::run::interrupt;
+use crate::args::{GateArgs, PolicyArg};
+use crate::exit::Failure;
+use crate::files::{self, Kept};
+use crate::judging::{self, Answer};
+use crate::measuring;
+use crate::plan::{self, Plan};
+use crate::printer::Printer;
+use crate::recording;
+
+/// What the last line calls it.
+const NAME: &str = "gate";
+
+pub(super) fn run(args: &GateArgs) -> anyhow::Result<ExitCode> {
+    let answer = Answer::new(NAME, &args.judge)?;
+    match (files::read_kept(&args.baseline)?, args.policy) {
+        (Kept::Runs(baseline), None | Some(PolicyArg::Strict)) => strict(args, &answer, *baseline),
+        (Kept::Runs(baseline), Some(PolicyArg::Classic)) => {
+            let numbers = classic::numbers_of(&baseline, &args.baseline)?;
+            classic::run(args, &answer, &numbers, Some(&baseline.target))
+        }
+        (Kept::Numbers(numbers), None | Some(PolicyArg::Classic)) => {
+            classic::run(args, &answer, &numbers, None)
+        }
+        (Kept::Numbers(_), Some(PolicyArg::Strict)) => Err(Failure::usage(format!(
+            "{}: a file of numbers does not tell how runs differ, so --policy strict cannot judge by it; save runs with `loadline baseline save`.",
+            args.baseline.display()
+        ))
+        .into()),
+    }
+}
+
+fn strict(args: &GateArgs, answer: &Answer, mut baseline: Baseline) -> anyhow::Result<ExitCode> {
+    let printer = Printer::new(&args.judge.display);
+    baseline.limits.extend(args.judge.limit.iter().cloned());
+    let thresholds = thresholds(args)?;
+    if let Some(record) = args.candidate.as_deref().filter(|text| is_record(text)) {
+        let mut record = files::read_record(Path::new(record))?;
+        record.judgement = Some(judge(&baseline, &record, None, &thresholds)?);
+        return answer.give(&record, &printer);
+    }
+    let plan = plan_of(
+        &baseline,
+        args.candidate.as_deref(),
+        &args.baseline.display(),
+    )?;
+    if args.judge.dry_run {
+        files::print(&plan.to_text())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let control = Control {
+        interrupt: interrupt()?,
+        ..Control::default()
+    };
+    let record = measured(&plan, &printer, &control, |first, second| {
+        judge(&baseline, first, second, &thresholds)
+    })?;
+    answer.give(&record, &printer)
+}
+
+/// From where on a difference is one, where something else was asked for.
+fn thresholds(args: &GateArgs) -> Result<Thresholds, Failure> {
+    let defaults = Thresholds::default();
+    let thresholds = Thresholds {
+        warning: args.warning.unwrap_or(defaults.warning),
+        critical: args.critical.unwrap_or(defaults.critical),
+        ..defaults
+    };
+    if thresholds.warning < thresholds.margin || thresholds.critical < thresholds.warning {
+        return Err(Failure::usage(format!(
+            "--warning is {} % or more, since two processes of one program differ by as much, and --critical no less than --warning.",
+            thresholds.margin * 100.0
+        )));
+    }
+    Ok(thresholds)
+}
+
+/// Measures the candidate, and once more in fresh processes where the first run would raise an alarm.
+fn measured(
+    plan: &Plan,
+    printer: &Printer,
+    control: &Control,
+    judge: impl Fn(&Record, Option<&Record>) -> Result<Judgement, Failure>,
+) -> Result<Record, Failure> {
+    let mut record = measuring::measure(plan, printer, control)?;
+    if record.run.cut_short {
+        return Ok(record);
+    }
+    recording::refuse_errors(&record)?;
+    let mut judgement = judge(&record, None)?;
+    if judgement.needs_second_run() {
+        if !printer.quiet {
+            crate::write_error(
+                "loadline: that looks like an alarm; measuring once more, in fresh processes",
+            );
+        }
+        let second = measuring::measure(plan, printer, control)?;
+        if second.run.cut_short {
+            record.run.cut_short = true;
+            return Ok(record);
+        }
+        recording::refuse_errors(&second)?;
+        judgement = judge(&record, Some(&second))?;
+    }
+    record.judgement = Some(judgement);
+    Ok(record)
+}
+
+fn judge(
+    baseline: &Baseline,
+    first: &Record,
+    second: Option<&Record>,
+    thresholds: &Thresholds,
+) -> Result<Judgement, Failure> {
+    let run = |record: &Record| {
+        BaselineRun::of_record(record).map_err(|error| judging::incomparable(&error))
+    };
+    let workload_hash = plan::workload_hash(&first.run.plan);
+    let first_run = run(first)?;
+    let second_run = second.map(run).transpose()?;
+    let candidate = Candidate {
+        first: &first_run,
+        second: second_run.as_ref(),
+        environment: &first.environment,
+        workload_hash: &workload_hash,
+    };
+    Ok(gate::judge_by(baseline, &candidate, thresholds))
+}

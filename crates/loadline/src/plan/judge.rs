@@ -1,0 +1,228 @@
+//! Plans of the commands that judge: rounds by precision for a comparison, and separate runs beside a
+//! reference for a baseline.
+
+use std::time::Duration;
+
+use loadline_measure::compare::{MAX_ROUNDS, MIN_ROUNDS};
+use serde_json::{Value, json};
+use sha1_smol::Sha1;
+
+use super::{Length, Outputs, Plan, Schedule, Surroundings, lengths, resolve};
+use crate::args::{CompareArgs, MeasureArgs};
+use crate::exit::Failure;
+use crate::target::Target;
+
+/// How long a block of a comparison or a baseline is: twice what is needed for its median to be its
+/// own, and not that of a moment.
+const BLOCK: Duration = Duration::from_millis(100);
+/// Long enough for connections and caches; whoever wants more says so.
+const WARMUP: Duration = Duration::from_millis(250);
+/// Processes of a server of our own that a comparison goes through.
+const GENERATIONS: u32 = 3;
+/// The least rounds over all of them; the bounds are the 6th of 24 from either end.
+const ROUNDS_OF_GENERATIONS: u32 = 24;
+/// Rounds of each run of a baseline.
+const ROUNDS_OF_A_RUN: u32 = 12;
+
+/// The comparison of two targets.
+///
+/// # Errors
+/// As of [`resolve`].
+pub(crate) fn resolve_compare(args: CompareArgs, around: &Surroundings) -> Result<Plan, Failure> {
+    let asked = Asked::of(&args.measure);
+    let mut plan = resolve(&args.measure.over(vec![args.a, args.b]), around)?;
+    plan.outputs = Outputs::resolve(&args.judge.outputs)?;
+    Ok(plan.for_comparison(asked))
+}
+
+/// One run of a baseline, or of its candidate, on `target`.
+///
+/// # Errors
+/// As of [`resolve`].
+pub(crate) fn resolve_run(
+    measure: MeasureArgs,
+    target: String,
+    around: &Surroundings,
+) -> Result<Plan, Failure> {
+    let asked = Asked::of(&measure);
+    let mut plan = resolve(&measure.over(vec![target]), around)?;
+    plan.lay_out(asked, ROUNDS_OF_A_RUN);
+    plan.schedule.reference = true;
+    Ok(plan)
+}
+
+/// The comparison of the embedded server with itself on one lone connection, where a slowdown per
+/// command is one of the response time.
+///
+/// # Errors
+/// A usage error where there is no such workload.
+pub(crate) fn resolve_proof(
+    workload: &str,
+    seed: Option<u64>,
+    around: &Surroundings,
+) -> Result<Plan, Failure> {
+    let words = [
+        format!("--workload={workload}"),
+        "--connections=1".to_owned(),
+    ];
+    let seed = seed.map(|seed| format!("--seed={seed}"));
+    let words: Vec<String> = words.into_iter().chain(seed).collect();
+    let measure = MeasureArgs::from_words(&words).map_err(Failure::usage)?;
+    let embedded = || Target::Embedded.to_string();
+    let plan = resolve(&measure.over(vec![embedded(), embedded()]), around)?;
+    Ok(plan.for_comparison(Asked::NOTHING))
+}
+
+/// What was asked for of the length.
+#[derive(Debug, Clone, Copy)]
+struct Asked {
+    rounds: Option<u32>,
+    length: bool,
+    warmup: bool,
+}
+
+impl Asked {
+    const NOTHING: Self = Self {
+        rounds: None,
+        length: false,
+        warmup: false,
+    };
+
+    fn of(measure: &MeasureArgs) -> Self {
+        let length = &measure.length;
+        Self {
+            rounds: length.rounds,
+            length: length.ops.is_some() || length.duration.is_some(),
+            warmup: length.warmup.is_some(),
+        }
+    }
+}
+
+impl Plan {
+    /// Rounds until the comparison is precise enough, over several processes of servers of our own.
+    fn for_comparison(mut self, asked: Asked) -> Self {
+        let generations = if self.targets.iter().any(Target::is_ours) {
+            GENERATIONS
+        } else {
+            1
+        };
+        let least = if generations > 1 {
+            ROUNDS_OF_GENERATIONS
+        } else {
+            MIN_ROUNDS as u32
+        };
+        self.lay_out(asked, least);
+        self.schedule = Schedule {
+            generations: generations.min(self.rounds),
+            more_rounds: match asked.rounds {
+                Some(_) => 0,
+                None => (MAX_ROUNDS as u32).saturating_sub(self.rounds),
+            },
+            reference: true,
+        };
+        self
+    }
+
+    /// Lays `least` rounds out, as far as nothing else was asked for and they fit.
+    fn lay_out(&mut self, asked: Asked, least: u32) {
+        if !asked.warmup && !asked.length {
+            self.warmup = WARMUP;
+        }
+        if asked.rounds.is_none() {
+            let fitting = self.cases.iter().map(|case| lengths::blocks(case.length));
+            self.rounds = if asked.length {
+                least.min(fitting.min().unwrap_or(least))
+            } else {
+                least
+            };
+        }
+        if !asked.length {
+            for case in &mut self.cases {
+                case.length = Length::Time(BLOCK * self.rounds);
+            }
+        }
+    }
+}
+
+/// Stands for everything in a plan, as it is in a record, that makes two runs the same work: not for
+/// where it ran, nor for what its choices followed from.
+pub(crate) fn workload_hash(plan: &Value) -> String {
+    let work = json!({
+        "cases": plan.get("cases"),
+        "latency_ns": plan.get("latency_ns"),
+        "resp": plan.get("resp"),
+        "rounds": plan.get("rounds"),
+    });
+    Sha1::from(work.to_string()).digest().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::args::{Cli, Command};
+
+    fn plan(words: &[&str]) -> Plan {
+        let words = ["loadline", "compare"].iter().chain(words);
+        let Command::Compare(args) = Cli::try_parse_from(words).unwrap().command else {
+            panic!("it is a comparison");
+        };
+        let around = Surroundings {
+            cores: 2,
+            has_redis_server: true,
+            password: None,
+            entropy: 1,
+        };
+        resolve_compare(*args, &around).unwrap()
+    }
+
+    #[test]
+    fn servers_of_our_own_are_started_three_times() {
+        let plan = plan(&["embedded", "embedded", "--workload", "get"]);
+        assert_eq!((plan.rounds, plan.most_rounds()), (24, 40));
+        let rounds: Vec<_> = (0..3)
+            .map(|generation| plan.rounds_of(generation))
+            .collect();
+        assert_eq!(rounds, [(0, 8), (8, 16), (16, 40)]);
+        assert_eq!(
+            plan.cases[0].block(30, plan.rounds).duration,
+            Some(BLOCK),
+            "rounds beyond the least are as long"
+        );
+    }
+
+    #[test]
+    fn servers_that_run_already_are_left_alone() {
+        let plan = plan(&["redis://one", "redis://other"]);
+        assert_eq!((plan.schedule.generations, plan.rounds), (1, 10));
+        assert_eq!(plan.most_rounds(), 40);
+    }
+
+    #[test]
+    fn what_is_asked_for_is_done() {
+        let plan = plan(&["embedded", "embedded", "--rounds", "5", "--duration", "1s"]);
+        assert_eq!((plan.rounds, plan.most_rounds()), (5, 5));
+        let plan = self::plan(&["embedded", "embedded", "--duration", "400ms"]);
+        assert_eq!(plan.rounds, 8, "blocks are not shorter than 50 ms");
+        assert!(plan.schedule.reference);
+    }
+
+    #[test]
+    fn the_same_work_has_the_same_hash_wherever_it_runs() {
+        let hash = |words: &[&str]| workload_hash(&plan(words).to_json());
+        let one = hash(&["embedded", "embedded", "--workload", "get"]);
+        let elsewhere = hash(&["redis://a", "embedded", "--workload", "get", "--seed", "5"]);
+        assert_eq!(one, elsewhere);
+        let other = hash(&[
+            "embedded",
+            "embedded",
+            "--workload",
+            "get",
+            "--pipeline",
+            "2",
+        ]);
+        assert_ne!(one, other);
+        assert_eq!(one.len(), 40);
+    }
+}
