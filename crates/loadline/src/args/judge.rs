@@ -17,11 +17,11 @@ Examples:
   loadline compare spawn:redis-server spawn:/opt/redis-8/redis-server --workload get,set
   loadline compare monday.json tuesday.json
 
-Targets are measured in interleaved rounds, servers of our own in three processes each, until the
-median response time is known to 1.5 % (24 to 40 rounds; 10 to 40 on servers that run already).
-Records were measured at different times, so little can be concluded from them; it says what.
-Worse is a warning where the lower bound is above 2 % and the estimate above 5 %, and critical
-where the lower bound is above 20 %.
+Targets are measured in interleaved rounds, servers of our own in three processes each, until
+the median response time is known to 1.5 % (24 to 40 rounds; 10 to 40 on servers that run
+already). Records were measured at different times, so little can be concluded from them; it
+says what. Worse is a warning where the lower bound is above 2 % and the estimate above 5 %,
+and critical where the lower bound is above 20 %.
 Exit codes: 0 no regression, 1 warning, 2 critical, 3 cannot tell (with --strict) or not
 comparable, 64 usage, 65 not a record, 69 target not there, 70 our fault, 130 interrupted.";
 
@@ -42,10 +42,10 @@ Examples:
   loadline gate redis.json --limit 'get.p99<5ms' --strict
   loadline gate baseline.json spawn:redis-server --policy classic
 
-The candidate is measured by the baseline's own plan; before an alarm it is measured once more, in
-fresh processes. Policy strict: a warning where the lower bound is above 2 % and the estimate above
-5 %, critical where the lower bound is above 20 %. Policy classic judges a file with metrics such as
-set_latency_us by the thresholds in it. Limits are judged on raw figures.
+The candidate is measured by the baseline's own plan; before an alarm it is measured once more,
+in fresh processes. Policy strict: a warning where the lower bound is above 2 % and the estimate
+above 5 %, critical where the lower bound is above 20 %. Policy classic judges a file with
+metrics such as set_latency_us by the thresholds in it. Limits are judged on raw figures.
 Exit codes: 0 no regression, 1 warning, 2 critical, 3 cannot tell (with --strict) or not
 comparable, 64 usage, 65 not a baseline, 69 target not there, 70 our fault, 130 interrupted.";
 
@@ -54,9 +54,10 @@ Examples:
   loadline prove
   loadline prove --runs 20 --workload set
 
-Compares the embedded server with itself, and with itself made slower by 5, 10 and 20 percent: by a
-loop that burns CPU in the server for every command, and by a delay in the path. Prints how often
-the verdict was right on this machine, with the intervals of those shares, and how long one takes.
+Compares the embedded server with itself, and with itself made slower by 5, 10 and 20 percent:
+by a loop that burns CPU in the server for every command, and by a delay in the path. Prints how
+often the verdict was right on this machine, with the intervals of those shares, and how long
+one takes.
 Exit codes: 0 done, 64 usage, 69 server not started, 70 our fault, 130 interrupted.";
 
 /// What decides what is measured, apart from the targets.
