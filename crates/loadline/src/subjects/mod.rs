@@ -376,6 +376,10 @@ fn workload(
 pub(crate) fn failure(name: &str, error: &Error) -> Failure {
     match error {
         Error::Plan(why) => Failure::usage(format!("{name}: {why}.")),
-        _ => Failure::unavailable(format!("{name}: {error}.")),
+        // What a subject says of itself may be a whole sentence already.
+        _ => Failure::unavailable(format!(
+            "{name}: {}.",
+            error.to_string().trim_end_matches('.')
+        )),
     }
 }

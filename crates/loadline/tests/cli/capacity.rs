@@ -1,9 +1,12 @@
 //! `loadline capacity` against real servers: that it searches, not how fast they are.
 
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
 use loadline_measure::Record;
 use loadline_measure::record::Pacing;
 
-use crate::util::{Dir, signal, wait_until};
+use crate::util::{Dir, Serving, signal, wait_until};
 
 /// A limit that any machine keeps at some rate and misses at some other, also while others use it.
 const LOOSE: &str = "p90<60ms";
@@ -103,7 +106,7 @@ fn a_limit_that_no_rate_keeps_is_an_answer() {
 #[test]
 fn the_load_is_removed_from_a_server_that_stays() {
     let dir = Dir::new();
-    let server = crate::util::Serving::start(&dir, &[]);
+    let server = Serving::start(&dir, &[]);
     let target = format!("redis://{}", server.address);
     let words = [
         "capacity",
@@ -210,11 +213,11 @@ fn an_interrupt_ends_the_search_and_keeps_what_was_measured() {
     ];
     let mut child = dir
         .command(&words)
-        .stdout(std::process::Stdio::null())
-        .stderr(std::process::Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stderr.take().unwrap()));
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
     let begun = lines.find(|line| line.as_ref().unwrap().contains("a closed loop on embedded"));
     assert!(begun.is_some());
     std::thread::sleep(std::time::Duration::from_millis(700));
@@ -227,4 +230,41 @@ fn an_interrupt_ends_the_search_and_keeps_what_was_measured() {
     assert_eq!(status.unwrap().code(), Some(130));
     let record = Record::from_json(dir.read("out.json").as_bytes()).unwrap();
     assert!(record.run.cut_short && record.capacity.is_some());
+}
+
+/// A server that stops answering in the middle of a search is not there any more.
+#[test]
+fn a_server_that_freezes_ends_the_search_with_69() {
+    let dir = Dir::new();
+    let server = Serving::start(&dir, &[]);
+    let target = format!("redis://{}", server.address);
+    let words = [
+        "capacity",
+        &target,
+        "--slo",
+        LOOSE,
+        "--duration",
+        "200ms",
+        "--max-time",
+        "15s",
+        "--keys",
+        "100",
+    ];
+    let mut child = dir
+        .command(&words)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let begun = lines.find(|line| line.as_ref().unwrap().contains("a closed loop on"));
+    assert!(begun.is_some());
+    signal(server.process.id(), "STOP");
+    let said: Vec<String> = lines.map(Result::unwrap).collect();
+    assert_eq!(child.wait().unwrap().code(), Some(69), "{said:?}");
+    let last = said.last().unwrap();
+    assert!(
+        last.contains(&target) && last.contains("no answer"),
+        "{said:?}"
+    );
 }
