@@ -24,29 +24,34 @@ fn carried(name: &str, answer: &Answer, rate: f64) -> String {
         .value_ns
         .map(|value| format!(", where it is {}", words::duration(value)))
         .unwrap_or_default();
-    let confirmed = match answer.confirmations.trials() {
-        0 => "not confirmed".to_owned(),
-        trials if answer.is_confirmed() => {
-            format!("confirmed {} of {trials}", answer.confirmations.held)
-        }
-        trials => format!(
-            "not confirmed: held in {} of {trials}",
-            answer.confirmations.held
+    let (verb, confirmed) = match answer.confirmations {
+        tally if answer.is_confirmed() => (
+            "carries",
+            format!("confirmed {} of {}", tally.held, tally.trials()),
         ),
+        tally if tally.trials() > 0 => (
+            "may carry",
+            format!(
+                "not confirmed: held in {} of {}",
+                tally.held,
+                tally.trials()
+            ),
+        ),
+        _ => ("may carry", "not confirmed".to_owned()),
     };
     let above = answer
         .failing()
         .next()
         .map(|point| {
             format!(
-                "; at {} {percentile} is {}",
+                "; at {}, {percentile} is {}",
                 words::count(point.rate),
                 value(point)
             )
         })
         .unwrap_or_default();
     format!(
-        "{name} carries {} operations per second with {percentile} below {limit}{at} ({confirmed}){above}; {}.",
+        "{name} {verb} {} operations per second with {percentile} below {limit}{at} ({confirmed}){above}; {}.",
         words::count(rate),
         limit_sentence(answer)
     )
@@ -85,6 +90,10 @@ fn limit_sentence(answer: &Answer) -> String {
         }
         LimitedBy::Generator => format!(
             "there the generator was late or its thread busy ({client}), so the generator is the limit and the server may carry more"
+        ),
+        LimitedBy::Host => format!(
+            "there the generator waited for a CPU in {} of its time, so other work on this host is the limit, and an undisturbed server may carry more",
+            whole_percent(most(|point| point.waited))
         ),
         LimitedBy::Network => format!(
             "there operations were left waiting while the server's CPU was {server} and the generator's thread {client} busy, so the way between them or the number of connections is the limit"

@@ -35,6 +35,9 @@ pub struct Point {
     pub server_busy: Option<f64>,
     /// Share of one CPU that the busiest thread of the generator used.
     pub client_busy: Option<f64>,
+    /// Share of its time in which the generator waited for a CPU that others had.
+    #[serde(default)]
+    pub waited: Option<f64>,
     /// All trials of this rate.
     pub trials: Tally,
     /// Whether more of them kept the limit than not.
@@ -86,6 +89,7 @@ fn point(trials: &[&Told]) -> Point {
         lag_p99_ns: trial.lag_p99_ns,
         server_busy: trial.server_busy,
         client_busy: trial.client_busy,
+        waited: trial.waited,
         trials,
         held: trials.held > trials.bad(),
         kept_up: trial.kept_up(middle.rate),

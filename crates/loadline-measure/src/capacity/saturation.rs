@@ -8,6 +8,9 @@ use super::curve::Point;
 const SERVER_BUSY: f64 = 0.9;
 /// Above this share of a CPU, a thread of the generator has no room left to be on time.
 const GENERATOR_BUSY: f64 = 0.8;
+/// Above this share of its time, a generator that waits for a CPU shows that others have it. A server
+/// on this host then waits as well.
+const WAITING: f64 = 0.1;
 /// Rates above the answer that are looked at: farther up everything is saturated.
 const LOOKED_AT: usize = 3;
 
@@ -19,6 +22,8 @@ pub enum LimitedBy {
     Server,
     /// The generator was late or had no CPU time left: the server may carry more.
     Generator,
+    /// Other work on the generator's host had the CPUs: nothing is known about an undisturbed target.
+    Host,
     /// Operations were left waiting while neither side was busy: the time goes between the two, or
     /// there are too few connections for so long a way.
     Network,
@@ -54,11 +59,14 @@ pub(super) fn limited_by(curve: &[Point], rate: f64) -> LimitedBy {
     let late: u32 = failing.iter().map(|point| point.trials.late).sum();
     let failed: u32 = failing.iter().map(|point| point.trials.failed).sum();
     let server = most(|point| point.server_busy);
-    if late > failed {
-        LimitedBy::Generator
-    } else if server.is_some_and(|busy| busy >= SERVER_BUSY) {
+    let is_host = most(|point| point.waited).is_some_and(|waited| waited > WAITING);
+    let is_generator =
+        late > failed || most(|point| point.client_busy).is_some_and(|busy| busy > GENERATOR_BUSY);
+    if late <= failed && server.is_some_and(|busy| busy >= SERVER_BUSY) {
         LimitedBy::Server
-    } else if most(|point| point.client_busy).is_some_and(|busy| busy > GENERATOR_BUSY) {
+    } else if is_host {
+        LimitedBy::Host
+    } else if is_generator {
         LimitedBy::Generator
     } else if server.is_none() {
         LimitedBy::Unknown
@@ -75,6 +83,16 @@ mod tests {
     use super::*;
 
     fn failing(server: Option<f64>, client: f64, kept_up: bool, late: u32) -> LimitedBy {
+        waiting(server, client, kept_up, late, 0.01)
+    }
+
+    fn waiting(
+        server: Option<f64>,
+        client: f64,
+        kept_up: bool,
+        late: u32,
+        waited: f64,
+    ) -> LimitedBy {
         let held = Point {
             rate: 100.0,
             achieved: 100.0,
@@ -85,6 +103,7 @@ mod tests {
             lag_p99_ns: None,
             server_busy: Some(1.0),
             client_busy: Some(1.0),
+            waited: None,
             trials: Tally {
                 held: 1,
                 ..Tally::default()
@@ -97,6 +116,7 @@ mod tests {
             rate: 110.0,
             server_busy: server,
             client_busy: Some(client),
+            waited: Some(waited),
             trials: Tally {
                 held: 0,
                 failed: 2,
@@ -117,6 +137,9 @@ mod tests {
         assert_eq!(failing(Some(0.5), 0.5, false, 0), LimitedBy::Network);
         assert_eq!(failing(Some(0.5), 0.5, true, 0), LimitedBy::Nobody);
         assert_eq!(failing(None, 0.5, true, 0), LimitedBy::Unknown);
+        assert_eq!(waiting(Some(0.5), 0.5, false, 0, 0.4), LimitedBy::Host);
+        assert_eq!(waiting(Some(0.5), 0.5, true, 3, 0.4), LimitedBy::Host);
+        assert_eq!(waiting(Some(0.97), 0.5, false, 0, 0.4), LimitedBy::Server);
         assert_eq!(limited_by(&[], 100.0), LimitedBy::NotReached);
     }
 }

@@ -32,6 +32,8 @@ pub struct Trial {
     pub server_busy: Option<f64>,
     /// Share of one CPU that the busiest thread of the generator used.
     pub client_busy: Option<f64>,
+    /// Share of its time in which the generator waited for a CPU that others had.
+    pub waited: Option<f64>,
     /// The place of the trial in the list of cases of its record.
     pub case: usize,
 }

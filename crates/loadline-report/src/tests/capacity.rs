@@ -91,27 +91,27 @@ fn a_search_in_a_pipe() {
 
     What was found
       redis-server carries 97.0k operations per second with p99 below 2 ms, where it
-      is 1.54 ms (confirmed 3 of 3); at 98.4k p99 is 2.93 ms; there the server's CPU
-      was 99 % busy, so the server is the limit.
+      is 1.54 ms (confirmed 3 of 3); at 98.4k, p99 is 2.93 ms; there the server's
+      CPU was 99 % busy, so the server is the limit.
 
     Response time on a log scale by rate: . p50 * p99 o p99.9
-        400 ms |                                                        *   *      *
-               |                                                        .   .      .
-               |                                                       o
-               |                                                       *
-       10.8 ms |
-               |                                                      *.
-    limit 2 ms |-----------------------------------------------------*--------------
-               |
-        289 us |                                          *          ..
-               |                           *     *
-               |      *
-               |                           .     .        .
-       7.79 us |      .
-               +--------------------------------------------------------------------
-                                                          ^ knee 77.0k
-                                                                     ^ answer 97.0k
-                0                                       122.2k operations per second
+           400 ms |                                                     **  *      *
+                  |                                                     ..  .      .
+                  |                                                    o
+                  |                                                    *
+          10.8 ms |
+                  |                                                    *
+       limit 2 ms |---------------------------------------------------*-------------
+                  |
+           289 us |                                        *          ..
+                  |                         *      *
+                  |      *
+                  |                         .      .       .
+          7.79 us |      .
+                  +-----------------------------------------------------------------
+                                                           ^ knee 77.0k
+                                                                      ^ answer 97.0k
+                   0                                    122.2k operations per second
 
         rate answered      p50      p99    p99.9 server  gen.  held
        11.0k    11.0k  7.79 us  51.7 us  too few   11 %   7 %   1/1
@@ -203,6 +203,15 @@ fn whoever_is_the_limit_is_named_with_a_figure() {
         ..trial
     });
     assert!(pauses.contains("neither is saturated"), "{pauses}");
+    let neighbours = sentence(|_, trial| Trial {
+        server_busy: Some(0.5),
+        waited: Some(0.58),
+        ..trial
+    });
+    assert!(
+        neighbours.contains("waited for a CPU in 58 % of its time, so other work on this host"),
+        "{neighbours}"
+    );
     let unknown = sentence(|_, trial| Trial {
         server_busy: None,
         ..trial

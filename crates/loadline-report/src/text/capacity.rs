@@ -12,7 +12,7 @@ const HEIGHT: usize = 13;
 /// Every so many of them have a label.
 const LABELLED: usize = 4;
 /// Columns of the labels on the left, with the axis.
-const LABELS: usize = 12;
+const LABELS: usize = 15;
 /// The picture is no wider than this, and with less it shows nothing.
 const WIDTH: (usize, usize) = (30, 100);
 /// Columns of each cell of the table, without the blank before it.
@@ -154,10 +154,10 @@ fn picture(page: &mut Page, answer: &Answer, signs: &Signs) {
         } else {
             Style::Plain
         };
-        page.line(style, &format!("{label:>10} {}{cells}", signs.rule));
+        page.line(style, &format!("{label:>13} {}{cells}", signs.rule));
     }
     let axis = String::from(signs.axis).repeat(frame.width);
-    page.line(Style::Plain, &format!("{:>11}{}{axis}", "", signs.corner));
+    page.line(Style::Plain, &format!("{:>14}{}{axis}", "", signs.corner));
     marks(page, answer, &frame);
 }
 

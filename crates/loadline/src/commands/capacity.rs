@@ -94,8 +94,8 @@ struct Searching<'s> {
     progress: &'s Progress,
     target: &'s mut Opened,
     record: &'s mut Record,
-    /// What the doctor found in each trial, with its rate.
-    findings: Vec<(f64, Vec<Finding>)>,
+    /// What the doctor found in each trial, with its rate and its place among the cases.
+    findings: Vec<(f64, usize, Vec<Finding>)>,
 }
 
 impl Searching<'_> {
@@ -163,20 +163,25 @@ impl Searching<'_> {
     fn attempt(&mut self, attempt: &Attempt) -> Result<Trial, Failure> {
         let case = self.plan.case(attempt.rate, attempt.duration);
         let lead_in = CapacityPlan::lead_in(attempt.duration);
-        let found = self.measure(&case, attempt.duration, lead_in)?;
-        self.findings.push((attempt.rate, found));
+        let (found, waited) = self.measure(&case, attempt.duration, lead_in)?;
         let place = self.record.cases.len() - 1;
-        Ok(trial(&self.record.cases[place], place, self.plan))
+        self.findings.push((attempt.rate, place, found));
+        Ok(Trial {
+            waited,
+            case: place,
+            ..trial(&self.record.cases[place], self.plan)
+        })
     }
 
     /// Runs a case for `duration`, after it ran for `lead_in` without being measured, and adds it to
-    /// the record. What the doctor finds is given back: most of it is the nature of a search.
+    /// the record. What the doctor finds is given back, since most of it is the nature of a search, and
+    /// the share of its time in which the generator waited for a CPU.
     fn measure(
         &mut self,
         case: &Case,
         duration: Duration,
         lead_in: Duration,
-    ) -> Result<Vec<Finding>, Failure> {
+    ) -> Result<(Vec<Finding>, Option<f64>), Failure> {
         let seed = self.plan.base.seed ^ self.record.cases.len() as u64;
         let watch = self.target.watch();
         let (begun, stalled_us) = (Instant::now(), fingerprint::cpu_stall_us());
@@ -187,8 +192,12 @@ impl Searching<'_> {
                 .map_err(|error| failure(&case.name, &error))
         };
         block(Stop::after(lead_in), !seed)?;
+        let outcome = block(Stop::after(duration), seed)?;
+        let whole = outcome.duration.as_secs_f64() * f64::from(case.threads);
+        let waited = outcome.generator.run_wait;
+        let waited = waited.map(|waited| waited.as_secs_f64() / whole.max(1e-9));
         let measured = Measured {
-            blocks: vec![block(Stop::after(duration), seed)?],
+            blocks: vec![outcome],
             warmup: lead_in,
             steady: None,
         };
@@ -200,34 +209,34 @@ impl Searching<'_> {
         let entry = recording::case(case, &self.plan.base, self.target, &measured);
         let found = recording::examine(&entry, case, &measured, around);
         self.record.cases.push(entry);
-        Ok(found)
+        Ok((found, waited))
     }
 
-    /// Only what was found at the rate of the answer concerns it. At higher rates the doctor says what
-    /// the search is about: that they are more than the target carries.
+    /// Only what was found at the rate of the answer concerns it, each rule once, with the figures of
+    /// the trial that the curve shows where that has it. At higher rates the doctor says what the search
+    /// is about: that they are more than the target carries.
     fn keep_findings(&mut self, answer: &Answer) {
-        let lowest = answer.curve.first().map(|point| point.rate);
-        let rate = answer.rate.or(lowest);
+        let Some(shown) = answer.point().or(answer.curve.first()) else {
+            return;
+        };
+        self.findings
+            .sort_by_key(|(_, place, _)| *place != shown.case);
         let at_rate = self
             .findings
             .iter()
-            .filter(|(of, _)| Some(*of) == rate)
-            .flat_map(|(_, findings)| findings);
-        for finding in at_rate {
-            let known = self
-                .record
-                .doctor
-                .iter()
-                .any(|known| known.rule == finding.rule);
-            if !known && !BESIDE_THE_POINT.contains(&finding.rule.as_str()) {
-                self.record.doctor.push(finding.clone());
+            .filter(|(rate, ..)| *rate == shown.rate);
+        for finding in at_rate.flat_map(|(.., findings)| findings) {
+            let doctor = &mut self.record.doctor;
+            let is_known = doctor.iter().any(|known| known.rule == finding.rule);
+            if !is_known && !BESIDE_THE_POINT.contains(&finding.rule.as_str()) {
+                doctor.push(finding.clone());
             }
         }
     }
 }
 
 /// A case as the search looks at it.
-fn trial(case: &record::Case, place: usize, plan: &CapacityPlan) -> Trial {
+fn trial(case: &record::Case, plan: &CapacityPlan) -> Trial {
     let times = &case.response_time_ns;
     Trial {
         achieved: case.throughput_ops_per_s,
@@ -241,7 +250,7 @@ fn trial(case: &record::Case, place: usize, plan: &CapacityPlan) -> Trial {
         errors: case.error_count(),
         server_busy: case.server_cpu_busy,
         client_busy: case.client_cpu_busy,
-        case: place,
+        ..Trial::default()
     }
 }
 
