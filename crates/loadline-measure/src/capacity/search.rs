@@ -312,7 +312,7 @@ impl Search {
                 (high / low - 1.0) * 100.0
             ),
             (Some(_), None) => {
-                "The search stopped early to have time to confirm: no rate was seen to fail."
+                "The search stopped early to have time to confirm; higher rates were not tried again."
                     .to_owned()
             }
         };
