@@ -125,7 +125,11 @@ struct Running<'r, F> {
 impl<'r, F: Framing> Running<'r, F> {
     fn new(worker: &'r mut Worker<F>, workload: &'r Workload, share: &'r Share<'r>) -> Self {
         let is_lone = worker.conns.len() == 1 && share.arrivals.is_none();
-        let halves = Halves::of(worker.window).filter(|_| is_lone);
+        // Payloads so large that a window is no single batch: nothing is gained by whole writes, and a
+        // refill that waited for many places would leave most of the window empty.
+        let is_cut = worker.filler.most() < worker.window as usize;
+        let halves = Halves::of(worker.window).filter(|_| is_lone && !is_cut);
+        let whole = if is_cut { 1 } else { worker.window };
         let longest_sleep = Duration::from_nanos(LONGEST_SLEEP_NS);
         Self {
             meter: Meter::new(share.board, share.control),
@@ -135,7 +139,7 @@ impl<'r, F: Framing> Running<'r, F> {
             stopped_ns: None,
             in_flight: 0,
             last_reply_ns: 0,
-            refill_at: halves.as_ref().map_or(worker.window, Halves::smaller),
+            refill_at: halves.as_ref().map_or(whole, Halves::smaller),
             halves,
             watch: is_lone.then(Watch::default),
             waits_in_read: is_lone && worker.conns[0].transport.prepare_waiting(longest_sleep),
