@@ -262,9 +262,10 @@ fn a_server_that_freezes_ends_the_search_with_69() {
     signal(server.process.id(), "STOP");
     let said: Vec<String> = lines.map(Result::unwrap).collect();
     assert_eq!(child.wait().unwrap().code(), Some(69), "{said:?}");
-    let last = said.last().unwrap();
+    // It may freeze while it is asked, or while a connection to it is opened.
+    let said = said.join("\n");
     assert!(
-        last.contains(&target) && last.contains("no answer"),
-        "{said:?}"
+        said.contains(&target) && said.contains("no answer within"),
+        "{said}"
     );
 }
