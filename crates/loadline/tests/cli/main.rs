@@ -6,6 +6,7 @@ mod capacity;
 mod children;
 mod doctor;
 mod dry_run;
+mod judge;
 mod limits;
 mod modes;
 mod redaction;
