@@ -239,7 +239,7 @@ impl Measuring<'_> {
             &rounds,
             self.control,
             &mut |event| self.show(event, case, &names, first),
-            &|measured| last > plan.rounds && before.is_enough(measured, targets, plan.rounds),
+            &|measured| last > plan.rounds && before.is_enough(measured, plan),
         )
         .map(|measured| with_gaps(measured, opened, case))
         .map_err(|error| failure(&case.name, &error))
@@ -317,9 +317,12 @@ impl Tally {
         }
     }
 
-    /// Whether `least` rounds are run and those so far, with `measured` as the newest, tell the median
-    /// response time of each target beside the first's as precisely as is asked for.
-    fn is_enough(&self, measured: &[Measured], targets: usize, least: u32) -> bool {
+    /// Whether the least rounds of `plan` are run and those so far, with `measured` as the newest, tell
+    /// the median response time of each target beside the first's precisely enough to find 5 %.
+    fn is_enough(&self, measured: &[Measured], plan: &Plan) -> bool {
+        let targets = measured.len() - usize::from(plan.schedule.reference);
+        let others = plan.targets.len().saturating_sub(1);
+        let comparisons = recording::COMPARED.len() * plan.cases.len() * others;
         let medians = |target: usize| -> Vec<f64> {
             let before = self.measured.get(target).map_or(&[][..], |of| &of.blocks);
             let blocks = before.iter().chain(&measured[target].blocks);
@@ -328,11 +331,12 @@ impl Tally {
                 .collect()
         };
         let first = medians(0);
-        first.len() >= least as usize
+        first.len() >= plan.rounds as usize
             && (1..targets).all(|target| {
                 // A round without samples has no ratio, and more rounds will not mend it.
-                compare::log_ratios(&first, &medians(target))
-                    .map_or(true, |differences| compare::precise_enough(&differences))
+                compare::log_ratios(&first, &medians(target)).map_or(true, |differences| {
+                    compare::precise_for(&differences, comparisons)
+                })
             })
     }
 }

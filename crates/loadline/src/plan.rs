@@ -257,7 +257,10 @@ pub(crate) fn resolve(args: &RunArgs, around: &Surroundings) -> Result<Plan, Fai
         latency,
         cases,
         rounds,
-        schedule: Schedule::PLAIN,
+        schedule: Schedule {
+            reference: true,
+            ..Schedule::PLAIN
+        },
         warmup,
         seed: args.data.seed.unwrap_or(around.entropy),
         protocol: protocol(&args.connection),

@@ -369,7 +369,7 @@ pub(crate) fn examine_errors(entry: &record::Case) -> Vec<Finding> {
 }
 
 /// The metrics that are compared. A tail is not among them: it takes other means to be told from noise.
-const COMPARED: [Metric; 3] = [Metric::Throughput, Metric::P50, Metric::ServerCpu];
+pub(crate) const COMPARED: [Metric; 3] = [Metric::Throughput, Metric::P50, Metric::ServerCpu];
 
 /// Compares case `b` with case `a` of the record, round by round.
 ///

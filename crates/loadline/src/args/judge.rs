@@ -18,7 +18,7 @@ Examples:
   loadline compare monday.json tuesday.json
 
 Targets are measured in interleaved rounds, servers of our own in three processes each, until
-the median response time is known to 1.5 % (24 to 40 rounds; 10 to 40 on servers that run
+the median response time is known to 1 % (24 to 40 rounds; 10 to 40 on servers that run
 already). Records were measured at different times, so little can be concluded from them; it
 says what. Worse is a warning where the lower bound is above 2 % and the estimate above 5 %,
 and critical where the lower bound is above 20 %.
