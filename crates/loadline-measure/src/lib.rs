@@ -9,6 +9,7 @@
 //!
 //! - [`histogram`]: times of single operations, and the percentiles that may be published of them;
 //! - [`interval`] and [`compare`]: the interval of a median, and two subjects in paired rounds;
+//! - [`corrected`]: tails with the waiting for a CPU taken out, beside the raw ones;
 //! - [`capacity`]: the search for the highest load that keeps a limit;
 //! - [`outliers`] and [`steady`]: rounds far from the others, and where a warm-up ends;
 //! - [`doctor`]: the flaws of the benchmark itself, as numbered rules;
@@ -31,6 +32,7 @@
 
 pub mod capacity;
 pub mod compare;
+pub mod corrected;
 pub mod doctor;
 mod error;
 pub mod gate;

@@ -1,0 +1,270 @@
+//! Tails with the waiting for a CPU taken out, always beside the raw ones.
+//!
+//! On a busy machine most of a tail is the scheduler's: an operation that usually takes 40 us takes
+//! milliseconds once the client or the server is runnable and has no CPU. How often that happens
+//! depends on the neighbours, so a raw p99 varies from block to block by more than any change of the
+//! software, and a comparison of two of them finds nothing or finds the neighbours. Linux counts this
+//! waiting for every thread (`run_delay`, the second figure of `/proc/<pid>/schedstat`). Read before
+//! and after an operation it says how much of *this* operation was spent in a run queue.
+//!
+//! The plain version: take from each response time what its operation waited beyond the block's
+//! median wait. The median stays in because being scheduled once per wake-up is part of what an
+//! operation costs everywhere, on an idle machine too; what goes out is the excess. A corrected time
+//! is never above the raw one, and never below the shortest raw time of its block: client and server
+//! may wait at the same time, and a wait may have begun before the operation did, so that the waits
+//! of an operation can add up to more than the waiting that it suffered.
+//!
+//! What this cannot see: time that interrupts take from a running thread, time that a hypervisor
+//! takes from the whole CPU (steal), caches that a neighbour has emptied, a CPU clocked down, and the
+//! waiting of other threads of the server than the one that is watched. All of that stays in the
+//! corrected tail. A server that makes its own clients wait for a CPU, by keeping many threads busy,
+//! has that taken out too; the raw tail shows it, which is why limits judge the raw one.
+//!
+//! ```
+//! use loadline_measure::corrected::{Sample, correct};
+//!
+//! // One of three operations waited 3 ms for a CPU.
+//! let samples = [(40_000, 500), (41_000, 500), (3_042_000, 3_000_500)]
+//!     .map(|(response_ns, wait_ns)| Sample { response_ns, wait_ns });
+//! let block = correct(&samples);
+//! assert_eq!(block.raw.value_at(1.0), Some(3_043_327)); // three significant digits
+//! assert_eq!(block.corrected.value_at(1.0), Some(42_015));
+//! ```
+
+use crate::histogram::Histogram;
+
+/// One operation of a block.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Sample {
+    /// From the start of the operation to its reply, in nanoseconds.
+    pub response_ns: u64,
+    /// How long client and server were runnable without a CPU meanwhile, in nanoseconds, both
+    /// together.
+    pub wait_ns: u64,
+}
+
+/// The response times of a block, or of several that were merged: as they were, and without the
+/// waiting for a CPU. Both hold the same number of operations.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Corrected {
+    /// As they were.
+    pub raw: Histogram,
+    /// Without what each operation waited beyond the median wait of its block.
+    pub corrected: Histogram,
+}
+
+impl Corrected {
+    /// Adds the operations of another block. Each block keeps the correction by its own median: a
+    /// median over blocks of quiet and of busy times would be that of neither.
+    pub fn merge(&mut self, other: &Self) {
+        self.raw.merge(&other.raw);
+        self.corrected.merge(&other.corrected);
+    }
+
+    /// Operations.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.raw.count()
+    }
+}
+
+/// The times of one block, raw and corrected.
+#[must_use]
+pub fn correct(samples: &[Sample]) -> Corrected {
+    let mut times = Corrected::default();
+    let usual = median_wait(samples);
+    let shortest = samples.iter().map(|sample| sample.response_ns).min();
+    for sample in samples {
+        let excess = sample.wait_ns.saturating_sub(usual);
+        let without = sample.response_ns.saturating_sub(excess);
+        times.raw.record(sample.response_ns);
+        times
+            .corrected
+            .record(without.max(shortest.unwrap_or_default()));
+    }
+    times
+}
+
+/// The median wait, of an even number the lower of the middle two; 0 of nothing.
+fn median_wait(samples: &[Sample]) -> u64 {
+    let mut waits: Vec<u64> = samples.iter().map(|sample| sample.wait_ns).collect();
+    let Some(middle) = waits.len().checked_sub(1).map(|last| last / 2) else {
+        return 0;
+    };
+    *waits.select_nth_unstable(middle).1
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use rand::rngs::SmallRng;
+    use rand::{RngExt, SeedableRng};
+
+    use super::*;
+    use crate::compare::{Direction, Paired, Rules, Verdict, paired};
+
+    const BLOCKS: usize = 24;
+    const OPERATIONS: usize = 2_500;
+
+    /// What is planted into blocks of a server whose own times are 40 us and a tail.
+    #[derive(Clone, Copy)]
+    struct Planted {
+        /// By what the slowest 3 % of the operations take longer.
+        tail: f64,
+        /// Whether a neighbour takes the CPU from up to 4 % of the operations of a block.
+        neighbour: bool,
+        seed: u64,
+    }
+
+    /// The 99th percentiles of all blocks, raw and corrected.
+    fn p99s(planted: Planted) -> (Vec<f64>, Vec<f64>) {
+        let mut rng = SmallRng::seed_from_u64(planted.seed);
+        let blocks = (0..BLOCKS).map(|_| {
+            let block = correct(&block(planted, &mut rng));
+            let at = |times: &Histogram| times.value_at(0.99).unwrap() as f64;
+            (at(&block.raw), at(&block.corrected))
+        });
+        blocks.unzip()
+    }
+
+    fn block(planted: Planted, rng: &mut SmallRng) -> Vec<Sample> {
+        // A neighbour is not equally busy all the time.
+        let contended = if planted.neighbour {
+            rng.random_range(0.0..0.04)
+        } else {
+            0.0
+        };
+        let operation = |_| {
+            let mut response_ns = rng.random_range(38_000.0..42_000.0);
+            if rng.random_bool(0.03) {
+                response_ns = rng.random_range(80_000.0..100_000.0) * (1.0 + planted.tail);
+            }
+            let mut wait_ns = rng.random_range(300..700);
+            if rng.random_bool(contended) {
+                wait_ns += rng.random_range(200_000..4_000_000);
+            }
+            Sample {
+                response_ns: response_ns as u64 + wait_ns,
+                wait_ns,
+            }
+        };
+        (0..OPERATIONS).map(operation).collect()
+    }
+
+    /// Standard deviation over the mean.
+    fn variation(values: &[f64]) -> f64 {
+        let count = values.len() as f64;
+        let mean = values.iter().sum::<f64>() / count;
+        let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+        (squares / (count - 1.0)).sqrt() / mean
+    }
+
+    fn compared(one: &[f64], other: &[f64]) -> Paired {
+        paired(one, other, Direction::LessIsBetter, &Rules::default()).unwrap()
+    }
+
+    #[test]
+    fn waits_for_a_cpu_do_not_move_the_corrected_tail() {
+        let quiet = Planted {
+            tail: 0.0,
+            neighbour: false,
+            seed: 1,
+        };
+        let busy = Planted {
+            neighbour: true,
+            seed: 2,
+            ..quiet
+        };
+        let (raw_quiet, corrected_quiet) = p99s(quiet);
+        let (raw_busy, corrected_busy) = p99s(busy);
+        assert!(variation(&raw_busy) > 0.5, "{}", variation(&raw_busy));
+        assert!(variation(&corrected_busy) < 0.02, "{corrected_busy:?}");
+        assert!(compared(&raw_quiet, &raw_busy).ratio > 2.0);
+        let corrected = compared(&corrected_quiet, &corrected_busy);
+        assert!((corrected.ratio - 1.0).abs() < 0.01, "{corrected:?}");
+        // Nothing is taken where nobody waited longer than usual, to the digits that are kept.
+        let untouched = compared(&raw_quiet, &corrected_quiet);
+        assert!((untouched.ratio - 1.0).abs() < 0.004, "{untouched:?}");
+    }
+
+    #[test]
+    fn a_longer_tail_shows_in_the_corrected_one_and_hides_in_the_raw_one() {
+        let as_it_was = Planted {
+            tail: 0.0,
+            neighbour: true,
+            seed: 3,
+        };
+        let slower = Planted {
+            tail: 0.10,
+            seed: 4,
+            ..as_it_was
+        };
+        let (raw_a, corrected_a) = p99s(as_it_was);
+        let (raw_b, corrected_b) = p99s(slower);
+        let corrected = compared(&corrected_a, &corrected_b);
+        assert_eq!(corrected.verdict, Verdict::Slower);
+        assert!((corrected.ratio - 1.10).abs() < 0.01, "{corrected:?}");
+        let raw = compared(&raw_a, &raw_b);
+        assert_eq!(raw.verdict, Verdict::Inconclusive, "{raw:?}");
+    }
+
+    #[test]
+    fn what_every_operation_waits_stays() {
+        let always = [Sample {
+            response_ns: 90_000,
+            wait_ns: 50_000,
+        }; 9];
+        let block = correct(&always);
+        assert_eq!(block.raw, block.corrected);
+        assert_eq!(block.count(), 9);
+    }
+
+    #[test]
+    fn waits_that_overlap_take_no_more_than_the_shortest_operation_leaves() {
+        let sample = |response_ns, wait_ns| Sample {
+            response_ns,
+            wait_ns,
+        };
+        // Client and server waited 800 ns each, and 600 ns of it at the same time.
+        let block = correct(&[sample(100, 0), sample(120, 0), sample(1_100, 1_600)]);
+        assert_eq!(block.corrected.value_at(1.0), Some(120));
+        assert_eq!(block.corrected.value_at(0.5), Some(100));
+        assert_eq!(correct(&[]), Corrected::default());
+    }
+
+    #[test]
+    fn blocks_that_are_merged_keep_their_own_medians() {
+        let of = |response_ns, wait_ns| Sample {
+            response_ns,
+            wait_ns,
+        };
+        let quiet = [of(1_000, 0), of(1_000, 0), of(1_500, 500)];
+        let busy = [of(1_800, 800), of(1_800, 800), of(1_900, 900)];
+        let mut both = correct(&quiet);
+        both.merge(&correct(&busy));
+        assert_eq!(both.count(), 6);
+        assert_eq!(both.corrected.value_at(0.5), Some(1_000));
+        assert_eq!(both.corrected.value_at(1.0), Some(1_800));
+        let at_once = correct(&[quiet, busy].concat());
+        assert_ne!(both, at_once);
+    }
+
+    proptest! {
+        #[test]
+        fn a_correction_takes_and_never_adds(
+            samples in prop::collection::vec((1_u64..1 << 40, 0_u64..1 << 40), 1..200)
+        ) {
+            let samples: Vec<Sample> = samples
+                .into_iter()
+                .map(|(response_ns, wait_ns)| Sample { response_ns, wait_ns })
+                .collect();
+            let block = correct(&samples);
+            prop_assert_eq!(block.raw.count(), samples.len() as u64);
+            prop_assert_eq!(block.corrected.count(), samples.len() as u64);
+            for q in [0.0, 0.25, 0.5, 0.9, 0.99, 1.0] {
+                prop_assert!(block.corrected.value_at(q) <= block.raw.value_at(q));
+            }
+            prop_assert_eq!(block.corrected.summary().min, block.raw.summary().min);
+        }
+    }
+}
