@@ -129,6 +129,11 @@ Examples:
   loadline modes redis://localhost --latency 0,1ms,10ms --mode sync,pipeline,batch
   loadline modes --op get --ops 100,10k --budget 3s --json modes.json
   loadline modes --codec raw,json,msgpack,protobuf --value-size 1KiB --latency 0
+  loadline modes spawn-cluster:redis-server --hash-tag
+
+Targets, beside those of `loadline run`:
+  cluster://[USER:PASS@]HOST:PORT[,...]   a cluster; the nodes named here name the others
+  spawn-cluster:redis-server              three masters and three replicas, started for the sweep
 
 Modes: sync (one after the other), async (tasks that share a connection), pipeline (many
 commands in one write), batch (MGET, MSET), transaction (MULTI, EXEC), script (EVALSHA).
@@ -382,6 +387,10 @@ pub(crate) struct ModesArgs {
     /// SIZE, A..B or zipf:A..B; of an object, its size as JSON [default: 64B, 512B with a codec]
     #[arg(long, value_name = "SIZE", value_parser = units::value_size)]
     pub(crate) value_size: Option<ValueSize>,
+    /// On a cluster: gives all keys one hash tag, so that they are in one slot and on one node. Without it
+    /// there are no transactions and scripts over many keys there
+    #[arg(long)]
+    pub(crate) hash_tag: bool,
     /// Makes the choices repeatable [default: a new one]
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,

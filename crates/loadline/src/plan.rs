@@ -331,6 +331,11 @@ fn targets(
         .iter()
         .map(|text| Target::parse(text))
         .collect::<Result<Vec<_>, _>>()?;
+    if let Some(cluster) = targets.iter().find(|target| target.is_cluster()) {
+        return Err(Failure::usage(format!(
+            "{cluster}: only `loadline modes` calls a cluster, through the client; here name single servers."
+        )));
+    }
     if targets.is_empty() {
         targets.push(Target::Embedded);
         if around.has_redis_server {

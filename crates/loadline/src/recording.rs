@@ -85,6 +85,8 @@ fn subject(target: &Opened) -> Subject {
         Target::Embedded | Target::Slowed(_) => "embedded",
         Target::Spawn(_) => "spawned server",
         Target::Server(_) => "server",
+        Target::Cluster(_) => "cluster",
+        Target::SpawnCluster(_) => "spawned cluster",
         Target::Ram => "engine in process",
     };
     let version = ["loadline_version", "valkey_version", "redis_version"]

@@ -4,6 +4,8 @@
 //! when its parent ends, and then becomes the program; the request survives that. The kernel watches
 //! the *thread* that started the child, so children are started from the main thread only.
 
+mod cluster;
+
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -16,11 +18,14 @@ use std::time::{Duration, Instant};
 use std::{io, thread};
 
 use loadline_resp::Protocol;
+use tempfile::TempDir;
 
 use crate::admin::Admin;
 use crate::connect::Endpoint;
 use crate::exit::Failure;
 use crate::target::Server;
+
+pub(crate) use cluster::ClusterChild;
 
 /// How long a server may take until it answers.
 const START_PATIENCE: Duration = Duration::from_secs(10);
@@ -42,6 +47,8 @@ pub(crate) struct Child {
     process: process::Child,
     address: SocketAddr,
     output: Tail,
+    /// Where it stands, while that is still needed.
+    dir: Option<TempDir>,
 }
 
 impl Child {
@@ -63,6 +70,7 @@ impl Child {
             process,
             address: unknown,
             output,
+            dir: None,
         };
         child.wait_until(|child| match child.announced() {
             Some(address) => {
@@ -81,6 +89,19 @@ impl Child {
     /// That it is not there or did not start, with its last words.
     pub(crate) fn spawn(program: &Path) -> Result<Self, Failure> {
         let name = format!("spawn:{}", program.display());
+        let mut child = Self::spawn_with(&name, program, || Ok(Vec::new()))?;
+        // The server stands in it by now and writes nothing, so the directory can go while both of us
+        // are alive: nobody could remove it once we are killed. One that is left behind harms nobody.
+        child.dir = None;
+        Ok(child)
+    }
+
+    /// The same, called `name`, with more settings, which are chosen anew for each try.
+    fn spawn_with(
+        name: &str,
+        program: &Path,
+        settings: impl Fn() -> Result<Vec<String>, Failure>,
+    ) -> Result<Self, Failure> {
         let path = find_program(program).ok_or_else(|| {
             Failure::unavailable(format!(
                 "{name}: there is no such program.\nInstall it, or name it with its path."
@@ -88,7 +109,7 @@ impl Child {
         })?;
         let mut attempt = 1;
         loop {
-            match Self::spawn_on(&name, &path, free_port(&name)?) {
+            match Self::spawn_on(name, &path, free_port(name)?, settings()?) {
                 Err(Start::PortTaken(_)) if attempt < PORT_ATTEMPTS => attempt += 1,
                 Err(Start::PortTaken(failure) | Start::Failed(failure)) => return Err(failure),
                 Ok(child) => return Ok(child),
@@ -106,7 +127,7 @@ impl Child {
         self.process.id()
     }
 
-    fn spawn_on(name: &str, path: &Path, port: u16) -> Result<Self, Start> {
+    fn spawn_on(name: &str, path: &Path, port: u16, settings: Vec<String>) -> Result<Self, Start> {
         let dir = tempfile::Builder::new()
             .prefix("loadline-")
             .tempdir()
@@ -133,6 +154,7 @@ impl Child {
         ];
         let mut words: Vec<OsString> = words.map(OsString::from).into();
         words.push(dir.path().into());
+        words.extend(settings.into_iter().map(OsString::from));
         let (process, output) = start(name, path, &words).map_err(Start::Failed)?;
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let mut child = Self {
@@ -140,12 +162,9 @@ impl Child {
             process,
             address,
             output,
+            dir: Some(dir),
         };
-        let up = child.wait_until(|child| child.answers());
-        // The server stands in it by now and writes nothing, so the directory can go while both of us
-        // are alive: nobody could remove it once we are killed. One that is left behind harms nobody.
-        let _ = dir.close();
-        match up {
+        match child.wait_until(|child| child.answers()) {
             Ok(()) => Ok(child),
             Err(failure)
                 if child
@@ -164,9 +183,8 @@ impl Child {
     fn wait_until(&mut self, mut look: impl FnMut(&mut Self) -> Answer) -> Result<(), Failure> {
         let deadline = Instant::now() + START_PATIENCE;
         loop {
-            if let Ok(Some(status)) = self.process.try_wait() {
-                self.output.wait_for_end();
-                return Err(self.failure(&format!("ended before it answered ({status})")));
+            if let Some(failure) = self.has_ended() {
+                return Err(failure);
             }
             let why = match look(self) {
                 Answer::Yes => return Ok(()),
@@ -184,6 +202,13 @@ impl Child {
             }
             thread::sleep(LOOK_EVERY);
         }
+    }
+
+    /// The last words of a child that has ended before it was of use.
+    fn has_ended(&mut self) -> Option<Failure> {
+        let status = self.process.try_wait().ok()??;
+        self.output.wait_for_end();
+        Some(self.failure(&format!("ended before it answered ({status})")))
     }
 
     /// Whether the server answers, and whether it is this child that does.

@@ -27,6 +27,10 @@ pub(crate) enum Target {
     Ram,
     /// A server program that is started for this run and stopped afterwards.
     Spawn(PathBuf),
+    /// A cluster that runs already: some of its nodes, which name the others.
+    Cluster(Vec<Server>),
+    /// A server program that is started as a cluster of three masters and three replicas.
+    SpawnCluster(PathBuf),
 }
 
 /// How much slower a server is made.
@@ -113,7 +117,8 @@ impl Target {
         }
         let Some((scheme, rest)) = text.split_once(':') else {
             return Err(wrong(
-                "a target is redis://HOST:PORT, rediss://HOST:PORT, unix:///PATH, embedded, ram or spawn:PROGRAM.",
+                "a target is redis://HOST:PORT, rediss://HOST:PORT, unix:///PATH, embedded, ram, spawn:PROGRAM, \
+                 cluster://HOST:PORT[,HOST:PORT] or spawn-cluster:PROGRAM.",
             ));
         };
         match scheme {
@@ -127,21 +132,31 @@ impl Target {
                 Err(wrong("spawn needs a program, such as spawn:redis-server."))
             }
             "spawn" => Ok(Self::Spawn(PathBuf::from(rest))),
-            "cluster" | "spawn-cluster" => Err(wrong(
-                "clusters are not built in yet; name one of its servers as redis://HOST:PORT.",
+            "cluster" => parse_cluster(text)
+                .map(Self::Cluster)
+                .map_err(|why| wrong(&why)),
+            "spawn-cluster" if rest.is_empty() => Err(wrong(
+                "spawn-cluster needs a program, such as spawn-cluster:redis-server.",
             )),
+            "spawn-cluster" => Ok(Self::SpawnCluster(PathBuf::from(rest))),
             engine if ENGINES.contains(&engine) => Err(wrong(
                 "this engine is not built in yet; `ram` is our store in this process.",
             )),
             _ => Err(wrong(
-                "unknown kind of target; it is redis://, rediss://, unix://, embedded, ram or spawn:PROGRAM.",
+                "unknown kind of target; it is redis://, rediss://, unix://, embedded, ram, spawn:PROGRAM, \
+                 cluster:// or spawn-cluster:PROGRAM.",
             )),
         }
     }
 
     /// Whether this run starts the target itself, so that nobody else's keys are in it.
     pub(crate) fn is_ours(&self) -> bool {
-        !matches!(self, Self::Server(_))
+        !matches!(self, Self::Server(_) | Self::Cluster(_))
+    }
+
+    /// Whether it is several nodes that share the keys among them.
+    pub(crate) fn is_cluster(&self) -> bool {
+        matches!(self, Self::Cluster(_) | Self::SpawnCluster(_))
     }
 
     /// Whether it is called in this process, so that it has no connections.
@@ -159,6 +174,16 @@ impl fmt::Display for Target {
             Self::Slowed(slowdown) => write!(f, "embedded {slowdown}"),
             Self::Ram => f.write_str("ram"),
             Self::Spawn(program) => write!(f, "spawn:{}", program.display()),
+            Self::SpawnCluster(program) => write!(f, "spawn-cluster:{}", program.display()),
+            Self::Cluster(seeds) => {
+                for (place, seed) in seeds.iter().enumerate() {
+                    match place {
+                        0 => write!(f, "cluster://{}{}", seed.login, seed.address)?,
+                        _ => write!(f, ",{}", seed.address)?,
+                    }
+                }
+                Ok(())
+            }
         }
     }
 }
@@ -176,13 +201,7 @@ impl fmt::Display for Slowdown {
 
 impl fmt::Display for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let user = match (&self.login.user, &self.login.password) {
-            (None, None) => String::new(),
-            (user, None) => format!("{}@", user.as_deref().unwrap_or_default()),
-            (user, Some(password)) => {
-                format!("{}:{password}@", user.as_deref().unwrap_or_default())
-            }
-        };
+        let user = &self.login;
         match &self.address {
             Address::Unix(path) if self.database == 0 => {
                 write!(f, "unix://{user}{}", path.display())
@@ -199,6 +218,17 @@ impl fmt::Display for Server {
                     write!(f, "/{}", self.database)
                 }
             }
+        }
+    }
+}
+
+/// What stands before the host, without the password.
+impl fmt::Display for Login {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.user.as_deref(), &self.password) {
+            (None, None) => Ok(()),
+            (user, None) => write!(f, "{}@", user.unwrap_or_default()),
+            (user, Some(password)) => write!(f, "{}:{password}@", user.unwrap_or_default()),
         }
     }
 }
@@ -238,6 +268,24 @@ fn parse_tcp(text: &str, tls: bool) -> Result<Server, String> {
         database,
         login: login(&url)?,
     })
+}
+
+/// Reads `cluster://[user:password@]host:port[,host:port]...`.
+fn parse_cluster(text: &str) -> Result<Vec<Server>, String> {
+    let rest = text
+        .strip_prefix("cluster://")
+        .ok_or("write cluster://HOST:PORT[,HOST:PORT].")?;
+    let (login, hosts) = match rest.rsplit_once('@') {
+        Some((login, hosts)) => (format!("{login}@"), hosts),
+        None => (String::new(), rest),
+    };
+    // The same rules as for a server, and every node has the same login.
+    let seed = |host: &str| parse_tcp(&format!("redis://{login}{host}"), false);
+    let seeds: Vec<Server> = hosts.split(',').map(seed).collect::<Result<_, _>>()?;
+    if seeds.iter().any(|seed| seed.database != 0) {
+        return Err("a cluster has no database but 0.".into());
+    }
+    Ok(seeds)
 }
 
 fn parse_unix(text: &str) -> Result<Server, String> {
@@ -411,20 +459,34 @@ mod tests {
             "unix:///",
             "unix:///r?x=1",
             "spawn:",
-            "cluster://ann:hunter2@a:1,b:2",
-            "spawn-cluster:redis-server",
+            "cluster://",
+            "cluster:a",
+            "cluster://ann:hunter2@a:1,b:x",
+            "cluster://ann:hunter2@a:1/2",
+            "cluster://ann:hunter2@a:1,",
+            "spawn-cluster:",
             "heed:/tmp/x",
         ] {
             let failure = Target::parse(text).unwrap_err();
             assert_eq!(failure.exit(), Exit::Usage, "{text}");
             assert!(!failure.to_string().contains("hunter2"), "{failure}");
         }
-        assert!(
-            Target::parse("cluster://a:1")
-                .unwrap_err()
-                .to_string()
-                .contains("not built in yet")
-        );
+    }
+
+    #[test]
+    fn a_cluster_is_some_of_its_nodes_with_one_login() {
+        let Ok(Target::Cluster(seeds)) = Target::parse("cluster://ann:p%40ss@a:1,[::1]:2,c") else {
+            panic!("it is a cluster");
+        };
+        let hosts: Vec<String> = seeds.iter().map(|seed| seed.address.to_string()).collect();
+        assert_eq!(hosts, ["a:1", "[::1]:2", "c:6379"]);
+        assert!(seeds.iter().all(|seed| seed.login.password.is_some()));
+        let target = Target::Cluster(seeds);
+        assert_eq!(target.to_string(), "cluster://ann:***@a:1,[::1]:2,c:6379");
+        assert!(target.is_cluster() && !target.is_ours());
+        let spawned = Target::parse("spawn-cluster:redis-server").unwrap();
+        assert_eq!(spawned, Target::SpawnCluster("redis-server".into()));
+        assert!(spawned.is_cluster() && spawned.is_ours());
     }
 
     proptest! {

@@ -3,7 +3,6 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use loadline_client::Client;
 use loadline_load::Control;
 use loadline_load::pacing::Stop;
 use loadline_load::runner::{self, Measured, Rounds, Subject};
@@ -20,7 +19,7 @@ use crate::plan::{self, Case, Mode, ModesPlan, Surroundings};
 use crate::printer::Printer;
 use crate::progress::Progress;
 use crate::recording;
-use crate::subjects::client::CodecCost;
+use crate::subjects::client::{CodecCost, Way};
 use crate::subjects::{self, Opened, failure};
 
 pub(super) fn run(args: &ModesArgs) -> anyhow::Result<ExitCode> {
@@ -84,7 +83,7 @@ struct Sweep<'s> {
 struct Setting<'s> {
     case: &'s Case,
     latency: Duration,
-    client: &'s Client,
+    way: &'s Way,
     prefix: String,
 }
 
@@ -106,25 +105,22 @@ impl Sweep<'_> {
     fn run(&self, target: &mut Opened, record: &mut Record) -> Result<(), Failure> {
         self.load(target)?;
         for &latency in &self.plan.latencies {
-            let server = target
-                .server()
-                .expect("the plan takes servers only")
-                .clone();
-            let path = match latency {
-                Duration::ZERO => None,
-                latency => Some(Path::open(&server, latency, self.plan.link)?),
+            let path = match target.server() {
+                Some(server) if !latency.is_zero() => {
+                    Some(Path::open(server, latency, self.plan.link)?)
+                }
+                _ => None,
             };
             if let Some(path) = &path {
                 record.links.push(path.measured.clone());
                 record.doctor.extend(link::finding(&path.measured));
             }
-            let address = path.as_ref().map_or(&server.address, |path| &path.address);
-            let client = subjects::client::client(&server, address)?;
+            let way = target.way(path.as_ref().map(|path| &path.address))?;
             for case in &self.plan.base.cases {
                 let setting = Setting {
                     case,
                     latency,
-                    client: &client,
+                    way: &way,
                     prefix: case.prefix(self.run_id),
                 };
                 self.counts(&setting, target, record)?;
@@ -142,10 +138,9 @@ impl Sweep<'_> {
             if case.codec.is_none() {
                 target.load(case, self.run_id, self.plan.base.seed, self.control)?;
             } else if !spaces.contains(&space) {
-                let server = target.server().expect("the plan takes servers only");
-                let client = subjects::client::client(server, &server.address)?;
+                let way = target.way(None)?;
                 let (prefix, seed) = (case.prefix(self.run_id), self.plan.base.seed);
-                subjects::client::load_objects(&client, case, &prefix, seed, self.control)?;
+                subjects::client::load_objects(&way, case, &prefix, seed, self.control)?;
                 spaces.push(space);
             }
         }
@@ -162,7 +157,8 @@ impl Sweep<'_> {
         let mut modes = Vec::new();
         for &mode in &self.plan.modes {
             let lacks = target.lacks(&mode.needs(&case.workload))?;
-            let reason = mode.lacks_form(&case.workload).or_else(|| {
+            let reason = mode.lacks_form(&case.workload);
+            let reason = reason.or_else(|| self.plan.splits(mode)).or_else(|| {
                 (!lacks.is_empty())
                     .then(|| format!("{} does not have {}", target.name, lacks.join(" and ")))
             });
@@ -293,7 +289,7 @@ impl Sweep<'_> {
         let mut subjects = Vec::with_capacity(cells.len());
         for cell in cells {
             let mut subject = subjects::client::open(
-                setting.client,
+                setting.way,
                 setting.case,
                 cell.mode,
                 cell.size,

@@ -9,7 +9,7 @@ use crate::args::{CodecArg, LinkArg, ModeArg, ModesArgs, OpArg};
 use crate::codec::{self, Codec};
 use crate::exit::Failure;
 use crate::plan::{Plan, Surroundings, lengths, outputs::Outputs};
-use crate::target::Target;
+use crate::target::{Server, Target};
 use crate::units::{self, duration_text};
 use crate::workload::{self, Definition};
 
@@ -115,6 +115,8 @@ pub(crate) struct ModesPlan {
     /// The most time that one cell is measured for.
     pub(crate) budget: Duration,
     pub(crate) link: Option<Class>,
+    /// Whether all keys have one hash tag, so that a cluster has them in one slot.
+    pub(crate) hash_tag: bool,
 }
 
 /// Resolves what was typed.
@@ -123,7 +125,12 @@ pub(crate) struct ModesPlan {
 /// A usage error for what cannot be.
 pub(crate) fn resolve(args: &ModesArgs, around: &Surroundings) -> Result<ModesPlan, Failure> {
     let target = target(args, around)?;
-    let latencies = latencies(args)?;
+    if args.hash_tag && !target.is_cluster() {
+        return Err(Failure::usage(format!(
+            "--hash-tag: {target} is no cluster, and has no slots."
+        )));
+    }
+    let latencies = latencies(args, &target)?;
     let mut counts = args.ops.clone();
     if counts.is_empty() {
         counts = DEFAULT_COUNTS.to_vec();
@@ -172,6 +179,7 @@ pub(crate) fn resolve(args: &ModesArgs, around: &Surroundings) -> Result<ModesPl
         batch,
         in_flight,
         budget,
+        hash_tag: args.hash_tag,
         link: match args.link {
             LinkArg::Auto => None,
             LinkArg::L3 => Some(Class::L3),
@@ -215,6 +223,11 @@ fn target(args: &ModesArgs, around: &Surroundings) -> Result<Target, Failure> {
             "{target}: call modes are ways to call a server, and this target is none."
         )));
     }
+    if let Target::Cluster(seeds) = &mut target {
+        for Server { login, .. } in seeds {
+            login.password = login.password.take().or_else(|| around.password.clone());
+        }
+    }
     if let Target::Server(server) = &mut target {
         if server.tls {
             return Err(Failure::usage(format!(
@@ -227,7 +240,7 @@ fn target(args: &ModesArgs, around: &Surroundings) -> Result<Target, Failure> {
     Ok(target)
 }
 
-fn latencies(args: &ModesArgs) -> Result<Vec<Duration>, Failure> {
+fn latencies(args: &ModesArgs, target: &Target) -> Result<Vec<Duration>, Failure> {
     let mut latencies = Vec::new();
     for text in &args.latency {
         let latency = match text.as_str() {
@@ -242,6 +255,15 @@ fn latencies(args: &ModesArgs) -> Result<Vec<Duration>, Failure> {
             )));
         }
         latencies.push(latency);
+    }
+    if target.is_cluster() {
+        if latencies.iter().any(|latency| !latency.is_zero()) {
+            return Err(Failure::usage(format!(
+                "--latency: none can be added on the way to {target}, since its nodes name each other's \
+                 addresses and the client follows them; leave it out, or say --latency 0."
+            )));
+        }
+        latencies = vec![Duration::ZERO];
     }
     if latencies.is_empty() {
         latencies = DEFAULT_LATENCIES.to_vec();
@@ -357,6 +379,9 @@ fn case(args: &ModesArgs, mut workload: Definition, codec: Option<Codec>) -> Res
         check_objects(&workload, &value_size)?;
         name = format!("{name} ({codec})");
         workload.space = format!("{}-{codec}", workload.space);
+    }
+    if args.hash_tag {
+        workload.space = format!("{{one}}:{}", workload.space);
     }
     Ok(Case {
         name,
@@ -498,6 +523,16 @@ impl ModesPlan {
             "in_flight": self.in_flight,
             "budget_ns": ns(&self.budget),
             "seed": self.base.seed,
+            "hash_tag": self.hash_tag,
+        })
+    }
+
+    /// Why calls in `mode` are not possible on this target, where its keys are what is in the way.
+    pub(crate) fn splits(&self, mode: Mode) -> Option<String> {
+        let of_one_slot = matches!(mode, Mode::Transaction | Mode::Script);
+        let apart = self.base.targets[0].is_cluster() && !self.hash_tag;
+        (of_one_slot && apart).then(|| {
+            "its keys are in different slots of the cluster; --hash-tag puts them into one".into()
         })
     }
 }
@@ -522,6 +557,20 @@ mod tests {
             entropy: 1,
         };
         resolve(&args, &around).map_err(|failure| failure.to_string())
+    }
+
+    #[test]
+    fn a_cluster_is_called_without_added_latency_and_in_one_slot_on_demand() {
+        let plain = plan(&["cluster://a:1,b:2"]).unwrap();
+        assert_eq!(plain.latencies, [Duration::ZERO]);
+        assert!(plain.splits(Mode::Script).is_some() && plain.splits(Mode::Batch).is_none());
+        let tagged = plan(&["spawn-cluster:redis-server", "--hash-tag"]).unwrap();
+        assert!(tagged.splits(Mode::Script).is_none());
+        assert!(tagged.base.cases[0].prefix("run").contains(":{one}:"));
+        let refused = plan(&["cluster://a:1", "--latency", "0,10ms"]).unwrap_err();
+        assert!(refused.contains("none can be added"), "{refused}");
+        let refused = plan(&["redis://a:1", "--hash-tag"]).unwrap_err();
+        assert!(refused.contains("is no cluster"), "{refused}");
     }
 
     #[test]

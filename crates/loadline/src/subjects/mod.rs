@@ -1,6 +1,7 @@
 //! What is measured: a target, opened, and the subjects that run a case's blocks on it.
 
 pub(crate) mod client;
+mod cluster;
 mod counters;
 mod manager;
 mod null;
@@ -27,9 +28,11 @@ use crate::connect::Endpoint;
 use crate::exit::Failure;
 use crate::link::Path;
 use crate::plan::{Case, Plan, run_prefix};
-use crate::servers::Child;
-use crate::target::{Server, Target};
+use crate::servers::{Child, ClusterChild};
+use crate::target::{Address, Server, Target};
 use crate::tls::TlsClient;
+use client::Way;
+use cluster::ClusterAccess;
 use ram::RamSubject;
 use wire::WireSubject;
 
@@ -58,6 +61,8 @@ pub(crate) struct Opened {
 enum Access {
     /// Over connections.
     Server(Box<ServerAccess>),
+    /// Over connections to the nodes of a cluster.
+    Cluster(Box<ClusterAccess>),
     /// In this process.
     Ram(Arc<Store>),
 }
@@ -97,6 +102,11 @@ impl Opened {
                 Access::child(Child::spawn(program)?, name.clone(), plan, plan.latency)?
             }
             Target::Ram => Access::Ram(Arc::new(Store::new())),
+            Target::Cluster(seeds) => Access::cluster(target, seeds, None, plan)?,
+            Target::SpawnCluster(program) => {
+                let children = ClusterChild::spawn(program)?;
+                Access::cluster(target, &[children.seed()], Some(children), plan)?
+            }
         };
         let mut opened = Self {
             name,
@@ -105,11 +115,12 @@ impl Opened {
             loaded: Vec::new(),
             left_out: Vec::new(),
         };
-        if let Access::Server(server) = &mut opened.access
-            && !target.is_ours()
-            && !plan.allow_non_empty
-        {
-            server.admin.refuse_keys()?;
+        if !target.is_ours() && !plan.allow_non_empty {
+            match &mut opened.access {
+                Access::Server(server) => server.admin.refuse_keys()?,
+                Access::Cluster(cluster) => cluster.refuse_keys()?,
+                Access::Ram(_) => {}
+            }
         }
         for case in &plan.cases {
             opened.require(case)?;
@@ -139,6 +150,7 @@ impl Opened {
                 vec!["way without TLS".into()]
             }
             Access::Server(server) => server.admin.missing_commands(&case.workload.needs())?,
+            Access::Cluster(cluster) => cluster.admin.missing_commands(&case.workload.needs())?,
             Access::Ram(_) => ram::missing(&case.workload)
                 .into_iter()
                 .map(Into::into)
@@ -164,11 +176,27 @@ impl Opened {
     /// # Errors
     /// That it does not answer.
     pub(crate) fn lacks(&mut self, commands: &[String]) -> Result<Vec<String>, Failure> {
-        match &mut self.access {
-            Access::Server(server) if !commands.is_empty() => {
-                server.admin.missing_commands(commands)
-            }
+        match self.access.admin() {
+            Some(admin) if !commands.is_empty() => admin.missing_commands(commands),
             _ => Ok(Vec::new()),
+        }
+    }
+
+    /// How loadline-client gets there, through `address` where a link is in the path.
+    ///
+    /// # Errors
+    /// A usage error for a server that is reached by TLS, and for what is no server.
+    pub(crate) fn way(&self, address: Option<&Address>) -> Result<Way, Failure> {
+        match &self.access {
+            Access::Server(server) => {
+                let server = server.endpoint.server();
+                client::client(server, address.unwrap_or(&server.address)).map(Way::Server)
+            }
+            Access::Cluster(cluster) => Ok(Way::Cluster(Box::new(cluster.builder.clone()))),
+            Access::Ram(_) => Err(Failure::usage(format!(
+                "{}: only servers are called through a client.",
+                self.name
+            ))),
         }
     }
 
@@ -176,15 +204,15 @@ impl Opened {
     pub(crate) fn link(&self) -> Option<&record::Link> {
         match &self.access {
             Access::Server(server) => server.path.as_ref().map(|(path, _)| &path.measured),
-            Access::Ram(_) => None,
+            Access::Cluster(_) | Access::Ram(_) => None,
         }
     }
 
-    /// The server behind the target, where it is one.
+    /// The server behind the target, where it is a single one.
     pub(crate) fn server(&self) -> Option<&Server> {
         match &self.access {
             Access::Server(server) => Some(server.endpoint.server()),
-            Access::Ram(_) => None,
+            Access::Cluster(_) | Access::Ram(_) => None,
         }
     }
 
@@ -192,24 +220,19 @@ impl Opened {
     pub(crate) fn said(&self, name: &str) -> Option<&str> {
         match &self.access {
             Access::Server(server) => server.info.get(name),
+            Access::Cluster(cluster) => cluster.info.get(name),
             Access::Ram(_) => (name == "loadline_version").then_some(env!("CARGO_PKG_VERSION")),
         }
     }
 
     /// The setting `name`, where the server tells it.
     pub(crate) fn setting(&mut self, name: &str) -> Option<String> {
-        match &mut self.access {
-            Access::Server(server) => server.admin.setting(name).ok().flatten(),
-            Access::Ram(_) => None,
-        }
+        self.access.admin()?.setting(name).ok().flatten()
     }
 
     /// Connections on which somebody watches every command, where the server tells.
     pub(crate) fn monitors(&mut self) -> Option<u64> {
-        match &mut self.access {
-            Access::Server(server) => server.admin.monitors().ok().flatten(),
-            Access::Ram(_) => None,
-        }
+        self.access.admin()?.monitors().ok().flatten()
     }
 
     /// How many keys the server holds; none where it is no server.
@@ -219,6 +242,7 @@ impl Opened {
     pub(crate) fn key_count(&mut self) -> Result<u64, Failure> {
         match &mut self.access {
             Access::Server(server) => server.admin.key_count(),
+            Access::Cluster(cluster) => cluster.key_count(),
             Access::Ram(_) => Ok(0),
         }
     }
@@ -251,6 +275,12 @@ impl Opened {
                     &self.name, through, direct, case, &prefix, seed,
                 )?)
             }
+            Access::Cluster(_) => {
+                return Err(Failure::usage(format!(
+                    "{}: the load generator speaks to single servers; `loadline modes` calls a cluster.",
+                    self.name
+                )));
+            }
             Access::Ram(store) => Box::new(
                 RamSubject::new(store, case, &prefix, seed)
                     .map_err(|error| failure(&self.name, &error))?,
@@ -275,6 +305,10 @@ impl Opened {
         let prefix = case.prefix(run_id);
         let outcome = match &self.access {
             Access::Server(server) => wire::load(&server.endpoint, case, &prefix, seed, control),
+            Access::Cluster(_) => {
+                client::load_cluster(&self.way(None)?, case, &prefix, seed, control)?;
+                Ok(None)
+            }
             Access::Ram(store) => ram::load(store, case, &prefix, seed, control),
         };
         let outcome = outcome.map_err(|error| failure(&self.name, &error))?;
@@ -297,14 +331,16 @@ impl Opened {
     /// # Errors
     /// That the server does not answer; the sentence names what is left.
     pub(crate) fn clean_up(&mut self, run_id: &str) -> Result<(), Failure> {
-        let Access::Server(server) = &mut self.access else {
-            return Ok(());
-        };
         if self.target.is_ours() {
             return Ok(());
         }
-        // The connection may have broken meanwhile, and the keys must go all the same.
         let prefix = run_prefix(run_id);
+        let server = match &mut self.access {
+            Access::Server(server) => server,
+            Access::Cluster(cluster) => return cluster.remove_prefix(&prefix),
+            Access::Ram(_) => return Ok(()),
+        };
+        // The connection may have broken meanwhile, and the keys must go all the same.
         if server.admin.remove_prefix(&prefix).is_err() {
             server.admin = Admin::open(&server.endpoint)?;
             server.admin.remove_prefix(&prefix)?;
@@ -316,6 +352,25 @@ impl Opened {
 impl Access {
     fn child(child: Child, name: String, plan: &Plan, latency: Duration) -> Result<Self, Failure> {
         Self::server(child.server(), Some(child), name, plan, latency)
+    }
+
+    fn cluster(
+        target: &Target,
+        seeds: &[Server],
+        children: Option<ClusterChild>,
+        plan: &Plan,
+    ) -> Result<Self, Failure> {
+        ClusterAccess::open(&target.to_string(), seeds, children, plan)
+            .map(|access| Self::Cluster(Box::new(access)))
+    }
+
+    /// The connection for everything but the load, where there is one.
+    fn admin(&mut self) -> Option<&mut Admin> {
+        match self {
+            Self::Server(server) => Some(&mut server.admin),
+            Self::Cluster(cluster) => Some(&mut cluster.admin),
+            Self::Ram(_) => None,
+        }
     }
 
     fn server(

@@ -42,7 +42,7 @@ impl Opened {
                 .admin
                 .info(&["stats", "commandstats"])
                 .unwrap_or_default(),
-            Access::Ram(_) => Info::default(),
+            Access::Cluster(_) | Access::Ram(_) => Info::default(),
         }
     }
 

@@ -4,6 +4,7 @@
 
 mod capacity;
 mod children;
+mod cluster;
 mod doctor;
 mod dry_run;
 mod judge;

@@ -2,11 +2,12 @@
 
 mod operation;
 mod typed;
+mod way;
 
 use std::rc::Rc;
 use std::sync::Arc;
 
-use loadline_client::{Builder, Client, Error as ClientError, Password, blocking, multiplexed};
+use loadline_client::{Builder, Client, Error as ClientError, Password};
 use loadline_load::block::Block;
 use loadline_load::call::{AHEAD, Callee, Callers};
 use loadline_load::keys::KeyDist;
@@ -25,8 +26,10 @@ use crate::target::{Address, Server};
 use crate::workload as workloads;
 use operation::{Operation, Ready};
 use typed::Typed;
+use way::Blocking;
 
 pub(crate) use typed::CodecCost;
+pub(crate) use way::Way;
 
 /// Operations in one pipeline when objects are loaded.
 const LOAD_SIZE: u32 = 100;
@@ -99,7 +102,7 @@ impl Subject for Called {
 /// # Errors
 /// That a connection cannot be opened.
 pub(crate) fn open(
-    client: &Client,
+    way: &Way,
     case: &Case,
     mode: Mode,
     size: u32,
@@ -118,9 +121,7 @@ pub(crate) fn open(
             .enable_all()
             .build()
             .map_err(|error| Failure::unavailable(format!("{mode}: {error}.")))?;
-        let connection = runtime
-            .block_on(client.multiplexed())
-            .map_err(unreachable)?;
+        let connection = runtime.block_on(way.shared()).map_err(unreachable)?;
         let performer = Shared {
             connection,
             operation: Rc::new(operation),
@@ -131,14 +132,8 @@ pub(crate) fn open(
             block,
         })
     } else {
-        let caller = Caller {
-            connection: client.blocking().map_err(unreachable)?,
-            mode,
-            size: if mode == Mode::Sync { 1 } else { size as usize },
-            operation,
-            places: (0..AHEAD).map(|_| Vec::new()).collect(),
-            sentence: String::new(),
-        };
+        let size = if mode == Mode::Sync { 1 } else { size };
+        let caller = Caller::open(way, operation, mode, size).map_err(unreachable)?;
         let callers = Callers::new(workload, vec![caller], false, seed).map_err(broken)?;
         Box::new(CallSubject { callers, block })
     };
@@ -150,7 +145,7 @@ pub(crate) fn open(
 /// # Errors
 /// That the server cannot be reached or refuses one.
 pub(crate) fn load_objects(
-    client: &Client,
+    way: &Way,
     case: &Case,
     prefix: &str,
     seed: u64,
@@ -161,7 +156,42 @@ pub(crate) fn load_objects(
         key_dist: KeyDist::Sequential,
         ..case.clone()
     };
-    let mut writer = open(client, &writes, Mode::Pipeline, LOAD_SIZE, prefix, seed)?;
+    let mut writer = open(way, &writes, Mode::Pipeline, LOAD_SIZE, prefix, seed)?;
+    load_by(&mut writer, case, seed, control)
+}
+
+/// Brings every key of `case` into a cluster, by the commands that do so on any server.
+///
+/// # Errors
+/// That a node cannot be reached or refuses one.
+pub(crate) fn load_cluster(
+    way: &Way,
+    case: &Case,
+    prefix: &str,
+    seed: u64,
+    control: &Control,
+) -> Result<(), Failure> {
+    let failed = |error: Error| super::failure(&case.name, &error);
+    for operation in Operation::of_load(case, prefix) {
+        let compiled = case.workload.compile(prefix, case.keys, &case.value_size);
+        let load = compiled.load.into_iter().collect();
+        let workload = workload(load, case, &KeyDist::Sequential, seed).map_err(failed)?;
+        let caller = Caller::open(way, operation, Mode::Pipeline, LOAD_SIZE)
+            .map_err(|error| Failure::unavailable(format!("{}: {error}.", case.name)))?;
+        let callers = Callers::new(workload, vec![caller], false, seed).map_err(failed)?;
+        let block = load_block(case, seed);
+        load_by(&mut CallSubject { callers, block }, case, seed, control)?;
+    }
+    Ok(())
+}
+
+/// Lets a subject write once under every key.
+fn load_by(
+    writer: &mut dyn Subject,
+    case: &Case,
+    seed: u64,
+    control: &Control,
+) -> Result<(), Failure> {
     let outcome = writer
         .block(Stop::after_ops(case.keys), seed, control)
         .map_err(|error| super::failure(&case.name, &error))?;
@@ -176,7 +206,7 @@ pub(crate) fn load_objects(
 
 /// A blocking connection and how it is called.
 struct Caller {
-    connection: blocking::Connection,
+    connection: Blocking,
     mode: Mode,
     /// Operations per call.
     size: usize,
@@ -200,6 +230,19 @@ impl Subject for CallSubject {
             ..self.block
         };
         self.callers.run(&block, control)
+    }
+}
+
+impl Caller {
+    fn open(way: &Way, operation: Operation, mode: Mode, size: u32) -> Result<Self, ClientError> {
+        Ok(Self {
+            connection: way.blocking()?,
+            mode,
+            size: size as usize,
+            operation,
+            places: (0..AHEAD).map(|_| Vec::new()).collect(),
+            sentence: String::new(),
+        })
     }
 }
 
@@ -237,7 +280,7 @@ impl Callee for Caller {
 /// A multiplexed connection that tasks share.
 #[derive(Clone)]
 struct Shared {
-    connection: multiplexed::Connection,
+    connection: way::Shared,
     operation: Rc<Operation>,
 }
 

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use loadline_client::commands::Script;
 use loadline_client::{
     ArgWriter, Command, Error as ClientError, Flags, FromReply, Keys, Meta, OwnedReply, Reply,
-    ToArgs, atomic, blocking,
+    ToArgs, atomic,
 };
 use loadline_load::workload::{Chooser, Part, Workload};
 
 use super::typed::Typed;
+use super::way::Blocking;
 use crate::plan::{Case, Mode};
 use crate::workload::Call;
 
@@ -89,15 +90,29 @@ impl Operation {
     /// The one command of `case`, its keys under `prefix`.
     pub(super) fn of(case: &Case, prefix: &str, typed: Option<Arc<Typed>>) -> Self {
         let (mut operations, _) = case.workload.calls(prefix, case.keys);
-        let Call { command, arguments } = operations.swap_remove(0).swap_remove(0);
-        let reads = case.workload.reads();
+        let call = operations.swap_remove(0).swap_remove(0);
+        let many = case.workload.for_many_keys();
+        Self::new(call, case.workload.reads(), many, typed)
+    }
+
+    /// The commands by which the keys of `case` come into being, where it needs any.
+    pub(super) fn of_load(case: &Case, prefix: &str) -> Vec<Self> {
+        let (_, load) = case.workload.calls(prefix, case.keys);
+        let calls = load.into_iter().flatten();
+        calls
+            .map(|call| Self::new(call, false, None, None))
+            .collect()
+    }
+
+    fn new(call: Call, reads: bool, many: Option<&'static str>, typed: Option<Arc<Typed>>) -> Self {
+        let Call { command, arguments } = call;
         let flags = if reads { Flags::READ_ONLY } else { Flags::NONE };
         let meta = |name, keys| Meta { name, flags, keys };
         let is_value = |argument: &Vec<Part>| matches!(argument[..], [Part::Payload]);
         Self {
             meta: meta(command, Keys::First),
             value: arguments.iter().position(is_value),
-            many: case.workload.for_many_keys().map(|name| {
+            many: many.map(|name| {
                 let keys = if arguments.len() == 1 {
                     Keys::All
                 } else {
@@ -173,7 +188,7 @@ impl Operation {
     /// What the server or the connection says, the first error of several.
     pub(super) fn call(
         &self,
-        connection: &mut blocking::Connection,
+        connection: &mut Blocking,
         mode: Mode,
         ready: &[Ready],
     ) -> Result<Vec<Given>, ClientError> {

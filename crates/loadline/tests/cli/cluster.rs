@@ -1,0 +1,99 @@
+//! Clusters as targets: started for a run, or running already.
+
+use std::collections::BTreeSet;
+use std::net::TcpListener;
+
+use loadline_measure::Record;
+
+use crate::redis::Redis;
+use crate::util::Dir;
+
+const SHORT: &str =
+    "--ops 300 --budget 100ms --batch 20 --in-flight 8 --keys 200 --json out.json --color never";
+
+/// What `loadline modes` printed about a target, and its record.
+fn modes(dir: &Dir, words: &str) -> (String, Record) {
+    let line = format!("modes {words} {SHORT}");
+    let words: Vec<&str> = line.split_ascii_whitespace().collect();
+    let text = dir.run(&words).succeeded();
+    let record = Record::from_json(dir.read("out.json").as_bytes()).unwrap();
+    assert_eq!(record.errors(), 0, "{text}");
+    for case in record
+        .cases
+        .iter()
+        .filter(|case| case.scenario.ops_asked.is_some())
+    {
+        assert!(
+            case.ops > 0 && case.hit_ratio.is_none_or(|hits| hits == 1.0),
+            "{text}"
+        );
+    }
+    (text, record)
+}
+
+fn measured(record: &Record) -> BTreeSet<&str> {
+    let modes = record.cases.iter().map(|case| case.scenario.mode.as_str());
+    modes.collect()
+}
+
+#[test]
+fn a_cluster_of_its_own_is_called_in_every_mode_that_its_slots_allow() {
+    let dir = Dir::new();
+    let (text, record) = modes(&dir, "spawn-cluster:redis-server");
+    let plain = ["async", "batch", "pipeline", "sync"];
+    assert_eq!(measured(&record), plain.into());
+    assert!(text.contains("--hash-tag puts them into one"), "{text}");
+    let (_, record) = modes(
+        &dir,
+        "spawn-cluster:redis-server --hash-tag --workload get,set,incr",
+    );
+    let all = [
+        "async",
+        "batch",
+        "pipeline",
+        "script",
+        "sync",
+        "transaction",
+    ];
+    assert_eq!(measured(&record), all.into());
+    assert_eq!(record.cases[0].subject.kind, "spawned cluster");
+}
+
+#[test]
+fn a_cluster_that_runs_already_is_left_as_it_was() {
+    let bus = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port();
+    let bus = bus.to_string();
+    let node = Redis::start(&["--cluster-enabled", "yes", "--cluster-port", &bus]);
+    node.answers("CLUSTER ADDSLOTSRANGE 0 16383\r\n", "+OK\r\n");
+    let dir = Dir::new();
+    let target = format!("cluster://127.0.0.1:{}", node.port());
+    modes(&dir, &target);
+    node.answers("DBSIZE\r\n", ":0\r\n");
+    node.answers("SET somebodys key\r\n", "+OK\r\n");
+    dir.run(&["modes", &target])
+        .failed(64, "holds keys already");
+    modes(
+        &dir,
+        &format!("{target} --allow-non-empty --mode sync --op get"),
+    );
+    node.answers("DBSIZE\r\n", ":1\r\n");
+}
+
+#[test]
+fn what_is_no_cluster_is_refused() {
+    let dir = Dir::new();
+    let redis = Redis::start(&[]);
+    let target = format!("cluster://127.0.0.1:{}", redis.port());
+    dir.run(&["modes", &target])
+        .failed(69, "cluster support disabled");
+    dir.run(&["run", &target])
+        .failed(64, "only `loadline modes`");
+    dir.run(&["modes", "spawn-cluster:no-such-program"])
+        .failed(69, "no such program");
+    dir.run(&["modes", &target, "--latency", "1ms"])
+        .failed(64, "none can be added");
+}
