@@ -3,7 +3,7 @@
 use loadline_measure::record::{Case, LeftOut, Link, Record};
 
 use crate::clean::plain;
-use crate::words;
+use crate::{view, words};
 
 /// What stands below the tables.
 pub(crate) const LEGEND: &str = "Times are those of all operations of a column; ~ is extrapolated from as many as the budget of a cell allowed. Quantiles and CPU time of the client are per operation: in a call of many, each takes as long as the call.";
@@ -176,19 +176,7 @@ impl<'r> Setting<'r> {
 
     /// What the link really does, as it measured itself.
     pub(crate) fn accuracy(&self) -> Option<String> {
-        let link = self.link?;
-        let mut text = format!(
-            "round trips through it p50 {}, p99 {}",
-            words::duration(link.through_p50_ns as f64),
-            words::duration(link.through_p99_ns as f64),
-        );
-        if let Some(mtu) = link.mtu {
-            text += &format!(", MTU {mtu}");
-        }
-        if let Some(control) = &link.congestion_control {
-            text += &format!(", {}", plain(control));
-        }
-        Some(text)
+        self.link.map(view::path)
     }
 
     /// What the codec of the values costs, over all modes.

@@ -1,10 +1,12 @@
 //! What all forms show, in the order in which they show it: cases of one scenario together, with
 //! what is known about each pair, and the doctor's findings without repetition.
 
-use loadline_measure::record::{Case, Comparison, Finding, Record, Scenario, Severity, Verdict};
+use loadline_measure::record::{
+    Case, Comparison, Finding, Link, Record, Scenario, Severity, Verdict,
+};
 
 use crate::clean::plain;
-use crate::words;
+use crate::{sweep, words};
 
 /// The cases of one scenario.
 pub(crate) struct Group<'r> {
@@ -260,7 +262,42 @@ pub(crate) fn surroundings(record: &Record) -> Vec<String> {
         plain(&format!("{}: {name}{version}", server.subject)).into_owned()
     });
     let machine = (!machine.is_empty()).then(|| machine.join(", "));
-    machine.into_iter().chain(servers).collect()
+    let mut lines: Vec<String> = machine.into_iter().chain(servers).collect();
+    // A sweep says it where it shows what was called through the link.
+    if !sweep::is_sweep(record) {
+        lines.extend(record.links.iter().map(|link| {
+            format!(
+                "{} added by {}: {}",
+                words::span(link.latency_ns),
+                plain(&link.class),
+                path(link)
+            )
+        }));
+    }
+    lines
+}
+
+/// What a link really does, as it measured itself, and what it was to be like beside its latency.
+pub(crate) fn path(link: &Link) -> String {
+    let mut text = String::new();
+    if let Some(jitter) = &link.jitter {
+        text += &format!("jitter {}, ", plain(jitter));
+    }
+    if let Some(bandwidth) = link.bandwidth_bytes_per_s {
+        text += &format!("{} each way, ", words::bits_per_second(bandwidth));
+    }
+    text += &format!(
+        "round trips through it p50 {}, p99 {}",
+        words::duration(link.through_p50_ns as f64),
+        words::duration(link.through_p99_ns as f64),
+    );
+    if let Some(mtu) = link.mtu {
+        text += &format!(", MTU {mtu}");
+    }
+    if let Some(control) = &link.congestion_control {
+        text += &format!(", {}", plain(control));
+    }
+    text
 }
 
 /// How the figures were made, in one sentence.

@@ -74,6 +74,16 @@ pub(crate) fn bytes(value: u64) -> String {
     }
 }
 
+/// A rate of bytes in the bits that links are sold by: `8.00 Mbit/s`.
+pub(crate) fn bits_per_second(bytes_per_second: u64) -> String {
+    scaled(
+        bytes_per_second as f64 * 8.0,
+        1_000.0,
+        &["bit/s", "kbit/s", "Mbit/s", "Gbit/s"],
+        " ",
+    )
+}
+
 /// CPU time per operation in microseconds, without the unit; `?` where it is not known.
 pub(crate) fn cpu_us(ns: Option<f64>) -> String {
     ns.map_or_else(|| "?".to_owned(), |ns| digits(ns / 1e3))

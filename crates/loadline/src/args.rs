@@ -252,6 +252,13 @@ pub(crate) struct LoadArgs {
     /// Added round-trip time, in the path to every target [default: 0]
     #[arg(long, value_name = "T")]
     pub(crate) latency: Option<String>,
+    /// How much the delay of each direction varies: T is the deviation (normal, the default), the
+    /// most to either side (uniform), or the scale of a heavy tail (pareto) [default: none]
+    #[arg(long, value_name = "T[:DIST]")]
+    pub(crate) jitter: Option<String>,
+    /// How much fits through in each direction, such as 10Mbit or 1MiB/s [default: no limit]
+    #[arg(long, value_name = "RATE")]
+    pub(crate) bandwidth: Option<String>,
 }
 
 /// Keys and values.
@@ -369,12 +376,22 @@ pub(crate) struct ModesArgs {
     /// Added round-trip times [default: 0,10ms,100ms]
     #[arg(long, value_name = "T", value_delimiter = ',')]
     pub(crate) latency: Vec<String>,
+    /// How much the delay of each direction varies: T is the deviation (normal, the default), the
+    /// most to either side (uniform), or the scale of a heavy tail (pareto) [default: none]
+    #[arg(long, value_name = "T[:DIST]")]
+    pub(crate) jitter: Option<String>,
+    /// How much fits through in each direction, such as 10Mbit or 1MiB/s [default: no limit]
+    #[arg(long, value_name = "RATE")]
+    pub(crate) bandwidth: Option<String>,
     /// How latency is added: by packets (l3, needs root), by a proxy (l4), by the kernel (netem)
     #[arg(long, value_enum, value_name = "CLASS", default_value_t = LinkArg::Auto)]
     pub(crate) link: LinkArg,
     /// Operations per call of pipeline, batch, transaction and script [default: 100]
     #[arg(long, value_name = "N", value_parser = units::small_count)]
     pub(crate) batch: Option<u32>,
+    /// Sizes among which the best pipeline and the best batch are looked for [default: 1 to 10k]
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = units::small_count)]
+    pub(crate) sizes: Vec<u32>,
     /// Tasks of async [default: 100]
     #[arg(long, value_name = "N", value_parser = units::small_count)]
     pub(crate) in_flight: Option<u32>,

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use loadline_link::l3::Packets;
 use loadline_link::l4::Route;
-use loadline_link::link::{Achieved, Class, Link, choose};
-use loadline_link::shape::Shape;
+use loadline_link::link::{Achieved, Link, choose};
 use loadline_measure::doctor::{Finding, Severity};
 use loadline_measure::record;
 
 use crate::exit::Failure;
+use crate::plan::PathShape;
 use crate::target::{Address, Server};
 
 /// Round trips that a link is measured with, at most, and how long that may take.
@@ -28,23 +28,27 @@ pub(crate) struct Path {
 }
 
 impl Path {
-    /// Puts `latency` into the round trips to `server`, by a link of the class that is asked for, and
-    /// measures what comes of it.
+    /// Puts `latency` into the round trips to `server`, and whatever else the path is to be like, and
+    /// measures what comes of it; `None` where the path is to stay as it is. Jitter is drawn from `seed`.
     ///
     /// # Errors
     /// That the link is not possible here or does not work.
     pub(crate) fn open(
         server: &Server,
         latency: Duration,
-        class: Option<Class>,
-    ) -> Result<Self, Failure> {
+        path: &PathShape,
+        seed: u64,
+    ) -> Result<Option<Self>, Failure> {
+        if latency.is_zero() && path.is_plain() {
+            return Ok(None);
+        }
         let failed = |error: loadline_link::Error| {
             Failure::unavailable(format!(
                 "A latency of {latency:?} cannot be added: {error}."
             ))
         };
-        let shape = Shape::round_trip(latency);
-        let choice = choose(class, &shape).map_err(failed)?;
+        let shape = path.with_latency(latency, seed);
+        let choice = choose(path.class, &shape).map_err(failed)?;
         let route = Route::from_loopback(upstream(server)?);
         let link =
             Link::start(choice.class, &[route], shape, &Packets::default()).map_err(failed)?;
@@ -57,11 +61,15 @@ impl Path {
             },
             loadline_link::address::Address::Unix(path) => Address::Unix(path.clone()),
         };
-        Ok(Self {
+        Ok(Some(Self {
             address,
-            measured: measured(&achieved, latency, choice.reason),
+            measured: record::Link {
+                jitter: path.jitter_text(),
+                bandwidth_bytes_per_s: path.bytes_per_second,
+                ..measured(&achieved, latency, choice.reason)
+            },
             _link: link,
-        })
+        }))
     }
 }
 
@@ -84,6 +92,8 @@ fn measured(achieved: &Achieved, latency: Duration, reason: String) -> record::L
     let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
     record::Link {
         latency_ns: ns(latency),
+        jitter: None,
+        bandwidth_bytes_per_s: None,
         class: achieved.class.to_string(),
         reason,
         round_trips: achieved.through.count() as u64,

@@ -8,6 +8,7 @@ mod lengths;
 mod limits;
 mod modes;
 mod outputs;
+mod path;
 mod show;
 mod suite;
 
@@ -20,7 +21,7 @@ use loadline_load::values::{ValueData, ValueSize};
 use loadline_resp::Protocol;
 use rand::RngExt;
 
-use crate::args::{ArrivalsArg, ConnectionArgs, LoadArgs, RunArgs, ValueDataArg};
+use crate::args::{ArrivalsArg, ConnectionArgs, LinkArg, LoadArgs, RunArgs, ValueDataArg};
 use crate::codec::Codec;
 use crate::exit::Failure;
 use crate::secret::Secret;
@@ -33,8 +34,9 @@ pub(crate) use doctor::{DoctorPlan, resolve as resolve_doctor};
 pub(crate) use judge::{resolve_compare, resolve_proof, resolve_run, workload_hash};
 pub(crate) use lengths::Length;
 pub(crate) use limits::limits;
-pub(crate) use modes::{Mode, ModesPlan, SIZES, resolve as resolve_modes};
+pub(crate) use modes::{Mode, ModesPlan, resolve as resolve_modes};
 pub(crate) use outputs::{Outputs, check_outputs};
+pub(crate) use path::PathShape;
 
 const DEFAULT_CONNECTIONS: u32 = 50;
 const DEFAULT_BATCH: u32 = 10;
@@ -63,6 +65,8 @@ pub(crate) struct Plan {
     pub(crate) targets: Vec<Target>,
     /// Round-trip time that is added in the path to each.
     pub(crate) latency: Duration,
+    /// What the path is like beside that.
+    pub(crate) path: PathShape,
     /// What each target has to do.
     pub(crate) cases: Vec<Case>,
     /// Blocks per case and target; where the schedule asks for precision, at least so many.
@@ -232,7 +236,7 @@ pub(crate) fn new_run_id() -> String {
 /// A usage error for what cannot be, a bad file for a workload or password file that cannot be read.
 pub(crate) fn resolve(args: &RunArgs, around: &Surroundings) -> Result<Plan, Failure> {
     let targets = targets(&args.targets, &args.connection, around)?;
-    let latency = latency(args.load.latency.as_deref(), &targets)?;
+    let (latency, path) = path_to(&args.load, &targets)?;
     refuse_for_calls(&args.load, &targets)?;
     let workloads = match suite::asked(args, &targets)? {
         Some(cases) => cases.into_iter().map(|case| (case, None)).collect(),
@@ -255,6 +259,7 @@ pub(crate) fn resolve(args: &RunArgs, around: &Surroundings) -> Result<Plan, Fai
     Ok(Plan {
         targets,
         latency,
+        path,
         cases,
         rounds,
         schedule: Schedule {
@@ -278,28 +283,22 @@ fn protocol(connection: &ConnectionArgs) -> Protocol {
     }
 }
 
-/// The round-trip time that is added in the path.
-fn latency(text: Option<&str>, targets: &[Target]) -> Result<Duration, Failure> {
-    let latency = match text {
-        None | Some("0") => Duration::ZERO,
-        Some(text) => units::duration(text)
-            .map_err(|why| Failure::usage(format!("--latency {text}: {why}.")))?,
-    };
-    if latency > LONGEST_LATENCY {
-        return Err(Failure::usage(format!(
-            "--latency {}: more than {} is not possible.",
-            units::duration_text(latency),
-            units::duration_text(LONGEST_LATENCY)
-        )));
-    }
+/// The round-trip time that is added in the path, and what else the path is like.
+fn path_to(load: &LoadArgs, targets: &[Target]) -> Result<(Duration, PathShape), Failure> {
+    let latency = path::latency(load.latency.as_deref().unwrap_or("0"))?;
+    let path = PathShape::resolve(
+        load.jitter.as_deref(),
+        load.bandwidth.as_deref(),
+        LinkArg::Auto,
+    )?;
     let unreachable = |target: &&Target| {
         target.is_in_process() || server_of(target).is_some_and(|server| server.tls)
     };
     match targets.iter().find(unreachable) {
-        Some(target) if !latency.is_zero() => Err(Failure::usage(format!(
-            "--latency: nothing can be put into the path to {target}; it is added between us and servers without TLS."
+        Some(target) if !latency.is_zero() || !path.is_plain() => Err(Failure::usage(format!(
+            "--latency, --jitter, --bandwidth: nothing can be put into the path to {target}; a link leads to servers without TLS only."
         ))),
-        _ => Ok(latency),
+        _ => Ok((latency, path)),
     }
 }
 

@@ -515,10 +515,17 @@ pub(crate) fn conclude_modes(record: &mut Record) {
             .min_by_key(|case| case.scenario.in_flight);
         let (chosen, worst) = (enough.unwrap_or(best), worst.unwrap_or(best));
         let size = chosen.scenario.in_flight.unwrap_or(1);
-        let times = throughput(chosen) / throughput(worst).max(1e-9);
+        let beside = if chosen.scenario.mode == worst.scenario.mode {
+            String::new()
+        } else {
+            let times = throughput(chosen) / throughput(worst).max(1e-9);
+            format!(", {times:.0} times {}", worst.scenario.mode)
+        };
         record.findings.push(format!(
-            "{operation} with {} added: {} of {size}, {:.0} operations per second, {times:.0} times {}.",
-            latency_text(*latency_ns), chosen.scenario.mode, throughput(chosen), worst.scenario.mode
+            "{operation} with {} added: {} of {size}, {:.0} operations per second{beside}.",
+            latency_text(*latency_ns),
+            chosen.scenario.mode,
+            throughput(chosen)
         ));
     }
 }

@@ -87,6 +87,12 @@ pub struct LeftOut {
 pub struct Link {
     /// The round-trip time that it was to add.
     pub latency_ns: u64,
+    /// How much the delay varied, as it was asked for, such as `1ms:normal`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jitter: Option<String>,
+    /// How many bytes per second fit through in each direction, where that was limited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bandwidth_bytes_per_s: Option<u64>,
     /// `netem`, `l3` (packets) or `l4` (a proxy of connections).
     pub class: String,
     /// Why this class, in a sentence.

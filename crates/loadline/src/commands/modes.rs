@@ -105,12 +105,12 @@ impl Sweep<'_> {
     fn run(&self, target: &mut Opened, record: &mut Record) -> Result<(), Failure> {
         self.load(target)?;
         for &latency in &self.plan.latencies {
-            let path = match target.server() {
-                Some(server) if !latency.is_zero() => {
-                    Some(Path::open(server, latency, self.plan.link)?)
-                }
-                _ => None,
-            };
+            let base = &self.plan.base;
+            let path = target
+                .server()
+                .map(|server| Path::open(server, latency, &base.path, base.seed))
+                .transpose()?
+                .flatten();
             if let Some(path) = &path {
                 record.links.push(path.measured.clone());
                 record.doctor.extend(link::finding(&path.measured));
@@ -249,11 +249,16 @@ impl Sweep<'_> {
                 "{}, {:?} added: {mode} by size",
                 setting.case.name, setting.latency
             ));
-            let cells = plan::SIZES.map(|size| Cell {
-                mode,
-                size,
-                ops_asked: None,
-            });
+            let cells: Vec<Cell> = self
+                .plan
+                .sizes
+                .iter()
+                .map(|&size| Cell {
+                    mode,
+                    size,
+                    ops_asked: None,
+                })
+                .collect();
             let measured = self.blocks(setting, &cells, self.plan.base.rounds, None)?;
             for (cell, measured) in cells.iter().zip(&measured) {
                 self.add(setting, *cell, target, measured, record);

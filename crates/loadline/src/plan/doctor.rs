@@ -6,7 +6,7 @@ use loadline_load::keys::KeyDist;
 use loadline_load::pacing::{ArrivalProcess, Pacing};
 use loadline_load::values::{ValueData, ValueSize};
 
-use super::{Case, Length, Outputs, Plan, Schedule, Surroundings, TlsFiles};
+use super::{Case, Length, Outputs, PathShape, Plan, Schedule, Surroundings, TlsFiles};
 use super::{protocol, targets, threads};
 use crate::args::DoctorArgs;
 use crate::exit::Failure;
@@ -76,6 +76,7 @@ pub(crate) fn resolve(args: &DoctorArgs, around: &Surroundings) -> Result<Doctor
         base: Plan {
             targets,
             latency: Duration::ZERO,
+            path: PathShape::default(),
             cases: probes.all(),
             rounds: ROUNDS,
             schedule: Schedule::PLAIN,

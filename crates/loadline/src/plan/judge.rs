@@ -147,12 +147,16 @@ impl Plan {
 /// Stands for everything in a plan, as it is in a record, that makes two runs the same work: not for
 /// where it ran, nor for what its choices followed from.
 pub(crate) fn workload_hash(plan: &Value) -> String {
-    let work = json!({
+    let mut work = json!({
         "cases": plan.get("cases"),
         "latency_ns": plan.get("latency_ns"),
         "resp": plan.get("resp"),
         "rounds": plan.get("rounds"),
     });
+    // Only where it varies or is narrow, so that all other runs keep their hash.
+    if let Some(path) = plan.get("path").filter(|path| !path.is_null()) {
+        work["path"] = path.clone();
+    }
     Sha1::from(work.to_string()).digest().to_string()
 }
 
@@ -162,6 +166,16 @@ mod tests {
 
     use super::*;
     use crate::args::{Cli, Command};
+
+    #[test]
+    fn another_path_is_other_work() {
+        let plain = json!({ "latency_ns": 1_000_000, "rounds": 5 });
+        let mut narrow = plain.clone();
+        narrow["path"] = Value::Null;
+        assert_eq!(workload_hash(&plain), workload_hash(&narrow));
+        narrow["path"] = json!({ "bytes_per_second": 1_000_000 });
+        assert_ne!(workload_hash(&plain), workload_hash(&narrow));
+    }
 
     fn plan(words: &[&str]) -> Plan {
         let words = ["loadline", "compare"].iter().chain(words);

@@ -3,9 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use loadline_link::link::Class;
-
-use crate::args::{CodecArg, LinkArg, ModeArg, ModesArgs, OpArg};
+use crate::args::{CodecArg, ModeArg, ModesArgs, OpArg};
 use crate::codec::{self, Codec};
 use crate::exit::Failure;
 use crate::plan::{Plan, Surroundings, lengths, outputs::Outputs};
@@ -13,7 +11,7 @@ use crate::target::{Server, Target};
 use crate::units::{self, duration_text};
 use crate::workload::{self, Definition};
 
-use super::{Case, LONGEST_LATENCY, Length, Schedule, TlsFiles};
+use super::{Case, Length, PathShape, Schedule, TlsFiles, path};
 use loadline_load::keys::KeyDist;
 use loadline_load::pacing::Pacing;
 use loadline_load::values::{ValueData, ValueSize};
@@ -36,8 +34,7 @@ const DEFAULT_OBJECT_BYTES: u64 = 512;
 const LARGEST_VALUE_BYTES: u64 = 1 << 20;
 const MOST_BATCH: u32 = 100_000;
 const MOST_COUNT: u64 = 1_000_000_000;
-/// The sizes among which the best batch is looked for.
-pub(crate) const SIZES: [u32; 13] = [
+const DEFAULT_SIZES: [u32; 13] = [
     1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000,
 ];
 
@@ -110,11 +107,12 @@ pub(crate) struct ModesPlan {
     pub(crate) latencies: Vec<Duration>,
     /// Operations per call of the modes that have several.
     pub(crate) batch: u32,
+    /// The sizes among which the best batch is looked for, ascending.
+    pub(crate) sizes: Vec<u32>,
     /// Tasks of the mode async.
     pub(crate) in_flight: u32,
     /// The most time that one cell is measured for.
     pub(crate) budget: Duration,
-    pub(crate) link: Option<Class>,
     /// Whether all keys have one hash tag, so that a cluster has them in one slot.
     pub(crate) hash_tag: bool,
 }
@@ -144,7 +142,18 @@ pub(crate) fn resolve(args: &ModesArgs, around: &Surroundings) -> Result<ModesPl
     }
     let batch = args.batch.unwrap_or(DEFAULT_BATCH);
     let in_flight = args.in_flight.unwrap_or(DEFAULT_IN_FLIGHT);
-    for (flag, value) in [("--batch", batch), ("--in-flight", in_flight)] {
+    let mut sizes = args.sizes.clone();
+    if sizes.is_empty() {
+        sizes = DEFAULT_SIZES.to_vec();
+    }
+    sizes.sort_unstable();
+    sizes.dedup();
+    let largest = sizes.last().copied().unwrap_or(1);
+    for (flag, value) in [
+        ("--batch", batch),
+        ("--in-flight", in_flight),
+        ("--sizes", largest),
+    ] {
         if value > MOST_BATCH {
             return Err(Failure::usage(format!(
                 "{flag} {value}: more than {MOST_BATCH} are not possible."
@@ -177,15 +186,10 @@ pub(crate) fn resolve(args: &ModesArgs, around: &Surroundings) -> Result<ModesPl
         counts,
         latencies,
         batch,
+        sizes,
         in_flight,
         budget,
         hash_tag: args.hash_tag,
-        link: match args.link {
-            LinkArg::Auto => None,
-            LinkArg::L3 => Some(Class::L3),
-            LinkArg::L4 => Some(Class::L4),
-            LinkArg::Netem => Some(Class::Netem),
-        },
     })
 }
 
@@ -199,6 +203,7 @@ fn base(
         targets: vec![target],
         // The sweep puts a link of its own into the path, one for each latency.
         latency: Duration::ZERO,
+        path: PathShape::resolve(args.jitter.as_deref(), args.bandwidth.as_deref(), args.link)?,
         cases,
         rounds: lengths::MODES_ROUNDS,
         schedule: Schedule::PLAIN,
@@ -243,20 +248,15 @@ fn target(args: &ModesArgs, around: &Surroundings) -> Result<Target, Failure> {
 fn latencies(args: &ModesArgs, target: &Target) -> Result<Vec<Duration>, Failure> {
     let mut latencies = Vec::new();
     for text in &args.latency {
-        let latency = match text.as_str() {
-            "0" => Duration::ZERO,
-            text => units::duration(text)
-                .map_err(|why| Failure::usage(format!("--latency {text}: {why}.")))?,
-        };
-        if latency > LONGEST_LATENCY {
-            return Err(Failure::usage(format!(
-                "--latency {text}: more than {} is not possible.",
-                duration_text(LONGEST_LATENCY)
-            )));
-        }
-        latencies.push(latency);
+        latencies.push(path::latency(text)?);
     }
     if target.is_cluster() {
+        if args.jitter.is_some() || args.bandwidth.is_some() {
+            return Err(Failure::usage(format!(
+                "--jitter, --bandwidth: no link leads to {target}, since the client follows the addresses \
+                 that its nodes name; leave them out."
+            )));
+        }
         if latencies.iter().any(|latency| !latency.is_zero()) {
             return Err(Failure::usage(format!(
                 "--latency: none can be added on the way to {target}, since its nodes name each other's \
@@ -424,7 +424,7 @@ impl ModesPlan {
     /// takes a round trip each. What is in one write takes one together.
     pub(crate) fn longest(&self) -> (Duration, Duration) {
         let cells = self.modes.len() * self.base.cases.len() * self.counts.len();
-        let search = 2 * SIZES.len() * self.base.cases.len();
+        let search = 2 * self.sizes.len() * self.base.cases.len();
         let most = self.budget
             * u32::try_from((cells + search) * self.latencies.len()).unwrap_or(u32::MAX);
         let most_ops = self.counts.last().copied().unwrap_or(0);
@@ -438,44 +438,58 @@ impl ModesPlan {
 
     /// The sweep as a person reads it.
     pub(crate) fn to_text(&self) -> String {
-        let list = |items: Vec<String>| items.join(", ");
         let (most, slowest) = self.longest();
         let mut text = format!(
             "The plan; nothing was touched.\n\nTarget\n  {}\n\n",
             self.base.targets[0]
         );
-        let lines = [
+        for (name, value) in self.lines() {
+            text += &format!("  {name:<14} {value}\n");
+        }
+        text += &format!(
+            "  {:<14} up to {:.0} s\n",
+            "in all",
+            most.as_secs_f64().ceil()
+        );
+        if slowest > most {
+            text += &format!(
+                "  Measured in full, the slowest cell alone would take {:.1} h.\n",
+                slowest.as_secs_f64() / 3_600.0
+            );
+        }
+        text
+    }
+
+    fn lines(&self) -> [(&'static str, String); 7] {
+        let modes: Vec<&str> = self.modes.iter().map(|mode| mode.name()).collect();
+        let cases: Vec<&str> = self
+            .base
+            .cases
+            .iter()
+            .map(|case| case.name.as_str())
+            .collect();
+        let counts: Vec<String> = self
+            .counts
+            .iter()
+            .map(|count| units::count_text(*count))
+            .collect();
+        let latencies: Vec<String> = self
+            .latencies
+            .iter()
+            .map(|time| duration_text(*time))
+            .collect();
+        let path = match self.base.path.text() {
+            text if text.is_empty() => text,
+            text => format!(", {text}"),
+        };
+        [
+            ("modes", modes.join(", ")),
+            ("operations", cases.join(", ")),
+            ("counts", counts.join(", ")),
+            ("added latency", latencies.join(", ")),
             (
-                "modes",
-                list(self.modes.iter().map(ToString::to_string).collect()),
-            ),
-            (
-                "operations",
-                list(
-                    self.base
-                        .cases
-                        .iter()
-                        .map(|case| case.name.clone())
-                        .collect(),
-                ),
-            ),
-            (
-                "counts",
-                list(
-                    self.counts
-                        .iter()
-                        .map(|count| units::count_text(*count))
-                        .collect(),
-                ),
-            ),
-            (
-                "added latency",
-                list(
-                    self.latencies
-                        .iter()
-                        .map(|latency| duration_text(*latency))
-                        .collect(),
-                ),
+                "path",
+                format!("link {}{path}", self.base.path.class_name()),
             ),
             (
                 "per call",
@@ -491,21 +505,7 @@ impl ModesPlan {
                     duration_text(self.budget)
                 ),
             ),
-            (
-                "in all",
-                format!("up to {:.0} s", most.as_secs_f64().ceil()),
-            ),
-        ];
-        for (name, value) in lines {
-            text += &format!("  {name:<14} {value}\n");
-        }
-        if slowest > most {
-            text += &format!(
-                "  Measured in full, the slowest cell alone would take {:.1} h.\n",
-                slowest.as_secs_f64() / 3_600.0
-            );
-        }
-        text
+        ]
     }
 
     /// The sweep as it stands in the record.
@@ -519,7 +519,9 @@ impl ModesPlan {
             "counts": self.counts,
             "latencies_ns": self.latencies.iter().map(ns).collect::<Vec<_>>(),
             "value_size": self.base.cases.first().map(|case| units::value_size_text(&case.value_size)),
+            "path": self.base.path.to_json(),
             "batch": self.batch,
+            "sizes": self.sizes,
             "in_flight": self.in_flight,
             "budget_ns": ns(&self.budget),
             "seed": self.base.seed,
@@ -540,6 +542,7 @@ impl ModesPlan {
 #[cfg(test)]
 mod tests {
     use clap::Parser;
+    use loadline_link::link::Class;
 
     use super::*;
     use crate::args::{Cli, Command};
@@ -601,13 +604,16 @@ mod tests {
             "l4",
             "--batch",
             "8",
+            "--sizes",
+            "16,1,16",
         ];
         let plan = plan(&words).unwrap();
         assert_eq!(plan.modes, [Mode::Sync, Mode::Batch]);
         assert_eq!(plan.counts, [100, 1_000]);
         assert_eq!(plan.latencies, [Duration::ZERO, Duration::from_millis(1)]);
-        assert_eq!((plan.batch, plan.link), (8, Some(Class::L4)));
+        assert_eq!((plan.batch, plan.base.path.class), (8, Some(Class::L4)));
         assert_eq!(plan.base.cases[0].name, "set");
+        assert_eq!(plan.sizes, [1, 16]);
     }
 
     #[test]
@@ -658,8 +664,12 @@ mod tests {
             (&["--mode", "telepathy"], "telepathy"),
             (&["--ops", "0"], "at least 1"),
             (&["--batch", "1M"], "not possible"),
+            (&["--sizes", "1,1M"], "not possible"),
             (&["--budget", "1ms"], "at least 10ms"),
             (&["--value-size", "1GiB"], "1MiB"),
+            (&["--jitter", "1ms", "--link", "netem"], "overtake"),
+            (&["--bandwidth", "10"], "needs a unit"),
+            (&["cluster://a:1", "--jitter", "1ms"], "no link leads"),
             (&["--codec", "xml"], "xml"),
             (&["--codec", "json", "--value-size", "64B"], "at least 192"),
             (

@@ -21,6 +21,7 @@ impl Plan {
             "rounds": self.rounds,
             "warmup_ns": nanoseconds(self.warmup),
             "latency_ns": nanoseconds(self.latency),
+            "path": (!self.path.is_plain()).then(|| self.path.to_json()),
             "seed": self.seed,
             "resp": self.resp(),
             "allow_non_empty": self.allow_non_empty,
@@ -37,6 +38,9 @@ impl Plan {
         if !self.latency.is_zero() {
             let latency = duration_text(self.latency);
             line(&mut out, &format!("{latency} added to every round trip"));
+        }
+        if !self.path.is_plain() {
+            line(&mut out, &format!("a path with {}", self.path.text()));
         }
         for sentence in super::suite::left_out(&self.targets, &self.cases) {
             line(&mut out, &sentence);

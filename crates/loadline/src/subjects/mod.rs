@@ -384,17 +384,14 @@ impl Access {
         let endpoint = Endpoint::new(server, plan.protocol, tls).named(name);
         let mut admin = Admin::open(&endpoint)?;
         let info = admin.info(&[])?;
-        let path = match latency {
-            Duration::ZERO => None,
-            latency => {
-                let path = Path::open(endpoint.server(), latency, None)?;
-                let further = Server {
-                    address: path.address.clone(),
-                    ..endpoint.server().clone()
-                };
-                Some((path, Endpoint::new(further, plan.protocol, None)))
-            }
-        };
+        let path = Path::open(endpoint.server(), latency, &plan.path, plan.seed)?;
+        let path = path.map(|path| {
+            let further = Server {
+                address: path.address.clone(),
+                ..endpoint.server().clone()
+            };
+            (path, Endpoint::new(further, plan.protocol, None))
+        });
         Ok(Self::Server(Box::new(ServerAccess {
             endpoint,
             path,

@@ -92,7 +92,7 @@ fn the_plan_says_how_long_it_would_take_in_full() {
 fn objects_are_encoded_and_decoded_and_both_are_timed_apart() {
     let dir = Dir::new();
     let words = "modes spawn:redis-server --codec raw,json,msgpack,protobuf --ops 200 --latency 0 \
-        --budget 50ms --batch 20 --in-flight 8 --keys 300 --json out.json --color never";
+        --budget 300ms --sizes 1,20 --batch 20 --in-flight 8 --keys 300 --json out.json --color never";
     let (text, record) = measured(&dir, words);
     for codec in [None, Some("json"), Some("msgpack"), Some("protobuf")] {
         for op in ["get", "set"] {
@@ -152,8 +152,8 @@ fn other_operations_are_called_in_every_mode_that_they_have() {
     let dir = Dir::new();
     let others = "incr,hset,hget,lpush,sadd,zadd,xadd,publish";
     let words = format!(
-        "modes spawn:redis-server --workload {others} --ops 60 --latency 0 --budget 20ms \
-         --batch 20 --in-flight 8 --keys 50 --json out.json --color never"
+        "modes spawn:redis-server --workload {others} --ops 60 --latency 0 --budget 300ms \
+         --sizes 1 --batch 20 --in-flight 8 --keys 50 --json out.json --color never"
     );
     let (text, record) = measured(&dir, &words);
     for workload in others.split(',') {
@@ -176,4 +176,43 @@ fn other_operations_are_called_in_every_mode_that_they_have() {
     }
     let cell = "batch Redis has no command that is zadd for many keys";
     assert!(text.contains(cell), "{text}");
+}
+
+/// A path that varies and is narrow is what was asked for, in the record and in what is printed.
+#[test]
+fn jitter_and_bandwidth_are_in_the_path() {
+    let dir = Dir::new();
+    let words = "modes embedded --op get --mode sync --ops 100 --latency 4ms --jitter 1ms:uniform \
+        --bandwidth 8Mbit --link l4 --budget 1s --sizes 1 --keys 20 --value-size 10KiB \
+        --json out.json --color never";
+    let (text, record) = measured(&dir, words);
+    let link = &record.links[0];
+    assert_eq!(link.jitter.as_deref(), Some("1ms:uniform"));
+    assert_eq!(link.bandwidth_bytes_per_s, Some(1_000_000));
+    let shown = "get, 4 ms added by l4 (jitter 1ms:uniform, 8.00 Mbit/s each way, round trips";
+    assert!(text.contains(shown), "{text}");
+    // 10 KiB take 10.24 ms at a million bytes per second, on top of 4 ms less the jitter.
+    let fastest = record.cases[0].response_time_ns.min.unwrap();
+    assert!(fastest >= 12_240_000, "{fastest} ns");
+    let plan = "modes embedded --latency 4ms --jitter 1ms --bandwidth 8Mbit --link l3 --dry-run";
+    let plan = dir.run(&plan.split(' ').collect::<Vec<_>>()).succeeded();
+    assert!(
+        plan.contains("link l3, jitter 1ms:normal, 8Mbit/s"),
+        "{plan}"
+    );
+}
+
+/// A run has the same path, also where nothing is added to its latency.
+#[test]
+fn a_run_goes_through_a_narrow_path() {
+    let dir = Dir::new();
+    let words = "run embedded --workload get --ops 40 --rounds 2 --warmup 10ms --connections 1 \
+        --threads 1 --bandwidth 800kbit --keys 10 --value-size 1000B --json out.json \
+        --color never";
+    let (text, record) = measured(&dir, words);
+    let fastest = record.cases[0].response_time_ns.min.unwrap();
+    assert!(fastest >= 10_000_000, "{fastest} ns");
+    assert!(text.contains("800 kbit/s each way"), "{text}");
+    dir.run(&["run", "ram", "--jitter", "1ms"])
+        .failed(64, "nothing can be put into the path to ram");
 }

@@ -1,0 +1,249 @@
+//! What is put into the path to a server: latency, how much it varies, and how much fits through.
+
+use std::time::Duration;
+
+use loadline_link::link::Class;
+use loadline_link::shape::{Jitter, Shape};
+use serde_json::{Value, json};
+
+use super::LONGEST_LATENCY;
+use crate::args::LinkArg;
+use crate::exit::Failure;
+use crate::units::{self, duration_text};
+
+/// The tail's exponent of Pareto jitter: its mean is twice its scale, and its variance is infinite.
+const PARETO_EXPONENT: f64 = 1.5;
+
+/// What a path to a server is like, beside the latency itself, which a sweep has several of.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(crate) struct PathShape {
+    /// How much the delay of each direction varies.
+    pub(crate) jitter: Jitter,
+    /// Bytes per second in each direction; `None` is no limit.
+    pub(crate) bytes_per_second: Option<u64>,
+    /// How the link is made; `None` is whatever is possible.
+    pub(crate) class: Option<Class>,
+}
+
+impl PathShape {
+    /// Resolves `--jitter`, `--bandwidth` and `--link`.
+    ///
+    /// # Errors
+    /// A usage error for what no link, or not the one that was asked for, can do.
+    pub(crate) fn resolve(
+        jitter: Option<&str>,
+        bandwidth: Option<&str>,
+        link: LinkArg,
+    ) -> Result<Self, Failure> {
+        let shape = Self {
+            jitter: jitter.map_or(Ok(Jitter::None), parse_jitter)?,
+            bytes_per_second: bandwidth.map(parse_bandwidth).transpose()?,
+            class: match link {
+                LinkArg::Auto => None,
+                LinkArg::L3 => Some(Class::L3),
+                LinkArg::L4 => Some(Class::L4),
+                LinkArg::Netem => Some(Class::Netem),
+            },
+        };
+        if shape.class == Some(Class::Netem) && shape.jitter != Jitter::None {
+            return Err(Failure::usage(
+                "--jitter: netem lets packets overtake when the delay varies; use --link l3 or --link l4.",
+            ));
+        }
+        Ok(shape)
+    }
+
+    /// Whether there is anything beside latency that needs a link.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.jitter == Jitter::None && self.bytes_per_second.is_none()
+    }
+
+    /// The whole path with `latency` added to each round trip.
+    pub(crate) fn with_latency(&self, latency: Duration, seed: u64) -> Shape {
+        let mut shape = Shape::round_trip(latency).with_jitter(self.jitter);
+        if let Some(bytes_per_second) = self.bytes_per_second {
+            shape = shape.with_bandwidth(bytes_per_second);
+        }
+        shape.seed = seed;
+        shape
+    }
+
+    /// The jitter as it is typed; `None` without one.
+    pub(crate) fn jitter_text(&self) -> Option<String> {
+        match self.jitter {
+            Jitter::None => None,
+            Jitter::Uniform { within } => Some(format!("{}:uniform", duration_text(within))),
+            Jitter::Normal { deviation } => Some(format!("{}:normal", duration_text(deviation))),
+            Jitter::Pareto { scale, .. } => Some(format!("{}:pareto", duration_text(scale))),
+        }
+    }
+
+    /// What is said of it beside the latency, such as `jitter 1ms:normal, 10Mbit/s`.
+    pub(crate) fn text(&self) -> String {
+        let jitter = self.jitter_text().map(|text| format!("jitter {text}"));
+        let bandwidth = self.bytes_per_second.map(bandwidth_text);
+        jitter
+            .into_iter()
+            .chain(bandwidth)
+            .collect::<Vec<_>>()
+            .join(", ")
+    }
+
+    /// The class of the link that was asked for.
+    pub(crate) fn class_name(&self) -> &'static str {
+        self.class.map_or("auto", Class::name)
+    }
+
+    /// As it stands in the plan of a record.
+    pub(crate) fn to_json(self) -> Value {
+        json!({
+            "jitter": self.jitter_text(),
+            "bytes_per_second": self.bytes_per_second,
+            "link": self.class_name(),
+        })
+    }
+}
+
+/// Reads one added latency; `0` is none.
+///
+/// # Errors
+/// A usage error for what is no duration, or too long.
+pub(crate) fn latency(text: &str) -> Result<Duration, Failure> {
+    let latency = match text {
+        "0" => Duration::ZERO,
+        text => units::duration(text)
+            .map_err(|why| Failure::usage(format!("--latency {text}: {why}.")))?,
+    };
+    if latency > LONGEST_LATENCY {
+        return Err(Failure::usage(format!(
+            "--latency {text}: more than {} is not possible.",
+            duration_text(LONGEST_LATENCY)
+        )));
+    }
+    Ok(latency)
+}
+
+/// Reads `T`, `T:normal`, `T:uniform` or `T:pareto`.
+fn parse_jitter(text: &str) -> Result<Jitter, Failure> {
+    let (time, kind) = text.split_once(':').unwrap_or((text, "normal"));
+    let spread =
+        units::duration(time).map_err(|why| Failure::usage(format!("--jitter {text}: {why}.")))?;
+    if spread.is_zero() || spread > LONGEST_LATENCY {
+        return Err(Failure::usage(format!(
+            "--jitter {text}: it is above 0 and at most {}.",
+            duration_text(LONGEST_LATENCY)
+        )));
+    }
+    match kind {
+        "normal" => Ok(Jitter::Normal { deviation: spread }),
+        "uniform" => Ok(Jitter::Uniform { within: spread }),
+        "pareto" => Ok(Jitter::Pareto {
+            scale: spread,
+            exponent: PARETO_EXPONENT,
+        }),
+        _ => Err(Failure::usage(format!(
+            "--jitter {text}: `{kind}` is no distribution; write T:normal, T:uniform or T:pareto."
+        ))),
+    }
+}
+
+/// Reads `10Mbit` or `1MiB/s`, in bytes per second.
+fn parse_bandwidth(text: &str) -> Result<u64, Failure> {
+    let refused = |why: &str| Failure::usage(format!("--bandwidth {text}: {why}."));
+    let plain = text.strip_suffix("/s").unwrap_or(text);
+    let bytes = match plain.strip_suffix("bit") {
+        Some(bits) => {
+            let bits = units::count(bits).map_err(|why| refused(&why))?;
+            if !bits.is_multiple_of(8) {
+                return Err(refused("it is a whole number of bytes per second"));
+            }
+            bits / 8
+        }
+        None if plain != text => units::size(plain).map_err(|why| refused(&why))?,
+        None => return Err(refused("it needs a unit, such as 10Mbit, 1Gbit or 1MiB/s")),
+    };
+    if bytes == 0 {
+        return Err(refused("no byte passes at 0 bytes per second"));
+    }
+    Ok(bytes)
+}
+
+/// In bits where that is a round number, since links are sold so; else in bytes.
+fn bandwidth_text(bytes_per_second: u64) -> String {
+    let bits = u128::from(bytes_per_second) * 8;
+    let fits = |unit: u128| bits >= unit && bits.is_multiple_of(unit);
+    let units = [
+        (1_000_000_000, "Gbit"),
+        (1_000_000, "Mbit"),
+        (1_000, "kbit"),
+    ];
+    match units.iter().find(|(unit, _)| fits(*unit)) {
+        Some((unit, name)) => format!("{}{name}/s", bits / unit),
+        None => format!("{}/s", units::bytes_text(bytes_per_second)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resolved(jitter: Option<&str>, bandwidth: Option<&str>) -> Result<PathShape, String> {
+        PathShape::resolve(jitter, bandwidth, LinkArg::Auto).map_err(|why| why.to_string())
+    }
+
+    #[test]
+    fn jitter_and_bandwidth_are_read_and_shown_alike() {
+        for (jitter, bandwidth, text) in [
+            (Some("1ms"), None, "jitter 1ms:normal"),
+            (
+                Some("250us:uniform"),
+                Some("10Mbit"),
+                "jitter 250us:uniform, 10Mbit/s",
+            ),
+            (
+                Some("2ms:pareto"),
+                Some("1Gbit/s"),
+                "jitter 2ms:pareto, 1Gbit/s",
+            ),
+            (None, Some("1MiB/s"), "1MiB/s"),
+            (None, Some("1.5Mbit"), "1500kbit/s"),
+            (None, None, ""),
+        ] {
+            let shape = resolved(jitter, bandwidth).unwrap();
+            assert_eq!(shape.text(), text);
+            assert_eq!(shape.is_plain(), text.is_empty());
+        }
+        let shape = resolved(Some("1ms:uniform"), Some("8Mbit")).unwrap();
+        let whole = shape.with_latency(Duration::from_millis(10), 7);
+        assert_eq!(whole.up.bytes_per_second, Some(1_000_000));
+        assert_eq!(whole.down.jitter, shape.jitter);
+        assert_eq!(
+            (whole.latency(), whole.seed),
+            (Duration::from_millis(10), 7)
+        );
+        assert!(whole.check().is_ok());
+    }
+
+    #[test]
+    fn what_no_link_can_do_is_refused() {
+        for (jitter, bandwidth, word) in [
+            (Some("1"), None, "unit"),
+            (Some("0ms"), None, "above 0"),
+            (Some("1h"), None, "at most"),
+            (Some("1ms:gamma"), None, "no distribution"),
+            (None, Some("10"), "needs a unit"),
+            (None, Some("1MiB"), "needs a unit"),
+            (None, Some("0Mbit"), "no byte"),
+            (None, Some("7bit"), "whole number"),
+            (None, Some("xMbit"), "--bandwidth"),
+        ] {
+            let refusal = resolved(jitter, bandwidth).unwrap_err();
+            assert!(
+                refusal.contains(word),
+                "{jitter:?} {bandwidth:?}: {refusal}"
+            );
+        }
+        let netem = PathShape::resolve(Some("1ms"), None, LinkArg::Netem);
+        assert!(netem.unwrap_err().to_string().contains("overtake"));
+    }
+}
