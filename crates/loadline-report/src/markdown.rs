@@ -6,7 +6,7 @@ use loadline_measure::record::Record;
 use crate::capacity;
 use crate::clean::plain;
 use crate::view::{self, Group, Row};
-use crate::words;
+use crate::{sweep, words};
 
 /// The record as GitHub-flavoured Markdown, with a line feed at the end.
 #[must_use]
@@ -32,6 +32,10 @@ pub fn markdown(record: &Record) -> String {
         findings(&mut out, record);
         curve(&mut out, answer);
         doctor(&mut out, record);
+    } else if sweep::is_sweep(record) {
+        swept(&mut out, record);
+        doctor(&mut out, record);
+        findings(&mut out, record);
     } else {
         let shared = view::shared_conditions(&groups);
         for group in &groups {
@@ -65,6 +69,51 @@ impl Lines {
         }
         self.line(text);
     }
+}
+
+/// A table for every operation under every latency: a row per mode, a column per count.
+fn swept(out: &mut Lines, record: &Record) {
+    let counts = sweep::counts(record);
+    for setting in sweep::settings(record) {
+        out.paragraph(&format!("### {}", escaped(&setting.title())));
+        for line in setting.accuracy().into_iter().chain(setting.codec_cost()) {
+            out.paragraph(&escaped(&line));
+        }
+        let heads: String = counts
+            .iter()
+            .map(|count| format!(" {} |", words::amount(*count)))
+            .collect();
+        out.paragraph(&format!("| mode |{heads} ops/s | p50 | p99 | CPU us |"));
+        out.line(&format!("| --- |{}", " --: |".repeat(counts.len() + 4)));
+        for mode in &setting.modes {
+            let mut line = format!("| {} |", escaped(mode.name));
+            for count in &counts {
+                let text = escaped(&mode.total(*count).text());
+                let best = setting.best(*count).map(|best| best.name);
+                line += &if best == Some(mode.name) {
+                    format!(" **{text}** |")
+                } else {
+                    format!(" {text} |")
+                };
+            }
+            let largest = mode.largest;
+            let [p50, p99] =
+                [largest.response_time_ns.p50, largest.response_time_ns.p99].map(words::percentile);
+            let cpu = words::cpu_us(largest.cost.client_cpu_ns_per_op);
+            let rate = sweep::rate(largest.throughput_ops_per_s);
+            out.line(&format!("{line} {rate} | {p50} | {p99} | {cpu} |"));
+        }
+        let left_out = setting.left_out.iter().map(|left_out| {
+            let (mode, reason) = (escaped(&left_out.mode), escaped(&left_out.reason));
+            format!("{mode}: {reason}")
+        });
+        let curves = setting
+            .curves
+            .iter()
+            .map(|curve| escaped(&format!("{}: {}", curve.title(), curve.sentence())));
+        list(out, "", left_out.chain(curves));
+    }
+    out.paragraph(&escaped(sweep::LEGEND));
 }
 
 fn table(out: &mut Lines, group: &Group<'_>, shared: &[String]) {

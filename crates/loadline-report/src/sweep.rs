@@ -55,6 +55,19 @@ pub(crate) struct Total {
     pub(crate) extrapolated: bool,
 }
 
+/// Operations per second in the words of a table; `-` where it is none.
+pub(crate) fn rate(ops_per_s: f64) -> String {
+    if is_rate(ops_per_s) {
+        words::count(ops_per_s)
+    } else {
+        "-".into()
+    }
+}
+
+fn is_rate(ops_per_s: f64) -> bool {
+    (f64::MIN_POSITIVE..1e13).contains(&ops_per_s)
+}
+
 /// The counts of the sweep, ascending.
 pub(crate) fn counts(record: &Record) -> Vec<u64> {
     let asked = record
@@ -116,7 +129,7 @@ fn setting<'r>(record: &'r Record, here: &[&'r Case]) -> Option<Setting<'r>> {
     });
     let curves = names.iter().filter_map(|name| {
         let mut cells: Vec<&Case> = of_mode(here, name)
-            .filter(|case| case.scenario.ops_asked.is_none())
+            .filter(|case| case.scenario.ops_asked.is_none() && is_rate(case.throughput_ops_per_s))
             .collect();
         cells.sort_by_key(|case| case.scenario.batch);
         let most = cells
@@ -202,6 +215,15 @@ impl<'r> Setting<'r> {
         }
         Some(text)
     }
+
+    /// The mode that takes the least time for so many operations.
+    pub(crate) fn best(&self, count: u64) -> Option<&Mode<'r>> {
+        self.modes.iter().min_by(|one, other| {
+            one.total(count)
+                .seconds
+                .total_cmp(&other.total(count).seconds)
+        })
+    }
 }
 
 impl Mode<'_> {
@@ -254,10 +276,15 @@ impl Total {
     /// In the words of a table; `~` marks what was not measured in full.
     pub(crate) fn text(self) -> String {
         let mark = if self.extrapolated { "~" } else { "" };
+        // What no cell can have taken comes of a record that nobody measured.
+        if !(1e-9..3.6e8).contains(&self.seconds) {
+            return "-".into();
+        }
         let text = match self.seconds {
             seconds if seconds < 100.0 => words::duration(seconds * 1e9),
             seconds if seconds < 6_000.0 => format!("{:.1}m", seconds / 60.0),
-            seconds => format!("{:.1}h", seconds / 3_600.0),
+            seconds if seconds < 3.6e6 => format!("{:.1}h", seconds / 3_600.0),
+            seconds => format!("{:.0}h", seconds / 3_600.0),
         };
         format!("{mark}{text}")
     }

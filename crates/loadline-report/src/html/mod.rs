@@ -2,6 +2,7 @@
 
 mod chart;
 mod curve;
+mod sweep;
 
 use loadline_measure::LatencySummary;
 use loadline_measure::record::{Comparison, Record, Severity, Verdict};
@@ -36,6 +37,10 @@ pub fn html(record: &Record) -> String {
         findings(&mut out, record);
         curve::draw(&mut out, answer);
         doctor(&mut out, record);
+    } else if crate::sweep::is_sweep(record) {
+        sweep::draw(&mut out, record);
+        doctor(&mut out, record);
+        findings(&mut out, record);
     } else {
         let shared = view::shared_conditions(&groups);
         for group in &groups {

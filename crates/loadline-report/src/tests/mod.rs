@@ -5,6 +5,7 @@ mod fixture;
 mod hostile;
 mod judgements;
 mod snapshots;
+mod sweep;
 
 use loadline_measure::Record;
 
@@ -36,6 +37,8 @@ fn no_line_is_longer_than_the_width() {
         fixture::open_loop(),
         fixture::hostile(),
         fixture::empty(),
+        sweep::record(),
+        sweep::hostile(),
         capacity::record(),
         capacity::hostile(),
     ];

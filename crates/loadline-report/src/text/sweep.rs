@@ -3,7 +3,7 @@
 use loadline_measure::record::Record;
 
 use super::page::{Page, Style};
-use crate::clean::plain;
+use crate::clean::{plain, shortened};
 use crate::sweep::{self, Curve, Setting};
 use crate::{picture, words};
 
@@ -53,14 +53,14 @@ fn counts(page: &mut Page, setting: &Setting<'_>, columns: &[u64]) {
     }
     page.line(Style::Dim, &header);
     for mode in &setting.modes {
-        let mut line = format!("{:<NAME$}", plain(mode.name));
+        let mut line = format!("{:<NAME$}", shortened(&plain(mode.name), NAME));
         for count in columns {
             line += &format!(" {:>FIGURE$}", mode.total(*count).text());
         }
         let largest = mode.largest;
         line += &format!(
             " {:>FIGURE$} {:>FIGURE$} {:>FIGURE$} {:>FIGURE$}",
-            words::count(largest.throughput_ops_per_s),
+            sweep::rate(largest.throughput_ops_per_s),
             words::percentile(largest.response_time_ns.p50),
             words::percentile(largest.response_time_ns.p99),
             words::cpu_us(largest.cost.client_cpu_ns_per_op),
@@ -68,12 +68,8 @@ fn counts(page: &mut Page, setting: &Setting<'_>, columns: &[u64]) {
         page.line(Style::Plain, &line);
     }
     for left_out in &setting.left_out {
-        let line = format!(
-            "{:<NAME$} {}",
-            plain(&left_out.mode),
-            plain(&left_out.reason)
-        );
-        page.wrapped(Style::Plain, "", &" ".repeat(NAME + 1), &line);
+        let line = format!("{}: {}", plain(&left_out.mode), plain(&left_out.reason));
+        page.wrapped(Style::Plain, "", "  ", &line);
     }
 }
 

@@ -20,7 +20,7 @@ fn measured(dir: &Dir, words: &str) -> (String, Record) {
 #[test]
 fn every_mode_is_measured_under_every_latency() {
     let dir = Dir::new();
-    let words = "modes embedded --ops 50,400 --latency 0,2ms --link l4 --budget 100ms --batch 20 \
+    let words = "modes embedded --ops 50,400 --latency 0,2ms --link l4 --budget 100ms --batch 20 --sizes 1,20 \
         --keys 100 --json out.json --color never";
     let (text, record) = measured(&dir, words);
     assert_eq!(record.links.len(), 1);
@@ -57,7 +57,7 @@ fn every_mode_is_measured_under_every_latency() {
             .all(|case| case.scenario.mode != "script")
     );
     assert!(
-        text.contains("script embedded does not have EVALSHA and EVAL"),
+        text.contains("script: embedded does not have EVALSHA and EVAL"),
         "{text}"
     );
     assert!(
@@ -174,7 +174,7 @@ fn other_operations_are_called_in_every_mode_that_they_have() {
             "{workload}"
         );
     }
-    let cell = "batch Redis has no command that is zadd for many keys";
+    let cell = "batch: Redis has no command that is zadd for many keys";
     assert!(text.contains(cell), "{text}");
 }
 

@@ -1,0 +1,244 @@
+//! A sweep over ways of calling, in every form.
+
+use loadline_measure::histogram::LatencySummary;
+use loadline_measure::record::{Case, Cost, LeftOut, Link, Parts, Record, Scenario};
+
+use super::{PIPE, fixture};
+use crate::{html, markdown, text};
+
+/// A cell whose throughput follows from the round trip: so many operations in each.
+fn cell(mode: &str, size: u64, latency_ns: u64, ops_asked: Option<u64>) -> Case {
+    let call_ns = latency_ns as f64 + 20_000.0 + 900.0 * size as f64;
+    let throughput = size as f64 * 1e9 / call_ns;
+    // A second is what a cell gets.
+    let fits = throughput as u64;
+    Case {
+        scenario: Scenario {
+            workload: "get".into(),
+            mode: mode.into(),
+            batch: size,
+            in_flight: Some(size),
+            latency_ns,
+            ops_asked,
+            codec: Some("json".into()),
+            ..Scenario::default()
+        },
+        ops: ops_asked.map_or(fits, |asked| asked.min(fits)),
+        throughput_ops_per_s: throughput,
+        response_time_ns: LatencySummary {
+            p50: Some(call_ns as u64),
+            p99: (fits > 10_000).then_some((call_ns * 1.3) as u64),
+            ..LatencySummary::default()
+        },
+        cost: Cost {
+            client_cpu_ns_per_op: Some(400.0 + 8_000.0 / size as f64),
+            encoded_value_bytes: Some(512.0),
+            ..Cost::default()
+        },
+        parts_ns: Parts {
+            decode: Some(1_250),
+            ..Parts::default()
+        },
+        ..Case::default()
+    }
+}
+
+pub(super) fn record() -> Record {
+    let mut record = fixture::empty();
+    for latency_ns in [0, 10_000_000] {
+        for (mode, size) in [("sync", 1), ("pipeline", 100), ("batch", 100)] {
+            for count in [100, 10_000, 1_000_000] {
+                record.cases.push(cell(mode, size, latency_ns, Some(count)));
+            }
+        }
+        for mode in ["pipeline", "batch"] {
+            for size in [1, 10, 100, 1_000, 10_000] {
+                record.cases.push(cell(mode, size, latency_ns, None));
+            }
+        }
+    }
+    record.links.push(Link {
+        latency_ns: 10_000_000,
+        class: "l3".into(),
+        jitter: Some("1ms:normal".into()),
+        bandwidth_bytes_per_s: Some(12_500_000),
+        through_p50_ns: 10_040_000,
+        through_p99_ns: 10_180_000,
+        mtu: Some(1_500),
+        congestion_control: Some("cubic".into()),
+        ..Link::default()
+    });
+    record.left_out.push(LeftOut {
+        workload: "get".into(),
+        mode: "script".into(),
+        reason: "embedded does not have EVALSHA and EVAL".into(),
+    });
+    record
+}
+
+/// What a file may say of a sweep that never ran.
+pub(super) fn hostile() -> Record {
+    let mut record = record();
+    for (number, case) in record.cases.iter_mut().enumerate() {
+        case.scenario.mode = format!("<script>{}|\x1b[31m", case.scenario.mode);
+        case.scenario.codec = Some("json<b>|".into());
+        case.throughput_ops_per_s = [0.0, f64::NAN, f64::INFINITY, 1e300, -1.0][number % 5];
+        case.scenario.batch = [0, u64::MAX, 1][number % 3];
+    }
+    record.left_out[0].reason = "<script>|\x1b[31m".into();
+    record.links[0].jitter = Some("<b>|\x1b".into());
+    record
+}
+
+#[test]
+fn a_sweep_in_a_pipe() {
+    insta::assert_snapshot!(text(&record(), &PIPE), @r#"
+    Loadline 0.1.0, run 7f3a91, 2026-02-03T04:05:06Z
+    2 CPUs, Example CPU 3.0 GHz, 8 GiB of memory, Linux 6.1.0, container, CPU
+      pressure up to 4.3 %
+    All cases: closed loop, called by 0 threads, 0 B values, 0 keys
+
+    get as json, no added latency
+                    100     10k      1M   ops/s     p50     p99  CPU us
+    sync        2.09 ms  209 ms ~20.9 s   47.8k 20.9 us 27.2 us    8.40
+    pipeline     110 us 11.0 ms ~1.10 s  909.1k  110 us  143 us   0.480
+    batch        110 us 11.0 ms ~1.10 s  909.1k  110 us  143 us   0.480
+    script: embedded does not have EVALSHA and EVAL
+      values as json: 512 bytes each, decoded in 1.25 us
+      pipeline by size, 1 to 10k: from 47.8k to 1.11M ops/s; 1k is the smallest
+        within 5 % of the most: 1.09M ops/s, p99 1.20 ms
+      batch by size, 1 to 10k: from 47.8k to 1.11M ops/s; 1k is the smallest within
+        5 % of the most: 1.09M ops/s, p99 1.20 ms
+
+    get as json, 10 ms added by l3 (jitter 1ms:normal, 100 Mbit/s each way, round
+      trips through it p50 10.0 ms, p99 10.2 ms, MTU 1500, cubic)
+                    100     10k      1M   ops/s     p50     p99  CPU us
+    sync        ~1.00 s   ~1.7m   ~2.8h    99.8 10.0 ms too few    8.40
+    pipeline    10.1 ms ~1.01 s   ~1.7m   9.89k 10.1 ms too few   0.480
+    batch       10.1 ms ~1.01 s   ~1.7m   9.89k 10.1 ms too few   0.480
+    script: embedded does not have EVALSHA and EVAL
+      values as json: 512 bytes each, decoded in 1.25 us
+      pipeline by size, 1 to 10k: from 99.8 to 525.8k ops/s; 10k is the smallest
+        within 5 % of the most: 525.8k ops/s, p99 24.7 ms
+      batch by size, 1 to 10k: from 99.8 to 525.8k ops/s; 10k is the smallest within
+        5 % of the most: 525.8k ops/s, p99 24.7 ms
+
+    Times are those of all operations of a column; ~ is extrapolated from as many as
+      the budget of a cell allowed. Quantiles and CPU time of the client are per
+      operation: in a call of many, each takes as long as the call.
+
+    Doctor: no findings.
+
+    CPU us/op: CPU time of the generator + of the server per operation.
+    A closed loop waits for replies before it sends more: it shows capacity. For
+      claims about response times use --rate.
+    "too few": fewer than 100 samples lie beyond that percentile.
+    Measured in 0 rounds per case; closed loop; seed 42, 31.2 s in all.
+    "#);
+}
+
+#[test]
+fn a_sweep_in_markdown() {
+    insta::assert_snapshot!(markdown(&record()), @r#"
+    ## Loadline 0.1.0
+
+    Run 7f3a91, 2026-02-03T04:05:06Z  
+    2 CPUs, Example CPU 3.0 GHz, 8 GiB of memory, Linux 6.1.0, container, CPU pressure up to 4.3 %
+
+    ### get as json, no added latency
+
+    values as json: 512 bytes each, decoded in 1.25 us
+
+    | mode | 100 | 10k | 1M | ops/s | p50 | p99 | CPU us |
+    | --- | --: | --: | --: | --: | --: | --: | --: |
+    | sync | 2.09 ms | 209 ms | \~20.9 s | 47.8k | 20.9 us | 27.2 us | 8.40 |
+    | pipeline | **110 us** | **11.0 ms** | **\~1.10 s** | 909.1k | 110 us | 143 us | 0.480 |
+    | batch | 110 us | 11.0 ms | \~1.10 s | 909.1k | 110 us | 143 us | 0.480 |
+
+    - script: embedded does not have EVALSHA and EVAL
+    - pipeline by size, 1 to 10k: from 47.8k to 1.11M ops/s; 1k is the smallest within 5 % of the most: 1.09M ops/s, p99 1.20 ms
+    - batch by size, 1 to 10k: from 47.8k to 1.11M ops/s; 1k is the smallest within 5 % of the most: 1.09M ops/s, p99 1.20 ms
+
+    ### get as json, 10 ms added by l3
+
+    jitter 1ms:normal, 100 Mbit/s each way, round trips through it p50 10.0 ms, p99 10.2 ms, MTU 1500, cubic
+
+    values as json: 512 bytes each, decoded in 1.25 us
+
+    | mode | 100 | 10k | 1M | ops/s | p50 | p99 | CPU us |
+    | --- | --: | --: | --: | --: | --: | --: | --: |
+    | sync | \~1.00 s | \~1.7m | \~2.8h | 99.8 | 10.0 ms | too few | 8.40 |
+    | pipeline | **10.1 ms** | **\~1.01 s** | **\~1.7m** | 9.89k | 10.1 ms | too few | 0.480 |
+    | batch | 10.1 ms | \~1.01 s | \~1.7m | 9.89k | 10.1 ms | too few | 0.480 |
+
+    - script: embedded does not have EVALSHA and EVAL
+    - pipeline by size, 1 to 10k: from 99.8 to 525.8k ops/s; 10k is the smallest within 5 % of the most: 525.8k ops/s, p99 24.7 ms
+    - batch by size, 1 to 10k: from 99.8 to 525.8k ops/s; 10k is the smallest within 5 % of the most: 525.8k ops/s, p99 24.7 ms
+
+    Times are those of all operations of a column; \~ is extrapolated from as many as the budget of a cell allowed. Quantiles and CPU time of the client are per operation: in a call of many, each takes as long as the call.
+
+    Doctor: no findings.
+
+    ### How to read this
+
+    - CPU us/op: CPU time of the generator + of the server per operation.
+    - A closed loop waits for replies before it sends more: it shows capacity. For claims about response times use --rate.
+    - "too few": fewer than 100 samples lie beyond that percentile.
+
+    Measured in 0 rounds per case; closed loop; seed 42, 31.2 s in all.
+    "#);
+}
+
+#[test]
+fn html_marks_the_best_of_each_column_and_the_size_chosen() {
+    let page = html(&record());
+    // Three counts under two latencies have one best each.
+    assert_eq!(page.matches("<td class=\"good\"><strong>").count(), 6);
+    // Each latency has a picture of two curves, whose sizes are marked.
+    assert_eq!(page.matches("<polyline").count(), 4);
+    assert_eq!(page.matches(" r=\"5\"").count(), 4);
+    for part in [
+        "<h2>get as json, 10 ms added by l3</h2>",
+        "jitter 1ms:normal, 100 Mbit/s each way, round trips through it p50 10.0 ms, p99 10.2 ms, MTU 1500, cubic",
+        "values as json: 512 bytes each, decoded in 1.25 us",
+        ">pipeline 1k<",
+        ">batch 10k<",
+        "<td class=\"faint\">~",
+        "embedded does not have EVALSHA and EVAL",
+    ] {
+        assert!(page.contains(part), "{part}\n{page}");
+    }
+}
+
+#[test]
+fn what_a_file_may_say_breaks_no_form() {
+    let record = hostile();
+    let (page, lines) = (html(&record), markdown(&record));
+    assert!(!page.contains("<script") && !page.contains("<b>"), "{page}");
+    for form in [&page, &lines, &text(&record, &PIPE)] {
+        assert!(!form.contains('\x1b'), "{form}");
+    }
+    let svg = page.split("<svg").skip(1).collect::<String>();
+    assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+    for line in lines.lines().filter(|line| line.starts_with("| ")) {
+        let cells = line.replace("\\|", "").matches('|').count();
+        assert_eq!(cells, 9, "{line}");
+    }
+}
+
+#[test]
+fn a_whole_sweep_fits_a_comment_on_a_pull_request() {
+    let mut record = record();
+    let once = record.cases.clone();
+    // Two operations with four codecs under three latencies, as the largest sweep has them.
+    for workload in ["set", "hset", "hget"] {
+        for codec in ["raw", "json", "msgpack", "protobuf"] {
+            record.cases.extend(once.iter().cloned().map(|mut case| {
+                case.scenario.workload = workload.into();
+                case.scenario.codec = Some(codec.into());
+                case
+            }));
+        }
+    }
+    assert!(markdown(&record).len() < 64 << 10);
+}
