@@ -4,11 +4,11 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use loadline_load::Control;
+use loadline_measure::Metric;
 use loadline_measure::compare;
 use loadline_measure::gate::{BaselineRun, Judgement, Policy};
 use loadline_measure::proof::{Kind, Proof, SCHEMA, Trial};
-use loadline_measure::record::{Record, Verdict};
-use loadline_measure::{Metric, Record as Measured};
+use loadline_measure::record::{Record, RoundSummary, Verdict};
 
 use super::run::interrupt;
 use crate::args::ProveArgs;
@@ -26,8 +26,8 @@ const MOST_RUNS: u32 = 1_000;
 /// Slowdowns that are planted, as shares.
 const PLANTED: [f64; 3] = [0.05, 0.10, 0.20];
 /// The latency in the path of both where a delay is planted: enough for a share of it to be more than
-/// the link's own inaccuracy.
-const LATENCY: Duration = Duration::from_millis(1);
+/// the link's own inaccuracy, and little enough for a block to have some hundred operations.
+const LATENCY: Duration = Duration::from_micros(250);
 /// Suites that are drawn from the noise.
 const SUITES: u64 = 1_000;
 
@@ -133,20 +133,19 @@ fn kinds(
     Ok(kinds)
 }
 
-/// What an operation took on the first target, from start to reply.
+/// What an operation takes on the first target: the median, since it is the median that is judged.
 fn time_per_op(record: &Record) -> Duration {
-    let case = &record.cases[0];
-    Duration::from_nanos(case.duration_ns / case.ops.max(1))
+    Duration::from_nanos(record.cases[0].response_time_ns.p50.unwrap_or(0))
 }
 
-fn trial(record: &Measured, took: Duration) -> Result<Trial, Failure> {
-    let medians = |case: usize| -> Vec<f64> {
-        let rounds = record.cases[case].rounds.iter();
-        rounds
-            .filter_map(|round| Metric::P50.of_round(round))
-            .collect()
-    };
-    let noise = compare::log_ratios(&medians(0), &medians(1))
+fn trial(record: &Record, took: Duration) -> Result<Trial, Failure> {
+    let median = |round: &RoundSummary| Metric::P50.of_round(round);
+    // A round in which one of the two had too few operations for a median is no pair.
+    let rounds = record.cases[0].rounds.iter().zip(&record.cases[1].rounds);
+    let (one, other): (Vec<f64>, Vec<f64>) = rounds
+        .filter_map(|(one, other)| median(one).zip(median(other)))
+        .unzip();
+    let noise = compare::log_ratios(&one, &other)
         .map_err(|error| Failure::new(Exit::Internal, error.to_string()))?;
     let judged = record
         .comparisons
@@ -238,6 +237,6 @@ mod tests {
         let Target::Slowed(delay) = planted(Plant::Delay(0.10)) else {
             panic!("it is slowed")
         };
-        assert_eq!(delay.latency, Duration::from_micros(1_104));
+        assert_eq!(delay.latency, Duration::from_micros(279));
     }
 }
