@@ -93,7 +93,7 @@ pub(crate) fn read_record(path: &Path) -> Result<Record, Failure> {
 
 /// The baseline in `path`.
 pub(crate) fn read_baseline(path: &Path) -> Result<Baseline, Failure> {
-    let bytes = read_bounded(path, LARGEST_RECORD_BYTES)?;
+    let bytes = read_baseline_bytes(path)?;
     Baseline::from_json(&bytes)
         .map_err(|error| Failure::bad_file(format!("{}: {error}", path.display())))
 }
@@ -114,7 +114,7 @@ pub(crate) fn read_kept(path: &Path) -> Result<Kept, Failure> {
         schema: Option<serde::de::IgnoredAny>,
         metrics: Option<serde::de::IgnoredAny>,
     }
-    let bytes = read_bounded(path, LARGEST_RECORD_BYTES)?;
+    let bytes = read_baseline_bytes(path)?;
     let wrong =
         |error: loadline_measure::Error| Failure::bad_file(format!("{}: {error}", path.display()));
     match serde_json::from_slice::<Head>(&bytes) {
@@ -125,6 +125,17 @@ pub(crate) fn read_kept(path: &Path) -> Result<Kept, Failure> {
         _ => Baseline::from_json(&bytes).map(|baseline| Kept::Runs(Box::new(baseline))),
     }
     .map_err(wrong)
+}
+
+/// The bytes of the baseline in `path`, with a word on where baselines come from if there is none.
+fn read_baseline_bytes(path: &Path) -> Result<Vec<u8>, Failure> {
+    if path.try_exists().is_ok_and(|exists| !exists) {
+        let path = path.display();
+        return Err(Failure::bad_file(format!(
+            "{path} could not be read: there is no such file.\nSave a baseline with `loadline baseline save {path}`, or check the name."
+        )));
+    }
+    read_bounded(path, LARGEST_RECORD_BYTES)
 }
 
 /// The bytes of `path`, refused above `most_bytes`.

@@ -14,7 +14,7 @@ use crate::units;
 pub(super) const COMPARE_HELP: &str = "\
 Examples:
   loadline compare embedded spawn:redis-server
-  loadline compare spawn:redis-server spawn:/opt/redis-8/redis-server --workload get,set
+  loadline compare spawn:redis-server spawn:/opt/redis-8/redis-server --workload get
   loadline compare monday.json tuesday.json
 
 Targets are measured in interleaved rounds, servers of our own in three processes each, until
