@@ -90,6 +90,26 @@ fn bulk_len(bytes: &[u8]) -> Option<(usize, usize)> {
     None
 }
 
+/// The value of the reply that the bytes begin with, and where it ends, if it is of the commonest kinds and
+/// all there. The bytes went through [`Scanner`], so that no limit is looked at again.
+#[inline]
+pub(crate) fn first_short(bytes: &[u8]) -> Option<(Reply<'_>, usize)> {
+    match bytes.first()? {
+        b'$' => {
+            let (len, body) = bulk_len(bytes)?;
+            let end = body + len;
+            let whole = bytes.get(end..end + 2)? == b"\r\n";
+            whole.then(|| (Reply::Bulk(&bytes[body..end]), end + 2))
+        }
+        b'+' => {
+            let line = &bytes[..bytes.len().min(SHORT_LINE_BYTES)];
+            let feed = line.iter().position(|&byte| byte == b'\n')?;
+            (line[feed - 1] == b'\r').then(|| (Reply::Simple(&line[1..feed - 1]), feed + 1))
+        }
+        _ => None,
+    }
+}
+
 /// The value of the reply that is exactly these bytes, as [`Scanner`] found them.
 ///
 /// # Errors
@@ -148,6 +168,25 @@ mod tests {
                 .unwrap();
             assert_eq!(decode(sample, Limits::default()).unwrap(), expected);
         }
+    }
+
+    #[test]
+    fn a_short_reply_is_read_only_when_it_is_all_there() {
+        for sample in SAMPLES {
+            let (expected, end) = Decoder::new(Limits::default())
+                .decode(sample)
+                .unwrap()
+                .unwrap();
+            let common = matches!(expected, Reply::Bulk(_) | Reply::Simple(_));
+            let followed = [sample, &b"$1\r\nx\r\n"[..]].concat();
+            let found = first_short(&followed);
+            assert_eq!(found, common.then_some((expected, end)));
+            for cut in 0..sample.len() {
+                assert_eq!(first_short(&sample[..cut]), None, "{cut} of {sample:?}");
+            }
+        }
+        assert_eq!(first_short(b"$1\r\nab\r\n"), None);
+        assert_eq!(first_short(b"+a\nb\r\n"), None);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::task::{Poll, Waker};
 
 use loadline_resp::{Limits, Reply};
 
-use crate::conn::scan::{Scanned, Scanner, decode};
+use crate::conn::scan::{Scanned, Scanner, decode, first_short};
 use crate::{Error, Replies};
 
 /// Replies up to this size are read under the lock, and their buffer is used again.
@@ -166,9 +166,9 @@ pub(crate) struct SlotReplies<'s> {
     limits: Limits,
 }
 
-impl Replies for SlotReplies<'_> {
-    #[inline]
-    fn next(&mut self) -> Result<Reply<'_>, Error> {
+impl<'s> SlotReplies<'s> {
+    /// The next reply, of whatever kind.
+    fn next_of_any_kind(&mut self) -> Result<Reply<'s>, Error> {
         let protocol = |source| Error::Protocol {
             maybe_executed: true,
             source,
@@ -188,5 +188,16 @@ impl Replies for SlotReplies<'_> {
         let (reply, rest) = self.rest.split_at(end);
         self.rest = rest;
         decode(reply, self.limits).map_err(protocol)
+    }
+}
+
+impl Replies for SlotReplies<'_> {
+    #[inline]
+    fn next(&mut self) -> Result<Reply<'_>, Error> {
+        if let Some((reply, end)) = first_short(self.rest) {
+            self.rest = &self.rest[end..];
+            return Ok(reply);
+        }
+        self.next_of_any_kind()
     }
 }
