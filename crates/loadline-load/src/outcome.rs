@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use loadline_measure::corrected::Corrected;
 use loadline_measure::histogram::Histogram;
 
 use crate::reply::Errors;
@@ -45,6 +46,9 @@ pub struct Outcome {
     pub target: TargetCost,
     /// What connections took in memory, where that was looked at.
     pub memory: Memory,
+    /// Operations run one at a time directly after the block, with what each waited for a CPU, where
+    /// that was looked at.
+    pub tail: Option<Corrected>,
     /// Whether an interrupt ended the block.
     pub cut_short: bool,
 }
@@ -121,6 +125,7 @@ impl Outcome {
             generator: ThreadCost::default(),
             target: TargetCost::default(),
             memory: Memory::default(),
+            tail: None,
             cut_short: false,
         }
     }

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use loadline_measure::corrected::Corrected;
 use loadline_measure::steady;
 use rand::seq::SliceRandom;
 use rand::{SeedableRng, rngs::SmallRng};
@@ -22,6 +23,15 @@ pub trait Subject {
     /// # Errors
     /// That the block could not be run to its end.
     fn block(&mut self, stop: Stop, seed: u64, control: &Control) -> Result<Outcome, Error>;
+
+    /// Measures single operations, one at a time, with what each waited for a CPU. Called after every
+    /// block of a round, and never in a warm-up; `None` from a subject that cannot tell.
+    ///
+    /// # Errors
+    /// That the operations could not be run.
+    fn tail(&mut self, _control: &Control) -> Result<Option<Corrected>, Error> {
+        Ok(None)
+    }
 }
 
 /// How the blocks of a case are laid out.
@@ -95,9 +105,9 @@ pub fn run(
             }
             observe(Event::Begin { subject, round });
             let seed = rounds.seed ^ round as u64;
-            measured[subject]
-                .blocks
-                .push(subjects[subject].block(*stop, seed, control)?);
+            let mut outcome = subjects[subject].block(*stop, seed, control)?;
+            outcome.tail = subjects[subject].tail(control)?;
+            measured[subject].blocks.push(outcome);
             observe(Event::End);
         }
         if enough(&measured) {
@@ -154,6 +164,11 @@ mod tests {
                 .record_n(self.medians.next().unwrap_or(1_000), 1_000);
             Ok(outcome)
         }
+
+        fn tail(&mut self, _: &Control) -> Result<Option<Corrected>, Error> {
+            self.log.borrow_mut().push(self.name.to_ascii_uppercase());
+            Ok(Some(Corrected::default()))
+        }
     }
 
     fn rounds(count: usize, warmup: Duration) -> Rounds {
@@ -192,13 +207,19 @@ mod tests {
         assert!(measured.iter().all(|m| m.steady.is_none()));
         let log = log.into_inner();
         let pairs: Vec<&str> = (0..20)
-            .map(|round| &log[2 * round..2 * round + 2])
+            .map(|round| &log[4 * round..4 * round + 4])
             .collect();
+        // Each subject's tail directly after its block.
         assert!(
-            pairs.iter().all(|pair| *pair == "ab" || *pair == "ba"),
+            pairs.iter().all(|pair| *pair == "aAbB" || *pair == "bBaA"),
             "{pairs:?}"
         );
-        assert!(pairs.contains(&"ab") && pairs.contains(&"ba"), "{pairs:?}");
+        assert!(
+            pairs.contains(&"aAbB") && pairs.contains(&"bBaA"),
+            "{pairs:?}"
+        );
+        let tails = measured.iter().flat_map(|of| &of.blocks);
+        assert!(tails.into_iter().all(|block| block.tail.is_some()));
     }
 
     #[test]

@@ -35,8 +35,8 @@ pub enum Metric {
     /// The longest response time.
     #[serde(rename = "response_time_ns_max")]
     Max,
-    /// 99th percentile of the response time with the waiting for a CPU taken out.
-    /// No limit judges it.
+    /// 99th percentile of the response time of one operation at a time, with the waiting for a CPU
+    /// taken out: see [`corrected`](crate::corrected). No limit judges it.
     #[serde(rename = "corrected_time_ns_p99")]
     CorrectedP99,
     /// CPU time of the server per operation.
@@ -209,7 +209,7 @@ impl Metric {
             Self::P99 => whole(times.p99),
             Self::P999 => whole(times.p999),
             Self::Max => whole(times.max),
-            Self::CorrectedP99 => None,
+            Self::CorrectedP99 => whole(case.tail.and_then(|tail| tail.corrected.p99)),
             Self::ServerCpu => case.cost.server_cpu_ns_per_op,
             Self::ClientCpu => case.cost.client_cpu_ns_per_op,
             Self::ClientMemory => case.cost.client_bytes_per_connection,
@@ -227,6 +227,7 @@ impl Metric {
             Self::Mean => round.response_time_ns_mean,
             Self::P50 => round.response_time_ns_p50.map(|ns| ns as f64),
             Self::P99 => round.response_time_ns_p99.map(|ns| ns as f64),
+            Self::CorrectedP99 => round.tail.map(|tail| tail.corrected_ns_p99 as f64),
             Self::ServerCpu => round.server_cpu_ns_per_op,
             Self::ClientCpu => round.client_cpu_ns_per_op,
             _ => None,
@@ -241,6 +242,8 @@ fn per_op(total: u64, ops: u64) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::corrected::Corrected;
+    use crate::record::{Tail, TailSummary};
 
     #[test]
     fn names_lead_back_to_their_metric_and_keys_are_those_of_files() {
@@ -267,5 +270,38 @@ mod tests {
         case.errors.insert("ERR".to_owned(), 1);
         assert_eq!(Metric::TimePerOp.of_case(&case), Some(2.5));
         assert_eq!(Metric::Errors.of_case(&case), Some(0.5));
+    }
+
+    #[test]
+    fn the_corrected_tail_is_of_all_rounds_or_of_one() {
+        let mut times = Corrected::default();
+        times.raw.record_n(50_000, 10_000);
+        times.corrected.record_n(40_000, 10_000);
+        let mut case = Case {
+            tail: Some(Tail::from(&times)),
+            rounds: vec![RoundSummary {
+                tail: TailSummary::of(&times),
+                ..RoundSummary::default()
+            }],
+            ..Case::default()
+        };
+        let (of_case, of_round) = (
+            Metric::CorrectedP99.of_case(&case).unwrap(),
+            Metric::CorrectedP99.of_round(&case.rounds[0]).unwrap(),
+        );
+        assert_eq!(of_case, of_round);
+        assert!((of_case - 40_000.0).abs() < 40.0, "{of_case}");
+        let text = serde_json::to_string(&case).unwrap();
+        assert_eq!(serde_json::from_str::<Case>(&text).unwrap(), case);
+        // Too few to be published of a case, enough to compare rounds by.
+        let mut few = Corrected::default();
+        few.raw.record_n(50_000, 2_500);
+        few.corrected.record_n(40_000, 2_500);
+        case.tail = Some(Tail::from(&few));
+        assert_eq!(Metric::CorrectedP99.of_case(&case), None);
+        assert_eq!(TailSummary::of(&few).map(|tail| tail.ops), Some(2_500));
+        assert_eq!(TailSummary::of(&Corrected::default()), None);
+        case.tail = None;
+        assert_eq!(Metric::CorrectedP99.of_case(&case), None);
     }
 }

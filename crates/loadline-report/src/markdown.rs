@@ -181,6 +181,8 @@ fn notes(row: &Row<'_>) -> Vec<String> {
         .iter()
         .map(|warning| format!("**{}**: {}", escaped(&row.name), escaped(warning)))
         .collect();
+    let tail = view::tail(row.case);
+    notes.extend(tail.map(|tail| escaped(&format!("{}, {tail}", row.name))));
     for comparison in &row.comparisons {
         let beside = row.beside.as_deref().unwrap_or_default();
         let (metric, ratio) = (view::metric(comparison), view::comparison(comparison));

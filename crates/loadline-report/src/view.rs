@@ -159,6 +159,20 @@ pub(crate) fn warnings(case: &Case) -> Vec<String> {
     warnings
 }
 
+/// The tail of operations run one at a time beside the load, with and without the waiting for a CPU.
+pub(crate) fn tail(case: &Case) -> Option<String> {
+    let tail = case.tail?;
+    let [raw, corrected] = [tail.raw.p99, tail.corrected.p99].map(words::percentile);
+    let count = tail.raw.count;
+    Some(if tail.raw.p99.is_some() {
+        format!(
+            "tail of one connection: p99 {raw} raw, {corrected} without waiting for a CPU ({count} operations)"
+        )
+    } else {
+        format!("tail of one connection: {count} operations are too few for a p99")
+    })
+}
+
 /// A comparison as a phrase: `p50 0.78x [0.71, 0.83]`.
 pub(crate) fn comparison(comparison: &Comparison) -> String {
     let interval = comparison.interval.map(|bounds| {
@@ -200,6 +214,7 @@ pub(crate) fn metric(comparison: &Comparison) -> &str {
         "throughput_ops_per_s" => "throughput",
         "response_time_ns_p50" => "p50",
         "response_time_ns_p99" => "p99",
+        "corrected_time_ns_p99" => "corrected p99",
         "response_time_ns_mean" => "mean response time",
         "server_cpu_ns_per_op" => "server CPU",
         "client_cpu_ns_per_op" => "generator CPU",

@@ -194,6 +194,35 @@ impl Conversation {
         self.stream.flush().map_err(named_timeout)
     }
 
+    /// Sends a request that is encoded already, and reads into `buffer` until `is_answered` says so of
+    /// what has come. Allocates nothing, so that what it takes is what the operation takes.
+    ///
+    /// # Errors
+    /// What the operating system or `is_answered` said, or no reply in time.
+    pub(crate) fn exchange(
+        &mut self,
+        request: &[u8],
+        buffer: &mut [u8],
+        mut is_answered: impl FnMut(&[u8]) -> io::Result<bool>,
+    ) -> io::Result<()> {
+        self.stream.write_all(request).map_err(named_timeout)?;
+        self.stream.flush().map_err(named_timeout)?;
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match self.stream.read(buffer) {
+                Ok(0) => return Err(closed()),
+                Ok(bytes) if is_answered(&buffer[..bytes])? => return Ok(()),
+                Err(error) if error.kind() != io::ErrorKind::Interrupted => {
+                    return Err(named_timeout(error));
+                }
+                Ok(_) | Err(_) => {}
+            }
+            if Instant::now() >= deadline {
+                return Err(named_timeout(io::ErrorKind::TimedOut.into()));
+            }
+        }
+    }
+
     /// Waits for whatever comes next: a reply, or a message that the server sends by itself.
     ///
     /// # Errors
@@ -226,12 +255,7 @@ impl Conversation {
             }
             let mut buffer = [0; READ_BYTES];
             match self.stream.read(&mut buffer) {
-                Ok(0) => {
-                    return Err(io::Error::new(
-                        io::ErrorKind::UnexpectedEof,
-                        "it closed the connection",
-                    ));
-                }
+                Ok(0) => return Err(closed()),
                 Ok(bytes) => self.received.extend_from_slice(&buffer[..bytes]),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(named_timeout(error)),
@@ -293,6 +317,10 @@ fn dial_tcp(host: &str, port: u16) -> io::Result<TcpStream> {
         }
     }
     Err(named_timeout(last))
+}
+
+fn closed() -> io::Error {
+    io::Error::new(io::ErrorKind::UnexpectedEof, "it closed the connection")
 }
 
 /// A blocking socket reports its timeout as "would block", which says nothing to a person.

@@ -8,11 +8,12 @@ use loadline_load::pacing::Pacing;
 use loadline_load::runner::Measured;
 use loadline_load::values::ValueSize;
 use loadline_measure::compare::{self, Paired, Rules};
+use loadline_measure::corrected::Corrected;
 use loadline_measure::doctor::{self, Evidence, Finding};
 use loadline_measure::histogram::Histogram;
 use loadline_measure::record::{
     self, Bounds, Comparison, Cost, Histograms, Interval, Record, RoundHistograms, RoundSummary,
-    Scenario, Subject, ValueBytes,
+    Scenario, Subject, Tail, TailSummary, ValueBytes,
 };
 use loadline_measure::{Error, Metric, outliers, steady};
 
@@ -72,6 +73,7 @@ pub(crate) fn case(case: &Case, plan: &Plan, target: &Opened, measured: &Measure
         rounds,
         histograms: histograms(blocks, &response, &service, open.then_some(&lag)),
         series: series(blocks),
+        tail: tail(blocks),
         cost: cost(blocks, ops, server_cpu),
         parts_ns: record::Parts {
             server: server_time(blocks),
@@ -193,7 +195,17 @@ fn round_summary(block: &Outcome) -> RoundSummary {
         client_cpu_ns_per_op: per_op(block.generator.cpu, block.ops),
         server_cpu_ns_per_op: block.target.cpu.and_then(|cpu| per_op(cpu, block.ops)),
         reference_ns_p50: None,
+        tail: block.tail.as_ref().and_then(TailSummary::of),
     }
+}
+
+/// The operations that were run one at a time, of all blocks; `None` where there were none.
+fn tail(blocks: &[Outcome]) -> Option<Tail> {
+    let mut all = Corrected::default();
+    for times in blocks.iter().filter_map(|block| block.tail.as_ref()) {
+        all.merge(times);
+    }
+    (all.count() > 0).then(|| Tail::from(&all))
 }
 
 /// Notes beside each round of `entry` how fast the reference was in it.
@@ -370,8 +382,14 @@ pub(crate) fn examine_errors(entry: &record::Case) -> Vec<Finding> {
     findings
 }
 
-/// The metrics that are compared. A tail is not among them: it takes other means to be told from noise.
-pub(crate) const COMPARED: [Metric; 3] = [Metric::Throughput, Metric::P50, Metric::ServerCpu];
+/// The metrics that are compared. Of the tails it is the corrected one, since the neighbours decide
+/// about the raw ones.
+pub(crate) const COMPARED: [Metric; 4] = [
+    Metric::Throughput,
+    Metric::P50,
+    Metric::CorrectedP99,
+    Metric::ServerCpu,
+];
 
 /// Compares case `b` with case `a` of the record, round by round.
 ///

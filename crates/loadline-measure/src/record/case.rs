@@ -6,6 +6,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::json::finite;
 use crate::Error;
+use crate::corrected::Corrected;
 use crate::histogram::{Histogram, LatencySummary};
 use crate::outliers::Outliers;
 
@@ -69,6 +70,10 @@ pub struct Case {
     /// Rounds whose throughput lies outside Tukey's fences.
     #[serde(default)]
     pub outliers: Outliers,
+    /// Operations run one at a time beside the load, with and without the waiting for a CPU. `None`
+    /// where the server is not on the same host, or one operation at a time is not what the case is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tail: Option<Tail>,
     /// What an operation costs.
     #[serde(default)]
     pub cost: Cost,
@@ -198,6 +203,52 @@ pub struct RoundSummary {
     /// which tells how fast the machine was at that moment. `None` where none was run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reference_ns_p50: Option<u64>,
+    /// Operations run one at a time directly after the round's block. `None` where none were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tail: Option<TailSummary>,
+}
+
+/// Response times of operations that one connection ran one at a time, over all rounds: see
+/// [`corrected`](crate::corrected). Percentiles are left out below the samples that they need.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Tail {
+    /// As they were.
+    pub raw: LatencySummary,
+    /// Without what each operation waited for a CPU beyond the median of its round.
+    pub corrected: LatencySummary,
+}
+
+/// The same in one round. Its percentiles are of some thousand operations at most, so they are an
+/// ingredient of comparisons between rounds, and no report publishes them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TailSummary {
+    /// Operations.
+    pub ops: u64,
+    /// 99th percentile of the response times as they were.
+    pub raw_ns_p99: u64,
+    /// 99th percentile without the waiting for a CPU.
+    pub corrected_ns_p99: u64,
+}
+
+impl From<&Corrected> for Tail {
+    fn from(times: &Corrected) -> Self {
+        Self {
+            raw: times.raw.summary(),
+            corrected: times.corrected.summary(),
+        }
+    }
+}
+
+impl TailSummary {
+    /// What a round keeps of its operations; `None` without any.
+    #[must_use]
+    pub fn of(times: &Corrected) -> Option<Self> {
+        Some(Self {
+            ops: times.count(),
+            raw_ns_p99: times.raw.value_at(0.99)?,
+            corrected_ns_p99: times.corrected.value_at(0.99)?,
+        })
+    }
 }
 
 /// The whole histograms of a case, as [`Histogram::encode`] writes them. Empty where not kept.

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 pub use case::{
     Case, Cost, Histograms, Interval, Pacing, Parts, RoundHistograms, RoundSummary, Scenario,
-    Subject, ValueBytes,
+    Subject, Tail, TailSummary, ValueBytes,
 };
 pub(crate) use json::shortened;
 

@@ -225,6 +225,8 @@ fn notes(out: &mut String, group: &Group<'_>) {
                 escaped(warning)
             )
         }));
+        let tail = view::tail(row.case);
+        items.extend(tail.map(|tail| escaped(&format!("{}, {tail}", row.name))));
         for comparison in &row.comparisons {
             let beside = row.beside.as_deref().unwrap_or_default();
             let (metric, ratio) = (view::metric(comparison), view::comparison(comparison));

@@ -1,6 +1,7 @@
 //! Made-up records. Their figures follow from formulas, so that the same record comes out each time.
 
 use loadline_measure::compare::{Direction, Rules, paired};
+use loadline_measure::corrected::{Sample, correct};
 use loadline_measure::doctor::{self, Evidence};
 use loadline_measure::record::{
     Bounds, Case, Comparison, Cost, Environment, Histograms, Noise, Pacing, Record, RoundSummary,
@@ -157,6 +158,31 @@ pub(super) fn two_targets() -> Record {
         "embedded carried the most in get, pipeline 16: 640000 operations per second.".to_owned(),
         "spawn:redis-server carried the most in get, pipeline 16: 908000 operations per second, where its CPU was 98 % busy, so the server was the limit.".to_owned(),
     ];
+    record
+}
+
+/// Two targets on a busy host: operations one at a time, of which some waited for a CPU.
+pub(super) fn contended() -> Record {
+    let mut record = record(vec![
+        case("embedded", "get", 1, 118_240.0),
+        case("spawn:redis-server", "get", 1, 98_000.0),
+    ]);
+    // One in fifty waited 4 ms; the second has too few operations for a p99.
+    for (case, operations) in record.cases.iter_mut().zip([24_800, 2_480]) {
+        let sample = |number: u64| {
+            let wait_ns = if number.is_multiple_of(50) {
+                4_000_000
+            } else {
+                0
+            };
+            Sample {
+                response_ns: 60_000 + 36 * (number % 1_000) + wait_ns,
+                wait_ns,
+            }
+        };
+        let samples: Vec<Sample> = (0..operations).map(sample).collect();
+        case.tail = Some((&correct(&samples)).into());
+    }
     record
 }
 

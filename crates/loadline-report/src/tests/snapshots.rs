@@ -1,7 +1,7 @@
 //! Whole reports, as they look.
 
 use super::{PIPE, TERMINAL, fixture};
-use crate::{csv, diagnosis, junit, markdown, text};
+use crate::{csv, diagnosis, html, junit, markdown, text};
 
 #[test]
 fn one_target_in_a_pipe() {
@@ -76,6 +76,53 @@ fn two_targets_in_a_terminal() {
     Measured in 12 rounds per case, the targets interleaved in random order; closed
       loop; seed 42, 31.2 s in all.
     "#);
+}
+
+/// Lines of a report that speak of tails.
+fn tails(report: &str) -> String {
+    let lines = report.lines().filter(|line| line.contains("tail of one"));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn a_tail_stands_below_its_case_raw_and_corrected() {
+    let record = fixture::contended();
+    insta::assert_snapshot!(text(&record, &TERMINAL), @r#"
+    Loadline 0.1.0, run 7f3a91, 2026-02-03T04:05:06Z
+    2 CPUs, Example CPU 3.0 GHz, 8 GiB of memory, Linux 6.1.0, container, CPU
+      pressure up to 4.3 %
+    All cases: closed loop, 50 connections, 64 B values, 100k keys uniform
+
+                         ops/s     p50     p99    p99.9  CPU us/op
+    get
+    embedded            118.2k  419 us  800 us  2.01 ms  5.07+7.87
+      tail of one connection: p99 4.08 ms raw, 95.6 us without waiting for a CPU
+        (24800 operations)
+    spawn:redis-server   98.0k  505 us  966 us  2.43 ms  6.12+9.49
+      tail of one connection: 2480 operations are too few for a p99
+
+    Response times on a log scale, and throughput by round
+    get                   338 us              5.04 ms
+      embedded            ███▇▅▃▂▂▂▁▁▁ ▁▁  ▁       ▁   ▅▂▆▇▆▄█▅▃▇▅█ 113.5k to 123.0k
+      spawn:redis-server   ▃███▇▅▃▂▂▁▁▁▁ ▁▁  ▁      ▁  ▅█▅▂▆▇▆▄█▅▃▇ 94.1k to 101.9k
+
+    Doctor: no findings.
+
+    CPU us/op: CPU time of the generator + of the server per operation.
+    A closed loop waits for replies before it sends more: it shows capacity. For
+      claims about response times use --rate.
+    Measured in 12 rounds per case, the targets interleaved in random order; closed
+      loop; seed 42, 31.2 s in all.
+    "#);
+    insta::assert_snapshot!(tails(&markdown(&record)), @r#"
+    - embedded, tail of one connection: p99 4.08 ms raw, 95.6 us without waiting for a CPU (24800 operations)
+    - spawn:redis-server, tail of one connection: 2480 operations are too few for a p99
+    "#);
+    insta::assert_snapshot!(tails(&html(&record)), @r#"
+    <li>embedded, tail of one connection: p99 4.08 ms raw, 95.6 us without waiting for a CPU (24800 operations)</li>
+    <li>spawn:redis-server, tail of one connection: 2480 operations are too few for a p99</li>
+    "#);
+    assert_eq!(tails(&text(&fixture::two_targets(), &TERMINAL)), "");
 }
 
 #[test]

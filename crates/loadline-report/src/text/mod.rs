@@ -130,6 +130,9 @@ fn notes(page: &mut Page, row: &Row<'_>, table: &Table) {
     for warning in view::warnings(row.case) {
         page.wrapped(style, "  ! ", "    ", &warning);
     }
+    if let Some(tail) = view::tail(row.case) {
+        page.wrapped(Style::Dim, "  ", "    ", &tail);
+    }
     let Some(beside) = &row.beside else { return };
     let (throughput, others): (Vec<_>, Vec<_>) = row
         .comparisons

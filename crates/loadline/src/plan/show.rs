@@ -9,6 +9,7 @@ use loadline_resp::Protocol;
 use serde_json::{Value, json};
 
 use super::{Case, Length, Plan};
+use crate::subjects::has_tail;
 use crate::units::{count_text, duration_text, key_dist_text, value_size_text};
 use crate::workload::Operation;
 
@@ -78,12 +79,7 @@ impl Plan {
                 &format!("targets are opened {times} times, servers of our own in fresh processes"),
             );
         }
-        if self.schedule.reference {
-            line(
-                &mut out,
-                "an echo over loopback in each round, for reference",
-            );
-        }
+        self.beside().for_each(|text| line(&mut out, text));
         line(
             &mut out,
             &format!("RESP{}, seed {}", self.resp(), self.seed),
@@ -96,6 +92,23 @@ impl Plan {
             );
         }
         out
+    }
+
+    /// What runs in each round beside the load.
+    fn beside(&self) -> impl Iterator<Item = &'static str> {
+        let is_direct = self.latency.is_zero() && self.path.is_plain();
+        let lines = [
+            (true, "an echo over loopback in each round, for reference"),
+            (
+                is_direct && self.cases.iter().any(has_tail),
+                "operations one at a time after each block, for the tail, on servers of this host",
+            ),
+        ];
+        let has_reference = self.schedule.reference;
+        let shown = lines
+            .into_iter()
+            .filter(move |(is_so, _)| *is_so && has_reference);
+        shown.map(|(_, text)| text)
     }
 
     /// What [`to_text`](Self::to_text) says, and what `limits` are judged.

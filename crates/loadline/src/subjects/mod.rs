@@ -7,6 +7,7 @@ mod manager;
 mod null;
 mod ram;
 mod reference;
+mod tail;
 mod watch;
 mod wire;
 
@@ -40,6 +41,7 @@ pub(crate) use counters::Counters;
 pub(crate) use manager::hold_connections;
 pub(crate) use null::NullServer;
 pub(crate) use reference::Reference;
+pub(crate) use tail::has_tail;
 pub(crate) use watch::{Watch, active_others, monitors};
 
 /// A target that can be measured: started where it is ours, reachable, and allowed.
@@ -50,6 +52,8 @@ pub(crate) struct Opened {
     /// The target as it was planned.
     pub(crate) target: Target,
     access: Access,
+    /// Whether operations run one at a time after each block, beside the reference.
+    with_tails: bool,
     /// The spaces whose keys are there already.
     loaded: Vec<String>,
     /// The cases that it cannot do, each with the commands that it lacks.
@@ -112,6 +116,7 @@ impl Opened {
             name,
             target: target.clone(),
             access,
+            with_tails: plan.schedule.reference,
             loaded: Vec::new(),
             left_out: Vec::new(),
         };
@@ -271,9 +276,13 @@ impl Opened {
                     };
                     return manager::open(&place, case, task, &prefix, seed);
                 }
-                Box::new(WireSubject::open(
-                    &self.name, through, direct, case, &prefix, seed,
-                )?)
+                let subject = WireSubject::open(&self.name, through, direct, case, &prefix, seed)?;
+                // Behind a link, an operation waits for the link's own thread too, which nobody watches.
+                if self.with_tails && server.path.is_none() {
+                    Box::new(subject.with_tail(&self.name, direct, &prefix, seed)?)
+                } else {
+                    Box::new(subject)
+                }
             }
             Access::Cluster(_) => {
                 return Err(Failure::usage(format!(

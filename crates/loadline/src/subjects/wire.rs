@@ -8,8 +8,10 @@ use loadline_load::runner::Subject;
 use loadline_load::wire::{Session, Shape};
 use loadline_load::workload::Command;
 use loadline_load::{Control, Error};
+use loadline_measure::corrected::Corrected;
 
 use super::counters::{SECTIONS, process};
+use super::tail::Tail;
 use super::{Counters, failure, load_block, workload};
 use crate::admin::Admin;
 use crate::connect::Endpoint;
@@ -33,6 +35,8 @@ pub(crate) struct WireSubject<'t> {
     declared: Vec<String>,
     /// The server's process, where it is on this host.
     process: Option<u64>,
+    /// What runs operations one by one after each block.
+    tail: Option<Tail>,
 }
 
 /// Brings every key of the case's space in; `None` where there is nothing to bring.
@@ -130,7 +134,26 @@ impl<'t> WireSubject<'t> {
                 .map(|name| name.to_ascii_lowercase())
                 .collect(),
             process,
+            tail: None,
         })
+    }
+
+    /// The same with operations one at a time after each block, where the server is on this host and
+    /// the case is one that they can stand for. `direct` leads there, and `seed` decides about keys.
+    ///
+    /// # Errors
+    /// That the connection for them cannot be opened.
+    pub(crate) fn with_tail(
+        self,
+        name: &str,
+        direct: &Endpoint,
+        prefix: &str,
+        seed: u64,
+    ) -> Result<Self, Failure> {
+        let open = |process| Tail::open(direct, process, self.case, prefix, seed);
+        let tail = self.process.map(open).transpose();
+        let tail = tail.map_err(|error| failure(name, &error))?.flatten();
+        Ok(Self { tail, ..self })
     }
 
     fn counters(&mut self) -> Result<Counters, Error> {
@@ -170,5 +193,10 @@ impl Subject for WireSubject<'_> {
         )?;
         outcome.target = self.counters()?.since(&before);
         Ok(outcome)
+    }
+
+    fn tail(&mut self, control: &Control) -> Result<Option<Corrected>, Error> {
+        let block = self.tail.as_mut().map(|tail| tail.block(control));
+        block.transpose().map(Option::flatten)
     }
 }

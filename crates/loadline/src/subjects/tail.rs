@@ -1,0 +1,364 @@
+//! The tail of one operation at a time, and how much of it was waiting for a CPU.
+//!
+//! A block under load says nothing about a single operation's waiting: its operations overlap. So
+//! after each block one connection runs operations of the same case one by one, and the kernel's
+//! count of run-queue wait (`schedstat`) of this thread and of the server's main thread is read
+//! before and after each. What is made of them is [`loadline_measure::corrected`]'s.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::time::{Duration, Instant};
+
+use loadline_load::pacing::Pacing;
+use loadline_load::reply::Tally;
+use loadline_load::wire::Framing;
+use loadline_load::workload::{Chooser, Workload, cumulative_weights};
+use loadline_load::{Control, Error};
+use loadline_measure::corrected::{Corrected, Sample, correct};
+use rand::SeedableRng;
+use rand::rngs::SmallRng;
+
+use super::workload;
+use crate::connect::{Conversation, Endpoint};
+use crate::framing::RespFraming;
+use crate::plan::{Case, Length};
+
+/// A block ends with whichever comes first. So many operations have a 99th percentile that can be
+/// compared; on an idle machine they take a fourth of the time.
+const MOST_OPERATIONS: usize = 2_500;
+const BLOCK: Duration = Duration::from_millis(200);
+const READ_BYTES: usize = 64 << 10;
+/// The longest line of a schedstat file: three numbers of twenty digits.
+const SCHEDSTAT_BYTES: usize = 64;
+
+/// One connection that runs a case's operations one by one, on a server of this host.
+pub(super) struct Tail {
+    conversation: Conversation,
+    framing: RespFraming,
+    workload: Workload,
+    cumulative: Vec<u32>,
+    chooser: Chooser,
+    /// The server's process.
+    server: u64,
+    request: Vec<u8>,
+    received: Vec<u8>,
+    samples: Vec<Sample>,
+}
+
+impl Tail {
+    /// Connects to the server that runs as process `server`. `None` where the case is not one that a
+    /// single operation at a time can stand for, or the kernel does not count waiting.
+    ///
+    /// # Errors
+    /// That the connection cannot be opened.
+    pub(super) fn open(
+        endpoint: &Endpoint,
+        server: u64,
+        case: &Case,
+        prefix: &str,
+        seed: u64,
+    ) -> Result<Option<Self>, Error> {
+        if !has_tail(case)
+            || Waits::open(server)
+                .and_then(|waits| waits.read_ns())
+                .is_err()
+        {
+            return Ok(None);
+        }
+        let compiled = case.workload.compile(prefix, case.keys, &case.value_size);
+        let workload = workload(compiled.commands, case, &case.key_dist, seed)?;
+        let conversation = endpoint.open().map_err(|error| subject_error(&error))?;
+        Ok(Some(Self {
+            conversation,
+            framing: RespFraming::new(),
+            cumulative: cumulative_weights(workload.commands()),
+            workload,
+            chooser: Chooser::new(SmallRng::seed_from_u64(seed), 0, 1),
+            server,
+            request: Vec::new(),
+            received: vec![0; READ_BYTES],
+            samples: Vec::with_capacity(MOST_OPERATIONS),
+        }))
+    }
+
+    /// Runs a block. `None` where an interrupt cut it short, and where the server refused operations:
+    /// the times of refusals are no tail, and those of the case itself are reported.
+    ///
+    /// # Errors
+    /// That the connection is lost, or the server's process gone.
+    pub(super) fn block(&mut self, control: &Control) -> Result<Option<Corrected>, Error> {
+        // Opened here: the first of them is that of the thread which opens it.
+        let waits = Waits::open(self.server).map_err(|error| subject_error(&error))?;
+        self.samples.clear();
+        let begun = Instant::now();
+        while self.samples.len() < MOST_OPERATIONS && begun.elapsed() < BLOCK {
+            if control.interrupted() {
+                return Ok(None);
+            }
+            match self
+                .operation(&waits)
+                .map_err(|error| subject_error(&error))?
+            {
+                Some(sample) => self.samples.push(sample),
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(correct(&self.samples)))
+    }
+
+    /// Runs one operation; `None` where it was refused.
+    fn operation(&mut self, waits: &Waits) -> io::Result<Option<Sample>> {
+        let command = &self.workload.commands()[self.chooser.command(&self.cumulative)];
+        self.request.clear();
+        for part in &command.parts {
+            part.append(&mut self.chooser, &self.workload, &mut self.request);
+        }
+        let mut tally = Tally::default();
+        let framing = &mut self.framing;
+        let waited_before_ns = waits.read_ns()?;
+        let sent = Instant::now();
+        self.conversation
+            .exchange(&self.request, &mut self.received, |bytes| {
+                framing
+                    .feed(bytes, &mut tally)
+                    .map_err(|why| io::Error::new(io::ErrorKind::InvalidData, why))?;
+                Ok(tally.replies >= u64::from(command.replies))
+            })?;
+        let response_ns = sent.elapsed().as_nanos() as u64;
+        let wait_ns = waits.read_ns()?.saturating_sub(waited_before_ns);
+        Ok((tally.errors.total() == 0).then_some(Sample {
+            response_ns,
+            wait_ns,
+        }))
+    }
+}
+
+/// Whether operations run one at a time can stand for the case: a reply is waited for before the next
+/// operation is sent, no state has to be prepared that would be used up, and nobody asked for exactly
+/// so many operations.
+pub(crate) fn has_tail(case: &Case) -> bool {
+    let rules = &case.workload.rules;
+    matches!(case.length, Length::Time(_))
+        && case.pacing == Pacing::Closed
+        && case.pipeline == 1
+        && rules.task.is_none()
+        && rules.before.is_none()
+        && !rules.consumes
+}
+
+fn subject_error(error: &io::Error) -> Error {
+    Error::Subject(
+        format!("operations one at a time, for the tail beside the load: {error}").into(),
+    )
+}
+
+/// The kernel's counts of how long this thread and the main thread of a server were runnable without
+/// a CPU, kept open so that a reading is one system call each.
+struct Waits {
+    client: File,
+    server: File,
+}
+
+impl Waits {
+    fn open(server: u64) -> io::Result<Self> {
+        Ok(Self {
+            client: File::open("/proc/thread-self/schedstat")?,
+            server: File::open(format!("/proc/{server}/schedstat"))?,
+        })
+    }
+
+    /// Both together, since the two started.
+    fn read_ns(&self) -> io::Result<u64> {
+        Ok(waited_ns(&self.client)? + waited_ns(&self.server)?)
+    }
+}
+
+/// The second figure of a schedstat file: `run_delay` (Linux, Documentation/scheduler/sched-stats).
+fn waited_ns(schedstat: &File) -> io::Result<u64> {
+    let mut text = [0; SCHEDSTAT_BYTES];
+    let bytes = schedstat.read_at(&mut text, 0)?;
+    second_number(&text[..bytes]).ok_or_else(|| {
+        io::Error::new(
+            io::ErrorKind::InvalidData,
+            "the kernel's schedstat is not three numbers",
+        )
+    })
+}
+
+fn second_number(text: &[u8]) -> Option<u64> {
+    let second = text.split(|byte| *byte == b' ').nth(1)?;
+    std::str::from_utf8(second).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, SocketAddr};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::thread;
+
+    use loadline_load::keys::KeyDist;
+    use loadline_load::values::{ValueData, ValueSize};
+    use loadline_resp::Protocol;
+    use loadline_server::{Listen, Server, ServerConfig};
+
+    use super::*;
+    use crate::target::{self, Address, Login};
+    use crate::workload::{Definition, Operation};
+
+    /// A server in a thread of this process, which ends with the test.
+    struct Served {
+        endpoint: Endpoint,
+        stop: Arc<AtomicBool>,
+        thread: Option<thread::JoinHandle<()>>,
+    }
+
+    impl Served {
+        fn start() -> Self {
+            let mut server = Server::bind(ServerConfig {
+                listen: vec![Listen::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))],
+                ..ServerConfig::default()
+            })
+            .unwrap();
+            let place = server.local_addrs()[0];
+            let stop = Arc::new(AtomicBool::new(false));
+            let ended = Arc::clone(&stop);
+            let thread = thread::spawn(move || server.run(&ended).unwrap());
+            let place = target::Server {
+                address: Address::Tcp {
+                    host: place.ip().to_string(),
+                    port: place.port(),
+                },
+                tls: false,
+                database: 0,
+                login: Login::default(),
+            };
+            Self {
+                endpoint: Endpoint::new(place, Protocol::Resp2, None),
+                stop,
+                thread: Some(thread),
+            }
+        }
+
+        fn tail(&self, case: &Case) -> Option<Tail> {
+            Tail::open(&self.endpoint, own_process(), case, "p:", 7).unwrap()
+        }
+    }
+
+    impl Drop for Served {
+        fn drop(&mut self) {
+            self.stop.store(true, Ordering::Relaxed);
+            if let Some(thread) = self.thread.take() {
+                // A panic there has been printed, and the test has seen a lost connection.
+                drop(thread.join());
+            }
+        }
+    }
+
+    fn own_process() -> u64 {
+        u64::from(std::process::id())
+    }
+
+    fn case(commands: &[&str]) -> Case {
+        let commands: Vec<String> = commands.iter().map(ToString::to_string).collect();
+        Case {
+            name: "case".into(),
+            workload: Definition::from_commands(&commands).unwrap(),
+            connections: 1,
+            threads: 1,
+            pipeline: 1,
+            batch: None,
+            pacing: Pacing::Closed,
+            length: Length::Time(BLOCK),
+            keys: 10,
+            key_dist: KeyDist::Uniform,
+            value_size: ValueSize::Range(1, 90),
+            value_data: ValueData::Random,
+            verify: false,
+            codec: None,
+        }
+    }
+
+    #[test]
+    fn a_block_runs_the_operations_of_the_case_one_by_one() {
+        let served = Served::start();
+        let case = case(&["SET {key} {value}"]);
+        let mut tail = served.tail(&case).unwrap();
+        let block = tail.block(&Control::default()).unwrap().unwrap();
+        assert!((1..=MOST_OPERATIONS as u64).contains(&block.count()));
+        assert_eq!(block.corrected.count(), block.count());
+        assert!(block.corrected.value_at(1.0) <= block.raw.value_at(1.0));
+        let mut look = served.endpoint.open().unwrap();
+        let stats = look.call(&["INFO", "commandstats"]).unwrap();
+        let stats = String::from_utf8_lossy(stats.as_bytes().unwrap()).into_owned();
+        let calls = format!("cmdstat_set:calls={},", block.count());
+        assert!(stats.contains(&calls), "{calls} is not in {stats}");
+    }
+
+    #[test]
+    fn every_reply_of_an_operation_is_waited_for() {
+        let served = Served::start();
+        let mut case = case(&["GET {key}"]);
+        let both = Operation::parse(["SET {key} {value}", "GET {samekey}"]).unwrap();
+        case.workload.operations = vec![both];
+        let mut tail = served.tail(&case).unwrap();
+        let block = tail.block(&Control::default()).unwrap().unwrap();
+        assert!(block.count() > 0);
+        // What is left over would be taken for the reply to the next request.
+        let mut left = Tally::default();
+        tail.conversation
+            .exchange(b"*1\r\n$4\r\nPING\r\n", &mut tail.received, |bytes| {
+                tail.framing.feed(bytes, &mut left).unwrap();
+                Ok(true)
+            })
+            .unwrap();
+        assert_eq!(left.replies, 1);
+        assert_eq!(tail.received[..7], *b"+PONG\r\n");
+    }
+
+    #[test]
+    fn refusals_and_interrupts_leave_no_tail() {
+        let served = Served::start();
+        let case = case(&["GET {key} {value}"]);
+        let mut tail = served.tail(&case).unwrap();
+        assert_eq!(tail.block(&Control::default()).unwrap(), None);
+        let control = Control::default();
+        control.interrupt.store(true, Ordering::Relaxed);
+        assert_eq!(tail.block(&control).unwrap(), None);
+    }
+
+    #[test]
+    fn cases_that_it_cannot_stand_for_and_unknown_processes_have_none() {
+        let served = Served::start();
+        let one = case(&["GET {key}"]);
+        let pipelined = Case {
+            pipeline: 2,
+            ..one.clone()
+        };
+        assert!(served.tail(&pipelined).is_none());
+        let counted = Case {
+            length: Length::Ops(400),
+            ..one.clone()
+        };
+        assert!(served.tail(&counted).is_none());
+        let consuming = {
+            let mut consuming = one.clone();
+            consuming.workload.rules.consumes = true;
+            consuming
+        };
+        assert!(served.tail(&consuming).is_none());
+        let nobody = Tail::open(&served.endpoint, u64::MAX, &one, "p:", 7).unwrap();
+        assert!(nobody.is_none());
+    }
+
+    #[test]
+    fn the_kernels_count_is_read_and_anything_else_is_not() {
+        assert_eq!(second_number(b"12 345 6\n"), Some(345));
+        assert_eq!(second_number(b"12 x 6\n"), None);
+        assert_eq!(second_number(b""), None);
+        let waits = Waits::open(own_process()).unwrap();
+        let before = waits.read_ns().unwrap();
+        assert!(waits.read_ns().unwrap() >= before);
+    }
+}
