@@ -61,6 +61,10 @@ pub struct Trial {
     pub ratio: f64,
     /// The verdict on it.
     pub verdict: Verdict,
+    /// The verdict on the corrected 99th percentile; `None` where the waiting for a CPU was not
+    /// looked at, as behind a link.
+    #[serde(default)]
+    pub tail_verdict: Option<Verdict>,
     /// The answer of the whole comparison, which looks at other metrics too.
     pub outcome: Outcome,
     /// Rounds that it took.
@@ -91,6 +95,18 @@ impl Kind {
     #[must_use]
     pub fn found(&self) -> Share {
         self.count(|trial| trial.verdict == Verdict::Slower)
+    }
+
+    /// How often the corrected 99th percentile was called slower; `None` where no comparison has one.
+    #[must_use]
+    pub fn tails_found(&self) -> Option<Share> {
+        let verdicts = || self.trials.iter().filter_map(|trial| trial.tail_verdict);
+        let found = verdicts().filter(|verdict| *verdict == Verdict::Slower);
+        let share = Share {
+            hits: found.count() as u64,
+            of: verdicts().count() as u64,
+        };
+        (share.of > 0).then_some(share)
     }
 
     /// How often the whole comparison ended with a warning or worse.

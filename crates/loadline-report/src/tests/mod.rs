@@ -4,6 +4,7 @@ mod capacity;
 mod fixture;
 mod hostile;
 mod judgements;
+mod proofs;
 mod snapshots;
 mod sweep;
 

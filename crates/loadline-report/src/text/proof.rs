@@ -21,8 +21,8 @@ pub fn proof(proof: &Proof) -> String {
     page.line(
         Style::Dim,
         &format!(
-            "{:<26}{:>9}{:>17}{:>21}",
-            "planted", "measured", "p50 slower", "exit 1 or 2"
+            "{:<25} {:>8} {:>14} {:>14} {:>14}",
+            "planted", "measured", "p50 slower", "p99 slower", "exit 1 or 2"
         ),
     );
     for kind in &proof.kinds {
@@ -40,15 +40,18 @@ pub fn proof(proof: &Proof) -> String {
         page.line(
             Style::Plain,
             &format!(
-                "{name:<26}{measured:>9}{:>17}{:>21}",
+                "{name:<25} {measured:>8} {:>14} {:>14} {:>14}",
                 counted(kind.found()),
+                kind.tails_found().map_or_else(|| "-".to_owned(), counted),
                 counted(kind.alarms())
             ),
         );
     }
-    page.line(
+    page.wrapped(
         Style::Dim,
-        "In brackets the 95 % interval of the share (Clopper-Pearson).",
+        "",
+        "  ",
+        "In brackets the 95 % interval of the share in percent (Clopper-Pearson). p99 is the corrected one: of one operation at a time, without the waiting for a CPU.",
     );
     times(&mut page, proof);
     drawn(&mut page, proof);
@@ -113,11 +116,11 @@ fn drawn(page: &mut Page, proof: &Proof) {
     }
 }
 
-/// `5 of 5 [48 %, 100 %]`.
+/// `5/5 [48, 100]`.
 fn counted(share: Share) -> String {
     let bounds = share.interval_95();
     format!(
-        "{} of {} [{:.0}, {:.0} %]",
+        "{}/{} [{:.0}, {:.0}]",
         share.hits,
         share.of,
         bounds.lo * 100.0,

@@ -147,10 +147,11 @@ fn trial(record: &Record, took: Duration) -> Result<Trial, Failure> {
         .unzip();
     let noise = compare::log_ratios(&one, &other)
         .map_err(|error| Failure::new(Exit::Internal, error.to_string()))?;
-    let judged = record
-        .comparisons
-        .iter()
-        .find(|comparison| comparison.metric == Metric::P50.key());
+    let judged = |metric: Metric| {
+        let mut all = record.comparisons.iter();
+        all.find(|comparison| comparison.metric == metric.key())
+    };
+    let median = judged(Metric::P50);
     let first = judging::of_subject(record, &record.cases[0].subject.name);
     let run = BaselineRun::of_record(&first).map_err(|error| judging::incomparable(&error))?;
     let normalised_ln = run
@@ -158,8 +159,9 @@ fn trial(record: &Record, took: Duration) -> Result<Trial, Failure> {
         .values()
         .find_map(|case| case.metrics.get(&Metric::P50)?.normalised_ln);
     Ok(Trial {
-        ratio: judged.map_or(1.0, |comparison| comparison.ratio),
-        verdict: judged.map_or(Verdict::Inconclusive, |comparison| comparison.verdict),
+        ratio: median.map_or(1.0, |comparison| comparison.ratio),
+        verdict: median.map_or(Verdict::Inconclusive, |comparison| comparison.verdict),
+        tail_verdict: judged(Metric::CorrectedP99).map(|comparison| comparison.verdict),
         outcome: Judgement::of_comparisons(record, Policy::Strict).outcome,
         rounds: noise.len() as u64,
         duration_ns: took.as_nanos() as u64,

@@ -1,0 +1,76 @@
+//! What `loadline prove` prints.
+
+use loadline_measure::gate::Outcome;
+use loadline_measure::proof::{Drawn, Kind, Proof, SCHEMA, Share, Trial};
+use loadline_measure::record::{Environment, Verdict};
+
+use crate::proof;
+
+/// Five comparisons, in which so many of the medians and so many of the tails were called slower.
+fn kind(what: &str, planted: f64, medians: usize, tails: Option<usize>) -> Kind {
+    let verdict = |is_slower| {
+        if is_slower {
+            Verdict::Slower
+        } else {
+            Verdict::Equivalent
+        }
+    };
+    let trial = |number: usize| Trial {
+        ratio: 1.0 + planted + 0.001 * number as f64,
+        verdict: verdict(number < medians),
+        tail_verdict: tails.map(|tails| verdict(number < tails)),
+        outcome: if number < medians {
+            Outcome::Warning
+        } else {
+            Outcome::None
+        },
+        rounds: 24,
+        duration_ns: 7_000_000_000 + number as u64 * 100_000_000,
+        noise: Vec::new(),
+        normalised_ln: None,
+    };
+    Kind {
+        what: what.to_owned(),
+        planted,
+        trials: (0..5).map(trial).collect(),
+    }
+}
+
+#[test]
+fn medians_tails_and_alarms_stand_beside_each_other() {
+    let proof_of = Proof {
+        schema: SCHEMA.to_owned(),
+        started_at: "2026-02-03T04:05:06Z".to_owned(),
+        version: "0.1.0".to_owned(),
+        scenario: "get on embedded, one connection, one command at a time".to_owned(),
+        environment: Environment::default(),
+        kinds: vec![
+            kind("nothing", 0.0, 0, Some(0)),
+            kind("CPU in the server", 0.10, 5, Some(4)),
+            kind("a delay in the path", 0.20, 5, None),
+        ],
+        drawn: vec![Drawn {
+            method: "pairs".to_owned(),
+            planted: 0.0,
+            cases: 20,
+            alarms: Share { hits: 0, of: 1_000 },
+        }],
+        duration_ns: 105_000_000_000,
+    };
+    insta::assert_snapshot!(proof(&proof_of), @r#"
+    Verdicts on this machine: get on embedded, one connection, one command at a time
+
+    planted                   measured     p50 slower     p99 slower    exit 1 or 2
+    nothing (A against A)       +0.2 %    0/5 [0, 52]    0/5 [0, 52]    0/5 [0, 52]
+    +10 % CPU in the server    +10.2 %  5/5 [48, 100]   4/5 [28, 99]  5/5 [48, 100]
+    +20 % a delay in the path  +20.2 %  5/5 [48, 100]              -  5/5 [48, 100]
+    In brackets the 95 % interval of the share in percent (Clopper-Pearson). p99 is
+      the corrected one: of one operation at a time, without the waiting for a CPU.
+
+    A verdict takes 7.20 s, 7.40 s at most (15 comparisons).
+
+    Drawn from the noise of these comparisons (rounds with replacement, runs
+      without)
+      pairs, false alarms in suites of 20 cases: 0 of 1000, 0 % [0 %, 0.37 %]
+    "#);
+}
