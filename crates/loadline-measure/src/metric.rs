@@ -235,6 +235,22 @@ impl Metric {
     }
 }
 
+impl Metric {
+    /// Its values in the rounds of two cases that were measured together. A round in which one of them
+    /// has none, such as a median of too few operations, is no pair; `None` where fewer than half of
+    /// the rounds are pairs.
+    #[must_use]
+    pub fn of_pairs(self, a: &Case, b: &Case) -> Option<(Vec<f64>, Vec<f64>)> {
+        let value = |round: &RoundSummary| self.of_round(round).filter(|value| *value > 0.0);
+        let rounds = a.rounds.iter().zip(&b.rounds);
+        let pairs: (Vec<f64>, Vec<f64>) = rounds
+            .clone()
+            .filter_map(|(a, b)| value(a).zip(value(b)))
+            .unzip();
+        (!pairs.0.is_empty() && 2 * pairs.0.len() >= rounds.len()).then_some(pairs)
+    }
+}
+
 fn per_op(total: u64, ops: u64) -> Option<f64> {
     (ops > 0).then(|| total as f64 / ops as f64)
 }
@@ -255,6 +271,29 @@ mod tests {
         }
         assert_eq!(Metric::from_name("p999"), Some(Metric::P999));
         assert_eq!(Metric::from_name("p42"), None);
+    }
+
+    #[test]
+    fn rounds_that_both_hold_are_pairs() {
+        let case = |medians: &[Option<u64>]| Case {
+            rounds: medians
+                .iter()
+                .map(|median| RoundSummary {
+                    response_time_ns_p50: *median,
+                    ..RoundSummary::default()
+                })
+                .collect(),
+            ..Case::default()
+        };
+        let a = case(&[Some(1), None, Some(3), Some(4), Some(9)]);
+        let b = case(&[Some(5), Some(6), Some(0), Some(8)]);
+        assert_eq!(
+            Metric::P50.of_pairs(&a, &b),
+            Some((vec![1.0, 4.0], vec![5.0, 8.0]))
+        );
+        let few = case(&[None, None, None, Some(8)]);
+        assert_eq!(Metric::P50.of_pairs(&a, &few), None);
+        assert_eq!(Metric::P50.of_pairs(&case(&[]), &case(&[])), None);
     }
 
     #[test]

@@ -396,19 +396,9 @@ pub(crate) const COMPARED: [Metric; 4] = [
 /// # Errors
 /// That rounds cannot be compared.
 pub(crate) fn compare(record: &mut Record, a: usize, b: usize) -> Result<(), Error> {
-    let rounds = record.cases[a]
-        .rounds
-        .len()
-        .min(record.cases[b].rounds.len());
     let mut compared = Vec::new();
     for metric in COMPARED {
-        let values = |case: usize| -> Option<Vec<f64>> {
-            record.cases[case].rounds[..rounds]
-                .iter()
-                .map(|round| metric.of_round(round).filter(|value| *value > 0.0))
-                .collect()
-        };
-        if let Some((one, other)) = values(a).zip(values(b)).filter(|(one, _)| !one.is_empty()) {
+        if let Some((one, other)) = metric.of_pairs(&record.cases[a], &record.cases[b]) {
             let paired = compare::paired(&one, &other, metric.direction(), &Rules::default())?;
             compared.push((metric, paired));
         }

@@ -64,17 +64,15 @@ impl Contest {
         let case = |index: usize| record.cases.get(index).ok_or_else(unknown);
         let (a, b) = (case(comparison.a)?, case(comparison.b)?);
         let metric = Metric::from_key(&comparison.metric).ok_or_else(unknown)?;
-        let rounds = a.rounds.len().min(b.rounds.len());
-        let told = |case: &Case| values(case, metric, rounds);
         let name = name_of(record, b);
         let missing = || {
             let metric = metric.name();
             format!(
-                "{}, {metric}: not measured in every round.",
+                "{}, {metric}: fewer than half of the rounds hold it.",
                 shortened(&name)
             )
         };
-        let (one, other) = (told(a).ok_or_else(missing)?, told(b).ok_or_else(missing)?);
+        let (one, other) = metric.of_pairs(a, b).ok_or_else(missing)?;
         let direction = metric.direction();
         let differences = log_ratios(&one, &other).map_err(|error| error.to_string())?;
         let paired = paired(&one, &other, direction, &Rules::default())
@@ -180,10 +178,4 @@ fn name_of(record: &Record, case: &Case) -> String {
     } else {
         case.name()
     }
-}
-
-/// The values of a metric in the first `rounds` rounds; `None` where one lacks it.
-pub(super) fn values(case: &Case, metric: Metric, rounds: usize) -> Option<Vec<f64>> {
-    let values = case.rounds.get(..rounds)?.iter();
-    values.map(|round| metric.of_round(round)).collect()
 }

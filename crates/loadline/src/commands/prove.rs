@@ -8,7 +8,7 @@ use loadline_measure::Metric;
 use loadline_measure::compare;
 use loadline_measure::gate::{BaselineRun, Judgement, Policy};
 use loadline_measure::proof::{Kind, Proof, SCHEMA, Trial};
-use loadline_measure::record::{Record, RoundSummary, Verdict};
+use loadline_measure::record::{Record, Verdict};
 
 use super::run::interrupt;
 use crate::args::ProveArgs;
@@ -139,12 +139,8 @@ fn time_per_op(record: &Record) -> Duration {
 }
 
 fn trial(record: &Record, took: Duration) -> Result<Trial, Failure> {
-    let median = |round: &RoundSummary| Metric::P50.of_round(round);
-    // A round in which one of the two had too few operations for a median is no pair.
-    let rounds = record.cases[0].rounds.iter().zip(&record.cases[1].rounds);
-    let (one, other): (Vec<f64>, Vec<f64>) = rounds
-        .filter_map(|(one, other)| median(one).zip(median(other)))
-        .unzip();
+    let pairs = Metric::P50.of_pairs(&record.cases[0], &record.cases[1]);
+    let (one, other) = pairs.unwrap_or_default();
     let noise = compare::log_ratios(&one, &other)
         .map_err(|error| Failure::new(Exit::Internal, error.to_string()))?;
     let judged = |metric: Metric| {
