@@ -16,6 +16,7 @@ mod framing;
 mod judging;
 mod link;
 mod measuring;
+mod pinning;
 mod plan;
 mod printer;
 mod progress;

@@ -16,6 +16,7 @@ use crate::diagnosis;
 use crate::exit::{Exit, Failure};
 use crate::fingerprint;
 use crate::link;
+use crate::pinning::Pinning;
 use crate::plan::{self, Case, Plan};
 use crate::printer::Printer;
 use crate::progress::Progress;
@@ -47,6 +48,7 @@ pub(crate) fn measure(
             header(&run_id, plan.seed, plan.to_json()),
             fingerprint::read(),
         ),
+        pinning: plan.schedule.pinned.then(Pinning::start).flatten(),
         tallies: plan.cases.iter().map(|_| Tally::default()).collect(),
     };
     for generation in 0..plan.schedule.generations {
@@ -90,6 +92,8 @@ struct Measuring<'r> {
     run_id: &'r str,
     progress: Progress,
     record: Record,
+    /// CPUs of their own for servers and generator, where the plan wants that.
+    pinning: Option<Pinning>,
     /// What was measured so far, per case of the plan.
     tallies: Vec<Tally>,
 }
@@ -116,6 +120,10 @@ impl Measuring<'_> {
             .map(|target| Opened::open(target, self.plan))
             .collect::<Result<Vec<_>, _>>()?;
         tell_apart(&mut opened);
+        if let Some(pinning) = &self.pinning {
+            let children = opened.iter().filter_map(Opened::child);
+            children.for_each(|pid| pinning.keep(pid));
+        }
         if generation == 0 {
             self.describe(&mut opened);
         }
@@ -212,7 +220,7 @@ impl Measuring<'_> {
             return Ok(opened.iter().map(|_| Measured::default()).collect());
         }
         if plan.schedule.reference {
-            subjects.push(Box::new(Reference::open(case)?));
+            subjects.push(Box::new(Reference::open(case, self.pinning.as_ref())?));
             names.push("the reference");
         }
         let (first, last) = plan.rounds_of(generation);
@@ -323,21 +331,23 @@ impl Tally {
         let targets = measured.len() - usize::from(plan.schedule.reference);
         let others = plan.targets.len().saturating_sub(1);
         let comparisons = recording::COMPARED.len() * plan.cases.len() * others;
-        let medians = |target: usize| -> Vec<f64> {
+        let medians = |target: usize| -> Vec<Option<u64>> {
             let before = self.measured.get(target).map_or(&[][..], |of| &of.blocks);
             let blocks = before.iter().chain(&measured[target].blocks);
-            blocks
-                .map(|block| block.response.value_at(0.5).unwrap_or(0) as f64)
-                .collect()
+            blocks.map(|block| block.response.quantile(0.5)).collect()
         };
         let first = medians(0);
-        first.len() >= plan.rounds as usize
-            && (1..targets).all(|target| {
-                // A round without samples has no ratio, and more rounds will not mend it.
-                compare::log_ratios(&first, &medians(target)).map_or(true, |differences| {
-                    compare::precise_for(&differences, comparisons)
-                })
-            })
+        let is_precise = |target: usize| {
+            // A block with too few operations for a median is no pair.
+            let (one, other): (Vec<f64>, Vec<f64>) = first
+                .iter()
+                .zip(medians(target))
+                .filter_map(|(one, other)| Some(((*one)? as f64, other? as f64)))
+                .unzip();
+            compare::log_ratios(&one, &other)
+                .is_ok_and(|differences| compare::precise_for(&differences, comparisons))
+        };
+        first.len() >= plan.rounds as usize && (1..targets).all(is_precise)
     }
 }
 

@@ -97,6 +97,10 @@ pub(crate) struct Schedule {
     pub(crate) more_rounds: u32,
     /// Whether an echo runs in each round, beside the targets.
     pub(crate) reference: bool,
+    /// Whether operations are made one at a time after each block, for the tail.
+    pub(crate) tails: bool,
+    /// Whether servers of our own and the generator get CPUs of their own.
+    pub(crate) pinned: bool,
 }
 
 impl Schedule {
@@ -105,6 +109,8 @@ impl Schedule {
         generations: 1,
         more_rounds: 0,
         reference: false,
+        tails: false,
+        pinned: false,
     };
 }
 

@@ -159,6 +159,11 @@ impl Target {
         matches!(self, Self::Cluster(_) | Self::SpawnCluster(_))
     }
 
+    /// Whether it is a single process that this run starts.
+    pub(crate) fn is_started(&self) -> bool {
+        matches!(self, Self::Embedded | Self::Slowed(_) | Self::Spawn(_))
+    }
+
     /// Whether it is called in this process, so that it has no connections.
     pub(crate) fn is_in_process(&self) -> bool {
         *self == Self::Ram

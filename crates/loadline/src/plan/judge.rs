@@ -48,6 +48,8 @@ pub(crate) fn resolve_run(
     let mut plan = resolve(&measure.over(vec![target]), around)?;
     plan.lay_out(asked, ROUNDS_OF_A_RUN);
     plan.schedule.reference = true;
+    plan.schedule.tails = true;
+    plan.schedule.pinned = plan.targets.iter().all(Target::is_started);
     Ok(plan)
 }
 
@@ -119,6 +121,8 @@ impl Plan {
                 None => (MAX_ROUNDS as u32).saturating_sub(self.rounds),
             },
             reference: true,
+            tails: true,
+            pinned: self.targets.iter().all(Target::is_started),
         };
         self
     }

@@ -52,34 +52,9 @@ impl Plan {
         }
         let measured = self.targets.len() * self.cases.len();
         out.push_str("\nAll cases\n");
-        let rounds = match self.schedule.more_rounds {
-            0 => counted(self.rounds, "round"),
-            _ => format!(
-                "{} to {}, until the comparison is precise enough",
-                counted(self.rounds, "round"),
-                self.most_rounds()
-            ),
-        };
-        let order = if self.targets.len() > 1 {
-            ", in each the targets in random order"
-        } else {
-            ""
-        };
-        line(
-            &mut out,
-            &format!(
-                "{rounds}{order}, after a warm-up of {} each",
-                duration_text(self.warmup)
-            ),
-        );
-        if self.schedule.generations > 1 {
-            let times = self.schedule.generations;
-            line(
-                &mut out,
-                &format!("targets are opened {times} times, servers of our own in fresh processes"),
-            );
-        }
-        self.beside().for_each(|text| line(&mut out, text));
+        self.rounds_lines()
+            .iter()
+            .for_each(|text| line(&mut out, text));
         line(
             &mut out,
             &format!("RESP{}, seed {}", self.resp(), self.seed),
@@ -97,18 +72,53 @@ impl Plan {
     /// What runs in each round beside the load.
     fn beside(&self) -> impl Iterator<Item = &'static str> {
         let is_direct = self.latency.is_zero() && self.path.is_plain();
+        let has_tail = self.schedule.tails && is_direct && self.cases.iter().any(has_tail);
         let lines = [
-            (true, "an echo over loopback in each round, for reference"),
             (
-                is_direct && self.cases.iter().any(has_tail),
+                self.schedule.reference,
+                "an echo over loopback in each round, for reference",
+            ),
+            (
+                has_tail,
                 "operations one at a time after each block, for the tail, on servers of this host",
             ),
         ];
-        let has_reference = self.schedule.reference;
-        let shown = lines
+        lines
             .into_iter()
-            .filter(move |(is_so, _)| *is_so && has_reference);
-        shown.map(|(_, text)| text)
+            .filter_map(|(is_so, text)| is_so.then_some(text))
+    }
+
+    /// How the rounds are laid out.
+    fn rounds_lines(&self) -> Vec<String> {
+        let schedule = &self.schedule;
+        let rounds = match schedule.more_rounds {
+            0 => counted(self.rounds, "round"),
+            _ => format!(
+                "{} to {}, until the comparison is precise enough",
+                counted(self.rounds, "round"),
+                self.most_rounds()
+            ),
+        };
+        let order = if self.targets.len() > 1 {
+            ", in each the targets in random order"
+        } else {
+            ""
+        };
+        let warmup = duration_text(self.warmup);
+        let mut lines = vec![format!("{rounds}{order}, after a warm-up of {warmup} each")];
+        if schedule.generations > 1 {
+            lines.push(format!(
+                "targets are opened {} times, servers of our own in fresh processes",
+                schedule.generations
+            ));
+        }
+        if schedule.pinned {
+            lines.push(
+                "servers on the first CPU, the generator on the others, where there are two".into(),
+            );
+        }
+        lines.extend(self.beside().map(str::to_owned));
+        lines
     }
 
     /// What [`to_text`](Self::to_text) says, and what `limits` are judged.

@@ -80,7 +80,7 @@ struct ServerAccess {
     admin: Admin,
     /// What the server said about itself before the run.
     info: Info,
-    _child: Option<Child>,
+    child: Option<Child>,
 }
 
 impl Opened {
@@ -116,7 +116,7 @@ impl Opened {
             name,
             target: target.clone(),
             access,
-            with_tails: plan.schedule.reference,
+            with_tails: plan.schedule.tails,
             loaded: Vec::new(),
             left_out: Vec::new(),
         };
@@ -209,6 +209,14 @@ impl Opened {
     pub(crate) fn link(&self) -> Option<&record::Link> {
         match &self.access {
             Access::Server(server) => server.path.as_ref().map(|(path, _)| &path.measured),
+            Access::Cluster(_) | Access::Ram(_) => None,
+        }
+    }
+
+    /// The process that this run started for the target, where it is a single one.
+    pub(crate) fn child(&self) -> Option<u32> {
+        match &self.access {
+            Access::Server(server) => server.child.as_ref().map(Child::pid),
             Access::Cluster(_) | Access::Ram(_) => None,
         }
     }
@@ -406,7 +414,7 @@ impl Access {
             path,
             admin,
             info,
-            _child: child,
+            child,
         })))
     }
 }

@@ -10,14 +10,20 @@ use loadline_load::outcome::Outcome;
 use loadline_load::pacing::Stop;
 use loadline_load::runner::Subject;
 use loadline_load::{Control, Error};
+use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::exit::Failure;
+use crate::pinning::Pinning;
 use crate::plan::Case;
 
 /// The largest message: beyond this the copying is measured, and not the machine's round trip.
 const MOST_BYTES: u64 = 16 << 10;
 /// How long a block lasts: some thousands of round trips.
 const BLOCK: Duration = Duration::from_millis(30);
+/// Round trips that a median needs. Where a neighbour takes the CPU, a block lasts longer for them ...
+const LEAST_TRIPS: u64 = 300;
+/// ... but not longer than this.
+const LONGEST_BLOCK: Duration = Duration::from_millis(300);
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -29,13 +35,15 @@ pub(crate) struct Reference {
 }
 
 impl Reference {
-    /// Starts an echo for messages of the size of `case`'s values.
+    /// Starts an echo for messages of the size of `case`'s values, on the servers' CPU where that is
+    /// set apart.
     ///
     /// # Errors
     /// That loopback has no port or refuses the connection.
-    pub(crate) fn open(case: &Case) -> Result<Self, Failure> {
+    pub(crate) fn open(case: &Case, pinning: Option<&Pinning>) -> Result<Self, Failure> {
         let bytes = case.value_size.max().clamp(1, MOST_BYTES) as usize;
-        let stream = connect(bytes).map_err(|error| {
+        let servers = pinning.map(Pinning::servers);
+        let stream = connect(bytes, servers).map_err(|error| {
             Failure::unavailable(format!(
                 "The reference, an echo over loopback, cannot be started: {error}."
             ))
@@ -60,7 +68,11 @@ impl Subject for Reference {
     fn block(&mut self, _: Stop, _: u64, control: &Control) -> Result<Outcome, Error> {
         let mut outcome = Outcome::empty();
         let begun = Instant::now();
-        while begun.elapsed() < BLOCK && !control.interrupted() {
+        let goes_on = |trips: u64| {
+            let elapsed = begun.elapsed();
+            elapsed < BLOCK || (trips < LEAST_TRIPS && elapsed < LONGEST_BLOCK)
+        };
+        while goes_on(outcome.ops) && !control.interrupted() {
             let took = self
                 .round_trip()
                 .map_err(|error| Error::Subject(Box::new(error)))?;
@@ -72,7 +84,7 @@ impl Subject for Reference {
     }
 }
 
-fn connect(bytes: usize) -> io::Result<TcpStream> {
+fn connect(bytes: usize, cpus: Option<CpuSet>) -> io::Result<TcpStream> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let stream = TcpStream::connect(listener.local_addr()?)?;
     let (mut accepted, peer) = listener.accept()?;
@@ -85,6 +97,10 @@ fn connect(bytes: usize) -> io::Result<TcpStream> {
     }
     accepted.set_read_timeout(None)?;
     thread::Builder::new().name("echo".into()).spawn(move || {
+        if let Some(cpus) = cpus {
+            // Where that is not possible it echoes all the same.
+            let _ = sched_setaffinity(None, &cpus);
+        }
         let mut buffer = vec![0; bytes];
         // The other end decides when it is over, and an error is that end too.
         while let Ok(read @ 1..) = accepted.read(&mut buffer) {
@@ -103,7 +119,7 @@ mod tests {
     #[test]
     fn the_echo_sends_back_what_it_gets() {
         let mut reference = Reference {
-            stream: connect(5).unwrap(),
+            stream: connect(5, None).unwrap(),
             message: b"hello".to_vec(),
             reply: vec![0; 5],
         };

@@ -1,0 +1,70 @@
+//! CPUs of their own for the servers of a comparison and for the generator: the scheduler puts them on
+//! one CPU in one round and on two in the next, and that differs by more than what is looked for.
+
+use rustix::process::Pid;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+/// Which CPUs are whose, as long as this value lives.
+#[derive(Debug)]
+pub(crate) struct Pinning {
+    before: CpuSet,
+    servers: CpuSet,
+}
+
+impl Pinning {
+    /// Keeps this thread, and all that it starts, off the first of its CPUs, which is for the servers.
+    /// `None` where there are fewer than two CPUs, or the kernel does not let us choose.
+    pub(crate) fn start() -> Option<Self> {
+        let before = sched_getaffinity(None).ok()?;
+        let first = (0..CpuSet::MAX_CPU).find(|cpu| before.is_set(*cpu))?;
+        let (mut servers, mut ours) = (CpuSet::new(), before);
+        servers.set(first);
+        ours.unset(first);
+        if ours.count() == 0 {
+            return None;
+        }
+        sched_setaffinity(None, &ours).ok()?;
+        Some(Self { before, servers })
+    }
+
+    /// Gives the process `pid` the servers' CPU. A process that has ended needs none.
+    pub(crate) fn keep(&self, pid: u32) {
+        if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
+            let _ = sched_setaffinity(Some(pid), &self.servers);
+        }
+    }
+
+    /// The CPUs of the servers, for a thread that stands for one.
+    pub(crate) fn servers(&self) -> CpuSet {
+        self.servers
+    }
+}
+
+impl Drop for Pinning {
+    fn drop(&mut self) {
+        // It was possible before, and what follows works on fewer CPUs, too.
+        let _ = sched_setaffinity(None, &self.before);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_is_given_back_what_it_had() {
+        let had = sched_getaffinity(None).unwrap();
+        if let Some(pinning) = Pinning::start() {
+            let ours = sched_getaffinity(None).unwrap();
+            assert_eq!(ours.count() + 1, had.count());
+            assert_eq!(pinning.servers().count(), 1);
+            let shared = (0..CpuSet::MAX_CPU)
+                .filter(|cpu| ours.is_set(*cpu) && pinning.servers().is_set(*cpu))
+                .count();
+            assert_eq!(shared, 0);
+        } else {
+            assert_eq!(had.count(), 1);
+        }
+        assert_eq!(sched_getaffinity(None).unwrap(), had);
+    }
+}
