@@ -1,5 +1,6 @@
 //! What is measured: a target, opened, and the subjects that run a case's blocks on it.
 
+mod beside;
 pub(crate) mod client;
 mod cluster;
 mod counters;
@@ -287,7 +288,8 @@ impl Opened {
                 let subject = WireSubject::open(&self.name, through, direct, case, &prefix, seed)?;
                 // Behind a link, an operation waits for the link's own thread too, which nobody watches.
                 if self.with_tails && server.path.is_none() {
-                    Box::new(subject.with_tail(&self.name, direct, &prefix, seed)?)
+                    let child = server.child.as_ref().map(Child::pid);
+                    Box::new(subject.with_tail(child, direct, &prefix, seed)?)
                 } else {
                     Box::new(subject)
                 }

@@ -3,7 +3,8 @@
 //! A block under load says nothing about a single operation's waiting: its operations overlap. So
 //! after each block one connection runs operations of the same case one by one, and the kernel's
 //! count of run-queue wait (`schedstat`) of this thread and of the server's main thread is read
-//! before and after each. What is made of them is [`loadline_measure::corrected`]'s.
+//! before and after each. What is made of them is [`loadline_measure::corrected`]'s. Where the server
+//! is kept on one CPU, so is this thread meanwhile: see [`Beside`].
 
 use std::fs::File;
 use std::io;
@@ -19,6 +20,7 @@ use loadline_measure::corrected::{Corrected, Sample, correct};
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 
+use super::beside::Beside;
 use super::workload;
 use crate::connect::{Conversation, Endpoint};
 use crate::framing::RespFraming;
@@ -90,6 +92,7 @@ impl Tail {
     pub(super) fn block(&mut self, control: &Control) -> Result<Option<Corrected>, Error> {
         // Opened here: the first of them is that of the thread which opens it.
         let waits = Waits::open(self.server).map_err(|error| subject_error(&error))?;
+        let _beside = Beside::server(self.server);
         self.samples.clear();
         let begun = Instant::now();
         while self.samples.len() < MOST_OPERATIONS && begun.elapsed() < BLOCK {

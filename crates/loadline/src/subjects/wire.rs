@@ -138,21 +138,24 @@ impl<'t> WireSubject<'t> {
         })
     }
 
-    /// The same with operations one at a time after each block, where the server is on this host and
-    /// the case is one that they can stand for. `direct` leads there, and `seed` decides about keys.
+    /// The same with operations one at a time after each block, where the case is one that they can
+    /// stand for, and the server is `child` or another process of this host. `direct` leads there, and
+    /// `seed` decides about keys.
     ///
     /// # Errors
     /// That the connection for them cannot be opened.
     pub(crate) fn with_tail(
         self,
-        name: &str,
+        child: Option<u32>,
         direct: &Endpoint,
         prefix: &str,
         seed: u64,
     ) -> Result<Self, Failure> {
         let open = |process| Tail::open(direct, process, self.case, prefix, seed);
-        let tail = self.process.map(open).transpose();
-        let tail = tail.map_err(|error| failure(name, &error))?.flatten();
+        let process = child.map(u64::from).or(self.process);
+        let tail = process.map(open).transpose();
+        let tail = tail.map_err(|error| failure(&direct.name(), &error))?;
+        let tail = tail.flatten();
         Ok(Self { tail, ..self })
     }
 

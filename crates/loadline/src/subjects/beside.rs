@@ -1,0 +1,97 @@
+//! This thread on a server's CPU for a while.
+
+use rustix::process::Pid;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+/// Keeps this thread on the CPU of a server until it is dropped.
+///
+/// Waking a thread on another CPU can take several times as long as the operation itself, on a virtual
+/// machine above all, and how long it takes follows the neighbours without any counter that tells of
+/// it. On one CPU, whoever is kept from running waits in its run queue, and that is counted.
+#[derive(Debug)]
+pub(super) struct Beside {
+    before: CpuSet,
+}
+
+impl Beside {
+    /// Moves this thread to where the process `server` runs. `None` where that may run on several CPUs,
+    /// which is for its owner to decide, or the kernel does not let us.
+    pub(super) fn server(server: u64) -> Option<Self> {
+        let server = Pid::from_raw(i32::try_from(server).ok()?)?;
+        let its = sched_getaffinity(Some(server)).ok()?;
+        let before = sched_getaffinity(None).ok()?;
+        if its.count() != 1 {
+            return None;
+        }
+        sched_setaffinity(None, &its).ok()?;
+        Some(Self { before })
+    }
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        // It was possible before, and what follows works on one CPU, too.
+        let _ = sched_setaffinity(None, &self.before);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Child, Command, Stdio};
+
+    use super::*;
+
+    /// A process that waits for its input to end, and ends with the test.
+    struct Waiting(Child);
+
+    impl Waiting {
+        fn start() -> Self {
+            let mut command = Command::new("cat");
+            let process = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn();
+            Self(process.expect("this test needs the program `cat`"))
+        }
+
+        fn pid(&self) -> Option<Pid> {
+            Pid::from_raw(self.0.id() as i32)
+        }
+
+        /// Keeps it on the last CPU that this test may use.
+        fn keep(&self, had: &CpuSet) -> CpuSet {
+            let mut one = CpuSet::new();
+            one.set((0..CpuSet::MAX_CPU).rfind(|cpu| had.is_set(*cpu)).unwrap());
+            sched_setaffinity(self.pid(), &one).unwrap();
+            one
+        }
+    }
+
+    impl Drop for Waiting {
+        fn drop(&mut self) {
+            self.0.kill().unwrap();
+            self.0.wait().unwrap();
+        }
+    }
+
+    #[test]
+    fn this_thread_is_on_the_servers_cpu_until_it_is_over() {
+        let server = Waiting::start();
+        let had = sched_getaffinity(None).unwrap();
+        let one = server.keep(&had);
+        let beside = Beside::server(u64::from(server.0.id()));
+        assert_eq!(sched_getaffinity(None).unwrap(), one);
+        drop(beside);
+        assert_eq!(sched_getaffinity(None).unwrap(), had);
+        assert_eq!(sched_getaffinity(server.pid()).unwrap(), one);
+    }
+
+    #[test]
+    fn without_one_cpu_of_a_server_nothing_moves() {
+        let had = sched_getaffinity(None).unwrap();
+        // This process stands for a server with the CPUs that the test has.
+        let own = Beside::server(u64::from(std::process::id()));
+        assert_eq!(own.is_some(), had.count() == 1);
+        assert!(Beside::server(u64::MAX).is_none());
+        // Linux numbers processes up to 2^22.
+        assert!(Beside::server(1 << 30).is_none());
+        assert_eq!(sched_getaffinity(None).unwrap(), had);
+    }
+}
