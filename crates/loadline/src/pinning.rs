@@ -27,10 +27,18 @@ impl Pinning {
         Some(Self { before, servers })
     }
 
-    /// Gives the process `pid` the servers' CPU. A process that has ended needs none.
+    /// Gives the main thread of process `pid` the servers' CPU, and its other threads, which inherited
+    /// ours, all that there are. A process that has ended needs none.
     pub(crate) fn keep(&self, pid: u32) {
-        if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
-            let _ = sched_setaffinity(Some(pid), &self.servers);
+        let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else {
+            return;
+        };
+        let names = threads.flatten().map(|thread| thread.file_name());
+        let ids = names.filter_map(|name| name.to_str()?.parse::<i32>().ok());
+        for id in ids {
+            let is_main = u32::try_from(id).is_ok_and(|id| id == pid);
+            let cpus = if is_main { &self.servers } else { &self.before };
+            let _ = Pid::from_raw(id).map(|id| sched_setaffinity(Some(id), cpus));
         }
     }
 
