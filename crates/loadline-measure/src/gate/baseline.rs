@@ -236,7 +236,8 @@ impl BaselineCase {
     }
 }
 
-/// What runs are compared by, round by round; `None` where a round lacks it.
+/// What runs are compared by, round by round. A round that lacks it, such as a median of too few
+/// operations, is left out; `None` where fewer than half of the rounds are left.
 ///
 /// CPU time per operation stays as it is: the waiting that the reference is there to take out is not
 /// in it. The throughput of an open loop has none, because the schedule sets it.
@@ -245,8 +246,7 @@ pub(super) fn normalised_rounds(case: &Case, metric: Metric) -> Option<Vec<f64>>
     if is_of_schedule && case.is_open_loop() {
         return None;
     }
-    let rounds = case.rounds.iter();
-    let logs = rounds.map(|round| {
+    let logs = case.rounds.iter().filter_map(|round| {
         let value = positive_ln(metric.of_round(round)?)?;
         if matches!(metric, Metric::ServerCpu | Metric::ClientCpu) {
             return Some(value);
@@ -257,7 +257,8 @@ pub(super) fn normalised_rounds(case: &Case, metric: Metric) -> Option<Vec<f64>>
             Direction::MoreIsBetter => value + reference,
         })
     });
-    logs.collect()
+    let logs: Vec<f64> = logs.collect();
+    (!logs.is_empty() && 2 * logs.len() >= case.rounds.len()).then_some(logs)
 }
 
 fn positive_ln(value: f64) -> Option<f64> {

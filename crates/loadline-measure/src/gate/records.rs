@@ -146,7 +146,8 @@ fn row(name: &str, metric: Metric, before: &Case, after: &Case) -> Option<Row> {
     let logs = normalised_rounds(before, metric).zip(normalised_rounds(after, metric));
     let Some((one, other)) = logs else {
         row.evidence =
-            "cannot tell: not measured beside the reference in every round of both".to_owned();
+            "cannot tell: not measured beside the reference in half of the rounds of both"
+                .to_owned();
         return Some(row);
     };
     let intervals = interval::of_median(&one, ALPHA).zip(interval::of_median(&other, ALPHA));

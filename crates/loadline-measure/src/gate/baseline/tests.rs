@@ -123,13 +123,17 @@ fn the_throughput_of_a_schedule_is_not_compared() {
 }
 
 #[test]
-fn a_round_without_a_value_leaves_the_metric_to_limits() {
+fn most_rounds_without_a_value_leave_the_metric_to_limits() {
     let mut gap = case("get", 2.0);
+    // A starved round is left out ...
     gap.rounds[2].response_time_ns_p50 = Some(0);
-    gap.rounds[3].server_cpu_ns_per_op = None;
+    // ... but more than half of them leave nothing to go by.
+    for round in &mut gap.rounds[..3] {
+        round.server_cpu_ns_per_op = None;
+    }
     let run = BaselineRun::of_record(&record("one", vec![gap])).unwrap();
     let metrics = &run.cases["get"].metrics;
-    assert_eq!(metrics[&Metric::P50].normalised_ln, None);
+    assert!(metrics[&Metric::P50].normalised_ln.is_some());
     assert_eq!(metrics[&Metric::ServerCpu].normalised_ln, None);
     assert!(metrics[&Metric::Throughput].normalised_ln.is_some());
 }
