@@ -57,8 +57,9 @@ pub struct Kind {
 /// What one comparison said.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
-    /// The median response time of the second over that of the first.
-    pub ratio: f64,
+    /// The median response time of the second over that of the first; `None` where too few rounds
+    /// held one.
+    pub ratio: Option<f64>,
     /// The verdict on it.
     pub verdict: Verdict,
     /// The verdict on the corrected 99th percentile; `None` where the waiting for a CPU was not

@@ -16,7 +16,7 @@ fn kind(what: &str, planted: f64, medians: usize, tails: Option<usize>) -> Kind 
         }
     };
     let trial = |number: usize| Trial {
-        ratio: 1.0 + planted + 0.001 * number as f64,
+        ratio: Some(1.0 + planted + 0.001 * number as f64),
         verdict: verdict(number < medians),
         tail_verdict: tails.map(|tails| verdict(number < tails)),
         outcome: if number < medians {

@@ -31,12 +31,13 @@ pub fn proof(proof: &Proof) -> String {
         } else {
             format!("{:+.0} % {}", kind.planted * 100.0, plain(&kind.what))
         };
-        let mut ratios: Vec<f64> = kind.trials.iter().map(|trial| trial.ratio).collect();
+        let mut ratios: Vec<f64> = kind.trials.iter().filter_map(|trial| trial.ratio).collect();
         ratios.sort_by(f64::total_cmp);
         let measured = ratios.get(ratios.len() / 2);
-        let measured = measured.map_or_else(String::new, |ratio| {
-            format!("{:+.1} %", (ratio - 1.0) * 100.0)
-        });
+        let measured = measured.map_or_else(
+            || "-".to_owned(),
+            |ratio| format!("{:+.1} %", (ratio - 1.0) * 100.0),
+        );
         page.line(
             Style::Plain,
             &format!(

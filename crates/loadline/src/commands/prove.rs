@@ -17,7 +17,7 @@ use crate::files::{self, Output};
 use crate::fingerprint;
 use crate::judging;
 use crate::measuring;
-use crate::plan::{self, Plan, Surroundings};
+use crate::plan::{self, Length, Plan, Surroundings};
 use crate::printer::Printer;
 use crate::target::{Slowdown, Target};
 
@@ -28,6 +28,8 @@ const PLANTED: [f64; 3] = [0.05, 0.10, 0.20];
 /// The latency in the path of both where a delay is planted: enough for a share of it to be more than
 /// the link's own inaccuracy, and little enough for a block to have some hundred operations.
 const LATENCY: Duration = Duration::from_micros(250);
+/// How much longer blocks are where a delay is planted.
+const LONGER_BLOCKS: u32 = 3;
 /// Suites that are drawn from the noise.
 const SUITES: u64 = 1_000;
 
@@ -120,9 +122,12 @@ fn kinds(
             done += 1;
             if !printer.quiet {
                 crate::write_error(&format!(
-                    "loadline: {done} of {comparisons}, {}: {:+.1} %, {:?} ({:.1} s)",
+                    "loadline: {done} of {comparisons}, {}: {}, {:?} ({:.1} s)",
                     plant.name(),
-                    (trial.ratio - 1.0) * 100.0,
+                    trial.ratio.map_or_else(
+                        || "no median in half of the rounds".to_owned(),
+                        |ratio| format!("{:+.1} %", (ratio - 1.0) * 100.0)
+                    ),
                     trial.verdict,
                     begun.elapsed().as_secs_f64()
                 ));
@@ -155,7 +160,7 @@ fn trial(record: &Record, took: Duration) -> Result<Trial, Failure> {
         .values()
         .find_map(|case| case.metrics.get(&Metric::P50)?.normalised_ln);
     Ok(Trial {
-        ratio: median.map_or(1.0, |comparison| comparison.ratio),
+        ratio: median.map(|comparison| comparison.ratio),
         verdict: median.map_or(Verdict::Inconclusive, |comparison| comparison.verdict),
         tail_verdict: judged(Metric::CorrectedP99).map(|comparison| comparison.verdict),
         outcome: Judgement::of_comparisons(record, Policy::Strict).outcome,
@@ -205,10 +210,19 @@ impl Plant {
                 slowed(LATENCY + (LATENCY + op).mul_f64(share), Duration::ZERO),
             ],
         };
-        Plan {
+        let mut plan = Plan {
             targets,
             ..plan.clone()
+        };
+        if let Self::Delay(_) = self {
+            // What takes longer needs longer blocks for as many operations.
+            for case in &mut plan.cases {
+                if let Length::Time(time) = case.length {
+                    case.length = Length::Time(time * LONGER_BLOCKS);
+                }
+            }
         }
+        plan
     }
 }
 
