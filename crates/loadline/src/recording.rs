@@ -460,6 +460,16 @@ pub(crate) fn conclude(record: &mut Record) {
             0 | 1 => String::new(),
             pipeline => format!(", pipeline {pipeline}"),
         };
+        if most.is_open_loop() {
+            // The schedule decided about the rate, so the rate is no finding.
+            let median = most.response_time_ns.p50?;
+            return Some(format!(
+                "{name} answered {:.0} operations per second of {} within {} (median), counted from their intended starts{limit}.",
+                most.throughput_ops_per_s,
+                most.scenario.workload,
+                crate::units::duration_text(Duration::from_micros(median.div_ceil(1_000)))
+            ));
+        }
         Some(format!(
             "{name} carried the most in {}{pipeline}: {:.0} operations per second{limit}.",
             most.scenario.workload, most.throughput_ops_per_s
