@@ -364,6 +364,10 @@ impl Shared {
         self.opened(Err(error.clone()));
     }
 
+    fn is_idle(&self) -> bool {
+        self.lock().is_idle()
+    }
+
     fn shrink(&self) -> bool {
         self.lock().shrink()
     }

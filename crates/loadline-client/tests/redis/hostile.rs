@@ -151,3 +151,54 @@ fn a_server_that_hangs_up_on_everyone_is_not_stormed() {
         "{attempts} attempts in half a second"
     );
 }
+
+#[test]
+fn a_server_that_hangs_up_after_each_batch_keeps_nobody_waiting() {
+    const CALLERS: usize = 256;
+    const REQUEST: &[u8] = b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n";
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let url = format!(
+        "redis://{}?response_timeout=20s",
+        listener.local_addr().unwrap()
+    );
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut buf = [0; 4096];
+            let mut requests = vec![0; CALLERS * REQUEST.len()];
+            let asked = stream
+                .read(&mut buf)
+                .and_then(|_| stream.write_all(b"%1\r\n+proto\r\n:3\r\n"))
+                .and_then(|()| stream.read_exact(&mut requests));
+            if asked.is_err() {
+                // The client is done, and hung up.
+                return;
+            }
+            // The end comes while the first half of the callers asks again and the others still sleep.
+            stream.write_all(&b"$1\r\nv\r\n".repeat(CALLERS)).unwrap();
+        }
+    });
+    let begun = Instant::now();
+    runtime().block_on(async {
+        let connection = Client::open(&url).unwrap().multiplexed().await.unwrap();
+        let callers: Vec<_> = (0..CALLERS)
+            .map(|_| {
+                let connection = connection.clone();
+                tokio::spawn(async move {
+                    for _ in 0..10 {
+                        let value: String = connection.run(get("k")).await.unwrap();
+                        assert_eq!(value, "v");
+                    }
+                })
+            })
+            .collect();
+        for caller in callers {
+            caller.await.unwrap();
+        }
+    });
+    assert!(
+        begun.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        begun.elapsed()
+    );
+}

@@ -332,6 +332,11 @@ impl Conn {
         }
     }
 
+    /// Whether every request is answered.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.queue.is_empty()
+    }
+
     /// The bytes to write next, to be given back by [`Conn::wrote`].
     pub(crate) fn outgoing(&mut self) -> Option<Outgoing> {
         match self.state {
