@@ -15,10 +15,11 @@
 //! of an operation can add up to more than the waiting that it suffered.
 //!
 //! What this cannot see: time that interrupts take from a running thread, time that a hypervisor
-//! takes from the whole CPU (steal), caches that a neighbour has emptied, a CPU clocked down, and the
-//! waiting of other threads of the server than the one that is watched. All of that stays in the
-//! corrected tail. A server that makes its own clients wait for a CPU, by keeping many threads busy,
-//! has that taken out too; the raw tail shows it, which is why limits judge the raw one.
+//! takes from the whole CPU (steal), what it takes to wake a thread on another CPU, caches that a
+//! neighbour has emptied, a CPU clocked down, and the waiting of other threads of the server than the
+//! one that is watched. All of that stays in the corrected tail. A server that makes its own clients
+//! wait for a CPU, by keeping many threads busy, has that taken out too; the raw tail shows it, which
+//! is why limits judge the raw one.
 //!
 //! ```
 //! use loadline_measure::corrected::{Sample, correct};
