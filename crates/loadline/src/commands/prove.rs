@@ -118,7 +118,11 @@ fn kinds(
             if *plant == Plant::Nothing {
                 op = time_per_op(&record);
             }
-            let trial = trial(&record, begun.elapsed())?;
+            let mut trial = trial(&record, begun.elapsed())?;
+            if let Plant::Delay(_) = plant {
+                // Behind a link the first is not the subject that the other kinds have.
+                trial.normalised_ln = None;
+            }
             done += 1;
             if !printer.quiet {
                 crate::write_error(&format!(
