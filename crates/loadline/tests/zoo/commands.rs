@@ -181,7 +181,8 @@ fn no_steady_state() {
         "[[command]]\ntemplate = [\"RPUSH {prefix}list {value}\", \"LRANGE {prefix}list 0 -1\"]\n";
     let file = dir.write("growing.toml", growing);
     let words = ["--workload", file.to_str().unwrap(), "--connections", "2"];
-    let words = [&words[..], &["--duration", "1200ms", "--rounds", "12"]].concat();
+    // So many rounds that a trend stands out of what neighbours do to single ones.
+    let words = [&words[..], &["--duration", "3s", "--rounds", "30"]].concat();
     let record = measured(&dir, &[&[&redis.url()[..]], &words[..], &SHORT].concat());
     caught(
         "work that grows while it is measured",
