@@ -1,0 +1,156 @@
+//! The sweep as words on a command line.
+
+use clap::Parser;
+use loadline_link::link::Class;
+use loadline_load::values::ValueSize;
+
+use super::cases::DEFAULT_OBJECT_BYTES;
+use super::*;
+use crate::args::{Cli, Command};
+
+fn plan(words: &[&str]) -> Result<ModesPlan, String> {
+    let words = ["loadline", "modes"].iter().chain(words);
+    let cli = Cli::try_parse_from(words).map_err(|error| error.to_string())?;
+    let Command::Modes(args) = cli.command else {
+        unreachable!("the command is modes")
+    };
+    let around = Surroundings {
+        cores: 2,
+        has_redis_server: true,
+        password: None,
+        entropy: 1,
+    };
+    resolve(&args, &around).map_err(|failure| failure.to_string())
+}
+
+#[test]
+fn a_cluster_is_called_without_added_latency_and_in_one_slot_on_demand() {
+    let plain = plan(&["cluster://a:1,b:2"]).unwrap();
+    assert_eq!(plain.latencies, [Duration::ZERO]);
+    assert!(plain.splits(Mode::Script).is_some() && plain.splits(Mode::Batch).is_none());
+    let tagged = plan(&["spawn-cluster:redis-server", "--hash-tag"]).unwrap();
+    assert!(tagged.splits(Mode::Script).is_none());
+    assert!(tagged.base.cases[0].prefix("run").contains(":{one}:"));
+    let refused = plan(&["cluster://a:1", "--latency", "0,10ms"]).unwrap_err();
+    assert!(refused.contains("none can be added"), "{refused}");
+    let refused = plan(&["redis://a:1", "--hash-tag"]).unwrap_err();
+    assert!(refused.contains("is no cluster"), "{refused}");
+}
+
+#[test]
+fn nothing_said_is_the_whole_sweep() {
+    let plan = plan(&[]).unwrap();
+    assert_eq!((plan.modes.len(), plan.base.cases.len()), (6, 2));
+    assert_eq!(plan.counts, DEFAULT_COUNTS);
+    assert_eq!(plan.latencies, DEFAULT_LATENCIES);
+    assert!(plan.to_text().contains("27.8 h"), "{}", plan.to_text());
+    assert!(plan.longest().0 <= Duration::from_secs(600));
+}
+
+#[test]
+fn each_part_of_the_sweep_can_be_named() {
+    let words = [
+        "embedded",
+        "--mode",
+        "sync,batch",
+        "--op",
+        "set",
+        "--ops",
+        "1k,100",
+        "--latency",
+        "1ms",
+        "--latency",
+        "0",
+        "--link",
+        "l4",
+        "--batch",
+        "8",
+        "--sizes",
+        "16,1,16",
+    ];
+    let plan = plan(&words).unwrap();
+    assert_eq!(plan.modes, [Mode::Sync, Mode::Batch]);
+    assert_eq!(plan.counts, [100, 1_000]);
+    assert_eq!(plan.latencies, [Duration::ZERO, Duration::from_millis(1)]);
+    assert_eq!((plan.batch, plan.base.path.class), (8, Some(Class::L4)));
+    assert_eq!(plan.base.cases[0].name, "set");
+    assert_eq!(plan.sizes, [1, 16]);
+}
+
+#[test]
+fn every_operation_is_called_with_every_codec() {
+    let plan = plan(&["--op", "get", "--codec", "raw,json,json"]).unwrap();
+    let cases: Vec<_> = plan
+        .base
+        .cases
+        .iter()
+        .map(|case| {
+            (
+                case.name.as_str(),
+                case.workload.space.as_str(),
+                &case.value_size,
+            )
+        })
+        .collect();
+    let size = &ValueSize::Fixed(DEFAULT_OBJECT_BYTES);
+    assert_eq!(
+        cases,
+        [("get", "string", size), ("get (json)", "string-json", size)]
+    );
+}
+
+#[test]
+fn other_operations_have_names_and_their_own_keys() {
+    let plan = plan(&["--workload", "incr,HGET,smembers"]).unwrap();
+    let cases: Vec<_> = plan
+        .base
+        .cases
+        .iter()
+        .map(|case| (case.name.as_str(), case.keys))
+        .collect();
+    assert_eq!(
+        cases,
+        [("incr", 10_000), ("hget", 10_000), ("smembers", 1_000)]
+    );
+    assert!(plan.to_text().contains("incr, hget, smembers"));
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    for (words, reason) in [
+        (&["ram"][..], "is none"),
+        (&["rediss://h"], "without TLS"),
+        (&["--latency", "10"], "unit"),
+        (&["--latency", "1h"], "not possible"),
+        (&["--mode", "telepathy"], "telepathy"),
+        (&["--ops", "0"], "at least 1"),
+        (&["--batch", "1M"], "not possible"),
+        (&["--sizes", "1,1M"], "not possible"),
+        (&["--budget", "1ms"], "at least 10ms"),
+        (&["--value-size", "1GiB"], "1MiB"),
+        (&["--jitter", "1ms", "--link", "netem"], "overtake"),
+        (&["--bandwidth", "10"], "needs a unit"),
+        (&["cluster://a:1", "--jitter", "1ms"], "no link leads"),
+        (&["--codec", "xml"], "xml"),
+        (&["--codec", "json", "--value-size", "64B"], "at least 192"),
+        (
+            &["--codec", "json", "--value-size", "1KiB..2KiB"],
+            "one size",
+        ),
+        (&["--codec", "json", "--workload", "incr"], "neither"),
+        (
+            &["--workload", "ycsb-a"],
+            "one command on one key: get, set",
+        ),
+        (&["--workload", "mget"], "one command on one key"),
+        (&["--workload", "nope"], "one command on one key"),
+        (
+            &["--workload", "incr", "--mode", "batch"],
+            "no command that is incr",
+        ),
+        (&["--workload", "incr", "--op", "get"], "--op"),
+    ] {
+        let refusal = plan(words).expect_err("it cannot be");
+        assert!(refusal.contains(reason), "{words:?}: {refusal}");
+    }
+}
