@@ -11,6 +11,7 @@ mod outputs;
 mod path;
 mod show;
 mod suite;
+mod targets;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -21,11 +22,11 @@ use loadline_load::values::{ValueData, ValueSize};
 use loadline_resp::Protocol;
 use rand::RngExt;
 
-use crate::args::{ArrivalsArg, ConnectionArgs, LinkArg, LoadArgs, RunArgs, ValueDataArg};
+use crate::args::{ArrivalsArg, ConnectionArgs, LoadArgs, RunArgs, ValueDataArg};
 use crate::codec::Codec;
 use crate::exit::Failure;
 use crate::secret::Secret;
-use crate::target::{Login, Server, Target};
+use crate::target::Target;
 use crate::units;
 use crate::workload::{self, Definition};
 
@@ -241,9 +242,9 @@ pub(crate) fn new_run_id() -> String {
 /// # Errors
 /// A usage error for what cannot be, a bad file for a workload or password file that cannot be read.
 pub(crate) fn resolve(args: &RunArgs, around: &Surroundings) -> Result<Plan, Failure> {
-    let targets = targets(&args.targets, &args.connection, around)?;
-    let (latency, path) = path_to(&args.load, &targets)?;
-    refuse_for_calls(&args.load, &targets)?;
+    let targets = targets::resolve(&args.targets, &args.connection, around)?;
+    let (latency, path) = targets::path_to(&args.load, &targets)?;
+    targets::refuse_for_calls(&args.load, &targets)?;
     let workloads = match suite::asked(args, &targets)? {
         Some(cases) => cases.into_iter().map(|case| (case, None)).collect(),
         None => workloads(
@@ -286,117 +287,6 @@ fn protocol(connection: &ConnectionArgs) -> Protocol {
         Protocol::Resp3
     } else {
         Protocol::Resp2
-    }
-}
-
-/// The round-trip time that is added in the path, and what else the path is like.
-fn path_to(load: &LoadArgs, targets: &[Target]) -> Result<(Duration, PathShape), Failure> {
-    let latency = path::latency(load.latency.as_deref().unwrap_or("0"))?;
-    let path = PathShape::resolve(
-        load.jitter.as_deref(),
-        load.bandwidth.as_deref(),
-        LinkArg::Auto,
-    )?;
-    let unreachable = |target: &&Target| {
-        target.is_in_process() || server_of(target).is_some_and(|server| server.tls)
-    };
-    match targets.iter().find(unreachable) {
-        Some(target) if !latency.is_zero() || !path.is_plain() => Err(Failure::usage(format!(
-            "--latency, --jitter, --bandwidth: nothing can be put into the path to {target}; a link leads to servers without TLS only."
-        ))),
-        _ => Ok((latency, path)),
-    }
-}
-
-/// A target in this process is called, so what belongs to a wire has no meaning for it.
-fn refuse_for_calls(load: &LoadArgs, targets: &[Target]) -> Result<(), Failure> {
-    let Some(called) = targets.iter().find(|target| target.is_in_process()) else {
-        return Ok(());
-    };
-    let in_flight = load
-        .pipeline
-        .map(|_| "--pipeline")
-        .or(load.in_flight.map(|_| "--in-flight"));
-    let connections = load.connections.map(|_| "--connections");
-    let all_called = targets.iter().all(Target::is_in_process);
-    match in_flight.or(connections.filter(|_| all_called)) {
-        None => Ok(()),
-        Some(flag) => Err(Failure::usage(format!(
-            "{flag}: {called} is called in this process and has no connections; --threads says how many call it at once."
-        ))),
-    }
-}
-
-fn targets(
-    texts: &[String],
-    connection: &ConnectionArgs,
-    around: &Surroundings,
-) -> Result<Vec<Target>, Failure> {
-    let mut targets = texts
-        .iter()
-        .map(|text| Target::parse(text))
-        .collect::<Result<Vec<_>, _>>()?;
-    if let Some(cluster) = targets.iter().find(|target| target.is_cluster()) {
-        return Err(Failure::usage(format!(
-            "{cluster}: only `loadline modes` calls a cluster, through the client; here name single servers."
-        )));
-    }
-    if targets.is_empty() {
-        targets.push(Target::Embedded);
-        if around.has_redis_server {
-            targets.push(Target::Spawn("redis-server".into()));
-        }
-    }
-    let servers = || targets.iter().filter_map(server_of);
-    if servers().next().is_none()
-        && (connection.user.is_some() || connection.password_file.is_some())
-    {
-        return Err(Failure::usage(
-            "--user and --password-file concern servers that run already, and no TARGET is one.",
-        ));
-    }
-    let wants_tls =
-        connection.tls_ca.is_some() || connection.tls_cert.is_some() || connection.tls_insecure;
-    if wants_tls && !servers().any(|server| server.tls) {
-        return Err(Failure::usage(
-            "--tls-ca, --tls-cert, --tls-key and --tls-insecure concern rediss:// targets, and no TARGET is one.",
-        ));
-    }
-    let file_password = connection
-        .password_file
-        .as_deref()
-        .map(Secret::from_file)
-        .transpose()?;
-    let given = file_password.or_else(|| around.password.clone());
-    for target in &mut targets {
-        if let Target::Server(server) = target {
-            complete_login(&mut server.login, connection, given.as_ref())?;
-        }
-    }
-    Ok(targets)
-}
-
-fn server_of(target: &Target) -> Option<&Server> {
-    match target {
-        Target::Server(server) => Some(server),
-        _ => None,
-    }
-}
-
-/// What the URL says comes first, then the flags, then the environment.
-fn complete_login(
-    login: &mut Login,
-    connection: &ConnectionArgs,
-    password: Option<&Secret>,
-) -> Result<(), Failure> {
-    login.user = login.user.take().or_else(|| connection.user.clone());
-    login.password = login.password.take().or_else(|| password.cloned());
-    match (&login.user, &login.password) {
-        (Some(user), None) => Err(Failure::usage(format!(
-            "User `{user}` has no password; put it into the URL, into {} or into a file named with --password-file.",
-            crate::secret::PASSWORD_VARIABLE
-        ))),
-        _ => Ok(()),
     }
 }
 

@@ -64,7 +64,7 @@ pub(crate) struct Probes {
 /// # Errors
 /// A usage error for what cannot be.
 pub(crate) fn resolve(args: &DoctorArgs, around: &Surroundings) -> Result<DoctorPlan, Failure> {
-    let targets = targets(std::slice::from_ref(&args.target), &args.connection, around)?;
+    let targets = targets::resolve(std::slice::from_ref(&args.target), &args.connection, around)?;
     if let Some(called) = targets.iter().find(|target| target.is_in_process()) {
         return Err(Failure::usage(format!(
             "{called}: the doctor examines servers, and this target is none."

@@ -151,7 +151,7 @@ fn cases_that_share_data_share_their_keys() {
 fn the_url_comes_before_the_flags_and_the_environment() {
     let login = |words: &[&str], around: &Surroundings| {
         let plan = resolve(&typed(words).unwrap(), around).unwrap();
-        let server = server_of(&plan.targets[0]).unwrap().clone();
+        let server = targets::server_of(&plan.targets[0]).unwrap().clone();
         assert!(matches!(server.address, Address::Tcp { .. }));
         (
             server.login.user,

@@ -1,0 +1,136 @@
+//! Which targets are measured, how they are logged in to, and what each one's path can be like.
+
+use std::time::Duration;
+
+use super::Surroundings;
+use super::path::{self, PathShape};
+use crate::args::{ConnectionArgs, LinkArg, LoadArgs};
+use crate::exit::Failure;
+use crate::secret::Secret;
+use crate::target::{Login, Server, Target};
+
+/// Resolves the targets, or the default ones where none is typed, with what they are logged in by.
+///
+/// # Errors
+/// A usage error for a target that cannot be, and for flags that concern none of them; a bad file for a
+/// password file that cannot be read.
+pub(super) fn resolve(
+    texts: &[String],
+    connection: &ConnectionArgs,
+    around: &Surroundings,
+) -> Result<Vec<Target>, Failure> {
+    let mut targets = texts
+        .iter()
+        .map(|text| Target::parse(text))
+        .collect::<Result<Vec<_>, _>>()?;
+    if let Some(cluster) = targets.iter().find(|target| target.is_cluster()) {
+        return Err(Failure::usage(format!(
+            "{cluster}: only `loadline modes` calls a cluster, through the client; here name single servers."
+        )));
+    }
+    if targets.is_empty() {
+        targets.push(Target::Embedded);
+        if around.has_redis_server {
+            targets.push(Target::Spawn("redis-server".into()));
+        }
+    }
+    let servers = || targets.iter().filter_map(server_of);
+    if servers().next().is_none()
+        && (connection.user.is_some() || connection.password_file.is_some())
+    {
+        return Err(Failure::usage(
+            "--user and --password-file concern servers that run already, and no TARGET is one.",
+        ));
+    }
+    let wants_tls =
+        connection.tls_ca.is_some() || connection.tls_cert.is_some() || connection.tls_insecure;
+    if wants_tls && !servers().any(|server| server.tls) {
+        return Err(Failure::usage(
+            "--tls-ca, --tls-cert, --tls-key and --tls-insecure concern rediss:// targets, and no TARGET is one.",
+        ));
+    }
+    let file_password = connection
+        .password_file
+        .as_deref()
+        .map(Secret::from_file)
+        .transpose()?;
+    let given = file_password.or_else(|| around.password.clone());
+    for target in &mut targets {
+        if let Target::Server(server) = target {
+            complete_login(&mut server.login, connection, given.as_ref())?;
+        }
+    }
+    Ok(targets)
+}
+
+/// The round-trip time that is added in the path, and what else the path is like.
+///
+/// # Errors
+/// A usage error for a path that cannot be, or that nothing can be put into.
+pub(super) fn path_to(
+    load: &LoadArgs,
+    targets: &[Target],
+) -> Result<(Duration, PathShape), Failure> {
+    let latency = path::latency(load.latency.as_deref().unwrap_or("0"))?;
+    let path = PathShape::resolve(
+        load.jitter.as_deref(),
+        load.bandwidth.as_deref(),
+        LinkArg::Auto,
+    )?;
+    let unreachable = |target: &&Target| {
+        target.is_in_process() || server_of(target).is_some_and(|server| server.tls)
+    };
+    match targets.iter().find(unreachable) {
+        Some(target) if !latency.is_zero() || !path.is_plain() => Err(Failure::usage(format!(
+            "--latency, --jitter, --bandwidth: nothing can be put into the path to {target}; a link leads to servers without TLS only."
+        ))),
+        _ => Ok((latency, path)),
+    }
+}
+
+/// A target in this process is called, so what belongs to a wire has no meaning for it.
+///
+/// # Errors
+/// A usage error that names the flag.
+pub(super) fn refuse_for_calls(load: &LoadArgs, targets: &[Target]) -> Result<(), Failure> {
+    let Some(called) = targets.iter().find(|target| target.is_in_process()) else {
+        return Ok(());
+    };
+    let in_flight = load
+        .pipeline
+        .map(|_| "--pipeline")
+        .or(load.in_flight.map(|_| "--in-flight"));
+    let connections = load.connections.map(|_| "--connections");
+    let all_called = targets.iter().all(Target::is_in_process);
+    match in_flight.or(connections.filter(|_| all_called)) {
+        None => Ok(()),
+        Some(flag) => Err(Failure::usage(format!(
+            "{flag}: {called} is called in this process and has no connections; --threads says how many call it at once."
+        ))),
+    }
+}
+
+/// The server behind `target`, where it is one that runs already.
+pub(super) fn server_of(target: &Target) -> Option<&Server> {
+    match target {
+        Target::Server(server) => Some(server),
+        _ => None,
+    }
+}
+
+/// What the URL says comes first, then the flags, then the environment.
+fn complete_login(
+    login: &mut Login,
+    connection: &ConnectionArgs,
+    password: Option<&Secret>,
+) -> Result<(), Failure> {
+    login.user = login.user.take().or_else(|| connection.user.clone());
+    login.password = login.password.take().or_else(|| password.cloned());
+    match (&login.user, &login.password) {
+        (Some(user), None) => Err(Failure::usage(format!(
+            "User `{user}` has no password; put it into the URL, into {} or into a file named with --password-file.",
+            crate::secret::PASSWORD_VARIABLE
+        ))),
+        _ => Ok(()),
+    }
+}
