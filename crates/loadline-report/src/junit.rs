@@ -2,9 +2,14 @@
 //!
 //! A case fails where operations failed or the doctor found something critical in it. That a
 //! subject is slower than another is no failure here; judging that is the gate's work.
+//!
+//! Of a search for the highest load there is a test case for its limit instead: the trials are the
+//! way to the answer, and most of them are meant to fail.
 
+use loadline_measure::capacity::Answer;
 use loadline_measure::record::{Case, Record, Severity};
 
+use crate::capacity::capacity_findings;
 use crate::clean::plain;
 use crate::view::{self, Group};
 use crate::words;
@@ -12,6 +17,9 @@ use crate::words;
 /// The record as JUnit XML, with a line feed at the end.
 #[must_use]
 pub fn junit(record: &Record) -> String {
+    if let Some(answer) = &record.capacity {
+        return searched(record, answer);
+    }
     let groups = view::groups(record);
     let failures: usize = groups.iter().map(|group| failed(record, group)).sum();
     let time: f64 = record.cases.iter().map(seconds).sum();
@@ -34,6 +42,60 @@ pub fn junit(record: &Record) -> String {
     }
     out.push_str("</testsuites>\n");
     out
+}
+
+/// A search: its limit fails where no rate kept it, and is skipped where a rate did that was not
+/// confirmed, or where an interrupt ended the search.
+fn searched(record: &Record, answer: &Answer) -> String {
+    let is_open = record.run.cut_short || (answer.rate.is_some() && !answer.is_confirmed());
+    let fails = !is_open && answer.rate.is_none();
+    let (failures, skipped) = (usize::from(fails), usize::from(is_open));
+    let time = record.run.duration_ns.unwrap_or(0) as f64 / 1e9;
+    let subject = record.cases.first().map(|case| &case.subject.name);
+    let subject = subject.map_or("target", String::as_str);
+    let found = escaped(&capacity_findings(subject, answer).join(" "));
+    let told = if fails {
+        format!("<failure type=\"capacity\" message=\"{found}\"/>")
+    } else if is_open {
+        format!("<skipped message=\"{found}\"/>")
+    } else {
+        format!("<system-out>{found}</system-out>")
+    };
+    let figure = |value: Option<f64>| value.map_or_else(|| "none".to_owned(), |v| v.to_string());
+    let properties: String = [
+        ("rate_ops_per_s", figure(answer.rate)),
+        ("response_time_ns_of_the_limit", figure(answer.value_ns)),
+        ("knee_ops_per_s", figure(answer.knee)),
+        ("closed_loop_ops_per_s", answer.closed_loop.to_string()),
+        ("confirmations_held", answer.confirmations.held.to_string()),
+        ("confirmations", answer.confirmations.trials().to_string()),
+    ]
+    .iter()
+    .map(|(name, value)| format!("        <property name=\"{name}\" value=\"{value}\"/>\n"))
+    .collect();
+    let counts = format!(
+        "tests=\"1\" failures=\"{failures}\" errors=\"0\" skipped=\"{skipped}\" time=\"{time:.3}\""
+    );
+    let timestamp = escaped(&record.run.started_at);
+    let (subject, limit) = (escaped(subject), escaped(&answer.slo.to_string()));
+    format!(
+        concat!(
+            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n",
+            "<testsuites name=\"loadline\" {counts}>\n",
+            "  <testsuite name=\"capacity of {subject}\" {counts} timestamp=\"{timestamp}\">\n",
+            "    <testcase name=\"{limit}\" classname=\"loadline.capacity\" time=\"{time:.3}\">\n",
+            "      <properties>\n{properties}      </properties>\n",
+            "      {told}\n",
+            "    </testcase>\n  </testsuite>\n</testsuites>\n",
+        ),
+        counts = counts,
+        subject = subject,
+        timestamp = timestamp,
+        limit = limit,
+        time = time,
+        properties = properties,
+        told = told,
+    )
 }
 
 fn suite(out: &mut String, record: &Record, group: &Group<'_>) {

@@ -7,7 +7,7 @@ use loadline_measure::capacity::{Answer, Attempt, Bounds, Search, Step, Trial};
 use loadline_measure::record::Run;
 
 use super::{PIPE, TERMINAL, fixture};
-use crate::{TextOptions, capacity_findings, csv, html, markdown, text};
+use crate::{TextOptions, capacity_findings, csv, html, junit, markdown, text};
 
 /// A server with exponential service at 100,000 per second, whose percentiles are known.
 fn serve(attempt: &Attempt) -> Trial {
@@ -276,6 +276,7 @@ fn what_a_file_may_say_breaks_no_form() {
     let record = hostile();
     for form in [
         html(&record),
+        junit(&record),
         markdown(&record),
         text(&record, &PIPE),
         csv(&record),
@@ -287,4 +288,49 @@ fn what_a_file_may_say_breaks_no_form() {
     nothing.capacity.as_mut().unwrap().curve.clear();
     assert!(!html(&nothing).contains("<polyline"));
     assert!(!text(&nothing, &PIPE).contains("log scale"));
+}
+
+#[test]
+fn junit_has_a_test_case_for_the_limit_and_none_for_the_trials() {
+    insta::assert_snapshot!(junit(&record()), @r#"
+    <?xml version="1.0" encoding="UTF-8"?>
+    <testsuites name="loadline" tests="1" failures="0" errors="0" skipped="0" time="31.200">
+      <testsuite name="capacity of redis-server" tests="1" failures="0" errors="0" skipped="0" time="31.200" timestamp="2026-02-03T04:05:06Z">
+        <testcase name="p99&lt;2ms" classname="loadline.capacity" time="31.200">
+          <properties>
+            <property name="rate_ops_per_s" value="97018.236"/>
+            <property name="response_time_ns_of_the_limit" value="1544444.8943605523"/>
+            <property name="knee_ops_per_s" value="76998.6"/>
+            <property name="closed_loop_ops_per_s" value="97000"/>
+            <property name="confirmations_held" value="3"/>
+            <property name="confirmations" value="3"/>
+          </properties>
+          <system-out>redis-server carries 97.0k operations per second with p99 below 2 ms, where it is 1.54 ms (confirmed 3 of 3); at 98.4k, p99 is 2.93 ms; there the server&apos;s CPU was 99 % busy, so the server is the limit.</system-out>
+        </testcase>
+      </testsuite>
+    </testsuites>
+    "#);
+}
+
+#[test]
+fn junit_fails_where_no_rate_keeps_the_limit_and_skips_what_is_open() {
+    let slow = |attempt: &Attempt| Trial {
+        value_ns: Some(5e6),
+        ..serve(attempt)
+    };
+    let fails = junit(&with(searched("p99<2ms", slow)));
+    assert!(fails.contains("tests=\"1\" failures=\"1\" errors=\"0\" skipped=\"0\""));
+    assert!(
+        fails.contains("<failure type=\"capacity\" message=\"redis-server"),
+        "{fails}"
+    );
+    let mut open = record();
+    open.capacity.as_mut().unwrap().confirmations.held = 1;
+    let mut cut = with(searched("p99<2ms", slow));
+    cut.run.cut_short = true;
+    for open in [open, cut] {
+        let open = junit(&open);
+        assert!(open.contains("failures=\"0\" errors=\"0\" skipped=\"1\""));
+        assert!(open.contains("<skipped message=\"redis-server"), "{open}");
+    }
 }

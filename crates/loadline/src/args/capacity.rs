@@ -1,5 +1,6 @@
 //! What `loadline capacity` is asked.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -12,6 +13,7 @@ Examples:
   loadline capacity spawn:redis-server
   loadline capacity redis://localhost --slo 'p99.9<5ms' --workload set --max-time 3m
   loadline capacity redis://db --slo 'p95<1ms' --pipeline 4 --html capacity.html
+  loadline capacity spawn:redis-server --junit capacity.xml
 
 The search starts from the throughput of a closed loop, brackets and bisects with open-loop
 trials, and confirms its answer: the rate must hold in three fresh trials of twice the length,
@@ -47,6 +49,9 @@ pub(crate) struct CapacityArgs {
     pub(crate) connection: ConnectionArgs,
     #[command(flatten)]
     pub(crate) outputs: OutputArgs,
+    /// Write the answer as JUnit XML: a test case for the limit, which fails where no rate keeps it
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) junit: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) display: DisplayArgs,
     /// Print the resolved plan and touch nothing

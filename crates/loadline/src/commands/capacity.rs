@@ -14,11 +14,11 @@ use super::run::interrupt;
 use crate::args::CapacityArgs;
 use crate::descriptors;
 use crate::exit::{Exit, Failure};
-use crate::files;
+use crate::files::{self, Output};
 use crate::fingerprint;
 use crate::link;
 use crate::measuring::{cpu_pressure, header};
-use crate::plan::{self, CapacityPlan, Case, Surroundings};
+use crate::plan::{self, CapacityPlan, Case, Surroundings, check_outputs};
 use crate::printer::Printer;
 use crate::progress::Progress;
 use crate::recording;
@@ -30,6 +30,9 @@ const BESIDE_THE_POINT: [&str; 3] = ["LL006", "LL011", "LL012"];
 
 pub(super) fn run(args: &CapacityArgs) -> anyhow::Result<ExitCode> {
     let plan = plan::resolve_capacity(args, &Surroundings::look())?;
+    let junit = args.junit.clone().map(Output::from);
+    let outputs: Vec<&Output> = plan.base.outputs.all().into_iter().chain(&junit).collect();
+    check_outputs(&outputs)?;
     if args.dry_run {
         files::print(&plan.to_text())?;
         return Ok(ExitCode::SUCCESS);
@@ -41,7 +44,10 @@ pub(super) fn run(args: &CapacityArgs) -> anyhow::Result<ExitCode> {
     };
     let record = measure(&plan, &printer, &control)?;
     plan.base.outputs.write(&record)?;
-    if !printer.quiet && !plan.base.outputs.use_stdout() {
+    if let Some(junit) = &junit {
+        junit.write(&loadline_report::junit(&record))?;
+    }
+    if !printer.quiet && !outputs.contains(&&Output::Stdout) {
         files::print(&loadline_report::text(&record, &printer.text_options()))?;
     }
     if record.run.cut_short {

@@ -37,6 +37,8 @@ fn a_search_on_redis_records_every_trial() {
         "out.md",
         "--csv",
         "out.csv",
+        "--junit",
+        "out.xml",
         "--color",
         "never",
     ];
@@ -72,6 +74,8 @@ fn a_search_on_redis_records_every_trial() {
     assert!(dir.read("out.html").contains("Response time by rate"));
     assert!(dir.read("out.md").contains("| rate | answered |"));
     assert_eq!(dir.read("out.csv").lines().count(), 1 + record.cases.len());
+    let junit = dir.read("out.xml");
+    assert!(junit.contains("<testcase name=\"p90&lt;60ms\""), "{junit}");
 }
 
 #[test]
@@ -148,6 +152,11 @@ fn what_cannot_be_searched_ends_with_its_code() {
             "at least 15s",
         ),
         (&["capacity", "ram"], 64, "a question about servers"),
+        (
+            &["capacity", "embedded", "--json", "one", "--junit", "one"],
+            64,
+            "Two outputs",
+        ),
         (&["capacity", "redis://127.0.0.1:1"], 69, "127.0.0.1:1"),
         (&["capacity", "spawn:no-such-server"], 69, "no-such-server"),
         // Ten connections with a round trip of 200 ms carry 50 operations per second.
