@@ -183,8 +183,10 @@ impl Permutation {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::goodness::{REJECTED_BELOW, chi_square_p};
     use proptest::prelude::*;
     use rand::SeedableRng;
+    use statrs::distribution::{ContinuousCDF, Normal};
 
     fn counts(dist: &KeyDist, keys: u64, draws: usize) -> Vec<u64> {
         let picker = KeyPicker::new(dist, keys).unwrap();
@@ -196,25 +198,87 @@ mod tests {
         counts
     }
 
-    /// The shares of the most popular ranks against the definition, for exponents on both sides of 1.
-    #[test]
-    fn zipf_follows_its_definition_for_any_exponent() {
-        let (keys, draws) = (100_u64, 400_000);
-        for exponent in [0.0, 0.5, 0.99, 1.0, 1.2, 2.5] {
-            let mut counts = counts(&KeyDist::Zipf { exponent }, keys, draws);
-            counts.sort_unstable_by(|a, b| b.cmp(a));
-            let norm: f64 = (1..=keys).map(|r| (r as f64).powf(-exponent)).sum();
-            for rank in 1..=3_u64 {
-                let expected = (rank as f64).powf(-exponent) / norm;
-                let found = counts[rank as usize - 1] as f64 / draws as f64;
-                // With exponent 0 the sorted counts are order statistics of equal shares, so the tolerance is
-                // wider than the sampling error of one count.
-                assert!(
-                    (found - expected).abs() < 0.05 * expected + 0.002,
-                    "s={exponent} rank={rank}: {found} for {expected}"
-                );
+    /// The share of every key as the definition of the distribution has it.
+    fn shares(dist: &KeyDist, keys: u64) -> Vec<f64> {
+        let power = |rank: u64, exponent: f64| (rank as f64 + 1.0).powf(-exponent);
+        let by_key = |share: &dyn Fn(u64) -> f64| (0..keys).map(share).collect();
+        match *dist {
+            KeyDist::Uniform | KeyDist::Sequential => by_key(&|_| 1.0),
+            KeyDist::Zipf { exponent } => {
+                let permutation = Permutation::of(keys);
+                let mut shares = vec![0.0; keys as usize];
+                for rank in 0..keys {
+                    shares[permutation.apply(rank) as usize] = power(rank, exponent);
+                }
+                shares
             }
+            KeyDist::Gaussian => {
+                let normal = Normal::new(keys as f64 / 2.0, keys as f64 / 6.0).unwrap();
+                by_key(&|key| normal.cdf(key as f64 + 1.0) - normal.cdf(key as f64))
+            }
+            KeyDist::Hotspot { hot_keys, share } => by_key(&|key| {
+                if key < hot_keys {
+                    share / hot_keys as f64
+                } else {
+                    (1.0 - share) / (keys - hot_keys) as f64
+                }
+            }),
+            KeyDist::Latest => by_key(&|key| power(keys - 1 - key, LATEST_EXPONENT)),
         }
+    }
+
+    /// Every key against its exact share, for exponents on both sides of 1.
+    #[test]
+    fn every_distribution_follows_its_definition() {
+        let zipf = [0.0, 0.5, 0.99, 1.0, 1.2, 2.0].map(|exponent| KeyDist::Zipf { exponent });
+        let hotspot = |hot_keys, share| KeyDist::Hotspot { hot_keys, share };
+        let others = [
+            KeyDist::Uniform,
+            KeyDist::Gaussian,
+            KeyDist::Latest,
+            hotspot(20, 0.9),
+            hotspot(1, 0.5),
+            hotspot(99, 0.01),
+        ];
+        for dist in zipf.into_iter().chain(others) {
+            let p = chi_square_p(&counts(&dist, 100, 400_000), &shares(&dist, 100));
+            assert!(p > REJECTED_BELOW, "{dist:?}: p = {p}");
+        }
+    }
+
+    /// The test above would notice an exponent that is a little off, or a share that is.
+    #[test]
+    fn a_distribution_is_not_taken_for_its_neighbour() {
+        let zipf = |exponent| KeyDist::Zipf { exponent };
+        let hotspot = |share| KeyDist::Hotspot {
+            hot_keys: 20,
+            share,
+        };
+        for (drawn, taken_for) in [
+            (zipf(0.99), zipf(1.01)),
+            (zipf(2.0), zipf(2.02)),
+            (zipf(0.0), zipf(0.02)),
+            (hotspot(0.9), hotspot(0.905)),
+            (KeyDist::Gaussian, KeyDist::Uniform),
+        ] {
+            let p = chi_square_p(&counts(&drawn, 100, 400_000), &shares(&taken_for, 100));
+            assert!(p < REJECTED_BELOW, "{drawn:?} for {taken_for:?}: p = {p}");
+        }
+    }
+
+    /// Where keys were inserted since, the popularity moves on with them.
+    #[test]
+    fn latest_follows_a_key_space_that_grows() {
+        let picker = KeyPicker::new(&KeyDist::Latest, 100).unwrap();
+        let mut rng = SmallRng::seed_from_u64(12);
+        let mut counts = [0; 150];
+        for _ in 0..400_000 {
+            counts[picker.pick(&mut rng, 150) as usize] += 1;
+        }
+        let (older, newest) = counts.split_at(50);
+        assert!(older.iter().all(|count| *count == 0), "{older:?}");
+        let p = chi_square_p(newest, &shares(&KeyDist::Latest, 100));
+        assert!(p > REJECTED_BELOW, "p = {p}");
     }
 
     #[test]
@@ -227,35 +291,6 @@ mod tests {
             .filter(|pair| pair[0].abs_diff(pair[1]) == 1)
             .count();
         assert!(neighbours <= 1, "hot keys {:?}", &by_popularity[..10]);
-    }
-
-    #[test]
-    fn hotspot_gives_the_hot_set_its_share() {
-        let counts = counts(
-            &KeyDist::Hotspot {
-                hot_keys: 20,
-                share: 0.9,
-            },
-            100,
-            100_000,
-        );
-        let hot: u64 = counts[..20].iter().sum();
-        assert!(
-            (88_000..92_000).contains(&hot),
-            "{hot} of 100000 in the hot set"
-        );
-    }
-
-    #[test]
-    fn gaussian_centres_and_latest_prefers_the_newest() {
-        let gaussian = counts(&KeyDist::Gaussian, 600, 60_000);
-        let middle: u64 = gaussian[200..400].iter().sum();
-        assert!(
-            (0.66..0.70).contains(&(middle as f64 / 60_000.0)),
-            "one standard deviation holds {middle}"
-        );
-        let latest = counts(&KeyDist::Latest, 600, 60_000);
-        assert!(latest[599] > latest[598] && latest[598] > latest[500]);
     }
 
     /// 50,000 uniform draws over 1,000 keys must touch all of them (expected misses: 2e-19).

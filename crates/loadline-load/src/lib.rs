@@ -26,6 +26,8 @@ pub mod block;
 pub mod call;
 mod clock;
 pub mod error;
+#[cfg(test)]
+mod goodness;
 pub mod keys;
 mod meter;
 pub mod outcome;

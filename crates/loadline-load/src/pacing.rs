@@ -118,6 +118,8 @@ impl Arrivals {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::goodness::{REJECTED_BELOW, chi_square_p, kolmogorov_p};
+    use statrs::distribution::{Discrete, Poisson};
 
     fn starts(process: ArrivalProcess, thread: usize, threads: usize, count: usize) -> Vec<u64> {
         let mut arrivals = Arrivals::new(10_000.0, process, thread, threads, 5);
@@ -150,11 +152,32 @@ mod tests {
             .collect();
         let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
         assert!((mean / 100_000.0 - 1.0).abs() < 0.02, "mean gap {mean} ns");
-        // An exponential distribution has as much spread as mean, and 1/e of it above the mean.
-        let above = gaps.iter().filter(|&&gap| gap > mean).count() as f64 / gaps.len() as f64;
-        assert!(
-            (above - (-1.0_f64).exp()).abs() < 0.01,
-            "{above} of the gaps above the mean"
-        );
+        let p = kolmogorov_p(gaps, |gap| 1.0 - (-gap / 100_000.0).exp());
+        assert!(p > REJECTED_BELOW, "p = {p}");
+    }
+
+    /// What makes a process Poisson beside its gaps: windows are independent, so their counts scatter as
+    /// much as their mean. The threads' shares together are one such process at the whole rate.
+    #[test]
+    fn poisson_threads_add_up_to_a_poisson_process() {
+        const WINDOWS: usize = 10_000;
+        let mut counts = [0_u64; WINDOWS];
+        // Ten operations in a window of one millisecond, over four threads.
+        for thread in 0..4 {
+            let seed = 5 + thread as u64;
+            let mut arrivals = Arrivals::new(10_000.0, ArrivalProcess::Poisson, thread, 4, seed);
+            while let Some(count) = counts.get_mut((arrivals.next_ns() / 1_000_000) as usize) {
+                *count += 1;
+                arrivals.advance();
+            }
+        }
+        let mut of_size = [0_u64; 40];
+        for count in counts {
+            of_size[count as usize] += 1;
+        }
+        let poisson = Poisson::new(10.0).unwrap();
+        let shares: Vec<f64> = (0..40).map(|count| poisson.pmf(count)).collect();
+        let p = chi_square_p(&of_size, &shares);
+        assert!(p > REJECTED_BELOW, "p = {p}: {of_size:?}");
     }
 }

@@ -194,6 +194,7 @@ pub(crate) fn mix(mut x: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::goodness::{REJECTED_BELOW, chi_square_p};
     use proptest::prelude::*;
 
     proptest! {
@@ -215,15 +216,32 @@ mod tests {
         }
     }
 
+    /// Every size against its exact share, both ends included.
     #[test]
-    fn payloads_differ_between_keys_and_small_sizes_lead_under_zipf() {
+    fn sizes_follow_their_rule() {
+        for size in [ValueSize::Range(16, 75), ValueSize::Zipf(16, 75)] {
+            let values = Values::new(size.clone(), ValueData::Compressible, 3).unwrap();
+            let mut counts = [0; 60];
+            for key in 0..200_000 {
+                counts[values.size_of(key) - 16] += 1;
+            }
+            let zipf = |rank: i32| f64::from(rank).powf(-0.99);
+            let shares: Vec<f64> = match size {
+                ValueSize::Zipf(..) => (1..=60).map(zipf).collect(),
+                _ => vec![1.0; 60],
+            };
+            let p = chi_square_p(&counts, &shares);
+            assert!(p > REJECTED_BELOW, "{size:?}: p = {p}");
+        }
+    }
+
+    #[test]
+    fn payloads_differ_between_keys() {
         let values = Values::new(ValueSize::Zipf(16, 1_024), ValueData::Compressible, 3).unwrap();
         let (mut a, mut b) = (Vec::new(), Vec::new());
         values.append(1, &mut a);
         values.append(2, &mut b);
         assert_ne!(a[..STAMP_BYTES], b[..STAMP_BYTES]);
-        let small = (0..10_000).filter(|&key| values.size_of(key) < 100).count();
-        assert!(small > 5_000, "{small} of 10000 sizes below 100 bytes");
     }
 
     #[test]

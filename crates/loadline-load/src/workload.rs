@@ -163,8 +163,8 @@ impl Workload {
     /// Puts a workload together.
     ///
     /// # Errors
-    /// [`Error::Plan`] when there is no command, a command has no weight or no reply, or a payload
-    /// of one size is asked for where sizes differ.
+    /// [`Error::Plan`] when there is no command, a command has no weight or no reply, all weights
+    /// together are above `u32::MAX`, or a payload of one size is asked for where sizes differ.
     pub fn new(commands: Vec<Command>, keys: KeySpace, values: Values) -> Result<Self, Error> {
         if commands.is_empty() {
             return Err(Error::Plan("a workload needs at least one command".into()));
@@ -187,6 +187,16 @@ impl Workload {
                     command.name
                 )));
             }
+        }
+        let weights: u64 = commands
+            .iter()
+            .map(|command| u64::from(command.weight))
+            .sum();
+        if u32::try_from(weights).is_err() {
+            return Err(Error::Plan(format!(
+                "the weights of the commands add up to {weights}; they may be {} together",
+                u32::MAX
+            )));
         }
         let single_replies = commands.iter().all(|command| command.replies == 1);
         Ok(Self {
@@ -297,7 +307,7 @@ impl Chooser {
     }
 }
 
-/// The running sums of the weights of `commands`.
+/// The running sums of the weights of `commands`, which are those of one [`Workload`].
 #[must_use]
 pub fn cumulative_weights(commands: &[Command]) -> Vec<u32> {
     commands
@@ -414,6 +424,7 @@ impl Part {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::goodness::{REJECTED_BELOW, chi_square_p};
     use crate::values::{ValueData, ValueSize};
     use proptest::prelude::*;
     use rand::SeedableRng;
@@ -507,20 +518,26 @@ mod tests {
 
     #[test]
     fn weights_make_the_mix() {
-        let heavy = Command {
-            weight: 70,
-            ..command(vec![Part::Literal(vec![])])
-        };
-        let light = Command {
-            weight: 30,
-            ..heavy.clone()
-        };
-        let cumulative = cumulative_weights(&[heavy, light]);
-        let mut chooser = chooser();
-        let heavy = (0..100_000)
-            .filter(|_| chooser.command(&cumulative) == 0)
-            .count();
-        assert!((69_000..71_000).contains(&heavy), "{heavy} of 100000");
+        for weights in [&[50, 50][..], &[95, 5], &[70, 30], &[1, 0, 2, 97], &[3]] {
+            let weighing = |weight: &u32| Command {
+                weight: *weight,
+                ..command(vec![Part::Literal(vec![])])
+            };
+            let commands: Vec<Command> = weights.iter().map(weighing).collect();
+            let cumulative = cumulative_weights(&commands);
+            let mut chooser = chooser();
+            let mut counts = vec![0; weights.len()];
+            for _ in 0..200_000 {
+                counts[chooser.command(&cumulative)] += 1;
+            }
+            if let [all] = *counts {
+                assert_eq!(all, 200_000);
+                continue;
+            }
+            let shares: Vec<f64> = weights.iter().map(|weight| f64::from(*weight)).collect();
+            let p = chi_square_p(&counts, &shares);
+            assert!(p > REJECTED_BELOW, "{weights:?}: p = {p}, {counts:?}");
+        }
     }
 
     #[test]
@@ -534,6 +551,13 @@ mod tests {
             ..command(vec![])
         };
         assert!(Workload::new(vec![weightless], keys(), fixed()).is_err());
+        // The running sums of such weights would not fit, and the second command would never come.
+        let heavy = || Command {
+            weight: u32::MAX,
+            ..command(vec![])
+        };
+        assert!(Workload::new(vec![heavy()], keys(), fixed()).is_ok());
+        assert!(Workload::new(vec![heavy(), heavy()], keys(), fixed()).is_err());
         let unsized_payload = command(vec![Part::Payload]);
         assert!(
             Workload::new(

@@ -306,6 +306,52 @@ mod tests {
         }
     }
 
+    /// The shares of `workloads/workload[a-f]` of YCSB 0.17, with the commands that stand for them.
+    #[test]
+    fn ycsb_has_its_published_mixes() {
+        const READ: &[&str] = &["HGETALL"];
+        const UPDATE: &[&str] = &["HSET"];
+        const READ_MODIFY_WRITE: &[&str] = &["HGETALL", "HSET"];
+        const SCAN: &[&str] = &["ZRANGEBYSCORE"];
+        const INDEXED_INSERT: &[&str] = &["HSET", "ZADD"];
+        for (letter, mix) in [
+            ("a", &[(50, READ), (50, UPDATE)][..]),
+            ("b", &[(95, READ), (5, UPDATE)]),
+            ("c", &[(100, READ)]),
+            ("d", &[(95, READ), (5, UPDATE)]),
+            ("e", &[(95, SCAN), (5, INDEXED_INSERT)]),
+            ("f", &[(50, READ), (50, READ_MODIFY_WRITE)]),
+        ] {
+            let definition = named(&format!("ycsb-{letter}"), 10).unwrap();
+            let weights = definition.operations.iter().map(|one| one.weight);
+            let total: u32 = weights.sum();
+            let shown: Vec<(u32, Vec<&str>)> = definition
+                .operations
+                .iter()
+                .map(|operation| {
+                    let names = operation.templates.iter().map(|one| one.known().name);
+                    (operation.weight * 100 / total, names.collect())
+                })
+                .collect();
+            let wanted: Vec<(u32, Vec<&str>)> = mix
+                .iter()
+                .map(|(share, names)| (*share, names.to_vec()))
+                .collect();
+            assert_eq!(shown, wanted, "{letter}");
+            let makes_keys =
+                |operation: &Operation| operation.templates.iter().any(|one| one.inserts());
+            let inserts = definition.operations.iter().any(makes_keys);
+            assert_eq!(inserts, ["d", "e"].contains(&letter), "{letter}");
+            let dist = if letter == "d" {
+                KeyDist::Latest
+            } else {
+                KeyDist::Zipf { exponent: 0.99 }
+            };
+            assert_eq!(definition.key_dist, dist, "{letter}");
+            assert_eq!(definition.value_size, ValueSize::Fixed(100), "{letter}");
+        }
+    }
+
     #[test]
     fn streams_are_loaded_entry_by_entry() {
         let compiled = named("xread", 10)
