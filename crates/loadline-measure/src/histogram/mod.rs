@@ -21,6 +21,9 @@ pub const SAMPLES_BEYOND: u64 = 100;
 /// Decimal digits that the histogram keeps of every value.
 const SIGNIFICANT_DIGITS: u8 = 3;
 
+/// Why a time always finds its counter.
+const GROWS: &str = "a histogram grows to hold any time up to the longest that is told apart";
+
 /// The quantiles that a [`Histogram::spectrum`] tries, in order.
 const SPECTRUM: [f64; 18] = [
     0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.975, 0.99, 0.995, 0.999, 0.9995,
@@ -29,8 +32,9 @@ const SPECTRUM: [f64; 18] = [
 
 /// Times in nanoseconds, each kept to three significant digits.
 ///
-/// An empty one takes 132 KiB: it counts in 32 bits. Before a counter could overflow, the counts
-/// move to a second histogram that counts in 64 bits, so no sample is ever lost.
+/// It counts in 32 bits and has counters up to the longest time so far: an empty one takes 8 KiB,
+/// one with times up to 10 ms 60 KiB, the largest 132 KiB. Before a counter could overflow, the
+/// counts move to a second histogram that counts in 64 bits, so no sample is ever lost.
 #[derive(Clone)]
 pub struct Histogram {
     narrow: Hdr<u32>,
@@ -93,7 +97,7 @@ impl Histogram {
         // The counters are as wide as the total here, so none can overflow before the total does.
         match u32::try_from(n) {
             Ok(small) if self.narrow.len() + n <= u64::from(u32::MAX) => {
-                self.narrow.saturating_record_n(ns, small);
+                self.narrow.record_n(ns.min(MAX_NS), small).expect(GROWS);
             }
             _ => self.record_many(ns, n),
         }
@@ -101,7 +105,7 @@ impl Histogram {
 
     #[cold]
     fn record_many(&mut self, ns: u64, n: u64) {
-        self.widen().saturating_record_n(ns, n);
+        self.widen().record_n(ns.min(MAX_NS), n).expect(GROWS);
     }
 
     /// Adds all samples of another histogram.
@@ -109,13 +113,9 @@ impl Histogram {
         if self.narrow.len() + other.narrow.len() > u64::from(u32::MAX) {
             self.widen();
         }
-        self.narrow
-            .add(&other.narrow)
-            .expect("all histograms have the same bounds");
+        self.narrow.add(&other.narrow).expect(GROWS);
         if let Some(wide) = &other.wide {
-            self.widen()
-                .add(&**wide)
-                .expect("all histograms have the same bounds");
+            self.widen().add(&**wide).expect(GROWS);
         }
     }
 
@@ -236,10 +236,14 @@ impl std::fmt::Debug for Histogram {
 
 impl PartialEq for Histogram {
     fn eq(&self, other: &Self) -> bool {
-        match (&self.wide, &other.wide) {
-            (None, None) => self.narrow == other.narrow,
-            _ => self.whole() == other.whole(),
-        }
+        // How far the counters reach does not matter, only what they hold.
+        let (one, other) = (self.whole(), other.whole());
+        let samples = |hdr: &Hdr<u64>| -> Vec<(u64, u64)> {
+            hdr.iter_recorded()
+                .map(|step| (step.value_iterated_to(), step.count_at_value()))
+                .collect()
+        };
+        samples(&one) == samples(&other)
     }
 }
 
@@ -250,14 +254,15 @@ pub fn publishable(count: u64, q: f64) -> bool {
     (1.0 - q) * count as f64 + 1e-6 >= SAMPLES_BEYOND as f64
 }
 
+/// A histogram of the fewest counters that there can be; it grows by itself.
 fn empty<C: hdrhistogram::Counter>() -> Hdr<C> {
-    Hdr::new_with_bounds(1, MAX_NS, SIGNIFICANT_DIGITS)
-        .expect("these bounds and three digits are valid")
+    Hdr::new(SIGNIFICANT_DIGITS).expect("three digits are valid")
 }
 
 fn pour(from: &Hdr<u32>, into: &mut Hdr<u64>) {
     for step in from.iter_recorded() {
-        into.saturating_record_n(step.value_iterated_to(), u64::from(step.count_at_value()));
+        into.record_n(step.value_iterated_to(), u64::from(step.count_at_value()))
+            .expect(GROWS);
     }
 }
 

@@ -84,9 +84,22 @@ fn an_hour_is_told_apart_from_fifty_minutes() {
 }
 
 #[test]
-fn an_empty_histogram_takes_little_memory() {
-    let bytes = Histogram::new().narrow.distinct_values() * size_of::<u32>();
-    assert!(bytes <= 132 * 1_024, "{bytes}");
+fn a_histogram_takes_memory_up_to_its_longest_time() {
+    for (longest_ns, most_kib) in [(0, 8), (10_000_000, 60), (u64::MAX, 132)] {
+        let histogram = of(&[longest_ns]);
+        let bytes = histogram.narrow.distinct_values() * size_of::<u32>();
+        assert!(bytes <= most_kib * 1_024, "{longest_ns} ns: {bytes} bytes");
+    }
+}
+
+#[test]
+fn histograms_that_grew_differently_are_equal() {
+    let mut grown = of(&[MAX_NS]);
+    grown.reset();
+    assert_eq!(grown, Histogram::new());
+    grown.record(7);
+    assert_eq!((&grown, &of(&[7])), (&of(&[7]), &grown));
+    assert_ne!(grown, of(&[8]));
 }
 
 #[test]
@@ -164,7 +177,21 @@ fn the_crate_itself_reads_what_is_written() {
     let read: Hdr<u64> = hdrhistogram::serialization::Deserializer::new()
         .deserialize(&mut &bytes[..])
         .unwrap();
-    assert_eq!(read, histogram.whole());
+    // The one read has all counters, the other those that are needed.
+    assert!(histogram.whole() == read);
+}
+
+/// What the crate writes of a histogram with all counters.
+fn written_by_the_crate(histogram: &Histogram) -> String {
+    use base64::Engine;
+    use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
+    let mut all: Hdr<u64> = Hdr::new_with_bounds(1, MAX_NS, SIGNIFICANT_DIGITS).unwrap();
+    all.add(histogram.whole()).unwrap();
+    let mut bytes = Vec::new();
+    V2DeflateSerializer::new()
+        .serialize(&all, &mut bytes)
+        .unwrap();
+    base64::engine::general_purpose::STANDARD.encode(bytes)
 }
 
 mod hostile {
@@ -319,5 +346,15 @@ proptest! {
         merged.merge(&of(&b));
         prop_assert_eq!(&merged, &of(&[a, b].concat()));
         prop_assert_eq!(&Histogram::decode(&merged.encode()).unwrap(), &merged);
+    }
+
+    #[test]
+    fn what_is_written_is_what_the_crate_writes(
+        values in prop::collection::vec((0..42_u32).prop_flat_map(|bits| 0..=1_u64 << bits), 0..200),
+        many in 0..1_u64 << 40,
+    ) {
+        let mut histogram = of(&values);
+        histogram.record_n(1_000_000, many);
+        prop_assert_eq!(histogram.encode(), written_by_the_crate(&histogram));
     }
 }
