@@ -6,25 +6,32 @@ use loadline_resp::{Limits, RequestParser, encode};
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 
+use crate::buffer::{Buffer, Output};
 use crate::commands;
 use crate::listen::Stream;
 use crate::state::{Session, Shared};
 
-/// What a buffer keeps of its memory when it is empty.
-const KEPT_BYTES: usize = 64 << 10;
+/// Replies that may wait before no further request is executed. The next ones wait then, which take less
+/// memory than their replies.
+const PAUSE_BYTES: usize = 1 << 20;
+
+/// Bytes that are written to one connection before it is the turn of the next.
+const WRITE_BYTES: usize = 1 << 20;
 
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) stream: Stream,
     session: Session,
     parser: RequestParser,
-    /// The beginning of a request whose end is still to come.
-    input: Vec<u8>,
-    output: Vec<u8>,
-    written: usize,
-    /// Nothing more is read: it has said all, or been told to go. What is left is written.
+    /// Requests that are not complete, or not executed yet because there are many replies to write.
+    input: Buffer,
+    output: Output,
+    /// Whether requests wait for replies to be written.
+    paused: bool,
+    /// Nothing more is read: it has said all, or been told to go. What is left is executed and written.
     finished: bool,
-    limits: Bounds,
+    /// Bytes of requests that may wait.
+    request_bytes: usize,
     /// What the event loop was last told to wait for.
     pub(crate) interest: EventFlags,
 }
@@ -41,18 +48,18 @@ pub(crate) struct Bounds {
 pub(crate) struct Over;
 
 impl Connection {
-    pub(crate) fn new(stream: Stream, session: Session, limits: Bounds) -> Self {
+    pub(crate) fn new(stream: Stream, session: Session, bounds: Bounds) -> Self {
         let mut parser = RequestParser::new(Limits::default());
         parser.set_authenticated(session.authenticated);
         Self {
             stream,
             session,
             parser,
-            input: Vec::new(),
-            output: Vec::new(),
-            written: 0,
+            input: Buffer::default(),
+            output: Output::new(bounds.output_bytes),
+            paused: false,
             finished: false,
-            limits,
+            request_bytes: bounds.request_bytes,
             interest: EventFlags::IN,
         }
     }
@@ -69,104 +76,109 @@ impl Connection {
 
     /// Takes what is there with one read and executes it. The replies wait for
     /// [`flush`](Self::flush). A peer that does not read its replies may go on sending, as clients do
-    /// that send a whole pipeline before they read, until they fill the bound.
+    /// that send a whole pipeline before they read: its requests wait, until they fill their bound.
     pub(crate) fn receive(&mut self, shared: &mut Shared, buffer: &mut [u8]) -> Result<(), Over> {
-        if self.finished {
-            return Ok(());
+        let bytes = if self.finished {
+            0
+        } else {
+            self.read(shared, buffer)?
+        };
+        if bytes > 0 || self.paused {
+            self.take(&buffer[..bytes], shared);
         }
-        match rustix::io::read(&self.stream, &mut *buffer) {
-            Ok(0) => self.finished = true,
-            Ok(bytes) => {
-                shared.stats.bytes_in += bytes as u64;
-                let peer = &self.session.peer;
-                peer.active_ms.store(shared.now, Ordering::Relaxed);
-                self.take(&buffer[..bytes], shared);
-            }
-            Err(Errno::AGAIN | Errno::INTR) => {}
-            Err(_) => return Err(Over),
-        }
-        let waiting = self.output.len() - self.written;
-        let taken = self.input.len() + self.session.queued_bytes();
-        if taken > self.limits.request_bytes || waiting > self.limits.output_bytes {
+        let waiting = self.input.len() + self.session.held_bytes();
+        if waiting > self.request_bytes || self.output.has_overflowed() {
             return Err(Over);
         }
         Ok(())
     }
 
-    /// Writes replies until there are none or the socket is full, and says what to wait for.
+    /// Writes replies until there are none, the socket is full or others are to have their turn, and says
+    /// what to wait for.
     pub(crate) fn flush(&mut self, shared: &mut Shared) -> Result<EventFlags, Over> {
         let reading = if self.finished {
             EventFlags::empty()
         } else {
             EventFlags::IN
         };
-        while self.written < self.output.len() {
-            match rustix::io::write(&self.stream, &self.output[self.written..]) {
+        let mut written = 0;
+        while self.output.len() > 0 {
+            if written >= WRITE_BYTES {
+                return Ok(reading | EventFlags::OUT);
+            }
+            match rustix::io::write(&self.stream, self.output.as_slice()) {
                 Ok(bytes) => {
                     shared.stats.bytes_out += bytes as u64;
-                    self.written += bytes;
+                    written += bytes;
+                    self.output.advance(bytes);
                 }
                 Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => {
-                    self.forget_written();
-                    return Ok(reading | EventFlags::OUT);
-                }
+                Err(Errno::AGAIN) => return Ok(reading | EventFlags::OUT),
                 Err(_) => return Err(Over),
             }
         }
-        self.output.clear();
-        self.written = 0;
-        // A large reply is no reason to keep its memory.
-        self.output.shrink_to(KEPT_BYTES);
+        if self.paused {
+            // There is room at once, and the next turn executes what waits.
+            return Ok(reading | EventFlags::OUT);
+        }
         if self.finished {
             return Err(Over);
         }
         Ok(reading)
     }
 
-    /// Gives up what is written of an output that never gets empty, before it is most of it.
-    fn forget_written(&mut self) {
-        if self.written > KEPT_BYTES && self.written > self.output.len() / 2 {
-            self.output.drain(..self.written);
-            self.written = 0;
+    /// Reads once and says how many bytes there were; none where there is nothing now, or nothing more.
+    fn read(&mut self, shared: &mut Shared, buffer: &mut [u8]) -> Result<usize, Over> {
+        match rustix::io::read(&self.stream, buffer) {
+            Ok(0) => {
+                self.finished = true;
+                Ok(0)
+            }
+            Ok(bytes) => {
+                shared.stats.bytes_in += bytes as u64;
+                let peer = &self.session.peer;
+                peer.active_ms.store(shared.now, Ordering::Relaxed);
+                Ok(bytes)
+            }
+            Err(Errno::AGAIN | Errno::INTR) => Ok(0),
+            Err(_) => Err(Over),
         }
     }
 
     /// Executes the requests that are complete. They are parsed where they were read; only what is
-    /// left of an incomplete one is copied.
+    /// left is copied.
     fn take(&mut self, bytes: &[u8], shared: &mut Shared) {
         if self.input.is_empty() {
             let used = self.execute(bytes, shared);
-            self.input.extend_from_slice(&bytes[used..]);
+            self.input.append(&bytes[used..]);
         } else {
-            self.input.extend_from_slice(bytes);
+            self.input.append(bytes);
             let mut input = std::mem::take(&mut self.input);
-            let used = self.execute(&input, shared);
-            input.drain(..used);
-            if input.is_empty() {
-                input.shrink_to(KEPT_BYTES);
-            }
+            let used = self.execute(input.as_slice(), shared);
+            input.advance(used);
             self.input = input;
         }
         if self.session.closing {
             self.finished = true;
-            self.input = Vec::new();
+            self.input = Buffer::default();
         }
     }
 
+    /// Executes requests from the front of `bytes` and returns how many bytes they were.
     fn execute(&mut self, bytes: &[u8], shared: &mut Shared) -> usize {
         let mut at = 0;
-        while !self.session.closing {
+        self.paused = false;
+        while !self.session.closing && !self.output.has_overflowed() {
+            if self.output.len() > PAUSE_BYTES {
+                self.paused = at < bytes.len();
+                return at;
+            }
             match self.parser.parse(&bytes[at..]) {
                 Ok((used, Some(request))) => {
                     at += used;
                     commands::execute(&request, &mut self.session, shared, &mut self.output);
                     let authenticated = self.session.authenticated;
                     self.parser.set_authenticated(authenticated);
-                    if self.output.len() - self.written > self.limits.output_bytes {
-                        // The caller closes it; nothing more is to be executed before.
-                        return at;
-                    }
                 }
                 Ok((used, None)) => return at + used,
                 Err(error) => {

@@ -17,6 +17,7 @@
 //! # Ok::<(), loadline_server::Error>(())
 //! ```
 
+mod buffer;
 mod commands;
 mod connection;
 mod error;

@@ -18,6 +18,10 @@ pub enum Listen {
     Unix(PathBuf),
 }
 
+/// Connections that may wait to be taken in; the system has a bound of its own. The standard library has
+/// 128, and where more come at once, some have to try again after a second.
+const BACKLOG: i32 = 4096;
+
 /// How a server is set up.
 #[derive(Debug, Clone)]
 pub struct ServerConfig {
@@ -27,10 +31,13 @@ pub struct ServerConfig {
     pub password: Option<String>,
     /// Connections at a time.
     pub max_clients: usize,
-    /// Bytes of one request at most, or of the commands queued in a transaction; a connection that sends
-    /// more is closed.
+    /// Bytes that a connection may hold: of an incomplete request, of requests that wait until the replies
+    /// to those before are read, and of the commands and keys of a transaction. One that sends more is
+    /// closed.
     pub max_request_bytes: usize,
-    /// Bytes of replies that wait for a connection at most; one that reads too slowly is closed.
+    /// Bytes of replies that wait for a connection at most. Requests that come while some wait are executed
+    /// later, so that it takes one command (or transaction) with a larger reply to get there; its
+    /// connection is closed.
     pub max_output_bytes: usize,
     /// Time that every command burns on the CPU beyond its own: a slowdown that is known, to see
     /// whether a measurement finds it.
@@ -64,10 +71,12 @@ impl Listener {
             }
             Listen::Tcp(address) => TcpListener::bind(address).and_then(|listener| {
                 listener.set_nonblocking(true)?;
+                rustix::net::listen(&listener, BACKLOG)?;
                 Ok(Self::Tcp(listener))
             }),
             Listen::Unix(path) => UnixListener::bind(path).and_then(|listener| {
                 listener.set_nonblocking(true)?;
+                rustix::net::listen(&listener, BACKLOG)?;
                 Ok(Self::Unix(listener, path.clone()))
             }),
         };

@@ -42,7 +42,7 @@ pub(crate) struct Shared {
 #[derive(Debug, Default)]
 pub(crate) struct Watched {
     /// Which connections watch a key of a database.
-    keys: HashMap<(usize, Vec<u8>), Vec<u64>>,
+    keys: HashMap<(usize, Vec<u8>), HashSet<u64>>,
     /// Connections one of whose keys has changed since.
     pub(crate) changed: HashSet<u64>,
 }
@@ -59,13 +59,12 @@ pub(crate) struct Watch {
 impl Watched {
     /// Watches a key for a connection, unless it does so already.
     pub(crate) fn add(&mut self, session: &mut Session, watch: Watch) {
-        let is_same = |other: &Watch| other.database == watch.database && other.key == watch.key;
-        if session.watches.iter().any(is_same) {
-            return;
-        }
         let place = (watch.database, watch.key.clone());
-        self.keys.entry(place).or_default().push(session.id);
-        session.watches.push(watch);
+        let watchers = self.keys.entry(place).or_default();
+        if watchers.insert(session.id) {
+            session.watched_bytes += 2 * watch.key.len() + size_of::<Watch>();
+            session.watches.push(watch);
+        }
     }
 
     /// Notes that a key has changed.
@@ -93,12 +92,13 @@ impl Watched {
         for watch in session.watches.drain(..) {
             let place = (watch.database, watch.key);
             if let Some(watchers) = self.keys.get_mut(&place) {
-                watchers.retain(|id| *id != session.id);
+                watchers.remove(&session.id);
                 if watchers.is_empty() {
                     self.keys.remove(&place);
                 }
             }
         }
+        session.watched_bytes = 0;
         self.changed.remove(&session.id);
     }
 }
@@ -114,6 +114,7 @@ pub(crate) struct Session {
     /// The commands queued since MULTI.
     pub(crate) queue: Option<Queue>,
     pub(crate) watches: Vec<Watch>,
+    watched_bytes: usize,
     pub(crate) replies: Replies,
     /// What other connections may see of this one.
     pub(crate) peer: Arc<Peer>,
@@ -147,9 +148,10 @@ impl Replies {
 }
 
 impl Session {
-    /// Bytes that queued commands hold.
-    pub(crate) fn queued_bytes(&self) -> usize {
-        self.queue.as_ref().map_or(0, |queue| queue.bytes)
+    /// Bytes that queued commands and watched keys hold.
+    pub(crate) fn held_bytes(&self) -> usize {
+        let queued = self.queue.as_ref().map_or(0, Queue::held_bytes);
+        queued + self.watched_bytes
     }
 }
 
@@ -187,21 +189,48 @@ impl Peer {
     }
 }
 
-/// A transaction that is being put together.
+/// A transaction that is being put together. Its commands lie in a row, since a million of short ones
+/// would take many times their bytes in allocations of their own.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
-    pub(crate) commands: Vec<Vec<Box<[u8]>>>,
+    bytes: Vec<u8>,
+    /// Where each word ends among the bytes.
+    word_ends: Vec<usize>,
+    /// Where each command ends among the words.
+    command_ends: Vec<usize>,
     /// Whether a command could not be queued, so that EXEC must fail.
     pub(crate) spoilt: bool,
-    bytes: usize,
 }
 
 impl Queue {
     pub(crate) fn push(&mut self, words: &[&[u8]]) {
-        let held = |word: &&[u8]| word.len() + size_of::<Box<[u8]>>();
-        self.bytes += words.iter().map(held).sum::<usize>();
-        self.commands
-            .push(words.iter().map(|word| Box::from(*word)).collect());
+        for word in words {
+            self.bytes.extend_from_slice(word);
+            self.word_ends.push(self.bytes.len());
+        }
+        self.command_ends.push(self.word_ends.len());
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.command_ends.len()
+    }
+
+    /// The words of each command.
+    pub(crate) fn commands(&self) -> impl Iterator<Item = Vec<&[u8]>> {
+        let word = |index: usize| {
+            let begin = index.checked_sub(1).map_or(0, |last| self.word_ends[last]);
+            &self.bytes[begin..self.word_ends[index]]
+        };
+        let mut begin = 0;
+        self.command_ends.iter().map(move |end| {
+            let words = begin..*end;
+            begin = *end;
+            words.map(word).collect()
+        })
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.bytes.len() + (self.word_ends.len() + self.command_ends.len()) * size_of::<usize>()
     }
 }
 
@@ -248,6 +277,7 @@ impl Shared {
             closing: false,
             queue: None,
             watches: Vec::new(),
+            watched_bytes: 0,
             replies: Replies::On,
             peer,
         }

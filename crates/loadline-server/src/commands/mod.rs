@@ -28,6 +28,7 @@ use hashbrown::HashMap;
 use loadline_resp::{Protocol, Request};
 use loadline_store::{Change, Entry, Store, Value, View};
 
+use crate::buffer::Output;
 use crate::state::{Replies, Session, Shared};
 use refusal::Refusal;
 use reply::Reply;
@@ -162,7 +163,7 @@ pub(crate) fn execute(
     request: &Request<'_>,
     session: &mut Session,
     shared: &mut Shared,
-    out: &mut Vec<u8>,
+    out: &mut Output,
 ) {
     // Most commands have few words, and those need no memory of their own.
     let mut few: [&[u8]; 8] = [&[]; 8];
@@ -207,7 +208,7 @@ fn burn(time: Duration) {
 struct Call<'c> {
     session: &'c mut Session,
     shared: &'c mut Shared,
-    out: &'c mut Vec<u8>,
+    out: &'c mut Output,
 }
 
 /// What a change made of a collection.

@@ -7,6 +7,7 @@ use loadline_resp::{Limits, RequestParser, Skipper, encode};
 use proptest::prelude::*;
 
 use super::{execute, names};
+use crate::buffer::Output;
 use crate::state::{Session, Shared};
 
 /// A server without sockets, and one of its sessions.
@@ -29,12 +30,12 @@ impl Rig {
     }
 
     fn ask(&mut self, words: &[impl AsRef<[u8]>]) -> Vec<u8> {
-        let (mut request, mut out) = (Vec::new(), Vec::new());
+        let (mut request, mut out) = (Vec::new(), Output::new(usize::MAX));
         encode::command(&mut request, words);
         let (_, parsed) = self.parser.parse(&request).unwrap();
         let parsed = parsed.unwrap();
         execute(&parsed, &mut self.session, &mut self.shared, &mut out);
-        out
+        out.as_slice().to_vec()
     }
 }
 

@@ -1,11 +1,14 @@
 //! What a command answers, encoded straight into the output of its connection.
 
+use loadline_resp::encode::Sink as _;
 use loadline_resp::{Protocol, encode};
+
+use crate::buffer::Output;
 
 /// Writes replies in the protocol of a connection.
 #[derive(Debug)]
 pub(super) struct Reply<'o> {
-    pub(super) out: &'o mut Vec<u8>,
+    pub(super) out: &'o mut Output,
     pub(super) protocol: Protocol,
 }
 
@@ -33,6 +36,11 @@ impl Reply<'_> {
 
     pub(super) fn bulk(&mut self, bytes: &[u8]) {
         encode::bulk(self.out, bytes);
+    }
+
+    /// Replies that are encoded already.
+    pub(super) fn encoded(&mut self, replies: &[u8]) {
+        self.out.put(replies);
     }
 
     /// The bytes, or nil where there are none.

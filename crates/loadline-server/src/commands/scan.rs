@@ -141,5 +141,5 @@ fn show(call: &mut Call<'_>, next: u64, found: usize, encoded: &[u8]) {
     reply.array(2);
     reply.bulk(next.to_string().as_bytes());
     reply.array(found);
-    reply.out.extend_from_slice(encoded);
+    reply.encoded(encoded);
 }

@@ -67,9 +67,8 @@ fn exec(call: &mut Call<'_>, _: Words<'_>) -> Result<(), Refusal> {
         call.reply().null_array();
         return Ok(());
     }
-    call.reply().array(queue.commands.len());
-    for command in &queue.commands {
-        let words: Vec<&[u8]> = command.iter().map(|word| &**word).collect();
+    call.reply().array(queue.len());
+    for words in queue.commands() {
         let found = find(words[0]).expect("only known commands are queued");
         call.perform(found, &words);
     }

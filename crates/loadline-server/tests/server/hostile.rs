@@ -1,9 +1,11 @@
 //! Clients that send what they should not, more than they should, or do not read.
 
 use std::io::{ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
-use loadline_server::ServerConfig;
+use loadline_resp::encode;
+use loadline_server::{Listen, Server, ServerConfig};
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
@@ -116,24 +118,165 @@ fn hostile_requests_end_their_connection_and_nobody_elses() {
     assert_eq!(ask(&mut ours.connect(), "PING"), "+PONG\r\n");
 }
 
+/// Its requests wait, and not the replies to them; and when they fill their bound it is closed.
 #[test]
-fn one_that_sends_and_never_reads_is_closed_before_its_replies_fill_the_memory() {
+fn one_that_sends_and_never_reads_is_closed_before_it_fills_the_memory() {
     let ours = Ours::start(ServerConfig {
-        max_output_bytes: 1 << 20,
+        max_request_bytes: 1 << 20,
         ..ServerConfig::default()
     });
-    ask(
-        &mut ours.connect(),
-        &format!("SET big {}", "x".repeat(60_000)),
-    );
+    let mut one = ours.connect();
+    ask(&mut one, &format!("SET big {}", "x".repeat(60_000)));
     let mut greedy = ours.connect();
     greedy
         .set_write_timeout(Some(Duration::from_secs(10)))
         .unwrap();
     let requests = "GET big\r\n".repeat(1_000);
-    let refused = (0..1_000).any(|_| greedy.write_all(requests.as_bytes()).is_err());
-    assert!(refused, "a gigabyte of replies was promised");
+    let mut refusals = (0..2_000).filter_map(|_| greedy.write_all(requests.as_bytes()).err());
+    let refusal = refusals.next().expect("eighteen megabytes were taken");
+    assert_ne!(
+        refusal.kind(),
+        ErrorKind::WouldBlock,
+        "it is held up, not closed"
+    );
+    // Only what was written and the little that waited was ever executed.
+    let stats = ask(&mut one, "INFO commandstats");
+    let calls: usize = field(&stats, "cmdstat_get:calls=").parse().unwrap();
+    assert!(
+        calls < 5_000,
+        "{calls} replies of 60 kB for one who reads none"
+    );
+}
+
+/// Where the replies of a pipeline are more than may wait, the requests wait.
+#[test]
+fn a_pipeline_with_more_replies_than_may_wait_is_answered_whole() {
+    const COUNT: usize = 4_000;
+    let ours = Ours::start(ServerConfig {
+        max_output_bytes: 4 << 20,
+        ..ServerConfig::default()
+    });
+    let mut stream = ours.connect();
+    ask(&mut stream, &format!("SET big {}", "x".repeat(60_000)));
+    stream
+        .write_all("GET big\r\n".repeat(COUNT).as_bytes())
+        .unwrap();
+    // It may even say that this was all.
+    stream.shutdown(Shutdown::Write).unwrap();
+    let mut replies = 0;
+    let mut buffer = vec![0; 1 << 16];
+    loop {
+        match stream.read(&mut buffer).unwrap() {
+            0 => break,
+            bytes => replies += bytes,
+        }
+    }
+    assert_eq!(replies, COUNT * ("$60000\r\n\r\n".len() + 60_000));
+}
+
+/// A short request may ask for a reply that is larger than any memory.
+#[test]
+fn one_command_cannot_fill_the_memory_with_its_reply() {
+    let ours = Ours::start(ServerConfig {
+        max_output_bytes: 4 << 20,
+        ..ServerConfig::default()
+    });
+    let mut one = ours.connect();
+    let big = "x".repeat(60_000);
+    ask(
+        &mut one,
+        &format!("SET big {big}\r\nSADD s {big}\r\nHSET h f {big}"),
+    );
+    // The same a hundred thousand times: six gigabytes each.
+    let many = 100_000;
+    for (names, reply) in [
+        (format!("MGET{}", " big".repeat(many)), ""),
+        (format!("HMGET h{}", " f".repeat(many)), ""),
+        (format!("SRANDMEMBER s -{many}"), ""),
+        (format!("HRANDFIELD h -{many} WITHVALUES"), ""),
+        (
+            format!("MULTI\r\n{}EXEC", "GET big\r\n".repeat(many)),
+            "+OK\r\n+QUEUED\r\n",
+        ),
+    ] {
+        let mut greedy = ours.connect();
+        greedy.write_all(&request(&names)).unwrap();
+        let mut said = Vec::new();
+        // What was said before may be lost with the connection.
+        let _ = greedy.read_to_end(&mut said);
+        let said = String::from_utf8(said).unwrap();
+        let name = names.split_whitespace().next().unwrap();
+        assert!(
+            said.is_empty() || said.starts_with(reply) && !said.contains('x'),
+            "{name}"
+        );
+        assert_eq!(ask(&mut one, "PING"), "+PONG\r\n", "after {name}");
+    }
+}
+
+/// Inline commands, those of one long line in the form that may be longer.
+fn request(lines: &str) -> Vec<u8> {
+    if lines.contains('\r') {
+        return format!("{lines}\r\n").into_bytes();
+    }
+    let words: Vec<&str> = lines.split(' ').collect();
+    let mut request = Vec::new();
+    encode::command(&mut request, &words);
+    request
+}
+
+/// What stands behind `name` in a text of INFO, up to a comma or the end of the line.
+fn field<'t>(text: &'t str, name: &str) -> &'t str {
+    let (_, behind) = text.split_once(name).unwrap();
+    behind.split([',', '\r']).next().unwrap()
+}
+
+/// Watching many keys takes time in proportion, and the keys count as what the connection holds.
+#[test]
+fn a_flood_of_watched_keys_holds_nobody_up() {
+    let ours = Ours::start(ServerConfig {
+        max_request_bytes: 64 << 20,
+        ..ServerConfig::default()
+    });
+    let mut stream = ours.connect();
+    let watch = |from: usize| {
+        let keys = (from..from + 100_000).map(|n| format!(" k{n}"));
+        request(&format!("WATCH{}", keys.collect::<String>()))
+    };
+    let begun = Instant::now();
+    stream.write_all(&watch(0)).unwrap();
+    assert_eq!(ask(&mut stream, "PING"), "+OK\r\n+PONG\r\n");
+    // It was a minute when every key was compared with all before, and is far below a second.
+    assert!(
+        begun.elapsed() < Duration::from_secs(10),
+        "{:?}",
+        begun.elapsed()
+    );
+    ask(&mut ours.connect(), "SET k77777 v");
+    assert_eq!(
+        ask(&mut stream, "MULTI\r\nPING\r\nEXEC"),
+        "+OK\r\n+QUEUED\r\n*-1\r\n"
+    );
+    let is_refused = (0..20).any(|n| stream.write_all(&watch(n * 100_000)).is_err());
+    assert!(is_refused, "two million keys are watched");
     assert_eq!(ask(&mut ours.connect(), "PING"), "+PONG\r\n");
+}
+
+/// A burst of connections waits in the kernel until the server has its turn. Where its queue is shorter
+/// than the burst, the rest has to try again after a second.
+#[test]
+fn a_burst_of_connections_is_taken_in() {
+    let listen = vec![Listen::Tcp((Ipv4Addr::LOCALHOST, 0).into())];
+    let server = Server::bind(ServerConfig {
+        listen,
+        ..ServerConfig::default()
+    });
+    // It does not run, so that nobody takes them in meanwhile.
+    let server = server.unwrap();
+    let address = server.local_addrs()[0];
+    let connect = |_| TcpStream::connect_timeout(&address, Duration::from_millis(900));
+    let clients: Result<Vec<TcpStream>, _> = (0..600).map(connect).collect();
+    assert_eq!(clients.unwrap().len(), 600);
 }
 
 /// Clients of some languages send a whole pipeline before they read. They must get every reply, however
@@ -189,7 +332,7 @@ fn a_half_closed_connection_gets_its_replies() {
     let mut stream = ours.connect();
     // Far more than a socket takes at once.
     stream.write_all(&b"GET k\r\n".repeat(64)).unwrap();
-    stream.shutdown(std::net::Shutdown::Write).unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
     let mut replies = Vec::new();
     stream.read_to_end(&mut replies).unwrap();
     assert_eq!(replies.len(), 64 * ("$1048576\r\n\r\n".len() + (1 << 20)));
