@@ -1,5 +1,6 @@
 //! Prints what links achieve on this machine:
-//! `cargo run --release -p loadline-link --example accuracy`. The packet level needs root.
+//! `cargo run --release -p loadline-link --example accuracy`. The packet level and real-time scheduling
+//! need root. Behind `--` one may name what to print: `accuracy`, `throughput`, `fresh`.
 
 #![expect(clippy::print_stdout, reason = "printing its tables is what it is for")]
 
@@ -9,10 +10,10 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use loadline_link::address::Address;
-use loadline_link::echo::{Echo, MESSAGE_BYTES, RoundTrips};
+use loadline_link::echo::{Echo, MESSAGE_BYTES};
 use loadline_link::l3::Packets;
 use loadline_link::l4::{Proxy, Route};
-use loadline_link::link::{CLASSES, Class, Link};
+use loadline_link::link::{Achieved, CLASSES, Class, Link};
 use loadline_link::shape::Shape;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -33,9 +34,18 @@ fn main() -> Result<()> {
             Err(missing) => println!("{class} is not possible here: {missing}"),
         }
     }
-    accuracy(&possible)?;
-    throughput()?;
-    fresh_connections(&possible)
+    let wanted: Vec<String> = std::env::args().skip(1).collect();
+    let wants = |table: &str| wanted.is_empty() || wanted.iter().any(|word| word == table);
+    if wants("accuracy") {
+        accuracy(&possible)?;
+    }
+    if wants("throughput") {
+        throughput()?;
+    }
+    if wants("fresh") {
+        fresh_connections(&possible)?;
+    }
+    Ok(())
 }
 
 /// How much longer than asked for round trips take, one after the other on one connection.
@@ -46,8 +56,13 @@ fn accuracy(classes: &[Class]) -> Result<()> {
     println!(
         "less the added latency and the median of the direct ones; pressure is the share of the"
     );
-    println!("time in which a thread of this machine waited for a processor.");
-    println!("class  socket   added  trips  direct p50  overshoot p50      p99  early  pressure");
+    println!(
+        "time in which a thread of this machine waited for a processor. Late is how much later than"
+    );
+    println!("due the link itself let go of what it held.");
+    println!(
+        "class  socket   added  trips  direct p50  overshoot p50      p99  late p50   late p99  early  pressure"
+    );
     for us in LATENCIES_US {
         let latency = Duration::from_micros(us);
         let count = (LINE_TIME.as_nanos() / latency.as_nanos()).min(MOST_TRIPS as u128) as usize;
@@ -58,8 +73,7 @@ fn accuracy(classes: &[Class]) -> Result<()> {
             let link = Link::start(*class, &routes, shape, &Packets::default())?;
             let pressure = Pressure::now();
             let achieved = link.measure(count)?;
-            let (direct, through) = (&achieved.direct, &achieved.through);
-            line(class.name(), "tcp", latency, direct, through, &pressure);
+            line("tcp", &achieved, &pressure);
         }
         let directory = tempfile::tempdir()?;
         let echo = Echo::unix(&directory.path().join("echo"))?;
@@ -71,7 +85,16 @@ fn accuracy(classes: &[Class]) -> Result<()> {
         let pressure = Pressure::now();
         let direct = echo.round_trips(&echo.address()?, count, Duration::ZERO)?;
         let through = echo.round_trips(&proxy.addresses()[0], count, latency)?;
-        line("l4", "unix", latency, &direct, &through, &pressure);
+        let achieved = Achieved {
+            class: Class::L4,
+            shape,
+            mtu: None,
+            direct,
+            through,
+            release: Some(proxy.lateness()),
+            scheduling: Some(proxy.stats().scheduling),
+        };
+        line("unix", &achieved, &pressure);
     }
     Ok(())
 }
@@ -104,23 +127,25 @@ impl Pressure {
     }
 }
 
-fn line(
-    class: &str,
-    socket: &str,
-    latency: Duration,
-    direct: &RoundTrips,
-    through: &RoundTrips,
-    pressure: &Pressure,
-) {
+fn line(socket: &str, achieved: &Achieved, pressure: &Pressure) {
+    let (direct, through) = (&achieved.direct, &achieved.through);
+    let latency = achieved.shape.latency();
     let us = |duration: Duration| duration.as_nanos() as f64 / 1e3;
+    let late = |quantile| match &achieved.release {
+        Some(release) => format!("{:.1}", us(release.quantile(quantile))),
+        None => "-".into(),
+    };
     let base = us(direct.quantile(0.5));
     let overshoot = |quantile| us(through.quantile(quantile)) - us(latency) - base;
     println!(
-        "{class:6} {socket:6} {:7} {:6} {base:11.1} {:14.1} {:8.1} {:>6} {:>9}",
+        "{:6} {socket:6} {:7} {:6} {base:11.1} {:14.1} {:8.1} {:>9} {:>10} {:>6} {:>9}",
+        achieved.class.name(),
         latency.as_micros(),
         through.count(),
         overshoot(0.5),
         overshoot(0.99),
+        late(0.5),
+        late(0.99),
         if through.quantile(0.0) < latency {
             "yes"
         } else {

@@ -21,12 +21,13 @@ use std::sync::Arc;
 
 use tun_rs::{DeviceBuilder, SyncDevice};
 
-use crate::Error;
 use crate::address::{Address, Listener};
 use crate::fault::Fault;
 use crate::l4::{Beside, Proxy, Route};
+use crate::lateness::Lateness;
 use crate::namespace::{Ends, Namespace};
 use crate::shape::Shape;
+use crate::{Error, Scheduling};
 
 pub use emulator::Stats;
 use emulator::{Controls, Emulator};
@@ -128,6 +129,18 @@ impl PacketLink {
     pub fn clear(&self) -> Result<(), Error> {
         self.controls.set_black_hole(false);
         self.forwarder.clear()
+    }
+
+    /// How late it released what was due, so far: the first packet of each turn.
+    #[must_use]
+    pub fn lateness(&self) -> Lateness {
+        self.controls.lateness()
+    }
+
+    /// How its thread is scheduled while it has time to sleep.
+    #[must_use]
+    pub fn scheduling(&self) -> Scheduling {
+        self.forwarder.stats().scheduling
     }
 
     /// What has passed so far.

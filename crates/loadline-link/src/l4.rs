@@ -8,16 +8,17 @@ mod engine;
 mod pair;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::address::{Address, Listener};
 use crate::fault::Fault;
+use crate::lateness::{Counts, Lateness};
 use crate::shape::Shape;
 use crate::wait::Waker;
-use crate::{Error, wait};
+use crate::{Error, Scheduling, wait};
 
 use engine::{Engine, Means};
 
@@ -69,6 +70,8 @@ pub struct Stats {
     /// The longest by which the thread came late to release something: it was not scheduled, or had
     /// too much to do.
     pub latest_release: Duration,
+    /// How its thread is scheduled while it has time to sleep.
+    pub scheduling: Scheduling,
 }
 
 /// The bytes that one connection may have under way in one direction; above them its source is not
@@ -164,6 +167,12 @@ impl Proxy {
         self.stats.read()
     }
 
+    /// How late it released what was due, so far.
+    #[must_use]
+    pub fn lateness(&self) -> Lateness {
+        self.stats.release_late.read()
+    }
+
     /// Gives what runs beside it a turn.
     pub(crate) fn wake(&self) -> Result<(), Error> {
         self.tell(Order::Nothing)
@@ -250,6 +259,8 @@ struct Counters {
     bytes_in_flight: AtomicU64,
     bytes_in_flight_peak: AtomicU64,
     latest_release_ns: AtomicU64,
+    is_real_time: AtomicBool,
+    release_late: Counts,
 }
 
 impl Counters {
@@ -263,6 +274,8 @@ impl Counters {
         store(&self.bytes_in_flight_peak, stats.bytes_in_flight_peak);
         let ns = u64::try_from(stats.latest_release.as_nanos()).unwrap_or(u64::MAX);
         store(&self.latest_release_ns, ns);
+        let is_real_time = stats.scheduling == Scheduling::RealTime;
+        self.is_real_time.store(is_real_time, Ordering::Relaxed);
     }
 
     fn read(&self) -> Stats {
@@ -275,6 +288,11 @@ impl Counters {
             bytes_in_flight: load(&self.bytes_in_flight),
             bytes_in_flight_peak: load(&self.bytes_in_flight_peak),
             latest_release: Duration::from_nanos(load(&self.latest_release_ns)),
+            scheduling: if self.is_real_time.load(Ordering::Relaxed) {
+                Scheduling::RealTime
+            } else {
+                Scheduling::Ordinary
+            },
         }
     }
 }

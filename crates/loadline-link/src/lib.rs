@@ -39,11 +39,14 @@ mod error;
 pub mod fault;
 pub mod l3;
 pub mod l4;
+pub mod lateness;
 pub mod link;
 mod namespace;
 pub mod netem;
 pub mod queue;
 pub mod shape;
+mod urgency;
 mod wait;
 
 pub use error::Error;
+pub use urgency::Scheduling;

@@ -4,14 +4,15 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::Error;
 use crate::address::Address;
 use crate::echo::{Echo, RoundTrips};
 use crate::fault::Fault;
 use crate::l3::{self, PacketLink, Packets};
 use crate::l4::{Proxy, Route};
+use crate::lateness::Lateness;
 use crate::netem::{self, NetemLink};
 use crate::shape::{Jitter, Shape};
+use crate::{Error, Scheduling};
 
 /// How a link is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -235,7 +236,9 @@ impl Link {
             let through = self.echo.round_trips(through, count, latency)?;
             Ok::<_, std::io::Error>((direct, through))
         };
+        let before = self.lateness();
         let (direct, through) = trips().map_err(failed)?;
+        let releases = self.lateness().zip(before);
         Ok(Achieved {
             class: self.class,
             shape: self.shape,
@@ -245,7 +248,29 @@ impl Link {
             },
             direct,
             through,
+            release: releases.map(|(now, before)| now.since(&before)),
+            scheduling: self.scheduling(),
         })
+    }
+
+    /// How late it released what was due, so far; `None` where the kernel releases it.
+    #[must_use]
+    pub fn lateness(&self) -> Option<Lateness> {
+        match &self.kind {
+            Kind::Netem(_) => None,
+            Kind::L3(link) => Some(link.lateness()),
+            Kind::L4(proxy) => Some(proxy.lateness()),
+        }
+    }
+
+    /// How the thread that releases is scheduled; `None` where the kernel does it.
+    #[must_use]
+    pub fn scheduling(&self) -> Option<Scheduling> {
+        match &self.kind {
+            Kind::Netem(_) => None,
+            Kind::L3(link) => Some(link.scheduling()),
+            Kind::L4(proxy) => Some(proxy.stats().scheduling),
+        }
     }
 
     fn all_addresses(&self) -> &[Address] {
@@ -270,6 +295,11 @@ pub struct Achieved {
     pub direct: RoundTrips,
     /// Round trips to the echo through the link, with the congestion control of the client's end.
     pub through: RoundTrips,
+    /// How late the link released what was due meanwhile, without what the echo and the client need to
+    /// wake up; `None` where the kernel releases it.
+    pub release: Option<Lateness>,
+    /// How the thread that releases is scheduled; `None` where the kernel does it.
+    pub scheduling: Option<Scheduling>,
 }
 
 impl Achieved {
@@ -356,6 +386,11 @@ mod tests {
         assert_eq!(achieved.through.count(), 20);
         assert!(achieved.through.quantile(0.0) >= latency);
         assert_eq!(achieved.mtu, None);
+        // Two releases for each round trip, the one that is not counted included, and the end.
+        let release = achieved.release.as_ref().unwrap();
+        assert!((42..=44).contains(&release.count()), "{release:?}");
+        assert!(release.quantile(0.5) > Duration::ZERO);
+        assert!(achieved.scheduling.is_some());
         assert!(achieved.through.congestion_control().is_some());
         let over = achieved.through.quantile(1.0) - latency;
         assert!(achieved.overshoot(1.0) <= over);
@@ -370,6 +405,8 @@ mod tests {
             mtu: None,
             direct: RoundTrips::of(vec![Duration::from_micros(30)]),
             through: RoundTrips::of(vec![Duration::from_micros(1_280)]),
+            release: None,
+            scheduling: None,
         };
         assert_eq!(achieved.overshoot(0.99), Achieved::TOLERANCE);
         assert!(!achieved.is_off());

@@ -12,6 +12,7 @@ use rustix::time::{
 };
 
 use crate::Error;
+use crate::urgency::{Scheduling, Urgency};
 
 /// The timer wakes the thread this long before the point in time, and the rest is spun: a wake-up
 /// takes tens of microseconds where the processor was idle.
@@ -34,6 +35,8 @@ pub(crate) struct Waiter {
     /// preempted meanwhile is not late by as much.
     origin: (Instant, Timespec),
     wake: OwnedFd,
+    /// Of the thread that waits, once it has claimed it.
+    urgency: Option<Urgency>,
 }
 
 /// What happened during a wait. Apart from the waiter, since it belongs to the thread that waits.
@@ -69,6 +72,7 @@ impl Waiter {
             armed: None,
             origin: (Instant::now(), monotonic),
             wake,
+            urgency: None,
         };
         waiter.add(&waiter.timer, TIMER, EventFlags::IN | EventFlags::ET)?;
         waiter.add(&waiter.wake, WAKE, EventFlags::IN | EventFlags::ET)?;
@@ -79,6 +83,11 @@ impl Waiter {
     pub(crate) fn waker(&self) -> Result<Waker, Error> {
         let fd = self.wake.try_clone().map_err(Error::system("dup"))?;
         Ok(Waker { fd })
+    }
+
+    /// Makes the thread that calls it, and waits from now on, as urgent as it may be.
+    pub(crate) fn claim_urgency(&mut self) -> Scheduling {
+        self.urgency.insert(Urgency::claim()).best()
     }
 
     pub(crate) fn add(&self, fd: impl AsFd, token: u64, flags: EventFlags) -> Result<(), Error> {
@@ -98,8 +107,9 @@ impl Waiter {
             tv_sec: 0,
             tv_nsec: 0,
         };
+        let mut now = Instant::now();
         loop {
-            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            let left = until.map(|until| until.saturating_duration_since(now));
             let timeout = match (until, left) {
                 (Some(until), Some(left)) if left > SPIN => {
                     self.arm(until - SPIN)?;
@@ -108,7 +118,12 @@ impl Waiter {
                 (Some(_), _) => Some(&AT_ONCE),
                 (None, _) => None,
             };
-            if self.poll(timeout, events)? {
+            let happened = self.poll(timeout, events)?;
+            let began = std::mem::replace(&mut now, Instant::now());
+            if let Some(urgency) = &mut self.urgency {
+                urgency.waited(began, now);
+            }
+            if happened {
                 return Ok(true);
             }
             if left.is_some_and(|left| left.is_zero()) {

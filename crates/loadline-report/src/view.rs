@@ -306,6 +306,13 @@ pub(crate) fn path(link: &Link) -> String {
         words::duration(link.through_p50_ns as f64),
         words::duration(link.through_p99_ns as f64),
     );
+    if let (Some(late), Some(scheduling)) = (link.release_late_p99_ns, &link.scheduling) {
+        text += &format!(
+            ", released late p99 {} ({} scheduling)",
+            words::duration(late as f64),
+            plain(scheduling)
+        );
+    }
     if let Some(mtu) = link.mtu {
         text += &format!(", MTU {mtu}");
     }

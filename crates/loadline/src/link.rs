@@ -90,6 +90,10 @@ fn upstream(server: &Server) -> Result<loadline_link::address::Address, Failure>
 
 fn measured(achieved: &Achieved, latency: Duration, reason: String) -> record::Link {
     let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    let late = |quantile| {
+        let release = achieved.release.as_ref();
+        release.map(|release| ns(release.quantile(quantile)))
+    };
     record::Link {
         latency_ns: ns(latency),
         jitter: None,
@@ -102,9 +106,23 @@ fn measured(achieved: &Achieved, latency: Duration, reason: String) -> record::L
         through_p99_ns: ns(achieved.through.quantile(0.99)),
         overshoot_p50_ns: ns(achieved.overshoot(0.5)),
         overshoot_p99_ns: ns(achieved.overshoot(0.99)),
+        release_late_p50_ns: late(0.5),
+        release_late_p99_ns: late(0.99),
+        scheduling: achieved.scheduling.map(|it| it.to_string()),
         is_off: achieved.is_off(),
         mtu: achieved.mtu.map(u64::from),
         congestion_control: achieved.through.congestion_control().map(Into::into),
+    }
+}
+
+/// How much of the overshoot is the link's own, where that is known.
+fn own_part(link: &record::Link) -> String {
+    match (link.release_late_p99_ns, &link.scheduling) {
+        (Some(late), Some(scheduling)) => format!(
+            " Its own thread ({scheduling} scheduling) released {} us late at p99; the rest is what both ends took to wake up.",
+            late / 1_000
+        ),
+        _ => String::new(),
     }
 }
 
@@ -115,10 +133,11 @@ pub(crate) fn finding(link: &record::Link) -> Option<Finding> {
         severity: Severity::Warning,
         scope: format!("added latency of {} ms", link.latency_ns as f64 / 1e6),
         evidence: format!(
-            "The link ({}) overshoots by {} us at p50 and {} us at p99; more than 250 us at p99 is not the latency that was asked for.",
+            "The link ({}) overshoots by {} us at p50 and {} us at p99; more than 250 us at p99 is not the latency that was asked for.{}",
             link.class,
             link.overshoot_p50_ns / 1_000,
-            link.overshoot_p99_ns / 1_000
+            link.overshoot_p99_ns / 1_000,
+            own_part(link)
         ),
         what_to_do: "Give the link a CPU of its own or a quieter machine; tails are the link's as well as the target's.".into(),
     })

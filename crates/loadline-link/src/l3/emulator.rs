@@ -10,6 +10,7 @@ use tun_rs::SyncDevice;
 
 use crate::Error;
 use crate::l4::Beside;
+use crate::lateness::{Counts, Lateness};
 use crate::queue::{PacketLine, Schedule};
 use crate::shape::Shape;
 use crate::wait::Waiter;
@@ -40,6 +41,7 @@ pub(super) struct Controls {
     shape: Mutex<Option<Shape>>,
     packets: AtomicU64,
     packets_lost: AtomicU64,
+    release_late: Counts,
 }
 
 impl Controls {
@@ -50,6 +52,10 @@ impl Controls {
 
     pub(super) fn set_black_hole(&self, on: bool) {
         self.black_hole.store(on, Ordering::Relaxed);
+    }
+
+    pub(super) fn lateness(&self) -> Lateness {
+        self.release_late.read()
     }
 
     pub(super) fn stats(&self) -> Stats {
@@ -127,7 +133,11 @@ impl Beside for Emulator {
         self.take_over_shape();
         for (index, way) in self.ways.iter_mut().enumerate() {
             way.take_in(&self.devices[index], &mut self.packet, &self.controls);
-            way.let_out(&self.devices[1 - index], &self.controls, Instant::now());
+            let now = Instant::now();
+            if let Some(release) = way.line.next_release().filter(|release| *release <= now) {
+                self.controls.release_late.note(now - release);
+            }
+            way.let_out(&self.devices[1 - index], &self.controls, now);
         }
     }
 

@@ -107,6 +107,8 @@ impl Engine {
     pub(super) fn run(mut self) {
         let mut events = Events::new();
         let mut touched = Vec::new();
+        self.path.stats.scheduling = self.means.waiter.claim_urgency();
+        self.means.counters.write(&self.path.stats);
         loop {
             match self.means.waiter.wait(self.next_time(), &mut events) {
                 Ok(true) => {
@@ -265,6 +267,7 @@ impl Engine {
             }
             let stats = &mut self.path.stats;
             stats.latest_release = stats.latest_release.max(now - release);
+            self.means.counters.release_late.note(now - release);
             self.releases.pop();
             if let Some(entry) = self.pairs.get_mut(&id) {
                 entry.armed[usize::from(is_down)] = false;

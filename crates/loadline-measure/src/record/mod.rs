@@ -109,7 +109,16 @@ pub struct Link {
     pub overshoot_p50_ns: u64,
     /// How much longer than asked for the 0.99 quantile is.
     pub overshoot_p99_ns: u64,
-    /// Whether that is too much for it to be the link that was asked for.
+    /// How late the link itself released what was due, at the median; `None` where the kernel releases.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub release_late_p50_ns: Option<u64>,
+    /// The same at the 0.99 quantile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub release_late_p99_ns: Option<u64>,
+    /// How its thread was scheduled: `real time` or `ordinary`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scheduling: Option<String>,
+    /// Whether the overshoot is too much for it to be the link that was asked for.
     pub is_off: bool,
     /// The largest packet in bytes, where there are packets.
     #[serde(default)]

@@ -1,0 +1,157 @@
+//! Which threads come first: one that must release something in time does not wait for others.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use thread_priority::{
+    NormalThreadSchedulePolicy, RealtimeThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy,
+    set_thread_priority_and_policy, thread_native_id,
+};
+
+/// How the operating system schedules the thread of a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Scheduling {
+    /// `SCHED_FIFO` at its lowest priority: it runs as soon as it has something to do.
+    RealTime,
+    /// As every other thread: where the processors are busy, it waits for one. Real time takes root,
+    /// `CAP_SYS_NICE` or a limit `RLIMIT_RTPRIO` of at least 1.
+    #[default]
+    Ordinary,
+}
+
+impl fmt::Display for Scheduling {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::RealTime => "real time",
+            Self::Ordinary => "ordinary",
+        })
+    }
+}
+
+/// Gives the thread that calls it real-time scheduling where it may have that, and says what it has.
+pub(crate) fn claim() -> Scheduling {
+    let fifo = ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::Fifo);
+    match set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, fifo) {
+        Ok(()) => Scheduling::RealTime,
+        Err(_) => Scheduling::Ordinary,
+    }
+}
+
+fn give_back() {
+    let other = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Other);
+    // Giving up a privilege is not refused; if it were, the kernel's own throttle would remain.
+    let _ = set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, other);
+}
+
+/// A thread of real time that does not sleep for longer than this gives real time back until it has
+/// slept: it would keep the kernel's own threads from their work on this processor, and the kernel
+/// would in the end stop it for tens of milliseconds.
+const MOST_AWAKE: Duration = Duration::from_millis(2);
+
+/// A wait as long as this was a sleep: others had the processor meanwhile.
+const SLEEP: Duration = Duration::from_micros(20);
+
+/// The urgency of one thread over time. It belongs to that thread.
+#[derive(Debug)]
+pub(crate) struct Urgency {
+    /// What the thread may have.
+    best: Scheduling,
+    /// What it has.
+    current: Scheduling,
+    awake_since: Instant,
+}
+
+impl Urgency {
+    /// Of the thread that calls it.
+    pub(crate) fn claim() -> Self {
+        Self::new(claim(), Instant::now())
+    }
+
+    fn new(best: Scheduling, now: Instant) -> Self {
+        Self {
+            best,
+            current: best,
+            awake_since: now,
+        }
+    }
+
+    /// What the thread has while it keeps to [`MOST_AWAKE`].
+    pub(crate) fn best(&self) -> Scheduling {
+        self.best
+    }
+
+    /// The thread waited from `began` to `now`.
+    pub(crate) fn waited(&mut self, began: Instant, now: Instant) {
+        match self.after(began, now) {
+            Some(Scheduling::RealTime) => self.current = claim(),
+            Some(Scheduling::Ordinary) => give_back(),
+            None => {}
+        }
+    }
+
+    /// What changes after a wait.
+    fn after(&mut self, began: Instant, now: Instant) -> Option<Scheduling> {
+        let next = if now.saturating_duration_since(began) >= SLEEP {
+            self.awake_since = now;
+            self.best
+        } else if now.saturating_duration_since(self.awake_since) > MOST_AWAKE {
+            Scheduling::Ordinary
+        } else {
+            return None;
+        };
+        let changes = next != self.current;
+        self.current = next;
+        changes.then_some(next)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_does_not_sleep_gives_real_time_back_until_it_has_slept() {
+        let start = Instant::now();
+        let at = |us| start + Duration::from_micros(us);
+        let mut urgency = Urgency::new(Scheduling::RealTime, start);
+        assert_eq!(urgency.after(at(1_000), at(1_001)), None);
+        assert_eq!(urgency.after(at(2_000), at(2_000)), None);
+        let lowered = urgency.after(at(2_010), at(2_011));
+        assert_eq!(lowered, Some(Scheduling::Ordinary));
+        assert_eq!(urgency.after(at(9_000), at(9_001)), None);
+        let raised = urgency.after(at(9_001), at(9_100));
+        assert_eq!(raised, Some(Scheduling::RealTime));
+        assert_eq!(urgency.after(at(9_100), at(10_000)), None);
+        assert_eq!(urgency.after(at(11_999), at(12_000)), None);
+    }
+
+    #[test]
+    fn a_thread_that_may_not_have_real_time_never_asks_again() {
+        let start = Instant::now();
+        let mut urgency = Urgency::new(Scheduling::Ordinary, start);
+        for us in [100, 5_000, 50_000] {
+            let now = start + Duration::from_micros(us);
+            assert_eq!(urgency.after(now, now), None);
+            assert_eq!(urgency.after(now, now + SLEEP), None);
+        }
+    }
+
+    #[test]
+    fn the_kernel_agrees_with_what_was_claimed() {
+        let said = std::thread::spawn(|| (claim(), policy(), give_back(), policy()));
+        let (claimed, policy, (), after) = said.join().unwrap();
+        // SCHED_FIFO is 1 and SCHED_OTHER is 0 in `linux/sched.h`.
+        let expected = match claimed {
+            Scheduling::RealTime => "1",
+            Scheduling::Ordinary => "0",
+        };
+        assert_eq!((policy.as_str(), after.as_str()), (expected, "0"));
+    }
+
+    /// The 41st field of the thread's `stat` (proc(5)).
+    fn policy() -> String {
+        let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
+        let after_name = stat.rsplit_once(") ").unwrap().1.to_owned();
+        after_name.split(' ').nth(38).unwrap().to_owned()
+    }
+}
