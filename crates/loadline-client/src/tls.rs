@@ -128,6 +128,12 @@ impl<S: Read + Write> TlsStream<S> {
         Ok(())
     }
 
+    /// Whether bytes are decrypted that nobody has read.
+    pub(crate) fn has_plaintext(&mut self) -> bool {
+        let state = self.session.process_new_packets();
+        state.is_ok_and(|state| state.plaintext_bytes_to_read() > 0)
+    }
+
     fn receive(&mut self) -> io::Result<()> {
         if self.session.read_tls(&mut self.socket)? == 0 && self.session.is_handshaking() {
             return Err(io::ErrorKind::UnexpectedEof.into());

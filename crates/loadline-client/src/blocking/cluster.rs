@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::Connection;
 use super::halves::Written;
+use super::{Connection, PubSub};
 use crate::cluster::batch::{Batch, Group, Next, nobody};
 use crate::cluster::builder::Plain;
 use crate::cluster::plan::{Outcome, Plan};
@@ -13,8 +13,9 @@ use crate::cluster::replies::Collected;
 use crate::cluster::topology::Topology;
 use crate::cluster::view::{View, question};
 use crate::cluster::{Builder, Node, slot_of};
+use crate::pubsub::core::Core;
 use crate::request::Failed;
-use crate::{Error, Request};
+use crate::{Config, Error, Request};
 
 /// The map is asked for at most this often, however many requests find it wrong.
 const THROTTLE: Duration = Duration::from_millis(100);
@@ -127,6 +128,30 @@ impl Cluster {
         self.connection(&master)
     }
 
+    /// Opens a subscriber: a connection to one node, or another when that one goes, for channels and
+    /// patterns, and one to each master that serves a sharded channel that is subscribed to, which follows
+    /// the slot of the channel. Whatever may be missing is announced; see [`pubsub`](crate::pubsub).
+    ///
+    /// # Errors
+    /// Why there is no connection; each node is tried once. Later on connections come back by themselves.
+    pub fn pubsub(&mut self) -> Result<PubSub, Error> {
+        // Any part of the number will do.
+        let turn = self.next_turn() as usize;
+        let (plain, topology) = (self.plain.clone(), self.topology.clone());
+        let config = plain.config.clone();
+        let seeds = plain.seeds.clone();
+        let core = Core::of_cluster(config, topology.clone(), seeds, turn, Instant::now());
+        let cluster = Self {
+            plain,
+            topology,
+            connections: HashMap::new(),
+            turn: self.turn,
+            asked: self.asked,
+            stale: false,
+        };
+        PubSub::on_cluster(cluster, core)
+    }
+
     /// Asks some nodes for the map of slots. That is done by itself where a redirection or a lost node
     /// shows that it is old.
     ///
@@ -141,6 +166,20 @@ impl Cluster {
         self.connections
             .retain(|node, _| topology.nodes().any(|known| known == node));
         Ok(())
+    }
+
+    /// The map as it is known.
+    pub(super) fn topology(&self) -> Topology {
+        self.topology.clone()
+    }
+
+    pub(super) fn config(&self) -> &Config {
+        &self.plain.config
+    }
+
+    /// How to talk to a node as to a server that stands for itself.
+    pub(super) fn config_of(&self, node: &Node) -> Arc<Config> {
+        Arc::new(self.plain.server(node))
     }
 
     /// Sends a request in rounds until all of it is answered or given up.

@@ -21,6 +21,7 @@ mod input;
 mod pubsub;
 mod replies;
 mod stream;
+mod wires;
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};

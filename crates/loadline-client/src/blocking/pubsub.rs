@@ -1,19 +1,19 @@
 //! Subscriptions of one thread.
 
-use std::io::{self, Read, Write};
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
-use super::stream::Stream;
-use super::timed_out;
-use crate::conn::backoff::Backoff;
-use crate::pubsub::core::Core;
+use super::Cluster;
+use super::wires::{Wire, wait_for_any};
+use crate::pubsub::core::{Core, LaneId};
 use crate::pubsub::{Event, Kind, names_of};
 use crate::{Config, Error, ToArgs, meter};
 
 /// Room for what one read brings.
 const READ_BYTES: usize = 8 << 10;
+/// The map of a cluster is asked for at most this often.
+const THROTTLE: Duration = Duration::from_millis(100);
 
 /// A connection that receives what is published on channels; see [`pubsub`](crate::pubsub).
 ///
@@ -42,34 +42,60 @@ const READ_BYTES: usize = 8 << 10;
 pub struct PubSub {
     config: Arc<Config>,
     core: Core,
-    stream: Option<Stream>,
-    backoff: Backoff,
-    /// When to connect again.
-    again_at: Instant,
+    wires: Vec<Wire>,
+    /// Where the nodes are, on a cluster.
+    map: Option<Map>,
     buf: Vec<u8>,
     wake: Vec<Waker>,
+}
+
+/// A cluster whose map is asked for.
+#[derive(Debug)]
+struct Map {
+    cluster: Box<Cluster>,
+    /// When it was last asked for.
+    asked: Instant,
 }
 
 impl PubSub {
     /// Connects once.
     pub(crate) fn open(config: Arc<Config>) -> Result<Self, Error> {
-        let now = Instant::now();
+        let core = Core::new((*config).clone(), Instant::now());
+        Self::start(config, core, None)
+    }
+
+    /// Connects to any node of a cluster.
+    pub(super) fn on_cluster(cluster: Cluster, core: Core) -> Result<Self, Error> {
+        let config = Arc::new(cluster.config().clone());
+        let map = Map {
+            cluster: Box::new(cluster),
+            asked: Instant::now(),
+        };
+        Self::start(config, core, Some(map))
+    }
+
+    fn start(config: Arc<Config>, core: Core, map: Option<Map>) -> Result<Self, Error> {
+        let main = Wire::new(LaneId::MAIN, Arc::clone(&config), Instant::now());
         let mut pubsub = Self {
-            core: Core::new((*config).clone(), now),
             config,
-            stream: None,
-            backoff: Backoff::new(),
-            again_at: now,
+            core,
+            wires: vec![main],
+            map,
             buf: vec![0; READ_BYTES],
             wake: Vec::new(),
         };
-        while !pubsub.core.is_ready() {
-            pubsub.step(None);
-            if let Some(error) = pubsub.core.outage() {
-                return Err(error);
+        for _ in 0..pubsub.core.candidates() {
+            while !pubsub.core.is_ready(LaneId::MAIN) {
+                pubsub.step(None);
+                if pubsub.core.outage().is_some() {
+                    break;
+                }
             }
         }
-        Ok(pubsub)
+        match pubsub.core.outage() {
+            Some(error) => Err(error),
+            None => Ok(pubsub),
+        }
     }
 
     /// Subscribes to one or more channels. Once this returns, whatever is published on them is received.
@@ -156,68 +182,122 @@ impl PubSub {
         }
     }
 
-    /// One attempt to connect, or one read at most, until `deadline`.
+    /// What is due on each connection, and one read where there is something, until `deadline`.
     fn step(&mut self, deadline: Option<Instant>) {
-        let stepped = match &mut self.stream {
-            None => self.connect(deadline),
-            Some(_) => self.exchange(deadline),
-        };
+        self.follow_cluster();
+        for place in 0..self.wires.len() {
+            let done = self.send(place);
+            self.look_at(place, done);
+        }
+        let now = Instant::now();
+        let until = self.next_step().into_iter().chain(deadline).min();
+        let wait = until.map(|until| until.saturating_duration_since(now));
+        // A single socket waits by itself, which saves a call.
+        let mut read_wait = Some(Duration::ZERO);
+        match &mut self.wires[..] {
+            [only] if only.stream.is_some() => (only.readable, read_wait) = (true, wait),
+            wires => {
+                let waited = wait_for_any(wires, wait).map_err(|error| {
+                    // The sockets are all the same to the system, so it is the first that gets the blame.
+                    Error::connection(error, true)
+                });
+                self.look_at(0, waited);
+            }
+        }
+        for place in 0..self.wires.len() {
+            if std::mem::take(&mut self.wires[place].readable) {
+                let done = self.receive(place, read_wait);
+                self.look_at(place, done);
+            }
+        }
         // Nobody waits: whoever is to be told asks after each step.
         self.wake.clear();
-        if let Err(error) = stepped {
-            meter::lost(&self.config, &error);
-            if self.stream.take().is_some() && self.core.was_useful() {
-                self.backoff.connected();
-            }
-            self.core.broke(error, &mut self.wake);
-            let now = Instant::now();
-            self.again_at = now + self.backoff.failed(now);
-        }
     }
 
-    fn connect(&mut self, deadline: Option<Instant>) -> Result<(), Error> {
-        let now = Instant::now();
-        // Nothing is asked of a server without a connection, so no answer can be overdue.
-        self.core.turn(now, &mut self.wake)?;
-        let until = [Some(self.again_at), deadline, self.core.next_turn()];
-        let until = until.into_iter().flatten().min().unwrap_or(now);
-        std::thread::sleep(until.saturating_duration_since(now));
-        if until < self.again_at {
-            return Ok(());
-        }
-        let limit = Instant::now() + self.config.connect_timeout;
-        self.stream = Some(Stream::connect(&self.config, limit)?);
-        self.core.connected(Instant::now());
-        Ok(())
+    /// When something is due at the latest.
+    fn next_step(&self) -> Option<Instant> {
+        let turns = self
+            .wires
+            .iter()
+            .filter_map(|wire| self.core.next_turn(wire.lane));
+        let connects = self.wires.iter().filter(|wire| wire.stream.is_none());
+        let connects = connects.map(|wire| wire.again_at);
+        turns.chain(connects).chain(self.map_due()).min()
     }
 
-    fn exchange(&mut self, deadline: Option<Instant>) -> Result<(), Error> {
-        let lost = |error| Error::connection(error, true);
-        let now = Instant::now();
-        self.core.turn(now, &mut self.wake)?;
-        let until = [deadline, self.core.next_turn()];
-        let until = until.into_iter().flatten().min();
-        let wait = until.map(|until| until.saturating_duration_since(now));
-        let stream = self
-            .stream
-            .as_mut()
-            .expect("there is a stream to step with");
-        let out = self.core.take_out();
-        if !out.is_empty() {
-            stream
-                .set_timeout(self.config.response_timeout)
-                .map_err(lost)?;
-            stream.write_all(&out).map_err(lost)?;
+    /// When the map is to be asked for: soon where something has shown that it is old, else now and then, since
+    /// a node that was cut off from the others does not know that, and says nothing.
+    fn map_due(&self) -> Option<Instant> {
+        let map = self.map.as_ref()?;
+        if self.core.is_stale() {
+            return Some(map.asked + THROTTLE);
         }
-        stream.set_timeout(wait).map_err(lost)?;
-        match stream.read(&mut self.buf) {
-            Ok(0) => Err(lost(io::ErrorKind::UnexpectedEof.into())),
-            Ok(bytes) => {
-                let bytes = &self.buf[..bytes];
-                self.core.receive(bytes, Instant::now(), &mut self.wake)
+        map.asked.checked_add(self.config.keepalive?)
+    }
+
+    /// Asks for the map when that is due, and makes and ends connections as the core wants them.
+    fn follow_cluster(&mut self) {
+        let due = self.map_due().is_some_and(|due| Instant::now() >= due);
+        if let Some(map) = self.map.as_mut().filter(|_| due) {
+            // Where no node answers, the connections go on with what they know, and the map stays wanted.
+            match map.cluster.refresh() {
+                Ok(()) => {
+                    let topology = map.cluster.topology();
+                    self.core.install(topology, Instant::now(), &mut self.wake);
+                }
+                Err(error) => meter::lost(&self.config, &error),
             }
-            Err(error) if timed_out(&error) || error.kind() == io::ErrorKind::Interrupted => Ok(()),
-            Err(error) => Err(lost(error)),
+            map.asked = Instant::now();
         }
+        for lane in self.core.take_new() {
+            let wire = Wire::new(lane, Arc::clone(&self.config), Instant::now());
+            self.wires.push(wire);
+        }
+        let core = &mut self.core;
+        self.wires.retain(|wire| {
+            let ended = core.has_ended(wire.lane);
+            if ended {
+                core.remove(wire.lane);
+            }
+            !ended
+        });
+    }
+
+    /// Connects where it is time to, and writes what is to be written.
+    fn send(&mut self, place: usize) -> Result<(), Error> {
+        let wire = &mut self.wires[place];
+        let now = Instant::now();
+        self.core.turn(wire.lane, now, &mut self.wake)?;
+        if wire.stream.is_none() {
+            if now < wire.again_at {
+                return Ok(());
+            }
+            if let (Some(node), Some(map)) = (self.core.target(wire.lane), &self.map) {
+                wire.config = map.cluster.config_of(&node);
+            }
+            wire.connect()?;
+            self.core.connected(wire.lane, Instant::now());
+        }
+        let out = self.core.take_out(wire.lane);
+        wire.write(&out)
+    }
+
+    fn receive(&mut self, place: usize, wait: Option<Duration>) -> Result<(), Error> {
+        let wire = &mut self.wires[place];
+        let bytes = match wire.read(wait, &mut self.buf)? {
+            0 => return Ok(()),
+            bytes => &self.buf[..bytes],
+        };
+        let now = Instant::now();
+        self.core.receive(wire.lane, bytes, now, &mut self.wake)
+    }
+
+    /// A connection on which something went wrong is given up.
+    fn look_at(&mut self, place: usize, done: Result<(), Error>) {
+        let Err(error) = done else { return };
+        let wire = &mut self.wires[place];
+        meter::lost(&wire.config, &error);
+        wire.broke(self.core.was_useful(wire.lane));
+        self.core.broke(wire.lane, error, &mut self.wake);
     }
 }

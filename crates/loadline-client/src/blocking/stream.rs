@@ -2,6 +2,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
@@ -67,6 +68,32 @@ impl Stream {
             Self::Tls(_) => return Err(io::ErrorKind::WouldBlock.into()),
         };
         received.map(|(bytes, _)| bytes).map_err(io::Error::from)
+    }
+}
+
+impl Stream {
+    /// Whether there is something to read that the operating system does not know of any more.
+    #[cfg_attr(
+        not(feature = "tls"),
+        expect(clippy::unused_self, reason = "only TLS has buffers of its own")
+    )]
+    pub(super) fn has_plaintext(&mut self) -> bool {
+        #[cfg(feature = "tls")]
+        if let Self::Tls(stream) = self {
+            return stream.has_plaintext();
+        }
+        false
+    }
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Tcp(socket) => socket.as_fd(),
+            Self::Unix(socket) => socket.as_fd(),
+            #[cfg(feature = "tls")]
+            Self::Tls(stream) => stream.socket.as_fd(),
+        }
     }
 }
 

@@ -17,6 +17,8 @@ use super::replies::Collected;
 use super::slot_of;
 use super::topology::{Node, Topology};
 use crate::multiplexed::{Connection, Dedicated, Running};
+use crate::pubsub::PubSub;
+use crate::pubsub::core::Core;
 use crate::request::Failed;
 use crate::{Error, Request};
 
@@ -129,6 +131,22 @@ impl Cluster {
         Dedicated::open(Arc::new(self.shared.plain.server(&master))).await
     }
 
+    /// Opens a subscriber: a connection to one node, or another when that one goes, for channels and
+    /// patterns, and one to each master that serves a sharded channel that is subscribed to, which follows
+    /// the slot of the channel. Whatever may be missing is announced; see [`pubsub`](crate::pubsub).
+    ///
+    /// # Errors
+    /// Why there is no connection; each node is tried once. Later on connections come back by themselves.
+    pub async fn pubsub(&self) -> Result<PubSub, Error> {
+        let plain = self.shared.plain.clone();
+        let (topology, seeds) = (self.topology(), plain.seeds.clone());
+        // Any part of the number will do.
+        let turn = self.shared.turn() as usize;
+        let config = plain.config.clone();
+        let core = Core::of_cluster(config, topology, seeds, turn, Instant::now());
+        PubSub::on_cluster(self.clone(), plain, core).await
+    }
+
     /// Asks some nodes for the map of slots. That is done by itself where a redirection or a lost node
     /// shows that it is old.
     ///
@@ -136,6 +154,11 @@ impl Cluster {
     /// Why no node has answered.
     pub async fn refresh(&self) -> Result<(), Error> {
         self.shared.refresh().await
+    }
+
+    /// The map as it is known.
+    pub(crate) fn topology(&self) -> Topology {
+        Topology::clone(&self.shared.topology())
     }
 }
 

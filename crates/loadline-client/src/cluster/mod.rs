@@ -60,6 +60,7 @@ pub(crate) mod view;
 pub use builder::Builder;
 #[cfg(feature = "tokio")]
 pub use client::Cluster;
+pub(crate) use refusal::Refusal;
 pub use slot::{SLOTS, slot_of};
 pub use topology::Node;
 

@@ -31,7 +31,8 @@ impl Refusal {
         Self::read(last, asked)
     }
 
-    fn read(text: &str, asked: &Node) -> Option<Self> {
+    /// Reads the text of an error that came from the node that was asked.
+    pub(crate) fn read(text: &str, asked: &Node) -> Option<Self> {
         let mut words = text.split(' ');
         let code = words.next()?;
         match code {

@@ -1,4 +1,4 @@
-//! The task that owns the socket of a subscribing connection.
+//! The task that owns the socket of one connection of a subscriber.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use tokio::time::{Sleep, sleep, sleep_until, timeout};
 
+use super::core::LaneId;
 use super::handle::Shared;
 use crate::conn::backoff::Backoff;
 use crate::multiplexed::transport::Transport;
@@ -26,8 +27,10 @@ const NEVER: Duration = Duration::from_secs(1 << 30);
 
 pub(super) struct Driver {
     shared: Arc<Shared>,
-    /// Whoever waits for the first connection.
+    lane: LaneId,
+    /// Whoever waits for the first connection, and how often it is tried for them.
     opened: Option<oneshot::Sender<Result<(), Error>>>,
+    tries: usize,
     backoff: Backoff,
     wake: Vec<Waker>,
     buf: Vec<u8>,
@@ -38,11 +41,18 @@ pub(super) struct Driver {
 }
 
 impl Driver {
-    pub(super) fn new(shared: Arc<Shared>, opened: oneshot::Sender<Result<(), Error>>) -> Self {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        lane: LaneId,
+        opened: Option<oneshot::Sender<Result<(), Error>>>,
+    ) -> Self {
         let armed = Instant::now() + NEVER;
+        let tries = shared.lock().candidates();
         Self {
             shared,
-            opened: Some(opened),
+            lane,
+            opened,
+            tries,
             backoff: Backoff::new(),
             wake: Vec::new(),
             buf: vec![0; QUIET_BYTES],
@@ -53,8 +63,8 @@ impl Driver {
         }
     }
 
-    /// Drives the connection, and makes it again when it breaks, until the handle is gone. Where the first
-    /// connection cannot be made, it ends at once.
+    /// Drives the connection, and makes it again when it breaks, until nobody wants it any more. Where the
+    /// first connection cannot be made, to any node that there is, it ends.
     pub(super) async fn run(mut self) {
         loop {
             let error = match self.connect_once().await {
@@ -64,8 +74,15 @@ impl Driver {
             };
             let Some(error) = error else { return };
             meter::lost(&self.shared.config, &error);
-            self.shared.lock().broke(error.clone(), &mut self.wake);
+            let lane = self.lane;
+            self.shared
+                .lock()
+                .broke(lane, error.clone(), &mut self.wake);
             self.wake_all();
+            self.tries = self.tries.saturating_sub(1);
+            if self.opened.is_some() && self.tries > 0 {
+                continue;
+            }
             if let Some(opened) = self.opened.take() {
                 // Whoever opened the connection may have given up.
                 let _ = opened.send(Err(error));
@@ -80,7 +97,8 @@ impl Driver {
 
     /// Connects, or not; `None` where nobody wants a connection any more.
     async fn connect_once(&mut self) -> Option<Result<Transport, Error>> {
-        let config = Arc::clone(&self.shared.config);
+        let target = self.shared.lock().target(self.lane);
+        let config = self.shared.config_for(target.as_ref());
         let attempt = Box::pin(timeout(config.connect_timeout, Transport::connect(&config)));
         let attempted = self.meanwhile(attempt).await?;
         Some(attempted.unwrap_or_else(|_| {
@@ -96,7 +114,7 @@ impl Driver {
             loop {
                 // Nothing can be overdue without a connection.
                 let _ = self.turn(cx);
-                if self.shared.lock().is_closed() {
+                if self.is_over() {
                     return Poll::Ready(None);
                 }
                 if !self.arm(cx) {
@@ -109,7 +127,7 @@ impl Driver {
 
     /// Reads and writes until the connection breaks, with why, or until nobody wants it any more.
     async fn serve(&mut self, mut transport: Transport) -> Option<Error> {
-        self.shared.lock().connected(Instant::now());
+        self.shared.lock().connected(self.lane, Instant::now());
         self.out.clear();
         self.written = 0;
         let ended = poll_fn(|cx| match self.poll_serve(&mut transport, cx) {
@@ -119,7 +137,7 @@ impl Driver {
         })
         .await;
         // A server that hangs up on everyone goes on with the pauses of the outage, and is not stormed.
-        if self.shared.lock().was_useful() {
+        if self.shared.lock().was_useful(self.lane) {
             self.backoff.connected();
         }
         ended
@@ -134,7 +152,7 @@ impl Driver {
         loop {
             self.read(transport, cx)?;
             self.turn(cx)?;
-            if self.shared.lock().is_closed() {
+            if self.is_over() {
                 return Ok(Poll::Ready(()));
             }
             let wrote = self.write(transport, cx);
@@ -150,8 +168,8 @@ impl Driver {
 
     fn turn(&mut self, cx: &mut Context<'_>) -> Result<(), Error> {
         let mut core = self.shared.lock();
-        core.register_driver(cx.waker());
-        let turned = core.turn(Instant::now(), &mut self.wake);
+        core.register_driver(self.lane, cx.waker());
+        let turned = core.turn(self.lane, Instant::now(), &mut self.wake);
         drop(core);
         self.wake_all();
         turned
@@ -170,8 +188,9 @@ impl Driver {
             };
             let bytes = read.map_err(|error| Error::connection(error, true))?;
             let mut core = self.shared.lock();
-            let received = core.receive(&self.buf[..bytes], Instant::now(), &mut self.wake);
-            let ready = core.is_ready();
+            let (lane, now) = (self.lane, Instant::now());
+            let received = core.receive(lane, &self.buf[..bytes], now, &mut self.wake);
+            let ready = core.is_ready(lane);
             drop(core);
             self.wake_all();
             received?;
@@ -191,7 +210,7 @@ impl Driver {
     fn write(&mut self, transport: &mut Transport, cx: &mut Context<'_>) -> io::Result<()> {
         loop {
             if self.written == self.out.len() {
-                self.out = self.shared.lock().take_out();
+                self.out = self.shared.lock().take_out(self.lane);
                 self.written = 0;
             }
             if self.out.is_empty() {
@@ -211,7 +230,7 @@ impl Driver {
 
     /// Sees to it that the task runs again in time; true where that is now.
     fn arm(&mut self, cx: &mut Context<'_>) -> bool {
-        let next = self.shared.lock().next_turn();
+        let next = self.shared.lock().next_turn(self.lane);
         // A timer that is early does no harm, so that it need not be set for each message.
         if let Some(next) = next
             && next < self.armed
@@ -227,6 +246,12 @@ impl Driver {
         true
     }
 
+    /// Whether nobody wants the connection any more.
+    fn is_over(&self) -> bool {
+        let core = self.shared.lock();
+        core.is_closed() || core.has_ended(self.lane)
+    }
+
     fn wake_all(&mut self) {
         self.wake.drain(..).for_each(Waker::wake);
     }
@@ -235,7 +260,13 @@ impl Driver {
 impl Drop for Driver {
     /// Nobody has to wait for a connection that will not be made, be it that the runtime ends.
     fn drop(&mut self) {
-        self.shared.lock().finish(&mut self.wake);
+        let mut core = self.shared.lock();
+        if core.has_ended(self.lane) {
+            core.remove(self.lane);
+        } else {
+            core.finish(&mut self.wake);
+        }
+        drop(core);
         self.wake_all();
     }
 }

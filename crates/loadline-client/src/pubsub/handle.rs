@@ -7,16 +7,19 @@ use std::time::Instant;
 
 use tokio::sync::oneshot;
 
-use super::core::Core;
+use super::core::{Core, LaneId};
 use super::driver::Driver;
 use super::tickets::TicketId;
-use super::{Event, Kind, names_of};
+use super::{Event, Kind, follow, names_of};
+use crate::cluster::builder::Plain;
+use crate::cluster::{Cluster, Node};
 use crate::{Config, Error, ToArgs};
 
 /// A connection that receives what is published on channels. See the [module](super).
 ///
 /// It is made again when it breaks, at once and then with growing pauses, and when the server is silent and
-/// does not answer a `PING`. It is closed when it is dropped.
+/// does not answer a `PING`. It is closed when it is dropped. On a cluster
+/// ([`Cluster::pubsub`](crate::cluster::Cluster::pubsub)) there is one connection to each node that is needed.
 #[derive(Debug)]
 pub struct PubSub {
     shared: Arc<Shared>,
@@ -26,21 +29,41 @@ pub struct PubSub {
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) config: Arc<Config>,
+    /// How to talk to the nodes of a cluster.
+    plain: Option<Plain>,
     core: Mutex<Core>,
 }
 
 impl PubSub {
     pub(crate) async fn open(config: Arc<Config>) -> Result<Self, Error> {
         let core = Core::new((*config).clone(), Instant::now());
+        Self::start(config, None, core).await
+    }
+
+    /// Connects to any node of a cluster, and follows its map from then on.
+    pub(crate) async fn on_cluster(
+        cluster: Cluster,
+        plain: Plain,
+        core: Core,
+    ) -> Result<Self, Error> {
+        let config = Arc::new(plain.config.clone());
+        let pubsub = Self::start(config, Some(plain), core).await?;
+        tokio::spawn(follow::start_lanes(Arc::clone(&pubsub.shared)));
+        tokio::spawn(follow::refresh(Arc::clone(&pubsub.shared), cluster));
+        Ok(pubsub)
+    }
+
+    async fn start(config: Arc<Config>, plain: Option<Plain>, core: Core) -> Result<Self, Error> {
         let shared = Arc::new(Shared {
             config,
+            plain,
             core: Mutex::new(core),
         });
         let (opened, opening) = oneshot::channel();
         let pubsub = Self {
             shared: Arc::clone(&shared),
         };
-        tokio::spawn(Driver::new(shared, opened).run());
+        tokio::spawn(Driver::new(shared, LaneId::MAIN, Some(opened)).run());
         let ended = Err(Error::Closed {
             maybe_executed: false,
         });
@@ -127,12 +150,13 @@ impl PubSub {
         let ticket = {
             let mut core = self.shared.lock();
             let now = Instant::now();
-            wake.extend(core.take_driver());
-            if wanted {
+            let ticket = if wanted {
                 core.subscribe(kind, names, now)
             } else {
                 core.unsubscribe(kind, names, now, &mut wake)
-            }
+            };
+            wake.extend(core.take_drivers());
+            ticket
         };
         wake.into_iter().for_each(Waker::wake);
         let waiting = Waiting {
@@ -145,10 +169,8 @@ impl PubSub {
 
 impl Drop for PubSub {
     fn drop(&mut self) {
-        let driver = self.shared.lock().close();
-        if let Some(driver) = driver {
-            driver.wake();
-        }
+        let drivers = self.shared.lock().close();
+        drivers.into_iter().for_each(Waker::wake);
     }
 }
 
@@ -165,6 +187,14 @@ impl Drop for Waiting<'_> {
 }
 
 impl Shared {
+    /// How to talk to a node of a cluster, or to the one server.
+    pub(super) fn config_for(&self, node: Option<&Node>) -> Arc<Config> {
+        match (&self.plain, node) {
+            (Some(plain), Some(node)) => Arc::new(plain.server(node)),
+            _ => Arc::clone(&self.config),
+        }
+    }
+
     /// The state is whole whenever the lock is free.
     pub(super) fn lock(&self) -> MutexGuard<'_, Core> {
         self.core.lock().unwrap_or_else(PoisonError::into_inner)

@@ -27,11 +27,17 @@
 //! # }
 //! ```
 //!
+//! On a cluster (`cluster::Cluster::pubsub`, [`blocking::Cluster::pubsub`](crate::blocking::Cluster::pubsub))
+//! channels and patterns are heard on one node, and on another when that one goes; sharded channels on the
+//! master of their slot, wherever it moves. Each of these connections announces its own gaps.
+//!
 //! What must not lose anything is a stream, not a channel.
 
 pub(crate) mod core;
 #[cfg(feature = "tokio")]
 mod driver;
+#[cfg(feature = "tokio")]
+mod follow;
 #[cfg(feature = "tokio")]
 mod handle;
 mod queue;

@@ -1,8 +1,9 @@
 //! Events that wait for their consumer, bounded in bytes.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use super::core::LaneId;
 use super::{Event, Message};
 
 /// An empty queue with room for more events than this gives the room back.
@@ -16,14 +17,18 @@ const KEPT_EVENTS: usize = 1024;
 #[derive(Debug)]
 pub(super) struct Queue {
     events: VecDeque<Event>,
-    /// Messages of a new connection on which not all subscriptions stand yet.
-    held: VecDeque<Message>,
-    holding: bool,
-    held_lagged: u64,
+    /// Messages of new connections on which not all subscriptions stand yet.
+    held: BTreeMap<LaneId, Held>,
     /// What happened since the first message that found no room.
     gap: Gap,
     bytes: usize,
     limit_bytes: usize,
+}
+
+#[derive(Debug, Default)]
+struct Held {
+    messages: VecDeque<Message>,
+    lagged: u64,
 }
 
 #[derive(Debug, Default)]
@@ -36,9 +41,7 @@ impl Queue {
     pub(super) fn new(limit_bytes: usize) -> Self {
         Self {
             events: VecDeque::new(),
-            held: VecDeque::new(),
-            holding: false,
-            held_lagged: 0,
+            held: BTreeMap::new(),
             gap: Gap::default(),
             bytes: 0,
             limit_bytes,
@@ -46,17 +49,17 @@ impl Queue {
     }
 
     /// Takes a message, or counts it as dropped. One message alone may be larger than the limit.
-    pub(super) fn message(&mut self, message: Message) {
+    pub(super) fn message(&mut self, lane: LaneId, message: Message) {
         let bytes = self.bytes.saturating_add(bytes_of(&message));
         let full = self.bytes > 0 && bytes > self.limit_bytes;
-        match (self.holding, full || self.gap.lagged > 0) {
-            (true, true) => self.held_lagged += 1,
-            (true, false) => {
+        match (self.held.get_mut(&lane), full || self.gap.lagged > 0) {
+            (Some(held), true) => held.lagged += 1,
+            (Some(held), false) => {
                 self.bytes = bytes;
-                self.held.push_back(message);
+                held.messages.push_back(message);
             }
-            (false, true) => self.gap.lagged += 1,
-            (false, false) => {
+            (None, true) => self.gap.lagged += 1,
+            (None, false) => {
                 self.bytes = bytes;
                 self.events.push_back(Event::Message(message));
             }
@@ -68,18 +71,34 @@ impl Queue {
         self.events.push_back(event);
     }
 
-    /// Messages are held back from now on, and those that are held already belong to the gap.
-    pub(super) fn hold(&mut self) {
-        self.holding = true;
-        self.held_lagged = 0;
-        for message in self.held.drain(..) {
+    /// Messages of this connection are held back from now on.
+    pub(super) fn hold(&mut self, lane: LaneId) {
+        self.held.entry(lane).or_default();
+    }
+
+    /// The connection is gone; what it brought and was held back belongs to the gap.
+    pub(super) fn forget(&mut self, lane: LaneId) {
+        let held = self.held.remove(&lane).unwrap_or_default();
+        for message in held.messages {
             self.bytes -= bytes_of(&message);
         }
     }
 
-    /// All subscriptions stand again after such an outage; what was held back follows the word of it.
-    pub(super) fn release(&mut self, outage: Duration) {
-        self.holding = false;
+    /// All subscriptions of a connection stand again after such an outage; what was held back follows the
+    /// word of it. Without an outage, nothing of what is held was affected.
+    pub(super) fn release(&mut self, lane: LaneId, outage: Option<Duration>) {
+        if let Some(outage) = outage {
+            self.resubscribed(outage);
+        }
+        let held = self.held.remove(&lane).unwrap_or_default();
+        for message in held.messages {
+            self.bytes -= bytes_of(&message);
+            self.message(lane, message);
+        }
+        self.gap.lagged += held.lagged;
+    }
+
+    fn resubscribed(&mut self, outage: Duration) {
         match self.events.back_mut() {
             _ if self.gap.lagged > 0 => {
                 *self.gap.outage.get_or_insert_default() += outage;
@@ -87,11 +106,6 @@ impl Queue {
             Some(Event::Resubscribed { outage: sum }) => *sum += outage,
             _ => self.events.push_back(Event::Resubscribed { outage }),
         }
-        for message in std::mem::take(&mut self.held) {
-            self.bytes -= bytes_of(&message);
-            self.message(message);
-        }
-        self.gap.lagged += std::mem::take(&mut self.held_lagged);
     }
 
     /// The next event.
@@ -145,6 +159,14 @@ mod tests {
         Queue::new(4 * bytes_of(&message(0)))
     }
 
+    impl Queue {
+        /// A connection broke.
+        fn again(&mut self) {
+            self.forget(LaneId::MAIN);
+            self.hold(LaneId::MAIN);
+        }
+    }
+
     fn drain(queue: &mut Queue) -> Vec<String> {
         std::iter::from_fn(|| queue.pop())
             .map(|event| match event {
@@ -159,44 +181,44 @@ mod tests {
     #[test]
     fn messages_without_room_are_counted_where_they_are_missing() {
         let mut queue = queue();
-        (0..9).for_each(|number| queue.message(message(number)));
+        (0..9).for_each(|number| queue.message(LaneId::MAIN, message(number)));
         assert_eq!(drain(&mut queue), ["0", "1", "2", "3", "lagged 5"]);
-        queue.message(message(9));
+        queue.message(LaneId::MAIN, message(9));
         assert_eq!(drain(&mut queue), ["9"]);
     }
 
     #[test]
     fn a_gap_ends_once_half_of_what_waited_is_taken() {
         let mut queue = queue();
-        (0..5).for_each(|number| queue.message(message(number)));
+        (0..5).for_each(|number| queue.message(LaneId::MAIN, message(number)));
         assert!(queue.pop().is_some());
         // There would be room for one, but it would be in the middle of the gap.
-        queue.message(message(5));
+        queue.message(LaneId::MAIN, message(5));
         assert!(queue.pop().is_some() && queue.pop().is_some());
-        queue.message(message(6));
+        queue.message(LaneId::MAIN, message(6));
         assert_eq!(drain(&mut queue), ["3", "lagged 2", "6"]);
     }
 
     #[test]
     fn a_message_larger_than_the_limit_is_taken_alone() {
         let mut queue = Queue::new(1);
-        queue.message(message(0));
-        queue.message(message(1));
+        queue.message(LaneId::MAIN, message(0));
+        queue.message(LaneId::MAIN, message(1));
         assert_eq!(drain(&mut queue), ["0", "lagged 1"]);
     }
 
     #[test]
     fn what_a_connection_brings_before_all_subscriptions_stand_follows_the_word_of_it() {
         let mut queue = queue();
-        queue.message(message(0));
-        queue.hold();
-        queue.message(message(1));
+        queue.message(LaneId::MAIN, message(0));
+        queue.again();
+        queue.message(LaneId::MAIN, message(1));
         assert_eq!(drain(&mut queue), ["0"]);
         // That connection breaks as well: what it brought is a part of the gap.
-        queue.hold();
-        queue.message(message(2));
-        queue.release(Duration::from_secs(3));
-        queue.message(message(3));
+        queue.again();
+        queue.message(LaneId::MAIN, message(2));
+        queue.release(LaneId::MAIN, Some(Duration::from_secs(3)));
+        queue.message(LaneId::MAIN, message(3));
         assert_eq!(drain(&mut queue), ["resubscribed 3", "2", "3"]);
         assert_eq!(queue.bytes, 0);
     }
@@ -205,15 +227,15 @@ mod tests {
     fn no_number_of_outages_grows_the_queue() {
         let mut queue = queue();
         for _ in 0..100 {
-            queue.hold();
-            queue.release(Duration::from_secs(1));
+            queue.again();
+            queue.release(LaneId::MAIN, Some(Duration::from_secs(1)));
         }
         assert_eq!(drain(&mut queue), ["resubscribed 100"]);
         for number in 0..100 {
-            queue.message(message(number % 10));
-            queue.hold();
-            queue.message(message(number % 10));
-            queue.release(Duration::from_secs(1));
+            queue.message(LaneId::MAIN, message(number % 10));
+            queue.again();
+            queue.message(LaneId::MAIN, message(number % 10));
+            queue.release(LaneId::MAIN, Some(Duration::from_secs(1)));
         }
         assert!(queue.events.len() <= 6, "{:?}", queue.events);
         let drained = drain(&mut queue);

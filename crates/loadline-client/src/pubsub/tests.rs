@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
-use super::core::Core;
+use super::core::{Core, LaneId};
 use super::tickets::TicketId;
 use super::{Event, Kind};
 use crate::{Config, Error};
@@ -38,7 +38,7 @@ impl Bench {
     }
 
     fn connect(&mut self) -> String {
-        self.core.connected(self.now);
+        self.core.connected(LaneId::MAIN, self.now);
         assert!(self.sent().contains("HELLO"));
         self.receive(b"%1\r\n+proto\r\n:3\r\n");
         self.sent()
@@ -46,7 +46,7 @@ impl Bench {
 
     /// What was sent since the last time, a line for each command.
     fn sent(&mut self) -> String {
-        let wire = String::from_utf8(self.core.take_out()).unwrap();
+        let wire = String::from_utf8(self.core.take_out(LaneId::MAIN)).unwrap();
         let lines = wire.split("\r\n").filter(|line| !line.starts_with('$'));
         let text: String = lines
             .map(|line| match line.strip_prefix('*') {
@@ -63,7 +63,9 @@ impl Bench {
     }
 
     fn receive(&mut self, bytes: &[u8]) {
-        self.core.receive(bytes, self.now, &mut self.wake).unwrap();
+        self.core
+            .receive(LaneId::MAIN, bytes, self.now, &mut self.wake)
+            .unwrap();
     }
 
     fn confirm(&mut self, verb: &str, name: &str) {
@@ -113,13 +115,13 @@ impl Bench {
     fn breaks(&mut self) {
         let reset = std::io::ErrorKind::ConnectionReset.into();
         let error = Error::connection(reset, true);
-        self.core.broke(error, &mut self.wake);
+        self.core.broke(LaneId::MAIN, error, &mut self.wake);
     }
 
     /// Lets time pass; what turning then gives.
     fn pass(&mut self, time: Duration) -> Result<(), Error> {
         self.now += time;
-        self.core.turn(self.now, &mut self.wake)
+        self.core.turn(LaneId::MAIN, self.now, &mut self.wake)
     }
 
     /// All events that are there, in short.
@@ -183,7 +185,7 @@ fn messages_may_be_split_anywhere() {
 #[test]
 fn resp2_says_the_same_with_arrays() {
     let mut bench = Bench::new("redis://host?resp=2");
-    bench.core.connected(bench.now);
+    bench.core.connected(LaneId::MAIN, bench.now);
     assert_eq!(bench.sent(), "PING");
     bench.receive(b"+PONG\r\n");
     let ticket = bench.subscribe("news");
@@ -311,7 +313,10 @@ fn a_silent_server_is_asked_and_then_given_up() {
     assert_eq!(bench.sent(), "");
     bench.pass(MS).unwrap();
     assert_eq!(bench.sent(), "PING");
-    assert_eq!(bench.core.next_turn(), Some(bench.now + 2000 * MS));
+    assert_eq!(
+        bench.core.next_turn(LaneId::MAIN),
+        Some(bench.now + 2000 * MS)
+    );
     bench.pass(1999 * MS).unwrap();
     let error = bench.pass(MS).unwrap_err();
     assert!(matches!(error, Error::Timeout { .. }));
@@ -344,7 +349,10 @@ fn nobody_waits_for_a_connection_longer_than_the_response_timeout() {
     bench.subscribed("a");
     bench.breaks();
     let (new, standing) = (bench.subscribe("b"), bench.subscribe("a"));
-    assert_eq!(bench.core.next_turn(), Some(bench.now + 1000 * MS));
+    assert_eq!(
+        bench.core.next_turn(LaneId::MAIN),
+        Some(bench.now + 1000 * MS)
+    );
     bench.pass(1000 * MS).unwrap();
     for ticket in [new, standing] {
         let settled = bench.settled(ticket);
@@ -387,7 +395,9 @@ fn what_was_not_asked_for_ends_the_connection() {
     for bytes in unasked {
         let mut bench = Bench::ready("redis://host");
         bench.subscribed("a");
-        let received = bench.core.receive(bytes, bench.now, &mut bench.wake);
+        let received = bench
+            .core
+            .receive(LaneId::MAIN, bytes, bench.now, &mut bench.wake);
         assert!(received.is_err(), "{:?}", String::from_utf8_lossy(bytes));
     }
     let mut bench = Bench::ready("redis://host");

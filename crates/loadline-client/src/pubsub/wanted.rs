@@ -1,10 +1,12 @@
 //! What a consumer wants to be subscribed to, and how far the server has confirmed it.
 
 use std::collections::HashMap;
+use std::time::Instant;
 
 use bytes::Bytes;
 
 use super::Kind;
+use super::core::LaneId;
 use super::tickets::TicketId;
 
 /// Everything that is wanted, by kind and name.
@@ -18,13 +20,26 @@ pub(super) struct Wanted {
 /// How a subscription stands.
 #[derive(Debug, Default)]
 pub(super) struct Standing {
+    /// The connection that it is on, if it belongs anywhere.
+    pub(super) lane: Option<LaneId>,
     /// The number of the question that asked for it on this connection, if it was asked.
     pub(super) asked: Option<u64>,
     pub(super) confirmed: bool,
+    /// Since when its messages may be missing.
+    pub(super) lost_since: Option<Instant>,
+    /// How often it was sent elsewhere since it stood, or since the last map.
+    pub(super) moves: u8,
     /// Whether it was ever confirmed, so that the consumer relies on it.
     pub(super) stood: bool,
     /// Who waits for the confirmation.
     pub(super) waiting: Vec<TicketId>,
+}
+
+impl Standing {
+    /// Whether this question of a lane is the one that asked for it last.
+    pub(super) fn is_asked_by(&self, lane: LaneId, question: u64) -> bool {
+        self.lane == Some(lane) && self.asked == Some(question)
+    }
 }
 
 impl Wanted {
@@ -56,12 +71,37 @@ impl Wanted {
         names.collect()
     }
 
-    /// The connection is gone, and with it what it had confirmed; whether that was anything.
-    pub(super) fn forget_connection(&mut self) -> bool {
+    /// Every name on a connection, with its kind.
+    pub(super) fn names_on(&self, lane: LaneId) -> Vec<(Kind, Bytes)> {
+        let on = |(name, standing): (&Bytes, &Standing)| {
+            (standing.lane == Some(lane)).then(|| name.clone())
+        };
+        let channels = self.channels.iter().filter_map(on);
+        let patterns = self.patterns.iter().filter_map(on);
+        let shards = self.shards.iter().filter_map(on);
+        let channels = channels.map(|name| (Kind::Channel, name));
+        let patterns = patterns.map(|name| (Kind::Pattern, name));
+        let shards = shards.map(|name| (Kind::Shard, name));
+        channels.chain(patterns).chain(shards).collect()
+    }
+
+    /// Whether anything sharded is on a connection.
+    pub(super) fn is_on(&self, lane: LaneId) -> bool {
+        let mut shards = self.shards.values();
+        shards.any(|standing| standing.lane == Some(lane))
+    }
+
+    /// A connection is gone that was last heard of then, and with it what it had confirmed; whether that
+    /// was anything.
+    pub(super) fn forget_connection(&mut self, lane: LaneId, heard: Instant) -> bool {
         let mut stood = false;
         let kinds = [&mut self.channels, &mut self.patterns, &mut self.shards];
-        for standing in kinds.into_iter().flat_map(HashMap::values_mut) {
-            stood |= standing.confirmed;
+        let standings = kinds.into_iter().flat_map(HashMap::values_mut);
+        for standing in standings.filter(|standing| standing.lane == Some(lane)) {
+            if standing.confirmed {
+                stood = true;
+                standing.lost_since.get_or_insert(heard);
+            }
             standing.asked = None;
             standing.confirmed = false;
         }

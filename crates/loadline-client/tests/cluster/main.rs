@@ -10,4 +10,5 @@ mod blocking;
 mod failover;
 mod migration;
 mod nodes;
+mod pubsub;
 mod routing;

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use loadline_client::cluster::{Cluster, Node, slot_of};
+use loadline_client::cluster::{Cluster, slot_of};
 use loadline_client::commands::*;
-use loadline_client::{Error, atomic, blocking, cmd};
+use loadline_client::{atomic, cmd};
 
 use crate::nodes::{Server, runtime, shared};
 
@@ -31,7 +31,7 @@ fn writes_to_a_slot_that_moves_run_once_each_and_none_is_lost() {
         let moving = tokio::task::spawn_blocking(|| {
             for _ in 0..MOVES {
                 std::thread::sleep(Duration::from_millis(50));
-                move_slot(slot_of(b"{moving}"));
+                shared().move_slot(slot_of(b"{moving}"));
             }
         });
         moving.await.unwrap();
@@ -106,47 +106,4 @@ fn refusals() -> [u64; 3] {
         };
         shared().masters().iter().map(of).sum()
     })
-}
-
-/// Moves a slot to another master, some keys at a time.
-fn move_slot(slot: u16) {
-    let masters = shared().masters();
-    let serves = |server: &Server| {
-        let id = server.ask("CLUSTER MYID");
-        let nodes: String = server.connection().run(cmd("CLUSTER NODES")).unwrap();
-        let line = nodes.lines().find(|line| line.starts_with(&id)).unwrap();
-        let ranges = line
-            .split(' ')
-            .skip(8)
-            .filter(|range| !range.starts_with('['));
-        ranges
-            .map(|range| range.split_once('-').unwrap_or((range, range)))
-            .any(|(first, last)| {
-                (first.parse::<u16>().unwrap()..=last.parse().unwrap()).contains(&slot)
-            })
-    };
-    let from = masters.iter().position(serves).unwrap();
-    let (from, to) = (&masters[from], &masters[(from + 1) % masters.len()]);
-    let (from_id, to_id) = (from.ask("CLUSTER MYID"), to.ask("CLUSTER MYID"));
-    to.ask(&format!("CLUSTER SETSLOT {slot} IMPORTING {from_id}"));
-    from.ask(&format!("CLUSTER SETSLOT {slot} MIGRATING {to_id}"));
-    let mut connection = from.connection();
-    while move_keys(&mut connection, slot, &to.node()) {}
-    for server in [to, from] {
-        server.ask(&format!("CLUSTER SETSLOT {slot} NODE {to_id}"));
-    }
-}
-
-/// Moves some keys; whether there were any.
-fn move_keys(connection: &mut blocking::Connection, slot: u16, to: &Node) -> bool {
-    let question = cmd::<Vec<String>>("CLUSTER GETKEYSINSLOT").arg((slot, 25u32));
-    let keys = connection.run(question).unwrap();
-    if keys.is_empty() {
-        return false;
-    }
-    let migrate =
-        cmd::<()>("MIGRATE").arg((to.host(), to.port(), "", 0u32, 5_000u32, "KEYS", &keys));
-    let moved: Result<(), Error> = connection.run(migrate);
-    moved.unwrap();
-    true
 }

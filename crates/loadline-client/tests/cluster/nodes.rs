@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use loadline_client::cluster::{Builder, Node};
 use loadline_client::commands::ping;
-use loadline_client::{Client, blocking, cmd};
+use loadline_client::{Client, Error, blocking, cmd};
 
 /// Masters, and as many replicas.
 const MASTERS: usize = 3;
@@ -111,6 +111,17 @@ impl Cluster {
         found.expect("a node of this cluster")
     }
 
+    /// All nodes, masters first.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Server> {
+        self.nodes.iter()
+    }
+
+    /// The first node of which this is so.
+    pub(crate) fn find(&self, is_so: impl Fn(&Server) -> bool) -> Node {
+        let found = self.nodes.iter().find(|server| is_so(server));
+        found.expect("a node of this kind").node()
+    }
+
     /// Kills a node as if its machine had lost its power.
     pub(crate) fn kill(&mut self, node: &Node) {
         let place = self
@@ -119,6 +130,22 @@ impl Cluster {
             .position(|server| server.port == node.port());
         let server = self.nodes.remove(place.expect("a node of this cluster"));
         server.kill();
+    }
+
+    /// Moves a slot to the next master, some keys at a time.
+    pub(crate) fn move_slot(&self, slot: u16) {
+        let masters = self.masters();
+        let from = masters.iter().position(|server| server.serves(slot));
+        let from = from.expect("a master serves the slot");
+        let (from, to) = (&masters[from], &masters[(from + 1) % masters.len()]);
+        let (from_id, to_id) = (from.ask("CLUSTER MYID"), to.ask("CLUSTER MYID"));
+        to.ask(&format!("CLUSTER SETSLOT {slot} IMPORTING {from_id}"));
+        from.ask(&format!("CLUSTER SETSLOT {slot} MIGRATING {to_id}"));
+        let mut connection = from.connection();
+        while move_keys(&mut connection, slot, &to.node()) {}
+        for server in [to, from] {
+            server.ask(&format!("CLUSTER SETSLOT {slot} NODE {to_id}"));
+        }
     }
 
     fn wait_for(&self, what: &str, is_so: impl Fn(&Server) -> bool) {
@@ -219,6 +246,41 @@ impl Server {
         first
     }
 
+    /// Says a line to the node, and returns all lines of the answer.
+    pub(crate) fn ask_lines(&self, line: &str) -> Vec<String> {
+        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream
+            .write_all(format!("{line}\r\nQUIT\r\n").as_bytes())
+            .unwrap();
+        let lines = BufReader::new(stream).lines().map(Result::unwrap);
+        let mut lines: Vec<String> = lines.collect();
+        assert_eq!(lines.pop().as_deref(), Some("+OK"), "`{line}`: {lines:?}");
+        lines
+    }
+
+    /// What `CLIENT LIST` says of connections of a type.
+    pub(crate) fn list_clients(&self, kind: &str) -> String {
+        self.ask_lines(&format!("CLIENT LIST TYPE {kind}"))
+            .join("\n")
+    }
+
+    /// Whether the node says that it serves a slot itself.
+    fn serves(&self, slot: u16) -> bool {
+        let id = self.ask("CLUSTER MYID");
+        let nodes: String = self.connection().run(cmd("CLUSTER NODES")).unwrap();
+        let line = nodes.lines().find(|line| line.starts_with(&id)).unwrap();
+        let ranges = line
+            .split(' ')
+            .skip(8)
+            .filter(|range| !range.starts_with('['));
+        ranges
+            .map(|range| range.split_once('-').unwrap_or((range, range)))
+            .any(|(first, last)| {
+                (first.parse::<u16>().unwrap()..=last.parse().unwrap()).contains(&slot)
+            })
+    }
+
     fn cluster_info(&self) -> String {
         self.connection().run(cmd("CLUSTER INFO")).unwrap()
     }
@@ -230,6 +292,20 @@ impl Drop for Server {
         drop(self.supervisor.stdin.take());
         let _ = self.supervisor.wait();
     }
+}
+
+/// Moves some keys; whether there were any.
+fn move_keys(connection: &mut blocking::Connection, slot: u16, to: &Node) -> bool {
+    let question = cmd::<Vec<String>>("CLUSTER GETKEYSINSLOT").arg((slot, 25u32));
+    let keys = connection.run(question).unwrap();
+    if keys.is_empty() {
+        return false;
+    }
+    let migrate =
+        cmd::<()>("MIGRATE").arg((to.host(), to.port(), "", 0u32, 5_000u32, "KEYS", &keys));
+    let moved: Result<(), Error> = connection.run(migrate);
+    moved.unwrap();
+    true
 }
 
 fn free_port() -> u16 {

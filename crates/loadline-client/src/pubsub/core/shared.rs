@@ -1,8 +1,8 @@
-//! What a core needs that a task drives for others.
+//! What a core needs that tasks drive for others.
 
-use std::task::Waker;
+use std::task::{Poll, Waker};
 
-use super::{CLOSED, Core};
+use super::{CLOSED, Core, LaneId};
 use crate::pubsub::tickets::TicketId;
 
 impl Core {
@@ -11,19 +11,57 @@ impl Core {
         self.tickets.close(ticket);
     }
 
-    /// The driver has to end.
-    pub(crate) fn close(&mut self) -> Option<Waker> {
+    /// All tasks have to end; those who do not know it yet.
+    pub(crate) fn close(&mut self) -> Vec<Waker> {
         self.closed = true;
-        self.take_driver()
+        self.take_drivers()
     }
 
-    /// The driver, to be woken once the lock is released.
-    pub(crate) fn take_driver(&mut self) -> Option<Waker> {
-        self.driver.take()
+    /// Those who drive, to be woken once the lock is released.
+    pub(crate) fn take_drivers(&mut self) -> Vec<Waker> {
+        let mut wake = std::mem::take(&mut self.nudged);
+        let lanes = self.lanes.values_mut();
+        wake.extend(lanes.filter_map(|lane| lane.driver.take()));
+        if let Some(routes) = &mut self.routes {
+            wake.extend(routes.starter.take());
+            wake.extend(routes.refresher.take());
+        }
+        wake
     }
 
-    pub(crate) fn register_driver(&mut self, waker: &Waker) {
-        self.driver = Some(waker.clone());
+    pub(crate) fn register_driver(&mut self, lane: LaneId, waker: &Waker) {
+        if let Some(lane) = self.lanes.get_mut(&lane) {
+            lane.driver = Some(waker.clone());
+        }
+    }
+
+    /// Lanes that nobody drives yet; `None` once the subscriber is closed.
+    pub(crate) fn poll_new(&mut self, waker: &Waker) -> Poll<Option<Vec<LaneId>>> {
+        if self.closed {
+            return Poll::Ready(None);
+        }
+        let new = self.take_new();
+        if !new.is_empty() {
+            return Poll::Ready(Some(new));
+        }
+        if let Some(routes) = &mut self.routes {
+            routes.starter = Some(waker.clone());
+        }
+        Poll::Pending
+    }
+
+    /// Whether a new map is wanted; `None` once the subscriber is closed.
+    pub(crate) fn poll_stale(&mut self, waker: &Waker) -> Poll<Option<()>> {
+        if self.closed {
+            return Poll::Ready(None);
+        }
+        if self.is_stale() {
+            return Poll::Ready(Some(()));
+        }
+        if let Some(routes) = &mut self.routes {
+            routes.refresher = Some(waker.clone());
+        }
+        Poll::Pending
     }
 
     pub(crate) fn is_closed(&self) -> bool {
@@ -32,8 +70,8 @@ impl Core {
 
     /// No connection will be made any more.
     pub(crate) fn finish(&mut self, wake: &mut Vec<Waker>) {
-        self.closed = true;
-        self.outage = Some(CLOSED);
+        wake.extend(self.close());
+        self.lane(LaneId::MAIN).outage = Some(CLOSED);
         self.tickets.fail_all(&CLOSED, wake);
         wake.extend(self.consumer.take());
     }

@@ -1,0 +1,206 @@
+//! One subscribing connection: what was asked on it and what is to be written, and whether it stands.
+
+use std::collections::VecDeque;
+use std::io;
+#[cfg(feature = "tokio")]
+use std::task::Waker;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use loadline_resp::encode;
+
+use crate::cluster::Node;
+use crate::conn::greeting::Greeting;
+use crate::conn::scan::Scanner;
+use crate::pubsub::Kind;
+use crate::pubsub::tickets::TicketId;
+use crate::{Config, Error};
+
+/// Names a connection of a subscriber.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct LaneId(pub(super) u64);
+
+impl LaneId {
+    /// The connection for channels and patterns; on a server that stands for itself, for all.
+    pub(crate) const MAIN: Self = Self(0);
+}
+
+/// The state of one connection.
+#[derive(Debug)]
+pub(super) struct Lane {
+    /// The node of a cluster that it is to; the main one takes any.
+    pub(super) node: Option<Node>,
+    pub(super) state: State,
+    pub(super) out: Vec<u8>,
+    pub(super) expected: VecDeque<Question>,
+    questions: u64,
+    pub(super) scanner: Scanner,
+    /// The beginning of a message whose end has not come.
+    pub(super) partial: Vec<u8>,
+    pub(super) heard: Instant,
+    /// When the bytes before the latest ones came.
+    pub(super) heard_before: Instant,
+    /// Since when messages may be missing.
+    pub(super) lost_since: Option<Instant>,
+    /// The last question of those with which all is subscribed again.
+    pub(super) resubscribed_by: Option<u64>,
+    /// Whether any of those questions had its answer here, and not by a redirection to another node.
+    pub(super) regained: bool,
+    /// Whether this connection has answered anything, beside the handshake.
+    pub(super) useful: bool,
+    pub(super) outage: Option<Error>,
+    /// Whether a subscription has left it, so that nothing may be left on it.
+    pub(super) left: bool,
+    /// Whether it is not needed any more.
+    pub(super) ended: bool,
+    #[cfg(feature = "tokio")]
+    pub(super) driver: Option<Waker>,
+}
+
+#[derive(Debug)]
+pub(super) enum State {
+    Down,
+    Greeting {
+        greeting: Greeting,
+        deadline: Instant,
+    },
+    Ready,
+}
+
+/// Something that the server has to answer.
+#[derive(Debug)]
+pub(super) struct Question {
+    pub(super) number: u64,
+    at: Instant,
+    pub(super) what: Asked,
+}
+
+#[derive(Debug)]
+pub(super) enum Asked {
+    Subscribe(Kind, Bytes),
+    Unsubscribe(Kind, Bytes, Option<TicketId>),
+    Ping,
+}
+
+impl Lane {
+    pub(super) fn new(node: Option<Node>, config: &Config, now: Instant) -> Self {
+        Self {
+            node,
+            state: State::Down,
+            out: Vec::new(),
+            expected: VecDeque::new(),
+            questions: 0,
+            scanner: Scanner::new(config.limits),
+            partial: Vec::new(),
+            heard: now,
+            heard_before: now,
+            lost_since: None,
+            resubscribed_by: None,
+            regained: false,
+            useful: false,
+            outage: None,
+            left: false,
+            ended: false,
+            #[cfg(feature = "tokio")]
+            driver: None,
+        }
+    }
+
+    pub(super) fn is_ready(&self) -> bool {
+        matches!(self.state, State::Ready)
+    }
+
+    /// A socket is there; the handshake begins.
+    pub(super) fn connected(&mut self, config: &Config, now: Instant) {
+        self.scanner = Scanner::new(config.limits);
+        self.partial.clear();
+        self.out.clear();
+        self.useful = false;
+        self.state = State::Greeting {
+            greeting: Greeting::start(config, &mut self.out),
+            deadline: now + config.connect_timeout,
+        };
+    }
+
+    pub(super) fn ask_subscribe(&mut self, kind: Kind, name: &Bytes, now: Instant) -> u64 {
+        let command: &[u8] = match kind {
+            Kind::Channel => b"SUBSCRIBE",
+            Kind::Pattern => b"PSUBSCRIBE",
+            Kind::Shard => b"SSUBSCRIBE",
+        };
+        encode::command(&mut self.out, &[command, name]);
+        self.ask(Asked::Subscribe(kind, name.clone()), now)
+    }
+
+    pub(super) fn ask_unsubscribe(
+        &mut self,
+        kind: Kind,
+        name: Bytes,
+        ticket: Option<TicketId>,
+        now: Instant,
+    ) {
+        let command: &[u8] = match kind {
+            Kind::Channel => b"UNSUBSCRIBE",
+            Kind::Pattern => b"PUNSUBSCRIBE",
+            Kind::Shard => b"SUNSUBSCRIBE",
+        };
+        encode::command(&mut self.out, &[command, &name]);
+        self.ask(Asked::Unsubscribe(kind, name, ticket), now);
+        self.left = true;
+    }
+
+    pub(super) fn ask_ping(&mut self, now: Instant) {
+        encode::command(&mut self.out, &["PING"]);
+        self.ask(Asked::Ping, now);
+    }
+
+    fn ask(&mut self, what: Asked, now: Instant) -> u64 {
+        self.questions += 1;
+        self.expected.push_back(Question {
+            number: self.questions,
+            at: now,
+            what,
+        });
+        self.questions
+    }
+
+    /// The question that the server has answered.
+    pub(super) fn answered(&mut self) -> Result<Question, Error> {
+        self.useful = true;
+        self.expected.pop_front().ok_or_else(unasked)
+    }
+
+    /// Messages may be missing since then.
+    pub(super) fn lose(&mut self, since: Instant) {
+        let earliest = self.lost_since.map_or(since, |before| before.min(since));
+        self.lost_since = Some(earliest);
+    }
+
+    /// When an answer is overdue, and after what time. Answers wait behind messages, so a connection that
+    /// brings anything is not given up.
+    pub(super) fn answer_due(&self, config: &Config) -> Option<(Instant, Duration)> {
+        if let State::Greeting { deadline, .. } = self.state {
+            return Some((deadline, config.connect_timeout));
+        }
+        let question = self.expected.front()?;
+        let after = config.response_timeout.or(match question.what {
+            // The question whether anyone is there needs an answer, however long others may take.
+            Asked::Ping => config.keepalive,
+            _ => None,
+        })?;
+        let due = question.at.max(self.heard).checked_add(after)?;
+        Some((due, after))
+    }
+
+    pub(super) fn ping_due(&self, config: &Config) -> Option<Instant> {
+        if !self.is_ready() || !self.expected.is_empty() {
+            return None;
+        }
+        self.heard.checked_add(config.keepalive?)
+    }
+}
+
+pub(super) fn unasked() -> Error {
+    let what = "the server sent something that answers no subscription";
+    Error::connection(io::Error::new(io::ErrorKind::InvalidData, what), true)
+}
