@@ -10,12 +10,13 @@ use crate::cluster::batch::{Batch, Group, Next, nobody};
 use crate::cluster::builder::Plain;
 use crate::cluster::plan::{Outcome, Plan};
 use crate::cluster::replies::Collected;
+use crate::cluster::scan::{Cursor, Page, Step, read_as, who_serves};
 use crate::cluster::topology::Topology;
 use crate::cluster::view::{View, question};
 use crate::cluster::{Builder, Node, slot_of};
 use crate::pubsub::core::Core;
 use crate::request::Failed;
-use crate::{Config, Error, Request};
+use crate::{Config, Error, FromReply, Request};
 
 /// The map is asked for at most this often, however many requests find it wrong.
 const THROTTLE: Duration = Duration::from_millis(100);
@@ -108,7 +109,62 @@ impl Cluster {
         shard.map_or_else(Vec::new, |shard| shard.replicas.clone())
     }
 
-    /// Opens a connection to one node, for commands that are about it: `SCAN`, `INFO`, `CONFIG`. It follows
+    /// Returns some keys that match a pattern, of one master, and moves the cursor on: call it until
+    /// [`Cursor::is_finished`]. `count` is how many the node should look at, not how many there are to be.
+    ///
+    /// Every key that is there from the beginning to the end is returned at least once, also where slots move
+    /// or a replica takes over meanwhile: a slot counts when its node has served it all through its scan. A
+    /// key can come more than once. What cannot be seen is a slot that goes away and comes back within the
+    /// scan of one node.
+    ///
+    /// ```no_run
+    /// # fn example(mut cluster: loadline_client::blocking::Cluster) -> Result<(), loadline_client::Error> {
+    /// use loadline_client::cluster::Cursor;
+    ///
+    /// let mut cursor = Cursor::start();
+    /// while !cursor.is_finished() {
+    ///     let keys: Vec<String> = cluster.scan(&mut cursor, "user:*", 1000)?;
+    ///     println!("{keys:?}");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Why the node did not answer; its slots are begun anew then, so the call can be repeated.
+    /// [`Error::Cluster`] where slots are served by nobody, or were on the move each of 16 times.
+    pub fn scan<T: FromReply>(
+        &mut self,
+        cursor: &mut Cursor,
+        pattern: impl AsRef<[u8]>,
+        count: u64,
+    ) -> Result<Vec<T>, Error> {
+        self.stale |= cursor.is_fruitless();
+        self.refresh_if_stale();
+        let Some(step) = cursor.step(&self.topology)? else {
+            return Ok(Vec::new());
+        };
+        std::thread::sleep(step.pause);
+        match self.page(&step, pattern.as_ref(), count) {
+            Ok(page) => read_as(cursor.took(step, page)),
+            Err(error) => {
+                cursor.lost();
+                self.stale = true;
+                Err(error)
+            }
+        }
+    }
+
+    fn page(&mut self, step: &Step, pattern: &[u8], count: u64) -> Result<Page, Error> {
+        let connection = self.connection_to(&step.node);
+        let before = step.before().map(|question| connection.run(question));
+        let before = before.transpose()?;
+        let page = connection.run(step.page(pattern, count))?;
+        let after = (page.0 == 0).then(|| connection.run(who_serves()));
+        Ok(Page::new(before, page, after.transpose()?))
+    }
+
+    /// Opens a connection to one node, for commands that are about it: `INFO`, `CONFIG`. It follows
     /// no redirections.
     ///
     /// # Errors

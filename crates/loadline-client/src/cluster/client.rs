@@ -14,13 +14,14 @@ use super::batch::{Batch, Group, Next};
 use super::builder::{Builder, Plain};
 use super::plan::{Outcome, Plan};
 use super::replies::Collected;
+use super::scan::{Cursor, Page, Step, read_as, who_serves};
 use super::slot_of;
 use super::topology::{Node, Topology};
 use crate::multiplexed::{Connection, Dedicated, Running};
 use crate::pubsub::PubSub;
 use crate::pubsub::core::Core;
 use crate::request::Failed;
-use crate::{Error, Request};
+use crate::{Error, FromReply, Request};
 
 /// A cluster that any number of tasks share; a clone is the same. See the [module](super).
 #[derive(Clone, Debug)]
@@ -108,7 +109,68 @@ impl Cluster {
         shard.map_or_else(Vec::new, |shard| shard.replicas.clone())
     }
 
-    /// Opens a connection to one node, for commands that are about it: `SCAN`, `INFO`, `CONFIG`. It follows
+    /// Returns some keys that match a pattern, of one master, and moves the cursor on: call it until
+    /// [`Cursor::is_finished`]. `count` is how many the node should look at, not how many there are to be.
+    ///
+    /// Every key that is there from the beginning to the end is returned at least once, also where slots move
+    /// or a replica takes over meanwhile: a slot counts when its node has served it all through its scan. A
+    /// key can come more than once. What cannot be seen is a slot that goes away and comes back within the
+    /// scan of one node.
+    ///
+    /// ```no_run
+    /// # async fn example(cluster: loadline_client::cluster::Cluster) -> Result<(), loadline_client::Error> {
+    /// use loadline_client::cluster::Cursor;
+    ///
+    /// let mut cursor = Cursor::start();
+    /// while !cursor.is_finished() {
+    ///     let keys: Vec<String> = cluster.scan(&mut cursor, "user:*", 1000).await?;
+    ///     println!("{keys:?}");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Why the node did not answer; its slots are begun anew then, so the call can be repeated.
+    /// [`Error::Cluster`] where slots are served by nobody, or were on the move each of 16 times.
+    pub async fn scan<T: FromReply>(
+        &self,
+        cursor: &mut Cursor,
+        pattern: impl AsRef<[u8]>,
+        count: u64,
+    ) -> Result<Vec<T>, Error> {
+        if cursor.is_fruitless() {
+            self.shared.refresh_until(None).await;
+        }
+        let Some(step) = cursor.step(&self.shared.topology())? else {
+            return Ok(Vec::new());
+        };
+        sleep(step.pause).await;
+        match self.page(&step, pattern.as_ref(), count).await {
+            Ok(page) => read_as(cursor.took(step, page)),
+            Err(error) => {
+                cursor.lost();
+                self.shared.refresh_until(None).await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn page(&self, step: &Step, pattern: &[u8], count: u64) -> Result<Page, Error> {
+        let connection = self.shared.connection(&step.node);
+        let before = match step.before() {
+            Some(question) => Some(connection.run(question).await?),
+            None => None,
+        };
+        let page = connection.run(step.page(pattern, count)).await?;
+        let after = match page.0 {
+            0 => Some(connection.run(who_serves()).await?),
+            _ => None,
+        };
+        Ok(Page::new(before, page, after))
+    }
+
+    /// Opens a connection to one node, for commands that are about it: `INFO`, `CONFIG`. It follows
     /// no redirections.
     ///
     /// # Errors

@@ -37,7 +37,8 @@
 //! | any other, or a transaction, with keys of several slots | nowhere: an [`Error::Usage`](crate::Error) |
 //! | `DBSIZE`, `KEYS`, `FLUSHDB`, `FLUSHALL`, `RANDOMKEY`, `SCRIPT LOAD`, `EXISTS`, `FLUSH` | on all masters; their replies are joined |
 //! | `PING`, `ECHO`, `TIME`, `PUBLISH` and others without keys | on one node, in turn |
-//! | `SCAN`, `INFO`, `CONFIG` and others about one node | nowhere; `Cluster::connection` connects to one |
+//! | `SCAN` | `Cluster::scan` goes from master to master |
+//! | `INFO`, `CONFIG` and others about one node | nowhere; `Cluster::connection` connects to one |
 //! | `BLPOP`, `WATCH` and others that wait or bind their connection | nowhere; `Cluster::dedicated` connects to the node of a key |
 
 pub(crate) mod batch;
@@ -51,6 +52,7 @@ mod refresh;
 mod refusal;
 pub(crate) mod replies;
 mod route;
+pub(crate) mod scan;
 mod slot;
 #[cfg(test)]
 mod tests;
@@ -61,6 +63,7 @@ pub use builder::Builder;
 #[cfg(feature = "tokio")]
 pub use client::Cluster;
 pub(crate) use refusal::Refusal;
+pub use scan::Cursor;
 pub use slot::{SLOTS, slot_of};
 pub use topology::Node;
 

@@ -12,3 +12,4 @@ mod migration;
 mod nodes;
 mod pubsub;
 mod routing;
+mod scan;

@@ -1,0 +1,381 @@
+//! `SCAN` over a whole cluster: each master in turn, until every slot was scanned where it was.
+//!
+//! The plain version: scan each master from cursor zero to zero. That misses the keys of a slot that moves
+//! from a master that is still to come to one that is done. So a slot counts as scanned only where its node
+//! served it at the beginning and at the end of its scan, and was not handing it over at either time; where
+//! the rest is then, is scanned again. Keys of slots that count already are not returned again.
+
+use std::fmt;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::slot::{SLOTS, slot_of};
+use super::topology::{Node, Topology};
+use crate::commands::scan;
+use crate::flags::Flags;
+use crate::request::{Cmd, Request};
+use crate::{Error, FromReply, Reply, cmd};
+
+/// How many scans of a node in a row may make no slot count.
+const MOST_FRUITLESS: u32 = 16;
+/// How much longer each pause is after such a scan.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// How far a scan of a cluster has come: the node that is scanned, its cursor, and the slots that are done.
+///
+/// See `Cluster::scan` and [`blocking::Cluster::scan`](crate::blocking::Cluster::scan). It takes 2 KiB, and a
+/// clone of it is a place to go on from, also with another client of the same cluster.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Cursor {
+    done: Slots,
+    current: Option<Current>,
+    fruitless: u32,
+}
+
+/// The node that is scanned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Current {
+    node: Node,
+    /// Slots that it served when its scan began.
+    served: Slots,
+    at: u64,
+}
+
+/// What a node is asked for next.
+#[derive(Debug)]
+pub(crate) struct Step {
+    pub(crate) node: Node,
+    /// How long to wait before.
+    pub(crate) pause: Duration,
+    /// The cursor, and whether this is the beginning of the node.
+    at: u64,
+    begins: bool,
+}
+
+/// A page as a node gives it, with what the node says about its slots around it.
+#[derive(Debug)]
+pub(crate) struct Page {
+    before: Option<String>,
+    next: u64,
+    keys: Vec<Bytes>,
+    after: Option<String>,
+}
+
+impl Cursor {
+    /// The beginning.
+    #[must_use]
+    pub fn start() -> Self {
+        Self {
+            done: Slots::none(),
+            current: None,
+            fruitless: 0,
+        }
+    }
+
+    /// Whether every slot was scanned.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.done.count() == usize::from(SLOTS)
+    }
+
+    /// The node that is scanned at the moment.
+    #[must_use]
+    pub fn node(&self) -> Option<&Node> {
+        self.current.as_ref().map(|current| &current.node)
+    }
+
+    /// How many of the slots are done.
+    #[must_use]
+    pub fn slots_done(&self) -> usize {
+        self.done.count()
+    }
+
+    /// What to ask next; `None` where nothing is left.
+    ///
+    /// # Errors
+    /// [`Error::Cluster`] where nobody serves a slot that is left, or where slots move on and on.
+    pub(crate) fn step(&mut self, topology: &Topology) -> Result<Option<Step>, Error> {
+        if let Some(Current { node, at, .. }) = &self.current {
+            return Ok(Some(Step {
+                node: node.clone(),
+                pause: Duration::ZERO,
+                at: *at,
+                begins: false,
+            }));
+        }
+        let mut left = (0..SLOTS).filter(|&slot| !self.done.has(slot)).peekable();
+        if left.peek().is_none() {
+            return Ok(None);
+        }
+        if self.fruitless > MOST_FRUITLESS {
+            // Whoever asks again has waited, or wants to.
+            self.fruitless = 0;
+            return Err(Error::Cluster(format!(
+                "{} slots of the cluster could not be scanned, since they were on the move each time; go on when \
+                 they have settled",
+                left.count()
+            )));
+        }
+        let Some(shard) = left.find_map(|slot| topology.shard(slot)) else {
+            return Err(Error::Cluster(format!(
+                "{} slots of the cluster could not be scanned, since no node serves them",
+                usize::from(SLOTS) - self.done.count()
+            )));
+        };
+        Ok(Some(Step {
+            node: shard.master.clone(),
+            pause: PAUSE * self.fruitless,
+            at: 0,
+            begins: true,
+        }))
+    }
+
+    /// Takes a page; the keys of it that were not returned before.
+    pub(crate) fn took(&mut self, step: Step, page: Page) -> Vec<Bytes> {
+        let current = self.current.get_or_insert_with(|| Current {
+            node: step.node,
+            served: Slots::none(),
+            at: 0,
+        });
+        if let Some(before) = &page.before {
+            current.served = Slots::served(before);
+        }
+        current.at = page.next;
+        let mut keys = page.keys;
+        keys.retain(|key| !self.done.has(slot_of(key)));
+        if let Some(after) = &page.after {
+            let counts = current.served.and(&Slots::served(after));
+            let before = self.done.count();
+            self.done.add(&counts);
+            self.current = None;
+            let fruitless = self.done.count() == before;
+            self.fruitless = if fruitless { self.fruitless + 1 } else { 0 };
+        }
+        keys
+    }
+
+    /// The node did not answer. Its cursor means nothing to any other, so its slots are scanned anew.
+    pub(crate) fn lost(&mut self) {
+        self.current = None;
+    }
+
+    /// Whether the last scan of a node made no slot count, so that the map may be old.
+    pub(crate) fn is_fruitless(&self) -> bool {
+        self.current.is_none() && self.fruitless > 0
+    }
+}
+
+impl Default for Cursor {
+    fn default() -> Self {
+        Self::start()
+    }
+}
+
+impl fmt::Debug for Cursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cursor")
+            .field("slots_done", &self.done.count())
+            .field("current", &self.current)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Step {
+    /// The question about the node's slots, where it is due before the page.
+    pub(crate) fn before(&self) -> Option<impl Request<Output = Result<String, Error>> + use<>> {
+        self.begins.then(who_serves)
+    }
+
+    /// The question for the page.
+    pub(crate) fn page<'q>(
+        &self,
+        pattern: &'q [u8],
+        count: u64,
+    ) -> impl Request<Output = Result<(u64, Vec<Bytes>), Error>> + use<'q> {
+        scan::<Bytes>(self.at, pattern, count)
+    }
+}
+
+impl Page {
+    /// A page, which is the last one of its node where `after` says what that serves then.
+    pub(crate) fn new(
+        before: Option<String>,
+        (next, keys): (u64, Vec<Bytes>),
+        after: Option<String>,
+    ) -> Self {
+        Self {
+            before,
+            next,
+            keys,
+            after,
+        }
+    }
+}
+
+/// What a node is asked for the slots that it serves. It knows best.
+pub(crate) fn who_serves() -> Cmd<String> {
+    cmd("CLUSTER NODES").flags(Flags::READ_ONLY)
+}
+
+/// Keys in the form that the caller wants.
+///
+/// # Errors
+/// [`Error::Type`] where they cannot be had in it.
+pub(crate) fn read_as<T: FromReply>(keys: Vec<Bytes>) -> Result<Vec<T>, Error> {
+    let read = |key: Bytes| T::from_reply(Reply::Bulk(&key));
+    keys.into_iter().map(read).collect()
+}
+
+/// A set of slots.
+#[derive(Clone, PartialEq, Eq)]
+struct Slots(Box<[u64]>);
+
+impl Slots {
+    fn none() -> Self {
+        Self(vec![0; usize::from(SLOTS) / 64].into())
+    }
+
+    fn has(&self, slot: u16) -> bool {
+        self.0[usize::from(slot / 64)] >> (slot % 64) & 1 == 1
+    }
+
+    fn insert(&mut self, slot: u16) {
+        self.0[usize::from(slot / 64)] |= 1 << (slot % 64);
+    }
+
+    fn remove(&mut self, slot: u16) {
+        self.0[usize::from(slot / 64)] &= !(1 << (slot % 64));
+    }
+
+    fn count(&self) -> usize {
+        self.0.iter().map(|bits| bits.count_ones() as usize).sum()
+    }
+
+    fn and(&self, other: &Self) -> Self {
+        let both = self.0.iter().zip(&other.0).map(|(one, other)| one & other);
+        Self(both.collect())
+    }
+
+    fn add(&mut self, other: &Self) {
+        for (bits, more) in self.0.iter_mut().zip(&other.0) {
+            *bits |= more;
+        }
+    }
+
+    /// The slots that a node serves by its own words (`CLUSTER NODES`), but for those that are just coming
+    /// or going. None where it is no master, or cannot be understood: then nothing counts.
+    fn served(nodes: &str) -> Self {
+        let mut slots = Self::none();
+        let mut lines = nodes.lines().map(|line| line.split(' '));
+        let own = lines.find_map(|words| {
+            let flags = words.clone().nth(2)?;
+            let has = |flag| flags.split(',').any(|other| other == flag);
+            (has("myself") && has("master")).then_some(words)
+        });
+        let ranges: Vec<&str> = own.into_iter().flat_map(|words| words.skip(8)).collect();
+        let number = |text: &str| text.parse::<u16>().ok().filter(|&slot| slot < SLOTS);
+        for range in &ranges {
+            let (first, last) = range.split_once('-').unwrap_or((range, range));
+            if let (Some(first), Some(last)) = (number(first), number(last)) {
+                (first..=last).for_each(|slot| slots.insert(slot));
+            }
+        }
+        for moving in ranges.iter().filter_map(|range| range.strip_prefix('[')) {
+            if let Some(slot) = moving.split('-').next().and_then(number) {
+                slots.remove(slot);
+            }
+        }
+        slots
+    }
+}
+
+impl fmt::Debug for Slots {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Slots({})", self.count())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a node says that serves these.
+    fn nodes(ranges: &str) -> String {
+        format!(
+            "a1 10.0.0.1:7000@17000 master - 0 1 1 connected 16383\n\
+             b2 10.0.0.2:7000@17000 myself,master - 0 1 2 connected {ranges}\n"
+        )
+    }
+
+    fn step(at: u64, begins: bool) -> Step {
+        Step {
+            node: Node::new("10.0.0.2", 7000),
+            pause: Duration::ZERO,
+            at,
+            begins,
+        }
+    }
+
+    #[test]
+    fn a_node_says_which_slots_it_serves_and_which_are_on_the_move() {
+        let slots = Slots::served(&nodes("0-2 7 9-12 [7->-a1] [100-<-a1]"));
+        let served: Vec<u16> = (0..SLOTS).filter(|&slot| slots.has(slot)).collect();
+        assert_eq!(served, [0, 1, 2, 9, 10, 11, 12]);
+        assert_eq!(Slots::served("").count(), 0);
+        assert_eq!(Slots::served(&nodes("x 1-y -3 16384")).count(), 0);
+        let replica = nodes("0-9").replace("myself,master", "myself,slave");
+        assert_eq!(Slots::served(&replica).count(), 0);
+    }
+
+    #[test]
+    fn only_slots_that_stayed_count_and_their_keys_come_once() {
+        let mut cursor = Cursor::start();
+        // "foo" is in slot 12182, "bar" in 5061.
+        let keys = || vec![Bytes::from_static(b"foo"), Bytes::from_static(b"bar")];
+        let first = Page::new(Some(nodes("0-13000")), (7, keys()), None);
+        assert_eq!(cursor.took(step(0, true), first), keys());
+        assert_eq!(cursor.slots_done(), 0);
+        let last = Page::new(None, (0, vec![]), Some(nodes("0-6000")));
+        assert!(cursor.took(step(7, false), last).is_empty());
+        assert_eq!(cursor.slots_done(), 6001);
+        assert_eq!(cursor.node(), None);
+        let other = Page::new(Some(nodes("0-16383")), (0, keys()), Some(nodes("0-16383")));
+        assert_eq!(cursor.took(step(0, true), other), ["foo"]);
+        assert!(cursor.is_finished());
+        assert!(cursor.step(&Topology::empty()).unwrap().is_none());
+    }
+
+    #[test]
+    fn slots_that_never_settle_or_that_nobody_serves_are_an_error() {
+        let mut topology = Topology::empty();
+        let mut cursor = Cursor::start();
+        let error = cursor.step(&topology).unwrap_err().to_string();
+        assert!(error.contains("no node serves"), "{error}");
+        topology.moved(5, Node::new("10.0.0.2", 7000));
+        let mut cursor = Cursor::start();
+        for _ in 0..=MOST_FRUITLESS {
+            let step = cursor.step(&topology).unwrap().unwrap();
+            let moving = Page::new(Some(nodes("5")), (0, vec![]), Some(nodes("5 [5->-a1]")));
+            cursor.took(step, moving);
+            assert!(cursor.is_fruitless());
+        }
+        let error = cursor.step(&topology).unwrap_err().to_string();
+        assert!(error.contains("on the move"), "{error}");
+        assert!(cursor.step(&topology).unwrap().is_some());
+    }
+
+    #[test]
+    fn a_node_that_is_lost_is_begun_anew() {
+        let mut topology = Topology::empty();
+        topology.moved(5, Node::new("10.0.0.2", 7000));
+        let mut cursor = Cursor::start();
+        let page = Page::new(Some(nodes("5")), (9, vec![]), None);
+        let begin = cursor.step(&topology).unwrap().unwrap();
+        cursor.took(begin, page);
+        assert_eq!(cursor.step(&topology).unwrap().unwrap().at, 9);
+        cursor.lost();
+        let anew = cursor.step(&topology).unwrap().unwrap();
+        assert!(anew.begins && anew.at == 0);
+    }
+}

@@ -1,0 +1,96 @@
+//! `SCAN` over all masters, while slots move and while a master is lost.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use loadline_client::Error;
+use loadline_client::cluster::{Cursor, slot_of};
+use loadline_client::commands::*;
+
+use crate::nodes::{self, runtime, shared};
+
+const KEYS: usize = 3_000;
+
+fn name(prefix: &str, n: usize) -> String {
+    format!("{prefix}:{n}")
+}
+
+#[test]
+fn every_key_comes_although_slots_move() {
+    runtime().block_on(async {
+        let cluster = shared().builder().open().await.unwrap();
+        let names: BTreeSet<String> = (0..KEYS).map(|n| name("scan", n)).collect();
+        let writes: Vec<_> = names.iter().map(|name| set(name, 1)).collect();
+        for written in cluster.run(writes).await {
+            written.unwrap();
+        }
+        let mut cursor = Cursor::start();
+        let (mut seen, mut pages, mut all) = (BTreeSet::new(), 0, 0);
+        let mut nodes = BTreeSet::new();
+        while !cursor.is_finished() {
+            nodes.extend(cursor.node().cloned());
+            let keys: Vec<String> = cluster.scan(&mut cursor, "scan:*", 100).await.unwrap();
+            (all, pages) = (all + keys.len(), pages + 1);
+            seen.extend(keys);
+            // Slots go to the next master in the middle of its scan and of the others': the slot of the
+            // first key that was not seen yet, which a plain scan of one node after the other would miss.
+            if pages % 10 == 5 {
+                let unseen = names.difference(&seen).next().cloned();
+                if let Some(unseen) = unseen {
+                    let moving = move || shared().move_slot(slot_of(unseen.as_bytes()));
+                    tokio::task::spawn_blocking(moving).await.unwrap();
+                }
+            }
+        }
+        println!(
+            "{KEYS} keys: {all} returned in {pages} pages of {} nodes",
+            nodes.len()
+        );
+        assert_eq!(nodes.len(), 3);
+        assert_eq!(seen, names);
+        assert!(pages > KEYS / 100, "{pages} pages");
+        let none: Vec<String> = cluster.scan(&mut cursor, "scan:*", 100).await.unwrap();
+        assert!(none.is_empty(), "a scan that is finished has nothing left");
+        cluster.run(del(names)).await.unwrap();
+    });
+}
+
+#[test]
+fn a_scan_goes_on_when_a_master_is_lost() {
+    let mut servers = nodes::Cluster::start();
+    let mut cluster = servers.builder().open_blocking().unwrap();
+    let names: BTreeSet<String> = (0..KEYS).map(|n| name("scan", n)).collect();
+    for written in cluster.run(names.iter().map(|name| set(name, 1)).collect::<Vec<_>>()) {
+        written.unwrap();
+    }
+    for master in servers.masters() {
+        let in_step: u64 = master
+            .connection()
+            .run(loadline_client::cmd("WAIT").arg((1u32, 5_000u32)))
+            .unwrap();
+        assert_eq!(in_step, 1);
+    }
+    let mut cursor = Cursor::start();
+    let mut seen = BTreeSet::new();
+    for _ in 0..3 {
+        seen.extend(cluster.scan::<String>(&mut cursor, "scan:*", 100).unwrap());
+    }
+    let lost = cursor.node().cloned().expect("a node is being scanned");
+    servers.kill(&lost);
+    let killed = Instant::now();
+    let mut errors = 0;
+    while !cursor.is_finished() {
+        match cluster.scan::<String>(&mut cursor, "scan:*", 100) {
+            Ok(keys) => seen.extend(keys),
+            Err(Error::Type { .. } | Error::Usage(_)) => panic!("the scan itself is wrong"),
+            Err(_) => {
+                errors += 1;
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        }
+        assert!(killed.elapsed() < Duration::from_secs(30), "{cursor:?}");
+    }
+    println!("blocking: {errors} errors until the replica of {lost} was scanned");
+    assert!(errors > 0, "nobody noticed that the node was lost");
+    assert_eq!(seen, names);
+}
