@@ -28,7 +28,6 @@ impl<'b> ArgWriter<'b> {
     pub fn arg(&mut self, bytes: &[u8]) {
         self.written += 1;
         let len = bytes.len();
-        self.out.reserve(len + 16);
         // Nearly all arguments are this short, and their header is put together without a division loop.
         if len < 10 {
             self.out

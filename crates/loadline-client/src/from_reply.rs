@@ -84,6 +84,7 @@ impl FromReply for String {
     #[inline]
     fn from_reply(reply: Reply<'_>) -> Result<Self, Error> {
         const EXPECTED: &str = "a string of UTF-8";
+        // It is checked after the copy, which is aligned as the check is fastest.
         Self::from_utf8(text_of(&reply, EXPECTED)?.into_vec()).map_err(|_| Error::Type {
             expected: EXPECTED,
             got: "a string that is not UTF-8",

@@ -45,6 +45,7 @@ mod conn;
 mod error;
 mod flags;
 mod from_reply;
+mod lending;
 mod meter;
 #[cfg(feature = "metrics")]
 mod metrics;

@@ -111,16 +111,32 @@ impl<'b> Requests<'b> {
     #[inline]
     pub fn command(&mut self, meta: Meta, args: &(impl ToArgs + ?Sized)) {
         let count = args.count();
-        encode::array_header(self.out, count as u64 + 1);
+        self.head(count, meta.name);
         let mut writer = ArgWriter::new(self.out);
-        writer.arg(meta.name.as_bytes());
         args.write_args(&mut writer);
-        if writer.written() != count + 1 {
+        if writer.written() != count {
             self.fault = Some(Error::Usage(
                 "an implementation of ToArgs wrote another number of arguments than it said",
             ));
         }
         self.account(meta);
+    }
+
+    /// Appends what stands before the arguments: how many there are, and the name.
+    #[inline]
+    fn head(&mut self, count: usize, name: &str) {
+        let name = name.as_bytes();
+        // Nearly all commands are this short, and the two numbers are one digit each.
+        if count < 9 && name.len() < 10 {
+            let (words, len) = (b'1' + count as u8, b'0' + name.len() as u8);
+            self.out
+                .extend_from_slice(&[b'*', words, b'\r', b'\n', b'$', len, b'\r', b'\n']);
+            self.out.extend_from_slice(name);
+            self.out.extend_from_slice(b"\r\n");
+        } else {
+            encode::array_header(self.out, count as u64 + 1);
+            encode::bulk(self.out, name);
+        }
     }
 
     /// Whether the server answered the first try in a way that asks for another; see
@@ -131,8 +147,11 @@ impl<'b> Requests<'b> {
     }
 
     /// Allows the server to take that much longer over this request, beside the response timeout.
+    #[inline]
     pub fn wait(&mut self, time: Duration) {
-        self.summary.wait = self.summary.wait.saturating_add(time);
+        if !time.is_zero() {
+            self.summary.wait = self.summary.wait.saturating_add(time);
+        }
     }
 
     /// Appends a command that is encoded already.
@@ -166,6 +185,12 @@ impl<'b> Requests<'b> {
             let end = self.out.len();
             parts.push(Part { meta, end });
         }
+    }
+
+    /// The request cannot be sent, for this reason.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn refuse(&mut self, fault: Error) {
+        self.fault = Some(fault);
     }
 
     /// The commands as one.
@@ -454,52 +479,6 @@ tuples! {
     A, B, C, D, E, F, G, H, I, J, K, L;
 }
 
-/// Why a request of several commands cannot have its reply lent.
-pub(crate) const LENT_ALONE: Error = Error::Usage("only the reply to a single command can be lent");
-
-/// A request whose reply is lent to a closure.
-#[cfg(feature = "tokio")]
-pub(crate) struct Lending<Q, F> {
-    request: Q,
-    /// Called once, by the first reply or the error that comes instead.
-    read: std::cell::Cell<Option<F>>,
-}
-
-#[cfg(feature = "tokio")]
-impl<Q, F> Lending<Q, F> {
-    pub(crate) fn new(request: Q, read: F) -> Self {
-        Self {
-            request,
-            read: std::cell::Cell::new(Some(read)),
-        }
-    }
-}
-
-#[cfg(feature = "tokio")]
-impl<Q: Request, T, F: FnOnce(Reply<'_>) -> T> Request for Lending<Q, F> {
-    type Output = Result<T, Error>;
-
-    fn commands(&self) -> usize {
-        self.request.commands()
-    }
-
-    fn encode(&self, out: &mut Requests<'_>) {
-        if self.request.commands() != 1 {
-            out.fault = Some(LENT_ALONE);
-        }
-        self.request.encode(out);
-    }
-
-    fn decode<R: Replies>(&self, replies: &mut R) -> Self::Output {
-        let reply = replies.next()?;
-        if let Some(text) = reply.error_text() {
-            return Err(Error::server(text));
-        }
-        let read = self.read.take().expect("a reply is decoded once");
-        Ok(read(reply))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -521,6 +500,20 @@ mod tests {
         assert_eq!((summary.commands, summary.name), (1, "SET"));
         let (same, _) = encoded(&cmd::<()>("SET").arg(("k", 7)));
         assert_eq!(same, wire);
+    }
+
+    #[test]
+    fn the_head_of_a_command_has_the_right_numbers_whatever_their_digits() {
+        for name in ["GET", "ZRANGE", "INCRBYFLOAT", "NINECHARS", "TENLETTERS"] {
+            for count in [0, 1, 7, 8, 9, 10, 100] {
+                let meta = flags::lookup("GET");
+                let request = Command::<_, ()>::new(Meta { name, ..meta }, vec!["a"; count]);
+                let words = [vec![name], vec!["a"; count]].concat();
+                let mut expected = Vec::new();
+                encode::command(&mut expected, &words);
+                assert_eq!(encoded(&request).0.into_bytes(), expected);
+            }
+        }
     }
 
     #[test]

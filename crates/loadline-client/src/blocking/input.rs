@@ -79,6 +79,23 @@ impl Input {
         }))
     }
 
+    /// Takes the next message if it is a bulk string which is complete and short; where its text stands, which
+    /// [`Input::text`] lends.
+    #[inline]
+    pub(super) fn next_bulk(&mut self) -> Option<Range<usize>> {
+        let from = self.scanned;
+        let text = self.scanner.next_bulk(&self.buf[from..self.end])?;
+        self.scanned = from + text.end + 2;
+        self.start = self.scanned;
+        Some(from + text.start..from + text.end)
+    }
+
+    /// The text that [`Input::next_bulk`] found.
+    #[inline]
+    pub(super) fn text(&self, text: Range<usize>) -> &[u8] {
+        &self.buf[text]
+    }
+
     /// The value of a reply that [`Input::next`] found.
     #[inline]
     pub(super) fn read(&self, message: Range<usize>) -> Result<Reply<'_>, Error> {
@@ -150,6 +167,28 @@ mod tests {
         assert_eq!(input.read(hello).unwrap(), Reply::Bulk(b"hello"));
         assert!(matches!(input.next().unwrap(), Some(Message::Push(_))));
         assert_eq!(input.next().unwrap(), None);
+    }
+
+    #[test]
+    fn bulk_strings_are_taken_on_their_own_where_they_are_whole() {
+        let mut input = Input::new(Limits::default());
+        assert_eq!(input.next_bulk(), None);
+        give(&mut input, b"$2\r\nhi\r\n+OK\r\n$5\r\nhe");
+        let text = input.next_bulk().expect("a string is there");
+        assert_eq!(input.text(text), b"hi");
+        assert_eq!(input.next_bulk(), None);
+        assert!(matches!(input.next().unwrap(), Some(Message::Reply(_))));
+        assert_eq!(input.next_bulk(), None);
+        // A part that the scanner has seen is not looked at again.
+        assert_eq!(input.next().unwrap(), None);
+        give(&mut input, b"llo\r\n$1\r\nx\r\n");
+        assert_eq!(input.next_bulk(), None);
+        let Some(Message::Reply(hello)) = input.next().unwrap() else {
+            panic!("the string is complete")
+        };
+        assert_eq!(input.read(hello).unwrap(), Reply::Bulk(b"hello"));
+        let text = input.next_bulk().expect("another string is there");
+        assert_eq!(input.text(text), b"x");
     }
 
     #[test]

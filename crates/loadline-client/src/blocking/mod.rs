@@ -32,9 +32,10 @@ use std::time::{Duration, Instant};
 use loadline_resp::{OwnedReply, Protocol, Reply};
 
 use crate::conn::backoff::Backoff;
+use crate::lending::{Each, LENT_ALONE};
 use crate::meter::{self, Meter};
-use crate::request::{LENT_ALONE, Summary};
-use crate::{Atomic, Config, Error, Request, Requests, ToArgs, commands};
+use crate::request::Summary;
+use crate::{Atomic, Config, Error, Request, Requests, ServerError, ToArgs, commands};
 pub use cluster::Cluster;
 use input::{Input, Message};
 pub use pubsub::PubSub;
@@ -133,6 +134,32 @@ impl Connection {
         });
         meter.end(&self.config, u64::from(lent.is_err()));
         lent
+    }
+
+    /// Runs a command, or several as a pipeline, and lends each reply, in the order of the commands, from the
+    /// receive buffer: nothing is copied and nothing is allocated. It is the fastest way to read much.
+    ///
+    /// ```no_run
+    /// # let mut connection = loadline_client::Client::open("redis://localhost")?.blocking()?;
+    /// use loadline_client::commands::get;
+    ///
+    /// let gets: Vec<_> = ["one", "two"].iter().map(get::<()>).collect();
+    /// let mut bytes = 0;
+    /// connection.run_each(&gets, |reply| {
+    ///     bytes += reply.ok().and_then(|reply| reply.as_bytes()).map_or(0, <[u8]>::len);
+    /// })?;
+    /// # Ok::<(), loadline_client::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Why not every reply came; `read` was called for those that did. Errors that the server answered with are
+    /// lent as any reply.
+    pub fn run_each<Q: Request>(
+        &mut self,
+        request: &Q,
+        read: impl FnMut(Result<Reply<'_>, ServerError>),
+    ) -> Result<(), Error> {
+        self.run(Each::new(request, read))
     }
 
     /// Runs a transaction that depends on what is read before it: watches the keys, lets `plan` read and

@@ -58,6 +58,15 @@ impl Incoming<'_> {
 impl Replies for Incoming<'_> {
     #[inline]
     fn next(&mut self) -> Result<Reply<'_>, Error> {
+        // A whole string that came along with the one before it is the commonest case by far.
+        if self.first.is_none()
+            && self.fault.is_none()
+            && self.left > 0
+            && let Some(text) = self.connection.input.next_bulk()
+        {
+            self.left -= 1;
+            return Ok(Reply::Bulk(self.connection.input.text(text)));
+        }
         let range = self.range()?;
         self.connection.input.read(range).map_err(protocol_error)
     }

@@ -1,5 +1,7 @@
 //! Where one reply ends and the next begins, and from the bytes of one to its value.
 
+use std::ops::Range;
+
 use loadline_resp::{Decoder, Error, Limits, Malformed, Reply, ReplyKind, Skipper};
 
 /// The longest line that is looked at without the skipper.
@@ -54,15 +56,22 @@ impl Scanner {
         })
     }
 
+    /// The text of a bulk string that the bytes begin with, if nothing is between replies, the string is short
+    /// and all of it is there; the line ending that follows the text is the string's too.
+    #[inline]
+    pub(crate) fn next_bulk(&self, bytes: &[u8]) -> Option<Range<usize>> {
+        let text = bulk_text(bytes)?;
+        let fits = text.len() <= self.max_short_bulk_bytes && self.skipper.is_between_replies();
+        fits.then_some(text)
+    }
+
     /// The end of a reply of the commonest kinds that is all there.
     #[inline]
     fn short(&self, bytes: &[u8]) -> Option<usize> {
         match bytes.first()? {
             b'$' => {
-                let (len, body) = bulk_len(bytes)?;
-                let end = body.checked_add(len)?.checked_add(2)?;
-                let fits = len <= self.max_short_bulk_bytes;
-                (fits && bytes.get(end - 2..end)? == b"\r\n").then_some(end)
+                let text = bulk_text(bytes)?;
+                (text.len() <= self.max_short_bulk_bytes).then_some(text.end + 2)
             }
             b'+' | b':' => {
                 let line = &bytes[..bytes.len().min(SHORT_LINE_BYTES)];
@@ -74,9 +83,41 @@ impl Scanner {
     }
 }
 
-/// The announced length of a string of up to six digits, and where it starts.
+/// Where the text stands of the bulk string that the bytes begin with, if the string is all there.
+#[inline]
+fn bulk_text(bytes: &[u8]) -> Option<Range<usize>> {
+    let (len, start) = bulk_len(bytes)?;
+    let end = start + len;
+    let whole = bytes.get(end..end + 2)? == b"\r\n";
+    whole.then_some(start..end)
+}
+
+/// The announced length of a string of up to six digits, and where it starts. The lengths of most strings have
+/// up to three digits, and are read without a loop.
 #[inline]
 fn bulk_len(bytes: &[u8]) -> Option<(usize, usize)> {
+    let digit = |byte: u8| usize::from(byte - b'0');
+    match *bytes {
+        [b'$', a @ b'1'..=b'9', b @ b'0'..=b'9', b'\r', b'\n', ..] => {
+            Some((10 * digit(a) + digit(b), 5))
+        }
+        [b'$', a @ b'0'..=b'9', b'\r', b'\n', ..] => Some((digit(a), 4)),
+        [
+            b'$',
+            a @ b'1'..=b'9',
+            b @ b'0'..=b'9',
+            c @ b'0'..=b'9',
+            b'\r',
+            b'\n',
+            ..,
+        ] => Some((100 * digit(a) + 10 * digit(b) + digit(c), 6)),
+        [b'$', ..] => long_bulk_len(bytes),
+        _ => None,
+    }
+}
+
+/// [`bulk_len`] by the plain way.
+fn long_bulk_len(bytes: &[u8]) -> Option<(usize, usize)> {
     let mut len = 0;
     for (at, &byte) in bytes.iter().enumerate().take(8).skip(1) {
         let digit = byte.wrapping_sub(b'0');
@@ -92,14 +133,14 @@ fn bulk_len(bytes: &[u8]) -> Option<(usize, usize)> {
 
 /// The value of the reply that the bytes begin with, and where it ends, if it is of the commonest kinds and
 /// all there. The bytes went through [`Scanner`], so that no limit is looked at again.
+#[cfg(any(feature = "tokio", test))]
 #[inline]
 pub(crate) fn first_short(bytes: &[u8]) -> Option<(Reply<'_>, usize)> {
     match bytes.first()? {
         b'$' => {
-            let (len, body) = bulk_len(bytes)?;
-            let end = body + len;
-            let whole = bytes.get(end..end + 2)? == b"\r\n";
-            whole.then(|| (Reply::Bulk(&bytes[body..end]), end + 2))
+            let text = bulk_text(bytes)?;
+            let end = text.end + 2;
+            Some((Reply::Bulk(&bytes[text]), end))
         }
         b'+' => {
             let line = &bytes[..bytes.len().min(SHORT_LINE_BYTES)];
@@ -137,6 +178,7 @@ mod tests {
     use proptest::prelude::*;
 
     const SAMPLES: &[&[u8]] = &[
+        b"$10\r\nten bytes.\r\n",
         b"+OK\r\n",
         b"+\r\n",
         b":42\r\n",
@@ -190,6 +232,36 @@ mod tests {
     }
 
     #[test]
+    fn the_lengths_of_strings_are_read_as_by_the_plain_way() {
+        for text in [
+            "0", "7", "10", "64", "100", "999", "1000", "65536", "123456", "1234567", "00", "05",
+            "010", "-1", "", "1x", "x",
+        ] {
+            let header = format!("${text}\r\n");
+            for end in 0..=header.len() {
+                let bytes = &header.as_bytes()[..end];
+                assert_eq!(
+                    bulk_len(bytes),
+                    long_bulk_len(bytes),
+                    "{text:?} up to {end}"
+                );
+            }
+        }
+        assert_eq!(bulk_len(b"$64\r\n"), Some((64, 5)));
+        assert_eq!(bulk_len(b"$512\r\n"), Some((512, 6)));
+    }
+
+    #[test]
+    fn a_bulk_string_is_taken_whole_only_between_replies() {
+        let mut scanner = Scanner::new(Limits::default());
+        assert_eq!(scanner.next_bulk(b"$2\r\nhi\r\n+OK\r\n"), Some(4..6));
+        assert_eq!(scanner.next_bulk(b"$2\r\nhi\r"), None);
+        assert_eq!(scanner.next_bulk(b"+OK\r\n"), None);
+        assert_eq!(scanner.next(b"*2\r\n:1\r\n").unwrap(), Scanned::Partial);
+        assert_eq!(scanner.next_bulk(b"$2\r\nhi\r\n"), None, "it is an element");
+    }
+
+    #[test]
     fn push_messages_are_told_apart() {
         let mut scanner = Scanner::new(Limits::default());
         let push = b">2\r\n+invalidate\r\n*1\r\n$1\r\nk\r\n";
@@ -203,6 +275,7 @@ mod tests {
             ..Limits::default()
         };
         assert!(Scanner::new(limits).next(b"$5\r\nhello\r\n").is_err());
+        assert_eq!(Scanner::new(limits).next_bulk(b"$5\r\nhello\r\n"), None);
         assert!(Scanner::new(limits).next(b"$4\r\nhell\r\n").is_ok());
     }
 

@@ -31,8 +31,8 @@ use std::time::Instant;
 use loadline_resp::{OwnedReply, Protocol, Reply};
 
 use crate::conn::core::{Answer, Conn, Events, SlotId};
+use crate::lending::Lending;
 use crate::meter::{self, Meter};
-use crate::request::Lending;
 use crate::{Config, Error, Request};
 use driver::Driver;
 

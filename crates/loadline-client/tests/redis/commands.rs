@@ -466,6 +466,39 @@ fn replies_are_lent_without_a_copy() {
 }
 
 #[test]
+fn each_reply_of_a_pipeline_is_lent_in_its_order() {
+    let redis = Redis::start();
+    let mut connection = redis.client().blocking().unwrap();
+    let sets: Vec<_> = (0..1_000).map(|n| set(n, n)).collect();
+    connection
+        .run(&sets)
+        .into_iter()
+        .collect::<Result<(), _>>()
+        .unwrap();
+    let gets: Vec<_> = (0..1_000).map(get::<()>).collect();
+    let mut read = Vec::new();
+    connection
+        .run_each(&gets, |reply| {
+            let text = reply.unwrap().as_bytes().unwrap().to_vec();
+            read.push(String::from_utf8(text).unwrap().parse::<u32>().unwrap());
+        })
+        .unwrap();
+    assert!(read.into_iter().eq(0..1_000));
+    // An error is lent in its place, and so are nil and numbers.
+    connection.run(set("text", "no number")).unwrap();
+    let mut read = Vec::new();
+    connection
+        .run_each(&(get::<()>("none"), incr("text"), incr("n")), |reply| {
+            read.push(reply.map(|reply| format!("{reply:?}")));
+        })
+        .unwrap();
+    assert_eq!(read[0].as_deref(), Ok("Null"));
+    assert_eq!(read[1].as_ref().unwrap_err().code(), "ERR");
+    assert_eq!(read[2].as_deref(), Ok("Integer(1)"));
+    connection.run(ping()).unwrap();
+}
+
+#[test]
 fn commands_that_wait_may_take_longer_than_a_reply() {
     let redis = Redis::start();
     let timeout = Some(Duration::from_millis(100));
