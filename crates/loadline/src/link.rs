@@ -20,26 +20,27 @@ const MEASURE_FOR: Duration = Duration::from_secs(3);
 /// A path to a server that takes longer.
 #[derive(Debug)]
 pub(crate) struct Path {
-    /// Where to connect instead of to the server.
-    pub(crate) address: Address,
+    /// Where servers are, each with where to connect instead; never empty.
+    routes: Vec<(Address, Address)>,
     /// What it does, as it was measured.
     pub(crate) measured: record::Link,
     _link: Link,
 }
 
 impl Path {
-    /// Puts `latency` into the round trips to `server`, and whatever else the path is to be like, and
-    /// measures what comes of it; `None` where the path is to stay as it is. Jitter is drawn from `seed`.
+    /// Puts `latency` into the round trips to each of `servers`, and whatever else the path is to be like,
+    /// and measures what comes of it; `None` where the path is to stay as it is, or leads nowhere. Jitter is
+    /// drawn from `seed`.
     ///
     /// # Errors
     /// That the link is not possible here or does not work.
     pub(crate) fn open(
-        server: &Server,
+        servers: &[Server],
         latency: Duration,
         path: &PathShape,
         seed: u64,
     ) -> Result<Option<Self>, Failure> {
-        if latency.is_zero() && path.is_plain() {
+        if servers.is_empty() || (latency.is_zero() && path.is_plain()) {
             return Ok(None);
         }
         let failed = |error: loadline_link::Error| {
@@ -49,20 +50,18 @@ impl Path {
         };
         let shape = path.with_latency(latency, seed);
         let choice = choose(path.class, &shape).map_err(failed)?;
-        let route = Route::from_loopback(upstream(server)?);
+        let routes = servers
+            .iter()
+            .map(|server| upstream(server).map(Route::from_loopback))
+            .collect::<Result<Vec<_>, _>>()?;
         let link =
-            Link::start(choice.class, &[route], shape, &Packets::default()).map_err(failed)?;
+            Link::start(choice.class, &routes, shape, &Packets::default()).map_err(failed)?;
         let trips = (MEASURE_FOR.as_nanos() / latency.as_nanos().max(1)) as usize;
         let achieved = link.measure(trips.clamp(20, TRIPS)).map_err(failed)?;
-        let address = match &link.addresses()[0] {
-            loadline_link::address::Address::Tcp(address) => Address::Tcp {
-                host: address.ip().to_string(),
-                port: address.port(),
-            },
-            loadline_link::address::Address::Unix(path) => Address::Unix(path.clone()),
-        };
+        let own = servers.iter().map(|server| server.address.clone());
+        let routes = own.zip(link.addresses().iter().map(entrance)).collect();
         Ok(Some(Self {
-            address,
+            routes,
             measured: record::Link {
                 jitter: path.jitter_text(),
                 bandwidth_bytes_per_s: path.bytes_per_second,
@@ -70,6 +69,27 @@ impl Path {
             },
             _link: link,
         }))
+    }
+
+    /// Where to connect instead of to the first of the servers.
+    pub(crate) fn address(&self) -> &Address {
+        &self.routes[0].1
+    }
+
+    /// Where servers are, each with where to connect instead.
+    pub(crate) fn routes(&self) -> &[(Address, Address)] {
+        &self.routes
+    }
+}
+
+/// An address of a link, as a client is told it.
+fn entrance(address: &loadline_link::address::Address) -> Address {
+    match address {
+        loadline_link::address::Address::Tcp(address) => Address::Tcp {
+            host: address.ip().to_string(),
+            port: address.port(),
+        },
+        loadline_link::address::Address::Unix(path) => Address::Unix(path.clone()),
     }
 }
 

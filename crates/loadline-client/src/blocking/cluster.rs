@@ -95,6 +95,12 @@ impl Cluster {
         self.topology.masters()
     }
 
+    /// All nodes, masters before their replicas, as far as is known.
+    #[must_use]
+    pub fn nodes(&self) -> Vec<Node> {
+        self.topology.nodes().cloned().collect()
+    }
+
     /// The master that serves a key, as far as is known.
     #[must_use]
     pub fn master_of(&self, key: impl AsRef<[u8]>) -> Option<Node> {

@@ -1,5 +1,6 @@
 //! Where a cluster is: nodes to ask first, and how to talk to them.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::ReadFrom;
@@ -22,6 +23,7 @@ pub struct Builder {
     config: Config,
     seeds: Vec<Node>,
     from: ReadFrom,
+    instead: HashMap<Node, Node>,
 }
 
 /// What is known of a cluster before any node was asked.
@@ -31,6 +33,8 @@ pub(crate) struct Plain {
     pub(crate) config: Config,
     pub(crate) seeds: Vec<Node>,
     pub(crate) from: ReadFrom,
+    /// Where a node is reached that names another address.
+    pub(crate) instead: Arc<HashMap<Node, Node>>,
 }
 
 impl Builder {
@@ -75,6 +79,7 @@ impl Builder {
             config,
             seeds,
             from: ReadFrom::Master,
+            instead: HashMap::new(),
         })
     }
 
@@ -89,6 +94,25 @@ impl Builder {
     #[must_use]
     pub fn read_from(mut self, from: ReadFrom) -> Self {
         self.from = from;
+        self
+    }
+
+    /// Connects to `reached` wherever the cluster, or a seed, names `named`: for nodes behind a tunnel, a
+    /// proxy or a translation of addresses, whose own addresses do not lead to them from here. Everything
+    /// else keeps calling the node `named`. With TLS the certificate is checked against `reached`.
+    ///
+    /// ```
+    /// use loadline_client::cluster::{Builder, Node};
+    ///
+    /// let builder = Builder::from_url("cluster://10.0.0.1:7000")?
+    ///     .reach(Node::new("10.0.0.1", 7000), Node::new("localhost", 17000))
+    ///     .reach(Node::new("10.0.0.2", 7000), Node::new("localhost", 17001));
+    /// # drop(builder);
+    /// # Ok::<(), loadline_client::Error>(())
+    /// ```
+    #[must_use]
+    pub fn reach(mut self, named: Node, reached: Node) -> Self {
+        self.instead.insert(named, reached);
         self
     }
 
@@ -115,6 +139,7 @@ impl Builder {
             config: self.config,
             seeds: self.seeds,
             from: self.from,
+            instead: Arc::new(self.instead),
         }
     }
 }
@@ -132,6 +157,7 @@ impl Plain {
 
     /// How to talk to a node as to a server that stands for itself.
     pub(crate) fn server(&self, node: &Node) -> Config {
+        let node = self.instead.get(node).unwrap_or(node);
         let (host, port) = (node.host().to_owned(), node.port());
         let address = match self.config.address {
             Address::Tls { .. } => Address::Tls { host, port },
@@ -186,6 +212,22 @@ mod tests {
         let tls = Builder::from_url("rediss://a,b").unwrap().plain();
         let address = tls.node(&Node::new("c", 1)).address.clone();
         assert!(matches!(address, Address::Tls { .. }));
+    }
+
+    #[test]
+    fn a_node_that_names_an_address_of_its_own_is_reached_by_another() {
+        let (named, reached) = (Node::new("10.0.0.1", 7000), Node::new("localhost", 17000));
+        let builder = Builder::from_url("cluster://10.0.0.1:7000").unwrap();
+        let plain = builder.reach(named.clone(), reached).plain();
+        assert_eq!(plain.seeds, std::slice::from_ref(&named));
+        let at = |host: &str, port| Address::Tcp {
+            host: host.into(),
+            port,
+        };
+        assert_eq!(plain.node(&named).address, at("localhost", 17000));
+        assert_eq!(plain.server(&named).address, at("localhost", 17000));
+        let other = Node::new("10.0.0.2", 7000);
+        assert_eq!(plain.node(&other).address, at("10.0.0.2", 7000));
     }
 
     #[test]

@@ -14,7 +14,7 @@ Examples:
   loadline modes redis://localhost --latency 0,1ms,10ms --mode sync,pipeline,batch
   loadline modes --op get --ops 100,10k --budget 3s --json modes.json
   loadline modes --codec raw,json,msgpack,protobuf --value-size 1KiB --latency 0
-  loadline modes spawn-cluster:redis-server --hash-tag
+  loadline modes spawn-cluster:redis-server --latency 0,10ms --hash-tag
 
 Targets, beside those of `loadline run`:
   cluster://[USER:PASS@]HOST:PORT[,...]   a cluster; the nodes named here name the others

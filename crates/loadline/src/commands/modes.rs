@@ -1,5 +1,7 @@
 //! `loadline modes`: calls a server in every way, under every latency.
 
+mod evidence;
+
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -21,6 +23,7 @@ use crate::progress::Progress;
 use crate::recording;
 use crate::subjects::client::{CodecCost, Way};
 use crate::subjects::{self, Opened, failure};
+use evidence::Look;
 
 pub(super) fn run(args: &ModesArgs) -> anyhow::Result<ExitCode> {
     let plan = plan::resolve_modes(args, &Surroundings::look())?;
@@ -49,6 +52,7 @@ fn measure(plan: &ModesPlan, printer: &Printer, control: &Control) -> Result<Rec
     let mut record = Record::new(header, fingerprint::read());
     let mut target = Opened::open(&plan.base.targets[0], &plan.base)?;
     record.environment.servers = vec![fingerprint::server(&mut target)];
+    record.doctor = evidence::setup(&mut target, &record.environment);
     let cells = plan.latencies.len() * plan.base.cases.len() * (plan.counts.len() + 2);
     let progress = Progress::start(printer, cells as u64);
     let (longest, _) = plan.longest();
@@ -106,16 +110,12 @@ impl Sweep<'_> {
         self.load(target)?;
         for &latency in &self.plan.latencies {
             let base = &self.plan.base;
-            let path = target
-                .server()
-                .map(|server| Path::open(server, latency, &base.path, base.seed))
-                .transpose()?
-                .flatten();
+            let path = Path::open(&target.nodes(), latency, &base.path, base.seed)?;
             if let Some(path) = &path {
                 record.links.push(path.measured.clone());
                 record.doctor.extend(link::finding(&path.measured));
             }
-            let way = target.way(path.as_ref().map(|path| &path.address))?;
+            let way = target.way(path.as_ref())?;
             for case in &self.plan.base.cases {
                 let setting = Setting {
                     case,
@@ -123,8 +123,14 @@ impl Sweep<'_> {
                     way: &way,
                     prefix: case.prefix(self.run_id),
                 };
+                let look = Look::begin(target);
+                let first = record.cases.len();
                 self.counts(&setting, target, record)?;
                 self.sizes(&setting, target, record)?;
+                let declared = evidence::declared(self.plan, &case.workload);
+                let scope = format!("{}, {}, {latency:?} added", target.name, case.name);
+                let findings = look.end(target, &declared, scope, &record.cases[first..]);
+                record.doctor.extend(findings);
             }
         }
         Ok(())

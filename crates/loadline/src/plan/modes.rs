@@ -120,7 +120,7 @@ pub(crate) fn resolve(args: &ModesArgs, around: &Surroundings) -> Result<ModesPl
             "--hash-tag: {target} is no cluster, and has no slots."
         )));
     }
-    let latencies = latencies(args, &target)?;
+    let latencies = latencies(args)?;
     let mut counts = args.ops.clone();
     if counts.is_empty() {
         counts = DEFAULT_COUNTS.to_vec();
@@ -237,25 +237,10 @@ fn target(args: &ModesArgs, around: &Surroundings) -> Result<Target, Failure> {
     Ok(target)
 }
 
-fn latencies(args: &ModesArgs, target: &Target) -> Result<Vec<Duration>, Failure> {
+fn latencies(args: &ModesArgs) -> Result<Vec<Duration>, Failure> {
     let mut latencies = Vec::new();
     for text in &args.latency {
         latencies.push(path::latency(text)?);
-    }
-    if target.is_cluster() {
-        if args.jitter.is_some() || args.bandwidth.is_some() {
-            return Err(Failure::usage(format!(
-                "--jitter, --bandwidth: no link leads to {target}, since the client follows the addresses \
-                 that its nodes name; leave them out."
-            )));
-        }
-        if latencies.iter().any(|latency| !latency.is_zero()) {
-            return Err(Failure::usage(format!(
-                "--latency: none can be added on the way to {target}, since its nodes name each other's \
-                 addresses and the client follows them; leave it out, or say --latency 0."
-            )));
-        }
-        latencies = vec![Duration::ZERO];
     }
     if latencies.is_empty() {
         latencies = DEFAULT_LATENCIES.to_vec();

@@ -8,6 +8,7 @@ use super::client;
 use crate::admin::{Admin, Info};
 use crate::connect::Endpoint;
 use crate::exit::Failure;
+use crate::link::Path;
 use crate::plan::Plan;
 use crate::servers::ClusterChild;
 use crate::target::{Address, Server};
@@ -20,7 +21,9 @@ const SCAN_COUNT: u64 = 1_000;
 #[derive(Debug)]
 pub(super) struct ClusterAccess {
     name: String,
-    pub(super) builder: Builder,
+    builder: Builder,
+    /// How its nodes are logged in to.
+    login: Server,
     cluster: blocking::Cluster,
     /// The first master, who speaks for all about versions and settings.
     pub(super) admin: Admin,
@@ -46,29 +49,42 @@ impl ClusterAccess {
         let config = client::builder(first, &first.address)?.build();
         let mut builder = Builder::from_config(config.config().clone()).map_err(unreachable)?;
         for seed in others {
-            if let Address::Tcp { host, port } = &seed.address {
-                builder = builder.seed(Node::new(host.as_str(), *port));
+            if let Some(node) = node(&seed.address) {
+                builder = builder.seed(node);
             }
         }
         let cluster = builder.clone().open_blocking().map_err(unreachable)?;
         let master = cluster.masters().swap_remove(0);
-        let server = Server {
-            address: Address::Tcp {
-                host: master.host().to_owned(),
-                port: master.port(),
-            },
-            ..first.clone()
-        };
-        let mut admin = Admin::open(&Endpoint::new(server, plan.protocol, None))?;
+        let endpoint = Endpoint::new(server(first, &master), plan.protocol, None);
+        let mut admin = Admin::open(&endpoint)?;
         let info = admin.info(&[])?;
         Ok(Self {
             name: name.to_owned(),
             builder,
+            login: first.clone(),
             cluster,
             admin,
             info,
             _children: children,
         })
+    }
+
+    /// How its clients find it, through `path` where a link is in the way to each node.
+    pub(super) fn through(&self, path: Option<&Path>) -> Builder {
+        let routes = path.map_or(&[][..], Path::routes);
+        let nodes = routes.iter().filter_map(|(own, instead)| {
+            let (own, instead) = (node(own)?, node(instead)?);
+            Some((own, instead))
+        });
+        nodes.fold(self.builder.clone(), |builder, (own, instead)| {
+            builder.reach(own, instead)
+        })
+    }
+
+    /// Its masters, and then their replicas.
+    pub(super) fn nodes(&self) -> Vec<Server> {
+        let nodes = self.cluster.nodes();
+        nodes.iter().map(|node| server(&self.login, node)).collect()
     }
 
     /// How many keys its masters hold.
@@ -128,5 +144,24 @@ impl ClusterAccess {
             }
         }
         Ok(())
+    }
+}
+
+/// A node as a server that is logged in to as `login` is.
+fn server(login: &Server, node: &Node) -> Server {
+    Server {
+        address: Address::Tcp {
+            host: node.host().to_owned(),
+            port: node.port(),
+        },
+        ..login.clone()
+    }
+}
+
+/// The node at an address; a cluster has none behind a socket in the file system.
+fn node(address: &Address) -> Option<Node> {
+    match address {
+        Address::Tcp { host, port } => Some(Node::new(host.as_str(), *port)),
+        Address::Unix(_) => None,
     }
 }

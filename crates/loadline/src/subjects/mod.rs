@@ -31,7 +31,7 @@ use crate::exit::Failure;
 use crate::link::Path;
 use crate::plan::{Case, Plan, run_prefix};
 use crate::servers::{Child, ClusterChild};
-use crate::target::{Address, Server, Target};
+use crate::target::{Server, Target};
 use crate::tls::TlsClient;
 use client::Way;
 use cluster::ClusterAccess;
@@ -188,21 +188,31 @@ impl Opened {
         }
     }
 
-    /// How loadline-client gets there, through `address` where a link is in the path.
+    /// How loadline-client gets there, through `path` where a link is in the way.
     ///
     /// # Errors
     /// A usage error for a server that is reached by TLS, and for what is no server.
-    pub(crate) fn way(&self, address: Option<&Address>) -> Result<Way, Failure> {
+    pub(crate) fn way(&self, path: Option<&Path>) -> Result<Way, Failure> {
         match &self.access {
             Access::Server(server) => {
                 let server = server.endpoint.server();
-                client::client(server, address.unwrap_or(&server.address)).map(Way::Server)
+                let address = path.map_or(&server.address, Path::address);
+                client::client(server, address).map(Way::Server)
             }
-            Access::Cluster(cluster) => Ok(Way::Cluster(Box::new(cluster.builder.clone()))),
+            Access::Cluster(cluster) => Ok(Way::Cluster(Box::new(cluster.through(path)))),
             Access::Ram(_) => Err(Failure::usage(format!(
                 "{}: only servers are called through a client.",
                 self.name
             ))),
+        }
+    }
+
+    /// The servers that a client connects to: of a cluster its nodes, as far as they are known.
+    pub(crate) fn nodes(&self) -> Vec<Server> {
+        match &self.access {
+            Access::Server(server) => vec![server.endpoint.server().clone()],
+            Access::Cluster(cluster) => cluster.nodes(),
+            Access::Ram(_) => Vec::new(),
         }
     }
 
@@ -403,10 +413,15 @@ impl Access {
         let endpoint = Endpoint::new(server, plan.protocol, tls).named(name);
         let mut admin = Admin::open(&endpoint)?;
         let info = admin.info(&[])?;
-        let path = Path::open(endpoint.server(), latency, &plan.path, plan.seed)?;
+        let path = Path::open(
+            std::slice::from_ref(endpoint.server()),
+            latency,
+            &plan.path,
+            plan.seed,
+        )?;
         let path = path.map(|path| {
             let further = Server {
-                address: path.address.clone(),
+                address: path.address().clone(),
                 ..endpoint.server().clone()
             };
             (path, Endpoint::new(further, plan.protocol, None))

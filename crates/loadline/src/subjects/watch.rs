@@ -50,15 +50,19 @@ impl Opened {
     pub(crate) fn seen_since(&mut self, watch: &Watch, declared: &[String]) -> Evidence {
         let is_ours = self.target.is_ours();
         let stats = self.counts();
-        let Access::Server(server) = &mut self.access else {
-            return Evidence::default();
-        };
         let persistence = PERSISTENCE.iter().filter_map(|(name, off)| {
-            let value = server.admin.setting(name).ok().flatten()?;
+            let value = self.setting(name)?;
             (value != *off).then(|| format!("{name} {value}"))
         });
+        let persistence = persistence.collect();
+        let Access::Server(server) = &mut self.access else {
+            return Evidence {
+                persistence,
+                ..Evidence::default()
+            };
+        };
         Evidence {
-            persistence: persistence.collect(),
+            persistence,
             undeclared: undeclared(&watch.stats, &stats, declared),
             evicted_keys: stats
                 .number("evicted_keys")

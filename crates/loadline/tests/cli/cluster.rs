@@ -39,13 +39,13 @@ fn measured(record: &Record) -> BTreeSet<&str> {
 #[test]
 fn a_cluster_of_its_own_is_called_in_every_mode_that_its_slots_allow() {
     let dir = Dir::new();
-    let (text, record) = modes(&dir, "spawn-cluster:redis-server");
+    let (text, record) = modes(&dir, "spawn-cluster:redis-server --latency 0");
     let plain = ["async", "batch", "pipeline", "sync"];
     assert_eq!(measured(&record), plain.into());
     assert!(text.contains("--hash-tag puts them into one"), "{text}");
     let (_, record) = modes(
         &dir,
-        "spawn-cluster:redis-server --hash-tag --workload get,set,incr",
+        "spawn-cluster:redis-server --latency 0 --hash-tag --workload get,set,incr",
     );
     let all = [
         "async",
@@ -71,14 +71,14 @@ fn a_cluster_that_runs_already_is_left_as_it_was() {
     node.answers("CLUSTER ADDSLOTSRANGE 0 16383\r\n", "+OK\r\n");
     let dir = Dir::new();
     let target = format!("cluster://127.0.0.1:{}", node.port());
-    modes(&dir, &target);
+    modes(&dir, &format!("{target} --latency 0"));
     node.answers("DBSIZE\r\n", ":0\r\n");
     node.answers("SET somebodys key\r\n", "+OK\r\n");
     dir.run(&["modes", &target])
         .failed(64, "holds keys already");
     modes(
         &dir,
-        &format!("{target} --allow-non-empty --mode sync --op get"),
+        &format!("{target} --latency 0 --allow-non-empty --mode sync --op get"),
     );
     node.answers("DBSIZE\r\n", ":1\r\n");
 }
@@ -94,6 +94,27 @@ fn what_is_no_cluster_is_refused() {
         .failed(64, "only `loadline modes`");
     dir.run(&["modes", "spawn-cluster:no-such-program"])
         .failed(69, "no such program");
-    dir.run(&["modes", &target, "--latency", "1ms"])
-        .failed(64, "none can be added");
+}
+
+/// Clients follow the addresses that the nodes name, and each of those must lead through the link.
+#[test]
+fn no_node_of_a_cluster_is_reached_past_the_link() {
+    let dir = Dir::new();
+    let (text, record) = modes(
+        &dir,
+        "spawn-cluster:redis-server --latency 0,5ms --link l4 --mode sync,async,pipeline,batch --op get \
+         --sizes 1,20",
+    );
+    assert_eq!(record.links.len(), 1);
+    assert_eq!(record.links[0].class, "l4");
+    assert!(text.contains("5 ms added by l4"), "{text}");
+    let fastest = |latency_ns| {
+        let cells = record.cases.iter();
+        let cells = cells.filter(move |cell| cell.scenario.latency_ns == latency_ns);
+        cells.map(|cell| cell.response_time_ns.min.unwrap())
+    };
+    // All keys are read by each cell of some hundred operations, so every master has its part.
+    assert_eq!(fastest(5_000_000).count(), 8);
+    assert!(fastest(5_000_000).all(|ns| ns >= 5_000_000), "{text}");
+    assert!(fastest(0).any(|ns| ns < 5_000_000), "{text}");
 }

@@ -2,6 +2,7 @@
 
 use loadline_measure::Record;
 
+use crate::redis::Redis;
 use crate::util::Dir;
 
 /// A command line that ends with `--json out.json`, as one text: what it printed, and its record.
@@ -215,4 +216,47 @@ fn a_run_goes_through_a_narrow_path() {
     assert!(text.contains("800 kbit/s each way"), "{text}");
     dir.run(&["run", "ram", "--jitter", "1ms"])
         .failed(64, "nothing can be put into the path to ram");
+}
+
+/// However little time there is, a figure comes from at least one call.
+#[test]
+fn a_budget_of_less_than_a_round_trip_leaves_no_cell_empty() {
+    let dir = Dir::new();
+    let words = "modes embedded --ops 1k --latency 30ms --link l4 --budget 10ms --batch 20 --in-flight 7 --sizes 1,20 \
+        --keys 100 --op get --mode sync,async,pipeline,batch --json out.json --color never";
+    let (text, record) = measured(&dir, words);
+    assert_eq!(record.cases.len(), 8);
+    for cell in &record.cases {
+        let blocks = cell.rounds.len() as u64;
+        assert!(blocks >= 1 && cell.rounds.iter().all(|round| round.ops > 0));
+        let size = match cell.scenario.mode.as_str() {
+            "async" => 7,
+            _ => cell.scenario.batch,
+        };
+        assert!(cell.ops >= blocks * size, "{}: {text}", cell.scenario.mode);
+    }
+}
+
+/// The doctor looks at a sweep as at any other measurement.
+#[test]
+fn what_a_server_does_beside_a_sweep_is_told() {
+    let dir = Dir::new();
+    let redis = Redis::start(&["--save", "900 1", "--maxmemory", "1gb"]);
+    let target = format!("redis://127.0.0.1:{}", redis.port());
+    let words = format!(
+        "modes {target} --ops 200 --latency 0 --budget 50ms --batch 20 --sizes 1,20 --keys 100 --op get \
+         --mode sync,pipeline --json out.json --color never"
+    );
+    let (text, record) = measured(&dir, &words);
+    let persists = |finding: &&loadline_measure::doctor::Finding| {
+        finding.rule == "LL009" && finding.evidence.contains("save 900 1")
+    };
+    let found = record.doctor.iter().find(persists);
+    let found = found.unwrap_or_else(|| panic!("persistence is not named: {text}"));
+    assert_eq!(found.scope, format!("{target}, get, 0ns added"));
+    // Nothing that a sweep sends is taken for somebody else's.
+    assert!(
+        record.doctor.iter().all(|finding| finding.rule != "LL002"),
+        "{text}"
+    );
 }

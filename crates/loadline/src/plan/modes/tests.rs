@@ -24,15 +24,13 @@ fn plan(words: &[&str]) -> Result<ModesPlan, String> {
 }
 
 #[test]
-fn a_cluster_is_called_without_added_latency_and_in_one_slot_on_demand() {
+fn a_cluster_is_called_under_every_latency_and_in_one_slot_on_demand() {
     let plain = plan(&["cluster://a:1,b:2"]).unwrap();
-    assert_eq!(plain.latencies, [Duration::ZERO]);
+    assert_eq!(plain.latencies, DEFAULT_LATENCIES);
     assert!(plain.splits(Mode::Script).is_some() && plain.splits(Mode::Batch).is_none());
     let tagged = plan(&["spawn-cluster:redis-server", "--hash-tag"]).unwrap();
     assert!(tagged.splits(Mode::Script).is_none());
     assert!(tagged.base.cases[0].prefix("run").contains(":{one}:"));
-    let refused = plan(&["cluster://a:1", "--latency", "0,10ms"]).unwrap_err();
-    assert!(refused.contains("none can be added"), "{refused}");
     let refused = plan(&["redis://a:1", "--hash-tag"]).unwrap_err();
     assert!(refused.contains("is no cluster"), "{refused}");
 }
@@ -130,7 +128,6 @@ fn what_cannot_be_is_refused() {
         (&["--value-size", "1GiB"], "1MiB"),
         (&["--jitter", "1ms", "--link", "netem"], "overtake"),
         (&["--bandwidth", "10"], "needs a unit"),
-        (&["cluster://a:1", "--jitter", "1ms"], "no link leads"),
         (&["--codec", "xml"], "xml"),
         (&["--codec", "json", "--value-size", "64B"], "at least 192"),
         (

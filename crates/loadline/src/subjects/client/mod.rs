@@ -80,6 +80,8 @@ pub(crate) fn builder(server: &Server, address: &Address) -> Result<Builder, Fai
 /// What runs the blocks of a cell.
 pub(crate) struct Called {
     subject: Box<dyn Subject>,
+    /// Operations of one call, or of one turn of all tasks.
+    size: u64,
     typed: Option<Arc<Typed>>,
 }
 
@@ -92,7 +94,13 @@ impl Called {
 
 impl Subject for Called {
     fn block(&mut self, stop: Stop, seed: u64, control: &Control) -> Result<Outcome, Error> {
-        self.subject.block(stop, seed, control)
+        let outcome = self.subject.block(stop, seed, control)?;
+        if outcome.ops > 0 || stop.ops == Some(0) || control.interrupted() {
+            return Ok(outcome);
+        }
+        // The time was over before there was one call; without any there would be no figure.
+        let least = stop.ops.map_or(self.size, |ops| ops.min(self.size));
+        self.subject.block(Stop::after_ops(least), seed, control)
     }
 }
 
@@ -137,7 +145,11 @@ pub(crate) fn open(
         let callers = Callers::new(workload, vec![caller], false, seed).map_err(broken)?;
         Box::new(CallSubject { callers, block })
     };
-    Ok(Called { subject, typed })
+    Ok(Called {
+        subject,
+        size: u64::from(size),
+        typed,
+    })
 }
 
 /// Writes the objects of `case` under all of its keys.

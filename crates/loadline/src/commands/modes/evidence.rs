@@ -1,0 +1,149 @@
+//! What the doctor has to say about a sweep: its setup, what went on beside its cells, and their times.
+
+use std::time::Instant;
+
+use loadline_measure::doctor::{self, Evidence, Finding, Work};
+use loadline_measure::record::{Case, Environment, RoundSummary};
+
+use crate::diagnosis;
+use crate::fingerprint;
+use crate::measuring::cpu_pressure;
+use crate::plan::ModesPlan;
+use crate::subjects::{Opened, Watch};
+
+/// Rules about what went on beside the cells; the others are about a single case.
+const BESIDE: [&str; 4] = ["LL002", "LL005", "LL009", "LL010"];
+
+/// Less than this is over before a neighbour's turn on the CPU is, and its time says nothing.
+const LEAST_WORK_NS: u64 = 1_000_000;
+
+/// Looks at the target and the machine before anything is measured. A sweep has one thread.
+pub(super) fn setup(target: &mut Opened, environment: &Environment) -> Vec<Finding> {
+    diagnosis::findings(&[diagnosis::setup(target, environment, 1)])
+}
+
+/// What is known before the cells of an operation are measured.
+pub(super) struct Look {
+    watch: Watch,
+    begun: Instant,
+    stalled_us: Option<u64>,
+}
+
+impl Look {
+    pub(super) fn begin(target: &mut Opened) -> Self {
+        Self {
+            watch: target.watch(),
+            begun: Instant::now(),
+            stalled_us: fingerprint::cpu_stall_us(),
+        }
+    }
+
+    /// What is to be said about everything since then: the target was called `declared`, and `cells` is
+    /// what came of it.
+    pub(super) fn end(
+        self,
+        target: &mut Opened,
+        declared: &[String],
+        scope: String,
+        cells: &[Case],
+    ) -> Vec<Finding> {
+        let pressure = cpu_pressure(self.begun, self.stalled_us);
+        let evidence = Evidence {
+            scope,
+            ops: cells.iter().map(|cell| cell.ops).sum(),
+            cpu_pressure: pressure,
+            ..target.seen_since(&self.watch, declared)
+        };
+        let mut findings = doctor::examine(&evidence);
+        findings.retain(|finding| BESIDE.contains(&finding.rule.as_str()));
+        findings.extend(more_work(cells));
+        findings
+    }
+}
+
+/// The commands that a server sees of an operation in all the modes of a plan.
+pub(super) fn declared(plan: &ModesPlan, workload: &crate::workload::Definition) -> Vec<String> {
+    let of_modes = plan.modes.iter().flat_map(|mode| mode.needs(workload));
+    workload.executes().into_iter().chain(of_modes).collect()
+}
+
+/// Of each mode, the fewest operations beside the most: more of them must take more time.
+fn more_work(cells: &[Case]) -> Vec<Finding> {
+    let counted = |cell: &&Case| cell.scenario.ops_asked.is_some();
+    let mut findings = Vec::new();
+    for first in cells.iter().filter(counted) {
+        let same = |cell: &&Case| cell.scenario.mode == first.scenario.mode;
+        let Some(small) = quickest(first) else {
+            continue;
+        };
+        let of_mode = cells.iter().filter(counted).filter(same);
+        let Some(large) = of_mode.filter_map(quickest).max_by_key(|work| work.units) else {
+            continue;
+        };
+        let scope = format!("{}, {}", first.subject.name, first.scenario.workload);
+        let finding = doctor::time_stays_flat(&scope, small, large);
+        let is_new = |finding: &Finding| {
+            let mut before = findings.iter();
+            before.all(|one: &Finding| one.scope != finding.scope)
+        };
+        findings.extend(finding.filter(is_new));
+    }
+    findings
+}
+
+/// The round of a cell that was disturbed least.
+fn quickest(cell: &Case) -> Option<Work> {
+    let long_enough = |round: &&RoundSummary| round.duration_ns >= LEAST_WORK_NS;
+    let rounds = cell.rounds.iter().filter(long_enough);
+    let best =
+        rounds.max_by(|a, b| f64::total_cmp(&a.throughput_ops_per_s, &b.throughput_ops_per_s))?;
+    Some(Work {
+        units: best.ops,
+        duration_ns: best.duration_ns,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use loadline_measure::record::Scenario;
+
+    use super::*;
+
+    fn cell(mode: &str, asked: u64, rounds: &[(u64, u64)]) -> Case {
+        let round = |&(ops, duration_ns): &(u64, u64)| RoundSummary {
+            ops,
+            duration_ns,
+            throughput_ops_per_s: ops as f64 / duration_ns as f64 * 1e9,
+            ..RoundSummary::default()
+        };
+        Case {
+            scenario: Scenario {
+                mode: mode.into(),
+                ops_asked: Some(asked),
+                ..Scenario::default()
+            },
+            rounds: rounds.iter().map(round).collect(),
+            ..Case::default()
+        }
+    }
+
+    #[test]
+    fn more_operations_that_take_no_more_time_are_found_once_per_mode() {
+        let flat = [
+            cell("sync", 100, &[(100, 9_000_000), (100, 2_000_000)]),
+            cell("sync", 1_000, &[(1_000, 2_100_000)]),
+            cell("sync", 9_000, &[(9_000, 2_200_000)]),
+        ];
+        let findings = more_work(&flat);
+        assert_eq!(findings.len(), 1);
+        assert_eq!(findings[0].rule, "LL017");
+        let grown = [
+            cell("sync", 100, &[(100, 9_000_000), (100, 2_000_000)]),
+            cell("sync", 1_000, &[(1_000, 20_000_000)]),
+            // What a neighbour can disturb altogether is not judged.
+            cell("batch", 100, &[(100, 900_000)]),
+            cell("batch", 1_000, &[(1_000, 900_000)]),
+        ];
+        assert_eq!(more_work(&grown), []);
+    }
+}
