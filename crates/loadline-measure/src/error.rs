@@ -11,7 +11,9 @@ pub enum Error {
     #[error("This is not a record of Loadline: {0}.")]
     NotARecord(String),
     /// The bytes are a record, of a version that this program does not know.
-    #[error("The record has the schema \"{found}\"; this program reads {expected}.")]
+    #[error(
+        "The record has the schema \"{found}\"; this program reads {expected}. Read it with a Loadline of that version."
+    )]
     UnknownVersion {
         /// The schema that the record states, shortened.
         found: String,
@@ -21,6 +23,14 @@ pub enum Error {
     /// The record claims the right schema but does not follow it.
     #[error("The record does not follow its schema: {0}.")]
     Malformed(#[source] serde_json::Error),
+    /// A field of a record holds what no measurement gives.
+    #[error("The field \"{field}\" of the record {reason}.")]
+    Impossible {
+        /// Where the field stands in the file.
+        field: String,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// The record holds a number that JSON cannot carry.
     #[error("The record cannot be written: {0}.")]
     Unwritable(#[source] serde_json::Error),

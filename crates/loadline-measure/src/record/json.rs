@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serializer};
 
-use super::{Record, SCHEMA};
-use crate::Error;
+use super::{Case, Record, SCHEMA};
+use crate::{Error, Histogram};
 
 /// What the schema of every record starts with; what follows is its major version.
 const FAMILY: &str = "loadline.record/";
@@ -20,11 +20,21 @@ impl Record {
     /// # Errors
     ///
     /// [`Error::NotARecord`] for anything else than the JSON of a record, [`Error::UnknownVersion`]
-    /// for a record of another major version, and [`Error::Malformed`] for one that does not follow
-    /// its schema.
+    /// for a record of another major version, [`Error::Malformed`] for one that does not follow its
+    /// schema, and [`Error::Impossible`] for a figure that no measurement gives.
     pub fn from_json(bytes: &[u8]) -> Result<Self, Error> {
-        let header: Header = serde_json::from_slice(bytes)
-            .map_err(|error| Error::NotARecord(format!("it is not a JSON object ({error})")))?;
+        let header: Header = serde_json::from_slice(bytes).map_err(|error| {
+            Error::NotARecord(if error.is_eof() && !bytes.is_empty() {
+                format!(
+                    "its JSON ends in line {} before it is complete",
+                    error.line()
+                )
+            } else if error.is_data() {
+                "it is JSON, but not a JSON object".to_owned()
+            } else {
+                format!("it is not a JSON object ({error})")
+            })
+        })?;
         let schema = match header.schema {
             Some(serde_json::Value::String(schema)) => schema,
             Some(_) => {
@@ -48,7 +58,36 @@ impl Record {
                 expected: SCHEMA,
             });
         }
-        serde_json::from_slice(bytes).map_err(Error::Malformed)
+        let record: Self = serde_json::from_slice(bytes).map_err(Error::Malformed)?;
+        record.check()?;
+        Ok(record)
+    }
+
+    /// Refuses what no measurement gives and what reports would draw or judge by.
+    fn check(&self) -> Result<(), Error> {
+        for (index, case) in self.cases.iter().enumerate() {
+            let impossible = |field: String, reason: String| Error::Impossible {
+                field: format!("cases[{index}].{field}"),
+                reason,
+            };
+            if let Some((field, value)) = case.figures().find(|(_, value)| *value < 0.0) {
+                return Err(impossible(field, format!("is {value}, below zero")));
+            }
+            let kept = &case.histograms;
+            for (name, text) in [
+                ("response_time", Some(&kept.response_time)),
+                ("service_time", Some(&kept.service_time)),
+                ("lag", kept.lag.as_ref()),
+            ] {
+                if let Some(text) = text.filter(|text| !text.is_empty()) {
+                    Histogram::decode(text).map_err(|error| {
+                        let reason = format!("holds no histogram ({error})");
+                        impossible(format!("histograms.{name}"), reason)
+                    })?;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// The record as JSON for people and machines, with a line feed at the end.
@@ -60,6 +99,32 @@ impl Record {
         let mut json = serde_json::to_string_pretty(self).map_err(Error::Unwritable)?;
         json.push('\n');
         Ok(json)
+    }
+}
+
+impl Case {
+    /// The figures that are shown or compared and that cannot be negative, each with its place.
+    fn figures(&self) -> impl Iterator<Item = (String, f64)> {
+        let cost = &self.cost;
+        let whole = [
+            ("throughput_ops_per_s", Some(self.throughput_ops_per_s)),
+            ("cost.client_cpu_ns_per_op", cost.client_cpu_ns_per_op),
+            ("cost.server_cpu_ns_per_op", cost.server_cpu_ns_per_op),
+        ];
+        let rounds = self.rounds.iter().enumerate().flat_map(|(index, round)| {
+            let place = move |name: &str| format!("rounds[{index}].{name}");
+            [
+                ("throughput_ops_per_s", Some(round.throughput_ops_per_s)),
+                ("client_cpu_ns_per_op", round.client_cpu_ns_per_op),
+                ("server_cpu_ns_per_op", round.server_cpu_ns_per_op),
+            ]
+            .map(|(name, value)| (place(name), value))
+        });
+        whole
+            .map(|(name, value)| (name.to_owned(), value))
+            .into_iter()
+            .chain(rounds)
+            .filter_map(|(name, value)| Some((name, value?)))
     }
 }
 

@@ -260,7 +260,7 @@ fn other_major_versions_are_refused_as_such() {
     let refused = refusal(br#"{"schema":"loadline.record/2"}"#);
     assert_eq!(
         refused,
-        "The record has the schema \"loadline.record/2\"; this program reads loadline.record/1."
+        "The record has the schema \"loadline.record/2\"; this program reads loadline.record/1. Read it with a Loadline of that version."
     );
 }
 
@@ -270,7 +270,11 @@ fn what_is_no_record_is_refused_with_a_sentence() {
         (&b""[..], "not a JSON object"),
         (b"\xff\xfe\x00", "not a JSON object"),
         (b"[1, 2]", "not a JSON object"),
-        (b"{\"schema\": ", "not a JSON object"),
+        (b"null", "it is JSON, but not a JSON object"),
+        (
+            b"{\n\"schema\": ",
+            "its JSON ends in line 2 before it is complete",
+        ),
         (b"{}", "no field \"schema\""),
         (b"{\"schema\": 1}", "not a string"),
         (
@@ -328,6 +332,38 @@ fn numbers_that_cannot_be_are_refused() {
         assert!(
             Record::from_json(broken(pointer, literal).as_bytes()).is_err(),
             "{pointer} {literal}"
+        );
+    }
+}
+
+#[test]
+fn figures_below_zero_and_histograms_that_are_none_are_refused() {
+    let good = json_of(&full());
+    for (pointer, value, reason) in [
+        ("throughput_ops_per_s", json!(-1.0), "is -1, below zero"),
+        (
+            "cost/server_cpu_ns_per_op",
+            json!(-3.5),
+            "is -3.5, below zero",
+        ),
+        (
+            "histograms/response_time",
+            json!("!!!!"),
+            "holds no histogram",
+        ),
+        (
+            "histograms/service_time",
+            json!("SGVsbG8="),
+            "holds no histogram",
+        ),
+    ] {
+        let mut json = good.clone();
+        *json.pointer_mut(&format!("/cases/0/{pointer}")).unwrap() = value;
+        let refused = refusal(json.to_string().as_bytes());
+        let field = format!("\"cases[0].{}\"", pointer.replace('/', "."));
+        assert!(
+            refused.contains(&field) && refused.contains(reason),
+            "{refused}"
         );
     }
 }
