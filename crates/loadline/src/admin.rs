@@ -160,7 +160,7 @@ impl Admin {
     /// That the server does not answer, refuses, or takes too long.
     pub(crate) fn remove_prefix(&mut self, prefix: &str) -> Result<u64, Failure> {
         let pattern = format!("{}*", escaped(prefix));
-        let (mut cursor, mut removed, mut remove) = (b"0".to_vec(), 0, "UNLINK");
+        let (mut cursor, mut removed, mut removal) = (b"0".to_vec(), 0, Removal::default());
         let deadline = Instant::now() + CLEANUP_PATIENCE;
         loop {
             let keys;
@@ -172,7 +172,7 @@ impl Admin {
                 .filter(|key| key.starts_with(prefix.as_bytes()))
                 .collect();
             if !ours.is_empty() {
-                removed += self.remove(&mut remove, &ours)?;
+                removed += self.remove(&mut removal, &ours)?;
             }
             if cursor == b"0" {
                 return Ok(removed);
@@ -210,24 +210,41 @@ impl Admin {
         }
     }
 
-    /// Removes `keys` with UNLINK, or with DEL once the server has shown that it is older than that.
-    fn remove(&mut self, remove: &mut &'static str, keys: &[&[u8]]) -> Result<u64, Failure> {
-        let reply = self.call(&[&[remove.as_bytes()], keys].concat())?;
-        match reply {
-            Frame::Integer(count) => Ok(u64::try_from(count).unwrap_or(0)),
-            ref error if *remove == "UNLINK" && is_unknown_command(error) => {
-                *remove = "DEL";
-                self.remove(remove, keys)
+    /// Removes `keys`, and learns from refusals how the server lets keys be removed.
+    fn remove(&mut self, removal: &mut Removal, keys: &[&[u8]]) -> Result<u64, Failure> {
+        let verb = removal.verb;
+        let together = if removal.one_by_one { 1 } else { keys.len() };
+        let commands: Vec<Vec<&[u8]>> = keys
+            .chunks(together)
+            .map(|keys| [&[verb.as_bytes()], keys].concat())
+            .collect();
+        let replies = self
+            .conversation
+            .call_each(&commands)
+            .map_err(|error| self.silent(verb, &error))?;
+        let mut removed = 0;
+        for reply in &replies {
+            match reply {
+                Frame::Integer(count) => removed += u64::try_from(*count).unwrap_or(0),
+                // What this call has removed already is counted as none when it is asked for again.
+                refusal if removal.learn(refusal) => {
+                    return Ok(removed + self.remove(removal, keys)?);
+                }
+                other => return Err(self.unexpected(verb, other)),
             }
-            other => Err(self.unexpected(remove, &other)),
         }
+        Ok(removed)
     }
 
     fn call<A: AsRef<[u8]>>(&mut self, command: &[A]) -> Result<OwnedReply, Failure> {
         self.conversation.call(command).map_err(|error| {
             let command = shown_text(command.first().map(AsRef::as_ref).unwrap_or_default());
-            Failure::unavailable(format!("{}: no answer to {command}: {error}.", self.name))
+            self.silent(&command, &error)
         })
+    }
+
+    fn silent(&self, command: &str, error: &io::Error) -> Failure {
+        Failure::unavailable(format!("{}: no answer to {command}: {error}.", self.name))
     }
 
     fn unexpected(&self, command: &str, reply: &OwnedReply) -> Failure {
@@ -236,6 +253,43 @@ impl Admin {
             None => "gave an answer of another kind than Redis gives".into(),
         };
         Failure::unavailable(format!("{}: {command} {said}.", self.name))
+    }
+}
+
+/// How a server lets keys be removed.
+#[derive(Debug)]
+struct Removal {
+    /// UNLINK, or DEL with a server that is older than that.
+    verb: &'static str,
+    /// A node of a cluster takes several keys only where they are in one slot.
+    one_by_one: bool,
+}
+
+impl Default for Removal {
+    fn default() -> Self {
+        Self {
+            verb: "UNLINK",
+            one_by_one: false,
+        }
+    }
+}
+
+impl Removal {
+    /// Whether `refusal` says how to ask better.
+    fn learn(&mut self, refusal: &OwnedReply) -> bool {
+        let starts = |with: &[u8]| {
+            let text = refusal.error_text();
+            text.is_some_and(|text| text.starts_with(with))
+        };
+        if self.verb == "UNLINK" && starts(b"ERR unknown command") {
+            self.verb = "DEL";
+            true
+        } else if !self.one_by_one && starts(b"CROSSSLOT") {
+            self.one_by_one = true;
+            true
+        } else {
+            false
+        }
     }
 }
 
@@ -335,12 +389,6 @@ fn escaped(prefix: &str) -> String {
         out.push(c);
     }
     out
-}
-
-fn is_unknown_command(reply: &OwnedReply) -> bool {
-    reply
-        .error_text()
-        .is_some_and(|text| text.starts_with(b"ERR unknown command"))
 }
 
 /// What to do about a connection that did not come about.

@@ -174,6 +174,29 @@ impl Conversation {
     /// What the operating system said, a reply that is too large or no RESP, or no reply in time.
     pub(crate) fn call<A: AsRef<[u8]>>(&mut self, command: &[A]) -> io::Result<OwnedReply> {
         self.send(command)?;
+        self.answer()
+    }
+
+    /// Sends all of `commands` at once and waits for their replies, in order; as [`call`](Self::call)
+    /// otherwise. Their replies must be short.
+    ///
+    /// # Errors
+    /// As for [`call`](Self::call).
+    pub(crate) fn call_each<A: AsRef<[u8]>>(
+        &mut self,
+        commands: &[Vec<A>],
+    ) -> io::Result<Vec<OwnedReply>> {
+        let mut request = Vec::new();
+        for command in commands {
+            encode::command(&mut request, command);
+        }
+        self.stream.write_all(&request).map_err(named_timeout)?;
+        self.stream.flush().map_err(named_timeout)?;
+        commands.iter().map(|_| self.answer()).collect()
+    }
+
+    /// The next reply to a command.
+    fn answer(&mut self) -> io::Result<OwnedReply> {
         let deadline = Instant::now() + PATIENCE;
         loop {
             match self.reply(deadline)? {

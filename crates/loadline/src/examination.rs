@@ -65,9 +65,7 @@ pub(crate) fn examine(
     };
     let result = examination.run(&mut target);
     examination.progress.finish();
-    let cleaned = target.clean_up(&run_id);
-    result?;
-    cleaned?;
+    target.clean_up_after(&run_id, result)?;
     let mut record = examination.record;
     record.doctor = worst_first(std::mem::take(&mut record.doctor));
     fingerprint::noise(&mut record);

@@ -75,6 +75,11 @@ impl Failure {
         Self::new(Exit::BadFile, message)
     }
 
+    /// The same failure with `sentence` on a line of its own.
+    pub(crate) fn followed_by(&self, sentence: &str) -> Self {
+        Self::new(self.exit, format!("{}\n{sentence}", self.message))
+    }
+
     /// How the program ends.
     pub(crate) fn exit(&self) -> Exit {
         self.exit

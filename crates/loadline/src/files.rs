@@ -65,7 +65,32 @@ impl Output {
                 parent.display()
             )));
         }
-        Ok(())
+        // A file is replaced by a new one in its directory; a pipe or a device is written itself.
+        let written = if path.exists() && !path.is_file() {
+            path
+        } else {
+            parent
+        };
+        rustix::fs::access(written, rustix::fs::Access::WRITE_OK).map_err(|error| {
+            Failure::usage(format!(
+                "{} cannot be written: {}.",
+                path.display(),
+                io::Error::from(error)
+            ))
+        })
+    }
+
+    /// Whether it is the file at `path`, however the two are spelled.
+    pub(crate) fn is_at(&self, path: &Path) -> bool {
+        matches!(self, Self::File(own) if place_of(own) == place_of(path))
+    }
+
+    /// Whether both go to the same place, however they are spelled.
+    pub(crate) fn shares_place(&self, other: &Self) -> bool {
+        match other {
+            Self::Stdout => matches!(self, Self::Stdout),
+            Self::File(path) => self.is_at(path),
+        }
     }
 }
 
@@ -175,6 +200,16 @@ fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
+/// The directory of `path` without links and detours, and the name in it.
+fn place_of(path: &Path) -> (PathBuf, Option<&std::ffi::OsStr>) {
+    let parent = parent_of(path);
+    let directory = parent.canonicalize();
+    (
+        directory.unwrap_or_else(|_| parent.to_owned()),
+        path.file_name(),
+    )
+}
+
 fn parent_of(path: &Path) -> &Path {
     path.parent()
         .filter(|parent| !parent.as_os_str().is_empty())
@@ -207,6 +242,18 @@ mod tests {
         );
         assert!(Output::from(dir.path().join("out.json")).check().is_ok());
         assert_eq!(Output::from(PathBuf::from("-")), Output::Stdout);
+    }
+
+    #[test]
+    fn a_place_is_the_same_however_it_is_spelled() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| Output::from(dir.path().join(name));
+        std::fs::create_dir(dir.path().join("sub")).unwrap();
+        assert!(at("out.json").shares_place(&at("sub/../out.json")));
+        assert!(at("out.json").is_at(&dir.path().join("./out.json")));
+        assert!(!at("out.json").shares_place(&at("sub/out.json")));
+        assert!(!at("out.json").shares_place(&Output::Stdout));
+        assert!(Output::Stdout.shares_place(&Output::Stdout));
     }
 
     #[test]

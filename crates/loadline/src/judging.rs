@@ -1,5 +1,6 @@
 //! What the commands that judge have in common: where the answer goes, and how the program ends.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use loadline_measure::record::Record;
@@ -8,7 +9,7 @@ use loadline_report::Asked;
 use crate::args::JudgeArgs;
 use crate::exit::{Exit, Failure};
 use crate::files::{self, Output};
-use crate::plan::{Outputs, check_outputs};
+use crate::plan::{Outputs, check_outputs, spare};
 use crate::printer::Printer;
 
 /// Where an answer goes.
@@ -39,6 +40,15 @@ impl Answer {
         })
     }
 
+    /// Refuses to write the answer over a file that it is made of.
+    ///
+    /// # Errors
+    /// A usage error that names the file.
+    pub(crate) fn spare(&self, read: &Path) -> Result<(), Failure> {
+        let all: Vec<&Output> = self.outputs.all().into_iter().chain(&self.junit).collect();
+        spare(&all, read)
+    }
+
     /// Writes and prints the judgement of `record`, whose outcome is how the program ends.
     ///
     /// # Errors
@@ -46,6 +56,11 @@ impl Answer {
     pub(crate) fn give(&self, record: &Record, printer: &Printer) -> anyhow::Result<ExitCode> {
         let Some(judgement) = &record.judgement else {
             self.outputs.write(record)?;
+            crate::write_error(&format!(
+                "loadline: {}: interrupted before anything could be judged ({})",
+                self.name,
+                Exit::Interrupted.code()
+            ));
             return Ok(Exit::Interrupted.into());
         };
         let asked = Asked {

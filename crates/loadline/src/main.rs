@@ -13,6 +13,7 @@ mod exit;
 mod files;
 mod fingerprint;
 mod framing;
+mod interrupt;
 mod judging;
 mod link;
 mod measuring;

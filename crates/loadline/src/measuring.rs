@@ -129,12 +129,9 @@ impl Measuring<'_> {
         }
         let is_last = generation + 1 == self.plan.schedule.generations;
         let result = self.cases(generation, is_last, &mut opened);
-        let cleaned: Vec<_> = opened
-            .iter_mut()
-            .map(|target| target.clean_up(self.run_id))
-            .collect();
-        result?;
-        cleaned.into_iter().collect()
+        opened.iter_mut().fold(result, |result, target| {
+            target.clean_up_after(self.run_id, result)
+        })
     }
 
     fn describe(&mut self, opened: &mut [Opened]) {

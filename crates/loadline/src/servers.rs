@@ -133,7 +133,7 @@ impl Child {
             .tempdir()
             .map_err(|error| {
                 Start::Failed(Failure::unavailable(format!(
-                    "{name}: no directory for its files: {error}."
+                    "{name}: there can be no directory for its files: {error}.\nSet TMPDIR to a directory that can be written."
                 )))
             })?;
         let port_text = port.to_string();

@@ -7,12 +7,12 @@ use loadline_measure::gate::{Baseline, BaselineRun};
 use loadline_measure::record::Record;
 use serde_json::json;
 
-use super::run::interrupt;
 use crate::args::{
     BaselineAddArgs, BaselineArgs, BaselineCommand, BaselineSaveArgs, BaselineShowArgs, MeasureArgs,
 };
 use crate::exit::{Exit, Failure};
 use crate::files::{self, Output};
+use crate::interrupt::interrupt;
 use crate::judging;
 use crate::measuring;
 use crate::plan::{self, Plan, Surroundings};

@@ -10,12 +10,12 @@ use loadline_measure::capacity::{Answer, Attempt, Role, Search, Step, Trial};
 use loadline_measure::doctor::{Evidence, Finding};
 use loadline_measure::record::{self, Record};
 
-use super::run::interrupt;
 use crate::args::CapacityArgs;
 use crate::descriptors;
 use crate::exit::{Exit, Failure};
 use crate::files::{self, Output};
 use crate::fingerprint;
+use crate::interrupt::interrupt;
 use crate::link;
 use crate::measuring::{cpu_pressure, header};
 use crate::plan::{self, CapacityPlan, Case, Surroundings, check_outputs};
@@ -81,9 +81,7 @@ fn measure(plan: &CapacityPlan, printer: &Printer, control: &Control) -> Result<
     }
     .run();
     progress.finish();
-    let cleaned = target.clean_up(&run_id);
-    let answer = answer?;
-    cleaned?;
+    let answer = target.clean_up_after(&run_id, answer)?;
     fingerprint::noise(&mut record);
     record.run.cut_short = control.interrupted();
     record.run.duration_ns = Some(begun.elapsed().as_nanos() as u64);

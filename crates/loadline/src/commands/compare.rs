@@ -7,10 +7,10 @@ use loadline_load::Control;
 use loadline_measure::gate::{self, BaselineRun, Judgement, Policy};
 use loadline_measure::{Limit, Record};
 
-use super::run::interrupt;
 use crate::args::CompareArgs;
 use crate::exit::Failure;
 use crate::files;
+use crate::interrupt::interrupt;
 use crate::judging::{self, Answer};
 use crate::measuring;
 use crate::plan::{self, Surroundings};
@@ -71,6 +71,8 @@ fn judge(record: &Record, limits: &[Limit]) -> Result<Judgement, Failure> {
 fn records(args: &CompareArgs) -> anyhow::Result<ExitCode> {
     let printer = Printer::new(&args.judge.display);
     let answer = Answer::new(NAME, &args.judge)?;
+    answer.spare(args.a.as_ref())?;
+    answer.spare(args.b.as_ref())?;
     let (a, mut b) = (
         files::read_record(args.a.as_ref())?,
         files::read_record(args.b.as_ref())?,

@@ -5,11 +5,11 @@ use std::process::ExitCode;
 use loadline_load::Control;
 use loadline_measure::record::{Record, Severity};
 
-use super::run::interrupt;
 use crate::args::DoctorArgs;
 use crate::examination;
 use crate::exit::Exit;
 use crate::files;
+use crate::interrupt::interrupt;
 use crate::plan::{self, Surroundings};
 use crate::printer::Printer;
 

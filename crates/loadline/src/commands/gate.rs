@@ -11,10 +11,10 @@ use loadline_measure::record::Record;
 
 use super::baseline::plan_of;
 use super::compare::is_record;
-use super::run::interrupt;
 use crate::args::{GateArgs, PolicyArg};
 use crate::exit::Failure;
 use crate::files::{self, Kept};
+use crate::interrupt::interrupt;
 use crate::judging::{self, Answer};
 use crate::measuring;
 use crate::plan::{self, Plan};
@@ -26,6 +26,10 @@ const NAME: &str = "gate";
 
 pub(super) fn run(args: &GateArgs) -> anyhow::Result<ExitCode> {
     let answer = Answer::new(NAME, &args.judge)?;
+    answer.spare(&args.baseline)?;
+    if let Some(record) = args.candidate.as_deref().filter(|text| is_record(text)) {
+        answer.spare(record.as_ref())?;
+    }
     match (files::read_kept(&args.baseline)?, args.policy) {
         (Kept::Runs(baseline), None | Some(PolicyArg::Strict)) => strict(args, &answer, *baseline),
         (Kept::Runs(baseline), Some(PolicyArg::Classic)) => {

@@ -10,11 +10,12 @@ use loadline_load::pacing::Stop;
 use loadline_load::runner::{self, Measured, Rounds, Subject};
 use loadline_measure::record::{self, Record};
 
-use super::run::{exit_code, interrupt};
+use super::run::exit_code;
 use crate::args::ModesArgs;
 use crate::exit::Failure;
 use crate::files;
 use crate::fingerprint;
+use crate::interrupt::interrupt;
 use crate::link::{self, Path};
 use crate::measuring::header;
 use crate::plan::{self, Case, Mode, ModesPlan, Surroundings};
@@ -65,9 +66,7 @@ fn measure(plan: &ModesPlan, printer: &Printer, control: &Control) -> Result<Rec
     }
     .run(&mut target, &mut record);
     progress.finish();
-    let cleaned = target.clean_up(&run_id);
-    swept?;
-    cleaned?;
+    target.clean_up_after(&run_id, swept)?;
     fingerprint::noise(&mut record);
     record.run.cut_short = control.interrupted();
     record.run.duration_ns = Some(begun.elapsed().as_nanos() as u64);
@@ -109,6 +108,10 @@ impl Sweep<'_> {
     fn run(&self, target: &mut Opened, record: &mut Record) -> Result<(), Failure> {
         self.load(target)?;
         for &latency in &self.plan.latencies {
+            // A link measures itself for seconds, which nobody waits for after an interrupt.
+            if self.control.interrupted() {
+                break;
+            }
             let base = &self.plan.base;
             let path = Path::open(&target.nodes(), latency, &base.path, base.seed)?;
             if let Some(path) = &path {

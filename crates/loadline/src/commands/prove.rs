@@ -10,11 +10,11 @@ use loadline_measure::gate::{BaselineRun, Judgement, Policy};
 use loadline_measure::proof::{Kind, Proof, SCHEMA, Trial};
 use loadline_measure::record::{Record, Verdict};
 
-use super::run::interrupt;
 use crate::args::ProveArgs;
 use crate::exit::{Exit, Failure};
 use crate::files::{self, Output};
 use crate::fingerprint;
+use crate::interrupt::interrupt;
 use crate::judging;
 use crate::measuring;
 use crate::plan::{self, Length, Plan, Surroundings};

@@ -6,7 +6,7 @@ use loadline_report::Asked;
 
 use crate::args::ReportArgs;
 use crate::files::{self, Output};
-use crate::plan::{Outputs, check_outputs};
+use crate::plan::{Outputs, check_outputs, spare};
 use crate::printer::Printer;
 
 pub(super) fn run(args: &ReportArgs) -> anyhow::Result<ExitCode> {
@@ -14,6 +14,7 @@ pub(super) fn run(args: &ReportArgs) -> anyhow::Result<ExitCode> {
     let junit = args.junit.clone().map(Output::from);
     let all: Vec<&Output> = outputs.all().into_iter().chain(&junit).collect();
     check_outputs(&all)?;
+    spare(&all, &args.record)?;
     let record = files::read_record(&args.record)?;
     outputs.write(&record)?;
     if let Some(junit) = &junit {

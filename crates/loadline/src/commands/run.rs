@@ -1,18 +1,15 @@
 //! `loadline run`: measures targets.
 
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
-use anyhow::Context;
 use loadline_load::Control;
 use loadline_measure::gate::{self, Outcome, RowVerdict};
 use loadline_measure::record::Record;
-use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::args::RunArgs;
 use crate::exit::Exit;
 use crate::files;
+use crate::interrupt::interrupt;
 use crate::measuring;
 use crate::plan::{self, Surroundings};
 use crate::printer::Printer;
@@ -64,16 +61,6 @@ fn judge(record: &Record, strict: bool, stdout_is_taken: bool) -> anyhow::Result
         files::print(&format!("{text}\n"))?;
     }
     Ok(ExitCode::from(code))
-}
-
-/// Set when the run is to end: Ctrl-C, or a polite kill.
-pub(super) fn interrupt() -> anyhow::Result<Arc<AtomicBool>> {
-    let flag = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&flag))
-            .context("signals cannot be caught")?;
-    }
-    Ok(flag)
 }
 
 pub(super) fn exit_code(record: &Record) -> anyhow::Result<ExitCode> {

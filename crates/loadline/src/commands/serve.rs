@@ -2,16 +2,13 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
-use anyhow::Context;
 use loadline_server::{Error, Listen, Server, ServerConfig};
-use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::args::ServeArgs;
 use crate::exit::Failure;
 use crate::files;
+use crate::interrupt::interrupt;
 use crate::secret::Secret;
 use crate::servers::LISTENING;
 
@@ -19,11 +16,7 @@ use crate::servers::LISTENING;
 const DEFAULT_ADDRESS: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 6379);
 
 pub(super) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&stop))
-            .context("signals cannot be caught")?;
-    }
+    let stop = interrupt()?;
     let mut listen: Vec<Listen> = args.listen.iter().copied().map(Listen::Tcp).collect();
     listen.extend(args.unix.clone().map(Listen::Unix));
     if listen.is_empty() {

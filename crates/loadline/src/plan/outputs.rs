@@ -1,6 +1,6 @@
 //! Where the record and its reports go.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use loadline_measure::record::Record;
 
@@ -77,7 +77,10 @@ impl Outputs {
 /// Whether two outputs share a place, or one could not be written later.
 pub(crate) fn check_outputs(outputs: &[&Output]) -> Result<(), Failure> {
     for (index, output) in outputs.iter().enumerate() {
-        if outputs[index + 1..].contains(output) {
+        if outputs[index + 1..]
+            .iter()
+            .any(|other| output.shares_place(other))
+        {
             let place = match output {
                 Output::Stdout => "standard output".into(),
                 Output::File(path) => path.display().to_string(),
@@ -87,6 +90,20 @@ pub(crate) fn check_outputs(outputs: &[&Output]) -> Result<(), Failure> {
             )));
         }
         output.check()?;
+    }
+    Ok(())
+}
+
+/// Refuses to write a report over a file that it is made of.
+///
+/// # Errors
+/// A usage error that names the file.
+pub(crate) fn spare(outputs: &[&Output], read: &Path) -> Result<(), Failure> {
+    if outputs.iter().any(|output| output.is_at(read)) {
+        return Err(Failure::usage(format!(
+            "{} is read here and would be overwritten; name another file for the output.",
+            read.display()
+        )));
     }
     Ok(())
 }

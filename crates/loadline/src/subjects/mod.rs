@@ -346,20 +346,37 @@ impl Opened {
             .flat_map(|outcome| outcome.errors.iter())
             .next()
         {
-            return Err(Failure::unavailable(format!(
-                "{}: {count} of {} keys of {} could not be loaded: {kind}.",
-                self.name, case.keys, case.name
-            )));
+            return Err(not_loaded(&self.name, case, kind, count));
         }
         self.loaded.push(case.workload.space.clone());
         Ok(())
+    }
+
+    /// Removes what this run wrote after it came to `result`, which is returned.
+    ///
+    /// # Errors
+    /// That of the run, with a word on keys that may be left; after a good run, that they are.
+    pub(crate) fn clean_up_after<T>(
+        &mut self,
+        run_id: &str,
+        result: Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        match (result, self.clean_up(run_id)) {
+            (Ok(value), Ok(())) => Ok(value),
+            (Ok(_), Err(left)) => Err(left),
+            (Err(failure), Ok(())) => Err(failure),
+            (Err(failure), Err(_)) => Err(failure.followed_by(&format!(
+                "Keys under {} may be left there: remove them with SCAN and UNLINK.",
+                run_prefix(run_id)
+            ))),
+        }
     }
 
     /// Removes what this run wrote, where the server lives on.
     ///
     /// # Errors
     /// That the server does not answer; the sentence names what is left.
-    pub(crate) fn clean_up(&mut self, run_id: &str) -> Result<(), Failure> {
+    fn clean_up(&mut self, run_id: &str) -> Result<(), Failure> {
         if self.target.is_ours() {
             return Ok(());
         }
@@ -444,6 +461,26 @@ fn load_block(case: &Case, seed: u64) -> Block {
         interval: crate::INTERVAL,
         seed,
     }
+}
+
+/// That `count` keys of `case` were refused with errors of `kind`, and what to do about it.
+fn not_loaded(name: &str, case: &Case, kind: &str, count: u64) -> Failure {
+    let advice = match kind {
+        "READONLY" => "It is a replica that takes no writes: name its primary.",
+        "OOM" => "Its maxmemory is reached: raise it, or lower --keys or --value-size.",
+        "CLUSTERDOWN" | "MOVED" | "ASK" => {
+            "It is a node of a cluster: `loadline modes cluster://HOST:PORT` calls the whole of it."
+        }
+        "NOPERM" => "Let its user write keys under `loadline:`, or name another user in the URL.",
+        "LOADING" => "It still reads its data set: wait until it is done.",
+        "MISCONF" => "It cannot save its data set and takes no writes: see its log.",
+        "NOREPLICAS" => "It asks for replicas (min-replicas-to-write) and has too few.",
+        _ => "See the server's log for why it refuses them.",
+    };
+    Failure::unavailable(format!(
+        "{name}: {count} of {} keys of {} could not be loaded: {kind}.\n{advice}",
+        case.keys, case.name
+    ))
 }
 
 /// The commands of a case over its keys and values.

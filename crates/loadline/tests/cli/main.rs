@@ -5,6 +5,7 @@
 mod capacity;
 mod children;
 mod cluster;
+mod distress;
 mod doctor;
 mod dry_run;
 mod judge;

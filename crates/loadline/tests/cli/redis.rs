@@ -90,9 +90,19 @@ impl Redis {
         names.collect()
     }
 
+    /// Whether what it answers to `command` holds `part`.
+    pub(crate) fn says(&self, command: &str, part: &str) -> bool {
+        self.ask(command).contains(part)
+    }
+
     fn command_stats(&self) -> String {
+        self.ask("INFO commandstats")
+    }
+
+    fn ask(&self, command: &str) -> String {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
-        stream.write_all(b"INFO commandstats\r\nQUIT\r\n").unwrap();
+        let request = format!("{command}\r\nQUIT\r\n");
+        stream.write_all(request.as_bytes()).unwrap();
         let mut text = String::new();
         stream.read_to_string(&mut text).unwrap();
         text

@@ -5,7 +5,8 @@ mod typed;
 mod way;
 
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use loadline_client::{Builder, Client, Error as ClientError, Password};
 use loadline_load::block::Block;
@@ -37,6 +38,10 @@ const LOAD_SIZE: u32 = 100;
 /// How long a reply may take beside the added latency: the largest batches are a long way to go.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
 
+/// How long connecting may take where no link makes it longer: also when the server went away and is
+/// waited for.
+const CONNECT_PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
+
 /// A client of `server`, which may be reached through a link at `address`.
 ///
 /// # Errors
@@ -65,7 +70,11 @@ pub(crate) fn builder(server: &Server, address: &Address) -> Result<Builder, Fai
         })
         .database(server.database)
         .client_name(crate::connect::CLIENT_NAME)
-        .connect_timeout(PATIENCE)
+        .connect_timeout(if *address == server.address {
+            CONNECT_PATIENCE
+        } else {
+            PATIENCE
+        })
         .response_timeout(Some(PATIENCE));
     if let Some(password) = &server.login.password {
         let password = Password::new(password.reveal());
@@ -123,7 +132,7 @@ pub(crate) fn open(
     let workload = workload(compiled.commands, case, &case.key_dist, seed).map_err(broken)?;
     let typed = Typed::of(case, seed).map(Arc::new);
     let operation = Operation::of(case, prefix, typed.clone());
-    let block = load_block(case, seed);
+    let (block, lost) = (load_block(case, seed), Lost::default());
     let subject: Box<dyn Subject> = if mode == Mode::Async {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -133,17 +142,23 @@ pub(crate) fn open(
         let performer = Shared {
             connection,
             operation: Rc::new(operation),
+            lost: lost.clone(),
         };
         let tasks = Tasks::new(workload, performer, size as usize, Rc::new(runtime), seed);
         Box::new(AsyncSubject {
             tasks: tasks.map_err(broken)?,
             block,
+            lost,
         })
     } else {
         let size = if mode == Mode::Sync { 1 } else { size };
-        let caller = Caller::open(way, operation, mode, size).map_err(unreachable)?;
+        let caller = Caller::open(way, operation, mode, size, lost.clone()).map_err(unreachable)?;
         let callers = Callers::new(workload, vec![caller], false, seed).map_err(broken)?;
-        Box::new(CallSubject { callers, block })
+        Box::new(CallSubject {
+            callers,
+            block,
+            lost,
+        })
     };
     Ok(Called {
         subject,
@@ -188,11 +203,16 @@ pub(crate) fn load_cluster(
         let compiled = case.workload.compile(prefix, case.keys, &case.value_size);
         let load = compiled.load.into_iter().collect();
         let workload = workload(load, case, &KeyDist::Sequential, seed).map_err(failed)?;
-        let caller = Caller::open(way, operation, Mode::Pipeline, LOAD_SIZE)
+        let lost = Lost::default();
+        let caller = Caller::open(way, operation, Mode::Pipeline, LOAD_SIZE, lost.clone())
             .map_err(|error| Failure::unavailable(format!("{}: {error}.", case.name)))?;
         let callers = Callers::new(workload, vec![caller], false, seed).map_err(failed)?;
-        let block = load_block(case, seed);
-        load_by(&mut CallSubject { callers, block }, case, seed, control)?;
+        let mut writer = CallSubject {
+            callers,
+            block: load_block(case, seed),
+            lost,
+        };
+        load_by(&mut writer, case, seed, control)?;
     }
     Ok(())
 }
@@ -209,11 +229,67 @@ fn load_by(
         .map_err(|error| super::failure(&case.name, &error))?;
     match outcome.errors.iter().next() {
         None => Ok(()),
-        Some((kind, count)) => Err(Failure::unavailable(format!(
-            "{count} of {} keys of {} could not be loaded: {kind}.",
-            case.keys, case.name
-        ))),
+        Some((kind, count)) => Err(super::not_loaded("The target", case, kind, count)),
     }
+}
+
+/// Whether the server has gone away, and the sentence about it. What is called after that fails at
+/// once, since every further call would wait as long as the first one did, and the block ends.
+#[derive(Debug, Clone, Default)]
+struct Lost(Arc<Gone>);
+
+#[derive(Debug, Default)]
+struct Gone {
+    sentence: OnceLock<String>,
+    /// What ends the block. The run then ends with the sentence, and is not taken for interrupted.
+    end: OnceLock<Arc<AtomicBool>>,
+}
+
+impl Lost {
+    fn sentence(&self) -> Option<&str> {
+        self.0.sentence.get().map(String::as_str)
+    }
+
+    /// Notes what ends the blocks, which is the same for all of them.
+    fn end_by(&self, control: &Control) {
+        self.0.end.get_or_init(|| Arc::clone(&control.interrupt));
+    }
+
+    /// What `error` says, with the server's own words first, since errors are counted by them.
+    fn note(&self, error: &ClientError) -> String {
+        let sentence = match error {
+            ClientError::Server(said) => return said.to_string(),
+            other => format!("CLIENT {other}"),
+        };
+        if is_gone(error) {
+            self.0.sentence.get_or_init(|| error.to_string());
+            if let Some(end) = self.0.end.get() {
+                end.store(true, Ordering::Relaxed);
+            }
+        }
+        sentence
+    }
+
+    /// `outcome`, unless the server went away meanwhile.
+    fn unless_lost(&self, outcome: Outcome) -> Result<Outcome, Error> {
+        match self.sentence() {
+            None => Ok(outcome),
+            Some(sentence) => Err(Error::Subject(sentence.into())),
+        }
+    }
+}
+
+/// Whether `error` is about the way to the server and not about one request.
+fn is_gone(error: &ClientError) -> bool {
+    matches!(
+        error,
+        ClientError::Connection { .. }
+            | ClientError::Timeout { .. }
+            | ClientError::Protocol { .. }
+            | ClientError::Login { .. }
+            | ClientError::Closed { .. }
+            | ClientError::Cluster(_)
+    )
 }
 
 /// A blocking connection and how it is called.
@@ -227,11 +303,13 @@ struct Caller {
     places: Vec<Vec<Ready>>,
     /// What the last error said.
     sentence: String,
+    lost: Lost,
 }
 
 struct CallSubject {
     callers: Callers<Caller>,
     block: Block,
+    lost: Lost,
 }
 
 impl Subject for CallSubject {
@@ -241,12 +319,20 @@ impl Subject for CallSubject {
             seed,
             ..self.block
         };
-        self.callers.run(&block, control)
+        self.lost.end_by(control);
+        let outcome = self.callers.run(&block, control)?;
+        self.lost.unless_lost(outcome)
     }
 }
 
 impl Caller {
-    fn open(way: &Way, operation: Operation, mode: Mode, size: u32) -> Result<Self, ClientError> {
+    fn open(
+        way: &Way,
+        operation: Operation,
+        mode: Mode,
+        size: u32,
+        lost: Lost,
+    ) -> Result<Self, ClientError> {
         Ok(Self {
             connection: way.blocking()?,
             mode,
@@ -254,6 +340,7 @@ impl Caller {
             operation,
             places: (0..AHEAD).map(|_| Vec::new()).collect(),
             sentence: String::new(),
+            lost,
         })
     }
 }
@@ -272,12 +359,15 @@ impl Callee for Caller {
     }
 
     fn perform(&mut self, place: usize) -> Reply<'_> {
+        if let Some(sentence) = self.lost.sentence() {
+            return Reply::Error(sentence.as_bytes());
+        }
         let ready = &mut self.places[place];
         self.operation.encode(ready);
         let given = self
             .operation
             .call(&mut self.connection, self.mode, ready)
-            .map_err(|error| error.to_string());
+            .map_err(|error| self.lost.note(&error));
         match given.and_then(|given| self.operation.judge(ready, &given)) {
             Ok(true) => Reply::Other,
             Ok(false) => Reply::Nil,
@@ -294,11 +384,13 @@ impl Callee for Caller {
 struct Shared {
     connection: way::Shared,
     operation: Rc<Operation>,
+    lost: Lost,
 }
 
 struct AsyncSubject {
     tasks: Tasks<Shared>,
     block: Block,
+    lost: Lost,
 }
 
 impl Subject for AsyncSubject {
@@ -308,7 +400,9 @@ impl Subject for AsyncSubject {
             seed,
             ..self.block
         };
-        self.tasks.run(&block, control)
+        self.lost.end_by(control);
+        let outcome = self.tasks.run(&block, control)?;
+        self.lost.unless_lost(outcome)
     }
 }
 
@@ -322,11 +416,14 @@ impl Performer for Shared {
     }
 
     async fn perform(&self, mut ready: Ready) -> Done {
+        if let Some(sentence) = self.lost.sentence() {
+            return Done::Failed(sentence.to_owned());
+        }
         let one = std::slice::from_mut(&mut ready);
         self.operation.encode(one);
         let given = match self.connection.run(self.operation.one(&one[0])).await {
             Ok(given) => given,
-            Err(error) => return Done::Failed(error.to_string()),
+            Err(error) => return Done::Failed(self.lost.note(&error)),
         };
         match self.operation.judge(one, &[given]) {
             Ok(true) => Done::Well,

@@ -1,0 +1,185 @@
+//! Servers that refuse, go away or are of another kind, and runs that are ended from outside.
+
+use std::io::Read;
+use std::process::{Child, Stdio};
+
+use loadline_measure::record::Record;
+
+use crate::redis::Redis;
+use crate::util::{Dir, Ended, signal, wait_until};
+
+/// A short load of keys, and nothing else that takes long.
+const SHORT: [&str; 6] = ["--ops", "1k", "--keys", "2k", "--rounds", "1"];
+
+fn run_on(redis: &Redis, more: &[&str]) -> Ended {
+    let url = redis.url();
+    let words = [
+        &["run", &url, "--workload", "get", "--quiet"],
+        &SHORT[..],
+        more,
+    ]
+    .concat();
+    Dir::new().run(&words)
+}
+
+/// A run under way, ended with the test.
+struct Running(Child);
+
+impl Running {
+    fn start(dir: &Dir, words: &[&str]) -> Self {
+        let child = dir.command(words).stderr(Stdio::piped()).spawn();
+        Self(child.unwrap())
+    }
+
+    fn signal(&self, name: &str) {
+        signal(self.0.id(), name);
+    }
+
+    /// How it ended and what it said, once it has.
+    #[track_caller]
+    fn ended(mut self) -> (Option<i32>, String) {
+        let mut status = None;
+        wait_until("it ends", || {
+            status = self.0.try_wait().unwrap();
+            status.is_some()
+        });
+        let (mut stderr, mut said) = (self.0.stderr.take().unwrap(), String::new());
+        stderr.read_to_string(&mut said).unwrap();
+        (status.unwrap().code(), said)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A node takes UNLINK of several keys only where all are in one slot.
+#[test]
+fn keys_are_removed_from_a_node_of_a_cluster() {
+    let node = Redis::start(&["--cluster-enabled", "yes"]);
+    node.answers("CLUSTER ADDSLOTSRANGE 0 16383\r\n", "+OK\r\n");
+    wait_until("the slots are served", || {
+        node.says("CLUSTER INFO", "cluster_state:ok")
+    });
+    run_on(&node, &[]).succeeded();
+    assert!(node.calls("unlink") > 0, "keys were there to be removed");
+    node.answers("DBSIZE\r\n", ":0\r\n");
+}
+
+#[test]
+fn keys_are_removed_after_some_of_them_were_refused() {
+    let node = Redis::start(&[
+        "--cluster-enabled",
+        "yes",
+        "--cluster-require-full-coverage",
+        "no",
+    ]);
+    node.answers("CLUSTER ADDSLOTSRANGE 0 8000\r\n", "+OK\r\n");
+    wait_until("the slots are served", || {
+        node.says("CLUSTER INFO", "cluster_state:ok")
+    });
+    run_on(&node, &[]).failed(69, "loadline modes cluster://");
+    assert!(node.calls("set") > 0, "keys were written before");
+    node.answers("DBSIZE\r\n", ":0\r\n");
+}
+
+#[test]
+fn a_server_that_takes_no_keys_is_told_with_what_to_do() {
+    let settings: [(&[&str], &str); 3] = [
+        (&["--replicaof", "127.0.0.1", "1"], "name its primary"),
+        (&["--maxmemory", "1mb"], "maxmemory"),
+        (&["--min-replicas-to-write", "1"], "min-replicas-to-write"),
+    ];
+    for (settings, advice) in settings {
+        let redis = Redis::start(settings);
+        run_on(&redis, &[]).failed(69, advice);
+    }
+}
+
+#[test]
+fn a_sweep_ends_when_its_server_does() {
+    let (redis, dir) = (Redis::start(&[]), Dir::new());
+    let url = redis.url();
+    let words = [
+        "modes",
+        &url,
+        "--quiet",
+        "--latency",
+        "0",
+        "--mode",
+        "sync",
+        "--op",
+        "get",
+        "--budget",
+        "1h",
+        "--ops",
+        "1G",
+    ];
+    let run = Running::start(&dir, &words);
+    wait_until("the sweep begins", || redis.calls("get") > 1_000);
+    drop(redis);
+    let (code, said) = run.ended();
+    assert_eq!(code, Some(69), "{said}");
+    assert!(
+        said.contains("the connection to the server was lost"),
+        "{said}"
+    );
+    assert!(said.lines().count() <= 3, "{said}");
+}
+
+/// Every latency would have its link measured first, for seconds.
+#[test]
+fn an_interrupted_sweep_opens_no_further_link() {
+    let (redis, dir) = (Redis::start(&[]), Dir::new());
+    let url = redis.url();
+    let words = [
+        "modes",
+        &url,
+        "--quiet",
+        "--latency",
+        "0,1ms,2ms,3ms",
+        "--mode",
+        "sync",
+        "--op",
+        "get",
+        "--json",
+        "out.json",
+    ];
+    let run = Running::start(&dir, &words);
+    wait_until("the sweep begins", || redis.calls("get") > 100);
+    run.signal("INT");
+    let (code, said) = run.ended();
+    assert_eq!(code, Some(130), "{said}");
+    let record = Record::from_json(dir.read("out.json").as_bytes()).unwrap();
+    assert!(record.run.cut_short);
+    assert_eq!(record.links.len(), 0);
+    redis.answers("DBSIZE\r\n", ":0\r\n");
+}
+
+#[test]
+fn a_closed_terminal_is_an_interrupt() {
+    let (redis, dir) = (Redis::start(&[]), Dir::new());
+    let url = redis.url();
+    let words = [
+        "run",
+        &url,
+        "--quiet",
+        "--workload",
+        "get",
+        "--duration",
+        "1h",
+        "--json",
+        "out.json",
+    ];
+    let run = Running::start(&dir, &words);
+    wait_until("the load begins", || redis.calls("get") > 1_000);
+    run.signal("HUP");
+    let (code, said) = run.ended();
+    assert_eq!(code, Some(130), "{said}");
+    let record = Record::from_json(dir.read("out.json").as_bytes()).unwrap();
+    assert!(record.run.cut_short);
+    redis.answers("DBSIZE\r\n", ":0\r\n");
+}
