@@ -4,6 +4,7 @@ mod capacity;
 mod judge;
 mod limits;
 mod modes;
+mod refusal;
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -22,6 +23,7 @@ pub(crate) use judge::{
 };
 pub(crate) use limits::LimitArgs;
 pub(crate) use modes::{CodecArg, LinkArg, ModeArg, ModesArgs, OpArg};
+pub(crate) use refusal::refusal;
 
 /// The command line.
 #[derive(Debug, Parser)]

@@ -42,9 +42,10 @@ use exit::Exit;
 const INTERVAL: std::time::Duration = std::time::Duration::from_millis(100);
 
 fn main() -> ExitCode {
-    let cli = match Cli::read(meant(std::env::args_os().collect())) {
+    let words = meant(std::env::args_os().collect());
+    let cli = match Cli::read(words.clone()) {
         Ok(cli) => cli,
-        Err(error) => return not_parsed(&error),
+        Err(error) => return not_parsed(&words, &error),
     };
     // A panic prints its own report where it happens; what is left is to end with the right code.
     match panic::catch_unwind(|| commands::dispatch(cli.command)) {
@@ -71,11 +72,10 @@ fn meant(words: Vec<OsString>) -> Vec<OsString> {
 }
 
 /// Help and version are answers; anything else that clap says is a usage error.
-fn not_parsed(error: &clap::Error) -> ExitCode {
+fn not_parsed(words: &[OsString], error: &clap::Error) -> ExitCode {
     if error.use_stderr() {
         // Clap quotes what it cannot read, and that may be a URL with a password.
-        let text = secret::redact(&error.render().to_string());
-        write_error(text.trim_end());
+        write_error(&secret::redact(&args::refusal(words, error)));
         Exit::Usage.into()
     } else {
         match files::print(&error.render().to_string()) {

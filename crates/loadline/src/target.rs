@@ -142,6 +142,9 @@ impl Target {
             engine if ENGINES.contains(&engine) => Err(wrong(
                 "this engine is not built in yet; `ram` is our store in this process.",
             )),
+            host if rest.parse::<u16>().is_ok() => Err(wrong(&format!(
+                "a host and a port alone do not say what is there; write redis://{host}:{rest}."
+            ))),
             _ => Err(wrong(
                 "unknown kind of target; it is redis://, rediss://, unix://, embedded, ram, spawn:PROGRAM, \
                  cluster:// or spawn-cluster:PROGRAM.",
@@ -255,7 +258,10 @@ fn parse_tcp(text: &str, tls: bool) -> Result<Server, String> {
     let host = url
         .host_str()
         .filter(|host| !host.is_empty())
-        .ok_or("a host is missing; write redis://HOST:PORT.")?;
+        .ok_or_else(|| {
+            let scheme = if tls { "rediss" } else { "redis" };
+            format!("a host is missing; write {scheme}://HOST:PORT.")
+        })?;
     if url.query().is_some() || url.fragment().is_some() {
         return Err("what follows `?` or `#` has no meaning here; percent-encode it if it is part of the password.".into());
     }
@@ -284,6 +290,9 @@ fn parse_cluster(text: &str) -> Result<Vec<Server>, String> {
         Some((login, hosts)) => (format!("{login}@"), hosts),
         None => (String::new(), rest),
     };
+    if hosts.split(',').any(str::is_empty) {
+        return Err("a host is missing; write cluster://HOST:PORT[,HOST:PORT].".into());
+    }
     // The same rules as for a server, and every node has the same login.
     let seed = |host: &str| parse_tcp(&format!("redis://{login}{host}"), false);
     let seeds: Vec<Server> = hosts.split(',').map(seed).collect::<Result<_, _>>()?;

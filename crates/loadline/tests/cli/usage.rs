@@ -8,8 +8,13 @@ use crate::util::{Dir, Ended};
 fn usage_errors_end_with_64() {
     let dir = Dir::new();
     for (words, reason) in [
-        (&["nonsense"][..], "unrecognized subcommand"),
-        (&["run", "--nope"], "unexpected argument"),
+        (&["nonsense"][..], "there is no command `nonsense`"),
+        (&["engines"], "`loadline engines` is not built yet"),
+        (&["baseline"], "needs a command: save, add, show"),
+        (&["run", "--nope"], "there is no argument `--nope`"),
+        (&["run", "--ops", "-1"], "nothing here can be negative"),
+        (&["run", "localhost:6379"], "write redis://localhost:6379"),
+        (&["run", "cluster://"], "write cluster://HOST:PORT"),
         (
             &["run", "--duration", "10"],
             "a duration needs a unit, such as 250us, 10ms, 2s or 1m",
@@ -71,10 +76,43 @@ fn help_and_version_are_answers() {
     let dir = Dir::new();
     assert!(dir.run(&["--version"]).succeeded().starts_with("loadline "));
     assert!(!dir.run(&["--help"]).succeeded().contains("__child"));
-    for command in ["run", "capacity", "modes", "report", "serve"] {
+    for command in [
+        "run", "capacity", "modes", "doctor", "compare", "baseline", "gate", "prove", "report",
+        "serve",
+    ] {
         let help = dir.run(&[command, "--help"]).succeeded();
         assert!(help.contains("Examples:"), "{help}");
     }
+}
+
+/// The record may be all that is left of a long measurement.
+#[test]
+fn what_is_read_is_never_overwritten() {
+    let dir = Dir::new();
+    dir.write("record.json", "{}");
+    for words in [
+        &["report", "record.json", "--html", "./record.json"][..],
+        &[
+            "compare",
+            "record.json",
+            "other.json",
+            "--json",
+            "record.json",
+        ],
+        &["gate", "record.json", "--json", "record.json"],
+        &[
+            "gate",
+            "other.json",
+            "record.json",
+            "--junit",
+            "record.json",
+        ],
+    ] {
+        dir.run(words).failed(64, "would be overwritten");
+        assert_eq!(dir.read("record.json"), "{}");
+    }
+    let twice = ["run", "embedded", "--json", "a.json", "--html", "./a.json"];
+    dir.run(&twice).failed(64, "cannot both go to a.json");
 }
 
 /// `loadline run --help | true` must end quietly, and not in a panic.

@@ -88,7 +88,7 @@ impl Ended {
         assert_eq!(self.stdout, "", "{}", self.words);
         let ours = self.stderr.starts_with("loadline: ");
         assert!(
-            !ours || self.stderr.lines().count() <= 3,
+            ours && self.stderr.lines().count() <= 3,
             "{}\n{}",
             self.words,
             self.stderr
