@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use loadline_client::{Builder, Client, Error as ClientError, Password};
+use loadline_client::{Builder, Client, Error as ClientError, Password, RetryPolicy};
 use loadline_load::block::Block;
 use loadline_load::call::{AHEAD, Callee, Callers};
 use loadline_load::keys::KeyDist;
@@ -75,7 +75,9 @@ pub(crate) fn builder(server: &Server, address: &Address) -> Result<Builder, Fai
         } else {
             PATIENCE
         })
-        .response_timeout(Some(PATIENCE));
+        .response_timeout(Some(PATIENCE))
+        // What is sent again would hide that it failed, and its time would be of two tries.
+        .retry(RetryPolicy::Never);
     if let Some(password) = &server.login.password {
         let password = Password::new(password.reveal());
         builder = match &server.login.user {
