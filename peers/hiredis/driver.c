@@ -1,5 +1,6 @@
 /* hiredis under the same work as the other clients: `driver HOST PORT` reads lines of
- * `get|set PIPELINE OPS` and answers each with the CPU time that it took, in nanoseconds.
+ * `get|set|lent PIPELINE OPS` and answers each with the CPU time that it took, in nanoseconds; `lent` is
+ * `get` whose values are read where they are in the reply.
  * It ends with its standard input. */
 #include <hiredis/hiredis.h>
 #include <stdio.h>
@@ -23,12 +24,14 @@ static void fail(redisContext *c, const char *what) {
     exit(1);
 }
 
-/* The value is copied out, as a caller that owns it has it. */
-static void take(redisContext *c, int is_set) {
+/* The value is copied out, as a caller that owns it has it, unless it is lent. */
+static void take(redisContext *c, int is_set, int is_lent) {
     redisReply *reply = NULL;
     if (redisGetReply(c, (void **)&reply) != REDIS_OK || reply == NULL) fail(c, "no reply");
     if (!is_set) {
         if (reply->type != REDIS_REPLY_STRING || reply->len != VALUE_BYTES) fail(c, "another value");
+    }
+    if (!is_set && !is_lent) {
         char *owned = malloc(reply->len);
         if (owned == NULL) fail(NULL, "value");
         memcpy(owned, reply->str, reply->len);
@@ -59,6 +62,7 @@ int main(int argc, char **argv) {
     while (scanf("%7s %d %lld", kind, &size, &ops) == 3) {
         if (size < 1 || size > KEYS) fail(NULL, "pipeline");
         int is_set = strcmp(kind, "set") == 0;
+        int is_lent = strcmp(kind, "lent") == 0;
         long long before = cpu_ns();
         int at = 0;
         for (long long done = 0; done + size <= ops; done += size) {
@@ -66,7 +70,7 @@ int main(int argc, char **argv) {
                 append(c, is_set, keys[size == 1 ? at : i]);
                 at = (at + 1) % KEYS;
             }
-            for (int i = 0; i < size; i++) take(c, is_set);
+            for (int i = 0; i < size; i++) take(c, is_set, is_lent);
         }
         printf("%lld\n", cpu_ns() - before);
         fflush(stdout);

@@ -1,9 +1,11 @@
-//! `client-peers URL [--case NAME] [--arm NAME] [--rounds N] [--ops N] [--hiredis PROGRAM]`: measures
-//! loadline-client and its peers in blocks that take turns in random order, and prints a line of JSON
-//! per block: case, arm, round, operations per second, and CPU time and allocations per operation.
+//! `client-peers URL [--case NAME] [--arm NAME] [--rounds N] [--ops N] [--hiredis PROGRAM] [--server PID]`:
+//! measures loadline-client and its peers in blocks that take turns in random order, and prints a line of
+//! JSON per block: case, arm, round, operations per second, CPU time and allocations per operation, and
+//! how much of a CPU the server took where its process is named.
 //!
 //! Every arm does the same: GET and SET of 64-byte strings under 1,000 keys that are there, values
-//! owned by the caller. It runs on the CPUs that it was given; who calls it pins it.
+//! owned by the caller but for the case `get-lent-100`. It runs on the CPUs that it was
+//! given; who calls it pins it.
 
 mod arms;
 
@@ -11,7 +13,7 @@ use std::io::Write;
 use std::time::Instant;
 
 use anyhow::{Context, bail};
-use rustix::time::{ClockId, clock_gettime};
+use nix::time::{ClockId, clock_gettime};
 
 use arms::{Arm, Work};
 
@@ -25,7 +27,7 @@ pub const KEYS: usize = 1_000;
 pub const VALUE_BYTES: usize = 64;
 
 /// A case: its name, what an arm does in it, and how many operations make a block.
-const CASES: [(&str, Work, u64); 11] = [
+const CASES: [(&str, Work, u64); 12] = [
     (
         "get",
         Work::Single {
@@ -74,6 +76,7 @@ const CASES: [(&str, Work, u64); 11] = [
         },
         300_000,
     ),
+    ("get-lent-100", Work::Lent { size: 100 }, 300_000),
     (
         "set-pipeline-100",
         Work::Pipeline {
@@ -123,6 +126,7 @@ struct Asked {
     rounds: u64,
     ops: Option<u64>,
     hiredis: Option<String>,
+    server: Option<u32>,
 }
 
 fn main() -> anyhow::Result<()> {
@@ -138,7 +142,7 @@ fn main() -> anyhow::Result<()> {
         for round in 0..asked.rounds {
             order.shuffle(&mut arms);
             for arm in &mut arms {
-                if let Some(block) = block(arm.as_mut(), work, ops)
+                if let Some(block) = block(arm.as_mut(), work, ops, asked.server)
                     .with_context(|| format!("{case} by {}", arm.name()))?
                 {
                     print(case, arm.name(), round, &block)?;
@@ -153,23 +157,33 @@ struct Block {
     ops_per_s: f64,
     cpu_ns_per_op: f64,
     allocations_per_op: Option<f64>,
+    server_cpu_share: Option<f64>,
 }
 
 /// Runs one block; `None` where the arm has no such kind of call.
-fn block(arm: &mut dyn Arm, work: Work, ops: u64) -> anyhow::Result<Option<Block>> {
-    let (cpu, allocations, start) = (cpu_ns(), allocations(), Instant::now());
+fn block(
+    arm: &mut dyn Arm,
+    work: Work,
+    ops: u64,
+    server: Option<u32>,
+) -> anyhow::Result<Option<Block>> {
+    let server_cpu = server.map(process_cpu_ns).transpose()?;
+    let (cpu, allocations, start) = (cpu_ns()?, allocations(), Instant::now());
     let Some(outside_cpu_ns) = arm.run(work, ops)? else {
         return Ok(None);
     };
     let seconds = start.elapsed().as_secs_f64();
     let allocations = self::allocations().zip(allocations);
+    let server_cpu = server.map(process_cpu_ns).transpose()?.zip(server_cpu);
     Ok(Some(Block {
         ops_per_s: ops as f64 / seconds,
-        cpu_ns_per_op: (cpu_ns() - cpu + outside_cpu_ns) as f64 / ops as f64,
+        cpu_ns_per_op: (cpu_ns()? - cpu + outside_cpu_ns) as f64 / ops as f64,
         // What happens in another program cannot be counted here.
         allocations_per_op: allocations
             .filter(|_| outside_cpu_ns == 0)
             .map(|(after, before)| (after - before) as f64 / ops as f64),
+        server_cpu_share: server_cpu
+            .map(|(after, before)| after.saturating_sub(before) as f64 / 1e9 / seconds),
     }))
 }
 
@@ -177,14 +191,30 @@ fn print(case: &str, arm: &str, round: u64, block: &Block) -> anyhow::Result<()>
     let line = serde_json::json!({
         "case": case, "arm": arm, "round": round, "ops_per_s": block.ops_per_s,
         "cpu_ns_per_op": block.cpu_ns_per_op, "allocations_per_op": block.allocations_per_op,
+        "server_cpu_share": block.server_cpu_share,
     });
     writeln!(std::io::stdout(), "{line}").context("standard output is closed")
 }
 
 /// CPU time of this process.
-fn cpu_ns() -> u64 {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+fn cpu_ns() -> anyhow::Result<u64> {
+    let time = clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).context("the CPU time")?;
+    Ok(time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64)
+}
+
+/// CPU time of all threads of another process that run.
+fn process_cpu_ns(process: u32) -> anyhow::Result<u64> {
+    let tasks = format!("/proc/{process}/task");
+    let mut sum = 0;
+    for task in std::fs::read_dir(&tasks).with_context(|| format!("{tasks} could not be read"))? {
+        // A thread may end between the two looks.
+        let Ok(stat) = std::fs::read_to_string(task?.path().join("schedstat")) else {
+            continue;
+        };
+        let ns = stat.split(' ').next().and_then(|ns| ns.parse::<u64>().ok());
+        sum += ns.with_context(|| format!("{tasks}: a schedstat says `{}`", stat.trim()))?;
+    }
+    Ok(sum)
 }
 
 /// Allocations since the start, where they are counted.
@@ -222,6 +252,7 @@ impl Asked {
             rounds: 1,
             ops: None,
             hiredis: None,
+            server: None,
         };
         while let Some(flag) = words.next() {
             let value = words
@@ -233,6 +264,7 @@ impl Asked {
                 "--rounds" => asked.rounds = value.parse().context("--rounds")?,
                 "--ops" => asked.ops = Some(value.parse().context("--ops")?),
                 "--hiredis" => asked.hiredis = Some(value),
+                "--server" => asked.server = Some(value.parse().context("--server")?),
                 other => bail!("there is no flag {other}"),
             }
         }

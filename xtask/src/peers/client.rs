@@ -1,5 +1,10 @@
 //! The clients: loadline-client beside redis-rs, fred, rustis and hiredis, in one program
-//! (`peers/client`) whose blocks take turns. redis-server is pinned to CPU 0, the clients to CPU 1.
+//! (`peers/client`) whose blocks take turns. The server is pinned to CPU 0, the clients to CPU 1.
+//!
+//! Every client gets and sets the same 64-byte strings under the same 1,000 keys over TCP, and owns what it
+//! gets, but for `get-lent-100`: there both of those that can read values where they were received do so. In
+//! `get-spin` ours waits awake, and the peers, which cannot, wait as they always do. `tasks-512-serve` is
+//! `tasks-512-multi` with `loadline serve` as the server, since redis-server has no CPU left there.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -7,26 +12,31 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use serde::Deserialize;
 
-use super::generator::target_dir;
+use super::generator::{build_ours, target_dir};
 use super::programs::{Server, run_pinned};
 use super::table::{Goal, Row, Sample, Table};
 use super::{Asked, MANIFEST, progress};
 use crate::{cargo, is_on_path, run};
 
 const OURS: &str = "loadline-client";
-const CASES: [&str; 11] = [
+const CASES: [&str; 13] = [
     "get",
     "set",
     "get-spin",
     "get-pipeline-10",
     "set-pipeline-10",
     "get-pipeline-100",
+    "get-lent-100",
     "set-pipeline-100",
     "tasks-1",
     "tasks-64",
     "tasks-512",
     "tasks-512-multi",
+    OURS_SERVES,
 ];
+/// The case whose server is ours, and what the program calls it.
+const OURS_SERVES: &str = "tasks-512-serve";
+const OURS_SERVES_WORK: &str = "tasks-512-multi";
 /// The cases whose system calls and allocations are counted, and the operations that are counted.
 const COUNTED: [(&str, u64); 5] = [
     ("get", 2_000),
@@ -44,17 +54,18 @@ struct Block {
     ops_per_s: f64,
     cpu_ns_per_op: f64,
     allocations_per_op: Option<f64>,
+    server_cpu_share: f64,
 }
 
 /// The goals of the client's issue.
 fn goal(case: &str, peer: &str) -> Goal {
     let rust = matches!(peer, "redis-rs" | "fred" | "rustis");
     let (ratio, cpu_ratio) = match (case, peer) {
-        ("get-pipeline-100", "hiredis") => (Some(1.15), Some(0.75)),
+        ("get-pipeline-100" | "get-lent-100", "hiredis") => (Some(1.15), Some(0.75)),
         ("get-pipeline-100", "redis-rs") => (Some(1.25), None),
         ("tasks-64", _) if rust => (Some(1.3), Some(0.6)),
         ("tasks-512", _) if rust => (Some(1.5), None),
-        ("tasks-512-multi", _) if rust => (Some(8.0), None),
+        ("tasks-512-multi" | OURS_SERVES, _) if rust => (Some(8.0), None),
         ("get-spin", "redis-rs") => (Some(2.3), None),
         ("get" | "set" | "get-pipeline-10" | "set-pipeline-10", _) => (Some(1.0), None),
         _ => (None, None),
@@ -79,11 +90,23 @@ pub(super) fn measure(asked: &Asked) -> anyhow::Result<Table> {
     std::fs::create_dir_all(&dir)?;
     let hiredis = hiredis_driver(&dir, &mut table);
     let measured = Server::redis(&dir).and_then(|redis| {
-        let bench = Bench {
-            url: format!("redis://{}", redis.address),
-            hiredis,
-        };
-        bench.time(asked, &built, &mut table)?;
+        let bench = Bench::new(&redis, hiredis.as_deref());
+        for case in CASES.into_iter().filter(|case| asked.wants(case)) {
+            if case != OURS_SERVES {
+                bench.time(case, case, asked.rounds, &built, &mut table)?;
+            }
+        }
+        if asked.wants(OURS_SERVES) {
+            let ours = Server::loadline(&build_ours()?)?;
+            let bench = Bench::new(&ours, None);
+            bench.time(
+                OURS_SERVES,
+                OURS_SERVES_WORK,
+                asked.rounds,
+                &built,
+                &mut table,
+            )?;
+        }
         if asked.cases.is_empty() {
             bench.count(&built, &counting, &dir, &mut table)?;
         }
@@ -121,42 +144,50 @@ fn hiredis_driver(dir: &Path, table: &mut Table) -> Option<PathBuf> {
     }
 }
 
-struct Bench {
+struct Bench<'a> {
     url: String,
-    hiredis: Option<PathBuf>,
+    server: String,
+    hiredis: Option<&'a Path>,
 }
 
-impl Bench {
+impl<'a> Bench<'a> {
+    fn new(server: &Server, hiredis: Option<&'a Path>) -> Self {
+        Self {
+            url: format!("redis://{}", server.address),
+            server: server.process().to_string(),
+            hiredis,
+        }
+    }
+
     fn words(&self, program: &Path, case: &str, rest: &[&str]) -> Vec<String> {
         let mut words = vec![program.display().to_string(), self.url.clone()];
-        words.extend(["--case", case].map(Into::into));
-        if let Some(driver) = &self.hiredis {
+        words.extend(["--case", case, "--server", &self.server].map(Into::into));
+        if let Some(driver) = self.hiredis {
             words.extend(["--hiredis".into(), driver.display().to_string()]);
         }
         words.extend(rest.iter().map(|word| (*word).to_owned()));
         words
     }
 
-    fn time(&self, asked: &Asked, program: &Path, table: &mut Table) -> anyhow::Result<()> {
-        let rounds = asked.rounds.to_string();
-        for case in CASES.into_iter().filter(|case| asked.wants(case)) {
-            progress(&format!("{case}, {rounds} rounds"));
-            let words = self.words(program, case, &["--rounds", &rounds]);
-            let blocks = blocks(&run_pinned(&words)?.stdout)?;
-            let of = |arm: &str| -> Vec<Sample> {
-                let mine = blocks.iter().filter(|block| block.arm == arm);
-                mine.map(|block| Sample {
-                    ops_per_s: block.ops_per_s,
-                    cpu_ns_per_op: block.cpu_ns_per_op,
-                })
-                .collect()
-            };
-            let ours = of(OURS);
-            for peer in ["redis-rs", "fred", "rustis", "hiredis"] {
-                let theirs = of(peer);
-                if !theirs.is_empty() {
-                    table.add(Row::new(case, peer, &ours, &theirs, goal(case, peer)));
-                }
+    /// Runs what the program calls `work` in rounds, as rows of `case`.
+    fn time(
+        &self,
+        case: &str,
+        work: &str,
+        rounds: usize,
+        program: &Path,
+        table: &mut Table,
+    ) -> anyhow::Result<()> {
+        progress(&format!("{case}, {rounds} rounds"));
+        let rounds = rounds.to_string();
+        let words = self.words(program, work, &["--rounds", &rounds]);
+        let blocks = blocks(&run_pinned(&words)?.stdout)?;
+        let (ours, our_servers) = samples(&blocks, OURS);
+        for peer in ["redis-rs", "fred", "rustis", "hiredis"] {
+            let (theirs, their_servers) = samples(&blocks, peer);
+            if !theirs.is_empty() {
+                let row = Row::new(case, peer, &ours, &theirs, goal(case, peer));
+                table.add(row.with_server_cpu(&our_servers, &their_servers));
             }
         }
         Ok(())
@@ -230,6 +261,19 @@ impl Bench {
     }
 }
 
+/// The samples of one client, and how busy the server was in each.
+fn samples(blocks: &[Block], arm: &str) -> (Vec<Sample>, Vec<f64>) {
+    let mine = blocks.iter().filter(|block| block.arm == arm);
+    mine.map(|block| {
+        let sample = Sample {
+            ops_per_s: block.ops_per_s,
+            cpu_ns_per_op: block.cpu_ns_per_op,
+        };
+        (sample, block.server_cpu_share)
+    })
+    .unzip()
+}
+
 fn blocks(printed: &str) -> anyhow::Result<Vec<Block>> {
     printed
         .lines()
@@ -269,9 +313,11 @@ mod tests {
 
     #[test]
     fn blocks_are_read_and_nonsense_is_refused() {
-        let line = r#"{"case":"get","arm":"fred","round":0,"ops_per_s":7255.0,"cpu_ns_per_op":33877.0,"allocations_per_op":null}"#;
+        let line = r#"{"case":"get","arm":"fred","round":0,"ops_per_s":7255.0,"cpu_ns_per_op":33877.0,"allocations_per_op":null,"server_cpu_share":0.25}"#;
         let read = blocks(line).unwrap();
         assert_eq!((read[0].arm.as_str(), read[0].ops_per_s), ("fred", 7_255.0));
+        let (samples, servers) = samples(&read, "fred");
+        assert_eq!((samples[0].cpu_ns_per_op, servers), (33_877.0, vec![0.25]));
         assert!(blocks("panicked at").is_err());
     }
 }

@@ -258,7 +258,8 @@ fn preload(redis: &Server) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn build_ours() -> anyhow::Result<String> {
+/// Builds our program; where it stands.
+pub(super) fn build_ours() -> anyhow::Result<String> {
     run(&cargo(), &["build", "--release", "-p", "loadline"], &[])?;
     Ok(target_dir(None)?
         .join("release/loadline")

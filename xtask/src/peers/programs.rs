@@ -137,13 +137,39 @@ impl Server {
         }
         let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
         let socket = dir.join("redis.sock");
-        let process = Command::new("taskset")
-            .args(["-c", SERVER_CPU, "setpriv", "--pdeathsig", "KILL"])
+        let mut words = Self::pinned();
+        words
             .args(["redis-server", "--bind", "127.0.0.1", "--port"])
             .arg(address.port().to_string())
             .args(["--save", "", "--appendonly", "no", "--unixsocket"])
             .arg(&socket)
-            .current_dir(dir)
+            .current_dir(dir);
+        Self::answering("redis-server", words, address, Some(socket))
+    }
+
+    /// `loadline serve`, the program being `loadline`, on a free port.
+    pub(super) fn loadline(loadline: &str) -> anyhow::Result<Self> {
+        let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+        let mut words = Self::pinned();
+        words.args([loadline, "serve", "--listen", &address.to_string()]);
+        Self::answering("loadline serve", words, address, None)
+    }
+
+    /// The start of a command that is pinned to the servers' CPU, and ends with us also where we are killed.
+    fn pinned() -> Command {
+        let mut words = Command::new("taskset");
+        words.args(["-c", SERVER_CPU, "setpriv", "--pdeathsig", "KILL"]);
+        words
+    }
+
+    /// Starts a server, and waits until it answers.
+    fn answering(
+        name: &str,
+        mut words: Command,
+        address: SocketAddr,
+        socket: Option<PathBuf>,
+    ) -> anyhow::Result<Self> {
+        let process = words
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .spawn()
@@ -151,20 +177,25 @@ impl Server {
         let mut server = Self {
             process,
             address,
-            socket: Some(socket),
+            socket,
         };
         let deadline = Instant::now() + START_PATIENCE;
         while server.call(&["PING"]).is_err() {
             if let Some(status) = server.process.try_wait()? {
-                bail!("redis-server ended with {status} before it answered");
+                bail!("{name} ended with {status} before it answered");
             }
             if Instant::now() > deadline {
                 let seconds = START_PATIENCE.as_secs();
-                bail!("redis-server did not answer within {seconds} s");
+                bail!("{name} did not answer within {seconds} s");
             }
             std::thread::sleep(Duration::from_millis(20));
         }
         Ok(server)
+    }
+
+    /// Its process: taskset and setpriv become the server that they start.
+    pub(super) fn process(&self) -> u32 {
+        self.process.id()
     }
 
     /// Sends one command and returns its answer: the text of a simple or a bulk string, or the number.

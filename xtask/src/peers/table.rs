@@ -41,6 +41,17 @@ pub(super) struct Row {
     cpu_goal: Option<f64>,
     #[serde(skip)]
     cpu_bounds: Option<MedianInterval>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    server_cpu: Option<ServerCpu>,
+}
+
+/// How much of a CPU the server took. A server that took all of one was the limit, not the client.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub(super) struct ServerCpu {
+    /// While ours ran.
+    pub(super) ours: f64,
+    /// While the peer ran.
+    pub(super) theirs: f64,
 }
 
 /// Whether a goal is reached.
@@ -103,6 +114,19 @@ impl Row {
             goal: goal.ratio,
             cpu_goal: goal.cpu_ratio,
             cpu_bounds: interval::of_median(&cpu, ALPHA),
+            server_cpu: None,
+        }
+    }
+
+    /// The same row, with how busy the server was, round by round.
+    pub(super) fn with_server_cpu(self, ours: &[f64], theirs: &[f64]) -> Self {
+        let server_cpu = ServerCpu {
+            ours: median(ours.iter().copied()),
+            theirs: median(theirs.iter().copied()),
+        };
+        Self {
+            server_cpu: Some(server_cpu),
+            ..self
         }
     }
 
@@ -168,9 +192,11 @@ impl Table {
 
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let with_server = self.rows.iter().any(|row| row.server_cpu.is_some());
+        let server = if with_server { "server CPU  " } else { "" };
         writeln!(
             f,
-            "{:<16} {:<18} {:>9} {:>9} {:>6} {:<14} {:>6}  {:<16} verdict",
+            "{:<16} {:<18} {:>9} {:>9} {:>6} {:<14} {:>6}  {server}{:<16} verdict",
             "case", "peer", "ours/s", "theirs/s", "ratio", "[lo, hi]", "CPU", "goal, CPU goal"
         )?;
         for row in &self.rows {
@@ -183,9 +209,17 @@ impl fmt::Display for Table {
                 row.cpu_goal.map(|goal| format!("<= {goal}x")),
             ];
             let goals: Vec<String> = goals.into_iter().flatten().collect();
+            let server = match row.server_cpu {
+                Some(ServerCpu { ours, theirs }) => {
+                    let shares = format!("{:.0}/{:.0} %", 100.0 * ours, 100.0 * theirs);
+                    format!("{shares:<12}")
+                }
+                None if with_server => format!("{:<12}", "-"),
+                None => String::new(),
+            };
             writeln!(
                 f,
-                "{:<16} {:<18} {:>9} {:>9} {:>5.2}x {:<14} {:>5.2}x  {:<16} {}",
+                "{:<16} {:<18} {:>9} {:>9} {:>5.2}x {:<14} {:>5.2}x  {server}{:<16} {}",
                 row.case,
                 row.peer,
                 count(row.ours),
@@ -287,6 +321,28 @@ mod tests {
             assert_eq!(verdict(&ours, 1.0, Some(1.0), None), "cannot tell");
         }
         assert_eq!(verdict(&[300.0; 4], 1.0, Some(1.0), None), "cannot tell");
+    }
+
+    #[test]
+    fn how_busy_the_server_was_stands_beside_the_rows_that_know_it() {
+        let (ours, theirs) = (samples(&[2_000.0; 5], 3.0), samples(&[1_000.0; 5], 4.0));
+        let row = |case| Row::new(case, "them", &ours, &theirs, Goal::default());
+        let mut table = Table::default();
+        table.add(row("tasks").with_server_cpu(&[0.98, 0.5, 0.99], &[0.2, 0.314, 0.4]));
+        table.add(row("get"));
+        let printed = table.to_string();
+        let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+        let lines: Vec<String> = printed.lines().map(words).collect();
+        assert_eq!(
+            lines,
+            [
+                "case peer ours/s theirs/s ratio [lo, hi] CPU server CPU goal, CPU goal verdict",
+                "tasks them 2.0k 1.0k 2.00x [2.00, 2.00] 0.75x 98/31 %",
+                "get them 2.0k 1.0k 2.00x [2.00, 2.00] 0.75x -",
+            ]
+        );
+        let kept: serde_json::Value = serde_json::from_str(&table.to_json()).unwrap();
+        assert_eq!(kept["rows"][0]["server_cpu"]["theirs"], 0.314);
     }
 
     #[test]

@@ -77,6 +77,8 @@ impl Arm for Fred {
             _ => self.tasks.choose(false),
         };
         match work {
+            // Its values are the caller's always.
+            Work::Lent { .. } => return Ok(None),
             Work::Single { set, .. } => runtime.block_on(self.single(client, set, ops))?,
             Work::Pipeline { set, size } => {
                 runtime.block_on(self.pipeline(client, set, size, ops))?

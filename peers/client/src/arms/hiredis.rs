@@ -42,12 +42,14 @@ impl Arm for Hiredis {
     }
 
     fn run(&mut self, work: Work, ops: u64) -> anyhow::Result<Option<u64>> {
-        let (set, size) = match work {
-            Work::Single { set, .. } => (set, 1),
-            Work::Pipeline { set, size } => (set, size),
+        let (kind, size) = match work {
+            Work::Single { set: true, .. } => ("set", 1),
+            Work::Single { set: false, .. } => ("get", 1),
+            Work::Pipeline { set: true, size } => ("set", size),
+            Work::Pipeline { set: false, size } => ("get", size),
+            Work::Lent { size } => ("lent", size),
             Work::Tasks { .. } => return Ok(None),
         };
-        let kind = if set { "set" } else { "get" };
         writeln!(self.requests, "{kind} {size} {ops}")?;
         let mut answer = String::new();
         self.answers.read_line(&mut answer)?;

@@ -17,8 +17,10 @@ use crate::KEYS;
 pub enum Work {
     /// One operation after the other on one connection; `spin` waits awake, where a client can.
     Single { set: bool, spin: bool },
-    /// Pipelines of `size` on one connection.
+    /// Pipelines of `size` on one connection, values owned by the caller.
     Pipeline { set: bool, size: usize },
+    /// Pipelines of GETs on one connection, values read where they were received, and not copied.
+    Lent { size: usize },
     /// Tasks that share one connection, each with one GET after the other, on tokio's
     /// current_thread runtime or on a multi_thread one with one worker.
     Tasks { tasks: u64, multi_thread: bool },

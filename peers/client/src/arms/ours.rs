@@ -51,6 +51,21 @@ impl Ours {
         }
         Ok(())
     }
+
+    fn lent(&mut self, size: usize, ops: u64) -> anyhow::Result<()> {
+        for _ in 0..ops / size as u64 {
+            let commands: Vec<_> = self.keys[..size].iter().map(get::<()>).collect();
+            let mut right = 0;
+            self.plain.run_each(&commands, |reply| {
+                let bytes = reply
+                    .ok()
+                    .and_then(|reply| reply.as_bytes().map(<[u8]>::len));
+                right += usize::from(bytes == Some(VALUE_BYTES));
+            })?;
+            ensure!(right == size, "other values");
+        }
+        Ok(())
+    }
 }
 
 impl Arm for Ours {
@@ -76,6 +91,7 @@ impl Arm for Ours {
                 }
             }
             Work::Pipeline { set, size } => self.pipeline(set, size, ops)?,
+            Work::Lent { size } => self.lent(size, ops)?,
             Work::Tasks {
                 tasks,
                 multi_thread,

@@ -69,6 +69,8 @@ impl Arm for RedisRs {
                     ensure!(right && (set || values.len() == size), "other values");
                 }
             }
+            // Its values are the caller's always.
+            Work::Lent { .. } => return Ok(None),
             Work::Tasks {
                 tasks,
                 multi_thread,
