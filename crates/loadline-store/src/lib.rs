@@ -17,6 +17,7 @@
 //! assert!(store.view(b"greeting", 2_000, |value| value.is_none()));
 //! ```
 
+mod shard;
 mod slot;
 mod store;
 mod table;

@@ -4,8 +4,9 @@ use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
-use hashbrown::{DefaultHashBuilder, HashTable};
+use hashbrown::DefaultHashBuilder;
 
+use crate::shard::{Shard, lock};
 use crate::slot::Slot;
 use crate::value::{Change, Entry, Expiry, Value, View};
 
@@ -22,15 +23,6 @@ pub struct Store {
     hasher: DefaultHashBuilder,
     /// Where active expiry goes on.
     sweep: AtomicUsize,
-}
-
-#[derive(Debug, Default)]
-struct Shard {
-    table: HashTable<Slot>,
-    /// Entries that have an expiry.
-    expiring: usize,
-    /// Entries that went because their time had come.
-    expired: u64,
 }
 
 impl Store {
@@ -100,11 +92,12 @@ impl Store {
         let Some(expires_at) = until(shown) else {
             return false;
         };
-        match current {
-            Some(slot) => slot.set_string(bytes, expires_at),
-            None => self.insert(&mut shard, hash, Slot::string(key, bytes, expires_at)),
+        if let Some(slot) = current {
+            slot.set_string(bytes, expires_at);
+            shard.recount(was.flatten(), expires_at);
+        } else {
+            shard.insert(hash, Slot::string(key, bytes, expires_at), &self.hasher);
         }
-        shard.recount(was.flatten(), expires_at);
         true
     }
 
@@ -121,21 +114,24 @@ impl Store {
         let Some(slot) = current else {
             let (result, change) = change(None);
             if let Change::Put(entry) = change {
-                shard.recount(None, entry.expires_at);
-                self.insert(&mut shard, hash, Slot::new(key, entry));
+                shard.insert(hash, Slot::new(key, entry), &self.hasher);
             }
             return result;
         };
         let (result, change) = change(Some(slot.entry()));
-        if let Change::Put(entry) = change {
-            *slot = Slot::new(key, entry);
-        } else if matches!(change, Change::Remove) || slot.is_gone(now) {
-            shard.remove(hash, key);
-            shard.recount(was, None);
-            return result;
-        }
+        let stays = match change {
+            Change::Put(entry) => {
+                *slot = Slot::new(key, entry);
+                true
+            }
+            Change::Keep => !slot.is_gone(now),
+            Change::Remove => false,
+        };
         let is = slot.expires_at();
         shard.recount(was, is);
+        if !stays {
+            shard.remove(hash, key);
+        }
         result
     }
 
@@ -159,7 +155,6 @@ impl Store {
             }
             (Some(_), Expiry::At(_) | Expiry::Now) => {
                 shard.remove(hash, key);
-                shard.recount(was.flatten(), None);
             }
         }
         result
@@ -178,7 +173,7 @@ impl Store {
     /// Keys, those included whose time has come and that nobody has asked for since.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.each_shard().map(|shard| shard.table.len()).sum()
+        self.each_shard().map(|shard| shard.len()).sum()
     }
 
     /// Whether there are no keys.
@@ -190,20 +185,19 @@ impl Store {
     /// Keys with an expiry.
     #[must_use]
     pub fn expiring(&self) -> usize {
-        self.each_shard().map(|shard| shard.expiring).sum()
+        self.each_shard().map(|shard| shard.expiring()).sum()
     }
 
     /// Keys that were freed because their time had come, since the start.
     #[must_use]
     pub fn expired(&self) -> u64 {
-        self.each_shard().map(|shard| shard.expired).sum()
+        self.each_shard().map(|shard| shard.expired()).sum()
     }
 
     /// Removes everything.
     pub fn clear(&self) {
         for mut shard in self.each_shard() {
-            shard.table = HashTable::new();
-            shard.expiring = 0;
+            shard.clear();
         }
     }
 
@@ -222,7 +216,7 @@ impl Store {
         let mut seen = 0;
         let first = usize::try_from(cursor).unwrap_or(SHARDS);
         for (index, shard) in self.each_shard().enumerate().skip(first) {
-            for slot in shard.table.iter().filter(|slot| !slot.is_gone(now)) {
+            for slot in shard.iter().filter(|slot| !slot.is_gone(now)) {
                 visit(slot.key(), slot.view());
                 seen += 1;
             }
@@ -247,8 +241,8 @@ impl Store {
             }
             let index = self.sweep.fetch_add(1, Ordering::Relaxed) % SHARDS;
             let mut shard = lock(&shards[index]);
-            if shard.expiring > 0 {
-                looked += shard.table.len();
+            if shard.expiring() > 0 {
+                looked += shard.len();
                 freed += shard.expire(now);
             }
         }
@@ -257,16 +251,7 @@ impl Store {
 
     fn take_slot(&self, key: &[u8], now: u64) -> Option<Slot> {
         let (mut shard, hash) = self.shard_of(key);
-        let was = shard.find(hash, key, now)?.expires_at();
-        shard.recount(was, None);
-        shard.remove(hash, key)
-    }
-
-    /// Adds the slot of a key that is not there.
-    fn insert(&self, shard: &mut Shard, hash: u64, slot: Slot) {
-        shard
-            .table
-            .insert_unique(hash, slot, |slot| self.hasher.hash_one(slot.key()));
+        shard.take(hash, key, now)
     }
 
     /// The shard of `key`, and the hash of the key for its table.
@@ -283,61 +268,6 @@ impl Store {
     fn each_shard(&self) -> impl Iterator<Item = MutexGuard<'_, Shard>> {
         self.shards.get().into_iter().flatten().map(lock)
     }
-}
-
-impl Shard {
-    /// What stands for a key that is there; one whose time has come is freed instead.
-    #[inline]
-    fn find(&mut self, hash: u64, key: &[u8], now: u64) -> Option<&Slot> {
-        self.find_mut(hash, key, now).map(|slot| &*slot)
-    }
-
-    #[inline]
-    fn find_mut(&mut self, hash: u64, key: &[u8], now: u64) -> Option<&mut Slot> {
-        let index = self
-            .table
-            .find_bucket_index(hash, |slot| slot.key() == key)?;
-        if self.expiring > 0 && self.table.get_bucket(index)?.is_gone(now) {
-            self.remove(hash, key);
-            self.expiring -= 1;
-            self.expired += 1;
-            return None;
-        }
-        self.table.get_bucket_mut(index)
-    }
-
-    fn remove(&mut self, hash: u64, key: &[u8]) -> Option<Slot> {
-        let place = self.table.find_entry(hash, |slot| slot.key() == key);
-        Some(place.ok()?.remove().0)
-    }
-
-    /// Frees every entry whose time has come and returns how many.
-    fn expire(&mut self, now: u64) -> usize {
-        let before = self.table.len();
-        self.table.retain(|slot| !slot.is_gone(now));
-        let freed = before - self.table.len();
-        self.expiring -= freed;
-        self.expired += freed as u64;
-        freed
-    }
-
-    /// Counts an entry whose expiry has become another.
-    fn recount(&mut self, was: Option<u64>, is: Option<u64>) {
-        self.expiring += usize::from(is.is_some());
-        self.expiring -= usize::from(was.is_some());
-    }
-}
-
-/// A caller's closure that panics has changed one entry at most, whole; only the count of those with an
-/// expiry may be wrong then, and is made anew.
-fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
-    shard.lock().unwrap_or_else(|poisoned| {
-        let mut guard = poisoned.into_inner();
-        let has_expiry = |slot: &&Slot| slot.expires_at().is_some();
-        guard.expiring = guard.table.iter().filter(has_expiry).count();
-        shard.clear_poison();
-        guard
-    })
 }
 
 #[cfg(test)]
