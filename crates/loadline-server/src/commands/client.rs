@@ -4,11 +4,22 @@ use std::sync::atomic::Ordering;
 
 use super::connection::check_name;
 use super::numbers::integer;
-use super::refusal::{Refusal, SYNTAX, lower, shown, subcommand_refused};
+use super::refusal::{Refusal, SYNTAX, lower, no_such_form, shown};
 use super::{Call, Known, Words, is, other};
 use crate::state::{Peer, Replies};
 
-pub(super) const TABLE: &[Known] = &[other("CLIENT", -2, client)];
+pub(super) const TABLE: &[Known] = &[other("CLIENT", -2, client).with(&[
+    ("GETNAME", 2),
+    ("ID", 2),
+    ("INFO", 2),
+    ("KILL", -3),
+    ("LIST", -2),
+    ("NO-EVICT", 3),
+    ("NO-TOUCH", 3),
+    ("REPLY", 3),
+    ("SETINFO", 4),
+    ("SETNAME", 3),
+])];
 
 fn client(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     match words {
@@ -26,9 +37,7 @@ fn client(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
             call.reply().text(&line);
         }
         [_, word, options @ ..] if is(word, "LIST") => list(call, options)?,
-        [_, word, options @ ..] if is(word, "KILL") && !options.is_empty() => {
-            kill(call, options)?;
-        }
+        [_, word, options @ ..] if is(word, "KILL") => kill(call, options)?,
         [_, word, name] if is(word, "SETNAME") => {
             check_name(name)?;
             call.session.peer.rename(name);
@@ -43,13 +52,7 @@ fn client(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
             }
             call.reply().ok();
         }
-        _ => {
-            let known = [
-                "ID", "GETNAME", "INFO", "LIST", "KILL", "SETNAME", "SETINFO", "NO-EVICT",
-                "NO-TOUCH", "REPLY",
-            ];
-            return Err(subcommand_refused(words, &known));
-        }
+        _ => return Err(no_such_form(words)),
     }
     Ok(())
 }

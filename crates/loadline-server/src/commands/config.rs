@@ -1,7 +1,7 @@
 //! CONFIG: the settings of Redis that tools ask for, as they hold here.
 
 use super::glob::glob;
-use super::refusal::{Refusal, lower, subcommand_refused, wrong_number};
+use super::refusal::{Refusal, lower, no_such_form, wrong_number};
 use super::{Call, Words, is};
 use crate::state::DATABASES;
 use crate::stats::Stats;
@@ -36,12 +36,12 @@ pub(super) fn config(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusa
             call.reply().ok();
             Ok(())
         }
-        [_, word, pairs @ ..] if is(word, "SET") && pairs.len() > 1 => set(call, pairs),
-        [_, word, patterns @ ..] if is(word, "GET") && !patterns.is_empty() => {
+        [_, word, pairs @ ..] if is(word, "SET") => set(call, pairs),
+        [_, word, patterns @ ..] if is(word, "GET") => {
             get(call, patterns);
             Ok(())
         }
-        _ => Err(subcommand_refused(words, &["GET", "SET", "RESETSTAT"])),
+        _ => Err(no_such_form(words)),
     }
 }
 

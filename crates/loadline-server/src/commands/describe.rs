@@ -1,11 +1,17 @@
 //! COMMAND: what commands there are.
 
 use super::glob::glob;
-use super::refusal::{Refusal, SYNTAX, lower, subcommand_refused};
+use super::refusal::{Refusal, SYNTAX, lower, no_such_form};
 use super::reply::Reply;
 use super::{Access, Call, FAMILIES, Keys, Known, Words, all, find, fits, is, names, other};
 
-pub(super) const TABLE: &[Known] = &[other("COMMAND", -1, command)];
+pub(super) const TABLE: &[Known] = &[other("COMMAND", -1, command).with(&[
+    ("COUNT", 2),
+    ("DOCS", -2),
+    ("GETKEYS", -4),
+    ("INFO", -2),
+    ("LIST", -2),
+])];
 
 fn command(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     let mut reply = call.reply();
@@ -30,15 +36,12 @@ fn command(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
         }
         [_, word, ref names @ ..] if is(word, "DOCS") => docs(&mut reply, names),
         [_, word, ref options @ ..] if is(word, "LIST") => list(&mut reply, options)?,
-        [_, word, ref words @ ..] if is(word, "GETKEYS") && words.len() > 1 => {
+        [_, word, ref words @ ..] if is(word, "GETKEYS") => {
             let keys = keys_of(words)?;
             reply.array(keys.len());
             keys.iter().for_each(|key| reply.bulk(key));
         }
-        _ => {
-            let known = ["COUNT", "INFO", "DOCS", "LIST", "GETKEYS"];
-            return Err(subcommand_refused(words, &known));
-        }
+        _ => return Err(no_such_form(words)),
     }
     Ok(())
 }
@@ -128,15 +131,51 @@ fn keys_of<'w>(words: &[&'w [u8]]) -> Result<Vec<&'w [u8]>, Refusal> {
                 .collect()
         }
         Keys::Counted(place) => {
-            let count = super::numbers::unsigned(
-                words[place],
-                "ERR Invalid arguments specified for command",
-            )?;
-            let keys = words[place + 1..]
-                .get(..count)
-                .filter(|keys| !keys.is_empty());
+            let keys = usize::try_from(leading_number(words[place])).ok();
+            let keys = keys.and_then(|count| words[place + 1..].get(..count));
+            let keys = keys.filter(|keys| !keys.is_empty());
             keys.ok_or("ERR Invalid arguments specified for command")?
                 .to_vec()
         }
     })
+}
+
+/// The number that a word begins with, 0 where it begins with none: `atoi`, which Redis asks here and not
+/// where the command is executed. What is too large is cut to 32 bits.
+fn leading_number(word: &[u8]) -> i32 {
+    let is_space = |byte: &u8| byte.is_ascii_whitespace() || *byte == 0x0b;
+    let spaces = word.iter().take_while(|byte| is_space(byte)).count();
+    let word = &word[spaces..];
+    let unsigned = word.strip_prefix(b"-").or(word.strip_prefix(b"+"));
+    let digits = unsigned.unwrap_or(word).iter();
+    let digits = digits.take_while(|byte| byte.is_ascii_digit());
+    let sign = if word.starts_with(b"-") { -1 } else { 1 };
+    let number = digits.fold(0_i64, |number, digit| {
+        let digit = sign * i64::from(digit - b'0');
+        number.saturating_mul(10).saturating_add(digit)
+    });
+    number as i32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_read_as_far_as_they_go() {
+        for (word, number) in [
+            ("2", 2),
+            (" \t+2x", 2),
+            ("1.5", 1),
+            ("-3", -3),
+            ("x", 0),
+            ("", 0),
+            ("--1", 0),
+            ("4294967297", 1),
+            ("99999999999999999999", -1),
+            ("-99999999999999999999", 0),
+        ] {
+            assert_eq!(leading_number(word.as_bytes()), number, "{word:?}");
+        }
+    }
 }

@@ -6,7 +6,7 @@ use rand::seq::IndexedRandom;
 
 use super::glob::glob;
 use super::numbers::{integer, small_integer};
-use super::refusal::{NO_DATABASE, NO_KEY, Refusal, SYNTAX, subcommand_refused};
+use super::refusal::{NO_DATABASE, NO_KEY, Refusal, SYNTAX, no_such_form};
 use super::{ALL, Call, Keys, Known, ONE, TWO, Words, is, other, read, scan, write};
 use crate::state::DATABASES;
 
@@ -23,7 +23,13 @@ pub(super) const TABLE: &[Known] = &[
     scan::SCAN,
     read("KEYS", 2, Keys::None, keys),
     read("RANDOMKEY", 1, Keys::None, random_key),
-    read("OBJECT", -2, Keys::At(2, 2, 1), object),
+    read("OBJECT", -2, Keys::At(2, 2, 1), object).with(&[
+        ("ENCODING", 3),
+        ("FREQ", 3),
+        ("HELP", 2),
+        ("IDLETIME", 3),
+        ("REFCOUNT", 3),
+    ]),
     other("DBSIZE", 1, |call, _| {
         let keys = call.store().len();
         call.reply().count(keys);
@@ -198,7 +204,6 @@ const OBJECT_HELP: [&str; 15] = [
 /// What can be said of a value that has no encodings as Redis has them: they are named as Redis would
 /// choose them, by size. When a key was used last is not kept, so that its idle time is always 0.
 fn object(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
-    const SUBCOMMANDS: [&str; 5] = ["ENCODING", "REFCOUNT", "IDLETIME", "FREQ", "HELP"];
     let (word, key) = match *words {
         [_, word] if is(word, "HELP") => {
             let mut reply = call.reply();
@@ -206,8 +211,8 @@ fn object(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
             OBJECT_HELP.iter().for_each(|line| reply.simple(line));
             return Ok(());
         }
-        [_, word, key] if SUBCOMMANDS[..4].iter().any(|name| is(word, name)) => (word, key),
-        _ => return Err(subcommand_refused(words, &SUBCOMMANDS)),
+        [_, word, key] => (word, key),
+        _ => return Err(no_such_form(words)),
     };
     let encoding = call
         .store()
@@ -227,8 +232,7 @@ fn object(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
 
 fn encoding(value: View<'_>) -> &'static str {
     const EMBEDDED_BYTES: usize = 44;
-    const FEW_MEMBERS: usize = 512;
-    const FEW_FIELDS: usize = 128;
+    const FEW: usize = 512;
     const SHORT_BYTES: usize = 64;
     let is_short = |bytes: &[u8]| bytes.len() <= SHORT_BYTES;
     match value {
@@ -236,13 +240,13 @@ fn encoding(value: View<'_>) -> &'static str {
         View::String(bytes) if bytes.len() <= EMBEDDED_BYTES => "embstr",
         View::String(_) => "raw",
         View::Set(members)
-            if members.len() <= FEW_MEMBERS
+            if members.len() <= FEW
                 && members.iter().all(|(member, ())| integer(member).is_ok()) =>
         {
             "intset"
         }
         View::Hash(fields)
-            if fields.len() <= FEW_FIELDS
+            if fields.len() <= FEW
                 && fields
                     .iter()
                     .all(|(field, value)| is_short(field) && is_short(value)) =>

@@ -47,7 +47,18 @@ struct Known {
     arity: i32,
     access: Access,
     keys: Keys,
+    /// The second words that there are, where that decides what is done, with the words in all.
+    subcommands: &'static [(&'static str, i32)],
     handler: Handler,
+}
+
+impl Known {
+    const fn with(self, subcommands: &'static [(&'static str, i32)]) -> Self {
+        Self {
+            subcommands,
+            ..self
+        }
+    }
 }
 
 /// What a command does with keys.
@@ -80,6 +91,7 @@ const fn read(name: &'static str, arity: i32, keys: Keys, handler: Handler) -> K
         arity,
         access: Access::Read,
         keys,
+        subcommands: &[],
         handler,
     }
 }
@@ -90,6 +102,7 @@ const fn write(name: &'static str, arity: i32, keys: Keys, handler: Handler) -> 
         arity,
         access: Access::Write,
         keys,
+        subcommands: &[],
         handler,
     }
 }
@@ -100,6 +113,7 @@ const fn other(name: &'static str, arity: i32, handler: Handler) -> Known {
         arity,
         access: Access::None,
         keys: Keys::None,
+        subcommands: &[],
         handler,
     }
 }
@@ -253,6 +267,18 @@ impl Call<'_> {
         if !fits(known.arity, words.len()) {
             stat.rejected += 1;
             return Err(refusal::wrong_number(known.name));
+        }
+        if let ([_, second, ..], [_, ..]) = (words, known.subcommands) {
+            let named = known.subcommands.iter().find(|(name, _)| is(second, name));
+            let refusal = match named {
+                Some((_, arity)) if fits(*arity, words.len()) => None,
+                Some((name, _)) => Some(refusal::wrong_number(&format!("{}|{name}", known.name))),
+                None => Some(refusal::unknown_subcommand(words)),
+            };
+            if let Some(refusal) = refusal {
+                stat.rejected += 1;
+                return Err(refusal);
+            }
         }
         let is_open = self.session.authenticated || connection::is_for_strangers(known.name);
         if !is_open {

@@ -75,18 +75,26 @@ pub(super) fn unknown(words: Words<'_>) -> Refusal {
     .into()
 }
 
-/// That a subcommand cannot be called so: one of `known` has too few or too many words, and any other
-/// there is not.
-pub(super) fn subcommand_refused(words: Words<'_>, known: &[&str]) -> Refusal {
-    let command = lower(words[0]);
-    if known.iter().any(|name| super::is(words[1], name)) {
-        return wrong_number(&format!("{command}|{}", lower(words[1])));
-    }
+/// That a command has no such second word.
+pub(super) fn unknown_subcommand(words: Words<'_>) -> Refusal {
+    help(words, b"ERR unknown subcommand '")
+}
+
+/// That a subcommand does not take such words.
+pub(super) fn no_such_form(words: Words<'_>) -> Refusal {
+    help(
+        words,
+        b"ERR unknown subcommand or wrong number of arguments for '",
+    )
+}
+
+fn help(words: Words<'_>, why: &[u8]) -> Refusal {
+    let command = lower(words[0]).to_uppercase();
     [
-        b"ERR unknown subcommand '",
+        why,
         shown(words[1], NAME_BYTES),
         b"'. Try ",
-        command.to_uppercase().as_bytes(),
+        command.as_bytes(),
         b" HELP.",
     ]
     .into()

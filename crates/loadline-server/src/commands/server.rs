@@ -9,13 +9,13 @@ use super::config::config;
 use super::info::info;
 use super::keys::database;
 use super::numbers::{integer, small_integer};
-use super::refusal::{Refusal, SYNTAX, subcommand_refused};
+use super::refusal::{Refusal, SYNTAX, no_such_form};
 use super::{Call, Keys, Known, Words, is, other, read, write};
 use crate::state::Shared;
 
 pub(super) const TABLE: &[Known] = &[
     other("INFO", -1, info),
-    other("CONFIG", -2, config),
+    other("CONFIG", -2, config).with(&[("GET", -3), ("RESETSTAT", 2), ("SET", -4)]),
     write("FLUSHDB", -1, Keys::None, |call, words| {
         let database = call.session.database;
         flush(call, words, database..database + 1)
@@ -27,10 +27,14 @@ pub(super) const TABLE: &[Known] = &[
     write("SWAPDB", 3, Keys::None, swap),
     other("TIME", 1, time),
     other("SHUTDOWN", -1, shutdown),
-    read("MEMORY", -2, Keys::At(2, 2, 1), memory),
-    other("ACL", -2, acl),
+    read("MEMORY", -2, Keys::At(2, 2, 1), memory).with(&[("USAGE", -3)]),
+    other("ACL", -2, |call, _| {
+        call.reply().bulk(b"default");
+        Ok(())
+    })
+    .with(&[("WHOAMI", 2)]),
     other("WAIT", 3, wait),
-    other("SLOWLOG", -2, slow_log),
+    other("SLOWLOG", -2, slow_log).with(&[("GET", -2), ("LEN", 2), ("RESET", 2)]),
     other("LASTSAVE", 1, |call, _| {
         // Nothing was ever saved, so that is when it began, as in Redis.
         let age = call.shared.started.elapsed().as_millis() as u64;
@@ -112,13 +116,8 @@ fn shutdown(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
 }
 
 fn memory(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
-    let [_, word, key, ref options @ ..] = *words else {
-        return Err(subcommand_refused(words, &["USAGE"]));
-    };
-    if !is(word, "USAGE") {
-        return Err(subcommand_refused(words, &["USAGE"]));
-    }
-    match *options {
+    let key = words[2];
+    match words[3..] {
         [] => {}
         // All elements are counted, so that no number of samples makes a difference.
         [word, count] if is(word, "SAMPLES") => {
@@ -135,16 +134,6 @@ fn memory(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
         None => reply.null(),
     }
     Ok(())
-}
-
-fn acl(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
-    match words {
-        [_, word] if is(word, "WHOAMI") => {
-            call.reply().bulk(b"default");
-            Ok(())
-        }
-        _ => Err(subcommand_refused(words, &["WHOAMI"])),
-    }
 }
 
 /// There are no replicas, so none has anything.
@@ -172,7 +161,7 @@ fn slow_log(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
             }
             call.reply().array(0);
         }
-        _ => return Err(subcommand_refused(words, &["GET", "LEN", "RESET"])),
+        _ => return Err(no_such_form(words)),
     }
     Ok(())
 }

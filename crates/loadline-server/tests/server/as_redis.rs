@@ -65,6 +65,37 @@ fn replies_are_those_of_redis_to_the_byte() {
     }
 }
 
+/// Large values are encoded otherwise than small ones; the borders are those of Redis.
+#[test]
+fn encodings_change_where_those_of_redis_do() {
+    let (ours, redis) = (Ours::start(ServerConfig::default()), Redis::start());
+    let (mut one, mut other) = (ours.connect(), redis.connect());
+    let numbered = |command: &str, word: &str, count: usize| {
+        let words = (0..count).map(|n| word.replace('#', &n.to_string()));
+        format!("{command} k {}", words.collect::<Vec<_>>().join(" "))
+    };
+    let long = |bytes: usize| "x".repeat(bytes);
+    for make in [
+        numbered("HSET", "f# v", 512),
+        numbered("HSET", "f# v", 513),
+        numbered("SADD", "#", 512),
+        numbered("SADD", "#", 513),
+        "SADD k 1 x".into(),
+        format!("HSET k f {}", long(64)),
+        format!("HSET k f {}", long(65)),
+        format!("HSET k {} v", long(65)),
+        format!("SET k {}", long(44)),
+        format!("SET k {}", long(45)),
+        "SET k 9223372036854775807".into(),
+        "SET k 9223372036854775808".into(),
+        "SET k 01".into(),
+    ] {
+        let lines = format!("DEL k\r\n{make}\r\nOBJECT ENCODING k");
+        let (one, other) = (ask(&mut one, &lines), ask(&mut other, &lines));
+        assert_eq!(one, other, "{make} (ours left)");
+    }
+}
+
 /// What another connection does between WATCH and EXEC decides about the transaction, as in Redis.
 #[test]
 fn watched_keys_are_watched_over_connections() {
