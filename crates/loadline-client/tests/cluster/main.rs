@@ -13,3 +13,5 @@ mod nodes;
 mod pubsub;
 mod routing;
 mod scan;
+#[cfg(feature = "tls")]
+mod tls;

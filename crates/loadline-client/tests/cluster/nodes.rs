@@ -35,6 +35,8 @@ pub(crate) struct Cluster {
 
 pub(crate) struct Server {
     pub(crate) port: u16,
+    /// Where it speaks TLS, if it does.
+    tls_port: Option<u16>,
     bus: u16,
     supervisor: Child,
 }
@@ -47,7 +49,12 @@ pub(crate) fn shared() -> &'static Cluster {
 
 impl Cluster {
     pub(crate) fn start() -> Self {
-        let nodes: Vec<Server> = (0..2 * MASTERS).map(|_| Server::start()).collect();
+        Self::start_with(&[])
+    }
+
+    /// A cluster whose nodes have these options; where they are about TLS, each has a port for it.
+    pub(crate) fn start_with(options: &[&str]) -> Self {
+        let nodes: Vec<Server> = (0..2 * MASTERS).map(|_| Server::start(options)).collect();
         let cluster = Self { nodes };
         for (place, server) in cluster.nodes.iter().enumerate() {
             server.ask(&format!("CLUSTER SET-CONFIG-EPOCH {}", place + 1));
@@ -107,7 +114,7 @@ impl Cluster {
     }
 
     pub(crate) fn server(&self, node: &Node) -> &Server {
-        let found = self.nodes.iter().find(|server| server.port == node.port());
+        let found = self.nodes.iter().find(|server| server.is_at(node));
         found.expect("a node of this cluster")
     }
 
@@ -124,10 +131,7 @@ impl Cluster {
 
     /// Kills a node as if its machine had lost its power.
     pub(crate) fn kill(&mut self, node: &Node) {
-        let place = self
-            .nodes
-            .iter()
-            .position(|server| server.port == node.port());
+        let place = self.nodes.iter().position(|server| server.is_at(node));
         let server = self.nodes.remove(place.expect("a node of this cluster"));
         server.kill();
     }
@@ -158,8 +162,9 @@ impl Cluster {
 }
 
 impl Server {
-    fn start() -> Self {
+    fn start(options: &[&str]) -> Self {
         let (port, bus) = (free_port(), free_port());
+        let tls_port = options.contains(&"--tls-cluster").then(free_port);
         let dir = tempfile::tempdir().unwrap().keep();
         let supervisor = Command::new("sh")
             .args(["-c", SUPERVISOR, "sh"])
@@ -191,6 +196,12 @@ impl Server {
             ])
             .args(["--save", "", "--appendonly", "no", "--dir"])
             .arg(&dir)
+            .args(
+                tls_port
+                    .iter()
+                    .flat_map(|port| ["--tls-port".to_owned(), port.to_string()]),
+            )
+            .args(options)
             .stdin(Stdio::piped())
             .spawn()
             .expect(
@@ -198,6 +209,7 @@ impl Server {
             );
         let server = Self {
             port,
+            tls_port,
             bus,
             supervisor,
         };
@@ -215,6 +227,18 @@ impl Server {
     fn kill(mut self) {
         drop(self.supervisor.stdin.take());
         self.supervisor.wait().unwrap();
+    }
+
+    /// Whether a node is this server, on either of its ports.
+    fn is_at(&self, node: &Node) -> bool {
+        [Some(self.port), self.tls_port].contains(&Some(node.port()))
+    }
+
+    /// Where it speaks TLS.
+    #[cfg(feature = "tls")]
+    pub(crate) fn tls_node(&self) -> Node {
+        let port = self.tls_port.expect("a server that speaks TLS");
+        Node::new("127.0.0.1", port)
     }
 
     pub(crate) fn node(&self) -> Node {
