@@ -70,8 +70,8 @@ impl Record {
                 field: format!("cases[{index}].{field}"),
                 reason,
             };
-            if let Some((field, value)) = case.figures().find(|(_, value)| *value < 0.0) {
-                return Err(impossible(field, format!("is {value}, below zero")));
+            if let Some((field, _)) = case.figures().find(|(_, value)| *value < 0.0) {
+                return Err(impossible(field, "is below zero".to_owned()));
             }
             let kept = &case.histograms;
             for (name, text) in [
@@ -81,7 +81,8 @@ impl Record {
             ] {
                 if let Some(text) = text.filter(|text| !text.is_empty()) {
                     Histogram::decode(text).map_err(|error| {
-                        let reason = format!("holds no histogram ({error})");
+                        let why = error.to_string();
+                        let reason = format!("holds no histogram ({})", why.trim_end_matches('.'));
                         impossible(format!("histograms.{name}"), reason)
                     })?;
                 }

@@ -340,12 +340,8 @@ fn numbers_that_cannot_be_are_refused() {
 fn figures_below_zero_and_histograms_that_are_none_are_refused() {
     let good = json_of(&full());
     for (pointer, value, reason) in [
-        ("throughput_ops_per_s", json!(-1.0), "is -1, below zero"),
-        (
-            "cost/server_cpu_ns_per_op",
-            json!(-3.5),
-            "is -3.5, below zero",
-        ),
+        ("throughput_ops_per_s", json!(-1.0), "is below zero"),
+        ("cost/server_cpu_ns_per_op", json!(-3.5), "is below zero"),
         (
             "histograms/response_time",
             json!("!!!!"),

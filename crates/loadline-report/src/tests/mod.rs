@@ -104,6 +104,15 @@ fn verdicts_and_errors_are_told_by_colour() {
 }
 
 #[test]
+fn the_heading_of_the_doctor_breaks_in_a_narrow_terminal() {
+    let narrow = text(&fixture::troubled(), &TextOptions { width: 40, ..PIPE });
+    assert!(
+        narrow.contains("\nDoctor: what would make these figures\n  lie\n"),
+        "{narrow}"
+    );
+}
+
+#[test]
 fn a_narrow_terminal_keeps_the_ratio_in_words() {
     let narrow = text(&fixture::two_targets(), &TextOptions { width: 60, ..PIPE });
     assert!(!narrow.contains("vs embedded"), "{narrow}");

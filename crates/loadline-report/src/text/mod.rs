@@ -177,7 +177,8 @@ fn doctor(page: &mut Page, record: &Record) {
         page.line(Style::Plain, "Doctor: no findings.");
         return;
     }
-    page.line(Style::Bold, "Doctor: what would make these figures lie");
+    let heading = "Doctor: what would make these figures lie";
+    page.wrapped(Style::Bold, "", "  ", heading);
     for diagnosis in diagnoses {
         let (style, severity) = match diagnosis.severity {
             Severity::Critical => (Style::Red, "critical"),

@@ -112,7 +112,9 @@ impl BaselineRun {
             if !case.response_time.is_empty() {
                 Histogram::decode(&case.response_time).map_err(|error| {
                     let field = format!("{place}.response_time");
-                    refused(&field, &format!("holds no histogram ({error})"))
+                    let why = error.to_string();
+                    let why = why.trim_end_matches('.');
+                    refused(&field, &format!("holds no histogram ({why})"))
                 })?;
             }
         }
