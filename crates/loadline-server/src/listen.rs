@@ -7,6 +7,10 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use rustix::net::sockopt::{
+    set_socket_keepalive, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl,
+};
+
 use crate::Error;
 
 /// A place to listen.
@@ -21,6 +25,9 @@ pub enum Listen {
 /// Connections that may wait to be taken in; the system has a bound of its own. The standard library has
 /// 128, and where more come at once, some have to try again after a second.
 const BACKLOG: i32 = 4096;
+
+/// How long a peer may be silent before it is asked whether it is there.
+pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(300);
 
 /// How a server is set up.
 #[derive(Debug, Clone)]
@@ -96,6 +103,7 @@ impl Listener {
                 let (stream, _) = listener.accept()?;
                 stream.set_nonblocking(true)?;
                 stream.set_nodelay(true)?;
+                keep_alive(&stream)?;
                 Ok(Stream::Tcp(stream))
             }
             Self::Unix(listener, _) => {
@@ -130,6 +138,16 @@ impl Drop for Listener {
             let _ = std::fs::remove_file(path);
         }
     }
+}
+
+/// Has the kernel ask a silent peer whether it is still there, or one whose machine is gone would hold
+/// its place and its memory for good. The times are those of Redis.
+fn keep_alive(stream: &TcpStream) -> io::Result<()> {
+    set_socket_keepalive(stream, true)?;
+    set_tcp_keepidle(stream, KEEP_ALIVE)?;
+    set_tcp_keepintvl(stream, KEEP_ALIVE / 3)?;
+    set_tcp_keepcnt(stream, 3)?;
+    Ok(())
 }
 
 #[derive(Debug)]

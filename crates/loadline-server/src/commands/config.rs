@@ -3,6 +3,7 @@
 use super::glob::glob;
 use super::refusal::{Refusal, lower, no_such_form, wrong_number};
 use super::{Call, Words, is};
+use crate::listen::KEEP_ALIVE;
 use crate::state::DATABASES;
 use crate::stats::Stats;
 
@@ -14,6 +15,7 @@ fn settings(call: &Call<'_>) -> Vec<(&'static str, String)> {
         ("maxmemory", 0),
         ("port", u64::from(call.shared.port)),
         ("proto-max-bulk-len", 512 << 20),
+        ("tcp-keepalive", KEEP_ALIVE.as_secs()),
         ("timeout", 0),
     ];
     let words = [

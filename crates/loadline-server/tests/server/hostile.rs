@@ -262,6 +262,28 @@ fn a_flood_of_watched_keys_holds_nobody_up() {
     assert_eq!(ask(&mut ours.connect(), "PING"), "+PONG\r\n");
 }
 
+/// The kernel asks silent peers whether they are there, so that those that went without a word do not
+/// hold their places for good.
+#[test]
+fn silent_connections_are_probed() {
+    let ours = Ours::start(ServerConfig::default());
+    let mut client = ours.connect();
+    assert_eq!(
+        ask(&mut client, "CONFIG GET tcp-keepalive"),
+        "*2\r\n$13\r\ntcp-keepalive\r\n$3\r\n300\r\n"
+    );
+    let port = |port: u16| format!("0100007F:{port:04X}");
+    let ends = [ours.address.port(), client.local_addr().unwrap().port()].map(port);
+    let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    let fields = table
+        .lines()
+        .map(|line| line.split_whitespace().collect::<Vec<_>>());
+    // The local end, the other end, the state, the queues, and the timer that runs: 2 is keep-alive.
+    let mut servers = fields.filter(|fields| fields[1..3] == ends);
+    let timer = servers.next().expect("the connection is in the table")[5];
+    assert!(timer.starts_with("02:"), "{timer}");
+}
+
 /// A burst of connections waits in the kernel until the server has its turn. Where its queue is shorter
 /// than the burst, the rest has to try again after a second.
 #[test]
