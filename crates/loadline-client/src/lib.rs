@@ -16,7 +16,7 @@
 //!
 //! | feature | what it adds |
 //! | --- | --- |
-//! | `tokio` | the multiplexed connections, `cluster::Cluster`, `pool::Pool`, which lends connections, `pubsub::PubSub` and `streams` |
+//! | `tokio` | the multiplexed connections, `cluster::Cluster`, `pool::Pool`, which lends connections, `pubsub::PubSub`, `streams::StreamReader` and `streams::GroupReader` |
 //! | `tls` | `rediss://`, by rustls |
 //! | `metrics` | counts, errors and response times by command: `Client::metrics` |
 //! | `tracing` | events of connections for the `tracing` crate |
@@ -55,7 +55,6 @@ pub mod multiplexed;
 pub mod pool;
 pub mod pubsub;
 mod request;
-#[cfg(feature = "tokio")]
 pub mod streams;
 #[cfg(feature = "tls")]
 mod tls;

@@ -19,6 +19,7 @@ mod connect;
 mod halves;
 mod input;
 mod pubsub;
+mod reader;
 mod replies;
 mod stream;
 mod wires;
@@ -39,6 +40,7 @@ use crate::{Atomic, Config, Error, Request, Requests, ServerError, ToArgs, comma
 pub use cluster::Cluster;
 use input::{Input, Message};
 pub use pubsub::PubSub;
+pub use reader::StreamReader;
 use replies::{Discarded, Incoming};
 use stream::Stream;
 

@@ -9,11 +9,8 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use super::Event;
+use super::{Event, LOADING_PAUSE, passes};
 use crate::Error;
-
-/// How long a server that reads its data is left to it.
-const LOADING_PAUSE: Duration = Duration::from_millis(10);
 
 type Batch = Result<Vec<Event>, Error>;
 
@@ -84,10 +81,4 @@ async fn read_on(mut source: impl Source, patience: Duration, sender: mpsc::Send
             return;
         }
     }
-}
-
-/// Whether it is worth while to try again. A request that was not even sent has waited for a connection as
-/// long as it may; a server that has just come back reads its data first.
-fn passes(error: &Error) -> bool {
-    error.maybe_executed() || error.is_server_code("LOADING")
 }

@@ -1,11 +1,14 @@
 //! Readers of streams that go on where they were when their connection has to be made again.
 //!
-//! [`StreamReader`] reads a stream by itself: each entry once, in order. [`GroupReader`] is a consumer of a
+//! `StreamReader` reads a stream by itself: each entry once, in order. `GroupReader` is a consumer of a
 //! group, which shares the entries among its consumers, and hands out those that a consumer has taken and
 //! not acknowledged once more. What a reader cannot get because it was removed before is said, in its place
-//! among the entries. Each reads ahead on a connection of its own.
+//! among the entries. Each reads ahead on a connection of its own. Both need the feature `tokio`;
+//! [`blocking::StreamReader`](crate::blocking::StreamReader) is a reader of the first kind for one thread.
 //!
 //! ```no_run
+//! # #[cfg(feature = "tokio")]
+//! # mod example {
 //! use loadline_client::Client;
 //! use loadline_client::streams::{Event, Start, StreamReader};
 //!
@@ -19,11 +22,16 @@
 //!     }
 //! }
 //! # }
+//! # }
 //! ```
 
+#[cfg(feature = "tokio")]
 mod feed;
+#[cfg(feature = "tokio")]
 mod group;
 mod place;
+pub(crate) mod progress;
+#[cfg(feature = "tokio")]
 mod reader;
 
 use std::fmt;
@@ -36,8 +44,10 @@ use loadline_resp::Reply;
 use crate::args::ArgWriter;
 use crate::flags::{Flags, Keys, Meta};
 use crate::{Arg, Command, Config, Error, FromReply, ToArgs};
+#[cfg(feature = "tokio")]
 pub use group::GroupReader;
 use place::Info;
+#[cfg(feature = "tokio")]
 pub use reader::StreamReader;
 
 /// Entries that are asked for at once.
@@ -186,7 +196,7 @@ fn entries(reads: Reads) -> impl Iterator<Item = (StreamId, Option<Entry>)> {
     entries.map(|(id, fields)| (id, fields.map(|fields| Entry { id, fields })))
 }
 
-fn xinfo(key: &Bytes) -> Command<impl ToArgs, Info> {
+pub(crate) fn xinfo(key: impl Arg) -> Command<impl ToArgs, Info> {
     const META: Meta = Meta {
         name: "XINFO",
         flags: Flags::READ_ONLY,
@@ -204,13 +214,22 @@ fn none_if_missing(info: Result<Info, Error>) -> Result<Info, Error> {
 }
 
 /// How long the server may wait for an entry, so that a silent one is noticed as early as elsewhere.
-fn wait_of(config: &Config) -> Duration {
+pub(crate) fn wait_of(config: &Config) -> Duration {
     config.keepalive.unwrap_or(WAIT)
 }
 
 /// How long an outage may last before the consumer is told.
-fn patience_of(config: &Config) -> Duration {
+pub(crate) fn patience_of(config: &Config) -> Duration {
     config.response_timeout.unwrap_or(Duration::MAX)
+}
+
+/// How long a server that reads its data is left to it.
+pub(crate) const LOADING_PAUSE: Duration = Duration::from_millis(10);
+
+/// Whether it is worth while to read again. A request that was not even sent has waited for a connection as
+/// long as it may; a server that has just come back reads its data first.
+pub(crate) fn passes(error: &Error) -> bool {
+    error.maybe_executed() || error.is_server_code("LOADING")
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use crate::{Error, FromReply};
 
 /// What `XINFO STREAM` says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Info {
+pub(crate) struct Info {
     /// Entries that are there.
     pub(super) len: u64,
     /// Entries that were ever added.

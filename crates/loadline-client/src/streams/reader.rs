@@ -5,13 +5,10 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::feed::{Feed, Source};
-use super::place::Place;
-use super::{
-    BATCH, Event, Reads, Start, StreamId, entries, none_if_missing, patience_of, wait_of, xinfo,
-};
-use crate::commands::{xread, xread_waiting};
+use super::progress::Progress;
+use super::{Event, Start, StreamId, patience_of, wait_of, xinfo};
 use crate::multiplexed::Dedicated;
-use crate::{Client, Error, atomic};
+use crate::{Client, Error};
 
 /// Reads a stream from one place on (`XREAD`): each entry once, and in order, however often the connection
 /// breaks. See the [module](super).
@@ -31,22 +28,17 @@ impl StreamReader {
     pub async fn open(client: &Client, key: impl Into<Bytes>, start: Start) -> Result<Self, Error> {
         let key = key.into();
         let mut connection = client.dedicated().await?;
-        let info = none_if_missing(connection.run(xinfo(&key)).await)?;
-        let place = match start {
-            Start::Oldest => Place::oldest(&info),
-            Start::Latest => Place::latest(&info),
-            Start::After(id) => Place::after(id, &info),
-        };
+        let info = connection.run(xinfo(&key)).await;
+        let progress = Progress::new(key, start, info)?;
         let config = client.config();
+        let handed_out = progress.last();
         let reading = Reading {
             connection,
-            key,
-            place,
-            caught_up: false,
+            progress,
             wait: wait_of(config),
         };
         Ok(Self {
-            handed_out: place.last,
+            handed_out,
             feed: Feed::start(reading, patience_of(config)),
         })
     }
@@ -77,67 +69,19 @@ impl StreamReader {
 #[derive(Debug)]
 struct Reading {
     connection: Dedicated,
-    key: Bytes,
-    place: Place,
-    /// Whether nothing was left at the last look.
-    caught_up: bool,
+    progress: Progress,
     wait: Duration,
 }
 
 impl Source for Reading {
     async fn read(&mut self) -> Result<Vec<Event>, Error> {
-        // After a wait in which anything went wrong comes a look.
-        if std::mem::take(&mut self.caught_up) {
-            self.wait().await
-        } else {
-            self.look().await
+        if self.progress.may_wait() {
+            let wait = self.progress.wait(self.wait);
+            let waited = self.connection.run(wait).await;
+            return self.progress.waited(waited);
         }
+        let look = self.progress.look();
+        let looked = self.connection.run(look).await;
+        self.progress.looked(looked)
     }
-}
-
-impl Reading {
-    /// Reads what is there, and sees at the same moment whether anything was removed before.
-    async fn look(&mut self) -> Result<Vec<Event>, Error> {
-        let read = xread::<()>(&self.key, self.place.last, BATCH).read_as::<Reads>();
-        let looked = self
-            .connection
-            .run(atomic((xinfo(&self.key), read)))
-            .await?;
-        let Some((info, reads)) = looked else {
-            // Only a watched key that changed could be the reason, and none is watched.
-            return Ok(Vec::new());
-        };
-        let (info, reads) = (none_if_missing(info)?, reads?);
-        let mut events = Vec::from_iter(self.place.judge(&info));
-        let read = taken(reads, &mut self.place);
-        self.caught_up = read.is_empty();
-        events.extend(read);
-        Ok(events)
-    }
-
-    /// Waits for an entry. What comes is good if nothing is left behind it, since the numbers say then
-    /// whether it was the next one; if not, a look tells more.
-    async fn wait(&mut self) -> Result<Vec<Event>, Error> {
-        let read = xread_waiting::<()>(&self.key, self.place.last, BATCH, self.wait);
-        let waited = (read.read_as::<Reads>(), xinfo(&self.key));
-        let (reads, info) = self.connection.run(waited).await;
-        let (reads, info) = (reads?, none_if_missing(info)?);
-        let mut place = self.place;
-        let read = taken(reads, &mut place);
-        if info.latest != place.last {
-            return Ok(Vec::new());
-        }
-        let gap = place.judge(&info).map(|gap| gap.behind(self.place.last));
-        self.place = place;
-        self.caught_up = true;
-        Ok(gap.into_iter().chain(read).collect())
-    }
-}
-
-/// The entries of a read, after which the place is behind them.
-fn taken(reads: Reads, place: &mut Place) -> Vec<Event> {
-    let entries = entries(reads).inspect(|(id, _)| place.read(*id));
-    entries
-        .filter_map(|(_, entry)| entry.map(Event::Entry))
-        .collect()
 }

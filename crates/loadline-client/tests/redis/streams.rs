@@ -410,3 +410,53 @@ fn a_group_that_is_lost_is_made_again_where_it_was() {
         }
     });
 }
+
+#[test]
+fn one_thread_reads_each_entry_once_through_kills_and_is_told_of_trims() {
+    const ENTRIES: u64 = 2_000;
+    let redis = Redis::start();
+    let client = redis.client();
+    let mut reader = blocking::StreamReader::open(&client, "s", Start::Oldest).unwrap();
+    let nothing = reader.next(Duration::from_millis(20)).unwrap();
+    assert!(nothing.is_none(), "{nothing:?}");
+    let writing = std::thread::spawn(move || {
+        let mut writer = client.blocking().unwrap();
+        for number in 0..ENTRIES {
+            writer.run(xadd("s", [("n", number)])).unwrap();
+            if number % 100 == 50 {
+                let kill = cmd::<u64>("CLIENT").arg(("KILL", "TYPE", "normal", "SKIPME", "yes"));
+                writer.run(kill).unwrap();
+            }
+        }
+    });
+    for number in 0..ENTRIES {
+        match reader.next(Duration::from_secs(20)).unwrap() {
+            Some(Event::Entry(entry)) => {
+                assert_eq!(entry.get("n").unwrap(), number.to_string().as_bytes());
+                assert_eq!(reader.last_id(), entry.id);
+            }
+            other => panic!("{number} was due, and not {other:?}"),
+        }
+    }
+    writing.join().unwrap();
+    let mut writer = redis.client().blocking().unwrap();
+    for number in 0..10 {
+        writer.run(xadd("s", [("n", number)])).unwrap();
+    }
+    let after = reader.last_id();
+    assert_eq!(writer.run(xtrim("s", 3)).unwrap(), ENTRIES + 7);
+    let told = reader.next(Duration::from_secs(20)).unwrap();
+    let trimmed = Event::Trimmed {
+        after,
+        entries: Some(7),
+    };
+    assert_eq!(told, Some(trimmed));
+    for number in 7..10 {
+        match reader.next(Duration::from_secs(20)).unwrap() {
+            Some(Event::Entry(entry)) => {
+                assert_eq!(entry.get("n").unwrap(), number.to_string().as_bytes());
+            }
+            other => panic!("{number} was due, and not {other:?}"),
+        }
+    }
+}

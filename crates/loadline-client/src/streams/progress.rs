@@ -1,0 +1,110 @@
+//! How a reader gets on in a stream: what it asks next, and what the answers mean. No socket, no clock.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::place::{Info, Place};
+use super::{BATCH, Event, Reads, Start, StreamId, entries, none_if_missing, xinfo};
+use crate::commands::{xread, xread_waiting};
+use crate::{Error, Request, atomic};
+
+/// The answers to a look: nil only where a watched key has changed, and none is watched.
+type Looked = Result<Option<(Result<Info, Error>, Result<Reads, Error>)>, Error>;
+/// The answers to a wait.
+type Waited = (Result<Reads, Error>, Result<Info, Error>);
+
+/// A reader's place in a stream, and whether it has caught up.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    key: Bytes,
+    place: Place,
+    /// Whether nothing was left at the last look.
+    caught_up: bool,
+}
+
+impl Progress {
+    /// The place to begin at in the stream that is there, by what `xinfo` says of it.
+    ///
+    /// # Errors
+    /// What it says instead.
+    pub(crate) fn new(key: Bytes, start: Start, info: Result<Info, Error>) -> Result<Self, Error> {
+        let info = none_if_missing(info)?;
+        let place = match start {
+            Start::Oldest => Place::oldest(&info),
+            Start::Latest => Place::latest(&info),
+            Start::After(id) => Place::after(id, &info),
+        };
+        Ok(Self {
+            key,
+            place,
+            caught_up: false,
+        })
+    }
+
+    /// The last entry that was read.
+    pub(crate) fn last(&self) -> StreamId {
+        self.place.last
+    }
+
+    /// Whether the next question may wait; after a wait in which anything went wrong comes a look.
+    pub(crate) fn may_wait(&mut self) -> bool {
+        std::mem::take(&mut self.caught_up)
+    }
+
+    /// Reads what is there, and sees at the same moment whether anything was removed before.
+    pub(crate) fn look(&self) -> impl Request<Output = Looked> + use<> {
+        let key = self.key.clone();
+        let read = xread::<()>(key.clone(), self.place.last, BATCH).read_as::<Reads>();
+        atomic((xinfo(key), read))
+    }
+
+    /// What a look has brought.
+    ///
+    /// # Errors
+    /// What went wrong; the place is the same.
+    pub(crate) fn looked(&mut self, looked: Looked) -> Result<Vec<Event>, Error> {
+        let Some((info, reads)) = looked? else {
+            return Ok(Vec::new());
+        };
+        let (info, reads) = (none_if_missing(info)?, reads?);
+        let mut events = Vec::from_iter(self.place.judge(&info));
+        let read = taken(reads, &mut self.place);
+        self.caught_up = read.is_empty();
+        events.extend(read);
+        Ok(events)
+    }
+
+    /// Waits for an entry, at most so long.
+    pub(crate) fn wait(&self, wait: Duration) -> impl Request<Output = Waited> + use<> {
+        let key = self.key.clone();
+        let read = xread_waiting::<()>(key.clone(), self.place.last, BATCH, wait);
+        (read.read_as::<Reads>(), xinfo(key))
+    }
+
+    /// What a wait has brought. That is good if nothing is left behind it, since the numbers say then whether
+    /// it was the next one; if not, a look tells more.
+    ///
+    /// # Errors
+    /// What went wrong; the place is the same.
+    pub(crate) fn waited(&mut self, (reads, info): Waited) -> Result<Vec<Event>, Error> {
+        let (reads, info) = (reads?, none_if_missing(info)?);
+        let mut place = self.place;
+        let read = taken(reads, &mut place);
+        if info.latest != place.last {
+            return Ok(Vec::new());
+        }
+        let gap = place.judge(&info).map(|gap| gap.behind(self.place.last));
+        self.place = place;
+        self.caught_up = true;
+        Ok(gap.into_iter().chain(read).collect())
+    }
+}
+
+/// The entries of a read, after which the place is behind them.
+fn taken(reads: Reads, place: &mut Place) -> Vec<Event> {
+    let entries = entries(reads).inspect(|(id, _)| place.read(*id));
+    entries
+        .filter_map(|(_, entry)| entry.map(Event::Entry))
+        .collect()
+}
