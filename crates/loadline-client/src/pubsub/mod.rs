@@ -33,6 +33,8 @@
 //!
 //! What must not lose anything is a stream, not a channel.
 
+#[cfg(test)]
+mod cluster_tests;
 pub(crate) mod core;
 #[cfg(feature = "tokio")]
 mod driver;
