@@ -60,6 +60,14 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
+    /// A line of stored noise is not one.
+    #[error(
+        "Line {line} of the stored noise is neither a run nor a round of one with times above zero."
+    )]
+    Noise {
+        /// The line, from 1.
+        line: usize,
+    },
     /// The bytes are not a baseline, or one of a version that this program does not know.
     #[error("This is not a baseline that can be read: {0}.")]
     NotABaseline(String),

@@ -19,6 +19,8 @@ use crate::gate::strict::Thresholds;
 use crate::gate::{self, Baseline, BaselineCase, BaselineRun, Candidate, Measured, Outcome};
 use crate::record::{Bounds, Environment};
 
+pub mod stored;
+
 /// The schema of a proof in JSON.
 pub const SCHEMA: &str = "loadline.proof/1";
 
@@ -140,6 +142,7 @@ impl Proof {
                 let draw = Draw {
                     planted: *planted,
                     cases: *cases,
+                    baseline_runs: Thresholds::default().least_runs,
                     suites,
                     seed,
                 };
@@ -175,6 +178,8 @@ pub struct Draw {
     pub planted: f64,
     /// Cases of a suite, which are judged together.
     pub cases: usize,
+    /// Runs of each baseline, where the method needs one.
+    pub baseline_runs: usize,
     /// Suites.
     pub suites: u64,
     /// What the draws follow from.
@@ -251,15 +256,15 @@ fn drawn_pair(
 /// cases there were. `None` where there are too few runs to draw from.
 #[must_use]
 pub fn of_baselines(runs: &[f64], draw: &Draw) -> Option<Share> {
-    let least = Thresholds::default().least_runs;
-    if runs.len() < least + 2 {
+    let held = draw.baseline_runs;
+    if runs.len() < held + 2 {
         return None;
     }
     let mut rng = SmallRng::seed_from_u64(draw.seed);
     let planted = draw.planted.ln_1p();
     let mut share = Share::default();
     for _ in 0..draw.suites {
-        let mut drawn: Vec<BaselineRun> = (0..least + 2)
+        let mut drawn: Vec<BaselineRun> = (0..held + 2)
             .map(|index| BaselineRun {
                 id: index.to_string(),
                 ..BaselineRun::default()
@@ -269,7 +274,7 @@ pub fn of_baselines(runs: &[f64], draw: &Draw) -> Option<Share> {
             // Without replacement: a run that is in the baseline is no candidate for it.
             let values = rand::seq::index::sample(&mut rng, runs.len(), drawn.len());
             for (index, (run, value)) in drawn.iter_mut().zip(values).enumerate() {
-                let slower = if index < least { 0.0 } else { planted };
+                let slower = if index < held { 0.0 } else { planted };
                 let x = runs[value] + slower;
                 run.cases.insert(format!("case {case:02}"), case_of(x));
             }
@@ -359,6 +364,7 @@ mod tests {
         let draw = Draw {
             planted: 0.0,
             cases: 20,
+            baseline_runs: 8,
             suites: 300,
             seed: 1,
         };
@@ -383,6 +389,7 @@ mod tests {
         let draw = Draw {
             planted: 0.0,
             cases: 20,
+            baseline_runs: 8,
             suites: 100,
             seed: 1,
         };

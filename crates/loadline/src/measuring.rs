@@ -222,9 +222,7 @@ impl Measuring<'_> {
         }
         let (first, last) = plan.rounds_of(generation);
         let rounds = Rounds {
-            stops: (first..last)
-                .map(|round| case.block(round, plan.rounds))
-                .collect(),
+            stops: (first..last).map(|round| plan.block(case, round)).collect(),
             warmup: if case.warms_up() {
                 plan.warmup
             } else {

@@ -54,6 +54,9 @@ const MOST_ROUNDS: u32 = 10_000;
 const MOST_KEYS: u64 = 1_000_000_000_000;
 /// The largest value that Redis takes, in bytes.
 const LARGEST_VALUE_BYTES: u64 = 512 << 20;
+/// Operations of a brief block, for each that a connection has in flight: those that are in flight together
+/// take their time together.
+const ENOUGH_OPERATIONS: u64 = 4_000;
 const LONGEST_LATENCY: Duration = Duration::from_secs(10);
 const HIGHEST_RATE: u64 = 1_000_000_000;
 /// Characters of a run's id: base 32 without letters that are taken for digits.
@@ -98,6 +101,8 @@ pub(crate) struct Schedule {
     pub(crate) more_rounds: u32,
     /// Whether an echo runs in each round, beside the targets.
     pub(crate) reference: bool,
+    /// Whether a block of a closed loop also ends with operations enough for its figures.
+    pub(crate) brief: bool,
     /// Whether operations are made one at a time after each block, for the tail.
     pub(crate) tails: bool,
     /// Whether servers of our own and the generator get CPUs of their own.
@@ -110,6 +115,7 @@ impl Schedule {
         generations: 1,
         more_rounds: 0,
         reference: false,
+        brief: false,
         tails: false,
         pinned: false,
     };
@@ -192,6 +198,18 @@ impl Plan {
     /// The most rounds of a case.
     pub(crate) fn most_rounds(&self) -> u32 {
         self.rounds + self.schedule.more_rounds
+    }
+
+    /// When the block of `case` in `round`, counted from 0, ends.
+    pub(crate) fn block(&self, case: &Case, round: u32) -> Stop {
+        let mut stop = case.block(round, self.rounds);
+        let rules = &case.workload.rules;
+        let is_plain = rules.task.is_none() && rules.before.is_none() && !rules.consumes;
+        if self.schedule.brief && is_plain && case.pacing == Pacing::Closed {
+            let enough = ENOUGH_OPERATIONS * u64::from(case.pipeline);
+            stop.ops = Some(stop.ops.map_or(enough, |ops| ops.min(enough)));
+        }
+        stop
     }
 
     /// The first round of `generation`, counted from 0, and the one after its last. The rounds that

@@ -5,11 +5,13 @@
 //! together ([`Judgement::of_comparisons`]) and two records of different times ([`records`]).
 
 pub mod baseline;
+mod both;
 pub mod classic;
 mod fingerprint;
 mod judgement;
 mod limits;
 mod pairs;
+mod pooled;
 pub mod records;
 #[cfg(test)]
 mod simulations;

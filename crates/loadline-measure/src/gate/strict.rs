@@ -4,15 +4,19 @@
 //! worse, and `m`, `s` mean and standard deviation of the `K` runs of the baseline, the run is worse
 //! if `x - m - t(1 - alpha, K - 1) * max(s, 0.5 %) * sqrt(1 + 1/K)` lies above the margin of 2 %: the
 //! lower bound of a prediction interval. That raises a suspicion and no more. A second run in fresh
-//! processes must be worse by the same rule, and the mean of both must stand once it is counted how
-//! many metrics of how many cases were looked at (Holm); only then is it an alarm.
+//! processes must be worse by the same rule, and that both are worse by as much as the lesser of them
+//! must stand once it is counted how many metrics of how many cases were looked at (Holm); only then
+//! is it an alarm. What `s` is follows from the runs of the case and, in a suite, from those of all
+//! cases (see [`super::pooled`]); `t` has the degrees of freedom that go with it.
 
 use std::collections::BTreeSet;
 
 use super::baseline::{Baseline, BaselineRun, Measured};
+use super::both;
 use super::fingerprint;
 use super::judgement::{Basis, Judgement, Policy, Row, RowVerdict, exp, ratio_bounds};
 use super::limits;
+use super::pooled::{Prior, Runs};
 use super::spread::Spread;
 use crate::compare::holm;
 use crate::metric::Metric;
@@ -103,10 +107,11 @@ pub fn judge_by(
     let contests = contests(baseline, candidate, thresholds);
     let mut unconfirmed = contests.iter().filter(|contest| contest.worse.len() == 1);
     let suspected = place.is_empty() && unconfirmed.any(|contest| contest.suspects(thresholds));
+    let among_all = among_all(&contests, thresholds);
     let adjusted = adjusted(&contests, thresholds);
-    let rows = contests.iter().zip(adjusted);
+    let rows = contests.iter().zip(adjusted).zip(among_all);
     let mut rows: Vec<Row> = rows
-        .map(|(contest, p_value)| contest.row(p_value, contests.len(), thresholds))
+        .map(|((contest, p_value), among_all)| contest.row(p_value, among_all, thresholds))
         .collect();
     rows.extend(missing(baseline, candidate));
     rows.sort_by(|one, other| one.case.cmp(&other.case));
@@ -142,7 +147,8 @@ struct Contest<'a> {
     metric: Metric,
     raw_before: Option<f64>,
     raw: f64,
-    runs: usize,
+    /// What each run of the baseline holds.
+    held: Vec<Option<f64>>,
     spread: Option<Spread>,
     /// How much worse each run of the candidate is than the mean of the baseline, as logarithms.
     worse: Vec<f64>,
@@ -162,12 +168,13 @@ fn contests<'a>(
             let Some(x) = first.normalised_ln else {
                 continue;
             };
-            let held: Vec<&Measured> = baseline
+            let measured: Vec<Option<&Measured>> = baseline
                 .runs
                 .iter()
-                .filter_map(|run| run.cases.get(case)?.metrics.get(&metric))
+                .map(|run| run.cases.get(case)?.metrics.get(&metric))
                 .collect();
-            let logs: Vec<f64> = held.iter().filter_map(|one| one.normalised_ln).collect();
+            let held: Vec<Option<f64>> = measured.iter().map(|one| (*one)?.normalised_ln).collect();
+            let logs: Vec<f64> = held.iter().copied().flatten().collect();
             let spread = Spread::of(&logs, thresholds.deviation_floor);
             let second = candidate
                 .second
@@ -177,9 +184,9 @@ fn contests<'a>(
             contests.push(Contest {
                 case,
                 metric,
-                raw_before: limits::median_raw(held.iter().copied()),
+                raw_before: limits::median_raw(measured.into_iter().flatten()),
                 raw: first.raw,
-                runs: logs.len(),
+                held,
                 spread,
                 worse: runs
                     .map(|x| metric.direction().worsening(x - mean))
@@ -187,7 +194,37 @@ fn contests<'a>(
             });
         }
     }
+    moderate(&mut contests, thresholds);
     contests
+}
+
+/// Draws the deviations of all cases in a metric towards what is usual among them.
+fn moderate(contests: &mut [Contest<'_>], thresholds: &Thresholds) {
+    for metric in COMPARED {
+        let of_metric = |contest: &&Contest<'_>| contest.metric == metric;
+        let cases: Vec<Runs<'_>> = contests
+            .iter()
+            .filter(of_metric)
+            .filter_map(|contest| {
+                Some(Runs {
+                    values: &contest.held,
+                    spread: contest.judged_by(thresholds)?,
+                })
+            })
+            .collect();
+        let Some(prior) = Prior::of(&cases) else {
+            continue;
+        };
+        for contest in contests.iter_mut().filter(|one| one.metric == metric) {
+            if let Some(spread) = contest.judged_by(thresholds) {
+                let moderated = prior.moderate(spread);
+                contest.spread = Some(Spread {
+                    deviation: moderated.deviation.max(thresholds.deviation_floor),
+                    ..moderated
+                });
+            }
+        }
+    }
 }
 
 /// What the baseline holds of a case and the candidate does not, so that it is not passed over.
@@ -212,21 +249,46 @@ fn missing(baseline: &Baseline, candidate: &Candidate<'_>) -> Vec<Row> {
     rows
 }
 
-/// Holm's p-values of all that could be judged, in their order; 1 for the others.
+/// Holm's p-values of all that could be judged, in their order; 1 for the others. Only what two runs
+/// suspect can be an alarm, so of all else the p-value is taken for 1, which makes no other one less.
 fn adjusted(contests: &[Contest<'_>], thresholds: &Thresholds) -> Vec<f64> {
-    let judged: Vec<Option<f64>> = contests
-        .iter()
-        .map(|contest| {
-            let spread = contest.judged_by(thresholds)?;
-            let (worse, margin) = (contest.estimate(), thresholds.margin.ln_1p());
-            Some(spread.p_value(worse, margin, contest.worse.len()))
-        })
-        .collect();
+    let p_value = |contest: &Contest<'_>| {
+        let spread = contest.judged_by(thresholds)?;
+        if contest.worse.len() < 2 || !contest.suspects(thresholds) {
+            return Some(1.0);
+        }
+        Some(spread.p_value_of_both(contest.least() - thresholds.margin.ln_1p()))
+    };
+    let judged: Vec<Option<f64>> = contests.iter().map(p_value).collect();
     let family: Vec<f64> = judged.iter().copied().flatten().collect();
     let mut family = holm(&family).into_iter();
     judged
         .iter()
         .map(|p_value| p_value.and_then(|_| family.next()).unwrap_or(1.0))
+        .collect()
+}
+
+/// How far beyond the margin two runs must both lie to stand among all contests, each as if it were the
+/// only one that does. Cases of a suite have most of what it depends on in common, and finding it is
+/// a search: it is made once for each.
+fn among_all(contests: &[Contest<'_>], thresholds: &Thresholds) -> Vec<f64> {
+    let alpha = thresholds.family_alpha / contests.len().max(1) as f64;
+    let mut known: Vec<((f64, usize), f64)> = Vec::new();
+    let mut deviations = |spread: &Spread| {
+        let key = (spread.freedom_of_tails(), spread.runs);
+        let found = known.iter().find(|(one, _)| *one == key);
+        found.map(|(_, deviations)| *deviations).unwrap_or_else(|| {
+            let deviations = both::quantile(alpha, key.0, key.1);
+            known.push((key, deviations));
+            deviations
+        })
+    };
+    contests
+        .iter()
+        .map(|contest| {
+            let spread = contest.spread.as_ref();
+            spread.map_or(0.0, |spread| deviations(spread) * spread.deviation)
+        })
         .collect()
 }
 
@@ -242,6 +304,16 @@ impl Contest<'_> {
         self.worse.iter().sum::<f64>() / self.worse.len() as f64
     }
 
+    /// By how much every run of the candidate is worse at least.
+    fn least(&self) -> f64 {
+        self.worse.iter().copied().fold(f64::INFINITY, f64::min)
+    }
+
+    /// How many runs of the baseline hold it.
+    fn runs(&self) -> usize {
+        self.held.iter().flatten().count()
+    }
+
     /// Whether each run of the candidate is worse by the rule for a single one.
     fn suspects(&self, thresholds: &Thresholds) -> bool {
         self.judged_by(thresholds).is_some_and(|spread| {
@@ -252,8 +324,8 @@ impl Contest<'_> {
         })
     }
 
-    /// The row; `family` is how many of them there are, which a lone change has to stand against.
-    fn row(&self, p_value: f64, family: usize, thresholds: &Thresholds) -> Row {
+    /// The row; `among_all` is by how much a lone change has to be worse to stand among all others.
+    fn row(&self, p_value: f64, among_all: f64, thresholds: &Thresholds) -> Row {
         let direction = self.metric.direction();
         let (estimate, runs) = (self.estimate(), self.worse.len());
         let mut row = Row {
@@ -262,7 +334,7 @@ impl Contest<'_> {
             ..Row::unknown(self.case, self.metric)
         };
         let Some(spread) = self.spread else {
-            row.evidence = too_few(self.runs, thresholds);
+            row.evidence = too_few(self.runs(), thresholds);
             return row;
         };
         let around = |reach: f64| ratio_bounds(direction, (estimate - reach, estimate + reach));
@@ -272,12 +344,11 @@ impl Contest<'_> {
         (row.lo, row.hi) = (Some(bounds.lo), Some(bounds.hi));
         row.interval_95 = Some(around(spread.reach(0.025, runs)));
         let alone = spread.reach(thresholds.alpha, 1);
-        let among_all = spread.reach(thresholds.family_alpha / family as f64, 2);
         let needed =
             (thresholds.margin.ln_1p() + alone.max(among_all)).max(thresholds.warning.ln_1p());
         row.minimum_detectable_effect = Some(exp(needed) - 1.0);
         if self.judged_by(thresholds).is_none() {
-            row.evidence = too_few(self.runs, thresholds);
+            row.evidence = too_few(self.runs(), thresholds);
             return row;
         }
         (row.verdict, row.evidence) = self.verdict((estimate, reach), p_value, thresholds);
@@ -296,7 +367,7 @@ impl Contest<'_> {
         let changed = format!("{worse} by {share}, by at least {least}");
         let both = self.worse.len() > 1;
         if self.suspects(thresholds) {
-            let runs = self.runs;
+            let runs = self.runs();
             if !both {
                 let told = format!("{changed}, than {runs} runs; it counts if a second run agrees");
                 return (RowVerdict::Inconclusive, told);

@@ -12,11 +12,12 @@ use crate::args::{CompareArgs, MeasureArgs};
 use crate::exit::Failure;
 use crate::target::Target;
 
-/// How long a block of a comparison or a baseline is: twice what is needed for its median to be its
-/// own, and not that of a moment.
+/// The longest block of a comparison or a baseline: twice what is needed for its median to be its own, and
+/// not that of a moment. On a quiet machine a comparison's blocks end sooner, with operations enough.
 const BLOCK: Duration = Duration::from_millis(100);
-/// Long enough for connections and caches; whoever wants more says so.
-const WARMUP: Duration = Duration::from_millis(250);
+/// Long enough for connections and caches where medians stand still by then; where they do not, it goes
+/// on for three times as long. Whoever wants more says so.
+const WARMUP: Duration = Duration::from_millis(100);
 /// Processes of a server of our own that a comparison goes through.
 const GENERATIONS: u32 = 3;
 /// The least rounds over all of them; the bounds are the 6th of 24 from either end.
@@ -121,6 +122,7 @@ impl Plan {
                 None => (MAX_ROUNDS as u32).saturating_sub(self.rounds),
             },
             reference: true,
+            brief: !asked.length,
             tails: true,
             pinned: self.targets.iter().all(Target::is_started),
         };
@@ -208,6 +210,38 @@ mod tests {
             Some(BLOCK),
             "rounds beyond the least are as long"
         );
+    }
+
+    #[test]
+    fn a_block_ends_with_operations_enough_unless_a_length_was_asked_for() {
+        let ends = |words: &[&str]| {
+            let plan = plan(words);
+            plan.block(&plan.cases[0], 0).ops
+        };
+        assert_eq!(
+            ends(&["embedded", "embedded", "--workload", "get"]),
+            Some(4_000)
+        );
+        let words = [
+            "embedded",
+            "embedded",
+            "--workload",
+            "get",
+            "--pipeline",
+            "16",
+        ];
+        assert_eq!(ends(&words), Some(64_000));
+        for asked in [["--duration", "2s"], ["--rate", "1000"]] {
+            let words = [
+                "embedded",
+                "embedded",
+                "--workload",
+                "get",
+                asked[0],
+                asked[1],
+            ];
+            assert_eq!(ends(&words), None, "{asked:?}");
+        }
     }
 
     #[test]

@@ -75,6 +75,10 @@ impl Plan {
         let has_tail = self.schedule.tails && is_direct && self.cases.iter().any(has_tail);
         let lines = [
             (
+                self.schedule.brief,
+                "a block of a closed loop ends sooner where it has operations enough",
+            ),
+            (
                 self.schedule.reference,
                 "an echo over loopback in each round, for reference",
             ),

@@ -64,13 +64,14 @@ impl Reference {
 }
 
 impl Subject for Reference {
-    /// Makes round trips for a fixed time, whatever the blocks of the targets are.
-    fn block(&mut self, _: Stop, _: u64, control: &Control) -> Result<Outcome, Error> {
+    /// Makes round trips for a time of its own, and no longer than the blocks of the targets take.
+    fn block(&mut self, stop: Stop, _: u64, control: &Control) -> Result<Outcome, Error> {
         let mut outcome = Outcome::empty();
         let begun = Instant::now();
+        let block = stop.duration.map_or(BLOCK, |longest| longest.min(BLOCK));
         let goes_on = |trips: u64| {
             let elapsed = begun.elapsed();
-            elapsed < BLOCK || (trips < LEAST_TRIPS && elapsed < LONGEST_BLOCK)
+            elapsed < block || (trips < LEAST_TRIPS && elapsed < LONGEST_BLOCK)
         };
         while goes_on(outcome.ops) && !control.interrupted() {
             let took = self

@@ -1,0 +1,156 @@
+//! How likely two further runs would both lie so far off by chance.
+//!
+//! An alarm takes two runs that agree, and they are judged by the lesser of them: a single bad run,
+//! however bad, moves a mean, but never the lesser. With `K` runs of mean `m` and deviation `s`, the
+//! second of two further runs lies above `m + c * s` too, once the first does, more often than by
+//! `alpha` squared: both are held against the same mean and the same deviation, which may happen to
+//! be too small. Given the true deviation (one, without loss), the ratio `u = s / 1` and the error
+//! `z / sqrt(K)` of the mean, the two are independent, so
+//!
+//! ```text
+//! P(both) = E[ Q(c * u + z / sqrt(K))^2 ],   freedom * u^2 ~ chi-squared(freedom),  z ~ N(0, 1)
+//! ```
+//!
+//! with `Q` the upper tail of the normal distribution. It is the prediction bound that both of two
+//! future values exceed (Hahn and Meeker, "Statistical Intervals", section 4.8, with the exact
+//! integral in place of their tables). Both integrals are sums over evenly spaced points, which for
+//! smooth functions that vanish at either end is exact to many digits (Trefethen and Weideman, "The
+//! Exponentially Convergent Trapezoidal Rule", 2014).
+
+use statrs::function::erf::erfc;
+
+/// Between two points, in standard deviations of what is integrated over.
+const STEP: f64 = 0.5;
+/// Where the normal density counts for nothing, in standard deviations.
+const REACH: i32 = 6;
+/// Halvings of the bracket: a quantile of some units is then exact to a millionth.
+const HALVINGS: u32 = 24;
+
+/// How likely two further runs of the same thing would both lie at least `c` deviations above the
+/// mean of `runs` runs, where the deviation is known with `freedom` degrees of freedom.
+pub(super) fn p_value(c: f64, freedom: f64, runs: usize) -> f64 {
+    if c.is_nan() {
+        return 1.0;
+    }
+    let error = 1.0 / (runs as f64).sqrt();
+    let (mut sum, mut whole) = (0.0, 0.0);
+    for (ratio, weight) in ratios(freedom) {
+        whole += weight;
+        sum += weight * given(c * ratio, error);
+    }
+    sum / whole
+}
+
+/// The number of deviations that two further runs exceed with the probability `p` only: the inverse
+/// of [`p_value`], for a `p` below a fourth.
+pub(super) fn quantile(p: f64, freedom: f64, runs: usize) -> f64 {
+    let (mut lo, mut hi) = (0.0, 4.0);
+    // A deviation from one degree of freedom has no bounds worth naming beyond this.
+    while p_value(hi, freedom, runs) > p && hi < 1e6 {
+        (lo, hi) = (hi, 2.0 * hi);
+    }
+    for _ in 0..HALVINGS {
+        let middle = f64::midpoint(lo, hi);
+        if p_value(middle, freedom, runs) > p {
+            lo = middle;
+        } else {
+            hi = middle;
+        }
+    }
+    hi
+}
+
+/// The probability where the deviation is known: the mean over the error of the mean.
+fn given(bound: f64, error: f64) -> f64 {
+    let steps = (f64::from(REACH) / STEP) as i32;
+    let (mut sum, mut whole) = (0.0, 0.0);
+    for step in -steps..=steps {
+        let z = f64::from(step) * STEP;
+        let weight = (-0.5 * z * z).exp();
+        whole += weight;
+        sum += weight * upper(bound + error * z).powi(2);
+    }
+    sum / whole
+}
+
+/// Points and weights of the ratio of a deviation to the true one. On a scale of its logarithm `v` the
+/// density goes by `exp(freedom * (v - exp(2 v) / 2))`, whose width is `1 / sqrt(2 * freedom)`.
+fn ratios(freedom: f64) -> impl Iterator<Item = (f64, f64)> {
+    let width = 1.0 / (2.0 * freedom).sqrt();
+    // To the left it falls off as the power `freedom` of the ratio only.
+    let left = (1.5 * f64::from(REACH) * width).max(24.0 / freedom);
+    let right = f64::from(REACH) * width;
+    let points = ((left + right) / (STEP * width)).ceil() as u32;
+    (0..=points).map(move |point| {
+        let v = right - f64::from(point) * STEP * width;
+        (v.exp(), (freedom * (v + 0.5 - (2.0 * v).exp() / 2.0)).exp())
+    })
+}
+
+/// The upper tail of the standard normal distribution.
+fn upper(z: f64) -> f64 {
+    0.5 * erfc(z / std::f64::consts::SQRT_2)
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::rngs::SmallRng;
+    use rand::{RngExt, SeedableRng};
+
+    use super::*;
+    use crate::gate::student;
+
+    #[test]
+    fn with_everything_known_two_runs_are_independent() {
+        for c in [0.0, 1.0, 2.5, 4.0] {
+            let independent = upper(c).powi(2);
+            let p = p_value(c, 1e7, 1_000_000_000);
+            assert!((p / independent - 1.0).abs() < 1e-3, "{c}: {p}");
+        }
+    }
+
+    #[test]
+    fn the_integral_is_what_drawing_gives() {
+        let mut rng = SmallRng::seed_from_u64(31);
+        let mut normal = || {
+            let (u, v): (f64, f64) = (rng.random(), rng.random());
+            (-2.0 * (1.0 - u).ln()).sqrt() * (std::f64::consts::TAU * v).cos()
+        };
+        let draws = 200_000;
+        let mut beyond = [0_u32; 3];
+        let bounds = [1.0, 2.0, 3.0];
+        for _ in 0..draws {
+            let values: [f64; 8] = std::array::from_fn(|_| normal());
+            let mean = values.iter().sum::<f64>() / 8.0;
+            let squares: f64 = values.iter().map(|x| (x - mean).powi(2)).sum();
+            let lesser = normal().min(normal());
+            let distance = (lesser - mean) / (squares / 7.0).sqrt();
+            for (count, bound) in beyond.iter_mut().zip(bounds) {
+                *count += u32::from(distance > bound);
+            }
+        }
+        for (count, bound) in beyond.into_iter().zip(bounds) {
+            let expected = p_value(bound, 7.0, 8) * f64::from(draws);
+            let off = (f64::from(count) - expected) / expected.sqrt();
+            assert!(off.abs() < 3.5, "{bound}: {count}, expected {expected}");
+        }
+    }
+
+    #[test]
+    fn the_quantile_undoes_it_and_asks_less_than_one_run_at_the_same_level() {
+        for (freedom, runs) in [(1.0, 2), (7.0, 8), (38.0, 8), (1e6, 20)] {
+            for p in [0.01, 1e-3, 2.5e-5] {
+                let c = quantile(p, freedom, runs);
+                let back = p_value(c, freedom, runs);
+                assert!((back / p - 1.0).abs() < 1e-3, "{freedom}, {p}: {c}, {back}");
+                let alone = student::quantile(1.0 - p, freedom);
+                assert!(
+                    c < alone * (1.0 + 1.0 / runs as f64).sqrt(),
+                    "{freedom}, {p}"
+                );
+            }
+        }
+        assert_eq!(p_value(f64::NAN, 7.0, 8), 1.0);
+        assert!(p_value(f64::INFINITY, 7.0, 8) == 0.0);
+    }
+}
