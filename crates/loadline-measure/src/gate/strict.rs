@@ -7,7 +7,7 @@
 //! processes must be worse by the same rule, and that both are worse by as much as the lesser of them
 //! must stand once it is counted how many metrics of how many cases were looked at (Holm); only then
 //! is it an alarm. What `s` is follows from the runs of the case and, in a suite, from those of all
-//! cases (see [`super::pooled`]); `t` has the degrees of freedom that go with it.
+//! cases (`gate/pooled.rs`); `t` has the degrees of freedom that go with it.
 
 use std::collections::BTreeSet;
 
