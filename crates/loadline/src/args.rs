@@ -31,7 +31,6 @@ pub(crate) use refusal::refusal;
     name = "loadline",
     version,
     about = "A performance lab for Redis and for everything a team uses around it or instead of it",
-    disable_help_subcommand = true,
     max_term_width = 100,
     after_help = "Without a command it is `loadline run`, the default suite.\nExample: loadline run                     measures the built-in server, and redis-server beside it\n         loadline run redis://localhost   measures a server that runs already"
 )]

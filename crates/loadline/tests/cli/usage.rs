@@ -82,6 +82,7 @@ fn help_and_version_are_answers() {
     ] {
         let help = dir.run(&[command, "--help"]).succeeded();
         assert!(help.contains("Examples:"), "{help}");
+        assert_eq!(dir.run(&["help", command]).succeeded(), help);
     }
 }
 
