@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 use rustix::net::sockopt;
 
 use crate::address::Address;
-use crate::urgency;
 
 /// What goes there and back: about a small command.
 pub const MESSAGE_BYTES: usize = 64;
@@ -68,8 +67,7 @@ impl Echo {
     }
 
     /// Makes `count` round trips, one after the other on one new connection to `through`, which leads
-    /// here. The first is not counted: it waits for the connection. Both ends are threads of their own,
-    /// as urgent as the link's, so that the time is the link's and not theirs to get a processor.
+    /// here. The first is not counted: it waits for the connection.
     ///
     /// # Errors
     /// When the connection fails, or ten seconds longer than twice `expected` pass without an answer.
@@ -86,13 +84,8 @@ impl Echo {
             // The connection through a link may still be on its way: accepting waits for it in its own
             // thread, and the client's patience bounds both.
             let server = scope.spawn(|| self.serve_one(patience));
-            let timing = scope.spawn(|| {
-                urgency::claim();
-                let durations = timed(&mut client, count);
-                drop(client);
-                durations
-            });
-            let durations = timing.join().expect("the client does not panic");
+            let durations = timed(&mut client, count);
+            drop(client);
             let served = server.join().expect("the echo does not panic");
             let mut trips = RoundTrips::of(durations?);
             served?;
@@ -102,7 +95,6 @@ impl Echo {
     }
 
     fn serve_one(&self, patience: Duration) -> io::Result<()> {
-        urgency::claim();
         let mut stream = self.accept(patience)?;
         let mut message = [0; MESSAGE_BYTES];
         loop {

@@ -29,7 +29,7 @@ impl fmt::Display for Scheduling {
 }
 
 /// Gives the thread that calls it real-time scheduling where it may have that, and says what it has.
-pub(crate) fn claim() -> Scheduling {
+fn claim() -> Scheduling {
     let fifo = ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::Fifo);
     match set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, fifo) {
         Ok(()) => Scheduling::RealTime,
