@@ -38,7 +38,8 @@ pub(crate) struct Share<'s> {
     pub(crate) arrivals: Option<Arrivals>,
 }
 
-/// Runs `block` with a thread per worker, and puts their parts together.
+/// Runs `block` with a thread per worker, of which the caller's is the first, and puts their parts
+/// together.
 ///
 /// # Errors
 /// A rate that cannot be, or the first error of a worker.
@@ -58,24 +59,22 @@ pub(crate) fn run<W: Send>(
     let threads = workers.len();
     let board = Board::new(block.interval, threads);
     let clock = Clock::start();
+    let run = |(thread, worker)| {
+        let share = block.share(thread, threads, clock, &board, control);
+        work(worker, &share)
+    };
     let parts: Vec<Result<Outcome, Error>> = std::thread::scope(|scope| {
-        let running: Vec<_> = workers
-            .iter_mut()
-            .enumerate()
-            .map(|(thread, worker)| {
-                let share = block.share(thread, threads, clock, &board, control);
-                let work = &work;
-                scope.spawn(move || work(worker, &share))
-            })
-            .collect();
-        running
-            .into_iter()
-            .map(|thread| {
-                thread
-                    .join()
-                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            })
-            .collect()
+        let mut all = workers.iter_mut().enumerate();
+        let first = all.next();
+        let run = &run;
+        let running: Vec<_> = all.map(|one| scope.spawn(move || run(one))).collect();
+        let own = first.map(run);
+        let others = running.into_iter().map(|thread| {
+            thread
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        });
+        own.into_iter().chain(others).collect()
     });
     let mut outcome = Outcome::empty();
     for part in parts {

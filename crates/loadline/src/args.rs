@@ -60,8 +60,10 @@ impl Cli {
     }
 }
 
-/// The commands.
+/// The commands. The arguments of those that were not typed are never built; since they are built
+/// late, the sentence above a command's own arguments is the one that its help begins with.
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(crate) enum Command {
     /// How fast is it for this workload?
     #[command(after_help = RUN_HELP)]
@@ -154,7 +156,7 @@ Examples:
 It listens on 127.0.0.1:6379 unless told otherwise, keeps its keys in memory, and ends on
 Ctrl-C or SIGTERM. An address that others can reach is refused without a password.";
 
-/// `loadline run`.
+/// How fast is it for this workload?
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
     /// What to measure; without one `embedded`, and `spawn:redis-server` beside it where that is found
@@ -329,7 +331,7 @@ pub(crate) struct DisplayArgs {
     pub(crate) color: ColorArg,
 }
 
-/// `loadline doctor`.
+/// What about this setup would make a measurement lie?
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
     /// The server to examine
@@ -358,7 +360,7 @@ pub(crate) struct DoctorArgs {
     pub(crate) dry_run: bool,
 }
 
-/// `loadline report`.
+/// Show a record again as text, Markdown, HTML, CSV or JUnit
 #[derive(Debug, Args)]
 pub(crate) struct ReportArgs {
     /// The record: a file that `loadline run --json` wrote
@@ -373,7 +375,7 @@ pub(crate) struct ReportArgs {
     pub(crate) display: DisplayArgs,
 }
 
-/// `loadline serve`.
+/// Our store as a Redis-compatible server
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
     /// Address to listen on; repeat it for several; port 0 takes a free one [default: 127.0.0.1:6379]
@@ -390,7 +392,7 @@ pub(crate) struct ServeArgs {
     pub(crate) burn_per_command: Option<Duration>,
 }
 
-/// `loadline __child`.
+/// Becomes a child program that ends with its parent
 #[derive(Debug, Args)]
 pub(crate) struct ChildArgs {
     /// The process whose end is to be the child's end

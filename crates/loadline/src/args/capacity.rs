@@ -24,7 +24,7 @@ Keys are written only under `loadline:RUN-ID:` and removed afterwards.
 Exit codes: 0 done (also where no rate keeps the limit: that is an answer), 64 usage, 65 bad
 file, 69 target not there or operations fail, 70 our fault, 130 interrupted.";
 
-/// `loadline capacity`.
+/// What load does it carry within a limit?
 #[derive(Debug, Args)]
 pub(crate) struct CapacityArgs {
     /// The server: redis://..., embedded, spawn:redis-server

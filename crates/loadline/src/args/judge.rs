@@ -94,7 +94,7 @@ pub(crate) struct JudgeArgs {
     pub(crate) dry_run: bool,
 }
 
-/// `loadline compare`.
+/// Is B slower than A? Two targets, or two records
 #[derive(Debug, Args)]
 pub(crate) struct CompareArgs {
     /// What is compared with: a TARGET, or a record
@@ -109,7 +109,7 @@ pub(crate) struct CompareArgs {
     pub(crate) judge: JudgeArgs,
 }
 
-/// `loadline baseline`.
+/// What is normal here? Runs to judge later ones by
 #[derive(Debug, Args)]
 pub(crate) struct BaselineArgs {
     #[command(subcommand)]
@@ -185,7 +185,7 @@ pub(crate) struct BaselineShowArgs {
     pub(crate) file: PathBuf,
 }
 
-/// `loadline gate`.
+/// Did it get slower than the baseline?
 #[derive(Debug, Args)]
 pub(crate) struct GateArgs {
     /// The baseline, or a file with metrics such as set_latency_us and thresholds
@@ -216,7 +216,7 @@ pub(crate) enum PolicyArg {
     Classic,
 }
 
-/// `loadline prove`.
+/// Can a verdict be trusted on this machine?
 #[derive(Debug, Args)]
 pub(crate) struct ProveArgs {
     /// Comparisons of each kind [default: 5]

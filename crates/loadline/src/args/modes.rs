@@ -27,7 +27,7 @@ operations as fit its budget; the rest is extrapolated, and marked with ~.
 Then the best batch size is looked for, under each latency.
 Exit codes: 0 done, 64 usage, 69 target not there, 70 our fault, 130 interrupted.";
 
-/// `loadline modes`.
+/// How should I call it: sync, async, pipeline or batch, under which latency?
 #[derive(Debug, Args)]
 pub(crate) struct ModesArgs {
     /// What to call [default: spawn:redis-server where it is found, else embedded]

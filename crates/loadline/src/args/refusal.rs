@@ -28,6 +28,8 @@ pub(crate) fn refusal(words: &[OsString], error: &Error) -> String {
 /// How far `words` name a command, as it is written, and that command.
 fn meant(words: &[OsString]) -> (String, Command) {
     let (mut path, mut command) = ("loadline".to_owned(), Cli::command());
+    // A command knows nothing of its own arguments before it is built.
+    command.build();
     for word in words.iter().skip(1).filter_map(|word| word.to_str()) {
         let Some(next) = command.find_subcommand(word).cloned() else {
             break;

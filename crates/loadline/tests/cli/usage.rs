@@ -116,6 +116,24 @@ fn what_is_read_is_never_overwritten() {
     dir.run(&twice).failed(64, "cannot both go to a.json");
 }
 
+#[test]
+fn the_help_of_a_command_begins_with_what_the_list_says_of_it() {
+    let dir = Dir::new();
+    let list = dir.run(&["--help"]).succeeded();
+    let commands = list.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let mut found = 0;
+    for line in commands.take_while(|line| !line.is_empty()) {
+        let (command, says) = line.trim().split_once(' ').unwrap();
+        if command == "help" {
+            continue;
+        }
+        let help = dir.run(&[command, "--help"]).succeeded();
+        assert_eq!(help.lines().next(), Some(says.trim()), "{command}");
+        found += 1;
+    }
+    assert!(found >= 10, "{list}");
+}
+
 /// `loadline run --help | true` must end quietly, and not in a panic.
 #[test]
 fn a_closed_pipe_is_no_fault() {
