@@ -3,6 +3,8 @@
 //! JSON per block: case, arm, round, operations per second, CPU time and allocations per operation, and
 //! how much of a CPU the server took where its process is named.
 //!
+//! With the URL `cluster://HOST:PORT,...` it runs the cases of clusters, else those of a server.
+//!
 //! Every arm does the same: GET and SET of 64-byte strings under 1,000 keys that are there, values
 //! owned by the caller but for the case `get-lent-100`. It runs on the CPUs that it was
 //! given; who calls it pins it.
@@ -27,7 +29,7 @@ pub const KEYS: usize = 1_000;
 pub const VALUE_BYTES: usize = 64;
 
 /// A case: its name, what an arm does in it, and how many operations make a block.
-const CASES: [(&str, Work, u64); 12] = [
+const CASES: [(&str, Work, u64); 15] = [
     (
         "get",
         Work::Single {
@@ -117,6 +119,30 @@ const CASES: [(&str, Work, u64); 12] = [
         },
         400_000,
     ),
+    (
+        "cluster-tasks-64",
+        Work::Tasks {
+            tasks: 64,
+            multi_thread: false,
+        },
+        100_000,
+    ),
+    (
+        "cluster-tasks-512",
+        Work::Tasks {
+            tasks: 512,
+            multi_thread: false,
+        },
+        200_000,
+    ),
+    (
+        "cluster-pipeline-100",
+        Work::Pipeline {
+            set: false,
+            size: 100,
+        },
+        100_000,
+    ),
 ];
 
 struct Asked {
@@ -134,7 +160,11 @@ fn main() -> anyhow::Result<()> {
     let mut arms = arms::all(&asked.url, asked.hiredis.as_deref())?;
     arms.retain(|arm| asked.arm.as_deref().is_none_or(|name| name == arm.name()));
     let mut order = Order(0x9E37_79B9_7F4A_7C15);
+    let on_cluster = asked.url.starts_with("cluster://");
     for (case, work, ops) in CASES {
+        if case.starts_with("cluster-") != on_cluster {
+            continue;
+        }
         if asked.case.as_deref().is_some_and(|name| name != case) {
             continue;
         }

@@ -13,13 +13,13 @@ use anyhow::{Context, bail};
 use serde::Deserialize;
 
 use super::generator::{build_ours, target_dir};
-use super::programs::{Server, run_pinned};
+use super::programs::{Masters, Server, run_pinned};
 use super::table::{Goal, Row, Sample, Table};
 use super::{Asked, MANIFEST, progress};
 use crate::{cargo, is_on_path, run};
 
 const OURS: &str = "loadline-client";
-const CASES: [&str; 13] = [
+const CASES: [&str; 16] = [
     "get",
     "set",
     "get-spin",
@@ -33,10 +33,15 @@ const CASES: [&str; 13] = [
     "tasks-512",
     "tasks-512-multi",
     OURS_SERVES,
+    "cluster-tasks-64",
+    "cluster-tasks-512",
+    "cluster-pipeline-100",
 ];
 /// The case whose server is ours, and what the program calls it.
 const OURS_SERVES: &str = "tasks-512-serve";
 const OURS_SERVES_WORK: &str = "tasks-512-multi";
+/// How the names of the cases begin that are measured on a cluster.
+const ON_CLUSTER: &str = "cluster-";
 /// The cases whose system calls and allocations are counted, and the operations that are counted.
 const COUNTED: [(&str, u64); 5] = [
     ("get", 2_000),
@@ -54,7 +59,8 @@ struct Block {
     ops_per_s: f64,
     cpu_ns_per_op: f64,
     allocations_per_op: Option<f64>,
-    server_cpu_share: f64,
+    /// Where one process is the server.
+    server_cpu_share: Option<f64>,
 }
 
 /// The goals of the client's issue.
@@ -92,7 +98,7 @@ pub(super) fn measure(asked: &Asked) -> anyhow::Result<Table> {
     let measured = Server::redis(&dir).and_then(|redis| {
         let bench = Bench::new(&redis, hiredis.as_deref());
         for case in CASES.into_iter().filter(|case| asked.wants(case)) {
-            if case != OURS_SERVES {
+            if case != OURS_SERVES && !case.starts_with(ON_CLUSTER) {
                 bench.time(case, case, asked.rounds, &built, &mut table)?;
             }
         }
@@ -106,6 +112,14 @@ pub(super) fn measure(asked: &Asked) -> anyhow::Result<Table> {
                 &built,
                 &mut table,
             )?;
+        }
+        if asked.wants_any(&CASES, ON_CLUSTER) {
+            let masters = Masters::start(&dir)?;
+            let bench = Bench::on_cluster(&masters);
+            let cases = CASES.iter().filter(|case| case.starts_with(ON_CLUSTER));
+            for case in cases.filter(|case| asked.wants(case)) {
+                bench.time(case, case, asked.rounds, &built, &mut table)?;
+            }
         }
         if asked.cases.is_empty() {
             bench.count(&built, &counting, &dir, &mut table)?;
@@ -146,7 +160,8 @@ fn hiredis_driver(dir: &Path, table: &mut Table) -> Option<PathBuf> {
 
 struct Bench<'a> {
     url: String,
-    server: String,
+    /// The process of the server, where it is one.
+    server: Option<String>,
     hiredis: Option<&'a Path>,
 }
 
@@ -154,14 +169,26 @@ impl<'a> Bench<'a> {
     fn new(server: &Server, hiredis: Option<&'a Path>) -> Self {
         Self {
             url: format!("redis://{}", server.address),
-            server: server.process().to_string(),
+            server: Some(server.process().to_string()),
             hiredis,
+        }
+    }
+
+    /// A cluster has several processes, so that of the server is not looked at.
+    fn on_cluster(masters: &Masters) -> Self {
+        Self {
+            url: masters.url(),
+            server: None,
+            hiredis: None,
         }
     }
 
     fn words(&self, program: &Path, case: &str, rest: &[&str]) -> Vec<String> {
         let mut words = vec![program.display().to_string(), self.url.clone()];
-        words.extend(["--case", case, "--server", &self.server].map(Into::into));
+        words.extend(["--case", case].map(Into::into));
+        if let Some(server) = &self.server {
+            words.extend(["--server".into(), server.clone()]);
+        }
         if let Some(driver) = self.hiredis {
             words.extend(["--hiredis".into(), driver.display().to_string()]);
         }
@@ -187,7 +214,10 @@ impl<'a> Bench<'a> {
             let (theirs, their_servers) = samples(&blocks, peer);
             if !theirs.is_empty() {
                 let row = Row::new(case, peer, &ours, &theirs, goal(case, peer));
-                table.add(row.with_server_cpu(&our_servers, &their_servers));
+                table.add(match (&our_servers, &their_servers) {
+                    (Some(ours), Some(theirs)) => row.with_server_cpu(ours, theirs),
+                    _ => row,
+                });
             }
         }
         Ok(())
@@ -261,17 +291,15 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// The samples of one client, and how busy the server was in each.
-fn samples(blocks: &[Block], arm: &str) -> (Vec<Sample>, Vec<f64>) {
-    let mine = blocks.iter().filter(|block| block.arm == arm);
-    mine.map(|block| {
-        let sample = Sample {
-            ops_per_s: block.ops_per_s,
-            cpu_ns_per_op: block.cpu_ns_per_op,
-        };
-        (sample, block.server_cpu_share)
-    })
-    .unzip()
+/// The samples of one client, and how busy the server was in each where that is known.
+fn samples(blocks: &[Block], arm: &str) -> (Vec<Sample>, Option<Vec<f64>>) {
+    let mine = || blocks.iter().filter(|block| block.arm == arm);
+    let samples = mine().map(|block| Sample {
+        ops_per_s: block.ops_per_s,
+        cpu_ns_per_op: block.cpu_ns_per_op,
+    });
+    let servers = mine().map(|block| block.server_cpu_share);
+    (samples.collect(), servers.collect())
 }
 
 fn blocks(printed: &str) -> anyhow::Result<Vec<Block>> {
@@ -317,7 +345,12 @@ mod tests {
         let read = blocks(line).unwrap();
         assert_eq!((read[0].arm.as_str(), read[0].ops_per_s), ("fred", 7_255.0));
         let (samples, servers) = samples(&read, "fred");
-        assert_eq!((samples[0].cpu_ns_per_op, servers), (33_877.0, vec![0.25]));
+        assert_eq!(
+            (samples[0].cpu_ns_per_op, servers),
+            (33_877.0, Some(vec![0.25]))
+        );
+        let unknown = blocks(&line.replace("0.25", "null")).unwrap();
+        assert!(super::samples(&unknown, "fred").1.is_none());
         assert!(blocks("panicked at").is_err());
     }
 }

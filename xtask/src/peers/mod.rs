@@ -108,6 +108,12 @@ impl Asked {
         self.cases.is_empty() || self.cases.iter().any(|case| case == name)
     }
 
+    /// Whether any of the `known` cases is to be measured whose name begins like this.
+    fn wants_any(&self, known: &[&str], prefix: &str) -> bool {
+        let mut those = known.iter().filter(|case| case.starts_with(prefix));
+        those.any(|case| self.wants(case))
+    }
+
     /// Refuses names of cases that are not among `known`.
     fn check_cases(&self, known: &[&str]) -> anyhow::Result<()> {
         match self
@@ -166,6 +172,7 @@ mod tests {
             }
         );
         assert!(asked.wants("a") && !asked.wants("c"));
+        assert!(asked.wants_any(&["abc", "b"], "b") && !asked.wants_any(&["abc", "b"], "ab"));
         assert!(asked.check_cases(&["a", "b"]).is_ok());
         assert!(
             asked

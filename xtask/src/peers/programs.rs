@@ -132,6 +132,10 @@ impl Server {
     /// A redis-server without persistence, on a free port and on a socket in `dir`. It ends with us
     /// also where we are killed.
     pub(super) fn redis(dir: &Path) -> anyhow::Result<Self> {
+        Self::redis_with(dir, &[])
+    }
+
+    fn redis_with(dir: &Path, options: &[&str]) -> anyhow::Result<Self> {
         if !is_on_path("redis-server") {
             bail!("redis-server is not on PATH; `cargo xtask test --install` installs it");
         }
@@ -143,6 +147,7 @@ impl Server {
             .arg(address.port().to_string())
             .args(["--save", "", "--appendonly", "no", "--unixsocket"])
             .arg(&socket)
+            .args(options)
             .current_dir(dir);
         Self::answering("redis-server", words, address, Some(socket))
     }
@@ -224,6 +229,58 @@ impl Server {
             field(&info, name).with_context(|| format!("redis-server says no {name}:\n{info}"))
         };
         Ok((of("keyspace_hits")?, of("keyspace_misses")?))
+    }
+}
+
+/// A cluster of three masters, each with a third of the slots.
+#[derive(Debug)]
+pub(super) struct Masters(Vec<Server>);
+
+impl Masters {
+    /// Starts the servers in directories of their own in `dir`, and waits until they agree.
+    ///
+    /// # Errors
+    /// Why one of them did not start, or that they do not agree.
+    pub(super) fn start(dir: &Path) -> anyhow::Result<Self> {
+        const RANGES: [(&str, &str); 3] = [("0", "5461"), ("5462", "10922"), ("10923", "16383")];
+        let mut masters = Vec::new();
+        let mut first: Option<(String, String)> = None;
+        for (place, (from, to)) in RANGES.into_iter().enumerate() {
+            let dir = dir.join(format!("master-{place}"));
+            std::fs::create_dir(&dir).context("a directory for a master")?;
+            let bus = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+            let bus = bus.to_string();
+            let master =
+                Server::redis_with(&dir, &["--cluster-enabled", "yes", "--cluster-port", &bus])?;
+            master.call(&["CLUSTER", "ADDSLOTSRANGE", from, to])?;
+            match &first {
+                Some((port, bus)) => {
+                    master.call(&["CLUSTER", "MEET", "127.0.0.1", port, bus])?;
+                }
+                None => first = Some((master.address.port().to_string(), bus)),
+            }
+            masters.push(master);
+        }
+        let deadline = Instant::now() + START_PATIENCE;
+        let mut agreed = 0;
+        while agreed < masters.len() {
+            let info = masters[agreed].call(&["CLUSTER", "INFO"])?;
+            if info.contains("cluster_state:ok") && field(&info, "cluster_size") == Some(3) {
+                agreed += 1;
+                continue;
+            }
+            if Instant::now() > deadline {
+                bail!("the masters do not become a cluster; the last said:\n{info}");
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Ok(Self(masters))
+    }
+
+    /// All of them, as a URL.
+    pub(super) fn url(&self) -> String {
+        let addresses = self.0.iter().map(|master| master.address.to_string());
+        format!("cluster://{}", addresses.collect::<Vec<_>>().join(","))
     }
 }
 

@@ -196,7 +196,7 @@ impl fmt::Display for Table {
         let server = if with_server { "server CPU  " } else { "" };
         writeln!(
             f,
-            "{:<16} {:<18} {:>9} {:>9} {:>6} {:<14} {:>6}  {server}{:<16} verdict",
+            "{:<20} {:<18} {:>9} {:>9} {:>6} {:<14} {:>6}  {server}{:<16} verdict",
             "case", "peer", "ours/s", "theirs/s", "ratio", "[lo, hi]", "CPU", "goal, CPU goal"
         )?;
         for row in &self.rows {
@@ -219,7 +219,7 @@ impl fmt::Display for Table {
             };
             writeln!(
                 f,
-                "{:<16} {:<18} {:>9} {:>9} {:>5.2}x {:<14} {:>5.2}x  {server}{:<16} {}",
+                "{:<20} {:<18} {:>9} {:>9} {:>5.2}x {:<14} {:>5.2}x  {server}{:<16} {}",
                 row.case,
                 row.peer,
                 count(row.ours),

@@ -1,5 +1,6 @@
 //! The clients: ours and its peers, each behind the same few calls.
 
+mod cluster;
 mod fred;
 mod hiredis;
 mod ours;
@@ -36,8 +37,11 @@ pub trait Arm {
     fn run(&mut self, work: Work, ops: u64) -> anyhow::Result<Option<u64>>;
 }
 
-/// Every client that is there.
+/// Every client that is there, on the server or cluster of this URL.
 pub fn all(url: &str, hiredis: Option<&str>) -> anyhow::Result<Vec<Box<dyn Arm>>> {
+    if let Some(nodes) = url.strip_prefix("cluster://") {
+        return cluster::all(nodes);
+    }
     let mut arms: Vec<Box<dyn Arm>> = vec![
         Box::new(ours::Ours::connect(url)?),
         Box::new(redis_rs::RedisRs::connect(url)?),
