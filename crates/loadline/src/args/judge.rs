@@ -111,6 +111,7 @@ pub(crate) struct CompareArgs {
 
 /// What is normal here? Runs to judge later ones by
 #[derive(Debug, Args)]
+#[command(disable_help_subcommand = true)]
 pub(crate) struct BaselineArgs {
     #[command(subcommand)]
     pub(crate) command: BaselineCommand,
