@@ -13,7 +13,7 @@ pub(crate) fn run_cargo(arguments: &[&str], environment: &[(&str, &str)]) -> any
 /// A check and its name.
 type Check = (&'static str, fn() -> anyhow::Result<()>);
 
-const CHECKS: [Check; 6] = [
+const CHECKS: [Check; 7] = [
     ("format", || run_cargo(&["fmt", "--all", "--check"], &[])),
     ("clippy", || {
         let arguments = [
@@ -26,6 +26,11 @@ const CHECKS: [Check; 6] = [
             "warnings",
         ];
         run_cargo(&arguments, &[])
+    }),
+    // What an application gets that asks for no feature; the workspace is only looked at with all.
+    ("clippy of the client alone", || {
+        let arguments = ["clippy", "-p", "loadline-client", "--all-targets"];
+        run_cargo(&[&arguments[..], &["--", "-D", "warnings"]].concat(), &[])
     }),
     ("storeys", storeys::check),
     ("format of peers", || {

@@ -373,6 +373,7 @@ fn nobody_waits_for_a_connection_longer_than_the_response_timeout() {
     assert_eq!(bench.connect(), "SUBSCRIBE a", "what stood is still wanted");
 }
 
+#[cfg(feature = "tokio")]
 #[test]
 fn a_caller_that_goes_away_takes_nothing_back() {
     let mut bench = Bench::ready("redis://host");
@@ -405,6 +406,7 @@ fn what_was_not_asked_for_ends_the_connection() {
     assert!(bench.events().is_empty());
 }
 
+#[cfg(feature = "tokio")]
 #[test]
 fn callers_of_a_driver_that_ended_are_told() {
     let mut bench = Bench::ready("redis://host");
