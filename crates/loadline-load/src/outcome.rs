@@ -88,12 +88,16 @@ pub struct ThreadCost {
     pub busiest: f64,
 }
 
-/// What the target did meanwhile, as it says itself.
+/// What the target did meanwhile, as it says itself. Of several servers it is their sum, where nothing
+/// else is said.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct TargetCost {
     /// CPU time it used.
     pub cpu: Option<Duration>,
-    /// Time it was runnable but had to wait for a CPU, where it runs on this machine.
+    /// CPU time that the server used which used most.
+    pub busiest: Option<Duration>,
+    /// Time it was runnable but had to wait for a CPU, where it runs on this machine; of several
+    /// servers that of the one which waited longest.
     pub run_wait: Option<Duration>,
     /// Commands it counted.
     pub commands: Option<u64>,

@@ -114,6 +114,7 @@ Targets (several are measured in interleaved rounds and compared):
   redis://[USER:PASS@]HOST:PORT[/DB]   a running server; rediss:// is TLS, unix:///PATH a socket
   embedded                             our own server, as a child process (the default)
   spawn:redis-server                   a server program, started for the run on a free port
+  cluster://HOST:PORT[,HOST:PORT]      a cluster, all masters alike; spawn-cluster:redis-server starts one
 
 Workloads:
   ping get set del incr mget mset getset-70-30 sadd smembers hset hget lpush lrange zadd xadd

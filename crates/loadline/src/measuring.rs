@@ -121,7 +121,7 @@ impl Measuring<'_> {
             .collect::<Result<Vec<_>, _>>()?;
         tell_apart(&mut opened);
         if let Some(pinning) = &self.pinning {
-            let children = opened.iter().filter_map(Opened::child);
+            let children = opened.iter().flat_map(Opened::children);
             children.for_each(|pid| pinning.keep(pid));
         }
         if generation == 0 {
@@ -139,11 +139,13 @@ impl Measuring<'_> {
         self.record.links = opened.iter().filter_map(Opened::link).cloned().collect();
         self.record.findings = opened.iter().filter_map(Opened::left_out).collect();
         self.record.doctor = self.record.links.iter().filter_map(link::finding).collect();
-        let threads = self.plan.cases.iter().map(|case| u64::from(case.threads));
-        let threads = threads.max().unwrap_or(0);
         let setups: Vec<Setup> = opened
             .iter_mut()
-            .map(|target| diagnosis::setup(target, &self.record.environment, threads))
+            .map(|target| {
+                let threads = self.plan.cases.iter().map(|case| target.threads(case));
+                let threads = threads.max().unwrap_or(0);
+                diagnosis::setup(target, &self.record.environment, threads)
+            })
             .collect();
         self.record.doctor.extend(diagnosis::findings(&setups));
     }

@@ -48,9 +48,13 @@ pub(crate) fn case(case: &Case, plan: &Plan, target: &Opened, measured: &Measure
     let throughput = ops as f64 / duration.as_secs_f64().max(1e-9);
     let mean_ns = response.summary().mean;
     let server_cpu: Option<Duration> = blocks.iter().map(|block| block.target.cpu).sum();
+    let busiest: Option<Duration> = blocks.iter().map(|block| block.target.busiest).sum();
     record::Case {
         subject: subject(target),
-        scenario: scenario(case, plan, &target.target),
+        scenario: Scenario {
+            threads: target.threads(case),
+            ..scenario(case, plan, &target.target)
+        },
         ops,
         errors: errors(blocks),
         planned: open.then(|| blocks.iter().filter_map(|block| block.planned).sum()),
@@ -72,7 +76,8 @@ pub(crate) fn case(case: &Case, plan: &Plan, target: &Opened, measured: &Measure
                     .map(|block| block.generator.busiest)
                     .fold(0.0, f64::max)
             }),
-        server_cpu_busy: server_cpu.map(|cpu| cpu.as_secs_f64() / duration.as_secs_f64().max(1e-9)),
+        // A target of several servers is as busy as the busiest of them.
+        server_cpu_busy: busiest.map(|cpu| cpu.as_secs_f64() / duration.as_secs_f64().max(1e-9)),
         outliers: outliers::count(&throughputs),
         rounds,
         histograms: histograms(blocks, &response, &service, open.then_some(&lag)),
@@ -326,7 +331,7 @@ pub(crate) fn examine(
     let evidence = Evidence {
         server_ops: counted.filter(|_| single),
         run_queue_wait: waited.map(|waited| {
-            waited.as_nanos() as f64 / (busy_ns.max(1) * u64::from(case.threads)) as f64
+            waited.as_nanos() as f64 / (busy_ns.max(1) * entry.scenario.threads) as f64
         }),
         server_wait: measured
             .blocks

@@ -18,5 +18,5 @@ mod session;
 mod transport;
 mod worker;
 
-pub use session::{Session, Shape};
+pub use session::{Lane, Session, Shape, threads_over};
 pub use transport::{Connect, Framing, Transport};

@@ -27,17 +27,28 @@ pub struct Shape {
     pub seed: u64,
 }
 
-/// Open connections to one target for one workload.
+/// One of several servers that share a session's load, and what is sent there.
+pub struct Lane<'c> {
+    /// What is sent.
+    pub workload: Workload,
+    /// Opens connections.
+    pub connector: Box<dyn Connect + 'c>,
+}
+
+/// Open connections to one target, which may be several servers, each with a workload of its own.
+///
+/// A thread belongs to one server, and every server has as many threads as any other. Each thread has
+/// an equal part of a block's operations, or of its schedule, so a server that stalls delays its own
+/// part and hands none of it to the others.
 pub struct Session<'c, F> {
-    workload: Workload,
-    connector: &'c dyn Connect,
+    lanes: Vec<Lane<'c>>,
     framing: fn() -> F,
     shape: Shape,
     workers: Vec<Worker<F>>,
 }
 
 impl<'c, F: Framing> Session<'c, F> {
-    /// Opens all connections.
+    /// Opens all connections to one server.
     ///
     /// # Errors
     /// [`Error::Connect`] when one cannot be opened; [`Error::Plan`] when the shape is empty.
@@ -47,25 +58,50 @@ impl<'c, F: Framing> Session<'c, F> {
         framing: fn() -> F,
         shape: Shape,
     ) -> Result<Self, Error> {
-        if shape.connections == 0 || shape.threads == 0 || shape.window == 0 {
-            return Err(Error::Plan(
-                "connections, threads and pipeline must each be at least 1".into(),
-            ));
-        }
-        let threads = shape.threads.min(shape.connections);
-        let mut session = Self {
+        let connector = Box::new(connector);
+        let lane = Lane {
             workload,
             connector,
+        };
+        Self::over(vec![lane], framing, shape)
+    }
+
+    /// Opens all connections, spread over the servers of `lanes`; there are as many threads as
+    /// [`threads_over`] says.
+    ///
+    /// # Errors
+    /// [`Error::Connect`] when one cannot be opened; [`Error::Plan`] when the shape is empty or has
+    /// fewer connections than there are servers.
+    pub fn over(lanes: Vec<Lane<'c>>, framing: fn() -> F, shape: Shape) -> Result<Self, Error> {
+        if lanes.is_empty() || shape.connections == 0 || shape.threads == 0 || shape.window == 0 {
+            return Err(Error::Plan(
+                "servers, connections, threads and pipeline must each be at least 1".into(),
+            ));
+        }
+        let servers = lanes.len();
+        if shape.connections < servers {
+            return Err(Error::Plan(format!(
+                "each of its {servers} servers needs a connection, and there are to be only {}",
+                shape.connections
+            )));
+        }
+        let threads = threads_over(servers, shape.threads, shape.connections);
+        let mut session = Self {
+            lanes,
             framing,
             shape: Shape { threads, ..shape },
             workers: Vec::new(),
         };
         for thread in 0..threads {
+            let lane = thread % servers;
             let rng = SmallRng::seed_from_u64(mix(shape.seed ^ (thread as u64 + 1)));
-            let chooser = Chooser::new(rng, thread as u64, threads as u64);
+            // The threads of one server walk through its keys together.
+            let (place, stride) = (thread / servers, threads / servers);
+            let chooser = Chooser::new(rng, place as u64, stride as u64);
+            let workload = &session.lanes[lane].workload;
             session
                 .workers
-                .push(Worker::new(&session.workload, chooser, shape.window)?);
+                .push(Worker::new(lane, workload, chooser, shape.window)?);
         }
         for index in 0..shape.connections {
             let conn = session.connect(index)?;
@@ -75,7 +111,9 @@ impl<'c, F: Framing> Session<'c, F> {
     }
 
     fn connect(&self, index: usize) -> Result<Conn<F>, Error> {
-        let transport = self.connector.connect().map_err(|source| Error::Connect {
+        let lane = self.workers[index % self.shape.threads].lane;
+        let transport = self.lanes[lane].connector.connect();
+        let transport = transport.map_err(|source| Error::Connect {
             index: index + 1,
             wanted: self.shape.connections,
             source,
@@ -101,15 +139,32 @@ impl<'c, F: Framing> Session<'c, F> {
     /// When connections cannot be opened again, all are lost, or the system refuses a call.
     pub fn run(&mut self, block: &Block, control: &Control) -> Result<Outcome, Error> {
         self.heal()?;
-        let workload = &self.workload;
+        let lanes = &self.lanes;
         block::run(&mut self.workers, block, control, |worker, share| {
-            worker.run(workload, share)
+            worker.run(&lanes[worker.lane].workload, share)
         })
     }
+}
 
-    /// The workload.
-    #[must_use]
-    pub fn workload(&self) -> &Workload {
-        &self.workload
+/// How many threads a session over `servers` servers has of those asked for: at least one for each
+/// server, as many for each, and none without a connection.
+#[must_use]
+pub fn threads_over(servers: usize, asked: usize, connections: usize) -> usize {
+    let servers = servers.max(1);
+    let each = asked.div_ceil(servers).min(connections / servers);
+    servers * each.max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_are_shared_equally_among_servers() {
+        assert_eq!(threads_over(1, 8, 3), 3);
+        assert_eq!(threads_over(1, 2, 50), 2);
+        assert_eq!(threads_over(3, 1, 50), 3);
+        assert_eq!(threads_over(3, 4, 50), 6);
+        assert_eq!(threads_over(3, 8, 8), 6);
     }
 }

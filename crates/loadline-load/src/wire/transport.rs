@@ -121,6 +121,12 @@ pub trait Connect: Sync {
     fn connect(&self) -> io::Result<Box<dyn Transport>>;
 }
 
+impl<C: Connect + ?Sized> Connect for &C {
+    fn connect(&self) -> io::Result<Box<dyn Transport>> {
+        (**self).connect()
+    }
+}
+
 /// Tells replies apart on one connection.
 pub trait Framing: Send {
     /// Takes all of `bytes`, the next bytes of the stream, and counts the replies that end in them.

@@ -35,6 +35,8 @@ const DRAIN_NS: u64 = 5_000_000_000;
 /// What belongs to one thread for the life of a session.
 pub(super) struct Worker<F> {
     pub(super) conns: Vec<Conn<F>>,
+    /// The lane of the session that all of them are in.
+    pub(super) lane: usize,
     epoll: OwnedFd,
     buffer: Vec<u8>,
     filler: Filler,
@@ -43,9 +45,15 @@ pub(super) struct Worker<F> {
 }
 
 impl<F: Framing> Worker<F> {
-    pub(super) fn new(workload: &Workload, chooser: Chooser, window: u32) -> Result<Self, Error> {
+    pub(super) fn new(
+        lane: usize,
+        workload: &Workload,
+        chooser: Chooser,
+        window: u32,
+    ) -> Result<Self, Error> {
         Ok(Self {
             conns: Vec::new(),
+            lane,
             epoll: epoll::create(epoll::CreateFlags::CLOEXEC)
                 .map_err(Error::system("epoll_create"))?,
             buffer: vec![0; READ_BYTES],

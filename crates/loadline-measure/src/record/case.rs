@@ -55,7 +55,8 @@ pub struct Case {
     /// Share of one CPU that the busiest thread of the generator used.
     #[serde(default)]
     pub client_cpu_busy: Option<f64>,
-    /// Share of one CPU that the server used; above 1 where it used several.
+    /// Share of one CPU that the server used; above 1 where it used several. Of a cluster, the master
+    /// that used most.
     #[serde(default)]
     pub server_cpu_busy: Option<f64>,
     /// The rounds, in the order in which they ran.

@@ -197,7 +197,7 @@ impl Searching<'_> {
         };
         block(Stop::after(lead_in), !seed)?;
         let outcome = block(Stop::after(duration), seed)?;
-        let whole = outcome.duration.as_secs_f64() * f64::from(case.threads);
+        let whole = outcome.duration.as_secs_f64() * self.target.threads(case) as f64;
         let waited = outcome.generator.run_wait;
         let waited = waited.map(|waited| waited.as_secs_f64() / whole.max(1e-9));
         let measured = Measured {

@@ -144,12 +144,16 @@ impl Sweep<'_> {
         let mut spaces: Vec<&str> = Vec::new();
         for case in &self.plan.base.cases {
             let space = case.workload.space.as_str();
-            if case.codec.is_none() {
-                target.load(case, self.run_id, self.plan.base.seed, self.control)?;
+            let seed = self.plan.base.seed;
+            if case.codec.is_none() && !target.target.is_cluster() {
+                target.load(case, self.run_id, seed, self.control)?;
             } else if !spaces.contains(&space) {
-                let way = target.way(None)?;
-                let (prefix, seed) = (case.prefix(self.run_id), self.plan.base.seed);
-                subjects::client::load_objects(&way, case, &prefix, seed, self.control)?;
+                let (way, prefix) = (target.way(None)?, case.prefix(self.run_id));
+                if case.codec.is_some() {
+                    subjects::client::load_objects(&way, case, &prefix, seed, self.control)?;
+                } else {
+                    subjects::client::load_cluster(&way, case, &prefix, seed, self.control)?;
+                }
                 spaces.push(space);
             }
         }
@@ -374,6 +378,8 @@ impl Sweep<'_> {
             in_flight: Some(u64::from(cell.size)),
             latency_ns: u64::try_from(setting.latency.as_nanos()).unwrap_or(u64::MAX),
             ops_asked: cell.ops_asked,
+            // The client's threads do not depend on how many servers there are.
+            threads: u64::from(setting.case.threads),
             ..entry.scenario
         };
         record.doctor.extend(recording::examine_errors(&entry));

@@ -70,6 +70,11 @@ pub(crate) fn resolve(args: &DoctorArgs, around: &Surroundings) -> Result<Doctor
             "{called}: the doctor examines servers, and this target is none."
         )));
     }
+    if let Some(cluster) = targets.iter().find(|target| target.is_cluster()) {
+        return Err(Failure::usage(format!(
+            "{cluster}: the doctor examines single servers, and this target is a cluster."
+        )));
+    }
     let threads = threads(args.threads, CONNECTIONS, around.cores)?;
     let probes = Probes::with(threads);
     Ok(DoctorPlan {

@@ -10,8 +10,12 @@ use serde_json::{Value, json};
 
 use super::{Case, Length, Plan};
 use crate::subjects::has_tail;
+use crate::target::Target;
 use crate::units::{count_text, duration_text, key_dist_text, value_size_text};
 use crate::workload::Operation;
+
+/// How a cluster is loaded.
+const SHARED: &str = "of a cluster, each master gets an equal part of the keys, the operations and the rate, by connections and a thread of its own";
 
 impl Plan {
     /// The plan as it stands in the record; passwords are masked.
@@ -35,6 +39,9 @@ impl Plan {
         let mut out = String::from("The plan; nothing was touched.\n\nTargets\n");
         for target in &self.targets {
             line(&mut out, &target.to_string());
+        }
+        if self.targets.iter().any(Target::is_cluster) {
+            line(&mut out, SHARED);
         }
         if !self.latency.is_zero() {
             let latency = duration_text(self.latency);

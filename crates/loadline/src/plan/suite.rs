@@ -42,6 +42,11 @@ pub(super) fn asked(
             "--workload {name}: {target} is called in this process, and the suite is about connections; name servers."
         )));
     }
+    if let Some(target) = targets.iter().find(|target| target.is_cluster()) {
+        return Err(Failure::usage(format!(
+            "--workload {name}: {target} is a cluster, and the suite is about single connections; name servers."
+        )));
+    }
     Ok(Some(cases))
 }
 

@@ -1,5 +1,6 @@
 //! Which targets are measured, how they are logged in to, and what each one's path can be like.
 
+use std::slice;
 use std::time::Duration;
 
 use super::Surroundings;
@@ -23,18 +24,13 @@ pub(super) fn resolve(
         .iter()
         .map(|text| Target::parse(text))
         .collect::<Result<Vec<_>, _>>()?;
-    if let Some(cluster) = targets.iter().find(|target| target.is_cluster()) {
-        return Err(Failure::usage(format!(
-            "{cluster}: only `loadline modes` calls a cluster, through the client; here name single servers."
-        )));
-    }
     if targets.is_empty() {
         targets.push(Target::Embedded);
         if around.has_redis_server {
             targets.push(Target::Spawn("redis-server".into()));
         }
     }
-    let servers = || targets.iter().filter_map(server_of);
+    let servers = || targets.iter().flat_map(running);
     if servers().next().is_none()
         && (connection.user.is_some() || connection.password_file.is_some())
     {
@@ -56,7 +52,12 @@ pub(super) fn resolve(
         .transpose()?;
     let given = file_password.or_else(|| around.password.clone());
     for target in &mut targets {
-        if let Target::Server(server) = target {
+        let servers = match target {
+            Target::Server(server) => slice::from_mut(server),
+            Target::Cluster(seeds) => seeds,
+            _ => &mut [],
+        };
+        for server in servers {
             complete_login(&mut server.login, connection, given.as_ref())?;
         }
     }
@@ -115,6 +116,15 @@ pub(super) fn server_of(target: &Target) -> Option<&Server> {
     match target {
         Target::Server(server) => Some(server),
         _ => None,
+    }
+}
+
+/// The servers that `target` names and that run already; of a cluster those are some of its nodes.
+fn running(target: &Target) -> &[Server] {
+    match target {
+        Target::Server(server) => slice::from_ref(server),
+        Target::Cluster(seeds) => seeds,
+        _ => &[],
     }
 }
 

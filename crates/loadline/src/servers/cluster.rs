@@ -70,6 +70,11 @@ impl ClusterChild {
         self.nodes[0].server()
     }
 
+    /// The processes of its nodes.
+    pub(crate) fn pids(&self) -> Vec<u32> {
+        self.nodes.iter().map(Child::pid).collect()
+    }
+
     /// Makes one cluster of the nodes.
     fn form(&self, buses: &[u16]) -> io::Result<()> {
         let members = self.nodes.iter().zip(buses);

@@ -3,8 +3,10 @@
 use loadline_client::cluster::{Builder, Node};
 use loadline_client::commands::{dbsize, scan, unlink};
 use loadline_client::{Error, blocking};
+use loadline_measure::record;
+use loadline_resp::Protocol;
 
-use super::client;
+use super::{client, masters};
 use crate::admin::{Admin, Info};
 use crate::connect::Endpoint;
 use crate::exit::Failure;
@@ -20,16 +22,21 @@ const SCAN_COUNT: u64 = 1_000;
 /// A cluster that can be measured.
 #[derive(Debug)]
 pub(super) struct ClusterAccess {
-    name: String,
+    pub(super) name: String,
     builder: Builder,
     /// How its nodes are logged in to.
     login: Server,
-    cluster: blocking::Cluster,
+    pub(super) cluster: blocking::Cluster,
+    protocol: Protocol,
+    /// A hash tag for each master, whose slot it served when the run began.
+    pub(super) tags: Vec<String>,
+    /// Where the load goes, which takes longer: an entrance for every node.
+    path: Option<Path>,
     /// The first master, who speaks for all about versions and settings.
     pub(super) admin: Admin,
     /// What it said about itself before the run.
     pub(super) info: Info,
-    _children: Option<ClusterChild>,
+    children: Option<ClusterChild>,
 }
 
 impl ClusterAccess {
@@ -58,15 +65,59 @@ impl ClusterAccess {
         let endpoint = Endpoint::new(server(first, &master), plan.protocol, None);
         let mut admin = Admin::open(&endpoint)?;
         let info = admin.info(&[])?;
+        let nodes: Vec<Server> = cluster
+            .nodes()
+            .iter()
+            .map(|node| server(first, node))
+            .collect();
         Ok(Self {
             name: name.to_owned(),
             builder,
             login: first.clone(),
+            protocol: plan.protocol,
+            tags: masters::tags(&cluster),
+            path: Path::open(&nodes, plan.latency, &plan.path, plan.seed)?,
             cluster,
             admin,
             info,
-            _children: children,
+            children,
         })
+    }
+
+    /// The link in the path, as it measured itself, where there is one.
+    pub(super) fn link(&self) -> Option<&record::Link> {
+        self.path.as_ref().map(|path| &path.measured)
+    }
+
+    /// The processes that this run started for it.
+    pub(super) fn children(&self) -> Vec<u32> {
+        let children = self.children.as_ref();
+        children.map(ClusterChild::pids).unwrap_or_default()
+    }
+
+    /// Connections to a node: directly, and through the link where there is one. A node that joined after
+    /// the link was put in has no entrance, and is reached past it.
+    pub(super) fn endpoints(&self, node: &Node) -> (Endpoint, Endpoint) {
+        let server = server(&self.login, node);
+        let routes = self.path.as_ref().map_or(&[][..], Path::routes);
+        let entrance = routes.iter().find(|(own, _)| *own == server.address);
+        let further = Server {
+            address: entrance
+                .map_or(&server.address, |(_, entrance)| entrance)
+                .clone(),
+            ..server.clone()
+        };
+        let endpoint = |server| Endpoint::new(server, self.protocol, None);
+        (endpoint(server), endpoint(further))
+    }
+
+    /// The cluster as it is now.
+    ///
+    /// # Errors
+    /// That none of its nodes answers.
+    pub(super) fn look_again(&self) -> Result<blocking::Cluster, Failure> {
+        let opened = self.builder.clone().open_blocking();
+        opened.map_err(|error| Failure::unavailable(format!("{}: {error}.", self.name)))
     }
 
     /// How its clients find it, through `path` where a link is in the way to each node.

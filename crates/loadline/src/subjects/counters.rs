@@ -49,11 +49,11 @@ impl Counters {
 
     /// What was counted since `before`.
     pub(crate) fn since(&self, before: &Self) -> TargetCost {
+        let cpu = self.cpu.zip(before.cpu);
+        let cpu = cpu.map(|(after, before)| after.saturating_sub(before));
         TargetCost {
-            cpu: self
-                .cpu
-                .zip(before.cpu)
-                .map(|(after, before)| after.saturating_sub(before)),
+            cpu,
+            busiest: cpu,
             run_wait: self
                 .run_wait
                 .zip(before.run_wait)
@@ -68,6 +68,31 @@ impl Counters {
                 .zip(before.connections)
                 .map(|(after, before)| after.saturating_sub(before)),
         }
+    }
+}
+
+/// What two servers did in one block, taken together; what one of them does not tell is not known of
+/// both.
+pub(crate) fn together(one: TargetCost, other: TargetCost) -> TargetCost {
+    let sum = |of: fn(&TargetCost) -> Option<Duration>| {
+        let both = of(&one).zip(of(&other));
+        both.map(|(one, other)| one + other)
+    };
+    let count = |of: fn(&TargetCost) -> Option<u64>| {
+        let both = of(&one).zip(of(&other));
+        both.map(|(one, other)| one + other)
+    };
+    let most = |of: fn(&TargetCost) -> Option<Duration>| {
+        let both = of(&one).zip(of(&other));
+        both.map(|(one, other)| one.max(other))
+    };
+    TargetCost {
+        cpu: sum(|cost| cost.cpu),
+        busiest: most(|cost| cost.busiest),
+        run_wait: most(|cost| cost.run_wait),
+        commands: count(|cost| cost.commands),
+        execution: sum(|cost| cost.execution),
+        connections: count(|cost| cost.connections),
     }
 }
 
@@ -95,6 +120,32 @@ fn run_wait(pid: u64) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn several_servers_are_one_target() {
+        let cost = |ms: u64| TargetCost {
+            cpu: Some(Duration::from_millis(ms)),
+            busiest: Some(Duration::from_millis(ms)),
+            run_wait: Some(Duration::from_millis(10 * ms)),
+            commands: Some(ms),
+            execution: None,
+            connections: Some(1),
+        };
+        let all = [cost(3), cost(1), cost(2)].into_iter().reduce(together);
+        assert_eq!(
+            all,
+            Some(TargetCost {
+                cpu: Some(Duration::from_millis(6)),
+                busiest: Some(Duration::from_millis(3)),
+                run_wait: Some(Duration::from_millis(30)),
+                commands: Some(6),
+                execution: None,
+                connections: Some(3),
+            })
+        );
+        let unknown = together(cost(1), TargetCost::default());
+        assert_eq!(unknown, TargetCost::default());
+    }
 
     #[test]
     fn a_process_is_believed_only_where_its_name_is_a_servers() {

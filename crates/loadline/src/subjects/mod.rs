@@ -4,7 +4,9 @@ mod beside;
 pub(crate) mod client;
 mod cluster;
 mod counters;
+mod keys;
 mod manager;
+mod masters;
 mod null;
 mod ram;
 mod reference;
@@ -12,16 +14,18 @@ mod tail;
 mod watch;
 mod wire;
 
+use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
+use loadline_load::Error;
 use loadline_load::block::Block;
 use loadline_load::keys::KeyDist;
 use loadline_load::pacing::{Pacing, Stop};
 use loadline_load::runner::Subject;
 use loadline_load::values::Values;
+use loadline_load::wire::threads_over;
 use loadline_load::workload::{Command, KeySpace, Workload};
-use loadline_load::{Control, Error};
 use loadline_measure::record;
 use loadline_store::Store;
 
@@ -29,14 +33,15 @@ use crate::admin::{Admin, Info};
 use crate::connect::Endpoint;
 use crate::exit::Failure;
 use crate::link::Path;
-use crate::plan::{Case, Plan, run_prefix};
+use crate::plan::{Case, Plan};
 use crate::servers::{Child, ClusterChild};
 use crate::target::{Server, Target};
 use crate::tls::TlsClient;
 use client::Way;
 use cluster::ClusterAccess;
+use masters::ClusterSubject;
 use ram::RamSubject;
-use wire::WireSubject;
+use wire::{Place, WireSubject};
 
 pub(crate) use counters::Counters;
 pub(crate) use manager::hold_connections;
@@ -156,6 +161,9 @@ impl Opened {
                 vec!["way without TLS".into()]
             }
             Access::Server(server) => server.admin.missing_commands(&case.workload.needs())?,
+            Access::Cluster(_) if case.workload.rules.task.is_some() => {
+                vec!["way through a cluster".into()]
+            }
             Access::Cluster(cluster) => cluster.admin.missing_commands(&case.workload.needs())?,
             Access::Ram(_) => ram::missing(&case.workload)
                 .into_iter()
@@ -220,15 +228,28 @@ impl Opened {
     pub(crate) fn link(&self) -> Option<&record::Link> {
         match &self.access {
             Access::Server(server) => server.path.as_ref().map(|(path, _)| &path.measured),
-            Access::Cluster(_) | Access::Ram(_) => None,
+            Access::Cluster(cluster) => cluster.link(),
+            Access::Ram(_) => None,
         }
     }
 
-    /// The process that this run started for the target, where it is a single one.
-    pub(crate) fn child(&self) -> Option<u32> {
+    /// The processes that this run started for the target.
+    pub(crate) fn children(&self) -> Vec<u32> {
         match &self.access {
-            Access::Server(server) => server.child.as_ref().map(Child::pid),
-            Access::Cluster(_) | Access::Ram(_) => None,
+            Access::Server(server) => server.child.iter().map(Child::pid).collect(),
+            Access::Cluster(cluster) => cluster.children(),
+            Access::Ram(_) => Vec::new(),
+        }
+    }
+
+    /// Threads that put the load of `case` on the target: of a cluster, as many for each master.
+    pub(crate) fn threads(&self, case: &Case) -> u64 {
+        match &self.access {
+            Access::Cluster(cluster) => {
+                let (asked, connections) = (case.threads as usize, case.connections as usize);
+                threads_over(cluster.tags.len(), asked, connections) as u64
+            }
+            Access::Server(_) | Access::Ram(_) => u64::from(case.threads),
         }
     }
 
@@ -295,7 +316,13 @@ impl Opened {
                     };
                     return manager::open(&place, case, task, &prefix, seed);
                 }
-                let subject = WireSubject::open(&self.name, through, direct, case, &prefix, seed)?;
+                let place = Place {
+                    through: through.clone(),
+                    direct: direct.clone(),
+                    prefix: prefix.clone(),
+                    keys: case.keys,
+                };
+                let subject = WireSubject::open(&self.name, slice::from_ref(&place), case, seed)?;
                 // Behind a link, an operation waits for the link's own thread too, which nobody watches.
                 if self.with_tails && server.path.is_none() {
                     let child = server.child.as_ref().map(Child::pid);
@@ -304,94 +331,14 @@ impl Opened {
                     Box::new(subject)
                 }
             }
-            Access::Cluster(_) => {
-                return Err(Failure::usage(format!(
-                    "{}: the load generator speaks to single servers; `loadline modes` calls a cluster.",
-                    self.name
-                )));
+            Access::Cluster(cluster) => {
+                Box::new(ClusterSubject::open(cluster, case, prefix, seed)?)
             }
             Access::Ram(store) => Box::new(
                 RamSubject::new(store, case, &prefix, seed)
                     .map_err(|error| failure(&self.name, &error))?,
             ),
         })
-    }
-
-    /// Brings every key of the case's space in, once per run.
-    ///
-    /// # Errors
-    /// That the target refused a key or went away.
-    pub(crate) fn load(
-        &mut self,
-        case: &Case,
-        run_id: &str,
-        seed: u64,
-        control: &Control,
-    ) -> Result<(), Failure> {
-        if self.loaded.contains(&case.workload.space) || !self.can(case) {
-            return Ok(());
-        }
-        let prefix = case.prefix(run_id);
-        let outcome = match &self.access {
-            Access::Server(server) => wire::load(&server.endpoint, case, &prefix, seed, control),
-            Access::Cluster(_) => {
-                client::load_cluster(&self.way(None)?, case, &prefix, seed, control)?;
-                Ok(None)
-            }
-            Access::Ram(store) => ram::load(store, case, &prefix, seed, control),
-        };
-        let outcome = outcome.map_err(|error| failure(&self.name, &error))?;
-        if let Some((kind, count)) = outcome
-            .iter()
-            .flat_map(|outcome| outcome.errors.iter())
-            .next()
-        {
-            return Err(not_loaded(&self.name, case, kind, count));
-        }
-        self.loaded.push(case.workload.space.clone());
-        Ok(())
-    }
-
-    /// Removes what this run wrote after it came to `result`, which is returned.
-    ///
-    /// # Errors
-    /// That of the run, with a word on keys that may be left; after a good run, that they are.
-    pub(crate) fn clean_up_after<T>(
-        &mut self,
-        run_id: &str,
-        result: Result<T, Failure>,
-    ) -> Result<T, Failure> {
-        match (result, self.clean_up(run_id)) {
-            (Ok(value), Ok(())) => Ok(value),
-            (Ok(_), Err(left)) => Err(left),
-            (Err(failure), Ok(())) => Err(failure),
-            (Err(failure), Err(_)) => Err(failure.followed_by(&format!(
-                "Keys under {} may be left there: remove them with SCAN and UNLINK.",
-                run_prefix(run_id)
-            ))),
-        }
-    }
-
-    /// Removes what this run wrote, where the server lives on.
-    ///
-    /// # Errors
-    /// That the server does not answer; the sentence names what is left.
-    fn clean_up(&mut self, run_id: &str) -> Result<(), Failure> {
-        if self.target.is_ours() {
-            return Ok(());
-        }
-        let prefix = run_prefix(run_id);
-        let server = match &mut self.access {
-            Access::Server(server) => server,
-            Access::Cluster(cluster) => return cluster.remove_prefix(&prefix),
-            Access::Ram(_) => return Ok(()),
-        };
-        // The connection may have broken meanwhile, and the keys must go all the same.
-        if server.admin.remove_prefix(&prefix).is_err() {
-            server.admin = Admin::open(&server.endpoint)?;
-            server.admin.remove_prefix(&prefix)?;
-        }
-        Ok(())
     }
 }
 
@@ -431,7 +378,7 @@ impl Access {
         let mut admin = Admin::open(&endpoint)?;
         let info = admin.info(&[])?;
         let path = Path::open(
-            std::slice::from_ref(endpoint.server()),
+            slice::from_ref(endpoint.server()),
             latency,
             &plan.path,
             plan.seed,
@@ -461,26 +408,6 @@ fn load_block(case: &Case, seed: u64) -> Block {
         interval: crate::INTERVAL,
         seed,
     }
-}
-
-/// That `count` keys of `case` were refused with errors of `kind`, and what to do about it.
-fn not_loaded(name: &str, case: &Case, kind: &str, count: u64) -> Failure {
-    let advice = match kind {
-        "READONLY" => "It is a replica that takes no writes: name its primary.",
-        "OOM" => "Its maxmemory is reached: raise it, or lower --keys or --value-size.",
-        "CLUSTERDOWN" | "MOVED" | "ASK" => {
-            "It is a node of a cluster: `loadline modes cluster://HOST:PORT` calls the whole of it."
-        }
-        "NOPERM" => "Let its user write keys under `loadline:`, or name another user in the URL.",
-        "LOADING" => "It still reads its data set: wait until it is done.",
-        "MISCONF" => "It cannot save its data set and takes no writes: see its log.",
-        "NOREPLICAS" => "It asks for replicas (min-replicas-to-write) and has too few.",
-        _ => "See the server's log for why it refuses them.",
-    };
-    Failure::unavailable(format!(
-        "{name}: {count} of {} keys of {} could not be loaded: {kind}.\n{advice}",
-        case.keys, case.name
-    ))
 }
 
 /// The commands of a case over its keys and values.

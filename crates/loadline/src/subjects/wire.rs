@@ -1,16 +1,16 @@
-//! A server under load over the wire.
+//! A server under load over the wire, or several that share it.
 
 use loadline_load::block::Block;
 use loadline_load::keys::KeyDist;
 use loadline_load::outcome::Outcome;
 use loadline_load::pacing::Stop;
 use loadline_load::runner::Subject;
-use loadline_load::wire::{Session, Shape};
+use loadline_load::wire::{Lane, Session, Shape};
 use loadline_load::workload::Command;
 use loadline_load::{Control, Error};
 use loadline_measure::corrected::Corrected;
 
-use super::counters::{SECTIONS, process};
+use super::counters::{SECTIONS, process, together};
 use super::tail::Tail;
 use super::{Counters, failure, load_block, workload};
 use crate::admin::Admin;
@@ -24,48 +24,73 @@ const LOAD_PIPELINE: u32 = 64;
 /// Connections that load keys.
 const LOAD_CONNECTIONS: usize = 4;
 
-/// One case on one server: open connections, and a second look through the server's own counters.
+/// A server that a part of a case's load goes to.
+pub(super) struct Place {
+    /// Where the load goes.
+    pub(super) through: Endpoint,
+    /// The same server without a link in between, for everything else.
+    pub(super) direct: Endpoint,
+    /// What its keys begin with.
+    pub(super) prefix: String,
+    /// How many of the case's keys are there.
+    pub(super) keys: u64,
+}
+
+/// One case on one server, or on several that share the load: open connections, and a second look
+/// through the servers' own counters.
 pub(crate) struct WireSubject<'t> {
-    session: Session<'t, RespFraming>,
-    /// Brings the keys into the state that a block starts from.
-    before: Option<Session<'t, RespFraming>>,
-    admin: Admin,
+    session: Session<'static, RespFraming>,
+    /// Bring the keys into the state that a block starts from, each on one server.
+    before: Vec<Before>,
+    servers: Vec<Watched>,
     case: &'t Case,
     block: Block,
     declared: Vec<String>,
-    /// The server's process, where it is on this host.
-    process: Option<u64>,
     /// What runs operations one by one after each block.
     tail: Option<Tail>,
 }
 
-/// Brings every key of the case's space in; `None` where there is nothing to bring.
+struct Before {
+    session: Session<'static, RespFraming>,
+    keys: u64,
+}
+
+/// A server whose counters are read.
+struct Watched {
+    admin: Admin,
+    /// Its process, where it is on this host.
+    process: Option<u64>,
+}
+
+/// Brings every key of `place` in; `None` where there is nothing to bring.
 ///
 /// # Errors
 /// That a connection cannot be opened or all are lost.
 pub(super) fn load(
-    endpoint: &Endpoint,
+    place: &Place,
     case: &Case,
-    prefix: &str,
     seed: u64,
     control: &Control,
 ) -> Result<Option<Outcome>, Error> {
-    let compiled = case.workload.compile(prefix, case.keys, &case.value_size);
+    let part = place.part(case);
+    let compiled = part
+        .workload
+        .compile(&place.prefix, part.keys, &part.value_size);
     let Some(command) = compiled.load else {
         return Ok(None);
     };
-    over_all_keys(command, endpoint, case, seed)?
-        .run(&load_block(case, seed), control)
+    over_all_keys(command, &place.direct, &part, seed)?
+        .run(&load_block(&part, seed), control)
         .map(Some)
 }
 
 /// Connections that send `command` for every key of `case` in a block of their own.
-fn over_all_keys<'e>(
+fn over_all_keys(
     command: Command,
-    endpoint: &'e Endpoint,
+    endpoint: &Endpoint,
     case: &Case,
     seed: u64,
-) -> Result<Session<'e, RespFraming>, Error> {
+) -> Result<Session<'static, RespFraming>, Error> {
     let workload = workload(vec![command], case, &KeyDist::Sequential, seed)?;
     let shape = Shape {
         connections: LOAD_CONNECTIONS,
@@ -74,55 +99,109 @@ fn over_all_keys<'e>(
         verify: false,
         seed,
     };
-    Session::open(workload, endpoint, RespFraming::new, shape)
+    let connector = Box::new(endpoint.clone());
+    let lane = Lane {
+        workload,
+        connector,
+    };
+    Session::over(vec![lane], RespFraming::new, shape)
+}
+
+impl Place {
+    /// The part of `case` that is here.
+    fn part(&self, case: &Case) -> Case {
+        Case {
+            keys: self.keys,
+            ..case.clone()
+        }
+    }
+
+    fn lane(&self, case: &Case, seed: u64) -> Result<Lane<'static>, Error> {
+        let part = self.part(case);
+        let compiled = part
+            .workload
+            .compile(&self.prefix, part.keys, &part.value_size);
+        Ok(Lane {
+            workload: workload(compiled.commands, &part, &part.key_dist, seed)?,
+            connector: Box::new(self.through.clone()),
+        })
+    }
+
+    fn before(&self, case: &Case, seed: u64) -> Result<Option<Before>, Error> {
+        let part = self.part(case);
+        let compiled = part
+            .workload
+            .compile(&self.prefix, part.keys, &part.value_size);
+        let session = compiled
+            .before
+            .map(|command| over_all_keys(command, &self.direct, &part, seed));
+        Ok(session.transpose()?.map(|session| Before {
+            session,
+            keys: self.keys,
+        }))
+    }
+}
+
+impl Watched {
+    fn open(endpoint: &Endpoint) -> Result<Self, Failure> {
+        let mut admin = Admin::open(endpoint)?;
+        let process = if endpoint.server().is_local() {
+            process(&admin.info(&["server"])?)
+        } else {
+            None
+        };
+        Ok(Self { admin, process })
+    }
+
+    fn counters(&mut self, declared: &[String]) -> Result<Counters, Error> {
+        let info = self
+            .admin
+            .info(&SECTIONS)
+            .map_err(|error| Error::Subject(Box::new(error)))?;
+        Ok(Counters::read(&info, declared).and_waits_of(self.process))
+    }
 }
 
 impl<'t> WireSubject<'t> {
-    /// Opens the connections of `case` to the server called `name`; `direct` leads there without a
-    /// link in between, for looking at its counters.
+    /// Opens the connections of `case` to the servers of the target called `name`.
     ///
     /// # Errors
-    /// That a connection cannot be opened.
-    pub(crate) fn open(
+    /// That a connection cannot be opened, or that there are fewer connections than servers.
+    pub(super) fn open(
         name: &str,
-        endpoint: &'t Endpoint,
-        direct: &'t Endpoint,
+        places: &[Place],
         case: &'t Case,
-        prefix: &str,
         seed: u64,
     ) -> Result<Self, Failure> {
-        let compiled = case.workload.compile(prefix, case.keys, &case.value_size);
         let consumes = case.workload.rules.consumes;
         let framing = if consumes {
             RespFraming::counting
         } else {
             RespFraming::new
         };
-        let opened = workload(compiled.commands, case, &case.key_dist, seed).and_then(|workload| {
-            let shape = Shape {
-                connections: case.connections as usize,
-                threads: case.threads as usize,
-                window: case.pipeline,
-                verify: case.verify || consumes,
-                seed,
-            };
-            Session::open(workload, endpoint, framing, shape)
-        });
-        let before = compiled
-            .before
-            .map(|command| over_all_keys(command, direct, case, seed))
-            .transpose();
-        let mut admin = Admin::open(direct)?;
-        let process = if direct.server().is_local() {
-            process(&admin.info(&["server"])?)
-        } else {
-            None
+        let shape = Shape {
+            connections: case.connections as usize,
+            threads: case.threads as usize,
+            window: case.pipeline,
+            verify: case.verify || consumes,
+            seed,
         };
+        let lanes = places.iter().map(|place| place.lane(case, seed));
+        let session = lanes
+            .collect::<Result<Vec<_>, _>>()
+            .and_then(|lanes| Session::over(lanes, framing, shape))
+            .map_err(|error| failure(name, &error))?;
+        let before = places
+            .iter()
+            .filter_map(|place| place.before(case, seed).transpose());
+        let before = before
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|error| failure(name, &error))?;
         Ok(Self {
-            session: opened.map_err(|error| failure(name, &error))?,
-            before: before.map_err(|error| failure(name, &error))?,
+            session,
+            before,
+            servers: watched(places)?,
             case,
-            admin,
             block: Block {
                 pacing: case.pacing,
                 ..load_block(case, seed)
@@ -133,7 +212,6 @@ impl<'t> WireSubject<'t> {
                 .iter()
                 .map(|name| name.to_ascii_lowercase())
                 .collect(),
-            process,
             tail: None,
         })
     }
@@ -152,34 +230,51 @@ impl<'t> WireSubject<'t> {
         seed: u64,
     ) -> Result<Self, Failure> {
         let open = |process| Tail::open(direct, process, self.case, prefix, seed);
-        let process = child.map(u64::from).or(self.process);
+        let known = self.servers.first().and_then(|server| server.process);
+        let process = child.map(u64::from).or(known);
         let tail = process.map(open).transpose();
         let tail = tail.map_err(|error| failure(&direct.name(), &error))?;
         let tail = tail.flatten();
         Ok(Self { tail, ..self })
     }
 
-    fn counters(&mut self) -> Result<Counters, Error> {
-        let info = self
-            .admin
-            .info(&SECTIONS)
-            .map_err(|error| Error::Subject(Box::new(error)))?;
-        Ok(Counters::read(&info, &self.declared).and_waits_of(self.process))
+    fn counters(&mut self) -> Result<Vec<Counters>, Error> {
+        let servers = self.servers.iter_mut();
+        servers
+            .map(|server| server.counters(&self.declared))
+            .collect()
     }
 
     /// Brings the keys into the state that a block starts from.
     fn prepare(&mut self, control: &Control) -> Result<(), Error> {
-        let Some(before) = &mut self.before else {
-            return Ok(());
-        };
-        let outcome = before.run(&load_block(self.case, self.block.seed), control)?;
-        match outcome.errors.iter().next() {
-            Some((kind, count)) => Err(Error::Subject(
-                format!("{count} of the keys could not be made ready for a block: {kind}").into(),
-            )),
-            None => Ok(()),
+        for Before { session, keys } in &mut self.before {
+            let block = Block {
+                stop: Stop::after_ops(*keys),
+                ..load_block(self.case, self.block.seed)
+            };
+            let outcome = session.run(&block, control)?;
+            if let Some((kind, count)) = outcome.errors.iter().next() {
+                return Err(Error::Subject(
+                    format!("{count} of the keys could not be made ready for a block: {kind}")
+                        .into(),
+                ));
+            }
         }
+        Ok(())
     }
+}
+
+/// The servers of `places`, each once.
+fn watched(places: &[Place]) -> Result<Vec<Watched>, Failure> {
+    let address = |place: &Place| place.direct.server().address.clone();
+    let is_first = |at: &usize| {
+        let before = &places[..*at];
+        before
+            .iter()
+            .all(|other| address(other) != address(&places[*at]))
+    };
+    let firsts = (0..places.len()).filter(is_first);
+    firsts.map(|at| Watched::open(&places[at].direct)).collect()
 }
 
 impl Subject for WireSubject<'_> {
@@ -194,7 +289,10 @@ impl Subject for WireSubject<'_> {
             },
             control,
         )?;
-        outcome.target = self.counters()?.since(&before);
+        let after = self.counters()?;
+        let costs = after.iter().zip(&before);
+        let costs = costs.map(|(after, before)| after.since(before));
+        outcome.target = costs.reduce(together).unwrap_or_default();
         Ok(outcome)
     }
 

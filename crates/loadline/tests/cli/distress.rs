@@ -81,7 +81,7 @@ fn keys_are_removed_after_some_of_them_were_refused() {
     wait_until("the slots are served", || {
         node.says("CLUSTER INFO", "cluster_state:ok")
     });
-    run_on(&node, &[]).failed(69, "loadline modes cluster://");
+    run_on(&node, &[]).failed(69, "`cluster://HOST:PORT` is the whole of one");
     assert!(node.calls("set") > 0, "keys were written before");
     node.answers("DBSIZE\r\n", ":0\r\n");
 }

@@ -10,6 +10,7 @@ mod doctor;
 mod dry_run;
 mod judge;
 mod limits;
+mod masters;
 mod modes;
 mod redaction;
 mod redis;

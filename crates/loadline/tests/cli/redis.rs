@@ -95,6 +95,12 @@ impl Redis {
         self.ask(command).contains(part)
     }
 
+    /// Its name in a cluster.
+    pub(crate) fn id(&self) -> String {
+        let text = self.ask("CLUSTER MYID");
+        text.lines().nth(1).unwrap().to_owned()
+    }
+
     fn command_stats(&self) -> String {
         self.ask("INFO commandstats")
     }

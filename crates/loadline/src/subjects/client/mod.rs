@@ -231,7 +231,7 @@ fn load_by(
         .map_err(|error| super::failure(&case.name, &error))?;
     match outcome.errors.iter().next() {
         None => Ok(()),
-        Some((kind, count)) => Err(super::not_loaded("The target", case, kind, count)),
+        Some((kind, count)) => Err(super::keys::not_loaded("The target", case, kind, count)),
     }
 }
 
