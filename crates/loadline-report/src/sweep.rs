@@ -245,13 +245,18 @@ impl Curve<'_> {
     /// What the curve shows.
     pub(crate) fn sentence(&self) -> String {
         let shown = |case: &Case| words::count(case.throughput_ops_per_s);
-        let [first, .., last] = &self.cells[..] else {
+        let [first, .., _] = &self.cells[..] else {
             return format!("{} ops/s", shown(self.knee));
         };
+        let by_throughput = |one: &&&Case, other: &&&Case| {
+            one.throughput_ops_per_s
+                .total_cmp(&other.throughput_ops_per_s)
+        };
+        let most = self.cells.iter().max_by(by_throughput).unwrap_or(first);
         format!(
             "from {} to {} ops/s; {} is the smallest within 5 % of the most: {} ops/s, p99 {}",
             shown(first),
-            shown(last),
+            shown(most),
             words::amount(self.knee.scenario.batch),
             shown(self.knee),
             words::percentile(self.knee.response_time_ns.p99),

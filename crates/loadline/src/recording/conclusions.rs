@@ -88,9 +88,6 @@ pub(crate) fn conclude_modes(record: &mut Record) {
         let by_throughput = |one: &&&record::Case, other: &&&record::Case| {
             throughput(one).total_cmp(&throughput(other))
         };
-        let Some(best) = here.iter().max_by(by_throughput) else {
-            continue;
-        };
         // A mode is judged by the cell with the most operations: the others are mostly beginnings.
         let is_largest = |case: &&&record::Case| {
             let of_mode = here
@@ -102,9 +99,15 @@ pub(crate) fn conclude_modes(record: &mut Record) {
                 .max();
             case.scenario.ops_asked.is_some() && Some(case.ops) == most
         };
+        // Those of the search for a size have no count of their own, and are as long as each other.
+        let counts = |case: &&&record::Case| case.scenario.ops_asked.is_none() || is_largest(case);
+        let Some(best) = here.iter().filter(counts).max_by(by_throughput) else {
+            continue;
+        };
         let worst = here.iter().filter(is_largest).min_by(by_throughput);
         let enough = here
             .iter()
+            .filter(counts)
             .filter(|case| {
                 case.scenario.mode == best.scenario.mode
                     && throughput(case) >= (1.0 - AS_GOOD) * throughput(best)
@@ -131,5 +134,48 @@ fn latency_text(ns: u64) -> String {
     match ns {
         0 => "no latency".into(),
         ns => crate::units::duration_text(Duration::from_nanos(ns)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use loadline_measure::record::{Case, Environment, Record, Run, Scenario};
+
+    use super::conclude_modes;
+
+    fn cell(mode: &str, asked: Option<u64>, size: u64, ops_per_s: f64) -> Case {
+        Case {
+            scenario: Scenario {
+                workload: "get".into(),
+                mode: mode.into(),
+                ops_asked: asked,
+                in_flight: Some(size),
+                ..Scenario::default()
+            },
+            ops: asked.unwrap_or(10_000),
+            throughput_ops_per_s: ops_per_s,
+            ..Case::default()
+        }
+    }
+
+    /// A hundred operations in one call may come back before the server has moved to another CPU.
+    #[test]
+    fn a_mode_is_judged_by_its_largest_cell_and_the_search() {
+        let mut record = Record::new(Run::default(), Environment::default());
+        record.cases = vec![
+            cell("sync", Some(100), 1, 150_000.0),
+            cell("sync", Some(1_000_000), 1, 10_000.0),
+            cell("batch", Some(100), 100, 3_500_000.0),
+            cell("batch", Some(1_000_000), 100, 900_000.0),
+            cell("batch", None, 1_000, 1_950_000.0),
+            cell("batch", None, 10_000, 2_000_000.0),
+        ];
+        conclude_modes(&mut record);
+        assert_eq!(
+            record.findings,
+            [
+                "get with no latency added: batch of 1000, 1950000 operations per second, 195 times sync."
+            ]
+        );
     }
 }
