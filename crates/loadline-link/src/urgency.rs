@@ -13,8 +13,8 @@ use thread_priority::{
 pub enum Scheduling {
     /// `SCHED_FIFO` at its lowest priority: it runs as soon as it has something to do.
     RealTime,
-    /// As every other thread: where the processors are busy, it waits for one. Real time takes root,
-    /// `CAP_SYS_NICE` or a limit `RLIMIT_RTPRIO` of at least 1.
+    /// As every other thread. Either the processors were not short when the link started, or it may
+    /// not have real time, which takes root, `CAP_SYS_NICE` or a limit `RLIMIT_RTPRIO` of at least 1.
     #[default]
     Ordinary,
 }
@@ -51,6 +51,20 @@ const MOST_AWAKE: Duration = Duration::from_millis(2);
 /// A wait as long as this was a sleep: others had the processor meanwhile.
 const SLEEP: Duration = Duration::from_micros(20);
 
+/// Where Linux says how long threads waited for a processor (Documentation/accounting/psi.rst).
+const PRESSURE: &str = "/proc/pressure/cpu";
+
+/// The share of the last ten seconds, in percent, from which on processors are short.
+const SHORT_PERCENT: f64 = 50.0;
+
+/// Whether processors are short, by the text of [`PRESSURE`]; without it, they may be.
+fn is_short(pressure: Option<&str>) -> bool {
+    let waited = pressure
+        .and_then(|text| text.split_once("some avg10=")?.1.split(' ').next())
+        .and_then(|percent| percent.parse::<f64>().ok());
+    waited.is_none_or(|percent| percent >= SHORT_PERCENT)
+}
+
 /// The urgency of one thread over time. It belongs to that thread.
 #[derive(Debug)]
 pub(crate) struct Urgency {
@@ -62,9 +76,16 @@ pub(crate) struct Urgency {
 }
 
 impl Urgency {
-    /// Of the thread that calls it.
+    /// Of the thread that calls it. Real time is for processors that are short: where they are not, the
+    /// kernel moves such a thread away from those that it wakes, and waking an idle processor takes
+    /// longer than a short queue.
     pub(crate) fn claim() -> Self {
-        Self::new(claim(), Instant::now())
+        let best = if is_short(std::fs::read_to_string(PRESSURE).ok().as_deref()) {
+            claim()
+        } else {
+            Scheduling::Ordinary
+        };
+        Self::new(best, Instant::now())
     }
 
     fn new(best: Scheduling, now: Instant) -> Self {
@@ -134,6 +155,15 @@ mod tests {
             assert_eq!(urgency.after(now, now), None);
             assert_eq!(urgency.after(now, now + SLEEP), None);
         }
+    }
+
+    #[test]
+    fn processors_are_short_where_threads_wait_half_of_the_time() {
+        let pressure = |percent| format!("some avg10={percent} avg60=99.00 avg300=1.0 total=7\n");
+        assert!(!is_short(Some(&pressure("49.99"))));
+        assert!(is_short(Some(&pressure("50.00"))));
+        assert!(is_short(Some("what is this")));
+        assert!(is_short(None));
     }
 
     #[test]
