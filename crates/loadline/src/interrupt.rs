@@ -6,8 +6,9 @@ use std::sync::atomic::AtomicBool;
 use anyhow::Context;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-/// Set when the run is to end. Who started us with a signal ignored, as `nohup` does with the one of
-/// a closed terminal, goes on having it ignored.
+/// Set when the run is to end. Who started us with the signal of a closed terminal ignored, as `nohup`
+/// does, goes on having it ignored. The other two always count: shells ignore that of Ctrl-C for all
+/// that they start in the background, where `kill -INT` is still meant.
 ///
 /// # Errors
 /// That the operating system lets no signal be caught.
@@ -15,7 +16,7 @@ pub(crate) fn interrupt() -> anyhow::Result<Arc<AtomicBool>> {
     let flag = Arc::new(AtomicBool::new(false));
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     for signal in [SIGINT, SIGTERM, SIGHUP] {
-        if !is_ignored(&status, signal) {
+        if signal != SIGHUP || !is_ignored(&status, signal) {
             signal_hook::flag::register(signal, Arc::clone(&flag))
                 .context("signals cannot be caught")?;
         }

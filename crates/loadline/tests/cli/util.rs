@@ -37,8 +37,10 @@ impl Dir {
 
     /// The binary, called in this directory.
     pub(crate) fn command(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_loadline"));
+        // The tests may run under `nohup`, whose ignored signal would be inherited.
+        let mut command = Command::new("env");
         command
+            .args(["--default-signal=HUP", env!("CARGO_BIN_EXE_loadline")])
             .args(words)
             .current_dir(self.path())
             .stdin(Stdio::null());
