@@ -38,7 +38,7 @@ impl Dir {
     /// The binary, called in this directory.
     pub(crate) fn command(&self, words: &[&str]) -> Command {
         // The tests may run under `nohup`, whose ignored signal would be inherited.
-        let mut command = Command::new("env");
+        let mut command = Command::new("/usr/bin/env");
         command
             .args(["--default-signal=HUP", env!("CARGO_BIN_EXE_loadline")])
             .args(words)
