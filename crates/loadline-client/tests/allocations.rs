@@ -32,6 +32,8 @@ fn answering() -> SocketAddr {
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();
+            // Else the replies of a pipeline wait for the acknowledgement of its first.
+            stream.set_nodelay(true).unwrap();
             std::thread::spawn(move || {
                 let (mut buf, mut greeted) = ([0; 4096], false);
                 while let Ok(read) = stream.read(&mut buf)

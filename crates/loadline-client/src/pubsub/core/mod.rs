@@ -38,7 +38,8 @@ pub(crate) struct Core {
     config: Config,
     /// Where sharded channels belong, on a cluster.
     routes: Option<Routes>,
-    lanes: BTreeMap<LaneId, Lane>,
+    /// Each in a box: a node of the map has room for eleven, and most have one.
+    lanes: BTreeMap<LaneId, Box<Lane>>,
     wanted: Wanted,
     tickets: Tickets,
     queue: Queue,
@@ -55,7 +56,7 @@ impl Core {
         let main = Lane::new(None, &config, now);
         Self {
             routes: None,
-            lanes: BTreeMap::from([(LaneId::MAIN, main)]),
+            lanes: BTreeMap::from([(LaneId::MAIN, Box::new(main))]),
             wanted: Wanted::default(),
             tickets: Tickets::default(),
             queue: Queue::new(config.max_queue_bytes),
@@ -147,7 +148,7 @@ impl Core {
     // ---- The side of the drivers ----
 
     pub(crate) fn is_ready(&self, lane: LaneId) -> bool {
-        self.lanes.get(&lane).is_some_and(Lane::is_ready)
+        self.lanes.get(&lane).is_some_and(|lane| lane.is_ready())
     }
 
     pub(crate) fn was_useful(&self, lane: LaneId) -> bool {
@@ -239,7 +240,7 @@ impl Core {
     ) -> Result<(), Error> {
         for (ticket, after) in self.tickets.overdue(now) {
             let late = Error::Timeout {
-                maybe_executed: self.lanes.values().any(Lane::is_ready),
+                maybe_executed: self.lanes.values().any(|lane| lane.is_ready()),
                 after,
             };
             self.tickets.fail(ticket, late, wake);

@@ -318,11 +318,11 @@ impl Core {
             self.want_map();
             return None;
         };
-        let to_node = |(id, lane): (&LaneId, &Lane)| {
+        let to_node = |id: &LaneId, lane: &Lane| {
             let fits = *id != LaneId::MAIN && !lane.ended && lane.node.as_ref() == Some(&node);
             fits.then_some(*id)
         };
-        if let Some(id) = self.lanes.iter().find_map(to_node) {
+        if let Some(id) = self.lanes.iter().find_map(|(id, lane)| to_node(id, lane)) {
             return Some(id);
         }
         let routes = self.routes.as_mut()?;
@@ -332,7 +332,7 @@ impl Core {
         #[cfg(feature = "tokio")]
         self.nudged.extend(routes.starter.take());
         let lane = Lane::new(Some(node), &self.config, now);
-        self.lanes.insert(id, lane);
+        self.lanes.insert(id, Box::new(lane));
         Some(id)
     }
 
