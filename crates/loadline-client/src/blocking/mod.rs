@@ -148,7 +148,9 @@ impl Connection {
     /// let gets: Vec<_> = ["one", "two"].iter().map(get::<()>).collect();
     /// let mut bytes = 0;
     /// connection.run_each(&gets, |reply| {
-    ///     bytes += reply.ok().and_then(|reply| reply.as_bytes()).map_or(0, <[u8]>::len);
+    ///     if let Ok(reply) = reply {
+    ///         bytes += reply.as_bytes().map_or(0, <[u8]>::len);
+    ///     }
     /// })?;
     /// # Ok::<(), loadline_client::Error>(())
     /// ```
