@@ -158,28 +158,3 @@ fn an_interrupted_sweep_opens_no_further_link() {
     assert_eq!(record.links.len(), 0);
     redis.answers("DBSIZE\r\n", ":0\r\n");
 }
-
-#[test]
-fn a_closed_terminal_is_an_interrupt() {
-    let (redis, dir) = (Redis::start(&[]), Dir::new());
-    let url = redis.url();
-    let words = [
-        "run",
-        &url,
-        "--quiet",
-        "--workload",
-        "get",
-        "--duration",
-        "1h",
-        "--json",
-        "out.json",
-    ];
-    let run = Running::start(&dir, &words);
-    wait_until("the load begins", || redis.calls("get") > 1_000);
-    run.signal("HUP");
-    let (code, said) = run.ended();
-    assert_eq!(code, Some(130), "{said}");
-    let record = Record::from_json(dir.read("out.json").as_bytes()).unwrap();
-    assert!(record.run.cut_short);
-    redis.answers("DBSIZE\r\n", ":0\r\n");
-}

@@ -296,37 +296,40 @@ fn what_does_not_answer_ends_with_69() {
         .failed(69, "ended before it answered");
 }
 
+/// HUP is what a closed terminal sends.
 #[test]
 fn an_interrupt_keeps_what_was_measured_and_removes_the_keys() {
-    let (redis, dir) = (Redis::start(&[]), Dir::new());
-    let url = redis.url();
-    let words = [
-        &[
-            "run",
-            &url,
-            "--quiet",
-            "--workload",
-            "get",
-            "--duration",
-            "1h",
-            "--json",
-            "out.json",
-        ][..],
-        &SHORT,
-    ]
-    .concat();
-    let mut run = dir.command(&words).spawn().unwrap();
-    wait_until("the load begins", || redis.calls("get") > 10_000);
-    signal(run.id(), "INT");
-    let mut status = None;
-    wait_until("the run ends", || {
-        status = run.try_wait().unwrap();
-        status.is_some()
-    });
-    assert_eq!(status.unwrap().code(), Some(130));
-    let record = Record::from_json(dir.read("out.json").as_bytes()).unwrap();
-    assert!(record.run.cut_short && record.cases[0].ops > 0);
-    redis.answers("DBSIZE\r\n", ":0\r\n");
+    for name in ["INT", "TERM", "HUP"] {
+        let (redis, dir) = (Redis::start(&[]), Dir::new());
+        let url = redis.url();
+        let words = [
+            &[
+                "run",
+                &url,
+                "--quiet",
+                "--workload",
+                "get",
+                "--duration",
+                "1h",
+                "--json",
+                "out.json",
+            ][..],
+            &SHORT,
+        ]
+        .concat();
+        let mut run = dir.command(&words).spawn().unwrap();
+        wait_until("the load begins", || redis.calls("get") > 10_000);
+        signal(run.id(), name);
+        let mut status = None;
+        wait_until("the run ends", || {
+            status = run.try_wait().unwrap();
+            status.is_some()
+        });
+        assert_eq!(status.unwrap().code(), Some(130), "{name}");
+        let record = Record::from_json(dir.read("out.json").as_bytes()).unwrap();
+        assert!(record.run.cut_short && record.cases[0].ops > 0, "{name}");
+        redis.answers("DBSIZE\r\n", ":0\r\n");
+    }
 }
 
 /// No destructor runs after SIGKILL: the kernel has to end the child, and its directory must be gone
