@@ -10,7 +10,7 @@ use crate::cluster::batch::{Batch, Group, Next, nobody};
 use crate::cluster::builder::Plain;
 use crate::cluster::plan::{Outcome, Plan};
 use crate::cluster::replies::Collected;
-use crate::cluster::scan::{Cursor, Page, Step, read_as, who_serves};
+use crate::cluster::scan::{Cursor, Page, Step, read_as};
 use crate::cluster::topology::Topology;
 use crate::cluster::view::{View, question};
 use crate::cluster::{Builder, Node, slot_of};
@@ -163,11 +163,7 @@ impl Cluster {
 
     fn page(&mut self, step: &Step, pattern: &[u8], count: u64) -> Result<Page, Error> {
         let connection = self.connection_to(&step.node);
-        let before = step.before().map(|question| connection.run(question));
-        let before = before.transpose()?;
-        let page = connection.run(step.page(pattern, count))?;
-        let after = (page.0 == 0).then(|| connection.run(who_serves()));
-        Ok(Page::new(before, page, after.transpose()?))
+        Page::of(connection.run(step.question(pattern, count))?)
     }
 
     /// Opens a connection to one node, for commands that are about it: `INFO`, `CONFIG`. It follows

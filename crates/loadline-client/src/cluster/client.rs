@@ -14,7 +14,7 @@ use super::batch::{Batch, Group, Next};
 use super::builder::{Builder, Plain};
 use super::plan::{Outcome, Plan};
 use super::replies::Collected;
-use super::scan::{Cursor, Page, Step, read_as, who_serves};
+use super::scan::{Cursor, Page, Step, read_as};
 use super::slot_of;
 use super::topology::{Node, Topology};
 use crate::multiplexed::{Connection, Dedicated, Running};
@@ -158,16 +158,7 @@ impl Cluster {
 
     async fn page(&self, step: &Step, pattern: &[u8], count: u64) -> Result<Page, Error> {
         let connection = self.shared.connection(&step.node);
-        let before = match step.before() {
-            Some(question) => Some(connection.run(question).await?),
-            None => None,
-        };
-        let page = connection.run(step.page(pattern, count)).await?;
-        let after = match page.0 {
-            0 => Some(connection.run(who_serves()).await?),
-            _ => None,
-        };
-        Ok(Page::new(before, page, after))
+        Page::of(connection.run(step.question(pattern, count)).await?)
     }
 
     /// Opens a connection to one node, for commands that are about it: `INFO`, `CONFIG`. It follows

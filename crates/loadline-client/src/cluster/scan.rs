@@ -1,9 +1,10 @@
 //! `SCAN` over a whole cluster: each master in turn, until every slot was scanned where it was.
 //!
 //! The plain version: scan each master from cursor zero to zero. That misses the keys of a slot that moves
-//! from a master that is still to come to one that is done. So a slot counts as scanned only where its node
-//! served it at the beginning and at the end of its scan, and was not handing it over at either time; where
-//! the rest is then, is scanned again. Keys of slots that count already are not returned again.
+//! from a master that is still to come to one that is done, and those of a slot that is elsewhere in the middle
+//! of a node's scan. So each page comes in one transaction with what its node says of its slots, and a slot
+//! counts as scanned only where its node served it with every page, and was not handing it over; where the rest
+//! is then, is scanned again. Keys of slots that count already are not returned again.
 
 use std::fmt;
 use std::time::Duration;
@@ -14,8 +15,8 @@ use super::slot::{SLOTS, slot_of};
 use super::topology::{Node, Topology};
 use crate::commands::scan;
 use crate::flags::Flags;
-use crate::request::{Cmd, Request};
-use crate::{Error, FromReply, Reply, cmd};
+use crate::request::Request;
+use crate::{Error, FromReply, Reply, atomic, cmd};
 
 /// How many scans of a node in a row may make no slot count.
 const MOST_FRUITLESS: u32 = 16;
@@ -37,7 +38,7 @@ pub struct Cursor {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Current {
     node: Node,
-    /// Slots that it served when its scan began.
+    /// Slots that it served with every page so far.
     served: Slots,
     at: u64,
 }
@@ -48,18 +49,15 @@ pub(crate) struct Step {
     pub(crate) node: Node,
     /// How long to wait before.
     pub(crate) pause: Duration,
-    /// The cursor, and whether this is the beginning of the node.
     at: u64,
-    begins: bool,
 }
 
-/// A page as a node gives it, with what the node says about its slots around it.
+/// A page as a node gives it, with what the node said about its slots at that moment (`CLUSTER NODES`).
 #[derive(Debug)]
 pub(crate) struct Page {
-    before: Option<String>,
     next: u64,
     keys: Vec<Bytes>,
-    after: Option<String>,
+    nodes: String,
 }
 
 impl Cursor {
@@ -101,7 +99,6 @@ impl Cursor {
                 node: node.clone(),
                 pause: Duration::ZERO,
                 at: *at,
-                begins: false,
             }));
         }
         let mut left = (0..SLOTS).filter(|&slot| !self.done.has(slot)).peekable();
@@ -127,30 +124,30 @@ impl Cursor {
             node: shard.master.clone(),
             pause: PAUSE * self.fruitless,
             at: 0,
-            begins: true,
         }))
     }
 
     /// Takes a page; the keys of it that were not returned before.
     pub(crate) fn took(&mut self, step: Step, page: Page) -> Vec<Bytes> {
-        let current = self.current.get_or_insert_with(|| Current {
-            node: step.node,
-            served: Slots::none(),
-            at: 0,
-        });
-        if let Some(before) = &page.before {
-            current.served = Slots::served(before);
-        }
-        current.at = page.next;
+        let served = Slots::served(&page.nodes);
+        let served = match &self.current {
+            Some(current) => current.served.and(&served),
+            None => served,
+        };
         let mut keys = page.keys;
         keys.retain(|key| !self.done.has(slot_of(key)));
-        if let Some(after) = &page.after {
-            let counts = current.served.and(&Slots::served(after));
+        if page.next == 0 {
             let before = self.done.count();
-            self.done.add(&counts);
+            self.done.add(&served);
             self.current = None;
             let fruitless = self.done.count() == before;
             self.fruitless = if fruitless { self.fruitless + 1 } else { 0 };
+        } else {
+            self.current = Some(Current {
+                node: step.node,
+                served,
+                at: page.next,
+            });
         }
         keys
     }
@@ -182,40 +179,38 @@ impl fmt::Debug for Cursor {
 }
 
 impl Step {
-    /// The question about the node's slots, where it is due before the page.
-    pub(crate) fn before(&self) -> Option<impl Request<Output = Result<String, Error>> + use<>> {
-        self.begins.then(who_serves)
-    }
-
-    /// The question for the page.
-    pub(crate) fn page<'q>(
+    /// The question for the page. The node knows best which slots it serves.
+    pub(crate) fn question<'q>(
         &self,
         pattern: &'q [u8],
         count: u64,
-    ) -> impl Request<Output = Result<(u64, Vec<Bytes>), Error>> + use<'q> {
-        scan::<Bytes>(self.at, pattern, count)
+    ) -> impl Request<Output = Result<Option<Answer>, Error>> + use<'q> {
+        let nodes = cmd::<String>("CLUSTER NODES").flags(Flags::READ_ONLY);
+        atomic((scan::<Bytes>(self.at, pattern, count), nodes))
     }
 }
+
+/// What a node answers to the question for a page.
+type Answer = (Result<(u64, Vec<Bytes>), Error>, Result<String, Error>);
 
 impl Page {
-    /// A page, which is the last one of its node where `after` says what that serves then.
-    pub(crate) fn new(
-        before: Option<String>,
-        (next, keys): (u64, Vec<Bytes>),
-        after: Option<String>,
-    ) -> Self {
-        Self {
-            before,
+    /// The page of an answer.
+    ///
+    /// # Errors
+    /// What the node refused.
+    pub(crate) fn of(answer: Option<Answer>) -> Result<Self, Error> {
+        let (page, nodes) = answer.ok_or_else(|| {
+            Error::Cluster(
+                "a page of a scan was not executed, although no key of it is watched".into(),
+            )
+        })?;
+        let (next, keys) = page?;
+        Ok(Self {
             next,
             keys,
-            after,
-        }
+            nodes: nodes?,
+        })
     }
-}
-
-/// What a node is asked for the slots that it serves. It knows best.
-pub(crate) fn who_serves() -> Cmd<String> {
-    cmd("CLUSTER NODES").flags(Flags::READ_ONLY)
 }
 
 /// Keys in the form that the caller wants.
@@ -308,13 +303,16 @@ mod tests {
         )
     }
 
-    fn step(at: u64, begins: bool) -> Step {
+    fn step(at: u64) -> Step {
         Step {
             node: Node::new("10.0.0.2", 7000),
             pause: Duration::ZERO,
             at,
-            begins,
         }
+    }
+
+    fn page(next: u64, keys: Vec<Bytes>, ranges: &str) -> Page {
+        Page::of(Some((Ok((next, keys)), Ok(nodes(ranges))))).unwrap()
     }
 
     #[test]
@@ -333,17 +331,26 @@ mod tests {
         let mut cursor = Cursor::start();
         // "foo" is in slot 12182, "bar" in 5061.
         let keys = || vec![Bytes::from_static(b"foo"), Bytes::from_static(b"bar")];
-        let first = Page::new(Some(nodes("0-13000")), (7, keys()), None);
-        assert_eq!(cursor.took(step(0, true), first), keys());
+        let first = page(7, keys(), "0-13000");
+        assert_eq!(cursor.took(step(0), first), keys());
         assert_eq!(cursor.slots_done(), 0);
-        let last = Page::new(None, (0, vec![]), Some(nodes("0-6000")));
-        assert!(cursor.took(step(7, false), last).is_empty());
+        assert!(cursor.took(step(7), page(0, vec![], "0-6000")).is_empty());
         assert_eq!(cursor.slots_done(), 6001);
         assert_eq!(cursor.node(), None);
-        let other = Page::new(Some(nodes("0-16383")), (0, keys()), Some(nodes("0-16383")));
-        assert_eq!(cursor.took(step(0, true), other), ["foo"]);
+        let other = page(0, keys(), "0-16383");
+        assert_eq!(cursor.took(step(0), other), ["foo"]);
         assert!(cursor.is_finished());
         assert!(cursor.step(&Topology::empty()).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_slot_that_comes_back_within_the_scan_of_a_node_does_not_count() {
+        let mut cursor = Cursor::start();
+        cursor.took(step(0), page(7, vec![], "0-16383"));
+        cursor.took(step(7), page(8, vec![], "0-99 101-16383"));
+        cursor.took(step(8), page(0, vec![], "0-16383"));
+        assert_eq!(cursor.slots_done(), usize::from(SLOTS) - 1);
+        assert!(!cursor.is_finished());
     }
 
     #[test]
@@ -356,8 +363,7 @@ mod tests {
         let mut cursor = Cursor::start();
         for _ in 0..=MOST_FRUITLESS {
             let step = cursor.step(&topology).unwrap().unwrap();
-            let moving = Page::new(Some(nodes("5")), (0, vec![]), Some(nodes("5 [5->-a1]")));
-            cursor.took(step, moving);
+            cursor.took(step, page(0, vec![], "5 [5->-a1]"));
             assert!(cursor.is_fruitless());
         }
         let error = cursor.step(&topology).unwrap_err().to_string();
@@ -370,12 +376,11 @@ mod tests {
         let mut topology = Topology::empty();
         topology.moved(5, Node::new("10.0.0.2", 7000));
         let mut cursor = Cursor::start();
-        let page = Page::new(Some(nodes("5")), (9, vec![]), None);
         let begin = cursor.step(&topology).unwrap().unwrap();
-        cursor.took(begin, page);
+        cursor.took(begin, page(9, vec![], "5"));
         assert_eq!(cursor.step(&topology).unwrap().unwrap().at, 9);
         cursor.lost();
         let anew = cursor.step(&topology).unwrap().unwrap();
-        assert!(anew.begins && anew.at == 0);
+        assert_eq!(anew.at, 0);
     }
 }

@@ -136,7 +136,8 @@ impl Cluster {
         server.kill();
     }
 
-    /// Moves a slot to the next master, some keys at a time.
+    /// Moves a slot to the next master, some keys at a time, until every node knows. (Masters that have not
+    /// heard of the last move yet may give the next one the same epoch, and then nobody serves the slot.)
     pub(crate) fn move_slot(&self, slot: u16) {
         let masters = self.masters();
         let from = masters.iter().position(|server| server.serves(slot));
@@ -150,6 +151,8 @@ impl Cluster {
         for server in [to, from] {
             server.ask(&format!("CLUSTER SETSLOT {slot} NODE {to_id}"));
         }
+        let knows = |server: &Server| server.gives(slot, &to_id);
+        self.wait_for("all nodes know where the slot went", knows);
     }
 
     fn wait_for(&self, what: &str, is_so: impl Fn(&Server) -> bool) {
@@ -291,9 +294,13 @@ impl Server {
 
     /// Whether the node says that it serves a slot itself.
     fn serves(&self, slot: u16) -> bool {
-        let id = self.ask("CLUSTER MYID");
+        self.gives(slot, &self.ask("CLUSTER MYID"))
+    }
+
+    /// Whether the node says that this one serves a slot.
+    fn gives(&self, slot: u16, id: &str) -> bool {
         let nodes: String = self.connection().run(cmd("CLUSTER NODES")).unwrap();
-        let line = nodes.lines().find(|line| line.starts_with(&id)).unwrap();
+        let line = nodes.lines().find(|line| line.starts_with(id)).unwrap();
         let ranges = line
             .split(' ')
             .skip(8)
