@@ -17,6 +17,7 @@ use crate::Metric;
 use crate::compare::{self, Direction, Paired, Rules, Verdict};
 use crate::gate::strict::Thresholds;
 use crate::gate::{self, Baseline, BaselineCase, BaselineRun, Candidate, Measured, Outcome};
+use crate::quantile;
 use crate::record::{Bounds, Environment};
 
 pub mod stored;
@@ -50,8 +51,11 @@ pub struct Proof {
 pub struct Kind {
     /// What was planted, such as "CPU in the server".
     pub what: String,
-    /// How much slower it made the median, as a share; 0 where a subject was compared with itself.
+    /// How much slower it made `metric`, as a share; 0 where a subject was compared with itself.
     pub planted: f64,
+    /// What `planted` is a share of: [`Metric::P50`] or [`Metric::CorrectedP99`].
+    #[serde(default = "median")]
+    pub metric: Metric,
     /// The comparisons.
     pub trials: Vec<Trial>,
 }
@@ -64,6 +68,10 @@ pub struct Trial {
     pub ratio: Option<f64>,
     /// The verdict on it.
     pub verdict: Verdict,
+    /// The corrected 99th percentile of the second over that of the first; `None` as of
+    /// `tail_verdict`.
+    #[serde(default)]
+    pub tail_ratio: Option<f64>,
     /// The verdict on the corrected 99th percentile; `None` where the waiting for a CPU was not
     /// looked at, as behind a link.
     #[serde(default)]
@@ -94,6 +102,18 @@ pub struct Drawn {
 }
 
 impl Kind {
+    /// By what `metric` differed: the median of the ratios of all comparisons, as measured; `None`
+    /// where none has one.
+    #[must_use]
+    pub fn measured(&self) -> Option<f64> {
+        let ratio = |trial: &Trial| match self.metric {
+            Metric::CorrectedP99 => trial.tail_ratio,
+            _ => trial.ratio,
+        };
+        let ratios: Vec<f64> = self.trials.iter().filter_map(ratio).collect();
+        quantile::median(&ratios)
+    }
+
     /// How often the median was called slower.
     #[must_use]
     pub fn found(&self) -> Share {
@@ -124,6 +144,11 @@ impl Kind {
             of: self.trials.len() as u64,
         }
     }
+}
+
+/// What proofs of before were of.
+fn median() -> Metric {
+    Metric::P50
 }
 
 impl Proof {

@@ -19,6 +19,7 @@ mod link;
 mod measuring;
 mod pinning;
 mod plan;
+mod plant;
 mod printer;
 mod progress;
 mod recording;

@@ -1,5 +1,6 @@
 //! What `loadline prove` prints.
 
+use loadline_measure::Metric;
 use loadline_measure::gate::Outcome;
 use loadline_measure::proof::{Drawn, Kind, Proof, SCHEMA, Share, Trial};
 use loadline_measure::record::{Environment, Verdict};
@@ -18,6 +19,7 @@ fn kind(what: &str, planted: f64, medians: usize, tails: Option<usize>) -> Kind 
     let trial = |number: usize| Trial {
         ratio: Some(1.0 + planted + 0.001 * number as f64),
         verdict: verdict(number < medians),
+        tail_ratio: tails.map(|_| 1.0 + planted / 2.0),
         tail_verdict: tails.map(|tails| verdict(number < tails)),
         outcome: if number < medians {
             Outcome::Warning
@@ -32,6 +34,7 @@ fn kind(what: &str, planted: f64, medians: usize, tails: Option<usize>) -> Kind 
     Kind {
         what: what.to_owned(),
         planted,
+        metric: Metric::P50,
         trials: (0..5).map(trial).collect(),
     }
 }
@@ -47,6 +50,10 @@ fn medians_tails_and_alarms_stand_beside_each_other() {
         kinds: vec![
             kind("nothing", 0.0, 0, Some(0)),
             kind("CPU in the server", 0.10, 5, Some(4)),
+            Kind {
+                metric: Metric::CorrectedP99,
+                ..kind("of p99, as CPU", 0.10, 5, Some(5))
+            },
             kind("a delay in the path", 0.20, 5, None),
         ],
         drawn: vec![Drawn {
@@ -63,11 +70,12 @@ fn medians_tails_and_alarms_stand_beside_each_other() {
     planted                   measured     p50 slower     p99 slower    exit 1 or 2
     nothing (A against A)       +0.2 %    0/5 [0, 52]    0/5 [0, 52]    0/5 [0, 52]
     +10 % CPU in the server    +10.2 %  5/5 [48, 100]   4/5 [28, 99]  5/5 [48, 100]
+    +10 % of p99, as CPU        +5.0 %  5/5 [48, 100]  5/5 [48, 100]  5/5 [48, 100]
     +20 % a delay in the path  +20.2 %  5/5 [48, 100]              -  5/5 [48, 100]
     In brackets the 95 % interval of the share in percent (Clopper-Pearson). p99 is
       the corrected one: of one operation at a time, without the waiting for a CPU.
 
-    A verdict takes 7.20 s, 7.40 s at most (15 comparisons).
+    A verdict takes 7.20 s, 7.40 s at most (20 comparisons).
 
     Drawn from the noise of these comparisons (rounds with replacement, runs
       without)

@@ -29,12 +29,9 @@ pub fn proof(proof: &Proof) -> String {
         let name = if kind.planted == 0.0 {
             "nothing (A against A)".to_owned()
         } else {
-            format!("{:+.0} % {}", kind.planted * 100.0, plain(&kind.what))
+            format!("{:+} % {}", hundredths(kind.planted), plain(&kind.what))
         };
-        let mut ratios: Vec<f64> = kind.trials.iter().filter_map(|trial| trial.ratio).collect();
-        ratios.sort_by(f64::total_cmp);
-        let measured = ratios.get(ratios.len() / 2);
-        let measured = measured.map_or_else(
+        let measured = kind.measured().map_or_else(
             || "-".to_owned(),
             |ratio| format!("{:+.1} %", (ratio - 1.0) * 100.0),
         );
@@ -73,10 +70,11 @@ fn times(page: &mut Page, proof: &Proof) {
         "",
         "  ",
         &format!(
-            "A verdict takes {}, {} at most ({} comparisons).",
+            "A verdict takes {}, {} at most ({} comparison{}).",
             words::duration(*median as f64),
             words::duration(*longest as f64),
-            times.len()
+            times.len(),
+            if times.len() == 1 { "" } else { "s" }
         ),
     );
 }
@@ -96,7 +94,7 @@ fn drawn(page: &mut Page, proof: &Proof) {
         let what = if drawn.planted == 0.0 {
             format!("false alarms in suites of {} cases", drawn.cases)
         } else {
-            format!("{:+.0} % on p50 found", drawn.planted * 100.0)
+            format!("{:+} % on p50 found", hundredths(drawn.planted))
         };
         let share = drawn.alarms;
         let bounds = share.interval_95();
@@ -115,6 +113,11 @@ fn drawn(page: &mut Page, proof: &Proof) {
             ),
         );
     }
+}
+
+/// A share in percent, to a hundredth.
+fn hundredths(share: f64) -> f64 {
+    (share * 10_000.0).round() / 100.0
 }
 
 /// `5/5 [48, 100]`.

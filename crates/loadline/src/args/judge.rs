@@ -9,6 +9,7 @@ use super::{
     ColorArg, ConnectionArgs, DataArgs, DisplayArgs, LengthArgs, LimitArgs, LoadArgs, OutputArgs,
     RunArgs,
 };
+use crate::plant::Plant;
 use crate::units;
 
 pub(super) const COMPARE_HELP: &str = "\
@@ -53,11 +54,12 @@ pub(super) const PROVE_HELP: &str = "\
 Examples:
   loadline prove
   loadline prove --runs 20 --workload set
+  loadline prove --runs 40 --plant none,tail+10
 
 Compares the embedded server with itself, and with itself made slower by 5, 10 and 20 percent:
-by a loop that burns CPU in the server for every command, and by a delay in the path. Prints how
-often the verdict was right on this machine, with the intervals of those shares, and how long
-one takes.
+by a loop that burns CPU in the server for every command, and by a delay in the path; --plant
+chooses. Prints how often the verdict was right on this machine, with the intervals of those
+shares, and how long one takes. Interrupted, it prints what it has found so far.
 Exit codes: 0 done, 64 usage, 69 server not started, 70 our fault, 130 interrupted.";
 
 /// What decides what is measured, apart from the targets.
@@ -223,6 +225,11 @@ pub(crate) struct ProveArgs {
     /// Comparisons of each kind [default: 5]
     #[arg(long, value_name = "N", value_parser = units::small_count)]
     pub(crate) runs: Option<u32>,
+    /// What is planted: none, and a way with percent, such as cpu+10 (CPU in the server, as a share of
+    /// the median), tail+10 (the same, of the corrected p99) or delay+10 (in the path); several with
+    /// commas [default: none, and cpu and delay with 5, 10 and 20]
+    #[arg(long, value_name = "WHAT", value_delimiter = ',')]
+    pub(crate) plant: Vec<Plant>,
     /// A built-in workload [default: get]
     #[arg(long, value_name = "NAME", default_value = "get")]
     pub(crate) workload: String,

@@ -17,29 +17,14 @@ use crate::fingerprint;
 use crate::interrupt::interrupt;
 use crate::judging;
 use crate::measuring;
-use crate::plan::{self, Length, Plan, Surroundings};
+use crate::plan::{self, Plan, Surroundings};
+use crate::plant::{Plant, Usual};
 use crate::printer::Printer;
-use crate::target::{Slowdown, Target};
 
 const DEFAULT_RUNS: u32 = 5;
 const MOST_RUNS: u32 = 1_000;
-/// Slowdowns that are planted, as shares.
-const PLANTED: [f64; 3] = [0.05, 0.10, 0.20];
-/// The latency in the path of both where a delay is planted: enough for a share of it to be more than
-/// the link's own inaccuracy, and little enough for a block to have some hundred operations.
-const LATENCY: Duration = Duration::from_micros(250);
-/// How much longer blocks are where a delay is planted.
-const LONGER_BLOCKS: u32 = 3;
 /// Suites that are drawn from the noise.
 const SUITES: u64 = 1_000;
-
-/// What is planted.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Plant {
-    Nothing,
-    Burn(f64),
-    Delay(f64),
-}
 
 pub(super) fn run(args: &ProveArgs) -> anyhow::Result<ExitCode> {
     let runs = args.runs.unwrap_or(DEFAULT_RUNS);
@@ -61,7 +46,13 @@ pub(super) fn run(args: &ProveArgs) -> anyhow::Result<ExitCode> {
         ..Control::default()
     };
     let (begun, started_at) = (Instant::now(), jiff::Timestamp::now().to_string());
-    let kinds = kinds(&plan, runs, &printer, &control)?;
+    let mut comparisons = Comparisons::new(&plan, &args.plant);
+    let ended = comparisons.run(runs, &printer, &control);
+    if comparisons.done == 0 {
+        ended?;
+        crate::write_error("loadline: prove: interrupted before a comparison was done (130)");
+        return Ok(Exit::Interrupted.into());
+    }
     let mut proof = Proof {
         schema: SCHEMA.into(),
         started_at,
@@ -71,7 +62,7 @@ pub(super) fn run(args: &ProveArgs) -> anyhow::Result<ExitCode> {
             plan.cases[0].name
         ),
         environment: fingerprint::read(),
-        kinds,
+        kinds: comparisons.kinds,
         drawn: Vec::new(),
         duration_ns: 0,
     };
@@ -85,6 +76,8 @@ pub(super) fn run(args: &ProveArgs) -> anyhow::Result<ExitCode> {
     if !printer.quiet && json != Some(Output::Stdout) {
         files::print(&loadline_report::proof(&proof))?;
     }
+    // What was found until then is shown, whatever ended it.
+    ended?;
     Ok(if control.interrupted() {
         Exit::Interrupted.into()
     } else {
@@ -92,59 +85,96 @@ pub(super) fn run(args: &ProveArgs) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// Compares `runs` times, all kinds in each, so that none has the quiet hours for itself.
-fn kinds(
-    plan: &Plan,
-    runs: u32,
-    printer: &Printer,
-    control: &Control,
-) -> Result<Vec<Kind>, Failure> {
-    let plants: Vec<Plant> = std::iter::once(Plant::Nothing)
-        .chain(PLANTED.map(Plant::Burn))
-        .chain(PLANTED.map(Plant::Delay))
-        .collect();
-    let mut kinds: Vec<Kind> = plants.iter().map(|plant| plant.kind()).collect();
-    let comparisons = runs as usize * plants.len();
-    let mut done = 0;
-    // What an operation takes where nothing is planted; the first comparison tells.
-    let mut op = Duration::ZERO;
-    for _ in 0..runs {
-        for (plant, kind) in plants.iter().zip(&mut kinds) {
-            let begun = Instant::now();
-            let record = measuring::measure(&plant.plan(plan, op), &printer.quietly(), control)?;
-            if control.interrupted() {
-                return Ok(kinds);
-            }
-            if *plant == Plant::Nothing {
-                op = time_per_op(&record);
-            }
-            let mut trial = trial(&record, begun.elapsed())?;
-            if let Plant::Delay(_) = plant {
-                // Behind a link the first is not the subject that the other kinds have.
-                trial.normalised_ln = None;
-            }
-            done += 1;
-            if !printer.quiet {
-                crate::write_error(&format!(
-                    "loadline: {done} of {comparisons}, {}: {}, {:?} ({:.1} s)",
-                    plant.name(),
-                    trial.ratio.map_or_else(
-                        || "no median in half of the rounds".to_owned(),
-                        |ratio| format!("{:+.1} %", (ratio - 1.0) * 100.0)
-                    ),
-                    trial.verdict,
-                    begun.elapsed().as_secs_f64()
-                ));
-            }
-            kind.trials.push(trial);
-        }
-    }
-    Ok(kinds)
+/// Comparisons of all kinds.
+struct Comparisons<'p> {
+    plan: &'p Plan,
+    plants: Vec<Plant>,
+    /// What was said, for each plant.
+    kinds: Vec<Kind>,
+    usual: Usual,
+    done: usize,
 }
 
-/// What an operation takes on the first target: the median, since it is the median that is judged.
-fn time_per_op(record: &Record) -> Duration {
-    Duration::from_nanos(record.cases[0].response_time_ns.p50.unwrap_or(0))
+impl<'p> Comparisons<'p> {
+    fn new(plan: &'p Plan, asked: &[Plant]) -> Self {
+        let mut plants: Vec<Plant> = Vec::new();
+        for plant in if asked.is_empty() {
+            &Plant::DEFAULT
+        } else {
+            asked
+        } {
+            if !plants.contains(plant) {
+                plants.push(*plant);
+            }
+        }
+        Self {
+            plan,
+            kinds: plants.iter().map(|plant| plant.kind()).collect(),
+            plants,
+            usual: Usual::default(),
+            done: 0,
+        }
+    }
+
+    /// Compares `runs` times, all kinds in each, so that none has the quiet hours for itself, until all
+    /// is done or an interrupt ends it.
+    fn run(&mut self, runs: u32, printer: &Printer, control: &Control) -> Result<(), Failure> {
+        let printed = printer.quietly();
+        if self.plants[0] != Plant::Nothing {
+            // A share is planted, so it must be known of what.
+            let plan = Plant::Nothing.plan(self.plan, self.usual);
+            self.usual = usual(&measuring::measure(&plan, &printed, control)?);
+        }
+        let all = runs as usize * self.plants.len();
+        for _ in 0..runs {
+            for (plant, kind) in self.plants.iter().zip(&mut self.kinds) {
+                let begun = Instant::now();
+                let plan = plant.plan(self.plan, self.usual);
+                let record = measuring::measure(&plan, &printed, control)?;
+                if control.interrupted() {
+                    return Ok(());
+                }
+                let mut trial = trial(&record, begun.elapsed())?;
+                if plant.is_near() {
+                    self.usual = usual(&record);
+                } else {
+                    // Behind a link the first is not the subject that the other kinds have.
+                    trial.normalised_ln = None;
+                }
+                self.done += 1;
+                if !printer.quiet {
+                    say(self.done, all, *plant, &trial);
+                }
+                kind.trials.push(trial);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn say(done: usize, all: usize, plant: Plant, trial: &Trial) {
+    crate::write_error(&format!(
+        "loadline: {done} of {all}, {}: {}, {:?} ({:.1} s)",
+        plant.name(),
+        trial.ratio.map_or_else(
+            || "no median in half of the rounds".to_owned(),
+            |ratio| format!("{:+.1} %", (ratio - 1.0) * 100.0)
+        ),
+        trial.verdict,
+        Duration::from_nanos(trial.duration_ns).as_secs_f64()
+    ));
+}
+
+/// What an operation takes on the first target.
+fn usual(record: &Record) -> Usual {
+    let case = &record.cases[0];
+    let tails = case.rounds.iter().filter_map(|round| round.tail);
+    let mut tails: Vec<u64> = tails.map(|tail| tail.corrected_ns_p99).collect();
+    tails.sort_unstable();
+    Usual {
+        p50: Duration::from_nanos(case.response_time_ns.p50.unwrap_or(0)),
+        tail: Duration::from_nanos(tails.get(tails.len() / 2).copied().unwrap_or(0)),
+    }
 }
 
 fn trial(record: &Record, took: Duration) -> Result<Trial, Failure> {
@@ -156,7 +186,7 @@ fn trial(record: &Record, took: Duration) -> Result<Trial, Failure> {
         let mut all = record.comparisons.iter();
         all.find(|comparison| comparison.metric == metric.key())
     };
-    let median = judged(Metric::P50);
+    let (median, tail) = (judged(Metric::P50), judged(Metric::CorrectedP99));
     let first = judging::of_subject(record, &record.cases[0].subject.name);
     let run = BaselineRun::of_record(&first).map_err(|error| judging::incomparable(&error))?;
     let normalised_ln = run
@@ -166,93 +196,12 @@ fn trial(record: &Record, took: Duration) -> Result<Trial, Failure> {
     Ok(Trial {
         ratio: median.map(|comparison| comparison.ratio),
         verdict: median.map_or(Verdict::Inconclusive, |comparison| comparison.verdict),
-        tail_verdict: judged(Metric::CorrectedP99).map(|comparison| comparison.verdict),
+        tail_ratio: tail.map(|comparison| comparison.ratio),
+        tail_verdict: tail.map(|comparison| comparison.verdict),
         outcome: Judgement::of_comparisons(record, Policy::Strict).outcome,
         rounds: noise.len() as u64,
         duration_ns: took.as_nanos() as u64,
         noise,
         normalised_ln,
     })
-}
-
-impl Plant {
-    fn kind(self) -> Kind {
-        let (what, planted) = match self {
-            Self::Nothing => ("nothing", 0.0),
-            Self::Burn(share) => ("CPU in the server", share),
-            Self::Delay(share) => ("a delay in the path", share),
-        };
-        Kind {
-            what: what.into(),
-            planted,
-            trials: Vec::new(),
-        }
-    }
-
-    fn name(self) -> String {
-        let kind = self.kind();
-        match kind.planted {
-            0.0 => kind.what,
-            share => format!("{:+.0} % by {}", share * 100.0, kind.what),
-        }
-    }
-
-    /// The comparison of the embedded server with one that has this planted; an operation takes `op`
-    /// on the first.
-    fn plan(self, plan: &Plan, op: Duration) -> Plan {
-        let slowed = |latency: Duration, burn_per_command: Duration| {
-            Target::Slowed(Slowdown {
-                burn_per_command,
-                latency,
-            })
-        };
-        let targets = match self {
-            Self::Nothing => vec![Target::Embedded, Target::Embedded],
-            Self::Burn(share) => vec![Target::Embedded, slowed(Duration::ZERO, op.mul_f64(share))],
-            Self::Delay(share) => vec![
-                slowed(LATENCY, Duration::ZERO),
-                slowed(LATENCY + (LATENCY + op).mul_f64(share), Duration::ZERO),
-            ],
-        };
-        let mut plan = Plan {
-            targets,
-            ..plan.clone()
-        };
-        if let Self::Delay(_) = self {
-            // What takes longer needs longer blocks for as many operations.
-            for case in &mut plan.cases {
-                if let Length::Time(time) = case.length {
-                    case.length = Length::Time(time * LONGER_BLOCKS);
-                }
-            }
-        }
-        plan
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_planted_is_a_share_of_what_an_operation_takes() {
-        let around = Surroundings {
-            cores: 2,
-            has_redis_server: false,
-            password: None,
-            entropy: 1,
-        };
-        let plan = plan::resolve_proof("get", None, &around).unwrap();
-        let op = Duration::from_micros(40);
-        let planted = |plant: Plant| plant.plan(&plan, op).targets[1].clone();
-        assert_eq!(planted(Plant::Nothing), Target::Embedded);
-        let Target::Slowed(burn) = planted(Plant::Burn(0.05)) else {
-            panic!("it is slowed")
-        };
-        assert_eq!(burn.burn_per_command, Duration::from_micros(2));
-        let Target::Slowed(delay) = planted(Plant::Delay(0.10)) else {
-            panic!("it is slowed")
-        };
-        assert_eq!(delay.latency, Duration::from_micros(279));
-    }
 }

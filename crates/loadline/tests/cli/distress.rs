@@ -1,8 +1,10 @@
 //! Servers that refuse, go away or are of another kind, and runs that are ended from outside.
 
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Stdio};
 
+use loadline_measure::Metric;
+use loadline_measure::proof::Proof;
 use loadline_measure::record::Record;
 
 use crate::redis::Redis;
@@ -157,4 +159,32 @@ fn an_interrupted_sweep_opens_no_further_link() {
     assert!(record.run.cut_short);
     assert_eq!(record.links.len(), 0);
     redis.answers("DBSIZE\r\n", ":0\r\n");
+}
+
+#[test]
+fn an_interrupted_proof_says_what_it_has_found() {
+    let dir = Dir::new();
+    let words = ["prove", "--runs", "100", "--plant", "none,tail+50"];
+    let mut command = dir.command(&[&words[..], &["--json", "proof.json"]].concat());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut proving = Running(command.spawn().unwrap());
+    // A comparison takes seconds, on a busy machine many of them; the lines come when one is done.
+    let lines = BufReader::new(proving.0.stderr.take().unwrap()).lines();
+    let said = lines.map(Result::unwrap).find(|line| line.contains(" of "));
+    proving.signal("INT");
+    let mut stdout = proving.0.stdout.take().unwrap();
+    let mut text = String::new();
+    stdout.read_to_string(&mut text).unwrap();
+    let said = said.unwrap_or_else(|| panic!("it ended without a comparison: {text}"));
+    assert!(said.starts_with("loadline: 1 of 200, nothing: "), "{said}");
+    assert_eq!(proving.0.wait().unwrap().code(), Some(130), "{text}");
+    assert!(text.contains("\n+50 % of p99, as CPU "), "{text}");
+    assert!(text.contains(" (1 comparison)."), "{text}");
+    let proof: Proof = serde_json::from_str(&dir.read("proof.json")).unwrap();
+    let [nothing, tail] = proof.kinds.as_slice() else {
+        panic!("{:?}", proof.kinds);
+    };
+    assert_eq!((nothing.trials.len(), tail.trials.len()), (1, 0));
+    assert!(nothing.measured().is_some());
+    assert_eq!((tail.metric, tail.planted), (Metric::CorrectedP99, 0.5));
 }

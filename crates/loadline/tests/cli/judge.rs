@@ -269,4 +269,6 @@ fn a_proof_says_what_it_will_not_do() {
         .failed(64, "there is no such workload");
     dir.run(&["prove", "--json", "/no/such/dir/p.json"])
         .failed(64, "there is no directory");
+    dir.run(&["prove", "--plant", "none,disk+5"])
+        .failed(64, "`disk+5` cannot be planted");
 }
