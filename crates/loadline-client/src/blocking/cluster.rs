@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::halves::Written;
+use super::interleaved::Interleaved;
 use super::{Connection, PubSub};
 use crate::cluster::batch::{Batch, Group, Next, nobody};
 use crate::cluster::builder::Plain;
@@ -77,11 +78,20 @@ impl Cluster {
         let mut second_try = false;
         loop {
             let turn = self.next_turn();
-            let outcomes = match Plan::new(&request, second_try, &self.topology, turn) {
-                Ok(plan) => self.execute(&plan),
+            let plan = match Plan::new(&request, second_try, &self.topology, turn) {
+                Ok(plan) => plan,
                 Err(error) => return request.decode(&mut Failed(error)),
             };
-            let output = request.decode(&mut Collected::new(outcomes));
+            let batch = Batch::new(&plan, &self.plain.config, Instant::now());
+            self.refresh_if_stale();
+            let output = if plan.is_plain() {
+                let mut replies = Interleaved::send(self, &plan, batch);
+                let output = request.decode(&mut replies);
+                replies.finish();
+                output
+            } else {
+                request.decode(&mut Collected::new(self.execute(batch)))
+            };
             if second_try || !request.wants_second_try(&output) {
                 return output;
             }
@@ -241,12 +251,9 @@ impl Cluster {
     }
 
     /// Sends a request in rounds until all of it is answered or given up.
-    fn execute(&mut self, plan: &Plan) -> Vec<Outcome> {
-        let mut batch = Batch::new(plan, &self.plain.config, Instant::now());
-        self.refresh_if_stale();
+    pub(super) fn execute(&mut self, mut batch: Batch<'_>) -> Vec<Outcome> {
         loop {
-            let turn = self.next_turn();
-            let groups = batch.groups(&self.topology, self.plain.from, turn);
+            let groups = self.groups(&mut batch);
             // All are written before one is read, so that the nodes work at the same time.
             let written: Vec<Result<Written, Error>> =
                 groups.iter().map(|group| self.write(group)).collect();
@@ -257,18 +264,32 @@ impl Cluster {
                 };
                 batch.settle(group, outcomes);
             }
-            for (slot, master) in batch.take_moved() {
-                self.topology.moved(slot, master);
-                self.stale = true;
+            if !self.goes_on(&mut batch) {
+                return batch.finish();
             }
-            self.stale |= batch.is_troubled();
-            match batch.next(Instant::now()) {
-                // What is stale is asked for when it is needed again.
-                Next::Finish => return batch.finish(),
-                Next::Again(pause) => {
-                    self.refresh_if_stale();
-                    std::thread::sleep(pause);
-                }
+        }
+    }
+
+    /// What is sent in the next round.
+    pub(super) fn groups<'p>(&mut self, batch: &mut Batch<'p>) -> Vec<Group<'p>> {
+        let turn = self.next_turn();
+        batch.groups(&self.topology, self.plain.from, turn)
+    }
+
+    /// Learns from a round; where there has to be another, waits until it is time for it.
+    pub(super) fn goes_on(&mut self, batch: &mut Batch<'_>) -> bool {
+        for (slot, master) in batch.take_moved() {
+            self.topology.moved(slot, master);
+            self.stale = true;
+        }
+        self.stale |= batch.is_troubled();
+        match batch.next(Instant::now()) {
+            // What is stale is asked for when it is needed again.
+            Next::Finish => false,
+            Next::Again(pause) => {
+                self.refresh_if_stale();
+                std::thread::sleep(pause);
+                true
             }
         }
     }
@@ -285,6 +306,16 @@ impl Cluster {
     ) -> Vec<Outcome> {
         let connection = self.connection_to(&group.node);
         connection.read_half(group, written, limit)
+    }
+
+    /// The connection to a node, to be given back.
+    pub(super) fn take_connection(&mut self, node: &Node) -> Connection {
+        let known = self.connections.remove(node);
+        known.unwrap_or_else(|| Connection::unopened(self.plain.node(node)))
+    }
+
+    pub(super) fn give_connection(&mut self, node: Node, connection: Connection) {
+        self.connections.insert(node, connection);
     }
 
     fn connection_to(&mut self, node: &Node) -> &mut Connection {

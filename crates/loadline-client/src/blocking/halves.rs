@@ -13,8 +13,8 @@ use crate::{Error, Request, Requests};
 /// A request that was written. Its replies must be read before anything else is written.
 pub(super) struct Written {
     summary: Summary,
-    deadline: Option<Instant>,
-    meter: Meter,
+    pub(super) deadline: Option<Instant>,
+    pub(super) meter: Meter,
 }
 
 impl Connection {

@@ -18,6 +18,7 @@ mod cluster;
 mod connect;
 mod halves;
 mod input;
+mod interleaved;
 mod pubsub;
 mod reader;
 mod replies;

@@ -148,7 +148,9 @@ impl<'p> Batch<'p> {
             };
             let slot = plan.units()[unit].slot();
             let node = fate.via.node(slot, topology, from, turn);
-            if self.rounds > 0 && *taken.entry(slot).or_insert_with(|| node.clone()) != node {
+            if self.rounds > 0
+                && taken.entry(slot).or_insert_with(|| node.cloned()).as_ref() != node
+            {
                 // It waits for those before it.
                 continue;
             }
@@ -159,10 +161,10 @@ impl<'p> Batch<'p> {
             };
             let asking = matches!(fate.via, Via::Asking(_));
             let unit = GroupUnit { unit, asking };
-            match groups.iter_mut().find(|group| group.node == node) {
+            match groups.iter_mut().find(|group| group.node == *node) {
                 Some(group) => group.units.push(unit),
                 None => groups.push(Group {
-                    node,
+                    node: node.clone(),
                     plan,
                     units: vec![unit],
                 }),
@@ -174,9 +176,23 @@ impl<'p> Batch<'p> {
 
     /// Takes the outcomes of a group's commands, in their order.
     pub(crate) fn settle(&mut self, group: &Group<'p>, outcomes: Vec<Outcome>) {
+        self.settle_rest(group, 0, outcomes);
+    }
+
+    /// As [`Batch::settle`], where the answers to the first units have been handed out.
+    pub(crate) fn settle_rest(
+        &mut self,
+        group: &Group<'p>,
+        handed_out: usize,
+        outcomes: Vec<Outcome>,
+    ) {
+        let (handed_out, rest) = group.units.split_at(handed_out);
+        for GroupUnit { unit, .. } in handed_out {
+            self.fates[*unit].state = State::Done(Vec::new());
+        }
         let mut outcomes = outcomes.into_iter();
         let mut lost = Vec::new();
-        for &GroupUnit { unit, asking } in &group.units {
+        for &GroupUnit { unit, asking } in rest {
             if asking {
                 // Where it was refused, so is the command after it.
                 outcomes.next();
@@ -228,7 +244,7 @@ impl<'p> Batch<'p> {
         self.trouble
     }
 
-    /// The outcomes of the request's commands.
+    /// The outcomes of the request's commands, but for those that were handed out.
     pub(crate) fn finish(self) -> Vec<Outcome> {
         let outcomes = self.fates.into_iter().map(|fate| match fate.state {
             State::Open(last) | State::GivenUp(last) | State::Done(last) => last,
@@ -305,6 +321,13 @@ impl<'p> Batch<'p> {
     }
 }
 
+impl Group<'_> {
+    /// The places of its units in the plan.
+    pub(crate) fn units(&self) -> impl ExactSizeIterator<Item = usize> {
+        self.units.iter().map(|unit| unit.unit)
+    }
+}
+
 impl Fate {
     fn give_up(&mut self) {
         if let State::Open(last) = &mut self.state {
@@ -314,11 +337,17 @@ impl Fate {
 }
 
 impl Via {
-    fn node(&self, slot: u16, topology: &Topology, from: ReadFrom, turn: u64) -> Option<Node> {
+    fn node<'n>(
+        &'n self,
+        slot: u16,
+        topology: &'n Topology,
+        from: ReadFrom,
+        turn: u64,
+    ) -> Option<&'n Node> {
         match self {
-            Self::Node(node) | Self::Asking(node) => Some(node.clone()),
-            Self::Master => Some(topology.shard(slot)?.master.clone()),
-            Self::Slot => Some(reader(topology.shard(slot)?, from, turn).clone()),
+            Self::Node(node) | Self::Asking(node) => Some(node),
+            Self::Master => Some(&topology.shard(slot)?.master),
+            Self::Slot => Some(reader(topology.shard(slot)?, from, turn)),
         }
     }
 }

@@ -27,6 +27,8 @@ pub(crate) struct Plan {
     reads: bool,
     /// How long the server may take on purpose.
     wait: Duration,
+    /// Whether each unit is one command, and its reply the answer to it.
+    plain: bool,
 }
 
 /// A command or transaction, or a part of a command.
@@ -62,7 +64,7 @@ impl Plan {
         topology: &Topology,
         turn: u64,
     ) -> Result<Self, Error> {
-        let (mut wire, mut parts) = (Vec::new(), Vec::new());
+        let (mut wire, mut parts) = (Vec::new(), Vec::with_capacity(request.commands()));
         let mut requests = Requests::noting(&mut wire, second_try, &mut parts);
         request.encode(&mut requests);
         let summary = requests.finish()?;
@@ -75,6 +77,7 @@ impl Plan {
             answers: Vec::with_capacity(parts.len()),
             reads: true,
             wait: summary.wait,
+            plain: true,
         };
         let anywhere = topology.any_slot(turn);
         let mut start = 0;
@@ -102,6 +105,11 @@ impl Plan {
     /// How long the server may take on purpose.
     pub(crate) fn wait(&self) -> Duration {
         self.wait
+    }
+
+    /// Whether each unit is one command, and its reply the answer to it.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.plain
     }
 
     /// The bytes of a unit.
@@ -151,7 +159,7 @@ impl Plan {
             flags = flags.together(meta.flags);
         }
         // A replica refuses no transaction, but what one reads there need not be what a master has.
-        self.reads = false;
+        (self.reads, self.plain) = (false, false);
         let summary = Summary {
             commands,
             flags,
@@ -210,6 +218,7 @@ impl Plan {
     }
 
     fn joined(&mut self, join: Join, first: usize, places: Vec<Vec<usize>>) {
+        self.plain = false;
         self.answers.push(Answer::Joined {
             join,
             units: first..self.units.len(),

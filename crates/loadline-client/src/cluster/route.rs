@@ -57,7 +57,14 @@ pub(crate) fn route(meta: &Meta, wire: &[u8]) -> Result<Route, Error> {
         return Err(SHARED);
     }
     let mut args = Args::new(wire);
-    let name = args.next().unwrap_or_default().to_ascii_uppercase();
+    let name = args.next().unwrap_or_default();
+    if meta.keys == Keys::First
+        && let Some(key) = args.clone().next()
+    {
+        // Most commands are like this, and their name need not be known.
+        return Ok(Route::Slot(slot_of(key)));
+    }
+    let name = name.to_ascii_uppercase();
     let keys = match meta.keys {
         Keys::Unknown => keys_by_name(&name, args.clone()),
         known => known,
@@ -228,14 +235,13 @@ impl<'w> Args<'w> {
     }
 
     /// Reads `*3\r\n` or `$3\r\n`.
+    #[inline]
     fn header(&mut self) -> usize {
-        let end = self
-            .rest
-            .iter()
-            .position(|&byte| byte == b'\r')
-            .expect("a command on the wire has its headers");
-        let len = number(&self.rest[1..end]).expect("a header is a number");
-        self.rest = &self.rest[end + 2..];
+        let digits = self.rest[1..].iter().take_while(|&&byte| byte != b'\r');
+        let (len, count) = digits.fold((0, 0), |(len, count), digit| {
+            (10 * len + usize::from(digit - b'0'), count + 1)
+        });
+        self.rest = &self.rest[count + 3..];
         len
     }
 }

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use loadline_client::cluster::ReadFrom;
+use loadline_client::cluster::{ReadFrom, slot_of};
 use loadline_client::commands::*;
-use loadline_client::{Error, atomic};
+use loadline_client::{Error, FromReply, Replies, Request, Requests, atomic};
 
 use crate::nodes::{self, shared};
 
@@ -42,6 +42,77 @@ fn one_thread_runs_commands_pipelines_and_transactions_on_all_nodes() {
     assert_eq!(cluster.run(get::<i64>("{blocking}n")).unwrap(), 20);
     let removed = cluster.run(del(&keys)).unwrap();
     assert_eq!(removed, 30);
+}
+
+#[test]
+fn an_error_in_a_pipeline_over_all_nodes_stays_with_its_command() {
+    let mut cluster = shared().builder().open_blocking().unwrap();
+    let keys: Vec<String> = (0..30).map(|n| format!("interleaved:{n}")).collect();
+    cluster.run(del(&keys)).unwrap();
+    cluster.run(rpush(&keys[13], "no number")).unwrap();
+    let increments = || keys.iter().map(incr).collect::<Vec<_>>();
+    for round in 1..4 {
+        for (n, counted) in cluster.run(increments()).into_iter().enumerate() {
+            match counted {
+                Ok(count) => assert_eq!((count, n == 13), (round, false), "{n}"),
+                Err(error) => {
+                    assert!(error.to_string().contains("WRONGTYPE"), "{error}");
+                    assert_eq!(n, 13);
+                }
+            }
+        }
+    }
+    // Whoever reads one reply has the other commands executed all the same, and leaves nothing behind.
+    let first = cluster.run(OnlyFirst(increments()));
+    assert_eq!(first.unwrap(), 4);
+    let counts: Vec<_> = keys[..13].iter().map(get::<i64>).collect();
+    let counts: Result<Vec<i64>, Error> = cluster.run(counts).into_iter().collect();
+    assert_eq!(counts.unwrap(), [4; 13]);
+    cluster.run(del(&keys)).unwrap();
+}
+
+/// Increments of which the first reply alone is read.
+struct OnlyFirst<Q>(Q);
+
+impl<Q: Request> Request for OnlyFirst<Q> {
+    type Output = Result<i64, Error>;
+
+    fn commands(&self) -> usize {
+        self.0.commands()
+    }
+
+    fn encode(&self, out: &mut Requests<'_>) {
+        self.0.encode(out);
+    }
+
+    fn decode<R: Replies>(&self, replies: &mut R) -> Self::Output {
+        i64::from_reply(replies.next()?)
+    }
+}
+
+#[test]
+fn a_pipeline_over_all_nodes_counts_once_where_a_slot_has_moved_or_a_connection_is_gone() {
+    let servers = nodes::Cluster::start();
+    let mut cluster = servers.builder().open_blocking().unwrap();
+    let keys: Vec<String> = (0..30).map(|n| format!("interleaved:{n}")).collect();
+    let increments = || keys.iter().map(incr).collect::<Vec<_>>();
+    let counted: Result<Vec<i64>, Error> = cluster.run(increments()).into_iter().collect();
+    assert_eq!(counted.unwrap(), [1; 30]);
+    let moved = keys.iter().position(|key| {
+        let home = cluster.master_of(key);
+        home == Some(servers.masters()[0].node())
+    });
+    let moved = moved.expect("the first master serves a third of the keys");
+    let home = cluster.master_of(&keys[moved]);
+    servers.move_slot(slot_of(keys[moved].as_bytes()));
+    let counted: Result<Vec<i64>, Error> = cluster.run(increments()).into_iter().collect();
+    assert_eq!(counted.unwrap(), [2; 30]);
+    assert_ne!(cluster.master_of(&keys[moved]), home, "no redirection came");
+    // The second master hangs up. What only reads is asked again, and the rest is as it was.
+    servers.masters()[1].ask("CLIENT KILL TYPE normal SKIPME yes");
+    let counts: Vec<_> = keys.iter().map(get::<i64>).collect();
+    let counts: Result<Vec<i64>, Error> = cluster.run(counts).into_iter().collect();
+    assert_eq!(counts.unwrap(), [2; 30]);
 }
 
 #[test]

@@ -1,0 +1,233 @@
+//! The replies of several nodes to one request, read where they were received.
+//!
+//! Each node answers in the order of its own commands, so a request that reads its replies in the order of all
+//! commands finds each at the front of its node's connection, and nothing has to be kept in between. That ends
+//! at the first reply that is an error or that does not come: it may be that the command has to be sent again.
+//! From there on outcomes are collected, and settled, as those of any request to a cluster.
+
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+use loadline_resp::Reply;
+
+use super::replies::Incoming;
+use super::{Cluster, Connection, protocol_error};
+use crate::cluster::batch::{Batch, Group};
+use crate::cluster::plan::{Outcome, Plan};
+use crate::cluster::replies::Collected;
+use crate::meter::Meter;
+use crate::{Config, Error, Replies};
+
+/// The place of a unit that no node serves.
+const NOWHERE: usize = usize::MAX;
+
+/// The replies to a request whose units are single commands.
+pub(super) struct Interleaved<'c, 'p> {
+    cluster: &'c mut Cluster,
+    /// To which lane each unit went.
+    places: Vec<usize>,
+    /// How many replies were handed out.
+    read: usize,
+    lanes: Vec<Lane<'p>>,
+    /// There as long as replies are read in place.
+    batch: Option<Batch<'p>>,
+    /// What is handed out afterwards.
+    rest: Collected,
+}
+
+/// One node's part of the request, with the connection that carries it.
+struct Lane<'p> {
+    group: Group<'p>,
+    connection: Connection,
+    meter: Option<Meter>,
+    deadline: Option<Instant>,
+    /// How many of its replies were handed out.
+    read: usize,
+    /// Where a reply stands that is there and was not handed out.
+    first: Option<Range<usize>>,
+    /// Why no more replies will come.
+    fault: Option<Error>,
+}
+
+/// Where a reply stands.
+enum Found {
+    /// The text of a bulk string.
+    Text(Range<usize>),
+    /// A whole reply.
+    Message(Range<usize>),
+}
+
+impl<'c, 'p> Interleaved<'c, 'p> {
+    /// Writes the request to all of its nodes, so that they work at the same time.
+    pub(super) fn send(cluster: &'c mut Cluster, plan: &'p Plan, mut batch: Batch<'p>) -> Self {
+        let mut places = vec![NOWHERE; plan.units().len()];
+        let groups = cluster.groups(&mut batch);
+        let mut lanes = Vec::with_capacity(groups.len());
+        for group in groups {
+            group.units().for_each(|unit| places[unit] = lanes.len());
+            let connection = cluster.take_connection(&group.node);
+            lanes.push(Lane::write(group, connection));
+        }
+        // When the node has answered that was asked last, the others mostly have too. So this thread sleeps
+        // once, and not once for each of them.
+        if let [_, .., last] = &mut lanes[..] {
+            last.wait();
+        }
+        Self {
+            cluster,
+            places,
+            read: 0,
+            lanes,
+            batch: Some(batch),
+            rest: Collected::new(Vec::new()),
+        }
+    }
+
+    /// Gives the connections back. What the request did not read is executed all the same.
+    pub(super) fn finish(mut self) {
+        if self.read < self.places.len() {
+            self.collect();
+        }
+        for lane in self.lanes.drain(..) {
+            lane.end(self.cluster, 0);
+        }
+    }
+
+    /// The next reply and its lane, if it can be handed out as it is.
+    #[inline]
+    fn next_in_place(&mut self) -> Option<(usize, Found)> {
+        let place = *self.places.get(self.read)?;
+        let found = self.lanes.get_mut(place)?.next()?;
+        self.read += 1;
+        Some((place, found))
+    }
+
+    /// Collects all replies that were not handed out, and sends again what has to be.
+    #[cold]
+    fn collect(&mut self) {
+        let Some(mut batch) = self.batch.take() else {
+            return;
+        };
+        for mut lane in self.lanes.drain(..) {
+            let outcomes = lane.outcomes();
+            let failed = |outcome: &&Outcome| match outcome {
+                Ok(reply) => reply.is_error(),
+                Err(_) => true,
+            };
+            let errors = outcomes.iter().filter(failed).count();
+            batch.settle_rest(&lane.group, lane.read, outcomes);
+            lane.end(self.cluster, errors as u64);
+        }
+        self.rest = Collected::new(if self.cluster.goes_on(&mut batch) {
+            self.cluster.execute(batch)
+        } else {
+            batch.finish()
+        });
+    }
+}
+
+impl Replies for Interleaved<'_, '_> {
+    #[inline]
+    fn next(&mut self) -> Result<Reply<'_>, Error> {
+        if self.batch.is_some() {
+            if let Some((lane, found)) = self.next_in_place() {
+                let input = &self.lanes[lane].connection.input;
+                return match found {
+                    Found::Text(text) => Ok(Reply::Bulk(input.text(text))),
+                    Found::Message(message) => input.read(message).map_err(protocol_error),
+                };
+            }
+            self.collect();
+        }
+        self.rest.next()
+    }
+}
+
+impl<'p> Lane<'p> {
+    fn write(group: Group<'p>, mut connection: Connection) -> Self {
+        let (meter, deadline, fault) = match connection.write_half(&group) {
+            Ok(written) => (Some(written.meter), written.deadline, None),
+            Err(error) => (None, None, Some(error)),
+        };
+        Self {
+            group,
+            connection,
+            meter,
+            deadline,
+            read: 0,
+            first: None,
+            fault,
+        }
+    }
+
+    /// Waits until some of the replies are there.
+    fn wait(&mut self) {
+        if self.fault.is_none()
+            && let Err(error) = self.connection.receive()
+        {
+            self.connection.give_up();
+            self.fault = Some(Error::connection(error, true));
+        }
+    }
+
+    /// The next reply, unless it is an error or does not come.
+    #[inline]
+    fn next(&mut self) -> Option<Found> {
+        // An input whose connection broke is empty.
+        let found = match self.connection.input.next_bulk() {
+            Some(text) => Found::Text(text),
+            None => self.next_of_any_kind()?,
+        };
+        self.read += 1;
+        Some(found)
+    }
+
+    fn next_of_any_kind(&mut self) -> Option<Found> {
+        if self.fault.is_some() {
+            return None;
+        }
+        let after = response_timeout(&self.connection.config);
+        match self.connection.next_reply(self.deadline, after) {
+            Ok(message) => {
+                // Attributes may stand before an error.
+                let first = self.connection.input.text(message.clone()).first();
+                if !matches!(first, Some(b'-' | b'!' | b'|')) {
+                    return Some(Found::Message(message));
+                }
+                self.first = Some(message);
+            }
+            Err(error) => {
+                self.connection.give_up();
+                self.fault = Some(error);
+            }
+        }
+        None
+    }
+
+    /// What became of the commands whose replies were not handed out.
+    fn outcomes(&mut self) -> Vec<Outcome> {
+        // A group has no more units than a plan, whose commands are counted by 32 bits.
+        let left = (self.group.units().len() - self.read) as u32;
+        let mut incoming = Incoming {
+            connection: &mut self.connection,
+            first: self.first.take(),
+            left,
+            deadline: self.deadline,
+            fault: self.fault.take(),
+        };
+        (0..left)
+            .map(|_| incoming.next().map(|reply| reply.to_owned()))
+            .collect()
+    }
+
+    fn end(self, cluster: &mut Cluster, errors: u64) {
+        if let Some(meter) = self.meter {
+            meter.end(&self.connection.config, errors);
+        }
+        cluster.give_connection(self.group.node, self.connection);
+    }
+}
+
+fn response_timeout(config: &Config) -> Duration {
+    config.response_timeout.unwrap_or(Duration::MAX)
+}
