@@ -7,8 +7,8 @@
 //! written together; `multiplexed::Dedicated` is one for a single owner, which may wait at the server or
 //! watch keys. The main type is [`Client`], which makes them all. [`cluster`] is for Redis Cluster: each
 //! command goes to the node that serves its keys. `pubsub::PubSub` and [`blocking::PubSub`] receive what is
-//! published, `streams::StreamReader` and `streams::GroupReader` read streams; they go on after an outage,
-//! and announce what was missed.
+//! published, and the readers of [`streams`] what is in one, alone or as a consumer of a group; they go on after
+//! an outage, and announce what was missed.
 //!
 //! It is not an object mapper, and it hides no round trip: what is not in one request is not in one write.
 //! Which requests are sent again when a connection breaks, and what a caller sees of the others, is written

@@ -16,6 +16,8 @@
 
 mod cluster;
 mod connect;
+mod feed;
+mod group;
 mod halves;
 mod input;
 mod interleaved;
@@ -39,6 +41,7 @@ use crate::meter::{self, Meter};
 use crate::request::Summary;
 use crate::{Atomic, Config, Error, Request, Requests, ServerError, ToArgs, commands};
 pub use cluster::Cluster;
+pub use group::GroupReader;
 use input::{Input, Message};
 pub use pubsub::PubSub;
 pub use reader::StreamReader;

@@ -1,12 +1,13 @@
 //! A reader of a stream for one thread.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 
 use super::Connection;
+use super::feed::Feed;
 use crate::streams::progress::Progress;
-use crate::streams::{Event, LOADING_PAUSE, Start, StreamId, passes, patience_of, wait_of, xinfo};
+use crate::streams::{Event, Start, StreamId, patience_of, wait_of, xinfo};
 use crate::{Client, Error};
 
 /// Reads a stream from one place on (`XREAD`): each entry once, and in order, however often the connection
@@ -35,15 +36,18 @@ use crate::{Client, Error};
 /// ```
 #[derive(Debug)]
 pub struct StreamReader {
+    feed: Feed,
+    reading: Reading,
+    handed_out: StreamId,
+}
+
+/// What asks the server.
+#[derive(Debug)]
+struct Reading {
     connection: Connection,
     progress: Progress,
-    batch: std::vec::IntoIter<Event>,
-    handed_out: StreamId,
     /// The longest that the server waits for an entry.
     wait: Duration,
-    /// How long an outage may last before the caller is told.
-    patience: Duration,
-    broken_since: Option<Instant>,
 }
 
 impl StreamReader {
@@ -57,13 +61,13 @@ impl StreamReader {
         let info = connection.run(xinfo(&key));
         let progress = Progress::new(key, start, info)?;
         Ok(Self {
-            connection,
+            feed: Feed::new(patience_of(client.config())),
             handed_out: progress.last(),
-            progress,
-            batch: Vec::new().into_iter(),
-            wait: wait_of(client.config()),
-            patience: patience_of(client.config()),
-            broken_since: None,
+            reading: Reading {
+                connection,
+                progress,
+                wait: wait_of(client.config()),
+            },
         })
     }
 
@@ -73,35 +77,12 @@ impl StreamReader {
     /// Why nothing can be read: an outage that lasts longer than the response timeout, or an answer of the
     /// server. The reader goes on at the same place, so it can be called again.
     pub fn next(&mut self, timeout: Duration) -> Result<Option<Event>, Error> {
-        let deadline = Instant::now().checked_add(timeout);
-        loop {
-            if let Some(event) = self.batch.next() {
-                if let Event::Entry(entry) = &event {
-                    self.handed_out = entry.id;
-                }
-                return Ok(Some(event));
-            }
-            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-            match self.read(left) {
-                Ok(events) => {
-                    self.broken_since = None;
-                    self.batch = events.into_iter();
-                }
-                Err(error) if self.is_patient(&error) => {
-                    if matches!(error, Error::Server(_)) {
-                        std::thread::sleep(LOADING_PAUSE);
-                    }
-                }
-                Err(error) => {
-                    self.broken_since = None;
-                    return Err(error);
-                }
-            }
-            let over = deadline.is_some_and(|deadline| Instant::now() >= deadline);
-            if over && self.batch.len() == 0 {
-                return Ok(None);
-            }
+        let Self { feed, reading, .. } = self;
+        let event = feed.next(timeout, |left| reading.read(left))?;
+        if let Some(Event::Entry(entry)) = &event {
+            self.handed_out = entry.id;
         }
+        Ok(event)
     }
 
     /// The id of the last entry that was handed out, for [`Start::After`] another time; the place of the
@@ -110,12 +91,9 @@ impl StreamReader {
     pub fn last_id(&self) -> StreamId {
         self.handed_out
     }
+}
 
-    fn is_patient(&mut self, error: &Error) -> bool {
-        let since = *self.broken_since.get_or_insert_with(Instant::now);
-        passes(error) && since.elapsed() < self.patience
-    }
-
+impl Reading {
     /// One read, in which the server waits no longer than so long.
     fn read(&mut self, left: Option<Duration>) -> Result<Vec<Event>, Error> {
         if self.progress.may_wait() {

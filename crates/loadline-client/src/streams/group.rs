@@ -7,10 +7,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 
 use super::feed::{Feed, Source};
-use super::{
-    BATCH, Event, Reads, Start, StreamId, entries, none_if_missing, patience_of, wait_of, xinfo,
-};
-use crate::commands::{xack, xgroup_create, xread_group, xread_group_waiting};
+use super::membership::{Membership, ids, made};
+use super::{Event, Start, StreamId, patience_of, wait_of, xinfo};
 use crate::multiplexed::{Connection, Dedicated};
 use crate::{Client, Error};
 
@@ -27,6 +25,7 @@ use crate::{Client, Error};
 /// them.
 ///
 /// It has two connections, since the one that waits for entries cannot carry acknowledgements meanwhile.
+/// [`blocking::GroupReader`](crate::blocking::GroupReader) is one for one thread.
 ///
 /// ```no_run
 /// use loadline_client::Client;
@@ -51,19 +50,13 @@ use crate::{Client, Error};
 pub struct GroupReader {
     feed: Feed,
     connection: Connection,
-    group: Group,
+    membership: Membership,
+    unacknowledged: Unacknowledged,
     patience: Duration,
 }
 
-/// Which entries, and for whom.
-#[derive(Clone, Debug)]
-struct Group {
-    key: Bytes,
-    group: Bytes,
-    consumer: Bytes,
-    /// What was read and is not acknowledged.
-    unacknowledged: Arc<Mutex<BTreeSet<StreamId>>>,
-}
+/// What was read and is not acknowledged.
+type Unacknowledged = Arc<Mutex<BTreeSet<StreamId>>>;
 
 impl GroupReader {
     /// Connects as a consumer of a group that is there.
@@ -76,7 +69,9 @@ impl GroupReader {
         group: impl Into<Bytes>,
         consumer: impl Into<Bytes>,
     ) -> Result<Self, Error> {
-        Self::start(client, key.into(), group.into(), consumer.into(), None).await
+        let membership = Membership::new(key.into(), group.into(), consumer.into(), false);
+        let connection = client.multiplexed().await?;
+        Self::start(client, connection, membership).await
     }
 
     /// Connects, and makes the group with this start, and the stream if need be, where it is not there. A
@@ -91,55 +86,30 @@ impl GroupReader {
         consumer: impl Into<Bytes>,
         start: Start,
     ) -> Result<Self, Error> {
-        let after = match start {
-            Start::Oldest => "0".to_owned(),
-            Start::Latest => "$".to_owned(),
-            Start::After(id) => id.to_string(),
-        };
-        Self::start(
-            client,
-            key.into(),
-            group.into(),
-            consumer.into(),
-            Some(after),
-        )
-        .await
+        let membership = Membership::new(key.into(), group.into(), consumer.into(), true);
+        let connection = client.multiplexed().await?;
+        made(connection.run(membership.make(start)).await)?;
+        Self::start(client, connection, membership).await
     }
 
     async fn start(
         client: &Client,
-        key: Bytes,
-        group: Bytes,
-        consumer: Bytes,
-        create: Option<String>,
+        connection: Connection,
+        membership: Membership,
     ) -> Result<Self, Error> {
-        let group = Group {
-            key,
-            group,
-            consumer,
-            unacknowledged: Arc::default(),
-        };
-        let connection = client.multiplexed().await?;
-        if let Some(after) = &create {
-            made(
-                connection
-                    .run(xgroup_create(&group.key, &group.group, after))
-                    .await,
-            )?;
-        }
+        let unacknowledged = Unacknowledged::default();
         let reading = Reading {
             connection: client.dedicated().await?,
-            group: group.clone(),
-            create: create.is_some(),
-            own_after: Some(StreamId::MIN),
-            last: StreamId::MIN,
+            membership: membership.clone(),
+            unacknowledged: Arc::clone(&unacknowledged),
             wait: wait_of(client.config()),
         };
         let patience = patience_of(client.config());
         Ok(Self {
             feed: Feed::start(reading, patience),
             connection,
-            group,
+            membership,
+            unacknowledged,
             patience,
         })
     }
@@ -165,14 +135,13 @@ impl GroupReader {
         }
         let begun = Instant::now();
         loop {
-            let acknowledged = xack(&self.group.key, &self.group.group, ids);
-            match self.connection.run(acknowledged).await {
+            match self.connection.run(self.membership.ack(ids)).await {
                 Ok(_) => break,
                 Err(error) if error.maybe_executed() && begun.elapsed() < self.patience => {}
                 Err(error) => return Err(error),
             }
         }
-        let mut unacknowledged = self.group.unacknowledged();
+        let mut unacknowledged = lock(&self.unacknowledged);
         for id in ids {
             unacknowledged.remove(id);
         }
@@ -182,14 +151,7 @@ impl GroupReader {
     /// How many entries this reader has read, ahead of its caller too, that are not acknowledged.
     #[must_use]
     pub fn unacknowledged(&self) -> usize {
-        self.group.unacknowledged().len()
-    }
-}
-
-impl Group {
-    fn unacknowledged(&self) -> MutexGuard<'_, BTreeSet<StreamId>> {
-        let locked = self.unacknowledged.lock();
-        locked.unwrap_or_else(PoisonError::into_inner)
+        lock(&self.unacknowledged).len()
     }
 }
 
@@ -197,26 +159,19 @@ impl Group {
 #[derive(Debug)]
 struct Reading {
     connection: Dedicated,
-    group: Group,
-    /// Whether a group that is not there is made.
-    create: bool,
-    /// Where to go on among the entries that the consumer has already; `None` where all were looked at.
-    own_after: Option<StreamId>,
-    /// The last entry that was read.
-    last: StreamId,
+    membership: Membership,
+    unacknowledged: Unacknowledged,
     wait: Duration,
 }
 
 impl Source for Reading {
     async fn read(&mut self) -> Result<Vec<Event>, Error> {
-        let read = match self.own_after {
+        let read = match self.membership.own_due() {
             Some(after) => self.read_own(after).await,
             None => self.read_new().await,
         };
         match read {
-            Err(error) if self.create && error.is_server_code("NOGROUP") => {
-                self.make_group_again().await
-            }
+            Err(error) if self.membership.is_to_be_made(&error) => self.make_group_again().await,
             read => read,
         }
     }
@@ -225,70 +180,31 @@ impl Source for Reading {
 impl Reading {
     async fn read_own(&mut self, after: StreamId) -> Result<Vec<Event>, Error> {
         // What is acknowledged while the question is on its way may still be in the answer.
-        let known = self.group.unacknowledged().clone();
-        let Group {
-            key,
-            group,
-            consumer,
-            ..
-        } = &self.group;
-        let read = xread_group::<()>(group, consumer, key, after, BATCH).read_as::<Reads>();
-        let reads = self.connection.run(read).await?;
-        self.own_after = None;
-        let mut events = Vec::new();
-        for (id, entry) in entries(reads) {
-            self.own_after = Some(id);
-            if !known.contains(&id) {
-                self.took(id);
-                events.push(entry.map_or(Event::Deleted(id), Event::Entry));
-            }
-        }
+        let known = lock(&self.unacknowledged).clone();
+        let reads = self.connection.run(self.membership.read_own(after)).await;
+        let events = self.membership.got_own(reads, &known)?;
+        lock(&self.unacknowledged).extend(ids(&events));
         Ok(events)
     }
 
     async fn read_new(&mut self) -> Result<Vec<Event>, Error> {
-        // Until the answer is here, the server may have given entries to the consumer that nobody has seen.
-        self.own_after = Some(StreamId::MIN);
-        let Group {
-            key,
-            group,
-            consumer,
-            ..
-        } = &self.group;
-        let read = xread_group_waiting::<()>(group, consumer, key, ">", BATCH, self.wait);
-        let reads = self.connection.run(read.read_as::<Reads>()).await?;
-        self.own_after = None;
-        let mut events = Vec::new();
-        for (id, entry) in entries(reads) {
-            self.took(id);
-            events.extend(entry.map(Event::Entry));
-        }
+        let wait = self.membership.wait_new(self.wait);
+        let reads = self.connection.run(wait).await;
+        let events = self.membership.got_new(reads)?;
+        lock(&self.unacknowledged).extend(ids(&events));
         Ok(events)
-    }
-
-    fn took(&mut self, id: StreamId) {
-        self.group.unacknowledged().insert(id);
-        self.last = self.last.max(id);
     }
 
     /// The server has lost the group, and the stream perhaps.
     async fn make_group_again(&mut self) -> Result<Vec<Event>, Error> {
-        let Group { key, group, .. } = &self.group;
-        let info = none_if_missing(self.connection.run(xinfo(key)).await)?;
-        let after = self.last;
-        made(self.connection.run(xgroup_create(key, group, after)).await)?;
-        self.own_after = Some(StreamId::MIN);
-        Ok(vec![Event::Rewound {
-            after,
-            latest: info.latest,
-        }])
+        let info = self.connection.run(xinfo(&self.membership.key)).await;
+        let group = self.connection.run(self.membership.make_again()).await;
+        self.membership.remade(info, group)
     }
 }
 
-/// Somebody may have been faster, or the answer to a first try may have been lost.
-fn made(group: Result<(), Error>) -> Result<(), Error> {
-    match group {
-        Err(error) if error.is_server_code("BUSYGROUP") => Ok(()),
-        made => made,
-    }
+fn lock(unacknowledged: &Unacknowledged) -> MutexGuard<'_, BTreeSet<StreamId>> {
+    // No panic can leave the set half written.
+    let locked = unacknowledged.lock();
+    locked.unwrap_or_else(PoisonError::into_inner)
 }

@@ -4,7 +4,8 @@
 //! group, which shares the entries among its consumers, and hands out those that a consumer has taken and
 //! not acknowledged once more. What a reader cannot get because it was removed before is said, in its place
 //! among the entries. Each reads ahead on a connection of its own. Both need the feature `tokio`;
-//! [`blocking::StreamReader`](crate::blocking::StreamReader) is a reader of the first kind for one thread.
+//! [`blocking::StreamReader`](crate::blocking::StreamReader) and
+//! [`blocking::GroupReader`](crate::blocking::GroupReader) are the same for one thread, and need no feature.
 //!
 //! ```no_run
 //! # #[cfg(feature = "tokio")]
@@ -29,6 +30,7 @@
 mod feed;
 #[cfg(feature = "tokio")]
 mod group;
+pub(crate) mod membership;
 mod place;
 pub(crate) mod progress;
 #[cfg(feature = "tokio")]
@@ -178,6 +180,17 @@ pub enum Event {
 }
 
 impl Event {
+    /// The id of the entry that this is about, and which can be acknowledged; `None` for what is said of the
+    /// stream.
+    #[must_use]
+    pub fn id(&self) -> Option<StreamId> {
+        match self {
+            Self::Entry(entry) => Some(entry.id),
+            Self::Deleted(id) => Some(*id),
+            Self::Trimmed { .. } | Self::Rewound { .. } => None,
+        }
+    }
+
     /// The same said of what comes behind another entry.
     fn behind(self, after: StreamId) -> Self {
         match self {
@@ -189,7 +202,7 @@ impl Event {
 }
 
 /// What a read gives: for its one key the entries, whose fields are nil where they were removed.
-type Reads = Option<Vec<(Bytes, Vec<(StreamId, Option<Vec<(Bytes, Bytes)>>)>)>>;
+pub(crate) type Reads = Option<Vec<(Bytes, Vec<(StreamId, Option<Vec<(Bytes, Bytes)>>)>)>>;
 
 fn entries(reads: Reads) -> impl Iterator<Item = (StreamId, Option<Entry>)> {
     let entries = reads.into_iter().flatten().flat_map(|(_, entries)| entries);

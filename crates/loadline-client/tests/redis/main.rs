@@ -9,6 +9,7 @@
 mod cancelled;
 mod commands;
 mod faults;
+mod groups;
 mod hostile;
 mod login;
 mod outages;

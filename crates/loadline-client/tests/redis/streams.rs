@@ -2,38 +2,39 @@
 
 use std::time::{Duration, Instant};
 
-use loadline_client::commands::{xadd, xgroup_destroy, xtrim};
+use loadline_client::commands::{xadd, xtrim};
 use loadline_client::streams::{Entry, Event, GroupReader, Start, StreamId, StreamReader};
 use loadline_client::{Client, Password, Protocol, blocking, cmd};
 use rustix::process::Signal;
 use tokio::time::timeout;
 
+use crate::groups::group_entry;
 use crate::server::{Redis, runtime};
 
 /// Longer than anything takes that works.
-const LIMIT: Duration = Duration::from_secs(20);
+pub(crate) const LIMIT: Duration = Duration::from_secs(20);
 
 /// A server whose user `reader` has its connections killed without those of others.
-fn server(extra: &[&str]) -> Redis {
+pub(crate) fn server(extra: &[&str]) -> Redis {
     let user = ["--user", "reader", "on", "nopass", "~*", "&*", "+@all"];
     Redis::start_with(&[&user, extra].concat())
 }
 
-fn reading(redis: &Redis) -> Client {
+pub(crate) fn reading(redis: &Redis) -> Client {
     redis
         .builder()
         .login("reader", Password::new("any"))
         .build()
 }
 
-fn add(writer: &mut blocking::Connection, numbers: std::ops::Range<u64>) {
+pub(crate) fn add(writer: &mut blocking::Connection, numbers: std::ops::Range<u64>) {
     for number in numbers {
         writer.run(xadd("s", ("n", number))).unwrap();
     }
 }
 
 /// Kills the connection of the reader as soon as there is one; how many connections that were.
-fn kill_reader(writer: &mut blocking::Connection) -> u64 {
+pub(crate) fn kill_reader(writer: &mut blocking::Connection) -> u64 {
     let begun = Instant::now();
     loop {
         let kill = cmd("CLIENT").arg(("KILL", "USER", "reader"));
@@ -46,7 +47,7 @@ fn kill_reader(writer: &mut blocking::Connection) -> u64 {
     }
 }
 
-fn number(entry: &Entry) -> u64 {
+pub(crate) fn number(entry: &Entry) -> u64 {
     let text = entry.get("n").expect("every entry has its number");
     std::str::from_utf8(text).unwrap().parse().unwrap()
 }
@@ -68,7 +69,7 @@ async fn numbers(reader: &mut StreamReader, count: u64) -> Vec<u64> {
     numbers
 }
 
-fn expected(numbers: std::ops::Range<u64>) -> Vec<u64> {
+pub(crate) fn expected(numbers: std::ops::Range<u64>) -> Vec<u64> {
     numbers.collect()
 }
 
@@ -292,122 +293,6 @@ fn a_wait_that_is_dropped_loses_nothing() {
         assert_eq!(read, expected(0..200));
         grouped.sort_unstable();
         assert_eq!(grouped, expected(0..200));
-    });
-}
-
-async fn group_event(reader: &mut GroupReader) -> Event {
-    let event = timeout(LIMIT, reader.next()).await;
-    event.expect("an event comes in time").unwrap()
-}
-
-async fn group_entry(reader: &mut GroupReader) -> Entry {
-    match group_event(reader).await {
-        Event::Entry(entry) => entry,
-        other => panic!("{other:?}"),
-    }
-}
-
-#[test]
-fn kills_cost_a_consumer_of_a_group_nothing() {
-    const KILLS: u64 = 50;
-    const BETWEEN: u64 = 20;
-    let redis = server(&[]);
-    let url = redis.url();
-    let client = reading(&redis);
-    runtime().block_on(async {
-        let mut reader = GroupReader::create(&client, "s", "g", "c", Start::Oldest)
-            .await
-            .unwrap();
-        let writing = std::thread::spawn(move || {
-            let mut writer = Client::open(&url).unwrap().blocking().unwrap();
-            let mut killed = 0;
-            for kill in 0..KILLS {
-                add(&mut writer, kill * BETWEEN..(kill + 1) * BETWEEN);
-                killed += kill_reader(&mut writer);
-                std::thread::sleep(Duration::from_millis(kill % 5));
-            }
-            killed
-        });
-        let (mut read, mut ids) = (Vec::new(), Vec::new());
-        while (read.len() as u64) < KILLS * BETWEEN {
-            let entry = group_entry(&mut reader).await;
-            read.push(number(&entry));
-            ids.push(entry.id);
-            if ids.len() == 7 {
-                reader.ack(&ids).await.unwrap();
-                ids.clear();
-            }
-        }
-        reader.ack(&ids).await.unwrap();
-        let killed = writing.join().unwrap();
-        assert!(killed >= KILLS, "only {killed} connections were killed");
-        read.sort_unstable();
-        assert_eq!(
-            read,
-            expected(0..KILLS * BETWEEN),
-            "each came, and came once"
-        );
-        assert_eq!(reader.unacknowledged(), 0);
-        let pending = redis.ask("XPENDING s g");
-        assert!(pending.starts_with("*4\r\n:0\r\n"), "{pending}");
-    });
-}
-
-#[test]
-fn the_next_reader_of_a_consumer_gets_what_was_not_acknowledged() {
-    let redis = Redis::start();
-    let mut writer = redis.client().blocking().unwrap();
-    runtime().block_on(async {
-        let client = redis.client();
-        let mut first = GroupReader::create(&client, "s", "g", "c", Start::Oldest)
-            .await
-            .unwrap();
-        add(&mut writer, 0..3);
-        let mut ids = Vec::new();
-        for _ in 0..3 {
-            ids.push(group_entry(&mut first).await.id);
-        }
-        first.ack(&ids[..1]).await.unwrap();
-        drop(first);
-        redis.ask(&format!("XDEL s {}", ids[1]));
-        add(&mut writer, 3..4);
-        let mut second = GroupReader::open(&client, "s", "g", "c").await.unwrap();
-        assert_eq!(group_event(&mut second).await, Event::Deleted(ids[1]));
-        assert_eq!(number(&group_entry(&mut second).await), 2);
-        assert_eq!(number(&group_entry(&mut second).await), 3);
-    });
-}
-
-#[test]
-fn a_group_that_is_lost_is_made_again_where_it_was() {
-    let redis = Redis::start();
-    let mut writer = redis.client().blocking().unwrap();
-    runtime().block_on(async {
-        let client = redis.client();
-        let error = {
-            let mut stranger = GroupReader::open(&client, "s", "none", "c").await.unwrap();
-            timeout(LIMIT, stranger.next()).await.unwrap().unwrap_err()
-        };
-        assert!(error.is_server_code("NOGROUP"), "{error}");
-        let mut reader = GroupReader::create(&client, "s", "g", "c", Start::Oldest)
-            .await
-            .unwrap();
-        add(&mut writer, 0..5);
-        let mut last = StreamId::MIN;
-        for due in 0..5 {
-            let entry = group_entry(&mut reader).await;
-            assert_eq!(number(&entry), due);
-            last = entry.id;
-        }
-        writer.run(xgroup_destroy("s", "g")).unwrap();
-        add(&mut writer, 5..8);
-        match group_event(&mut reader).await {
-            Event::Rewound { after, .. } => assert_eq!(after, last),
-            other => panic!("{other:?}"),
-        }
-        for due in 5..8 {
-            assert_eq!(number(&group_entry(&mut reader).await), due);
-        }
     });
 }
 

@@ -1,0 +1,229 @@
+//! How a consumer of a group gets on: what it asks next, and what the answers mean. No socket, no clock.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::place::Info;
+use super::{BATCH, Event, Reads, Start, StreamId, entries, none_if_missing};
+use crate::commands::{xack, xgroup_create, xread_group, xread_group_waiting};
+use crate::{Error, Request};
+
+/// A consumer of a group, and how far it has come.
+#[derive(Clone, Debug)]
+pub(crate) struct Membership {
+    pub(crate) key: Bytes,
+    group: Bytes,
+    consumer: Bytes,
+    /// Whether a group that is not there is made.
+    create: bool,
+    /// Where to go on among the entries that the consumer has already; `None` where all were looked at.
+    own_after: Option<StreamId>,
+    /// The last entry that was read.
+    last: StreamId,
+}
+
+impl Membership {
+    /// A consumer that begins with what it has from before.
+    pub(crate) fn new(key: Bytes, group: Bytes, consumer: Bytes, create: bool) -> Self {
+        Self {
+            key,
+            group,
+            consumer,
+            create,
+            own_after: Some(StreamId::MIN),
+            last: StreamId::MIN,
+        }
+    }
+
+    /// Makes the group with this start; [`made`] reads the answer.
+    pub(crate) fn make(&self, start: Start) -> impl Request<Output = Result<(), Error>> + use<> {
+        let after = match start {
+            Start::Oldest => "0".to_owned(),
+            Start::Latest => "$".to_owned(),
+            Start::After(id) => id.to_string(),
+        };
+        xgroup_create(self.key.clone(), self.group.clone(), after)
+    }
+
+    /// Tells the group that these entries are done.
+    pub(crate) fn ack<'a>(
+        &self,
+        ids: &'a [StreamId],
+    ) -> impl Request<Output = Result<u64, Error>> + use<'a> {
+        xack(self.key.clone(), self.group.clone(), ids)
+    }
+
+    /// Behind which of the entries that the consumer has already it has to look for more of them.
+    pub(crate) fn own_due(&self) -> Option<StreamId> {
+        self.own_after
+    }
+
+    /// Reads entries that the consumer has already, behind this one.
+    pub(crate) fn read_own(
+        &self,
+        after: StreamId,
+    ) -> impl Request<Output = Result<Reads, Error>> + use<> {
+        let (group, consumer) = (self.group.clone(), self.consumer.clone());
+        xread_group::<()>(group, consumer, self.key.clone(), after, BATCH).read_as::<Reads>()
+    }
+
+    /// What that has brought, without what was handed out before and was not acknowledged when it was asked.
+    ///
+    /// # Errors
+    /// What went wrong; the place is the same.
+    pub(crate) fn got_own(
+        &mut self,
+        reads: Result<Reads, Error>,
+        known: &BTreeSet<StreamId>,
+    ) -> Result<Vec<Event>, Error> {
+        let mut events = self.taken(reads?);
+        self.own_after = events.last().and_then(Event::id);
+        events.retain(|event| event.id().is_none_or(|id| !known.contains(&id)));
+        Ok(events)
+    }
+
+    /// Waits for entries that nobody has got, at most so long.
+    pub(crate) fn wait_new(
+        &mut self,
+        wait: Duration,
+    ) -> impl Request<Output = Result<Reads, Error>> + use<> {
+        // Until the answer is here, the server may have given entries to the consumer that nobody has seen.
+        self.own_after = Some(StreamId::MIN);
+        let (group, consumer) = (self.group.clone(), self.consumer.clone());
+        xread_group_waiting::<()>(group, consumer, self.key.clone(), ">", BATCH, wait)
+            .read_as::<Reads>()
+    }
+
+    /// What that has brought.
+    ///
+    /// # Errors
+    /// What went wrong; what the consumer has already is looked at next.
+    pub(crate) fn got_new(&mut self, reads: Result<Reads, Error>) -> Result<Vec<Event>, Error> {
+        let reads = reads?;
+        self.own_after = None;
+        Ok(self.taken(reads))
+    }
+
+    /// Whether the server has lost the group, and it is to be made again.
+    pub(crate) fn is_to_be_made(&self, error: &Error) -> bool {
+        self.create && error.is_server_code("NOGROUP")
+    }
+
+    /// Makes the group again behind the last entry that was read.
+    pub(crate) fn make_again(&self) -> impl Request<Output = Result<(), Error>> + use<> {
+        self.make(Start::After(self.last))
+    }
+
+    /// What is to be said about a group that was made again, of a stream like this one.
+    ///
+    /// # Errors
+    /// Why it was not made, or why nobody knows what the stream is like.
+    pub(crate) fn remade(
+        &mut self,
+        info: Result<Info, Error>,
+        group: Result<(), Error>,
+    ) -> Result<Vec<Event>, Error> {
+        let latest = none_if_missing(info)?.latest;
+        made(group)?;
+        self.own_after = Some(StreamId::MIN);
+        let after = self.last;
+        Ok(vec![Event::Rewound { after, latest }])
+    }
+
+    /// The entries of a read, behind which the consumer is then.
+    fn taken(&mut self, reads: Reads) -> Vec<Event> {
+        let entries = entries(reads).inspect(|(id, _)| self.last = self.last.max(*id));
+        entries
+            .map(|(id, entry)| entry.map_or(Event::Deleted(id), Event::Entry))
+            .collect()
+    }
+}
+
+/// Somebody may have been faster, or the answer to a first try may have been lost.
+pub(crate) fn made(group: Result<(), Error>) -> Result<(), Error> {
+    match group {
+        Err(error) if error.is_server_code("BUSYGROUP") => Ok(()),
+        made => made,
+    }
+}
+
+/// What is acknowledged by id among events.
+pub(crate) fn ids(events: &[Event]) -> impl Iterator<Item = StreamId> {
+    events.iter().filter_map(Event::id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::slice;
+
+    fn id(ms: u64) -> StreamId {
+        StreamId { ms, seq: 0 }
+    }
+
+    fn reads(ids: &[u64]) -> Result<Reads, Error> {
+        let entries = ids.iter().map(|ms| (id(*ms), Some(Vec::new()))).collect();
+        Ok(Some(vec![(Bytes::from_static(b"s"), entries)]))
+    }
+
+    fn broken() -> Error {
+        Error::Closed {
+            maybe_executed: true,
+        }
+    }
+
+    fn consumer() -> Membership {
+        let name = Bytes::from_static;
+        Membership::new(name(b"s"), name(b"g"), name(b"c"), true)
+    }
+
+    #[test]
+    fn a_consumer_looks_at_what_it_has_until_nothing_is_left() {
+        let mut consumer = consumer();
+        let none = BTreeSet::new();
+        assert_eq!(consumer.own_due(), Some(StreamId::MIN));
+        let own = consumer.got_own(reads(&[1, 2]), &none).unwrap();
+        assert_eq!(ids(&own).collect::<Vec<_>>(), [id(1), id(2)]);
+        assert_eq!(consumer.own_due(), Some(id(2)));
+        assert!(consumer.got_own(Ok(None), &none).unwrap().is_empty());
+        assert_eq!(consumer.own_due(), None);
+    }
+
+    #[test]
+    fn what_a_lost_read_may_have_given_is_looked_for_and_nothing_comes_twice() {
+        let mut consumer = consumer();
+        consumer.got_own(Ok(None), &BTreeSet::new()).unwrap();
+        drop(consumer.wait_new(Duration::from_secs(1)));
+        let first = consumer.got_new(reads(&[1, 2])).unwrap();
+        let known = BTreeSet::from_iter(ids(&first));
+        assert_eq!(consumer.own_due(), None);
+        drop(consumer.wait_new(Duration::from_secs(1)));
+        consumer.got_new(Err(broken())).unwrap_err();
+        assert_eq!(consumer.own_due(), Some(StreamId::MIN));
+        let found = consumer.got_own(reads(&[1, 2, 3]), &known).unwrap();
+        assert_eq!(ids(&found).collect::<Vec<_>>(), [id(3)]);
+        // A page that holds nothing new is not the last one.
+        consumer.got_own(reads(&[1, 2]), &known).unwrap();
+        assert_eq!(consumer.own_due(), Some(id(2)));
+        consumer.got_own(Err(broken()), &known).unwrap_err();
+        assert_eq!(consumer.own_due(), Some(id(2)));
+    }
+
+    #[test]
+    fn a_group_that_was_made_again_is_told_with_the_last_entry_that_was_read() {
+        let mut consumer = consumer();
+        consumer.got_new(reads(&[7])).unwrap();
+        let told = consumer.remade(Ok(Info::default()), Ok(())).unwrap();
+        let rewound = Event::Rewound {
+            after: id(7),
+            latest: StreamId::MIN,
+        };
+        assert_eq!(told, slice::from_ref(&rewound));
+        assert_eq!(consumer.own_due(), Some(StreamId::MIN));
+        consumer
+            .remade(Ok(Info::default()), Err(broken()))
+            .unwrap_err();
+    }
+}
