@@ -19,8 +19,6 @@ const SETTINGS: [&str; 5] = [
 pub(crate) fn read() -> Environment {
     let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let kibibytes =
-        field(&meminfo, "MemTotal").and_then(|text| text.split(' ').next()?.parse::<u64>().ok());
     let cores = std::thread::available_parallelism()
         .ok()
         .map(|cores| cores.get() as u64);
@@ -29,7 +27,7 @@ pub(crate) fn read() -> Environment {
         cores,
         cgroup_quota_cores: quota(),
         kernel: first_line("/proc/sys/kernel/osrelease"),
-        memory_bytes: kibibytes.map(|kibibytes| kibibytes * 1_024),
+        memory_bytes: kibibytes(&meminfo, "MemTotal"),
         virtualization: field(&cpuinfo, "flags").map(|flags| {
             let virtual_machine = flags.split(' ').any(|flag| flag == "hypervisor");
             if virtual_machine {
@@ -46,6 +44,16 @@ pub(crate) fn read() -> Environment {
         servers: Vec::new(),
         noise: Noise::default(),
     }
+}
+
+/// Memory that processes may still take, in bytes: what is free or can be freed, within the limit of the
+/// control group.
+pub(crate) fn spare_memory() -> Option<u64> {
+    let meminfo = fs::read_to_string("/proc/meminfo").ok()?;
+    let available = kibibytes(&meminfo, "MemAvailable")?;
+    // The file holds the word `max` where there is no limit.
+    let limit = first_line("/sys/fs/cgroup/memory.max").and_then(|text| text.parse().ok());
+    Some(limit.map_or(available, |limit: u64| limit.min(available)))
 }
 
 /// Adds how busy the machine was meanwhile.
@@ -99,6 +107,13 @@ fn field(text: &str, name: &str) -> Option<String> {
         .lines()
         .find(|line| line.split(':').next().map(str::trim) == Some(name))?;
     Some(line.split_once(':')?.1.trim().to_owned())
+}
+
+/// The line `name` of /proc/meminfo, in bytes.
+fn kibibytes(meminfo: &str, name: &str) -> Option<u64> {
+    let text = field(meminfo, name)?;
+    let kibibytes: u64 = text.split(' ').next()?.parse().ok()?;
+    Some(kibibytes * 1_024)
 }
 
 fn first_line(path: &str) -> Option<String> {

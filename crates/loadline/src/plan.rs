@@ -1,6 +1,7 @@
 //! What the arguments mean: targets, cases and lengths, with every default filled in. What cannot be
 //! is refused here, with the sentence that says why, before anything is touched.
 
+mod bounds;
 mod capacity;
 mod doctor;
 mod judge;
@@ -25,11 +26,12 @@ use rand::RngExt;
 use crate::args::{ArrivalsArg, ConnectionArgs, LoadArgs, RunArgs, ValueDataArg};
 use crate::codec::Codec;
 use crate::exit::Failure;
+use crate::fingerprint;
 use crate::secret::Secret;
 use crate::target::Target;
-use crate::units;
 use crate::workload::{self, Definition};
 
+use bounds::{check_memory, connections, keys, threads, value_size, window};
 pub(crate) use capacity::{CapacityPlan, resolve as resolve_capacity};
 pub(crate) use doctor::{DoctorPlan, resolve as resolve_doctor};
 pub(crate) use judge::{resolve_compare, resolve_proof, resolve_run, workload_hash};
@@ -39,21 +41,11 @@ pub(crate) use modes::{Mode, ModesPlan, resolve as resolve_modes};
 pub(crate) use outputs::{Outputs, check_outputs, spare};
 pub(crate) use path::PathShape;
 
-const DEFAULT_CONNECTIONS: u32 = 50;
 const DEFAULT_BATCH: u32 = 10;
 /// The pipeline of the last case of the default suite.
 const SUITE_PIPELINE: u32 = 16;
-const MOST_CONNECTIONS: u32 = 50_000;
-/// In flight on one connection.
-const MOST_PIPELINE: u32 = 100_000;
-/// In flight on all connections.
-const MOST_IN_FLIGHT: u64 = 10_000_000;
 const MOST_BATCH: u32 = 1_000;
 const MOST_ROUNDS: u32 = 10_000;
-/// Key numbers are written in at most sixteen digits, and inserts need room.
-const MOST_KEYS: u64 = 1_000_000_000_000;
-/// The largest value that Redis takes, in bytes.
-const LARGEST_VALUE_BYTES: u64 = 512 << 20;
 /// Operations of a brief block, for each that a connection has in flight: those that are in flight together
 /// take their time together.
 const ENOUGH_OPERATIONS: u64 = 4_000;
@@ -177,6 +169,8 @@ pub(crate) struct Surroundings {
     pub(crate) has_redis_server: bool,
     /// The password in the environment.
     pub(crate) password: Option<Secret>,
+    /// Memory that processes may still take, in bytes, where the machine tells.
+    pub(crate) memory_bytes: Option<u64>,
     /// A number nobody could guess.
     pub(crate) entropy: u64,
 }
@@ -189,6 +183,7 @@ impl Surroundings {
             cores: u32::try_from(cores).unwrap_or(u32::MAX),
             has_redis_server: crate::servers::find_program("redis-server".as_ref()).is_some(),
             password: Secret::from_environment(),
+            memory_bytes: fingerprint::spare_memory(),
             entropy: rand::rng().random(),
         }
     }
@@ -281,7 +276,7 @@ pub(crate) fn resolve(args: &RunArgs, around: &Surroundings) -> Result<Plan, Fai
             "--verify checks values that are read, and none of the cases reads a value as it was written (as get and hget do).",
         ));
     }
-    Ok(Plan {
+    let plan = Plan {
         targets,
         latency,
         path,
@@ -297,7 +292,9 @@ pub(crate) fn resolve(args: &RunArgs, around: &Surroundings) -> Result<Plan, Fai
         tls: TlsFiles::given(&args.connection),
         allow_non_empty: args.data.allow_non_empty,
         outputs: Outputs::resolve(&args.outputs)?,
-    })
+    };
+    check_memory(&plan, 1, around)?;
+    Ok(plan)
 }
 
 fn protocol(connection: &ConnectionArgs) -> Protocol {
@@ -314,7 +311,7 @@ fn workloads(load: &LoadArgs, wire: bool) -> Result<Vec<(Definition, Option<u32>
     let batch = load.batch.unwrap_or(DEFAULT_BATCH);
     if batch > MOST_BATCH {
         return Err(Failure::usage(format!(
-            "--batch {batch}: more than {MOST_BATCH} keys in one command are not possible."
+            "--batch {batch}: more than {MOST_BATCH} keys in one command are not possible: the server answers nobody else meanwhile."
         )));
     }
     let suite = |name: &str| {
@@ -407,66 +404,6 @@ fn case(
         codec: None,
         workload,
     })
-}
-
-fn connections(load: &LoadArgs) -> Result<u32, Failure> {
-    let connections = load.connections.unwrap_or(DEFAULT_CONNECTIONS);
-    if connections > MOST_CONNECTIONS {
-        return Err(Failure::usage(format!(
-            "--connections {connections}: more than {MOST_CONNECTIONS} are not possible."
-        )));
-    }
-    Ok(connections)
-}
-
-fn keys(keys: u64) -> Result<u64, Failure> {
-    if keys > MOST_KEYS {
-        return Err(Failure::usage(format!(
-            "--keys {keys}: more than {MOST_KEYS} are not possible."
-        )));
-    }
-    Ok(keys)
-}
-
-fn value_size(size: ValueSize) -> Result<ValueSize, Failure> {
-    if size.max() > LARGEST_VALUE_BYTES {
-        let text = units::value_size_text(&size);
-        return Err(Failure::usage(format!(
-            "--value-size {text}: Redis takes no value above 512MiB."
-        )));
-    }
-    Ok(size)
-}
-
-fn threads(asked: Option<u32>, connections: u32, cores: u32) -> Result<u32, Failure> {
-    match asked {
-        Some(threads) if threads > connections => Err(Failure::usage(format!(
-            "--threads {threads} is more than the {connections} connections; a thread without a connection has nothing to do."
-        ))),
-        Some(threads) => Ok(threads),
-        // The other half is the server's, which mostly runs on the same machine.
-        None => Ok((cores / 2).clamp(1, connections)),
-    }
-}
-
-/// Operations in flight on each connection.
-fn window(load: &LoadArgs, connections: u32) -> Result<u32, Failure> {
-    let pipeline = match (load.pipeline, load.in_flight) {
-        (Some(pipeline), _) => pipeline,
-        (None, None) => 1,
-        (None, Some(in_flight)) if in_flight.is_multiple_of(connections) => in_flight / connections,
-        (None, Some(in_flight)) => {
-            return Err(Failure::usage(format!(
-                "--in-flight {in_flight} does not spread evenly over {connections} connections; ask for a multiple of {connections}, or change --connections."
-            )));
-        }
-    };
-    if pipeline > MOST_PIPELINE || u64::from(pipeline) * u64::from(connections) > MOST_IN_FLIGHT {
-        return Err(Failure::usage(format!(
-            "{pipeline} operations in flight on each of {connections} connections are too many; {MOST_PIPELINE} on each and {MOST_IN_FLIGHT} in all are possible."
-        )));
-    }
-    Ok(pipeline)
 }
 
 fn pacing(load: &LoadArgs) -> Result<Pacing, Failure> {

@@ -162,6 +162,7 @@ mod tests {
             cores: 2,
             has_redis_server: false,
             password: None,
+            memory_bytes: Some(8 << 30),
             entropy: 1,
         };
         let plan = plan::resolve_proof("get", None, &around).unwrap();

@@ -203,6 +203,7 @@ mod tests {
             cores: 4,
             has_redis_server: true,
             password: None,
+            memory_bytes: Some(8 << 30),
             entropy: 7,
         };
         let cli = Cli::try_parse_from(["loadline", "capacity"].iter().chain(words)).unwrap();

@@ -192,6 +192,7 @@ mod tests {
             cores: 2,
             has_redis_server: true,
             password: None,
+            memory_bytes: Some(8 << 30),
             entropy: 1,
         };
         resolve_compare(*args, &around).unwrap()

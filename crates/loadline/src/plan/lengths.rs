@@ -6,6 +6,7 @@ use loadline_load::pacing::Stop;
 
 use crate::args::LengthArgs;
 use crate::exit::Failure;
+use crate::units::duration_text;
 
 const DEFAULT_ROUNDS: u32 = 10;
 /// Blocks that each cell of `modes` is split into.
@@ -19,6 +20,9 @@ const DEFAULT_BUDGET: Duration = Duration::from_secs(24);
 const SHORTEST_DEFAULT: Duration = Duration::from_secs(1);
 const LONGEST_DEFAULT: Duration = Duration::from_secs(5);
 const LONGEST_WARMUP: Duration = Duration::from_millis(500);
+/// A week. A record keeps figures of every tenth of a second, which is memory.
+const LONGEST: Duration = Duration::from_secs(7 * 24 * 3_600);
+const MOST_OPS: u64 = 1_000_000_000_000;
 /// A quarter of the time that an operation takes at 50,000 per second: the warm-up of a run by
 /// operations is about a quarter of its length, as it is for a run by time.
 const WARMUP_PER_OP: Duration = Duration::from_micros(5);
@@ -53,7 +57,21 @@ pub(super) fn resolve(
     measured: usize,
     most_rounds: u32,
 ) -> Result<(Length, u32, Duration), Failure> {
+    for (flag, time) in [("--duration", args.duration), ("--warmup", args.warmup)] {
+        if let Some(time) = time.filter(|time| *time > LONGEST) {
+            return Err(Failure::usage(format!(
+                "{flag} {}: more than {} is not possible, since figures of every interval are held in memory.",
+                duration_text(time),
+                duration_text(LONGEST)
+            )));
+        }
+    }
     let length = match (args.ops, args.duration) {
+        (Some(ops), _) if ops > MOST_OPS => {
+            return Err(Failure::usage(format!(
+                "--ops {ops}: more than {MOST_OPS} are not possible; at a million per second these take eleven days."
+            )));
+        }
         (Some(ops), _) => Length::Ops(ops),
         (None, Some(Duration::ZERO)) => {
             return Err(Failure::usage(
@@ -82,7 +100,7 @@ pub(super) fn resolve(
 fn asked_rounds(rounds: u32, length: Length, most_rounds: u32) -> Result<u32, Failure> {
     if rounds > most_rounds {
         return Err(Failure::usage(format!(
-            "--rounds {rounds}: more than {most_rounds} are not possible."
+            "--rounds {rounds}: more than {most_rounds} are not possible, since the histogram of each is kept."
         )));
     }
     let too_short = match length {
@@ -159,6 +177,10 @@ mod tests {
         assert!(resolve(&args(None, Some(Duration::from_millis(3)), Some(4)), 1, 100).is_err());
         assert!(resolve(&args(None, None, Some(101)), 1, 100).is_err());
         assert!(resolve(&args(None, Some(Duration::ZERO), None), 1, 100).is_err());
+        assert!(resolve(&args(None, Some(LONGEST), None), 1, 100).is_ok());
+        let longer = LONGEST + Duration::from_nanos(1);
+        assert!(resolve(&args(None, Some(longer), None), 1, 100).is_err());
+        assert!(resolve(&args(Some(MOST_OPS + 1), None, None), 1, 100).is_err());
         assert_eq!(resolve(&args(Some(4), None, Some(4)), 1, 100).unwrap().1, 4);
     }
 

@@ -12,7 +12,7 @@ use crate::plan::{Plan, Surroundings, lengths, outputs::Outputs};
 use crate::target::{Server, Target};
 use crate::workload::Definition;
 
-use super::{Case, PathShape, Schedule, TlsFiles, path};
+use super::{Case, PathShape, Schedule, TlsFiles, bounds::check_memory, path};
 use loadline_resp::Protocol;
 
 const DEFAULT_COUNTS: [u64; 5] = [100, 1_000, 10_000, 100_000, 1_000_000];
@@ -121,25 +121,15 @@ pub(crate) fn resolve(args: &ModesArgs, around: &Surroundings) -> Result<ModesPl
         )));
     }
     let latencies = latencies(args)?;
-    let mut counts = args.ops.clone();
-    if counts.is_empty() {
-        counts = DEFAULT_COUNTS.to_vec();
-    }
-    counts.sort_unstable();
-    counts.dedup();
+    let counts = ascending(&args.ops, &DEFAULT_COUNTS);
     if let Some(count) = counts.iter().find(|count| **count > MOST_COUNT) {
         return Err(Failure::usage(format!(
-            "--ops {count}: more than {MOST_COUNT} operations are not possible."
+            "--ops {count}: more than {MOST_COUNT} operations are not possible; what does not fit --budget is extrapolated anyway."
         )));
     }
     let batch = args.batch.unwrap_or(DEFAULT_BATCH);
     let in_flight = args.in_flight.unwrap_or(DEFAULT_IN_FLIGHT);
-    let mut sizes = args.sizes.clone();
-    if sizes.is_empty() {
-        sizes = DEFAULT_SIZES.to_vec();
-    }
-    sizes.sort_unstable();
-    sizes.dedup();
+    let sizes = ascending(&args.sizes, &DEFAULT_SIZES);
     let largest = sizes.last().copied().unwrap_or(1);
     for (flag, value) in [
         ("--batch", batch),
@@ -148,7 +138,7 @@ pub(crate) fn resolve(args: &ModesArgs, around: &Surroundings) -> Result<ModesPl
     ] {
         if value > MOST_BATCH {
             return Err(Failure::usage(format!(
-                "{flag} {value}: more than {MOST_BATCH} are not possible."
+                "{flag} {value}: more than {MOST_BATCH} are not possible, since the calls and their replies are held in memory."
             )));
         }
     }
@@ -172,8 +162,10 @@ pub(crate) fn resolve(args: &ModesArgs, around: &Surroundings) -> Result<ModesPl
             )));
         }
     }
+    let base = base(args, around, target, cases)?;
+    check_memory(&base, u64::from(batch.max(in_flight).max(largest)), around)?;
     Ok(ModesPlan {
-        base: base(args, around, target, cases)?,
+        base,
         modes,
         counts,
         latencies,
@@ -242,12 +234,15 @@ fn latencies(args: &ModesArgs) -> Result<Vec<Duration>, Failure> {
     for text in &args.latency {
         latencies.push(path::latency(text)?);
     }
-    if latencies.is_empty() {
-        latencies = DEFAULT_LATENCIES.to_vec();
-    }
-    latencies.sort_unstable();
-    latencies.dedup();
-    Ok(latencies)
+    Ok(ascending(&latencies, &DEFAULT_LATENCIES))
+}
+
+/// What was asked for, or else what is usual, each once.
+fn ascending<T: Copy + Ord>(asked: &[T], usual: &[T]) -> Vec<T> {
+    let mut all = if asked.is_empty() { usual } else { asked }.to_vec();
+    all.sort_unstable();
+    all.dedup();
+    all
 }
 
 fn modes(asked: &[ModeArg]) -> Vec<Mode> {

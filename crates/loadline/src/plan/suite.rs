@@ -194,6 +194,7 @@ mod tests {
             cores: 8,
             has_redis_server: true,
             password: None,
+            memory_bytes: Some(8 << 30),
             entropy: 7,
         };
         resolve(&args, &around).unwrap()

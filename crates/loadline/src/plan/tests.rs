@@ -10,6 +10,7 @@ fn around() -> Surroundings {
         cores: 8,
         has_redis_server: true,
         password: None,
+        memory_bytes: Some(8 << 30),
         entropy: 7,
     }
 }
@@ -211,7 +212,11 @@ fn what_cannot_be_is_refused_with_its_reason() {
             &["--pipeline", "2", "--in-flight", "100"],
             "cannot be used with",
         ),
-        (&["--connections", "1M"], "not possible"),
+        (&["--connections", "1M"], "no more ports"),
+        (
+            &["--connections", "20k", "--threads", "10k"],
+            "more than 1024",
+        ),
         (&["--rate", "0"], "from 1 to"),
         (&["--rate", "-5"], "unexpected argument"),
         (&["--arrivals", "poisson"], "--rate"),
@@ -231,6 +236,9 @@ fn what_cannot_be_is_refused_with_its_reason() {
             "smaller than",
         ),
         (&["--value-size", "1GiB"], "512MiB"),
+        (&["--duration", "1000h"], "more than 168h"),
+        (&["--warmup", "1000h"], "more than 168h"),
+        (&["--ops", "2000G"], "more than 1000000000000"),
         (&["--latency", "1h"], "not possible"),
         (&["ram", "--latency", "1ms"], "path to ram"),
         (&["rediss://h", "--latency", "1ms"], "without TLS"),
@@ -253,6 +261,84 @@ fn what_cannot_be_is_refused_with_its_reason() {
         assert!(sentence.contains(reason), "{words:?}: {sentence}");
     }
     assert_eq!(plan(&["--latency", "0"]).cases.len(), 4);
+}
+
+/// The machine of these tests has 8 GiB to spare.
+#[test]
+fn what_does_not_fit_into_memory_is_refused_before_it_is_loaded() {
+    let huge = ["--value-size", "512MiB"];
+    let wide = ["--connections", "50", "--pipeline", "1000"];
+    for (words, needs) in [
+        (&["embedded", "--keys", "10G"][..], "1192.1 GiB"),
+        (&["redis://localhost", "--keys", "10G"], "1192.1 GiB"),
+        (
+            &[
+                &["embedded", "--workload", "set", "--keys", "20"],
+                &huge[..],
+            ]
+            .concat(),
+            "10.5 GiB",
+        ),
+        // Two targets hold two copies, and a cluster's replicas another one.
+        (
+            &["ram", "embedded", "--keys", "1M", "--value-size", "5kB"],
+            "9.4 GiB",
+        ),
+        (
+            &[
+                "spawn-cluster:redis-server",
+                "--keys",
+                "1M",
+                "--value-size",
+                "5kB",
+            ],
+            "9.4 GiB",
+        ),
+        // The values of a range count by their mean.
+        (
+            &["embedded", "--keys", "1M", "--value-size", "1kB..19kB"],
+            "9.4 GiB",
+        ),
+        (
+            &[
+                &["embedded", "--keys", "1", "--value-size", "1MiB"],
+                &wide[..],
+            ]
+            .concat(),
+            "48.8 GiB",
+        ),
+    ] {
+        let sentence = refusal(words);
+        assert!(
+            sentence.contains(needs) && sentence.contains("this machine has 8.0 GiB to spare"),
+            "{words:?}: {sentence}"
+        );
+    }
+    for words in [
+        &["embedded", "--keys", "10M"][..],
+        &["embedded", "--keys", "1M", "--value-size", "5kB"],
+        // A server elsewhere is asked for its own memory when it is opened.
+        &["redis://db.example", "--keys", "10G"],
+        // Nothing is loaded for a ping.
+        &["embedded", "--workload", "ping", "--keys", "10G"],
+    ] {
+        plan(words);
+    }
+    let elsewhere = plan(&["redis://db.example", "--keys", "10G"]);
+    elsewhere.check_server_memory("db", 1 << 41).unwrap();
+    let failure = elsewhere.check_server_memory("db", 1 << 35).unwrap_err();
+    assert_eq!(failure.exit(), Exit::Usage);
+    assert!(
+        failure
+            .to_string()
+            .contains("the machine of db has 32.0 GiB"),
+        "{failure}"
+    );
+    let unknown = Surroundings {
+        memory_bytes: None,
+        ..around()
+    };
+    assert!(resolve(&typed(&["embedded", "--keys", "10G"]).unwrap(), &unknown).is_ok());
 }
 
 #[test]

@@ -126,6 +126,9 @@ impl Opened {
             loaded: Vec::new(),
             left_out: Vec::new(),
         };
+        if let Some(bytes) = opened.machine_memory() {
+            plan.check_server_memory(&opened.name, bytes)?;
+        }
         if !target.is_ours() && !plan.allow_non_empty {
             match &mut opened.access {
                 Access::Server(server) => server.admin.refuse_keys()?,
@@ -151,6 +154,15 @@ impl Opened {
             &self.name,
             cases.map(|(name, lacks)| (name.as_str(), lacks.clone())),
         )
+    }
+
+    /// The memory of the machine that a single server of somebody else's runs on, in bytes, where it tells.
+    fn machine_memory(&self) -> Option<u64> {
+        match &self.access {
+            Access::Server(server) => server.info.number("total_system_memory"),
+            // Of a cluster, each node has but a part of the keys.
+            Access::Cluster(_) | Access::Ram(_) => None,
+        }
     }
 
     fn require(&mut self, case: &Case) -> Result<(), Failure> {

@@ -89,9 +89,15 @@ fn case(args: &ModesArgs, mut workload: Definition, codec: Option<Codec>) -> Res
         .value_size
         .clone()
         .unwrap_or(ValueSize::Fixed(default_bytes));
-    if keys > MOST_KEYS || value_size.max() > LARGEST_VALUE_BYTES {
+    if keys > MOST_KEYS {
         return Err(Failure::usage(format!(
-            "--keys and --value-size: at most {MOST_KEYS} keys and values of 1MiB are possible here."
+            "--keys {keys}: a sweep takes at most {MOST_KEYS}, since they are loaded for every operation and codec."
+        )));
+    }
+    if value_size.max() > LARGEST_VALUE_BYTES {
+        return Err(Failure::usage(format!(
+            "--value-size {}: a sweep takes values of at most 1MiB, since calls with many are held in memory.",
+            units::value_size_text(&value_size)
         )));
     }
     let mut name = workload.name.clone();

@@ -18,6 +18,7 @@ fn plan(words: &[&str]) -> Result<ModesPlan, String> {
         cores: 2,
         has_redis_server: true,
         password: None,
+        memory_bytes: Some(8 << 30),
         entropy: 1,
     };
     resolve(&args, &around).map_err(|failure| failure.to_string())
@@ -150,4 +151,19 @@ fn what_cannot_be_is_refused() {
         let refusal = plan(words).expect_err("it cannot be");
         assert!(refusal.contains(reason), "{words:?}: {refusal}");
     }
+}
+
+#[test]
+fn calls_that_do_not_fit_into_memory_are_refused() {
+    let large = ["embedded", "--value-size", "1MiB", "--keys", "10"];
+    let refused = plan(&large).unwrap_err();
+    assert!(refused.contains("at least 9.8 GiB of memory"), "{refused}");
+    plan(&[&large[..], &["--sizes", "1,100"]].concat()).unwrap();
+    let refused = plan(&["embedded", "--value-size", "2MiB"]).unwrap_err();
+    assert!(refused.contains("at most 1MiB"), "{refused}");
+    let refused = plan(&["embedded", "--keys", "10G"]).unwrap_err();
+    assert!(
+        refused.contains("--keys 10000000000: a sweep takes at most"),
+        "{refused}"
+    );
 }

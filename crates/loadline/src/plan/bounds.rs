@@ -1,0 +1,183 @@
+//! What fits: the bounds of what may be asked for, and the memory that a plan takes at least.
+
+use loadline_load::values::ValueSize;
+
+use super::{Case, Plan, Surroundings};
+use crate::args::LoadArgs;
+use crate::exit::Failure;
+use crate::target::Target;
+use crate::units;
+
+const DEFAULT_CONNECTIONS: u32 = 50;
+/// An address has some sixty thousand ports, and others use some of them.
+const MOST_CONNECTIONS: u32 = 50_000;
+/// Threads of the generator beyond the processors only wait for each other.
+const MOST_THREADS: u32 = 1_024;
+/// In flight on one connection.
+const MOST_PIPELINE: u32 = 100_000;
+/// In flight on all connections: each has its start kept until its reply comes.
+const MOST_IN_FLIGHT: u64 = 10_000_000;
+/// Key numbers are written in at most sixteen digits, and inserts need room.
+const MOST_KEYS: u64 = 1_000_000_000_000;
+/// The largest value that Redis takes, in bytes.
+const LARGEST_VALUE_BYTES: u64 = 512 << 20;
+/// What Redis 7 keeps of a key at least, in bytes: an entry of 24, an object of 16, and a name of 24.
+const LEAST_KEY_BYTES: u64 = 64;
+
+pub(super) fn connections(load: &LoadArgs) -> Result<u32, Failure> {
+    let connections = load.connections.unwrap_or(DEFAULT_CONNECTIONS);
+    if connections > MOST_CONNECTIONS {
+        return Err(Failure::usage(format!(
+            "--connections {connections}: more than {MOST_CONNECTIONS} are not possible, since an address has no more ports to spare.\nAsk for fewer, or for more in flight on each (--pipeline)."
+        )));
+    }
+    Ok(connections)
+}
+
+pub(super) fn keys(keys: u64) -> Result<u64, Failure> {
+    if keys > MOST_KEYS {
+        return Err(Failure::usage(format!(
+            "--keys {keys}: more than {MOST_KEYS} are not possible, since their numbers are written in sixteen digits."
+        )));
+    }
+    Ok(keys)
+}
+
+pub(super) fn value_size(size: ValueSize) -> Result<ValueSize, Failure> {
+    if size.max() > LARGEST_VALUE_BYTES {
+        let text = units::value_size_text(&size);
+        return Err(Failure::usage(format!(
+            "--value-size {text}: Redis takes no value above 512MiB."
+        )));
+    }
+    Ok(size)
+}
+
+pub(super) fn threads(asked: Option<u32>, connections: u32, cores: u32) -> Result<u32, Failure> {
+    match asked {
+        Some(threads) if threads > MOST_THREADS => Err(Failure::usage(format!(
+            "--threads {threads}: more than {MOST_THREADS} are not possible, and more than the processors ({cores}) only wait for each other."
+        ))),
+        Some(threads) if threads > connections => Err(Failure::usage(format!(
+            "--threads {threads} is more than the {connections} connections; a thread without a connection has nothing to do."
+        ))),
+        Some(threads) => Ok(threads),
+        // The other half is the server's, which mostly runs on the same machine.
+        None => Ok((cores / 2).clamp(1, connections)),
+    }
+}
+
+/// Operations in flight on each connection.
+pub(super) fn window(load: &LoadArgs, connections: u32) -> Result<u32, Failure> {
+    let pipeline = match (load.pipeline, load.in_flight) {
+        (Some(pipeline), _) => pipeline,
+        (None, None) => 1,
+        (None, Some(in_flight)) if in_flight.is_multiple_of(connections) => in_flight / connections,
+        (None, Some(in_flight)) => {
+            return Err(Failure::usage(format!(
+                "--in-flight {in_flight} does not spread evenly over {connections} connections; ask for a multiple of {connections}, or change --connections."
+            )));
+        }
+    };
+    if pipeline > MOST_PIPELINE || u64::from(pipeline) * u64::from(connections) > MOST_IN_FLIGHT {
+        return Err(Failure::usage(format!(
+            "{pipeline} operations in flight on each of {connections} connections are too many: the start of each is kept in memory until its reply comes.\nAsk for at most {MOST_PIPELINE} on each connection (--pipeline) and {MOST_IN_FLIGHT} in all (--in-flight)."
+        )));
+    }
+    Ok(pipeline)
+}
+
+/// Refuses a plan whose data do not fit into the memory of this machine, on the targets that are here.
+/// At least `together` operations of a case are made as one.
+pub(super) fn check_memory(
+    plan: &Plan,
+    together: u64,
+    around: &Surroundings,
+) -> Result<(), Failure> {
+    let here = plan.targets.iter().map(copies_here).sum::<u64>();
+    let needed = plan.least_memory(together).saturating_mul(here);
+    match around.memory_bytes {
+        Some(spare) if needed > spare => Err(too_large(
+            needed,
+            &format!("this machine has {} to spare", about(spare)),
+        )),
+        _ => Ok(()),
+    }
+}
+
+impl Plan {
+    /// Refuses a plan whose data do not fit into a server's memory of `bytes`.
+    ///
+    /// # Errors
+    /// A usage error that gives both sizes.
+    pub(crate) fn check_server_memory(&self, name: &str, bytes: u64) -> Result<(), Failure> {
+        let needed = self.least_memory(1);
+        if needed > bytes {
+            let has = format!("the machine of {name} has {}", about(bytes));
+            return Err(too_large(needed, &has));
+        }
+        Ok(())
+    }
+
+    /// Memory that the keys take on a target, and the values that are on their way at a time, in bytes.
+    fn least_memory(&self, together: u64) -> u64 {
+        let mut spaces: Vec<(&str, u64)> = Vec::new();
+        for case in self
+            .cases
+            .iter()
+            .filter(|case| case.workload.load.is_some())
+        {
+            let bytes = case
+                .keys
+                .saturating_mul(LEAST_KEY_BYTES + value_bytes(case));
+            let space = case.workload.space.as_str();
+            match spaces.iter_mut().find(|(name, _)| *name == space) {
+                Some((_, most)) => *most = bytes.max(*most),
+                None => spaces.push((space, bytes)),
+            }
+        }
+        let on_their_way = |case: &Case| {
+            // What is written goes out piece by piece; values that are read pile up at the server.
+            let replies = case.workload.can_be_verified().then(|| case.in_flight());
+            let operations = replies.unwrap_or(1).max(together);
+            operations.saturating_mul(value_bytes(case))
+        };
+        let most = self.cases.iter().map(on_their_way).max().unwrap_or(0);
+        let held = spaces.iter().map(|(_, bytes)| *bytes);
+        held.fold(most, u64::saturating_add)
+    }
+}
+
+/// How many copies of the data this machine holds for `target`.
+fn copies_here(target: &Target) -> u64 {
+    match target {
+        // Every master has a replica.
+        Target::SpawnCluster(_) => 2,
+        Target::Cluster(_) => 0,
+        Target::Server(server) => u64::from(server.is_local()),
+        Target::Embedded | Target::Slowed(_) | Target::Spawn(_) | Target::Ram => 1,
+    }
+}
+
+/// The size of a value of `case`, in bytes: the mean, or the least where large ones are rare.
+fn value_bytes(case: &Case) -> u64 {
+    if !case.workload.carries_values() {
+        return 0;
+    }
+    match case.value_size {
+        ValueSize::Fixed(bytes) | ValueSize::Zipf(bytes, _) => bytes,
+        ValueSize::Range(least, most) => least.midpoint(most),
+    }
+}
+
+fn too_large(needed: u64, has: &str) -> Failure {
+    Failure::usage(format!(
+        "The keys and the values on their way take at least {} of memory, and {has}.\nAsk for fewer keys (--keys), smaller values (--value-size), or fewer operations at a time.",
+        about(needed)
+    ))
+}
+
+/// A size of memory in GiB.
+fn about(bytes: u64) -> String {
+    format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30))
+}
