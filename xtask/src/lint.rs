@@ -10,10 +10,13 @@ pub(crate) fn run_cargo(arguments: &[&str], environment: &[(&str, &str)]) -> any
     run(&cargo(), arguments, environment)
 }
 
+/// The workspace of the fuzz targets.
+const FUZZ_MANIFEST: &str = "fuzz/Cargo.toml";
+
 /// A check and its name.
 type Check = (&'static str, fn() -> anyhow::Result<()>);
 
-const CHECKS: [Check; 7] = [
+const CHECKS: [Check; 9] = [
     ("format", || run_cargo(&["fmt", "--all", "--check"], &[])),
     ("clippy", || {
         let arguments = [
@@ -42,6 +45,16 @@ const CHECKS: [Check; 7] = [
     ("clippy of the null server", || {
         let rest = ["--all-targets", "--", "-D", "warnings"];
         run_cargo(&[&peers::null_server("clippy"), &rest[..]].concat(), &[])
+    }),
+    ("format of the fuzz targets", || {
+        run_cargo(&["fmt", "--check", "--manifest-path", FUZZ_MANIFEST], &[])
+    }),
+    // With what cargo-fuzz sets, and without the fuzzing engine, which takes a C++ compiler and minutes.
+    ("clippy of the fuzz targets", || {
+        let arguments = ["clippy", "--locked", "--no-default-features"];
+        let rest = ["--manifest-path", FUZZ_MANIFEST, "--", "-D", "warnings"];
+        let environment = [("RUSTFLAGS", "--cfg fuzzing")];
+        run_cargo(&[&arguments[..], &rest].concat(), &environment)
     }),
     ("docs", || {
         let arguments = [

@@ -45,6 +45,8 @@ mod conn;
 mod error;
 mod flags;
 mod from_reply;
+#[cfg(all(fuzzing, feature = "tokio"))]
+pub mod fuzzing;
 mod lending;
 mod meter;
 #[cfg(feature = "metrics")]

@@ -21,6 +21,8 @@ mod buffer;
 mod commands;
 mod connection;
 mod error;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod listen;
 mod server;
 mod state;

@@ -4,15 +4,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use loadline_fuzz::TIGHT;
 use loadline_resp::{Decoder, Error, Limits, Protocol, ReplyKind, Skipper, encode};
-
-/// Small, so that short inputs run into every one of them.
-const TIGHT: Limits = Limits {
-    max_depth: 4,
-    max_line_bytes: 64,
-    max_bulk_bytes: 256,
-    max_aggregate_len: 16,
-};
 
 type Skips = (Vec<(ReplyKind, Vec<u8>)>, Result<(), Error>);
 

@@ -1,0 +1,46 @@
+//! The door of the fuzz target `commands`: requests from anywhere to a server without sockets. It is there
+//! with `--cfg fuzzing` alone.
+
+use loadline_resp::{Limits, RequestParser, Skipper};
+
+use crate::buffer::Output;
+use crate::commands;
+use crate::state::{Replies, Shared};
+
+/// Replies that a connection may have waiting; a value of 512 MB is not what is looked for.
+const OUTPUT_BYTES: usize = 16 << 20;
+/// Commands may ask for large values, and are refused from here on.
+const MOST_REQUESTS: usize = 64;
+
+/// Executes the requests in `bytes` for one client of a fresh server.
+///
+/// # Panics
+/// Where a request is answered by anything but one whole reply, as far as the client wants replies.
+pub fn serve(bytes: &[u8]) {
+    let mut shared = Shared::new(None, 10, 6_379);
+    let mut session = shared.session("127.0.0.1:1".to_owned(), "127.0.0.1:6379".to_owned());
+    let mut parser = RequestParser::new(Limits::default());
+    let mut at = 0;
+    for _ in 0..MOST_REQUESTS {
+        let Ok((used, Some(request))) = parser.parse(&bytes[at..]) else {
+            return;
+        };
+        at += used;
+        let wanted = session.replies == Replies::On;
+        let mut output = Output::new(OUTPUT_BYTES);
+        commands::execute(&request, &mut session, &mut shared, &mut output);
+        if output.has_overflowed() || session.closing || shared.shutdown {
+            return;
+        }
+        let mut skipper = Skipper::new(Limits::default());
+        let mut replies = 0;
+        let read = skipper.feed(output.as_slice(), |_| replies += 1);
+        assert_eq!(read, Ok(()), "to {request:?}");
+        assert!(skipper.is_between_replies(), "half a reply to {request:?}");
+        let still_wanted = session.replies == Replies::On;
+        assert!(
+            replies == 1 || (replies == 0 && !(wanted && still_wanted)),
+            "{replies} replies to {request:?}"
+        );
+    }
+}

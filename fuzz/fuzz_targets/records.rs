@@ -1,0 +1,37 @@
+//! Records from anywhere: what is accepted can be shown in every form, compared with itself, made a run of a
+//! baseline, and written and read again.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use loadline_fuzz::{PLAIN, RICH, show};
+use loadline_measure::Record;
+use loadline_measure::gate::{BaselineRun, Judgement, Policy, records};
+use loadline_report::{csv, html, junit, markdown, text};
+
+fuzz_target!(|bytes: &[u8]| {
+    let Ok(record) = Record::from_json(bytes) else {
+        return;
+    };
+    let shown = [
+        text(&record, &PLAIN),
+        text(&record, &RICH),
+        markdown(&record),
+        html(&record),
+        junit(&record),
+        csv(&record),
+    ];
+    // A foreign record must not speak to the terminal: only the report's own colours may.
+    assert!(!shown[0].contains('\u{1b}'));
+    assert!(!shown[3].contains("<script"));
+
+    show(&records::judge(&record, &record));
+    show(&Judgement::of_comparisons(&record, Policy::Strict));
+    if let Ok(run) = BaselineRun::of_record(&record) {
+        assert_eq!(run.cases.len(), record.cases.len());
+    }
+    let json = record
+        .to_json_pretty()
+        .expect("JSON carries what it brought");
+    Record::from_json(json.as_bytes()).expect("what was written can be read");
+});
