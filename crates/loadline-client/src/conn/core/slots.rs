@@ -1,5 +1,6 @@
 //! Where callers wait, and where their replies are put together.
 
+use std::ops::Range;
 use std::task::{Poll, Waker};
 
 use loadline_resp::{Limits, Reply};
@@ -28,6 +29,8 @@ struct Slot {
     waker: Option<Waker>,
     /// The bytes of the replies as they came.
     replies: Vec<u8>,
+    /// Where the text starts, if the replies are one bulk string and nothing else; otherwise zero.
+    text_start: u8,
     /// Why no more replies will come.
     fault: Option<Error>,
     done: bool,
@@ -72,6 +75,7 @@ impl Slots {
         } else {
             Answer::Read(read(&mut SlotReplies {
                 rest: &slot.replies,
+                text_start: slot.text_start,
                 fault: slot.fault.as_ref(),
                 limits,
             }))
@@ -87,6 +91,7 @@ impl Slots {
         let unanswered = (!slot.done).then_some(slot.number);
         slot.waker = None;
         slot.fault = None;
+        slot.text_start = 0;
         slot.replies.clear();
         if slot.replies.capacity() > SMALL_BYTES {
             slot.replies = Vec::new();
@@ -101,6 +106,25 @@ impl Slots {
         let slot = &mut self.slots[id.0 as usize];
         slot.done = true;
         slot.fault = fault;
+        slot.waker.take()
+    }
+
+    /// The last reply is there, a bulk string that the bytes begin with and whose text stands where `text`
+    /// says; whom to wake.
+    #[inline]
+    pub(super) fn complete_by(
+        &mut self,
+        id: SlotId,
+        bytes: &[u8],
+        text: &Range<usize>,
+    ) -> Option<Waker> {
+        let slot = &mut self.slots[id.0 as usize];
+        if slot.replies.is_empty() {
+            // The header of a short string has less than ten bytes.
+            slot.text_start = text.start as u8;
+        }
+        slot.replies.extend_from_slice(&bytes[..text.end + 2]);
+        slot.done = true;
         slot.waker.take()
     }
 
@@ -152,6 +176,7 @@ impl LargeReplies {
     pub(crate) fn replies(&self) -> SlotReplies<'_> {
         SlotReplies {
             rest: &self.replies,
+            text_start: 0,
             fault: self.fault.as_ref(),
             limits: self.limits,
         }
@@ -162,6 +187,8 @@ impl LargeReplies {
 #[derive(Debug)]
 pub(crate) struct SlotReplies<'s> {
     rest: &'s [u8],
+    /// Where the text starts, if what is left is one bulk string and nothing else; otherwise zero.
+    text_start: u8,
     fault: Option<&'s Error>,
     limits: Limits,
 }
@@ -194,10 +221,55 @@ impl<'s> SlotReplies<'s> {
 impl Replies for SlotReplies<'_> {
     #[inline]
     fn next(&mut self) -> Result<Reply<'_>, Error> {
+        if self.text_start > 0 {
+            let start = usize::from(std::mem::take(&mut self.text_start));
+            let string = std::mem::take(&mut self.rest);
+            return Ok(Reply::Bulk(&string[start..string.len() - 2]));
+        }
         if let Some((reply, end)) = first_short(self.rest) {
             self.rest = &self.rest[end..];
             return Ok(reply);
         }
         self.next_of_any_kind()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(slots: &mut Slots, id: SlotId, count: usize) -> Vec<Result<Vec<u8>, String>> {
+        let polled = slots.poll(id, Waker::noop(), Limits::default(), |replies| {
+            let mut next = || match replies.next() {
+                Ok(reply) => Ok(reply.as_bytes().unwrap().to_vec()),
+                Err(error) => Err(error.to_string()),
+            };
+            (0..count).map(|_| next()).collect()
+        });
+        match polled {
+            Poll::Ready(Answer::Read(texts)) => texts,
+            _ => panic!("small replies are there"),
+        }
+    }
+
+    #[test]
+    fn a_string_that_came_whole_is_read_once_whatever_came_before_it() {
+        let mut slots = Slots::default();
+        for before in [&b""[..], b"$1\r\na\r\n", b"+OK\r\n$2\r\nhi\r\n"] {
+            let id = slots.take(7, Waker::noop());
+            slots.replies(id).extend_from_slice(before);
+            let woken = slots.complete_by(id, b"$3\r\nend\r\n$4\r\nnext\r\n", &(4..7));
+            assert!(woken.is_some());
+            let count = before.split(|&byte| byte == b'\n').count() / 2 + 1;
+            let mut read = texts(&mut slots, id, count + 1);
+            let more = read.pop().unwrap().unwrap_err();
+            assert!(more.contains("more replies than"), "{more}");
+            assert_eq!(read.pop(), Some(Ok(b"end".to_vec())));
+        }
+        // The same slot holds something else now.
+        let id = slots.take(8, Waker::noop());
+        slots.replies(id).extend_from_slice(b"+OK\r\n");
+        assert!(slots.complete(id, None).is_some());
+        assert_eq!(texts(&mut slots, id, 1), [Ok(b"OK".to_vec())]);
     }
 }
