@@ -98,6 +98,9 @@ pub(crate) enum Command {
     /// Becomes a child program that ends with its parent
     #[command(name = "__child", hide = true)]
     Child(ChildArgs),
+    /// Removes a directory once the program that made it has ended
+    #[command(name = "__tidy", hide = true)]
+    Tidy(TidyArgs),
     /// Holds connections and says what they take in memory
     #[command(name = "__connections", hide = true)]
     Connections,
@@ -402,6 +405,13 @@ pub(crate) struct ChildArgs {
     /// The program, and what it is called with
     #[arg(last = true, required = true)]
     pub(crate) program: Vec<std::ffi::OsString>,
+}
+
+/// Removes a directory once the program that made it has ended
+#[derive(Debug, Args)]
+pub(crate) struct TidyArgs {
+    /// Its name among the temporary files
+    pub(crate) name: std::ffi::OsString,
 }
 
 /// How the starts of an open loop are spread.

@@ -54,7 +54,7 @@ pub(crate) fn examine(
         allow_non_empty: true,
         ..plan.base.clone()
     };
-    let mut target = Opened::open(&plan.base.targets[0], &open)?;
+    let mut target = Opened::open(&plan.base.targets[0], &open, control)?;
     record.environment.servers = vec![fingerprint::server(&mut target)];
     let mut examination = Examination {
         plan,

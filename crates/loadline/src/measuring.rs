@@ -113,11 +113,14 @@ impl Measuring<'_> {
     /// Opens the targets, runs this generation's rounds of every case, and closes them again. In the
     /// last one the record is completed while they are open: it asks them what they are.
     fn generation(&mut self, generation: u32) -> Result<(), Failure> {
+        // What earlier generations measured is still to be written, which takes open targets.
+        let (first, later) = (self.control, &Control::default());
+        let control = if generation == 0 { first } else { later };
         let mut opened = self
             .plan
             .targets
             .iter()
-            .map(|target| Opened::open(target, self.plan))
+            .map(|target| Opened::open(target, self.plan, control))
             .collect::<Result<Vec<_>, _>>()?;
         tell_apart(&mut opened);
         if let Some(pinning) = &self.pinning {

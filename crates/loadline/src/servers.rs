@@ -5,6 +5,7 @@
 //! the *thread* that started the child, so children are started from the main thread only.
 
 mod cluster;
+mod tidy;
 
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
@@ -13,6 +14,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{self, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use std::{io, thread};
@@ -22,10 +24,11 @@ use tempfile::TempDir;
 
 use crate::admin::Admin;
 use crate::connect::Endpoint;
-use crate::exit::Failure;
+use crate::exit::{Exit, Failure};
 use crate::target::Server;
 
 pub(crate) use cluster::ClusterChild;
+pub(crate) use tidy::tidy;
 
 /// How long a server may take until it answers.
 const START_PATIENCE: Duration = Duration::from_secs(10);
@@ -37,6 +40,8 @@ const LAST_WORDS_PATIENCE: Duration = Duration::from_millis(500);
 const PORT_ATTEMPTS: u32 = 5;
 /// How much of a server's output is kept, in bytes: its last words.
 const KEPT_OUTPUT_BYTES: usize = 8 << 10;
+/// What the names of our directories for temporary files begin with.
+const PREFIX: &str = "loadline-";
 /// What stands before the address in the line that `loadline serve` prints.
 pub(crate) const LISTENING: &str = "Listening on ";
 
@@ -55,8 +60,8 @@ impl Child {
     /// Our own server over our own store, whose commands burn `burn` of CPU each beyond their own.
     ///
     /// # Errors
-    /// That it did not start, with its last words.
-    pub(crate) fn embedded(burn: Duration) -> Result<Self, Failure> {
+    /// That it did not start, with its last words, or that `interrupt` was set meanwhile.
+    pub(crate) fn embedded(burn: Duration, interrupt: &AtomicBool) -> Result<Self, Failure> {
         let mut words = ["serve", "--listen", "127.0.0.1:0"]
             .map(OsString::from)
             .to_vec();
@@ -72,7 +77,7 @@ impl Child {
             output,
             dir: None,
         };
-        child.wait_until(|child| match child.announced() {
+        child.wait_until(interrupt, |child| match child.announced() {
             Some(address) => {
                 child.address = address;
                 child.answers()
@@ -86,35 +91,19 @@ impl Child {
     /// off, in a directory of its own that is removed once it stands in it.
     ///
     /// # Errors
-    /// That it is not there or did not start, with its last words.
-    pub(crate) fn spawn(program: &Path) -> Result<Self, Failure> {
+    /// That it is not there or did not start, with its last words, or that `interrupt` was set meanwhile.
+    pub(crate) fn spawn(program: &Path, interrupt: &AtomicBool) -> Result<Self, Failure> {
         let name = format!("spawn:{}", program.display());
-        let mut child = Self::spawn_with(&name, program, || Ok(Vec::new()))?;
+        let wanted = Wanted {
+            name: &name,
+            dir: &std::env::temp_dir(),
+            interrupt,
+        };
+        let mut child = wanted.spawn(program, || Ok(Vec::new()))?;
         // The server stands in it by now and writes nothing, so the directory can go while both of us
         // are alive: nobody could remove it once we are killed. One that is left behind harms nobody.
         child.dir = None;
         Ok(child)
-    }
-
-    /// The same, called `name`, with more settings, which are chosen anew for each try.
-    fn spawn_with(
-        name: &str,
-        program: &Path,
-        settings: impl Fn() -> Result<Vec<String>, Failure>,
-    ) -> Result<Self, Failure> {
-        let path = find_program(program).ok_or_else(|| {
-            Failure::unavailable(format!(
-                "{name}: there is no such program.\nInstall it, or name it with its path."
-            ))
-        })?;
-        let mut attempt = 1;
-        loop {
-            match Self::spawn_on(name, &path, free_port(name)?, settings()?) {
-                Err(Start::PortTaken(_)) if attempt < PORT_ATTEMPTS => attempt += 1,
-                Err(Start::PortTaken(failure) | Start::Failed(failure)) => return Err(failure),
-                Ok(child) => return Ok(child),
-            }
-        }
     }
 
     /// Where it listens.
@@ -127,60 +116,12 @@ impl Child {
         self.process.id()
     }
 
-    fn spawn_on(name: &str, path: &Path, port: u16, settings: Vec<String>) -> Result<Self, Start> {
-        let dir = tempfile::Builder::new()
-            .prefix("loadline-")
-            .tempdir()
-            .map_err(|error| {
-                Start::Failed(Failure::unavailable(format!(
-                    "{name}: there can be no directory for its files: {error}.\nSet TMPDIR to a directory that can be written."
-                )))
-            })?;
-        let port_text = port.to_string();
-        let words = [
-            "--port",
-            &port_text,
-            "--bind",
-            "127.0.0.1",
-            "--save",
-            "",
-            "--appendonly",
-            "no",
-            "--daemonize",
-            "no",
-            "--logfile",
-            "",
-            "--dir",
-        ];
-        let mut words: Vec<OsString> = words.map(OsString::from).into();
-        words.push(dir.path().into());
-        words.extend(settings.into_iter().map(OsString::from));
-        let (process, output) = start(name, path, &words).map_err(Start::Failed)?;
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        let mut child = Self {
-            name: name.to_owned(),
-            process,
-            address,
-            output,
-            dir: Some(dir),
-        };
-        match child.wait_until(|child| child.answers()) {
-            Ok(()) => Ok(child),
-            Err(failure)
-                if child
-                    .output
-                    .text()
-                    .to_ascii_lowercase()
-                    .contains("already in use") =>
-            {
-                Err(Start::PortTaken(failure))
-            }
-            Err(failure) => Err(Start::Failed(failure)),
-        }
-    }
-
     /// Looks after the child until `look` says that it is up.
-    fn wait_until(&mut self, mut look: impl FnMut(&mut Self) -> Answer) -> Result<(), Failure> {
+    fn wait_until(
+        &mut self,
+        interrupt: &AtomicBool,
+        mut look: impl FnMut(&mut Self) -> Answer,
+    ) -> Result<(), Failure> {
         let deadline = Instant::now() + START_PATIENCE;
         loop {
             if let Some(failure) = self.has_ended() {
@@ -193,6 +134,7 @@ impl Child {
                     " (another program answers on its port; it was already in use)"
                 }
             };
+            go_on(&self.name, interrupt)?;
             if Instant::now() >= deadline {
                 let why = format!(
                     "did not answer within {} seconds{why}",
@@ -252,6 +194,87 @@ impl Drop for Child {
         // Both fail only where the process is gone already, which is what is wanted.
         let _ = self.process.kill();
         let _ = self.process.wait();
+    }
+}
+
+/// A server program that is to be started.
+#[derive(Debug, Clone, Copy)]
+struct Wanted<'w> {
+    /// What sentences call it.
+    name: &'w str,
+    /// Where it gets a directory of its own.
+    dir: &'w Path,
+    /// What ends the start.
+    interrupt: &'w AtomicBool,
+}
+
+impl Wanted<'_> {
+    /// Starts `program` with more settings, which are chosen anew for each try.
+    fn spawn(
+        self,
+        program: &Path,
+        settings: impl Fn() -> Result<Vec<String>, Failure>,
+    ) -> Result<Child, Failure> {
+        let name = self.name;
+        let path = find_program(program).ok_or_else(|| {
+            Failure::unavailable(format!(
+                "{name}: there is no such program.\nInstall it, or name it with its path."
+            ))
+        })?;
+        let mut attempt = 1;
+        loop {
+            match self.spawn_on(&path, free_port(name)?, settings()?) {
+                Err(Start::PortTaken(_)) if attempt < PORT_ATTEMPTS => attempt += 1,
+                Err(Start::PortTaken(failure) | Start::Failed(failure)) => return Err(failure),
+                Ok(child) => return Ok(child),
+            }
+        }
+    }
+
+    fn spawn_on(self, path: &Path, port: u16, settings: Vec<String>) -> Result<Child, Start> {
+        let dir = tempfile::Builder::new().prefix(PREFIX).tempdir_in(self.dir);
+        let dir = dir.map_err(|error| Start::Failed(no_directory(self.name, &error)))?;
+        let port_text = port.to_string();
+        let words = [
+            "--port",
+            &port_text,
+            "--bind",
+            "127.0.0.1",
+            "--save",
+            "",
+            "--appendonly",
+            "no",
+            "--daemonize",
+            "no",
+            "--logfile",
+            "",
+            "--dir",
+        ];
+        let mut words: Vec<OsString> = words.map(OsString::from).into();
+        words.push(dir.path().into());
+        words.extend(settings.into_iter().map(OsString::from));
+        let (process, output) = start(self.name, path, &words).map_err(Start::Failed)?;
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let mut child = Child {
+            name: self.name.to_owned(),
+            process,
+            address,
+            output,
+            dir: Some(dir),
+        };
+        match child.wait_until(self.interrupt, |child| child.answers()) {
+            Ok(()) => Ok(child),
+            Err(failure)
+                if child
+                    .output
+                    .text()
+                    .to_ascii_lowercase()
+                    .contains("already in use") =>
+            {
+                Err(Start::PortTaken(failure))
+            }
+            Err(failure) => Err(Start::Failed(failure)),
+        }
     }
 }
 
@@ -356,6 +379,24 @@ fn own_executable() -> Result<PathBuf, Failure> {
     std::env::current_exe().map_err(|error| {
         Failure::unavailable(format!("The path of this program cannot be told: {error}."))
     })
+}
+
+fn no_directory(name: &str, error: &io::Error) -> Failure {
+    Failure::unavailable(format!(
+        "{name}: there can be no directory for its files: {error}.\nSet TMPDIR to a directory that can be written."
+    ))
+}
+
+/// # Errors
+/// That the start of `name` was interrupted.
+fn go_on(name: &str, interrupt: &AtomicBool) -> Result<(), Failure> {
+    if interrupt.load(Ordering::Relaxed) {
+        return Err(Failure::new(
+            Exit::Interrupted,
+            format!("{name}: interrupted while it started. Nothing was measured."),
+        ));
+    }
+    Ok(())
 }
 
 fn free_port(name: &str) -> Result<u16, Failure> {

@@ -61,7 +61,7 @@ fn measure(plan: &CapacityPlan, printer: &Printer, control: &Control) -> Result<
     let begun = Instant::now();
     descriptors::make_room(u64::from(plan.closed().connections))?;
     let run_id = plan::new_run_id();
-    let mut target = Opened::open(&plan.base.targets[0], &plan.base)?;
+    let mut target = Opened::open(&plan.base.targets[0], &plan.base, control)?;
     let mut record = Record::new(
         header(&run_id, plan.base.seed, plan.to_json()),
         fingerprint::read(),

@@ -31,6 +31,10 @@ pub(crate) fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Report(args) => report::run(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Connections => connections::run(),
+        Command::Tidy(args) => {
+            servers::tidy(&args.name)?;
+            Ok(ExitCode::SUCCESS)
+        }
         Command::Child(args) => Err(servers::become_child(args.parent, &args.program).into()),
     }
 }

@@ -51,7 +51,7 @@ fn measure(plan: &ModesPlan, printer: &Printer, control: &Control) -> Result<Rec
     let run_id = plan::new_run_id();
     let header = header(&run_id, plan.base.seed, plan.to_json());
     let mut record = Record::new(header, fingerprint::read());
-    let mut target = Opened::open(&plan.base.targets[0], &plan.base)?;
+    let mut target = Opened::open(&plan.base.targets[0], &plan.base, control)?;
     record.environment.servers = vec![fingerprint::server(&mut target)];
     record.doctor = evidence::setup(&mut target, &record.environment);
     let cells = plan.latencies.len() * plan.base.cases.len() * (plan.counts.len() + 2);

@@ -1,12 +1,14 @@
 //! A cluster of child servers on loopback: three masters, and a replica for each.
 
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
 use loadline_resp::{OwnedReply, Protocol};
 
-use super::{Child, free_port};
+use super::tidy::WatchedDir;
+use super::{Child, Wanted, free_port, go_on};
 use crate::connect::{Conversation, Endpoint};
 use crate::exit::Failure;
 use crate::target::Server;
@@ -19,10 +21,27 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const ASK_EVERY: Duration = Duration::from_millis(50);
 
 /// A cluster that lives as long as this value. Its nodes write down what they know of each other, so each
-/// has a directory, which stays behind, with that one small file, only where this program is killed.
+/// needs its directory for as long as it lives.
 #[derive(Debug)]
 pub(crate) struct ClusterChild {
     nodes: Vec<Child>,
+    /// The directory of their directories, removed after them.
+    dir: WatchedDir,
+}
+
+/// Why the nodes do not become a cluster.
+#[derive(Debug)]
+enum Apart {
+    /// One of them does not do as it is told.
+    Node(io::Error),
+    /// Nobody waits for it any more.
+    Interrupted(Failure),
+}
+
+impl From<io::Error> for Apart {
+    fn from(error: io::Error) -> Self {
+        Self::Node(error)
+    }
 }
 
 /// A node, and how it is told things.
@@ -37,32 +56,45 @@ impl ClusterChild {
     /// A cluster of `program`, redis-server 7.0 or later, or what behaves like it.
     ///
     /// # Errors
-    /// That a node is not there or did not start, with its last words, or that the nodes do not agree.
-    pub(crate) fn spawn(program: &Path) -> Result<Self, Failure> {
+    /// That a node is not there or did not start, with its last words, that the nodes do not agree, or that
+    /// `interrupt` was set meanwhile.
+    pub(crate) fn spawn(program: &Path, interrupt: &AtomicBool) -> Result<Self, Failure> {
         let name = format!("spawn-cluster:{}", program.display());
-        let mut nodes = Vec::with_capacity(2 * MASTERS);
+        let mut cluster = Self {
+            nodes: Vec::with_capacity(2 * MASTERS),
+            dir: WatchedDir::new(&name)?,
+        };
+        let wanted = Wanted {
+            name: &name,
+            dir: cluster.dir.path(),
+            interrupt,
+        };
         let mut buses = Vec::with_capacity(2 * MASTERS);
         for _ in 0..2 * MASTERS {
             let bus = std::cell::Cell::new(0);
-            let node = Child::spawn_with(&name, program, || {
+            let node = wanted.spawn(program, || {
                 bus.set(free_port(&name)?);
                 let bus = bus.get().to_string();
                 let settings = ["--cluster-enabled", "yes", "--cluster-port", &bus];
                 Ok(settings.map(ToOwned::to_owned).into())
             })?;
-            nodes.push(node);
+            cluster.nodes.push(node);
             buses.push(bus.get());
         }
-        let mut cluster = Self { nodes };
-        cluster.form(&buses).map_err(|error| {
-            // A node that ends hangs up first.
-            thread::sleep(ASK_EVERY);
-            let gone = cluster.nodes.iter_mut().find_map(Child::has_ended);
-            gone.unwrap_or_else(|| {
-                Failure::unavailable(format!("{name}: its nodes do not form a cluster: {error}."))
-            })
-        })?;
-        Ok(cluster)
+        match cluster.form(wanted, &buses) {
+            Ok(()) => Ok(cluster),
+            Err(Apart::Interrupted(failure)) => Err(failure),
+            Err(Apart::Node(error)) => {
+                // A node that ends hangs up first.
+                thread::sleep(ASK_EVERY);
+                let gone = cluster.nodes.iter_mut().find_map(Child::has_ended);
+                Err(gone.unwrap_or_else(|| {
+                    Failure::unavailable(format!(
+                        "{name}: its nodes do not form a cluster: {error}."
+                    ))
+                }))
+            }
+        }
     }
 
     /// Where one of its masters listens.
@@ -76,17 +108,17 @@ impl ClusterChild {
     }
 
     /// Makes one cluster of the nodes.
-    fn form(&self, buses: &[u16]) -> io::Result<()> {
+    fn form(&self, wanted: Wanted<'_>, buses: &[u16]) -> Result<(), Apart> {
         let members = self.nodes.iter().zip(buses);
         let mut members = members
             .map(|(child, &bus)| Member::open(child, bus))
             .collect::<io::Result<Vec<_>>>()?;
-        assemble(&mut members)
+        assemble(&mut members, wanted)
     }
 }
 
 /// Lets the nodes meet, gives the first ones the slots, and makes the others their replicas.
-fn assemble(members: &mut [Member<'_>]) -> io::Result<()> {
+fn assemble(members: &mut [Member<'_>], wanted: Wanted<'_>) -> Result<(), Apart> {
     let (address, bus) = (members[0].child.address, members[0].bus);
     let (host, port) = (address.ip().to_string(), address.port().to_string());
     for (place, member) in members.iter_mut().enumerate() {
@@ -100,31 +132,35 @@ fn assemble(members: &mut [Member<'_>]) -> io::Result<()> {
         }
     }
     let known = format!("cluster_known_nodes:{}", 2 * MASTERS);
-    wait_for(members, &["CLUSTER", "INFO"], &known)?;
+    wait_for(members, wanted, &["CLUSTER", "INFO"], &known)?;
     for place in 0..MASTERS {
         let id = members[place].say(&["MYID"])?;
         members[MASTERS + place].say(&["REPLICATE", &id])?;
     }
-    wait_for(members, &["CLUSTER", "INFO"], "cluster_state:ok")?;
+    wait_for(members, wanted, &["CLUSTER", "INFO"], "cluster_state:ok")?;
     let (masters, replicas) = members.split_at_mut(MASTERS);
     let info = ["INFO", "replication"];
-    wait_for(replicas, &info, "master_link_status:up")?;
-    wait_for(masters, &info, "state=online")
+    wait_for(replicas, wanted, &info, "master_link_status:up")?;
+    wait_for(masters, wanted, &info, "state=online")
 }
 
 /// Asks every node until its answer has this text in it.
-fn wait_for(members: &mut [Member<'_>], question: &[&str], text: &str) -> io::Result<()> {
+fn wait_for(
+    members: &mut [Member<'_>],
+    wanted: Wanted<'_>,
+    question: &[&str],
+    text: &str,
+) -> Result<(), Apart> {
     let deadline = Instant::now() + PATIENCE;
     for member in members {
         while !member.ask(question)?.contains(text) {
+            go_on(wanted.name, wanted.interrupt).map_err(Apart::Interrupted)?;
             if Instant::now() >= deadline {
-                return Err(io::Error::new(
-                    io::ErrorKind::TimedOut,
-                    format!(
-                        "{} does not say {text} within {PATIENCE:?}",
-                        member.child.address
-                    ),
-                ));
+                let why = format!(
+                    "{} does not say {text} within {PATIENCE:?}",
+                    member.child.address
+                );
+                return Err(io::Error::new(io::ErrorKind::TimedOut, why).into());
             }
             thread::sleep(ASK_EVERY);
         }

@@ -18,7 +18,6 @@ use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
-use loadline_load::Error;
 use loadline_load::block::Block;
 use loadline_load::keys::KeyDist;
 use loadline_load::pacing::{Pacing, Stop};
@@ -26,6 +25,7 @@ use loadline_load::runner::Subject;
 use loadline_load::values::Values;
 use loadline_load::wire::threads_over;
 use loadline_load::workload::{Command, KeySpace, Workload};
+use loadline_load::{Control, Error};
 use loadline_measure::record;
 use loadline_store::Store;
 
@@ -93,28 +93,31 @@ impl Opened {
     /// Starts or reaches `target`. Must be called on the main thread, since children are tied to it.
     ///
     /// # Errors
-    /// That it does not start or answer, holds keys and may not be measured, or lacks a command.
-    pub(crate) fn open(target: &Target, plan: &Plan) -> Result<Self, Failure> {
+    /// That it does not start or answer, holds keys and may not be measured, or lacks a command, and that
+    /// `control` interrupted the start.
+    pub(crate) fn open(target: &Target, plan: &Plan, control: &Control) -> Result<Self, Failure> {
         let name = target.to_string();
+        let interrupt = &*control.interrupt;
         let access = match target {
             Target::Server(server) => {
                 Access::server(server.clone(), None, name.clone(), plan, plan.latency)?
             }
             Target::Embedded => {
-                let child = Child::embedded(Duration::ZERO)?;
+                let child = Child::embedded(Duration::ZERO, interrupt)?;
                 Access::child(child, name.clone(), plan, plan.latency)?
             }
             Target::Slowed(slowdown) => {
-                let child = Child::embedded(slowdown.burn_per_command)?;
+                let child = Child::embedded(slowdown.burn_per_command, interrupt)?;
                 Access::child(child, name.clone(), plan, plan.latency + slowdown.latency)?
             }
             Target::Spawn(program) => {
-                Access::child(Child::spawn(program)?, name.clone(), plan, plan.latency)?
+                let child = Child::spawn(program, interrupt)?;
+                Access::child(child, name.clone(), plan, plan.latency)?
             }
             Target::Ram => Access::Ram(Arc::new(Store::new())),
             Target::Cluster(seeds) => Access::cluster(target, seeds, None, plan)?,
             Target::SpawnCluster(program) => {
-                let children = ClusterChild::spawn(program)?;
+                let children = ClusterChild::spawn(program, interrupt)?;
                 Access::cluster(target, &[children.seed()], Some(children), plan)?
             }
         };

@@ -2,8 +2,9 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
-use crate::util::{Dir, is_running, signal, wait_until};
+use crate::util::{Dir, Ended, is_running, signal, wait_until};
 
 /// The parent is a shell, killed with the one signal that it cannot do anything about.
 #[test]
@@ -31,6 +32,92 @@ fn a_child_dies_with_its_killed_parent() {
     signal(parent.id(), "KILL");
     parent.wait().unwrap();
     wait_until("the child ends", || !is_running(child));
+}
+
+/// The processes that stand in a directory below `temp`, as the nodes of a cluster do.
+fn nodes(temp: &Dir) -> Vec<u32> {
+    let temp = temp.path().canonicalize().unwrap();
+    let below = |pid: &u32| {
+        let stands = std::fs::read_link(format!("/proc/{pid}/cwd"));
+        stands.is_ok_and(|dir| dir.starts_with(&temp))
+    };
+    let names = std::fs::read_dir("/proc").unwrap();
+    let pids = names.filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok());
+    pids.filter(below).collect()
+}
+
+/// A sweep on a cluster of its own, whose temporary files are in `temp`.
+fn sweep(dir: &Dir, temp: &Dir) -> Command {
+    let words = [
+        "modes",
+        "spawn-cluster:redis-server",
+        "--latency",
+        "0",
+        "--quiet",
+    ];
+    let mut command = dir.command(&words);
+    command.env("TMPDIR", temp.path()).stderr(Stdio::piped());
+    command
+}
+
+#[test]
+fn a_killed_run_leaves_neither_nodes_nor_their_directories() {
+    let (dir, temp) = (Dir::new(), Dir::new());
+    let mut run = sweep(&dir, &temp).spawn().unwrap();
+    wait_until("the nodes run", || nodes(&temp).len() == 6);
+    let started = nodes(&temp);
+    assert!(!temp.is_empty());
+    run.kill().unwrap();
+    run.wait().unwrap();
+    wait_until("the nodes end", || {
+        !started.iter().any(|pid| is_running(*pid))
+    });
+    wait_until("their directories are removed", || temp.is_empty());
+}
+
+#[test]
+fn the_start_of_a_cluster_ends_with_an_interrupt() {
+    let (dir, temp) = (Dir::new(), Dir::new());
+    // While the nodes start, while they form the cluster, and in between.
+    for started in [1, 3, 6] {
+        let run = sweep(&dir, &temp).spawn().unwrap();
+        wait_until("the nodes start", || nodes(&temp).len() >= started);
+        let interrupted = Instant::now();
+        signal(run.id(), "INT");
+        let ended = Ended::of(&["modes"], run.wait_with_output().unwrap());
+        let took = interrupted.elapsed();
+        ended.failed(130, "interrupted while it started. Nothing was measured.");
+        assert!(took < Duration::from_secs(2), "{took:?}");
+        assert!(nodes(&temp).is_empty() && temp.is_empty());
+    }
+}
+
+#[test]
+fn only_directories_of_runs_are_tidied_away() {
+    let (dir, temp) = (Dir::new(), Dir::new());
+    for name in ["loadline-gone", "other"] {
+        std::fs::create_dir(temp.path().join(name)).unwrap();
+    }
+    let tidy = |name: &str| {
+        let words = ["__tidy", name];
+        let output = dir.command(&words).env("TMPDIR", temp.path()).output();
+        Ended::of(&words, output.unwrap())
+    };
+    let inside = temp.path().join("loadline-gone");
+    for name in [
+        "other",
+        ".",
+        "..",
+        "/",
+        "loadline-gone/..",
+        inside.to_str().unwrap(),
+    ] {
+        tidy(name).failed(64, "no directory of a run");
+    }
+    assert!(inside.exists() && temp.path().join("other").exists());
+    tidy("loadline-gone").succeeded();
+    assert!(!inside.exists() && temp.path().join("other").exists());
+    tidy("loadline-gone").succeeded();
 }
 
 #[test]

@@ -1,0 +1,90 @@
+//! A directory that is gone with this program, whatever ends it.
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::process::{self, Command, Stdio};
+use std::time::{Duration, Instant};
+use std::{env, fs, io, thread};
+
+use std::os::unix::process::CommandExt;
+use tempfile::TempDir;
+
+use super::{PREFIX, no_directory, own_executable};
+use crate::exit::Failure;
+
+/// How long files may go on to appear there: those who write them are killed at the same time.
+const PATIENCE: Duration = Duration::from_secs(5);
+const TRY_EVERY: Duration = Duration::from_millis(20);
+
+/// A directory for files of children, and the process that removes it. That one waits for the end of a
+/// pipe which nobody writes to, and the end comes with this value or with this program.
+#[derive(Debug)]
+pub(super) struct WatchedDir {
+    dir: TempDir,
+    remover: process::Child,
+}
+
+impl WatchedDir {
+    /// An empty one, for the files of `name`.
+    ///
+    /// # Errors
+    /// That there can be none.
+    pub(super) fn new(name: &str) -> Result<Self, Failure> {
+        let dir = tempfile::Builder::new().prefix(PREFIX).tempdir();
+        let dir = dir.map_err(|error| no_directory(name, &error))?;
+        let remover = Command::new(own_executable()?)
+            .arg("__tidy")
+            .args(dir.path().file_name())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            // A group of its own, so that what ends us from a terminal does not end it too.
+            .process_group(0)
+            .spawn()
+            .map_err(|error| no_directory(name, &error))?;
+        Ok(Self { dir, remover })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        self.dir.path()
+    }
+}
+
+impl Drop for WatchedDir {
+    fn drop(&mut self) {
+        // Closes the pipe and waits. Where it is gone already, the directory's own value removes it.
+        let _ = self.remover.wait();
+    }
+}
+
+/// Waits until the program at the other end of standard input has ended, and removes the directory `name`
+/// of the directory for temporary files. It takes only names that this program gives, since what is under
+/// it is lost.
+///
+/// # Errors
+/// A usage error for another name; that it cannot be removed.
+pub(crate) fn tidy(name: &OsStr) -> Result<(), Failure> {
+    let shown = Path::new(name).display();
+    let is_plain = Path::new(name).file_name() == Some(name);
+    if !is_plain || !name.as_encoded_bytes().starts_with(PREFIX.as_bytes()) {
+        return Err(Failure::usage(format!(
+            "__tidy {shown}: this is no directory of a run."
+        )));
+    }
+    let left = |error: io::Error| {
+        Failure::unavailable(format!(
+            "The directory {shown} could not be removed: {error}."
+        ))
+    };
+    io::copy(&mut io::stdin(), &mut io::sink()).map_err(left)?;
+    let dir = env::temp_dir().join(name);
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match fs::remove_dir_all(&dir) {
+            Ok(()) => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) if Instant::now() >= deadline => return Err(left(error)),
+            Err(_) => thread::sleep(TRY_EVERY),
+        }
+    }
+}
