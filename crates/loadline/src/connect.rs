@@ -16,6 +16,8 @@ use crate::tls::{TlsClient, TlsStream};
 pub(crate) const CLIENT_NAME: &str = "loadline";
 /// How long dialling, and each answer of the handshake, may take.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+/// The same after an interrupt.
+const HURRIED_PATIENCE: Duration = Duration::from_millis(500);
 /// The most that one reply to us may hold, in bytes: the longest answer is that to INFO or SCAN.
 const LARGEST_REPLY_BYTES: u64 = 16 << 20;
 const READ_BYTES: usize = 16 << 10;
@@ -28,6 +30,8 @@ pub(crate) struct Endpoint {
     name: Option<String>,
     protocol: Protocol,
     tls: Option<TlsClient>,
+    /// How long dialling, and each answer, may take.
+    patience: Duration,
 }
 
 impl Endpoint {
@@ -38,6 +42,15 @@ impl Endpoint {
             name: None,
             protocol,
             tls,
+            patience: PATIENCE,
+        }
+    }
+
+    /// The same for somebody who does not wait long.
+    pub(crate) fn hurried(self) -> Self {
+        Self {
+            patience: HURRIED_PATIENCE,
+            ..self
         }
     }
 
@@ -74,16 +87,16 @@ impl Endpoint {
         let (host, port) = match &self.server.address {
             Address::Unix(path) => {
                 let socket = UnixStream::connect(path)?;
-                socket.set_read_timeout(Some(PATIENCE))?;
-                socket.set_write_timeout(Some(PATIENCE))?;
+                socket.set_read_timeout(Some(self.patience))?;
+                socket.set_write_timeout(Some(self.patience))?;
                 return Ok(Stream::Unix(socket));
             }
             Address::Tcp { host, port } => (host.as_str(), *port),
         };
-        let socket = dial_tcp(host, port)?;
+        let socket = dial_tcp(host, port, self.patience)?;
         socket.set_nodelay(true)?;
-        socket.set_read_timeout(Some(PATIENCE))?;
-        socket.set_write_timeout(Some(PATIENCE))?;
+        socket.set_read_timeout(Some(self.patience))?;
+        socket.set_write_timeout(Some(self.patience))?;
         match &self.tls {
             Some(tls) if self.server.tls => tls
                 .connect(host, socket)
@@ -331,10 +344,10 @@ fn without_arguments(text: &[u8], password: Option<&str>) -> String {
     }
 }
 
-fn dial_tcp(host: &str, port: u16) -> io::Result<TcpStream> {
+fn dial_tcp(host: &str, port: u16, patience: Duration) -> io::Result<TcpStream> {
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
     for address in (host, port).to_socket_addrs()? {
-        match TcpStream::connect_timeout(&address, PATIENCE) {
+        match TcpStream::connect_timeout(&address, patience) {
             Ok(socket) => return Ok(socket),
             Err(error) => last = error,
         }

@@ -116,12 +116,15 @@ impl Measuring<'_> {
         // What earlier generations measured is still to be written, which takes open targets.
         let (first, later) = (self.control, &Control::default());
         let control = if generation == 0 { first } else { later };
-        let mut opened = self
-            .plan
-            .targets
-            .iter()
+        let targets = self.plan.targets.iter();
+        let opened: Result<Vec<Opened>, Failure> = targets
             .map(|target| Opened::open(target, self.plan, control))
-            .collect::<Result<Vec<_>, _>>()?;
+            .collect();
+        let mut opened = match opened {
+            // The record says that it was cut short, and has no cases.
+            Err(failure) if failure.exit() == Exit::Interrupted => return Ok(()),
+            opened => opened?,
+        };
         tell_apart(&mut opened);
         if let Some(pinning) = &self.pinning {
             let children = opened.iter().flat_map(Opened::children);

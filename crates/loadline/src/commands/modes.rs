@@ -1,13 +1,13 @@
 //! `loadline modes`: calls a server in every way, under every latency.
 
+mod blocks;
 mod evidence;
 
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use loadline_load::Control;
-use loadline_load::pacing::Stop;
-use loadline_load::runner::{self, Measured, Rounds, Subject};
 use loadline_measure::record::{self, Record};
 
 use super::run::exit_code;
@@ -22,8 +22,9 @@ use crate::plan::{self, Case, Mode, ModesPlan, Surroundings};
 use crate::printer::Printer;
 use crate::progress::Progress;
 use crate::recording;
-use crate::subjects::client::{CodecCost, Way};
-use crate::subjects::{self, Opened, failure};
+use crate::subjects::Opened;
+use crate::subjects::client::{self, Way};
+use blocks::{Blocks, Cell, Seen, unless_given_up};
 use evidence::Look;
 
 pub(super) fn run(args: &ModesArgs) -> anyhow::Result<ExitCode> {
@@ -33,10 +34,10 @@ pub(super) fn run(args: &ModesArgs) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let printer = Printer::new(&args.display);
-    let control = Control {
+    let control = Arc::new(Control {
         interrupt: interrupt()?,
         ..Control::default()
-    };
+    });
     let record = measure(&plan, &printer, &control)?;
     plan.base.outputs.write(&record)?;
     if !printer.quiet && !plan.base.outputs.use_stdout() {
@@ -46,7 +47,7 @@ pub(super) fn run(args: &ModesArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Opens the target, measures the sweep, and removes what it wrote, whatever happens in between.
-fn measure(plan: &ModesPlan, printer: &Printer, control: &Control) -> Result<Record, Failure> {
+fn measure(plan: &ModesPlan, printer: &Printer, control: &Arc<Control>) -> Result<Record, Failure> {
     let begun = Instant::now();
     let run_id = plan::new_run_id();
     let header = header(&run_id, plan.base.seed, plan.to_json());
@@ -66,7 +67,12 @@ fn measure(plan: &ModesPlan, printer: &Printer, control: &Control) -> Result<Rec
     }
     .run(&mut target, &mut record);
     progress.finish();
-    target.clean_up_after(&run_id, swept)?;
+    if swept.is_ok() && control.interrupted() {
+        let left = target.clean_up_soon(&run_id);
+        record.findings.extend(left.map(|left| left.to_string()));
+    } else {
+        target.clean_up_after(&run_id, swept)?;
+    }
     fingerprint::noise(&mut record);
     record.run.cut_short = control.interrupted();
     record.run.duration_ns = Some(begun.elapsed().as_nanos() as u64);
@@ -78,7 +84,7 @@ fn measure(plan: &ModesPlan, printer: &Printer, control: &Control) -> Result<Rec
 struct Sweep<'s> {
     plan: &'s ModesPlan,
     run_id: &'s str,
-    control: &'s Control,
+    control: &'s Arc<Control>,
     progress: &'s Progress,
 }
 
@@ -88,20 +94,6 @@ struct Setting<'s> {
     latency: Duration,
     way: &'s Way,
     prefix: String,
-}
-
-/// What is measured of a mode: its size, and the operations asked for in a sweep over counts.
-#[derive(Clone, Copy)]
-struct Cell {
-    mode: Mode,
-    size: u32,
-    ops_asked: Option<u64>,
-}
-
-/// What was seen of a cell.
-struct Seen {
-    measured: Measured,
-    codec: Option<CodecCost>,
 }
 
 impl Sweep<'_> {
@@ -130,6 +122,10 @@ impl Sweep<'_> {
                 let first = record.cases.len();
                 self.counts(&setting, target, record)?;
                 self.sizes(&setting, target, record)?;
+                // Whoever ended it does not wait for what else the server has to say, if it answers at all.
+                if self.control.interrupted() {
+                    return Ok(());
+                }
                 let declared = evidence::declared(self.plan, &case.workload);
                 let scope = format!("{}, {}, {latency:?} added", target.name, case.name);
                 let findings = look.end(target, &declared, scope, &record.cases[first..]);
@@ -149,11 +145,14 @@ impl Sweep<'_> {
                 target.load(case, self.run_id, seed, self.control)?;
             } else if !spaces.contains(&space) {
                 let (way, prefix) = (target.way(None)?, case.prefix(self.run_id));
-                if case.codec.is_some() {
-                    subjects::client::load_objects(&way, case, &prefix, seed, self.control)?;
-                } else {
-                    subjects::client::load_cluster(&way, case, &prefix, seed, self.control)?;
-                }
+                let (case, control) = (case.clone(), Arc::clone(self.control));
+                unless_given_up(self.control, move || {
+                    if case.codec.is_some() {
+                        client::load_objects(&way, &case, &prefix, seed, &control)
+                    } else {
+                        client::load_cluster(&way, &case, &prefix, seed, &control)
+                    }
+                })?;
                 spaces.push(space);
             }
         }
@@ -289,7 +288,7 @@ impl Sweep<'_> {
         }
     }
 
-    /// Runs the blocks of cells in interleaved rounds, after a short one that warms each up.
+    /// Runs the blocks of cells; nothing comes of them where the server does not answer after an interrupt.
     fn blocks(
         &self,
         setting: &Setting<'_>,
@@ -297,59 +296,21 @@ impl Sweep<'_> {
         rounds: u32,
         ops: Option<u64>,
     ) -> Result<Vec<Seen>, Failure> {
-        let seed = self.plan.base.seed;
-        // In the search, sizes share the time of two cells.
-        let budget = match ops {
-            Some(_) => self.plan.budget,
-            None => self.plan.budget / 2,
+        let blocks = Blocks {
+            way: setting.way.clone(),
+            case: setting.case.clone(),
+            prefix: setting.prefix.clone(),
+            seed: self.plan.base.seed,
+            cells: cells.to_vec(),
+            rounds,
+            ops,
+            // In the search, sizes share the time of two cells.
+            budget: match ops {
+                Some(_) => self.plan.budget,
+                None => self.plan.budget / 2,
+            },
         };
-        let broken = |error| failure(&setting.case.name, &error);
-        let mut subjects = Vec::with_capacity(cells.len());
-        for cell in cells {
-            let mut subject = subjects::client::open(
-                setting.way,
-                setting.case,
-                cell.mode,
-                cell.size,
-                &setting.prefix,
-                seed,
-            )?;
-            let warm_up = Stop {
-                ops: Some(u64::from(cell.size).max(10)),
-                duration: Some(budget / 4),
-            };
-            subject.block(warm_up, seed, self.control).map_err(broken)?;
-            // What the warm-up cost is no part of the figures.
-            subject.take_codec_cost();
-            subjects.push(subject);
-        }
-        let stops = (0..u64::from(rounds)).map(|round| {
-            let rounds = u64::from(rounds);
-            Stop {
-                ops: ops.map(|ops| ops / rounds + u64::from(round < ops % rounds)),
-                duration: Some(budget / rounds as u32),
-            }
-        });
-        let rounds = Rounds {
-            stops: stops.collect(),
-            warmup: Duration::ZERO,
-            seed,
-        };
-        let mut runnable: Vec<&mut dyn Subject> = subjects
-            .iter_mut()
-            .map(|subject| subject as &mut dyn Subject)
-            .collect();
-        let no_end = |_: &[Measured]| false;
-        let measured = runner::run(&mut runnable, &rounds, self.control, &mut |_| {}, &no_end)
-            .map_err(broken)?;
-        let seen = measured
-            .into_iter()
-            .zip(&subjects)
-            .map(|(measured, subject)| Seen {
-                measured,
-                codec: subject.take_codec_cost(),
-            });
-        Ok(seen.collect())
+        Ok(blocks.run(self.control)?.unwrap_or_default())
     }
 
     /// Puts a cell into the record and returns the operations that were measured.

@@ -132,6 +132,17 @@ impl ClusterAccess {
         })
     }
 
+    /// Whether every master answers soon.
+    ///
+    /// # Errors
+    /// That one does not.
+    pub(super) fn answers_soon(&self) -> Result<(), Failure> {
+        self.cluster.masters().iter().try_for_each(|master| {
+            let (direct, _) = self.endpoints(master);
+            Admin::open(&direct.hurried()).map(drop)
+        })
+    }
+
     /// Its masters, and then their replicas.
     pub(super) fn nodes(&self) -> Vec<Server> {
         let nodes = self.cluster.nodes();

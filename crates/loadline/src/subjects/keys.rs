@@ -69,6 +69,29 @@ impl Opened {
         }
     }
 
+    /// Removes what this run wrote after an interrupt, when nobody waits long for a server that does not
+    /// answer. Says on standard error what is left, and returns that.
+    pub(crate) fn clean_up_soon(&mut self, run_id: &str) -> Option<Failure> {
+        let answers = match &self.access {
+            _ if self.target.is_ours() => Ok(()),
+            Access::Server(server) => Admin::open(&server.endpoint.clone().hurried()).map(drop),
+            Access::Cluster(cluster) => cluster.answers_soon(),
+            Access::Ram(_) => Ok(()),
+        };
+        let left = match answers {
+            Ok(()) => self.clean_up(run_id).err()?,
+            Err(_) => {
+                Failure::unavailable(format!("{}: no answer after the interrupt.", self.name))
+            }
+        };
+        let left = left.followed_by(&format!(
+            "Keys under {} are left there: remove them with SCAN and UNLINK.",
+            run_prefix(run_id)
+        ));
+        crate::complain(&left.to_string());
+        Some(left)
+    }
+
     /// Removes what this run wrote, where the server lives on.
     ///
     /// # Errors

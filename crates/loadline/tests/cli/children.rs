@@ -4,6 +4,8 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use loadline_measure::Record;
+
 use crate::util::{Dir, Ended, is_running, signal, wait_until};
 
 /// The parent is a shell, killed with the one signal that it cannot do anything about.
@@ -90,6 +92,26 @@ fn the_start_of_a_cluster_ends_with_an_interrupt() {
         assert!(took < Duration::from_secs(2), "{took:?}");
         assert!(nodes(&temp).is_empty() && temp.is_empty());
     }
+}
+
+#[test]
+fn a_run_that_is_interrupted_while_its_cluster_starts_has_a_record_of_nothing() {
+    let (dir, temp) = (Dir::new(), Dir::new());
+    let words = "run spawn-cluster:redis-server --workload get --quiet --json out.json";
+    let words: Vec<&str> = words.split(' ').collect();
+    let mut command = dir.command(&words);
+    let run = command
+        .env("TMPDIR", temp.path())
+        .stderr(Stdio::piped())
+        .spawn();
+    let run = run.unwrap();
+    wait_until("the nodes start", || nodes(&temp).len() >= 3);
+    signal(run.id(), "INT");
+    let ended = Ended::of(&words, run.wait_with_output().unwrap());
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(130), ""));
+    let record = Record::from_json(dir.read("out.json").as_bytes()).unwrap();
+    assert!(record.run.cut_short && record.cases.is_empty());
+    assert!(temp.is_empty());
 }
 
 #[test]

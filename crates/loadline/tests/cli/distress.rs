@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
 
 use loadline_measure::Metric;
 use loadline_measure::proof::Proof;
@@ -130,6 +131,37 @@ fn a_sweep_ends_when_its_server_does() {
         "{said}"
     );
     assert!(said.lines().count() <= 3, "{said}");
+}
+
+#[test]
+fn an_interrupted_sweep_does_not_wait_for_a_server_that_is_frozen() {
+    for mode in ["sync", "pipeline", "async"] {
+        let (redis, dir) = (Redis::start(&[]), Dir::new());
+        let url = redis.url();
+        let words = format!(
+            "modes {url} --quiet --latency 0 --mode {mode} --op get --ops 10,1G --budget 1h --json out.json"
+        );
+        let run = Running::start(&dir, &words.split(' ').collect::<Vec<_>>());
+        wait_until("the large cell begins", || redis.calls("get") > 10_000);
+        signal(redis.pid(), "STOP");
+        let interrupted = Instant::now();
+        run.signal("INT");
+        let (code, said) = run.ended();
+        let took = interrupted.elapsed();
+        assert_eq!(code, Some(130), "{said}");
+        assert!(took < Duration::from_secs(3), "{mode}: {took:?}");
+        assert!(said.contains("no answer after the interrupt"), "{said}");
+        assert!(said.contains("remove them with SCAN and UNLINK"), "{said}");
+        let record = Record::from_json(dir.read("out.json").as_bytes()).unwrap();
+        assert!(record.run.cut_short);
+        assert_eq!(record.cases[0].ops, 10, "the cell before was whole");
+        assert!(
+            record
+                .findings
+                .iter()
+                .any(|sentence| sentence.contains("no answer"))
+        );
+    }
 }
 
 /// Every latency would have its link measured first, for seconds.
