@@ -97,7 +97,7 @@ pub struct TargetCost {
     /// CPU time that the server used which used most.
     pub busiest: Option<Duration>,
     /// Time it was runnable but had to wait for a CPU, where it runs on this machine; of several
-    /// servers that of the one which waited longest.
+    /// threads or servers that of the one which waited longest.
     pub run_wait: Option<Duration>,
     /// Commands it counted.
     pub commands: Option<u64>,

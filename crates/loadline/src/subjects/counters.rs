@@ -1,5 +1,6 @@
 //! What a server counts itself, read before and after a block.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::time::Duration;
 
@@ -11,14 +12,17 @@ use crate::admin::Info;
 pub(crate) const SECTIONS: [&str; 3] = ["cpu", "stats", "commandstats"];
 
 /// A reading of the server's own counters.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Counters {
     cpu: Option<Duration>,
-    run_wait: Option<Duration>,
+    run_waits: Option<RunWaits>,
     commands: u64,
     execution: Option<Duration>,
     connections: Option<u64>,
 }
+
+/// Nanoseconds for which each thread of a process was runnable and waited for a CPU, by its id.
+type RunWaits = BTreeMap<u64, u64>;
 
 impl Counters {
     /// Reads the counters of the commands `declared` (lower case) out of INFO.
@@ -32,7 +36,7 @@ impl Counters {
         }
         Self {
             cpu: info.cpu(),
-            run_wait: None,
+            run_waits: None,
             commands,
             execution,
             connections: info.number("total_connections_received"),
@@ -42,7 +46,7 @@ impl Counters {
     /// The same with what the kernel counts of the server's process, where that is known.
     pub(crate) fn and_waits_of(self, process: Option<u64>) -> Self {
         Self {
-            run_wait: process.and_then(run_wait),
+            run_waits: process.and_then(run_waits),
             ..self
         }
     }
@@ -55,9 +59,10 @@ impl Counters {
             cpu,
             busiest: cpu,
             run_wait: self
-                .run_wait
-                .zip(before.run_wait)
-                .map(|(after, before)| after.saturating_sub(before)),
+                .run_waits
+                .as_ref()
+                .zip(before.run_waits.as_ref())
+                .map(|(after, before)| longest_wait(after, before)),
             commands: Some(self.commands.saturating_sub(before.commands)),
             execution: self
                 .execution
@@ -107,14 +112,25 @@ pub(crate) fn process(info: &Info) -> Option<u64> {
     is_server.then_some(pid)
 }
 
-/// How long the threads of a process were runnable and waited for a CPU, together (schedstat).
-fn run_wait(pid: u64) -> Option<Duration> {
+/// How long each thread of a process was runnable and waited for a CPU (schedstat).
+fn run_waits(pid: u64) -> Option<RunWaits> {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).ok()?;
-    let waited = tasks.filter_map(|task| {
-        let text = fs::read_to_string(task.ok()?.path().join("schedstat")).ok()?;
-        text.split(' ').nth(1)?.parse::<u64>().ok()
+    let waits = tasks.filter_map(|task| {
+        let task = task.ok()?;
+        let id = task.file_name().to_str()?.parse().ok()?;
+        let text = fs::read_to_string(task.path().join("schedstat")).ok()?;
+        Some((id, text.split(' ').nth(1)?.parse().ok()?))
     });
-    Some(Duration::from_nanos(waited.sum()))
+    Some(waits.collect())
+}
+
+/// What the thread waited since `before` that waited longest. Not the sum: io-threads that wait at the
+/// same time would make it more than the time that went by.
+fn longest_wait(after: &RunWaits, before: &RunWaits) -> Duration {
+    let waited = after
+        .iter()
+        .map(|(id, after)| after.saturating_sub(before.get(id).copied().unwrap_or(0)));
+    Duration::from_nanos(waited.max().unwrap_or(0))
 }
 
 #[cfg(test)]
@@ -155,7 +171,17 @@ mod tests {
         // This test runs in a program whose name begins with `loadline`.
         let own = std::process::id();
         assert_eq!(of(own), Some(u64::from(own)));
-        assert!(run_wait(u64::from(own)).is_some());
-        assert_eq!(run_wait(u64::MAX), None);
+        let waits = run_waits(u64::from(own)).expect("Linux tells of every process");
+        assert!(waits.contains_key(&u64::from(own)), "{waits:?}");
+        assert_eq!(run_waits(u64::MAX), None);
+    }
+
+    #[test]
+    fn a_wait_is_that_of_one_thread() {
+        let before = RunWaits::from([(1, 100), (2, 100), (4, 900)]);
+        // Thread 3 is new and thread 4 has ended.
+        let after = RunWaits::from([(1, 150), (2, 170), (3, 60)]);
+        assert_eq!(longest_wait(&after, &before), Duration::from_nanos(70));
+        assert_eq!(longest_wait(&RunWaits::new(), &before), Duration::ZERO);
     }
 }
