@@ -57,6 +57,7 @@ pub mod multiplexed;
 pub mod pool;
 pub mod pubsub;
 mod request;
+mod scan;
 pub mod streams;
 #[cfg(feature = "tls")]
 mod tls;
@@ -72,6 +73,7 @@ pub use loadline_resp::{Limits, OwnedReply, Protocol, Reply};
 #[cfg(feature = "metrics")]
 pub use metrics::{CommandMetrics, Metrics, ResponseTimes};
 pub use request::{Cmd, Command, Replies, Request, Requests, cmd};
+pub use scan::Scan;
 #[cfg(feature = "tls")]
 pub use tls::Tls;
 pub use transaction::{Atomic, atomic};

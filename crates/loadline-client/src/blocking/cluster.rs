@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
+
 use super::halves::Written;
 use super::interleaved::Interleaved;
 use super::{Connection, PubSub};
@@ -17,7 +19,7 @@ use crate::cluster::view::{View, question};
 use crate::cluster::{Builder, Node, slot_of};
 use crate::pubsub::core::Core;
 use crate::request::Failed;
-use crate::{Config, Error, FromReply, Request};
+use crate::{Config, Error, FromReply, Request, Scan};
 
 /// The map is asked for at most this often, however many requests find it wrong.
 const THROTTLE: Duration = Duration::from_millis(100);
@@ -129,17 +131,14 @@ impl Cluster {
     /// [`Cursor::is_finished`]. `count` is how many the node should look at, not how many there are to be.
     ///
     /// Every key that is there from the beginning to the end is returned at least once, also where slots move
-    /// or a replica takes over meanwhile: a slot counts when its node has served it all through its scan. A
-    /// key can come more than once. What cannot be seen is a slot that goes away and comes back within the
-    /// scan of one node.
-    ///
+    /// or a replica takes over meanwhile: a slot counts when its node has served it all through its X    ///
     /// ```no_run
     /// # fn example(mut cluster: loadline_client::blocking::Cluster) -> Result<(), loadline_client::Error> {
     /// use loadline_client::cluster::Cursor;
     ///
     /// let mut cursor = Cursor::start();
     /// while !cursor.is_finished() {
-    ///     let keys: Vec<String> = cluster.scan(&mut cursor, "user:*", 1000)?;
+    ///     let keys: Vec<String> = cluster.scan_page(&mut cursor, "user:*", 1000)?;
     ///     println!("{keys:?}");
     /// }
     /// # Ok(())
@@ -149,11 +148,21 @@ impl Cluster {
     /// # Errors
     /// Why the node did not answer; its slots are begun anew then, so the call can be repeated.
     /// [`Error::Cluster`] where slots are served by nobody, or were on the move each of 16 times.
-    pub fn scan<T: FromReply>(
+    pub fn scan_page<T: FromReply>(
         &mut self,
         cursor: &mut Cursor,
         pattern: impl AsRef<[u8]>,
         count: u64,
+    ) -> Result<Vec<T>, Error> {
+        let pattern = Bytes::copy_from_slice(pattern.as_ref());
+        let scan = Scan::<T>::keys().matching(pattern).count(count);
+        self.page_of_keys(cursor, &scan)
+    }
+
+    pub(crate) fn page_of_keys<T: FromReply>(
+        &mut self,
+        cursor: &mut Cursor,
+        scan: &Scan<T>,
     ) -> Result<Vec<T>, Error> {
         self.stale |= cursor.is_fruitless();
         self.refresh_if_stale();
@@ -161,7 +170,7 @@ impl Cluster {
             return Ok(Vec::new());
         };
         std::thread::sleep(step.pause);
-        match self.page(&step, pattern.as_ref(), count) {
+        match self.page(&step, scan) {
             Ok(page) => read_as(cursor.took(step, page)),
             Err(error) => {
                 cursor.lost();
@@ -171,9 +180,9 @@ impl Cluster {
         }
     }
 
-    fn page(&mut self, step: &Step, pattern: &[u8], count: u64) -> Result<Page, Error> {
+    fn page<T: FromReply>(&mut self, step: &Step, scan: &Scan<T>) -> Result<Page, Error> {
         let connection = self.connection_to(&step.node);
-        Page::of(connection.run(step.question(pattern, count))?)
+        Page::of(connection.run(step.question(scan))?)
     }
 
     /// Opens a connection to one node, for commands that are about it: `INFO`, `CONFIG`. It follows

@@ -24,6 +24,7 @@ mod interleaved;
 mod pubsub;
 mod reader;
 mod replies;
+mod scan;
 mod stream;
 mod wires;
 
@@ -46,6 +47,7 @@ use input::{Input, Message};
 pub use pubsub::PubSub;
 pub use reader::StreamReader;
 use replies::{Discarded, Incoming};
+pub use scan::Scanning;
 use stream::Stream;
 
 /// How often a request is sent at most, whatever the policy.

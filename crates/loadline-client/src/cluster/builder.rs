@@ -126,7 +126,7 @@ impl Builder {
         super::Cluster::connect(self.plain()).await
     }
 
-    /// As [`Builder::open`], for one thread.
+    /// As `Builder::open`, for one thread.
     ///
     /// # Errors
     /// Why no node has answered.

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use tokio::time::{sleep, timeout_at};
 
 use super::batch::{Batch, Group, Next};
@@ -21,7 +22,7 @@ use crate::multiplexed::{Connection, Dedicated, Running};
 use crate::pubsub::PubSub;
 use crate::pubsub::core::Core;
 use crate::request::Failed;
-use crate::{Error, FromReply, Request};
+use crate::{Error, FromReply, Request, Scan};
 
 /// A cluster that any number of tasks share; a clone is the same. See the [module](super).
 #[derive(Clone, Debug)]
@@ -113,17 +114,14 @@ impl Cluster {
     /// [`Cursor::is_finished`]. `count` is how many the node should look at, not how many there are to be.
     ///
     /// Every key that is there from the beginning to the end is returned at least once, also where slots move
-    /// or a replica takes over meanwhile: a slot counts when its node has served it all through its scan. A
-    /// key can come more than once. What cannot be seen is a slot that goes away and comes back within the
-    /// scan of one node.
-    ///
+    /// or a replica takes over meanwhile: a slot counts when its node has served it all through its X    ///
     /// ```no_run
     /// # async fn example(cluster: loadline_client::cluster::Cluster) -> Result<(), loadline_client::Error> {
     /// use loadline_client::cluster::Cursor;
     ///
     /// let mut cursor = Cursor::start();
     /// while !cursor.is_finished() {
-    ///     let keys: Vec<String> = cluster.scan(&mut cursor, "user:*", 1000).await?;
+    ///     let keys: Vec<String> = cluster.scan_page(&mut cursor, "user:*", 1000).await?;
     ///     println!("{keys:?}");
     /// }
     /// # Ok(())
@@ -133,11 +131,21 @@ impl Cluster {
     /// # Errors
     /// Why the node did not answer; its slots are begun anew then, so the call can be repeated.
     /// [`Error::Cluster`] where slots are served by nobody, or were on the move each of 16 times.
-    pub async fn scan<T: FromReply>(
+    pub async fn scan_page<T: FromReply>(
         &self,
         cursor: &mut Cursor,
         pattern: impl AsRef<[u8]>,
         count: u64,
+    ) -> Result<Vec<T>, Error> {
+        let pattern = Bytes::copy_from_slice(pattern.as_ref());
+        let scan = Scan::<T>::keys().matching(pattern).count(count);
+        self.page_of_keys(cursor, &scan).await
+    }
+
+    pub(crate) async fn page_of_keys<T: FromReply>(
+        &self,
+        cursor: &mut Cursor,
+        scan: &Scan<T>,
     ) -> Result<Vec<T>, Error> {
         if cursor.is_fruitless() {
             self.shared.refresh_until(None).await;
@@ -146,7 +154,7 @@ impl Cluster {
             return Ok(Vec::new());
         };
         sleep(step.pause).await;
-        match self.page(&step, pattern.as_ref(), count).await {
+        match self.page(&step, scan).await {
             Ok(page) => read_as(cursor.took(step, page)),
             Err(error) => {
                 cursor.lost();
@@ -156,9 +164,9 @@ impl Cluster {
         }
     }
 
-    async fn page(&self, step: &Step, pattern: &[u8], count: u64) -> Result<Page, Error> {
+    async fn page<T: FromReply>(&self, step: &Step, scan: &Scan<T>) -> Result<Page, Error> {
         let connection = self.shared.connection(&step.node);
-        Page::of(connection.run(step.question(pattern, count)).await?)
+        Page::of(connection.run(step.question(scan)).await?)
     }
 
     /// Opens a connection to one node, for commands that are about it: `INFO`, `CONFIG`. It follows

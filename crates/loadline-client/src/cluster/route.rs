@@ -87,6 +87,11 @@ pub(crate) fn one_slot(
     meta: &Meta,
     wire: &[u8],
 ) -> Result<Option<u16>, Error> {
+    let mut words = Args::new(wire);
+    if so_far.is_some() && words.next().is_some_and(|name| is(name, &["INFO"])) {
+        // It is asked of the node that serves the keys beside it.
+        return Ok(so_far);
+    }
     match route(meta, wire)? {
         Route::Slot(slot) if so_far.is_none_or(|before| before == slot) => Ok(Some(slot)),
         Route::Slot(_) | Route::Split(..) => Err(CROSSSLOT),
@@ -268,6 +273,7 @@ impl ExactSizeIterator for Args<'_> {}
 mod tests {
     use super::*;
     use crate::commands::{self, Script};
+    use crate::flags;
     use crate::request::{Part, Requests};
     use crate::{Request, cmd};
 
@@ -386,6 +392,18 @@ mod tests {
             let error = text(line).unwrap_err();
             assert!(error.contains("connection of its own"), "{line}: {error}");
         }
+    }
+
+    #[test]
+    fn a_transaction_may_ask_the_node_of_its_keys_who_it_is() {
+        let meta = flags::lookup("INFO");
+        let wire = b"*2\r\n$4\r\nINFO\r\n$6\r\nserver\r\n";
+        assert_eq!(one_slot(Some(7), &meta, wire).unwrap(), Some(7));
+        let alone = one_slot(None, &meta, wire).unwrap_err().to_string();
+        assert!(alone.contains("one node"), "{alone}");
+        let config = b"*2\r\n$6\r\nCONFIG\r\n$9\r\nRESETSTAT\r\n";
+        let meta = flags::lookup("CONFIG");
+        assert!(one_slot(Some(7), &meta, config).is_err());
     }
 
     #[test]

@@ -4,7 +4,8 @@
 //! from a master that is still to come to one that is done, and those of a slot that is elsewhere in the middle
 //! of a node's scan. So each page comes in one transaction with what its node says of its slots, and a slot
 //! counts as scanned only where its node served it with every page, and was not handing it over; where the rest
-//! is then, is scanned again. Keys of slots that count already are not returned again.
+//! is then, is scanned again. A node that was restarted has another table, for which the cursor means nothing, so
+//! each page says too which start of the server it is from. Keys of slots that count already are not returned again.
 
 use std::fmt;
 use std::time::Duration;
@@ -13,10 +14,10 @@ use bytes::Bytes;
 
 use super::slot::{SLOTS, slot_of};
 use super::topology::{Node, Topology};
-use crate::commands::scan;
 use crate::flags::Flags;
 use crate::request::Request;
-use crate::{Error, FromReply, Reply, atomic, cmd};
+use crate::scan::{run_id, who};
+use crate::{Error, FromReply, Reply, Scan, atomic, cmd};
 
 /// How many scans of a node in a row may make no slot count.
 const MOST_FRUITLESS: u32 = 16;
@@ -25,7 +26,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 /// How far a scan of a cluster has come: the node that is scanned, its cursor, and the slots that are done.
 ///
-/// See `Cluster::scan` and [`blocking::Cluster::scan`](crate::blocking::Cluster::scan). It takes 2 KiB, and a
+/// See `Cluster::scan_page` and [`blocking::Cluster::scan_page`](crate::blocking::Cluster::scan_page). It takes 2 KiB, and a
 /// clone of it is a place to go on from, also with another client of the same cluster.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Cursor {
@@ -41,6 +42,8 @@ struct Current {
     /// Slots that it served with every page so far.
     served: Slots,
     at: u64,
+    /// The start of the server that gave the cursor.
+    server: String,
 }
 
 /// What a node is asked for next.
@@ -58,6 +61,8 @@ pub(crate) struct Page {
     next: u64,
     keys: Vec<Bytes>,
     nodes: String,
+    /// The start of the server that answered.
+    server: String,
 }
 
 impl Cursor {
@@ -130,13 +135,18 @@ impl Cursor {
     /// Takes a page; the keys of it that were not returned before.
     pub(crate) fn took(&mut self, step: Step, page: Page) -> Vec<Bytes> {
         let served = Slots::served(&page.nodes);
+        let restarted =
+            (self.current.as_ref()).is_some_and(|current| current.server != page.server);
         let served = match &self.current {
             Some(current) => current.served.and(&served),
             None => served,
         };
         let mut keys = page.keys;
         keys.retain(|key| !self.done.has(slot_of(key)));
-        if page.next == 0 {
+        if restarted {
+            // These keys are there, but the cursor was one of another table.
+            self.lost();
+        } else if page.next == 0 {
             let before = self.done.count();
             self.done.add(&served);
             self.current = None;
@@ -147,6 +157,7 @@ impl Cursor {
                 node: step.node,
                 served,
                 at: page.next,
+                server: page.server,
             });
         }
         keys
@@ -179,19 +190,22 @@ impl fmt::Debug for Cursor {
 }
 
 impl Step {
-    /// The question for the page. The node knows best which slots it serves.
-    pub(crate) fn question<'q>(
+    /// The question for the page. The node knows best which slots it serves, and who it is.
+    pub(crate) fn question<T: FromReply>(
         &self,
-        pattern: &'q [u8],
-        count: u64,
-    ) -> impl Request<Output = Result<Option<Answer>, Error>> + use<'q> {
+        scan: &Scan<T>,
+    ) -> impl Request<Output = Result<Option<Answer>, Error>> + use<T> {
         let nodes = cmd::<String>("CLUSTER NODES").flags(Flags::READ_ONLY);
-        atomic((scan::<Bytes>(self.at, pattern, count), nodes))
+        atomic((scan.page::<Bytes>(self.at), nodes, who()))
     }
 }
 
 /// What a node answers to the question for a page.
-type Answer = (Result<(u64, Vec<Bytes>), Error>, Result<String, Error>);
+type Answer = (
+    Result<(u64, Vec<Bytes>), Error>,
+    Result<String, Error>,
+    Result<String, Error>,
+);
 
 impl Page {
     /// The page of an answer.
@@ -199,7 +213,7 @@ impl Page {
     /// # Errors
     /// What the node refused.
     pub(crate) fn of(answer: Option<Answer>) -> Result<Self, Error> {
-        let (page, nodes) = answer.ok_or_else(|| {
+        let (page, nodes, info) = answer.ok_or_else(|| {
             Error::Cluster(
                 "a page of a scan was not executed, although no key of it is watched".into(),
             )
@@ -209,6 +223,7 @@ impl Page {
             next,
             keys,
             nodes: nodes?,
+            server: run_id(&info?)?,
         })
     }
 }
@@ -312,7 +327,26 @@ mod tests {
     }
 
     fn page(next: u64, keys: Vec<Bytes>, ranges: &str) -> Page {
-        Page::of(Some((Ok((next, keys)), Ok(nodes(ranges))))).unwrap()
+        page_of("first", next, keys, ranges)
+    }
+
+    /// A page of this start of the server.
+    fn page_of(start: &str, next: u64, keys: Vec<Bytes>, ranges: &str) -> Page {
+        let info = format!("run_id:{start}\r\n");
+        Page::of(Some((Ok((next, keys)), Ok(nodes(ranges)), Ok(info)))).unwrap()
+    }
+
+    #[test]
+    fn a_node_that_was_restarted_is_begun_anew() {
+        let mut cursor = Cursor::start();
+        cursor.took(step(0), page(7, vec![], "0-16383"));
+        let key = Bytes::from_static(b"foo");
+        let again = page_of("second", 0, vec![key.clone()], "0-16383");
+        assert_eq!(cursor.took(step(7), again), [key]);
+        assert_eq!((cursor.slots_done(), cursor.node()), (0, None));
+        let whole = page_of("second", 0, vec![], "0-16383");
+        cursor.took(step(0), whole);
+        assert!(cursor.is_finished());
     }
 
     #[test]

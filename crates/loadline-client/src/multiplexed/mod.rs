@@ -19,6 +19,7 @@
 //! ```
 
 mod driver;
+mod scan;
 pub(crate) mod transport;
 
 use std::collections::VecDeque;
@@ -35,6 +36,7 @@ use crate::lending::Lending;
 use crate::meter::{self, Meter};
 use crate::{Config, Error, Request};
 use driver::Driver;
+pub use scan::Scanning;
 
 /// Push messages that are kept for the caller; older ones give way.
 const KEPT_PUSHES: usize = 1024;

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use loadline_client::Error;
-use loadline_client::cluster::{Cursor, slot_of};
+use loadline_client::cluster::{Cursor, ReadFrom, slot_of};
 use loadline_client::commands::*;
+use loadline_client::{Error, Scan};
 
 use crate::nodes::{self, runtime, shared};
 
@@ -29,7 +29,7 @@ fn every_key_comes_although_slots_move() {
         let (mut nodes, mut travelling) = (BTreeSet::new(), Vec::<String>::new());
         while !cursor.is_finished() {
             nodes.extend(cursor.node().cloned());
-            let keys: Vec<String> = cluster.scan(&mut cursor, "scan:*", 100).await.unwrap();
+            let keys: Vec<String> = cluster.scan_page(&mut cursor, "scan:*", 100).await.unwrap();
             (all, pages) = (all + keys.len(), pages + 1);
             seen.extend(keys);
             // Slots go to the next master in the middle of its scan and of the others': those of keys that were
@@ -54,7 +54,7 @@ fn every_key_comes_although_slots_move() {
         assert_eq!(nodes.len(), 3);
         assert_eq!(seen, names);
         assert!(pages > KEYS / 100, "{pages} pages");
-        let none: Vec<String> = cluster.scan(&mut cursor, "scan:*", 100).await.unwrap();
+        let none: Vec<String> = cluster.scan_page(&mut cursor, "scan:*", 100).await.unwrap();
         assert!(none.is_empty(), "a scan that is finished has nothing left");
         cluster.run(del(names)).await.unwrap();
     });
@@ -78,14 +78,18 @@ fn a_scan_goes_on_when_a_master_is_lost() {
     let mut cursor = Cursor::start();
     let mut seen = BTreeSet::new();
     for _ in 0..3 {
-        seen.extend(cluster.scan::<String>(&mut cursor, "scan:*", 100).unwrap());
+        seen.extend(
+            cluster
+                .scan_page::<String>(&mut cursor, "scan:*", 100)
+                .unwrap(),
+        );
     }
     let lost = cursor.node().cloned().expect("a node is being scanned");
     servers.kill(&lost);
     let killed = Instant::now();
     let mut errors = 0;
     while !cursor.is_finished() {
-        match cluster.scan::<String>(&mut cursor, "scan:*", 100) {
+        match cluster.scan_page::<String>(&mut cursor, "scan:*", 100) {
             Ok(keys) => seen.extend(keys),
             Err(Error::Type { .. } | Error::Usage(_)) => panic!("the scan itself is wrong"),
             Err(_) => {
@@ -98,4 +102,82 @@ fn a_scan_goes_on_when_a_master_is_lost() {
     println!("blocking: {errors} errors until the replica of {lost} was scanned");
     assert!(errors > 0, "nobody noticed that the node was lost");
     assert_eq!(seen, names);
+}
+
+/// Moves a slot to the next master beside a runtime.
+async fn move_aside(slot: u16) {
+    let moving = move || shared().move_slot(slot);
+    tokio::task::spawn_blocking(moving).await.unwrap();
+}
+
+#[test]
+fn a_scan_of_all_keys_or_of_one_is_whole_although_slots_move() {
+    const FIELDS: u64 = 2_000;
+    let fields: BTreeSet<(String, u64)> = (0..FIELDS).map(|n| (format!("f{n}"), n)).collect();
+    let names: BTreeSet<String> = (0..1_000).map(|n| name("walk", n)).collect();
+    let mut blocking = shared().builder().open_blocking().unwrap();
+    let pairs = Vec::from_iter(fields.iter().map(|(field, n)| (field, *n)));
+    blocking.run(hset("walk-hash", &pairs)).unwrap();
+    for written in blocking.run(Vec::from_iter(names.iter().map(|name| set(name, 1)))) {
+        written.unwrap();
+    }
+    let of_hash = slot_of(b"walk-hash");
+    let master = blocking.master_of("walk-hash");
+
+    let (mut seen, mut elements) = (BTreeSet::new(), 0);
+    for pair in blocking.scan(Scan::<(String, u64)>::hash("walk-hash").count(50)) {
+        seen.insert(pair.unwrap());
+        elements += 1;
+        if elements == FIELDS / 2 {
+            shared().move_slot(of_hash);
+        }
+    }
+    assert_ne!(blocking.master_of("walk-hash"), master, "the slot moved");
+    println!("{elements} elements of {FIELDS} fields");
+    assert!(
+        elements > FIELDS,
+        "the new master was not scanned from its beginning"
+    );
+    assert_eq!(seen, fields);
+
+    let (mut seen, mut elements) = (BTreeSet::new(), 0);
+    for key in blocking.scan(Scan::<String>::keys().matching("walk:*")) {
+        seen.insert(key.unwrap());
+        elements += 1;
+        if elements % 300 == 0 {
+            let unseen = names.difference(&seen).next();
+            unseen
+                .into_iter()
+                .for_each(|key| shared().move_slot(slot_of(key.as_bytes())));
+        }
+    }
+    assert_eq!(seen, names);
+
+    runtime().block_on(async {
+        // Replicas take turns with what is read, and a cursor is known to one server alone.
+        let builder = shared().builder().read_from(ReadFrom::Replica);
+        let cluster = builder.open().await.unwrap();
+        let (mut seen, mut elements) = (BTreeSet::new(), 0);
+        let mut pairs = cluster.scan(Scan::<(String, u64)>::hash("walk-hash").count(50));
+        while let Some(pair) = pairs.next().await.unwrap() {
+            seen.insert(pair);
+            elements += 1;
+            if elements == FIELDS / 2 {
+                move_aside(of_hash).await;
+            }
+        }
+        assert_eq!(seen, fields);
+        assert!(elements <= 3 * FIELDS, "{elements} elements");
+        let mut seen = BTreeSet::new();
+        let mut keys = cluster.scan(Scan::<String>::keys().matching("walk:*"));
+        while let Some(key) = keys.next().await.unwrap() {
+            seen.insert(key);
+        }
+        assert_eq!(seen, names);
+        cluster
+            .run((del("walk-hash"), del(names.clone())))
+            .await
+            .0
+            .unwrap();
+    });
 }

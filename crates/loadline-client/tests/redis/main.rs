@@ -15,6 +15,7 @@ mod login;
 mod outages;
 mod pool;
 mod pubsub;
+mod scan;
 mod server;
 mod streams;
 mod thousand;
