@@ -14,7 +14,7 @@ fuzz_target!(|input: (bool, &str, &str)| {
     }
     look(&format!("{before}{after}"));
     let shown = if as_option {
-        look(&format!("{before}password={SECRET}&{after}"))
+        look(&format!("redis://h/0?{before}&password={SECRET}&{after}"))
     } else {
         look(&format!("redis://{}:{SECRET}@{after}", user(before)))
     };
