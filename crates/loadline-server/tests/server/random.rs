@@ -1,12 +1,16 @@
 //! Commands made up at random, to our server and to a real redis-server: the replies must be the same
 //! bytes, whatever state the commands before have left.
 
+use std::net::TcpStream;
+use std::ops::Range;
+use std::os::unix::net::UnixStream;
+
 use loadline_server::ServerConfig;
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 
-use crate::support::{Ours, ReadWrite, Redis, ask, ask_one};
+use crate::support::{Ours, Redis, ask, ask_one};
 
 /// Commands that mean something: `k` stands for a key, `m` for a member or a value, `n` for a number, `f` for
 /// a decimal number, `t` for a time that is over at once or in days, `p` for a pattern, `c` for the name of
@@ -106,19 +110,25 @@ const OPTIONS: &[&str] = &[
     "REPLACE", "DB", "SYNC", "*",
 ];
 
+/// What is tried where `LOADLINE_SEEDS` does not name other seeds, such as `LOADLINE_SEEDS=100..200`.
+const SEEDS: Range<u64> = 0..12;
+
 #[test]
 fn whatever_is_sent_redis_says_the_same() {
     let (ours, redis) = (Ours::start(ServerConfig::default()), Redis::start());
-    let (mut one, mut other) = (ours.connect(), redis.connect());
-    let names = names(&ask(&mut one, "COMMAND LIST"));
+    // The second client changes what the first one watches.
+    let mut clients = [(); 2].map(|()| Both {
+        one: ours.connect(),
+        other: redis.connect(),
+    });
+    let names = names(&ask(&mut clients[0].one, "COMMAND LIST"));
     let sensible: Vec<&str> = SENSIBLE.split(['|', '\n']).collect();
-    for seed in 0..12 {
+    for seed in seeds() {
         let mut rng = SmallRng::seed_from_u64(seed);
         let hello = if seed % 2 == 0 { "HELLO 2" } else { "HELLO 3" };
-        for stream in [&mut one as &mut dyn ReadWrite, &mut other] {
-            let mut stream = stream;
-            for line in ["DISCARD", hello, "FLUSHALL", "SELECT 0"] {
-                ask_one(&mut stream, line);
+        for client in &mut clients {
+            for line in ["DISCARD", "RESET", hello, "FLUSHALL"] {
+                client.ask(line);
             }
         }
         let mut before = Vec::new();
@@ -128,8 +138,9 @@ fn whatever_is_sent_redis_says_the_same() {
             } else {
                 nonsense(&names, &mut rng)
             };
-            let replies = (ask_one(&mut one, &command), ask_one(&mut other, &command));
-            before.push(command.clone());
+            let client = usize::from(rng.random_ratio(1, 6));
+            let replies = clients[client].ask(&command);
+            before.push(format!("{client}: {command}"));
             let last = before.len().saturating_sub(40);
             assert!(
                 is_same(&command, &replies.0, &replies.1),
@@ -139,6 +150,29 @@ fn whatever_is_sent_redis_says_the_same() {
                 &before[last..]
             );
         }
+    }
+}
+
+/// The seeds to try.
+fn seeds() -> Range<u64> {
+    let Ok(named) = std::env::var("LOADLINE_SEEDS") else {
+        return SEEDS;
+    };
+    let ends = named.split_once("..");
+    let ends = ends.and_then(|(first, end)| Some(first.parse().ok()?..end.parse().ok()?));
+    ends.filter(|seeds| !seeds.is_empty())
+        .unwrap_or_else(|| panic!("LOADLINE_SEEDS is {named}, and not such as 100..200"))
+}
+
+/// A client of both servers.
+struct Both {
+    one: TcpStream,
+    other: UnixStream,
+}
+
+impl Both {
+    fn ask(&mut self, line: &str) -> (String, String) {
+        (ask_one(&mut self.one, line), ask_one(&mut self.other, line))
     }
 }
 
