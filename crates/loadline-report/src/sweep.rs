@@ -6,7 +6,7 @@ use crate::clean::plain;
 use crate::{view, words};
 
 /// What stands below the tables.
-pub(crate) const LEGEND: &str = "Times are those of all operations of a column; ~ is extrapolated from as many as the budget of a cell allowed. Quantiles and CPU time of the client are per operation: in a call of many, each takes as long as the call.";
+pub(crate) const LEGEND: &str = "Times are those of all operations of a column; ~ is extrapolated from as many as the budget of a cell allowed. Operations per second, quantiles and CPU (microseconds of the client) are those of the highest count that was measured, per operation: in a call of many, each takes as long as the call.";
 /// Within this share of the most, a smaller size is as good.
 const AS_GOOD: f64 = 0.05;
 
@@ -34,7 +34,7 @@ pub(crate) struct Setting<'r> {
 pub(crate) struct Mode<'r> {
     pub(crate) name: &'r str,
     cells: Vec<&'r Case>,
-    /// The cell with the most operations: what is extrapolated comes from it, and so do the figures
+    /// The cell of the highest count: what is extrapolated comes from it, and so do the figures
     /// that do not depend on the count.
     pub(crate) largest: &'r Case,
 }
@@ -120,7 +120,7 @@ fn setting<'r>(record: &'r Record, here: &[&'r Case]) -> Option<Setting<'r>> {
         let cells: Vec<&Case> = of_mode(here, name)
             .filter(|case| case.scenario.ops_asked.is_some())
             .collect();
-        let largest = cells.iter().max_by_key(|case| case.ops)?;
+        let largest = cells.iter().max_by_key(|case| case.scenario.ops_asked)?;
         Some(Mode {
             name,
             largest,
@@ -253,13 +253,24 @@ impl Curve<'_> {
                 .total_cmp(&other.throughput_ops_per_s)
         };
         let most = self.cells.iter().max_by(by_throughput).unwrap_or(first);
+        let size = words::amount(self.knee.scenario.batch);
+        let p99 = words::percentile(self.knee.response_time_ns.p99);
+        let is_end = self
+            .cells
+            .last()
+            .is_some_and(|last| last.scenario.batch == self.knee.scenario.batch);
+        if is_end {
+            return format!(
+                "from {} to {} ops/s; {size}, the largest size tried, carries the most, and larger ones may carry more: p99 {p99}",
+                shown(first),
+                shown(most),
+            );
+        }
         format!(
-            "from {} to {} ops/s; {} is the smallest within 5 % of the most: {} ops/s, p99 {}",
+            "from {} to {} ops/s; {size} is the smallest within 5 % of the most: {} ops/s, p99 {p99}",
             shown(first),
             shown(most),
-            words::amount(self.knee.scenario.batch),
             shown(self.knee),
-            words::percentile(self.knee.response_time_ns.p99),
         )
     }
 

@@ -42,6 +42,20 @@ impl Pinning {
         }
     }
 
+    /// What `start` returns, whose threads are neither a server's nor the generator's: they may run on
+    /// any CPU that there is.
+    pub(crate) fn apart<T>(pinning: Option<&Self>, start: impl FnOnce() -> T) -> T {
+        let Some(pinning) = pinning else {
+            return start();
+        };
+        let ours = sched_getaffinity(None);
+        // It was possible before.
+        let _ = sched_setaffinity(None, &pinning.before);
+        let started = start();
+        let _ = ours.map(|ours| sched_setaffinity(None, &ours));
+        started
+    }
+
     /// The CPUs of the servers, for a thread that stands for one.
     pub(crate) fn servers(&self) -> CpuSet {
         self.servers
@@ -70,6 +84,12 @@ mod tests {
                 .filter(|cpu| ours.is_set(*cpu) && pinning.servers().is_set(*cpu))
                 .count();
             assert_eq!(shared, 0);
+            let apart = Pinning::apart(Some(&pinning), || {
+                let thread = std::thread::spawn(|| sched_getaffinity(None).unwrap());
+                thread.join().unwrap()
+            });
+            assert_eq!(apart, had);
+            assert_eq!(sched_getaffinity(None).unwrap(), ours);
         } else {
             assert_eq!(had.count(), 1);
         }

@@ -59,6 +59,15 @@ impl Progress {
         }
     }
 
+    /// Says what stays to be read.
+    pub(crate) fn note(&self, what: &str) {
+        match &self.kind {
+            Kind::Hidden => {}
+            Kind::Plain => plain(what),
+            Kind::Live(bar) => bar.println(format!("loadline: {what}")),
+        }
+    }
+
     /// Says which block begins; too often for plain lines.
     pub(crate) fn begin(&self, what: &str) {
         if let Kind::Live(bar) = &self.kind {

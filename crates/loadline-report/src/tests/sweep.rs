@@ -3,7 +3,7 @@
 use loadline_measure::histogram::LatencySummary;
 use loadline_measure::record::{Case, Cost, LeftOut, Link, Parts, Record, Scenario};
 
-use super::{PIPE, fixture};
+use super::{PIPE, fixture, widest};
 use crate::{html, markdown, text};
 
 /// A cell whose throughput follows from the round trip: so many operations in each.
@@ -101,10 +101,10 @@ fn a_sweep_in_a_pipe() {
     All cases: closed loop, called by 0 threads, 0 B values, 0 keys
 
     get as json, no added latency
-                    100     10k      1M   ops/s     p50     p99  CPU us
-    sync        2.09 ms  209 ms ~20.9 s   47.8k 20.9 us 27.2 us    8.40
-    pipeline     110 us 11.0 ms ~1.10 s  909.1k  110 us  143 us   0.480
-    batch        110 us 11.0 ms ~1.10 s  909.1k  110 us  143 us   0.480
+                    100     10k      1M  ops/s     p50     p99   CPU
+    sync        2.09 ms  209 ms ~20.9 s  47.8k 20.9 us 27.2 us  8.40
+    pipeline     110 us 11.0 ms ~1.10 s 909.1k  110 us  143 us 0.480
+    batch        110 us 11.0 ms ~1.10 s 909.1k  110 us  143 us 0.480
     script: embedded does not have EVALSHA and EVAL
       values as json: 512 bytes each, decoded in 1.25 us
       pipeline by size, 1 to 10k: from 47.8k to 1.11M ops/s; 1k is the smallest
@@ -115,29 +115,46 @@ fn a_sweep_in_a_pipe() {
     get as json, 10 ms added by l3 (jitter 1ms:normal, 100 Mbit/s each way, round
       trips through it p50 10.0 ms, p99 10.2 ms, released late p99 21.0 us (real
       time scheduling), MTU 1500, cubic)
-                    100     10k      1M   ops/s     p50     p99  CPU us
-    sync        ~1.00 s   ~1.7m   ~2.8h    99.8 10.0 ms too few    8.40
-    pipeline    10.1 ms ~1.01 s   ~1.7m   9.89k 10.1 ms too few   0.480
-    batch       10.1 ms ~1.01 s   ~1.7m   9.89k 10.1 ms too few   0.480
+                    100     10k      1M  ops/s     p50     p99   CPU
+    sync        ~1.00 s   ~1.7m   ~2.8h   99.8 10.0 ms too few  8.40
+    pipeline    10.1 ms ~1.01 s   ~1.7m  9.89k 10.1 ms too few 0.480
+    batch       10.1 ms ~1.01 s   ~1.7m  9.89k 10.1 ms too few 0.480
     script: embedded does not have EVALSHA and EVAL
       values as json: 512 bytes each, decoded in 1.25 us
-      pipeline by size, 1 to 10k: from 99.8 to 525.8k ops/s; 10k is the smallest
-        within 5 % of the most: 525.8k ops/s, p99 24.7 ms
-      batch by size, 1 to 10k: from 99.8 to 525.8k ops/s; 10k is the smallest within
-        5 % of the most: 525.8k ops/s, p99 24.7 ms
+      pipeline by size, 1 to 10k: from 99.8 to 525.8k ops/s; 10k, the largest size
+        tried, carries the most, and larger ones may carry more: p99 24.7 ms
+      batch by size, 1 to 10k: from 99.8 to 525.8k ops/s; 10k, the largest size
+        tried, carries the most, and larger ones may carry more: p99 24.7 ms
 
     Times are those of all operations of a column; ~ is extrapolated from as many as
-      the budget of a cell allowed. Quantiles and CPU time of the client are per
-      operation: in a call of many, each takes as long as the call.
+      the budget of a cell allowed. Operations per second, quantiles and CPU
+      (microseconds of the client) are those of the highest count that was measured,
+      per operation: in a call of many, each takes as long as the call.
 
     Doctor: no findings.
 
-    CPU us/op: CPU time of the generator + of the server per operation.
     A closed loop waits for replies before it sends more: it shows capacity. For
       claims about response times use --rate.
     "too few": fewer than 100 samples lie beyond that percentile.
     Measured in 0 rounds per case; closed loop; seed 42, 31.2 s in all.
     "#);
+}
+
+/// The counts of the default sweep, with the longest name and the longest figures.
+#[test]
+fn five_counts_fit_eighty_columns() {
+    let mut record = fixture::empty();
+    for count in [100, 1_000, 10_000, 100_000, 1_000_000] {
+        let mut slow = cell("transaction", 1, 100_000_000, Some(count));
+        slow.cost.client_cpu_ns_per_op = Some(98_765_432.0);
+        record.cases.push(slow);
+        record.cases.push(cell("batch", 100, 0, Some(count)));
+    }
+    let text = text(&record, &PIPE);
+    let header =
+        "                100      1k     10k    100k      1M  ops/s     p50     p99   CPU\n";
+    assert_eq!(text.matches(header).count(), 2, "{text}");
+    assert!(widest(&text) <= 80, "{text}");
 }
 
 #[test]
@@ -175,16 +192,15 @@ fn a_sweep_in_markdown() {
     | batch | 10.1 ms | \~1.01 s | \~1.7m | 9.89k | 10.1 ms | too few | 0.480 |
 
     - script: embedded does not have EVALSHA and EVAL
-    - pipeline by size, 1 to 10k: from 99.8 to 525.8k ops/s; 10k is the smallest within 5 % of the most: 525.8k ops/s, p99 24.7 ms
-    - batch by size, 1 to 10k: from 99.8 to 525.8k ops/s; 10k is the smallest within 5 % of the most: 525.8k ops/s, p99 24.7 ms
+    - pipeline by size, 1 to 10k: from 99.8 to 525.8k ops/s; 10k, the largest size tried, carries the most, and larger ones may carry more: p99 24.7 ms
+    - batch by size, 1 to 10k: from 99.8 to 525.8k ops/s; 10k, the largest size tried, carries the most, and larger ones may carry more: p99 24.7 ms
 
-    Times are those of all operations of a column; \~ is extrapolated from as many as the budget of a cell allowed. Quantiles and CPU time of the client are per operation: in a call of many, each takes as long as the call.
+    Times are those of all operations of a column; \~ is extrapolated from as many as the budget of a cell allowed. Operations per second, quantiles and CPU (microseconds of the client) are those of the highest count that was measured, per operation: in a call of many, each takes as long as the call.
 
     Doctor: no findings.
 
     ### How to read this
 
-    - CPU us/op: CPU time of the generator + of the server per operation.
     - A closed loop waits for replies before it sends more: it shows capacity. For claims about response times use --rate.
     - "too few": fewer than 100 samples lie beyond that percentile.
 

@@ -228,7 +228,8 @@ fn findings(page: &mut Page, record: &Record) {
 
 fn foot(page: &mut Page, record: &Record) {
     page.gap();
-    if !record.cases.is_empty() && record.capacity.is_none() {
+    let has_both = record.capacity.is_none() && !crate::sweep::is_sweep(record);
+    if !record.cases.is_empty() && has_both {
         page.wrapped(Style::Dim, "", "  ", view::CPU_LEGEND);
     }
     for line in view::legend(record) {

@@ -7,9 +7,12 @@ use crate::clean::{plain, shortened};
 use crate::sweep::{self, Curve, Setting};
 use crate::{picture, words};
 
-/// Columns of a figure, and of the name of a mode.
+/// Columns of a time, and of the name of a mode.
 const FIGURE: usize = 7;
 const NAME: usize = 11;
+/// Columns of a rate, and of a CPU time: with these, five counts fit eighty columns.
+const RATE: usize = 6;
+const CPU: usize = 5;
 
 /// Draws every operation under every latency.
 pub(super) fn draw(page: &mut Page, record: &Record, unicode: bool) {
@@ -41,16 +44,17 @@ pub(super) fn draw(page: &mut Page, record: &Record, unicode: bool) {
 /// A line per mode, a column per count.
 fn counts(page: &mut Page, setting: &Setting<'_>, columns: &[u64]) {
     // Where the page is narrow, the small counts are left out.
-    let fixed = NAME + 4 * (FIGURE + 1);
+    let fixed = NAME + 2 * (FIGURE + 1) + (RATE + 1) + (CPU + 1);
     let room = page.width().saturating_sub(fixed) / (FIGURE + 1);
     let columns = &columns[columns.len() - columns.len().min(room.max(1))..];
     let mut header = format!("{:<NAME$}", "");
     for count in columns {
         header += &format!(" {:>FIGURE$}", words::amount(*count));
     }
-    for name in ["ops/s", "p50", "p99", "CPU us"] {
-        header += &format!(" {name:>FIGURE$}");
-    }
+    header += &format!(
+        " {:>RATE$} {:>FIGURE$} {:>FIGURE$} {:>CPU$}",
+        "ops/s", "p50", "p99", "CPU"
+    );
     page.line(Style::Dim, &header);
     for mode in &setting.modes {
         let mut line = format!("{:<NAME$}", shortened(&plain(mode.name), NAME));
@@ -59,7 +63,7 @@ fn counts(page: &mut Page, setting: &Setting<'_>, columns: &[u64]) {
         }
         let largest = mode.largest;
         line += &format!(
-            " {:>FIGURE$} {:>FIGURE$} {:>FIGURE$} {:>FIGURE$}",
+            " {:>RATE$} {:>FIGURE$} {:>FIGURE$} {:>CPU$}",
             sweep::rate(largest.throughput_ops_per_s),
             words::percentile(largest.response_time_ns.p50),
             words::percentile(largest.response_time_ns.p99),

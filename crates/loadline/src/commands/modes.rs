@@ -18,13 +18,14 @@ use crate::fingerprint;
 use crate::interrupt::interrupt;
 use crate::link::{self, Path};
 use crate::measuring::header;
+use crate::pinning::Pinning;
 use crate::plan::{self, Case, Mode, ModesPlan, Surroundings};
 use crate::printer::Printer;
 use crate::progress::Progress;
 use crate::recording;
 use crate::subjects::Opened;
 use crate::subjects::client::{self, Way};
-use blocks::{Blocks, Cell, Seen, unless_given_up};
+use blocks::{Blocks, Cell, Lengths, Seen, unless_given_up};
 use evidence::Look;
 
 pub(super) fn run(args: &ModesArgs) -> anyhow::Result<ExitCode> {
@@ -46,24 +47,46 @@ pub(super) fn run(args: &ModesArgs) -> anyhow::Result<ExitCode> {
     exit_code(&record)
 }
 
+/// How often a cell of few operations is measured.
+const REPEATS: usize = 10;
+
+/// A larger size is worth looking at where the largest carries more than the others by this share.
+const RISES: f64 = 0.05;
+
+/// Whether the last of the cells, which are in the order of their sizes, carries more than all others.
+fn still_rises(cells: &[record::Case]) -> bool {
+    let Some((last, others)) = cells.split_last() else {
+        return false;
+    };
+    let rate = |case: &record::Case| case.throughput_ops_per_s;
+    let most = others.iter().map(rate).fold(0.0, f64::max);
+    most > 0.0 && rate(last) > (1.0 + RISES) * most
+}
+
 /// Opens the target, measures the sweep, and removes what it wrote, whatever happens in between.
 fn measure(plan: &ModesPlan, printer: &Printer, control: &Arc<Control>) -> Result<Record, Failure> {
     let begun = Instant::now();
     let run_id = plan::new_run_id();
-    let header = header(&run_id, plan.base.seed, plan.to_json());
-    let mut record = Record::new(header, fingerprint::read());
+    let environment = fingerprint::read();
+    // Before the target is opened: what it starts is given its CPU, and no thread of the client may have it.
+    let pinning = plan.base.schedule.pinned.then(Pinning::start).flatten();
+    let header = header(&run_id, plan.base.seed, plan.to_json(pinning.is_some()));
+    let mut record = Record::new(header, environment);
     let mut target = Opened::open(&plan.base.targets[0], &plan.base, control)?;
+    for pid in target.children() {
+        pinning.iter().for_each(|pinning| pinning.keep(pid));
+    }
     record.environment.servers = vec![fingerprint::server(&mut target)];
     record.doctor = evidence::setup(&mut target, &record.environment);
     let cells = plan.latencies.len() * plan.base.cases.len() * (plan.counts.len() + 2);
     let progress = Progress::start(printer, cells as u64);
-    let (longest, _) = plan.longest();
-    progress.say(&format!("at most {:.0} s", longest.as_secs_f64().ceil()));
+    progress.note(&plan.estimate());
     let swept = Sweep {
         plan,
         run_id: &run_id,
         control,
         progress: &progress,
+        pinning: pinning.as_ref(),
     }
     .run(&mut target, &mut record);
     progress.finish();
@@ -86,6 +109,7 @@ struct Sweep<'s> {
     run_id: &'s str,
     control: &'s Arc<Control>,
     progress: &'s Progress,
+    pinning: Option<&'s Pinning>,
 }
 
 /// One operation under one latency.
@@ -105,7 +129,11 @@ impl Sweep<'_> {
                 break;
             }
             let base = &self.plan.base;
-            let path = Path::open(&target.nodes(), latency, &base.path, base.seed)?;
+            // The link's thread is awake only while something is due, and then it should not wait for
+            // either end, so it may be on any CPU.
+            let path = Pinning::apart(self.pinning, || {
+                Path::open(&target.nodes(), latency, &base.path, base.seed)
+            })?;
             if let Some(path) = &path {
                 record.links.push(path.measured.clone());
                 record.doctor.extend(link::finding(&path.measured));
@@ -215,7 +243,7 @@ impl Sweep<'_> {
                 .iter()
                 .map(|&mode| Cell {
                     mode,
-                    size: self.size(mode).min(most),
+                    size: self.plan.size(mode).min(most),
                     ops_asked: Some(count),
                 })
                 .collect();
@@ -227,12 +255,7 @@ impl Sweep<'_> {
                 "{}, {:?} added: {count} operations",
                 setting.case.name, setting.latency
             ));
-            let rounds = if count >= 10 * u64::from(self.plan.batch) {
-                self.plan.base.rounds
-            } else {
-                1
-            };
-            let measured = self.blocks(setting, &cells, rounds, Some(count))?;
+            let measured = self.blocks(setting, &cells, self.lengths(count))?;
             for (cell, measured) in cells.iter().zip(&measured) {
                 let ops = self.add(setting, *cell, target, measured, record);
                 if ops < count {
@@ -261,30 +284,59 @@ impl Sweep<'_> {
                 "{}, {:?} added: {mode} by size",
                 setting.case.name, setting.latency
             ));
-            let cells: Vec<Cell> = self
-                .plan
-                .sizes
-                .iter()
-                .map(|&size| Cell {
-                    mode,
-                    size,
-                    ops_asked: None,
-                })
-                .collect();
-            let measured = self.blocks(setting, &cells, self.plan.base.rounds, None)?;
-            for (cell, measured) in cells.iter().zip(&measured) {
-                self.add(setting, *cell, target, measured, record);
+            let first = record.cases.len();
+            self.curve(setting, mode, &self.plan.sizes, target, record)?;
+            let larger = &self.plan.larger_sizes;
+            if !larger.is_empty() && still_rises(&record.cases[first..]) {
+                self.curve(setting, mode, larger, target, record)?;
             }
             self.progress.step();
         }
         Ok(())
     }
 
-    fn size(&self, mode: Mode) -> u32 {
-        match mode {
-            Mode::Sync => 1,
-            Mode::Async => self.plan.in_flight,
-            _ => self.plan.batch,
+    /// Measures calls of `mode` of each of `sizes`.
+    fn curve(
+        &self,
+        setting: &Setting<'_>,
+        mode: Mode,
+        sizes: &[u32],
+        target: &Opened,
+        record: &mut Record,
+    ) -> Result<(), Failure> {
+        let cell = |&size: &u32| Cell {
+            mode,
+            size,
+            ops_asked: None,
+        };
+        let cells: Vec<Cell> = sizes.iter().map(cell).collect();
+        let rounds = self.plan.base.rounds;
+        // Sizes share the time of two cells.
+        let time = self.plan.budget / 2;
+        let lengths = Lengths {
+            ops: vec![None; rounds as usize],
+            time,
+        };
+        let measured = self.blocks(setting, &cells, lengths)?;
+        for (cell, measured) in cells.iter().zip(&measured) {
+            self.add(setting, *cell, target, measured, record);
+        }
+        Ok(())
+    }
+
+    /// Of a cell of `count` operations. A few operations are over before one knows how long they take, so
+    /// they are made several times over; many are shared among the rounds.
+    fn lengths(&self, count: u64) -> Lengths {
+        let ops = if count <= 10 * u64::from(self.plan.batch) {
+            vec![Some(count); REPEATS]
+        } else {
+            let rounds = u64::from(self.plan.base.rounds);
+            let share = |round| Some(count / rounds + u64::from(round < count % rounds));
+            (0..rounds).map(share).collect()
+        };
+        Lengths {
+            ops,
+            time: self.plan.budget,
         }
     }
 
@@ -293,8 +345,7 @@ impl Sweep<'_> {
         &self,
         setting: &Setting<'_>,
         cells: &[Cell],
-        rounds: u32,
-        ops: Option<u64>,
+        lengths: Lengths,
     ) -> Result<Vec<Seen>, Failure> {
         let blocks = Blocks {
             way: setting.way.clone(),
@@ -302,13 +353,7 @@ impl Sweep<'_> {
             prefix: setting.prefix.clone(),
             seed: self.plan.base.seed,
             cells: cells.to_vec(),
-            rounds,
-            ops,
-            // In the search, sizes share the time of two cells.
-            budget: match ops {
-                Some(_) => self.plan.budget,
-                None => self.plan.budget / 2,
-            },
+            lengths,
         };
         Ok(blocks.run(self.control)?.unwrap_or_default())
     }

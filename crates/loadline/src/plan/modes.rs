@@ -29,6 +29,8 @@ const MOST_COUNT: u64 = 1_000_000_000;
 const DEFAULT_SIZES: [u32; 13] = [
     1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000,
 ];
+/// Looked at where the largest of the default sizes is the best.
+const LARGER_SIZES: [u32; 3] = [20_000, 50_000, 100_000];
 
 /// A way to call a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,6 +103,8 @@ pub(crate) struct ModesPlan {
     pub(crate) batch: u32,
     /// The sizes among which the best batch is looked for, ascending.
     pub(crate) sizes: Vec<u32>,
+    /// Sizes above those, which are looked at where the largest is the best; none where sizes were named.
+    pub(crate) larger_sizes: Vec<u32>,
     /// Tasks of the mode async.
     pub(crate) in_flight: u32,
     /// The most time that one cell is measured for.
@@ -164,7 +168,8 @@ pub(crate) fn resolve(args: &ModesArgs, around: &Surroundings) -> Result<ModesPl
     }
     let base = base(args, around, target, cases)?;
     check_memory(&base, u64::from(batch.max(in_flight).max(largest)), around)?;
-    Ok(ModesPlan {
+    let plan = ModesPlan {
+        larger_sizes: larger_sizes(args, &base, around),
         base,
         modes,
         counts,
@@ -174,7 +179,33 @@ pub(crate) fn resolve(args: &ModesArgs, around: &Surroundings) -> Result<ModesPl
         in_flight,
         budget,
         hash_tag: args.hash_tag,
-    })
+    };
+    refuse_split(&plan)?;
+    Ok(plan)
+}
+
+/// Refuses a plan none of whose modes the slots of its cluster allow.
+fn refuse_split(plan: &ModesPlan) -> Result<(), Failure> {
+    let of = |mode: &Mode| plan.splits(*mode);
+    let reasons: Option<Vec<String>> = plan.modes.iter().map(of).collect();
+    let Some(reason) = reasons.and_then(|reasons| reasons.into_iter().next()) else {
+        return Ok(());
+    };
+    let modes: Vec<&str> = plan.modes.iter().map(|mode| mode.name()).collect();
+    Err(Failure::usage(format!(
+        "--mode {}: not possible on {}, since {reason}.",
+        modes.join(","),
+        plan.base.targets[0]
+    )))
+}
+
+/// Those beyond our own sizes for which there is memory.
+fn larger_sizes(args: &ModesArgs, base: &Plan, around: &Surroundings) -> Vec<u32> {
+    if !args.sizes.is_empty() {
+        return Vec::new();
+    }
+    let fits = |size: &u32| check_memory(base, u64::from(*size), around).is_ok();
+    LARGER_SIZES.into_iter().filter(fits).collect()
 }
 
 fn base(
@@ -183,6 +214,7 @@ fn base(
     target: Target,
     cases: Vec<Case>,
 ) -> Result<Plan, Failure> {
+    let is_started = target.is_started();
     Ok(Plan {
         targets: vec![target],
         // The sweep puts a link of its own into the path, one for each latency.
@@ -190,7 +222,10 @@ fn base(
         path: PathShape::resolve(args.jitter.as_deref(), args.bandwidth.as_deref(), args.link)?,
         cases,
         rounds: lengths::MODES_ROUNDS,
-        schedule: Schedule::PLAIN,
+        schedule: Schedule {
+            pinned: is_started,
+            ..Schedule::PLAIN
+        },
         warmup: Duration::ZERO,
         seed: args.seed.unwrap_or(around.entropy),
         protocol: Protocol::Resp3,
@@ -272,6 +307,15 @@ fn chosen<T: Copy + PartialEq>(asked: &[T], all: &[T]) -> Vec<T> {
 }
 
 impl ModesPlan {
+    /// Operations in flight at the same time in `mode`: those of one call, or as many tasks.
+    pub(crate) fn size(&self, mode: Mode) -> u32 {
+        match mode {
+            Mode::Sync => 1,
+            Mode::Async => self.in_flight,
+            Mode::Pipeline | Mode::Batch | Mode::Transaction | Mode::Script => self.batch,
+        }
+    }
+
     /// Why calls in `mode` are not possible on this target, where its keys are what is in the way.
     pub(crate) fn splits(&self, mode: Mode) -> Option<String> {
         let of_one_slot = matches!(mode, Mode::Transaction | Mode::Script);

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use loadline_measure::record::{self, Record};
 
+use crate::units;
+
 /// Says in one sentence per target what was found.
 pub(crate) fn conclude(record: &mut Record) {
     let mut names: Vec<&str> = record
@@ -46,7 +48,7 @@ pub(crate) fn conclude(record: &mut Record) {
                 "{name} answered {:.0} operations per second of {} within {} (median), counted from their intended starts{limit}.",
                 most.throughput_ops_per_s,
                 most.scenario.workload,
-                crate::units::duration_text(Duration::from_micros(median.div_ceil(1_000)))
+                units::duration_text(Duration::from_micros(median.div_ceil(1_000)))
             ));
         }
         Some(format!(
@@ -61,79 +63,111 @@ pub(crate) fn conclude(record: &mut Record) {
 /// Within this share of the most, a smaller batch is as good.
 const AS_GOOD: f64 = 0.05;
 
-/// Says in one sentence per latency and operation which way of calling is the best, and which size.
+/// Says in one sentence per latency which way of calling is the best for each operation, of which size,
+/// and how much faster than the worst.
 pub(crate) fn conclude_modes(record: &mut Record) {
-    let key = |case: &record::Case| {
-        let scenario = &case.scenario;
-        let codec = scenario.codec.as_ref();
-        let codec = codec
-            .map(|codec| format!(" as {codec}"))
-            .unwrap_or_default();
-        (scenario.latency_ns, format!("{}{codec}", scenario.workload))
-    };
-    let mut settings: Vec<(u64, String)> = Vec::new();
+    let mut latencies: Vec<u64> = Vec::new();
     for case in &record.cases {
-        if !settings.contains(&key(case)) {
-            settings.push(key(case));
+        if !latencies.contains(&case.scenario.latency_ns) {
+            latencies.push(case.scenario.latency_ns);
         }
     }
-    for setting in settings {
-        let (latency_ns, operation) = &setting;
-        let here: Vec<&record::Case> = record
-            .cases
+    for latency_ns in latencies {
+        let here = || {
+            let cases = record.cases.iter();
+            cases.filter(move |case| case.scenario.latency_ns == latency_ns)
+        };
+        let mut operations: Vec<String> = Vec::new();
+        for case in here() {
+            if !operations.contains(&operation(case)) {
+                operations.push(operation(case));
+            }
+        }
+        let clauses = operations.iter().filter_map(|name| {
+            let cases: Vec<&record::Case> =
+                here().filter(|case| operation(case) == *name).collect();
+            Some(format!("{name} by {}", best_mode(&cases)?))
+        });
+        let clauses: Vec<String> = clauses.collect();
+        if !clauses.is_empty() {
+            let latency = latency_text(latency_ns);
+            let sentence = format!("Fastest with {latency} added: {}.", clauses.join("; "));
+            record.findings.push(sentence);
+        }
+    }
+}
+
+/// What is called, with the codec of its values.
+fn operation(case: &record::Case) -> String {
+    match &case.scenario.codec {
+        Some(codec) => format!("{} as {codec}", case.scenario.workload),
+        None => case.scenario.workload.clone(),
+    }
+}
+
+/// The best way of calling among the cells of one operation under one latency.
+fn best_mode(here: &[&record::Case]) -> Option<String> {
+    let throughput = |case: &&record::Case| case.throughput_ops_per_s;
+    let by_throughput = |one: &&&record::Case, other: &&&record::Case| {
+        throughput(one).total_cmp(&throughput(other))
+    };
+    // A mode is judged by the cell with the highest count: the others are mostly beginnings.
+    let is_largest = |case: &&&record::Case| {
+        let of_mode = here
             .iter()
-            .filter(|case| key(case) == setting)
-            .collect();
-        let throughput = |case: &&record::Case| case.throughput_ops_per_s;
-        let by_throughput = |one: &&&record::Case, other: &&&record::Case| {
-            throughput(one).total_cmp(&throughput(other))
-        };
-        // A mode is judged by the cell with the most operations: the others are mostly beginnings.
-        let is_largest = |case: &&&record::Case| {
-            let of_mode = here
-                .iter()
-                .filter(|other| other.scenario.mode == case.scenario.mode);
-            let most = of_mode
-                .filter(|other| other.scenario.ops_asked.is_some())
-                .map(|other| other.ops)
-                .max();
-            case.scenario.ops_asked.is_some() && Some(case.ops) == most
-        };
-        // Those of the search for a size have no count of their own, and are as long as each other.
-        let counts = |case: &&&record::Case| case.scenario.ops_asked.is_none() || is_largest(case);
-        let Some(best) = here.iter().filter(counts).max_by(by_throughput) else {
-            continue;
-        };
-        let worst = here.iter().filter(is_largest).min_by(by_throughput);
-        let enough = here
-            .iter()
-            .filter(counts)
-            .filter(|case| {
-                case.scenario.mode == best.scenario.mode
-                    && throughput(case) >= (1.0 - AS_GOOD) * throughput(best)
-            })
-            .min_by_key(|case| case.scenario.in_flight);
-        let (chosen, worst) = (enough.unwrap_or(best), worst.unwrap_or(best));
-        let size = chosen.scenario.in_flight.unwrap_or(1);
-        let beside = if chosen.scenario.mode == worst.scenario.mode {
-            String::new()
+            .filter(|other| other.scenario.mode == case.scenario.mode);
+        let most = of_mode.filter_map(|other| other.scenario.ops_asked).max();
+        case.scenario.ops_asked.is_some() && case.scenario.ops_asked == most
+    };
+    // Those of the search for a size have no count of their own, and are as long as each other.
+    let counts = |case: &&&record::Case| case.scenario.ops_asked.is_none() || is_largest(case);
+    let best = here.iter().filter(counts).max_by(by_throughput)?;
+    let worst = here.iter().filter(is_largest).min_by(by_throughput);
+    let as_good = |case: &&&record::Case| {
+        case.scenario.mode == best.scenario.mode
+            && throughput(case) >= (1.0 - AS_GOOD) * throughput(best)
+    };
+    let chosen = here
+        .iter()
+        .filter(counts)
+        .filter(as_good)
+        .min_by_key(|case| case.scenario.in_flight)
+        .unwrap_or(best);
+    let mut text = format!(
+        "{}, {} operations per second",
+        way(chosen),
+        units::count_text(throughput(chosen).round() as u64)
+    );
+    if let Some(worst) = worst.filter(|worst| worst.scenario.mode != chosen.scenario.mode) {
+        let times = throughput(chosen) / throughput(worst).max(1e-9);
+        let times = if times < 10.0 {
+            format!("{times:.1}")
         } else {
-            let times = throughput(chosen) / throughput(worst).max(1e-9);
-            format!(", {times:.0} times {}", worst.scenario.mode)
+            units::count_text(times.round() as u64)
         };
-        record.findings.push(format!(
-            "{operation} with {} added: {} of {size}, {:.0} operations per second{beside}.",
-            latency_text(*latency_ns),
-            chosen.scenario.mode,
-            throughput(chosen)
-        ));
+        text += &format!(
+            ", {times} times as fast as {}, the slowest",
+            worst.scenario.mode
+        );
+    }
+    Some(text)
+}
+
+/// A mode with its size: `batch of 1,000`, `async with 100 in flight`.
+fn way(case: &record::Case) -> String {
+    let mode = &case.scenario.mode;
+    let size = units::count_text(case.scenario.in_flight.unwrap_or(1));
+    match mode.as_str() {
+        "sync" => mode.clone(),
+        "async" => format!("{mode} with {size} in flight"),
+        _ => format!("{mode} of {size}"),
     }
 }
 
 fn latency_text(ns: u64) -> String {
     match ns {
         0 => "no latency".into(),
-        ns => crate::units::duration_text(Duration::from_nanos(ns)),
+        ns => units::duration_text(Duration::from_nanos(ns)),
     }
 }
 
@@ -174,7 +208,51 @@ mod tests {
         assert_eq!(
             record.findings,
             [
-                "get with no latency added: batch of 1000, 1950000 operations per second, 195 times sync."
+                "Fastest with no latency added: get by batch of 1,000, 1,950,000 operations per second, 195 times as fast as sync, the slowest."
+            ]
+        );
+    }
+
+    #[test]
+    fn each_latency_has_one_sentence_over_all_operations() {
+        let mut record = Record::new(Run::default(), Environment::default());
+        for latency_ns in [0, 10_000_000] {
+            for (workload, codec) in [("get", None), ("set", Some("json"))] {
+                for (mode, size, rate) in [("sync", 1, 100.0), ("async", 50, 480.0)] {
+                    let mut cell = cell(mode, Some(1_000), size, rate);
+                    cell.scenario.latency_ns = latency_ns;
+                    cell.scenario.workload = workload.into();
+                    cell.scenario.codec = codec.map(Into::into);
+                    record.cases.push(cell);
+                }
+            }
+        }
+        conclude_modes(&mut record);
+        let of = |latency: &str| {
+            let best = "by async with 50 in flight, 480 operations per second, 4.8 times as fast as sync, the slowest";
+            format!("Fastest with {latency} added: get {best}; set as json {best}.")
+        };
+        assert_eq!(record.findings, [of("no latency"), of("10ms")]);
+    }
+
+    /// Cells of few operations are made several times over, so that they have as many as the next ones.
+    #[test]
+    fn the_count_and_not_the_operations_makes_a_cell_the_largest() {
+        let mut record = Record::new(Run::default(), Environment::default());
+        let small = Case {
+            ops: 1_000,
+            ..cell("pipeline", Some(100), 100, 3_000.0)
+        };
+        record.cases = vec![
+            cell("sync", Some(1_000), 1, 500.0),
+            small,
+            cell("pipeline", Some(1_000), 100, 2_000.0),
+        ];
+        conclude_modes(&mut record);
+        assert_eq!(
+            record.findings,
+            [
+                "Fastest with no latency added: get by pipeline of 100, 2,000 operations per second, 4.0 times as fast as sync, the slowest."
             ]
         );
     }

@@ -44,11 +44,16 @@ pub(super) struct Blocks {
     pub(super) prefix: String,
     pub(super) seed: u64,
     pub(super) cells: Vec<Cell>,
-    pub(super) rounds: u32,
-    /// Operations of each cell; without them only the time ends it.
-    pub(super) ops: Option<u64>,
-    /// The most time for each cell.
-    pub(super) budget: Duration,
+    pub(super) lengths: Lengths,
+}
+
+/// How long the blocks of a cell are, one for each round.
+#[derive(Debug, Clone)]
+pub(super) struct Lengths {
+    /// Operations of each, where they are counted; without them only the time ends a block.
+    pub(super) ops: Vec<Option<u64>>,
+    /// The most time for all of them.
+    pub(super) time: Duration,
 }
 
 /// What `calls` comes to, on a thread of its own; nothing where it had no end soon after an interrupt.
@@ -110,19 +115,18 @@ impl Blocks {
             )?;
             let warm_up = Stop {
                 ops: Some(u64::from(cell.size).max(10)),
-                duration: Some(self.budget / 4),
+                duration: Some(self.lengths.time / 4),
             };
             subject.block(warm_up, self.seed, control).map_err(broken)?;
             // What the warm-up cost is no part of the figures.
             subject.take_codec_cost();
             subjects.push(subject);
         }
-        let rounds = u64::from(self.rounds);
-        let stops = (0..rounds).map(|round| Stop {
-            ops: self
-                .ops
-                .map(|ops| ops / rounds + u64::from(round < ops % rounds)),
-            duration: Some(self.budget / self.rounds),
+        let Lengths { ops, time } = &self.lengths;
+        let each = *time / ops.len().max(1) as u32;
+        let stops = ops.iter().map(|ops| Stop {
+            ops: *ops,
+            duration: Some(each),
         });
         let rounds = Rounds {
             stops: stops.collect(),

@@ -2,29 +2,71 @@
 
 use std::time::Duration;
 
-use super::ModesPlan;
+use super::{Mode, ModesPlan};
+use crate::link::measuring_time;
 use crate::units::{self, duration_text};
 
 impl ModesPlan {
-    /// How long a cell may take, and how long it would take in full: one operation after the other
-    /// takes a round trip each. What is in one write takes one together.
-    pub(crate) fn longest(&self) -> (Duration, Duration) {
-        let cells = self.modes.len() * self.base.cases.len() * self.counts.len();
-        let search = 2 * self.sizes.len() * self.base.cases.len();
-        let most = self.budget
-            * u32::try_from((cells + search) * self.latencies.len()).unwrap_or(u32::MAX);
-        let most_ops = self.counts.last().copied().unwrap_or(0);
-        let slowest = self.latencies.last().copied().unwrap_or_default();
-        let ns = slowest.as_nanos().saturating_mul(u128::from(most_ops));
-        (
-            most,
-            Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX)),
-        )
+    /// The most that the sweep takes. Under an added latency it is known beforehand which counts do not
+    /// fit the budget of a cell, and what is above them is not measured.
+    pub(crate) fn longest(&self) -> Duration {
+        let of = |latency: &Duration| {
+            let measured = |mode: &Mode| {
+                let round_trips = |count: u64| count.div_ceil(u64::from(self.size(*mode)));
+                let fits = |count: &&u64| {
+                    let ns = latency.as_nanos() * u128::from(round_trips(**count));
+                    ns <= self.budget.as_nanos()
+                };
+                let fitting = self.counts.iter().take_while(fits).count();
+                // The first that does not fit is what the others are extrapolated from.
+                (fitting + 1).min(self.counts.len())
+            };
+            let cells: usize = self.modes.iter().map(measured).sum();
+            let searched = |mode: &&Mode| matches!(mode, Mode::Pipeline | Mode::Batch);
+            let curves = self.modes.iter().filter(searched).count();
+            let sizes = curves * (self.sizes.len() + self.larger_sizes.len());
+            // However little time there is, each round makes a call, and so does the warm-up.
+            let least = *latency * (self.base.rounds + 1);
+            let cell = (self.budget + self.budget / 4).max(least);
+            let size = (cell / 2).max(least);
+            let each = cell * cells as u32 + size * sizes as u32;
+            each * self.base.cases.len() as u32 + measuring_time(*latency)
+        };
+        self.latencies.iter().map(of).sum()
+    }
+
+    /// The slowest cell, and how long it would take in full: one operation after the other takes a round
+    /// trip each.
+    fn slowest(&self) -> Option<(Mode, u64, Duration)> {
+        let count = self.counts.last().copied()?;
+        let latency = self.latencies.last().copied()?;
+        let mode = *self.modes.iter().min_by_key(|mode| self.size(**mode))?;
+        let round_trips = count.div_ceil(u64::from(self.size(mode)));
+        let ns = latency.as_nanos().saturating_mul(u128::from(round_trips));
+        let ns = u64::try_from(ns).unwrap_or(u64::MAX);
+        Some((mode, count, Duration::from_nanos(ns)))
+    }
+
+    /// How long it takes, in a sentence that is printed before anything is measured.
+    pub(crate) fn estimate(&self) -> String {
+        let most = format!("up to {:.0} s", self.longest().as_secs_f64().ceil());
+        match self.slowest() {
+            Some((mode, count, full)) if full > self.budget => {
+                let full = match full.as_secs_f64() {
+                    seconds if seconds >= 3_600.0 => format!("{:.1} h", seconds / 3_600.0),
+                    seconds => format!("{seconds:.0} s"),
+                };
+                format!(
+                    "{most}; in full, {} operations in the mode {mode} would take {full} alone, so they are extrapolated",
+                    units::count_text(count)
+                )
+            }
+            _ => most,
+        }
     }
 
     /// The sweep as a person reads it.
     pub(crate) fn to_text(&self) -> String {
-        let (most, slowest) = self.longest();
         let mut text = format!(
             "The plan; nothing was touched.\n\nTarget\n  {}\n\n",
             self.base.targets[0]
@@ -32,21 +74,11 @@ impl ModesPlan {
         for (name, value) in self.lines() {
             text += &format!("  {name:<14} {value}\n");
         }
-        text += &format!(
-            "  {:<14} up to {:.0} s\n",
-            "in all",
-            most.as_secs_f64().ceil()
-        );
-        if slowest > most {
-            text += &format!(
-                "  Measured in full, the slowest cell alone would take {:.1} h.\n",
-                slowest.as_secs_f64() / 3_600.0
-            );
-        }
+        text += &format!("  {:<14} {}\n", "in all", self.estimate());
         text
     }
 
-    fn lines(&self) -> [(&'static str, String); 7] {
+    fn lines(&self) -> [(&'static str, String); 8] {
         let modes: Vec<&str> = self.modes.iter().map(|mode| mode.name()).collect();
         let cases: Vec<&str> = self
             .base
@@ -68,6 +100,16 @@ impl ModesPlan {
             text if text.is_empty() => text,
             text => format!(", {text}"),
         };
+        let sizes: Vec<String> = self.sizes.iter().map(u32::to_string).collect();
+        let larger = match &self.larger_sizes[..] {
+            [] => String::new(),
+            [.., last] => format!(", and up to {last} where the largest is the best"),
+        };
+        let pinned = if self.base.schedule.pinned {
+            ", the server on the first CPU and the client on the others, where there are two"
+        } else {
+            ""
+        };
         [
             ("modes", modes.join(", ")),
             ("operations", cases.join(", ")),
@@ -75,7 +117,7 @@ impl ModesPlan {
             ("added latency", latencies.join(", ")),
             (
                 "path",
-                format!("link {}{path}", self.base.path.class_name()),
+                format!("link {}{path}{pinned}", self.base.path.class_name()),
             ),
             (
                 "per call",
@@ -83,6 +125,10 @@ impl ModesPlan {
                     "{} operations; async has {} in flight",
                     self.batch, self.in_flight
                 ),
+            ),
+            (
+                "sizes",
+                format!("{}{larger}, for the best one", sizes.join(", ")),
             ),
             (
                 "per cell",
@@ -94,8 +140,9 @@ impl ModesPlan {
         ]
     }
 
-    /// The sweep as it stands in the record.
-    pub(crate) fn to_json(&self) -> serde_json::Value {
+    /// The sweep as it stands in the record. `pinned` says whether server and client have CPUs of their
+    /// own, which depends on the machine as well as on the plan.
+    pub(crate) fn to_json(&self, pinned: bool) -> serde_json::Value {
         let ns = |time: &Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         serde_json::json!({
             "command": "modes",
@@ -108,10 +155,12 @@ impl ModesPlan {
             "path": self.base.path.to_json(),
             "batch": self.batch,
             "sizes": self.sizes,
+            "larger_sizes": self.larger_sizes,
             "in_flight": self.in_flight,
             "budget_ns": ns(&self.budget),
             "seed": self.base.seed,
             "hash_tag": self.hash_tag,
+            "pinned": pinned,
         })
     }
 }

@@ -32,6 +32,11 @@ fn a_cluster_is_called_under_every_latency_and_in_one_slot_on_demand() {
     let tagged = plan(&["spawn-cluster:redis-server", "--hash-tag"]).unwrap();
     assert!(tagged.splits(Mode::Script).is_none());
     assert!(tagged.base.cases[0].prefix("run").contains(":{one}:"));
+    let some = plan(&["cluster://a:1", "--mode", "sync,script"]).unwrap();
+    assert!(some.splits(Mode::Script).is_some());
+    let none = plan(&["cluster://a:1", "--mode", "transaction,script"]).unwrap_err();
+    let said = "--mode transaction,script: not possible on cluster://a:1, since its keys are in different slots of the cluster; --hash-tag puts them into one.";
+    assert_eq!(none, said);
     let refused = plan(&["redis://a:1", "--hash-tag"]).unwrap_err();
     assert!(refused.contains("is no cluster"), "{refused}");
 }
@@ -43,7 +48,53 @@ fn nothing_said_is_the_whole_sweep() {
     assert_eq!(plan.counts, DEFAULT_COUNTS);
     assert_eq!(plan.latencies, DEFAULT_LATENCIES);
     assert!(plan.to_text().contains("27.8 h"), "{}", plan.to_text());
-    assert!(plan.longest().0 <= Duration::from_secs(600));
+    assert!(plan.longest() <= Duration::from_secs(600));
+    assert!(plan.base.schedule.pinned);
+    let text = plan.to_text();
+    assert!(
+        text.contains("1,000,000 operations in the mode sync"),
+        "{text}"
+    );
+    assert!(
+        text.contains("up to 100000 where the largest is the best"),
+        "{text}"
+    );
+}
+
+/// Only what is started for the sweep is ours to move, and a cluster needs more than one CPU.
+#[test]
+fn a_server_that_runs_already_and_a_cluster_stay_where_they_are() {
+    for target in ["redis://a:1", "cluster://a:1", "spawn-cluster:redis-server"] {
+        assert!(!plan(&[target]).unwrap().base.schedule.pinned, "{target}");
+    }
+}
+
+/// At ten milliseconds a second is enough for a hundred operations one after the other, and not for a
+/// thousand, from which the others are extrapolated.
+#[test]
+fn the_estimate_leaves_out_what_will_not_be_measured() {
+    let of = |more: &[&str]| {
+        let words = [
+            "--op",
+            "get",
+            "--mode",
+            "sync",
+            "--latency",
+            "10ms",
+            "--sizes",
+            "1",
+        ];
+        let words: Vec<&str> = words.iter().chain(more).copied().collect();
+        plan(&words).unwrap()
+    };
+    let (whole, short) = (of(&[]), of(&["--ops", "100,1k"]));
+    assert_eq!(whole.longest(), short.longest());
+    // Two cells with their warm-ups, and the link's own 300 round trips.
+    assert_eq!(whole.longest(), Duration::from_millis(2 * 1_250 + 3_000));
+    assert!(of(&["--ops", "100"]).longest() < short.longest());
+    let in_full = "up to 6 s; in full, 1,000,000 operations in the mode sync would take 2.8 h alone, so they are extrapolated";
+    assert_eq!(whole.estimate(), in_full);
+    assert_eq!(of(&["--ops", "100"]).estimate(), "up to 5 s");
 }
 
 #[test]
