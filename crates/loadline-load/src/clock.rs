@@ -46,12 +46,13 @@ impl ThreadMeter {
         }
     }
 
-    pub(crate) fn stop(&self) -> ThreadCost {
-        self.stop_at(thread_cpu_ns() - self.cpu_ns)
+    /// The cost of a thread that was awake for `idle_ns` with nothing to do.
+    pub(crate) fn stop(&self, idle_ns: u64) -> ThreadCost {
+        self.stop_at(thread_cpu_ns() - self.cpu_ns, idle_ns)
     }
 
     /// The cost of a thread that counted its CPU time itself.
-    pub(crate) fn stop_at(&self, cpu_ns: u64) -> ThreadCost {
+    pub(crate) fn stop_at(&self, cpu_ns: u64, idle_ns: u64) -> ThreadCost {
         let wall_ns = self.clock.now_ns().max(1);
         let run_wait = self
             .run_wait_ns
@@ -60,7 +61,7 @@ impl ThreadMeter {
         ThreadCost {
             cpu: Duration::from_nanos(cpu_ns),
             run_wait,
-            busiest: (cpu_ns as f64 / wall_ns as f64).min(1.0),
+            busiest: (cpu_ns.saturating_sub(idle_ns) as f64 / wall_ns as f64).min(1.0),
         }
     }
 }

@@ -84,7 +84,7 @@ pub struct ThreadCost {
     pub cpu: Duration,
     /// Time they were runnable but had to wait for a CPU (Linux: schedstat).
     pub run_wait: Option<Duration>,
-    /// The share of its wall time that the busiest thread was on a CPU, 0 to 1.
+    /// The share of its wall time that the busiest thread worked on a CPU, 0 to 1. Waiting awake is no work.
     pub busiest: f64,
 }
 

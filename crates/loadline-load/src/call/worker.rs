@@ -105,7 +105,7 @@ impl<C: Callee> Running<'_, C> {
         self.meter.part.nils = self.tally.nils;
         self.meter.part.duration = Duration::from_nanos(self.spent_ns.max(1));
         let mut part = self.meter.finish();
-        part.generator = thread.stop_at(self.cpu_ns);
+        part.generator = thread.stop_at(self.cpu_ns, 0);
         part
     }
 

@@ -148,7 +148,7 @@ impl<P: Performer> Running<P> {
         meter.part.duration = Duration::from_nanos(last_reply_ns.max(1));
         meter.part.cut_short = share.control.interrupted();
         let mut part = meter.finish();
-        part.generator = thread.stop();
+        part.generator = thread.stop(0);
         part
     }
 

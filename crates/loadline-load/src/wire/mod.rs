@@ -16,6 +16,7 @@ mod filler;
 mod lone;
 mod session;
 mod transport;
+mod vigil;
 mod worker;
 
 pub use session::{Lane, Session, Shape, threads_over};

@@ -11,6 +11,7 @@ use super::conn::{Conn, Freed, Group};
 use super::filler::Filler;
 use super::lone::{Halves, Watch};
 use super::transport::Framing;
+use super::vigil::Vigil;
 use crate::Error;
 use crate::block::{OVERTIME_NS, Share};
 use crate::clock::ThreadMeter;
@@ -42,6 +43,7 @@ pub(super) struct Worker<F> {
     filler: Filler,
     chooser: Chooser,
     window: u32,
+    vigil: Vigil,
 }
 
 impl<F: Framing> Worker<F> {
@@ -60,6 +62,7 @@ impl<F: Framing> Worker<F> {
             filler: Filler::new(workload, window as usize),
             chooser,
             window,
+            vigil: Vigil::default(),
         })
     }
 
@@ -90,6 +93,7 @@ impl<F: Framing> Worker<F> {
             // The default slack of 50 us would make every timed start late by as much. A system
             // that refuses is served with its default.
             let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+            self.vigil.begin();
         }
         for conn in &mut self.conns {
             conn.reset();
@@ -113,6 +117,8 @@ struct Running<'r, F> {
     stopped_ns: Option<u64>,
     in_flight: u64,
     last_reply_ns: u64,
+    /// Time spent awake with nothing to do.
+    idle_ns: u64,
     /// A refill waits until this many places are free, so that writes stay whole.
     refill_at: u32,
     /// The window of a lone connection, in halves.
@@ -147,6 +153,7 @@ impl<'r, F: Framing> Running<'r, F> {
             stopped_ns: None,
             in_flight: 0,
             last_reply_ns: 0,
+            idle_ns: 0,
             refill_at: halves.as_ref().map_or(whole, Halves::smaller),
             halves,
             watch: is_lone.then(Watch::default),
@@ -451,7 +458,7 @@ impl<'r, F: Framing> Running<'r, F> {
         self.meter.part.nils = self.tally.nils;
         self.meter.part.duration = Duration::from_nanos(self.last_reply_ns.max(1));
         let mut part = self.meter.finish();
-        part.generator = thread.stop();
+        part.generator = thread.stop(self.idle_ns);
         Ok(part)
     }
 }

@@ -33,7 +33,7 @@ pub struct Point {
     pub lag_p99_ns: Option<u64>,
     /// Share of one CPU that the server used.
     pub server_busy: Option<f64>,
-    /// Share of one CPU that the busiest thread of the generator used.
+    /// Share of one CPU that the busiest thread of the generator worked on; waiting awake is no work.
     pub client_busy: Option<f64>,
     /// Share of its time in which the generator waited for a CPU that others had.
     #[serde(default)]

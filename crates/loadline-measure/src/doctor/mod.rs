@@ -62,7 +62,7 @@ pub struct Evidence {
     /// Commands that the server counted meanwhile and the workload does not declare, each with its
     /// count; the lab's own questions are left out.
     pub undeclared: Vec<(String, u64)>,
-    /// Share of one CPU that the busiest thread of the generator used.
+    /// Share of one CPU that the busiest thread of the generator worked on; waiting awake is no work.
     pub generator_busy: Option<f64>,
     /// Operations per second on a server that does nothing, over those on this one.
     pub null_speedup: Option<f64>,

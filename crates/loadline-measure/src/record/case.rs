@@ -52,7 +52,7 @@ pub struct Case {
     /// Operations in flight by Little's law: throughput times mean response time.
     #[serde(default)]
     pub little: Option<f64>,
-    /// Share of one CPU that the busiest thread of the generator used.
+    /// Share of one CPU that the busiest thread of the generator worked on; waiting awake is no work.
     #[serde(default)]
     pub client_cpu_busy: Option<f64>,
     /// Share of one CPU that the server used; above 1 where it used several. Of a cluster, the master

@@ -10,6 +10,7 @@ use super::{LONGEST_SLEEP_NS, Running};
 use crate::Error;
 use crate::wire::lone::Watch;
 use crate::wire::transport::Framing;
+use crate::wire::vigil::Vigil;
 
 impl<F: Framing> Running<'_, F> {
     /// Waits until something is there, or it is time to look after other things.
@@ -24,6 +25,10 @@ impl<F: Framing> Running<'_, F> {
             }
             return Ok(());
         }
+        if let (Some(arrivals), None, false) = (&self.arrivals, self.stopped_ns, self.saturated) {
+            let due_ns = arrivals.next_ns().min(self.share.deadline_ns);
+            return self.wait_for_start(now_ns, due_ns);
+        }
         let is_held = self.held_until_ns().is_some();
         if self.in_flight > 0
             && !is_held
@@ -34,14 +39,32 @@ impl<F: Framing> Running<'_, F> {
         }
         let mut sleep_ns =
             LONGEST_SLEEP_NS.min(self.share.deadline_ns.saturating_sub(now_ns).max(1));
-        if let (Some(arrivals), None, false) = (&self.arrivals, self.stopped_ns, self.saturated) {
-            sleep_ns = sleep_ns.min(arrivals.next_ns().saturating_sub(now_ns));
-        }
         if is_held {
             // Half a trip is over before a sleep would be.
             sleep_ns = 0;
         }
         self.poll(sleep_ns)
+    }
+
+    /// Waits for events until an operation of an open loop is due: asleep at first, then awake.
+    fn wait_for_start(&mut self, mut now_ns: u64, due_ns: u64) -> Result<(), Error> {
+        let left_ns = due_ns.saturating_sub(now_ns).min(LONGEST_SLEEP_NS);
+        if !self.worker.vigil.is_awake(now_ns) {
+            return self.poll(left_ns);
+        }
+        if left_ns > Vigil::AWAKE_NS {
+            return self.poll(left_ns - Vigil::AWAKE_NS);
+        }
+        loop {
+            self.poll(0)?;
+            let last_ns = now_ns;
+            now_ns = self.share.clock.now_ns();
+            let undisturbed = self.worker.vigil.looked(last_ns, now_ns);
+            if !undisturbed || !self.events.is_empty() || now_ns >= due_ns {
+                return Ok(());
+            }
+            self.idle_ns += now_ns - last_ns;
+        }
     }
 
     /// Reads the lone connection, awake first and then asleep, and returns when the last bytes were
@@ -67,17 +90,22 @@ impl<F: Framing> Running<'_, F> {
             if read_ns > 0 {
                 return Ok(read_ns);
             }
+            let last_ns = now_ns;
             now_ns = self.share.clock.now_ns();
+            self.idle_ns += now_ns - last_ns;
         }
         Ok(0)
     }
 
     /// Looks for events without sleeping; `false` where none came in time.
     fn poll_awake(&mut self, now_ns: u64) -> Result<bool, Error> {
-        let mut came = false;
-        while !came && self.share.clock.now_ns() < now_ns + Watch::AWAKE_NS {
+        let (mut came, mut looked_ns) = (false, now_ns);
+        while !came && looked_ns < now_ns + Watch::AWAKE_NS {
             self.poll(0)?;
             came = !self.events.is_empty();
+            let last_ns = looked_ns;
+            looked_ns = self.share.clock.now_ns();
+            self.idle_ns += if came { 0 } else { looked_ns - last_ns };
         }
         self.note_awake(came);
         Ok(came)
