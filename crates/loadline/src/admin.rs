@@ -148,6 +148,17 @@ impl Admin {
         Ok(self.clients()?.map(|list| monitors(&list)))
     }
 
+    /// The slots that a node of a cluster serves, and those that are on their way to it or from it, where it
+    /// tells.
+    ///
+    /// # Errors
+    /// That the server does not answer.
+    pub(crate) fn own_slots(&mut self) -> Result<Option<(u64, u64)>, Failure> {
+        let reply = self.call(&["CLUSTER", "NODES"])?;
+        let table = reply.as_bytes().filter(|_| !reply.is_error());
+        Ok(table.and_then(|table| own_slots(&String::from_utf8_lossy(table))))
+    }
+
     fn clients(&mut self) -> Result<Option<String>, Failure> {
         let reply = self.call(&["CLIENT", "LIST"])?;
         let list = reply.as_bytes().filter(|_| !reply.is_error());
@@ -370,6 +381,26 @@ impl CommandStat {
                 .map(Duration::from_micros),
         })
     }
+}
+
+/// The slots in the line of CLUSTER NODES that a node has about itself: those that it serves, such as
+/// `0-5460 7000`, and those on their way, such as `[93-<-id]`.
+fn own_slots(table: &str) -> Option<(u64, u64)> {
+    let is_own = |line: &&str| {
+        let flags = line.split(' ').nth(2).unwrap_or_default();
+        flags.split(',').any(|flag| flag == "myself")
+    };
+    let (mut served, mut moving) = (0, 0);
+    for slots in table.lines().find(is_own)?.split_whitespace().skip(8) {
+        if slots.starts_with('[') {
+            moving += 1;
+            continue;
+        }
+        let (first, last) = slots.split_once('-').unwrap_or((slots, slots));
+        let (first, last): (u64, u64) = (first.parse().ok()?, last.parse().ok()?);
+        served += last.checked_sub(first)? + 1;
+    }
+    Some((served, moving))
 }
 
 /// The field `name` of a value in the form `calls=1,usec=2`.

@@ -136,6 +136,7 @@ const DOCTOR_HELP: &str = "\
 Examples:
   loadline doctor spawn:redis-server
   loadline doctor redis://db.example:6379 --strict --json doctor.json
+  loadline doctor cluster://db.example:7000
 
 It looks at the machine, at the server and its settings, and probes for some seconds: idle round
 trips, which side saturates, hits beside misses, more work, a server that does nothing.
@@ -338,7 +339,7 @@ pub(crate) struct DisplayArgs {
 /// What about this setup would make a measurement lie?
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
-    /// The server to examine
+    /// The server or the cluster to examine
     #[arg(value_name = "TARGET")]
     pub(crate) target: String,
     /// Exit with 1 where there is a warning, and with 2 where a finding is critical

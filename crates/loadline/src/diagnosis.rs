@@ -1,12 +1,14 @@
 //! What the doctor looks at before anything is measured: the machine, the server and its settings.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::time::Instant;
 
 use loadline_measure::doctor::{self, Finding, SETTINGS, Setup};
 use loadline_measure::record::Environment;
 
-use crate::subjects::Opened;
+use crate::exit::Failure;
+use crate::subjects::{Asked, Opened};
 
 /// Readings of the clock from which the cost of one is taken.
 const CLOCK_READINGS: u32 = 10_000;
@@ -21,8 +23,20 @@ pub(crate) fn setup(target: &mut Opened, environment: &Environment, threads: u64
         .filter_map(|name| Some((name.to_owned(), target.setting(name)?)))
         .collect();
     Setup {
-        scope: target.name.clone(),
         is_local: target.server().is_some_and(|server| server.is_local()),
+        settings,
+        used_memory: target
+            .said("used_memory")
+            .and_then(|text| text.parse().ok()),
+        monitors: target.monitors(),
+        ..machine(target, environment, threads)
+    }
+}
+
+/// Looks at the machine only: the nodes of a cluster speak for themselves.
+pub(crate) fn machine(target: &Opened, environment: &Environment, threads: u64) -> Setup {
+    Setup {
+        scope: target.name.clone(),
         is_ours: target.target.is_ours(),
         cores: environment.cores,
         quota_cores: environment.cgroup_quota_cores,
@@ -34,14 +48,36 @@ pub(crate) fn setup(target: &mut Opened, environment: &Environment, threads: u64
         autogroup: fs::read_to_string("/proc/sys/kernel/sched_autogroup_enabled")
             .ok()
             .map(|text| text.trim() == "1"),
-        settings,
-        used_memory: target
-            .said("used_memory")
-            .and_then(|text| text.parse().ok()),
-        monitors: target.monitors(),
-        idle: None,
-        server_ns: None,
+        ..Setup::default()
     }
+}
+
+/// Looks at a node of a cluster on the machine that `machine` describes.
+///
+/// # Errors
+/// That it does not answer.
+pub(crate) fn node(asked: &mut Asked, machine: &Setup) -> Result<Setup, Failure> {
+    let mut settings = BTreeMap::new();
+    for name in SETTINGS {
+        if let Some(value) = asked.admin.setting(name)? {
+            settings.insert(name.to_owned(), value);
+        }
+    }
+    Ok(Setup {
+        scope: node_scope(&machine.scope, asked),
+        is_local: asked.is_local,
+        is_ours: machine.is_ours,
+        huge_pages: machine.huge_pages.clone(),
+        settings,
+        used_memory: asked.info.number("used_memory"),
+        monitors: asked.admin.monitors()?,
+        ..Setup::default()
+    })
+}
+
+/// What a finding about one node of the cluster `name` is about.
+pub(crate) fn node_scope(name: &str, asked: &Asked) -> String {
+    format!("{name}, node {}", asked.address)
 }
 
 /// What is to be said about the setups of several targets; what concerns the machine stands there

@@ -19,11 +19,13 @@ use crate::plan::{self, Case, DoctorPlan};
 use crate::printer::Printer;
 use crate::progress::Progress;
 use crate::recording;
-use crate::subjects::{NullServer, Opened, failure};
+use crate::subjects::{Asked, NullServer, Opened, failure};
 use crate::units::count_text;
 
 /// Rules that concern the length of a measurement; a probe is short by intent.
 const OF_LENGTH: [&str; 3] = ["LL006", "LL011", "LL012"];
+/// Rules about what goes on at a server beside the load; the others are about a case.
+const BESIDE: [&str; 2] = ["LL009", "LL010"];
 /// How many times as much the larger of two works is: so much that no neighbour hides it.
 const MORE_WORK: u64 = 16;
 /// Blocks of the larger work, and of the smaller one for each of them.
@@ -55,6 +57,8 @@ pub(crate) fn examine(
         ..plan.base.clone()
     };
     let mut target = Opened::open(&plan.base.targets[0], &open, control)?;
+    let masters = u32::try_from(target.masters()).unwrap_or(u32::MAX);
+    let plan = &plan.for_masters(masters);
     record.environment.servers = vec![fingerprint::server(&mut target)];
     let mut examination = Examination {
         plan,
@@ -67,7 +71,7 @@ pub(crate) fn examine(
     examination.progress.finish();
     target.clean_up_after(&run_id, result)?;
     let mut record = examination.record;
-    record.doctor = worst_first(std::mem::take(&mut record.doctor));
+    record.doctor = worst_first(std::mem::take(&mut record.doctor), &target.node_names());
     fingerprint::noise(&mut record);
     record.run.cut_short = control.interrupted();
     record.run.duration_ns = Some(u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX));
@@ -86,11 +90,16 @@ struct Examination<'e> {
 impl Examination<'_> {
     fn run(&mut self, target: &mut Opened) -> Result<(), Failure> {
         let probes = &self.plan.probes;
-        let mut setup = diagnosis::setup(
-            target,
-            &self.record.environment,
-            u64::from(probes.load.threads),
-        );
+        let mut nodes = target.nodes_asked()?;
+        let (environment, threads) = (&self.record.environment, u64::from(probes.load.threads));
+        let mut setup = if nodes.is_empty() {
+            diagnosis::setup(target, environment, threads)
+        } else {
+            Setup {
+                is_local: nodes.iter().all(|node| node.is_local),
+                ..diagnosis::machine(target, environment, threads)
+            }
+        };
         let held = if target.target.is_ours() || self.plan.base.allow_non_empty {
             0
         } else {
@@ -103,18 +112,50 @@ impl Examination<'_> {
         };
         self.probe(&[idle], target)?;
         self.describe_path(&mut setup);
-        self.record.doctor.extend(doctor::examine_setup(&setup));
+        self.setups(setup, target, &mut nodes)?;
         if held > 0 {
             self.say(format!(
-                "The server holds {}, so it was only looked at and pinged; --allow-non-empty allows the other probes, which write under a prefix of their own.",
+                "The target holds {}, so it was only looked at and pinged; --allow-non-empty allows the other probes, which write under a prefix of their own.",
                 if held == 1 { "a key".into() } else { format!("{} keys", count_text(held)) }
             ));
-            return Ok(());
+        } else {
+            self.load(target)?;
+            self.null_server(target)?;
+            self.hits_and_misses(target)?;
+            self.more_work(target)?;
         }
-        self.load(target)?;
-        self.null_server(target)?;
-        self.hits_and_misses(target)?;
-        self.more_work(target)
+        self.beside(target, &mut nodes)
+    }
+
+    /// Says what is to be said about `setup` and about the setups of the nodes of a cluster.
+    fn setups(
+        &mut self,
+        setup: Setup,
+        target: &Opened,
+        nodes: &mut [Asked],
+    ) -> Result<(), Failure> {
+        let mut setups = vec![setup];
+        for node in nodes.iter_mut().filter(|node| node.is_master) {
+            setups.push(diagnosis::node(node, &setups[0])?);
+        }
+        self.record.doctor.extend(diagnosis::findings(&setups));
+        let nodes = nodes.iter_mut().map(Asked::describe);
+        let nodes = nodes.collect::<Result<Vec<_>, _>>()?;
+        let findings = doctor::examine_cluster(&target.name, &nodes);
+        self.record.doctor.extend(findings);
+        Ok(())
+    }
+
+    /// Says what went on at the masters of a cluster beside the probes.
+    fn beside(&mut self, target: &Opened, nodes: &mut [Asked]) -> Result<(), Failure> {
+        for node in nodes.iter_mut().filter(|node| node.is_master) {
+            let scope = diagnosis::node_scope(&target.name, node);
+            let evidence = node.seen(scope, target.target.is_ours())?;
+            let mut findings = doctor::examine(&evidence);
+            findings.retain(|finding| BESIDE.contains(&finding.rule.as_str()));
+            self.record.doctor.extend(findings);
+        }
+        Ok(())
     }
 
     fn say(&mut self, sentence: String) {
@@ -156,9 +197,13 @@ impl Examination<'_> {
         Ok(())
     }
 
-    fn add(&mut self, case: &Case, target: &Opened, measured: &Measured, around: Evidence) {
+    fn add(&mut self, case: &Case, target: &Opened, measured: &Measured, mut around: Evidence) {
         if measured.blocks.is_empty() {
             return;
+        }
+        if target.target.is_cluster() {
+            // Each master says that of itself.
+            around.persistence.clear();
         }
         let entry = recording::case(case, &self.plan.base, target, measured);
         // A probe of misses is to miss.
@@ -362,11 +407,15 @@ fn speedup(measured: &[Measured]) -> Option<f64> {
     ratios.get(ratios.len() / 2).copied()
 }
 
-/// The findings with the worst first, and of each rule the worst one.
-fn worst_first(mut findings: Vec<Finding>) -> Vec<Finding> {
+/// The findings with the worst first, and of each rule the worst one: of each of the `nodes` of a cluster,
+/// where one is named.
+fn worst_first(mut findings: Vec<Finding>, nodes: &[String]) -> Vec<Finding> {
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     let mut seen = BTreeSet::new();
-    findings.retain(|finding| seen.insert(finding.rule.clone()));
+    findings.retain(|finding| {
+        let node = nodes.iter().position(|node| finding.scope.ends_with(node));
+        seen.insert((finding.rule.clone(), node))
+    });
     findings
 }
 
@@ -385,12 +434,17 @@ mod tests {
             evidence: String::new(),
             what_to_do: String::new(),
         };
-        let kept = worst_first(vec![
+        let found = vec![
             finding("LL003", Severity::Info, "a"),
             finding("LL009", Severity::Warning, "b"),
             finding("LL003", Severity::Critical, "c"),
             finding("LL009", Severity::Warning, "d"),
-        ]);
+            finding("LL009", Severity::Warning, "e, node 10.0.0.1:7000"),
+            finding("LL009", Severity::Warning, "e, node 10.0.0.2:7000"),
+        ];
+        let nodes = ["node 10.0.0.1:7000", "node 10.0.0.2:7000"].map(str::to_owned);
+        assert_eq!(worst_first(found.clone(), &nodes).len(), 4);
+        let kept = worst_first(found, &[]);
         let kept: Vec<(&str, &str)> = kept
             .iter()
             .map(|finding| (finding.rule.as_str(), finding.scope.as_str()))

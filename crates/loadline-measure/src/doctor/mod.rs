@@ -3,6 +3,7 @@
 //! A rule that lacks its evidence stays silent: that something was not looked at is no finding. The
 //! numbers of rules are stable; a rule that is given up leaves a gap.
 
+mod cluster;
 mod pairs;
 mod rules;
 mod setup;
@@ -14,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::histogram::LatencySummary;
 use crate::record::Case;
 
+pub use cluster::{ClusterNode, examine_cluster};
 pub use pairs::{Work, arms_differ, hit_beside_miss, time_stays_flat};
 pub use rules::CLOCK_READS;
 pub use setup::{SETTINGS, Setup, examine_setup};

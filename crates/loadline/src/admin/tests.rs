@@ -156,3 +156,21 @@ fn a_server_is_called_what_the_user_calls_it() {
         "{text}"
     );
 }
+
+#[test]
+fn a_node_counts_the_slots_in_its_own_line() {
+    let table = "07c3 127.0.0.1:30004@31004,host slave e7d1 0 1426238317239 4 connected\n\
+                 67ed 127.0.0.1:30002@31002 master - 0 1426238316232 2 connected 5461-10922\n\
+                 e7d1 127.0.0.1:30001@31001 myself,master - 0 0 1 connected 0-5460 7000 [93-<-07c3] [77->-67ed]\n";
+    assert_eq!(own_slots(table), Some((5_462, 2)));
+    let replica = "07c3 127.0.0.1:30004@31004 myself,slave e7d1 0 1 4 connected\n";
+    assert_eq!(own_slots(replica), Some((0, 0)));
+    assert_eq!(
+        own_slots("67ed 127.0.0.1:2@3 master - 0 1 2 connected 5-6\n"),
+        None
+    );
+    assert_eq!(
+        own_slots("67ed 127.0.0.1:2@3 myself,master - 0 1 2 connected 9-6\n"),
+        None
+    );
+}

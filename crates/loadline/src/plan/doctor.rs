@@ -70,11 +70,6 @@ pub(crate) fn resolve(args: &DoctorArgs, around: &Surroundings) -> Result<Doctor
             "{called}: the doctor examines servers, and this target is none."
         )));
     }
-    if let Some(cluster) = targets.iter().find(|target| target.is_cluster()) {
-        return Err(Failure::usage(format!(
-            "{cluster}: the doctor examines single servers, and this target is a cluster."
-        )));
-    }
     let threads = threads(args.threads, CONNECTIONS, around.cores)?;
     let probes = Probes::with(threads);
     Ok(DoctorPlan {
@@ -95,6 +90,26 @@ pub(crate) fn resolve(args: &DoctorArgs, around: &Surroundings) -> Result<Doctor
         probes,
         strict: args.strict,
     })
+}
+
+impl DoctorPlan {
+    /// The same for a target of so many masters, each of which needs a connection.
+    pub(crate) fn for_masters(&self, masters: u32) -> Self {
+        let mut plan = self.clone();
+        let probes = &mut plan.probes;
+        for case in [
+            &mut probes.idle,
+            &mut probes.gentle,
+            &mut probes.load,
+            &mut probes.ping,
+            &mut probes.hit,
+            &mut probes.miss,
+        ] {
+            case.connections = case.connections.max(masters);
+        }
+        plan.base.cases = plan.probes.all();
+        plan
+    }
 }
 
 impl Probes {

@@ -7,6 +7,7 @@ mod counters;
 mod keys;
 mod manager;
 mod masters;
+mod nodes;
 mod null;
 mod ram;
 mod reference;
@@ -45,6 +46,7 @@ use wire::{Place, WireSubject};
 
 pub(crate) use counters::Counters;
 pub(crate) use manager::hold_connections;
+pub(crate) use nodes::Asked;
 pub(crate) use null::NullServer;
 pub(crate) use reference::Reference;
 pub(crate) use tail::has_tail;
@@ -236,6 +238,14 @@ impl Opened {
             Access::Server(server) => vec![server.endpoint.server().clone()],
             Access::Cluster(cluster) => cluster.nodes(),
             Access::Ram(_) => Vec::new(),
+        }
+    }
+
+    /// How many servers serve the keys.
+    pub(crate) fn masters(&self) -> usize {
+        match &self.access {
+            Access::Cluster(cluster) => cluster.tags.len(),
+            Access::Server(_) | Access::Ram(_) => 1,
         }
     }
 

@@ -11,7 +11,7 @@ use super::{Access, Opened};
 use crate::admin::Info;
 
 /// Settings that make a server write to disk, each with the value that does not.
-const PERSISTENCE: [(&str, &str); 2] = [("save", ""), ("appendonly", "no")];
+pub(super) const PERSISTENCE: [(&str, &str); 2] = [("save", ""), ("appendonly", "no")];
 
 /// Commands that the lab itself sends beside the load: to greet a server, to look at it and to clean up.
 const OURS: [&str; 12] = [
@@ -50,10 +50,9 @@ impl Opened {
     pub(crate) fn seen_since(&mut self, watch: &Watch, declared: &[String]) -> Evidence {
         let is_ours = self.target.is_ours();
         let stats = self.counts();
-        let persistence = PERSISTENCE.iter().filter_map(|(name, off)| {
-            let value = self.setting(name)?;
-            (value != *off).then(|| format!("{name} {value}"))
-        });
+        let persistence = PERSISTENCE
+            .iter()
+            .filter_map(|(name, off)| persistence_of(name, off, self.setting(name)));
         let persistence = persistence.collect();
         let Access::Server(server) = &mut self.access else {
             return Evidence {
@@ -89,6 +88,12 @@ impl Opened {
     }
 }
 
+/// The setting `name` with its `value`, where that is not the one that switches it `off`.
+pub(super) fn persistence_of(name: &str, off: &str, value: Option<String>) -> Option<String> {
+    let value = value.filter(|value| value != off)?;
+    Some(format!("{name} {value}"))
+}
+
 /// Commands that the server executed between two looks at it and that are neither `declared` nor our
 /// own, the most frequent first. A subcommand counts as its command: `config|get` as `config`.
 fn undeclared(before: &Info, after: &Info, declared: &[String]) -> Vec<(String, u64)> {
@@ -121,7 +126,7 @@ fn undeclared(before: &Info, after: &Info, declared: &[String]) -> Vec<(String, 
 }
 
 /// Memory of the server on this host that is swapped out.
-fn swapped_bytes(info: &Info) -> Option<u64> {
+pub(super) fn swapped_bytes(info: &Info) -> Option<u64> {
     let pid = process(info)?;
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let swapped = status

@@ -1,11 +1,13 @@
 //! `loadline doctor`: what it says of setups whose flaws are known, and that it leaves servers as it
 //! found them.
 
+use std::net::TcpListener;
+
 use loadline_measure::Record;
 use loadline_measure::record::Severity;
 
 use crate::redis::Redis;
-use crate::util::{Dir, Ended, Serving};
+use crate::util::{Dir, Ended, Serving, wait_until};
 
 /// Rules that a busy machine breaks: contention, idle round trips that spread, a generator that gets
 /// too little of a CPU, and hits that happened to be disturbed more than misses.
@@ -93,6 +95,80 @@ fn a_server_with_keys_is_only_looked_at() {
     let (_, record) = examine(&dir, &[&url, "--allow-non-empty"]);
     assert_eq!(record.cases.len(), 5);
     redis.answers("DBSIZE\r\n", ":1\r\n");
+}
+
+#[test]
+fn a_cluster_that_is_alike_has_no_findings_of_its_own() {
+    let dir = Dir::new();
+    let (ended, record) = examine(&dir, &["spawn-cluster:redis-server"]);
+    // Three masters beside the generator may be more threads than CPUs.
+    let found = rules(&record);
+    let odd: Vec<&&str> = found.iter().filter(|rule| **rule != "LL024").collect();
+    assert_eq!(odd, <[&&str; 0]>::default(), "{:?}", record.doctor);
+    assert_eq!(ended.code, Some(0));
+    assert_eq!(record.cases.len(), 5);
+    assert_eq!(record.errors(), 0);
+    assert!(
+        record.findings[0].contains("on this machine"),
+        "{:?}",
+        record.findings
+    );
+}
+
+#[test]
+fn findings_about_a_cluster_name_the_node() {
+    let dir = Dir::new();
+    let node =
+        |settings: &[&str]| Redis::start(&[&["--cluster-enabled", "yes"], settings].concat());
+    let plain = node(&["--cluster-port", &free_port()]);
+    let bus = free_port();
+    let odd = node(&[
+        "--cluster-port",
+        &bus,
+        "--appendonly",
+        "yes",
+        "--slowlog-log-slower-than",
+        "0",
+    ]);
+    plain.answers("CLUSTER ADDSLOTSRANGE 0 9999\r\n", "+OK\r\n");
+    odd.answers("CLUSTER ADDSLOTSRANGE 10000 16383\r\n", "+OK\r\n");
+    plain.answers(
+        &format!("CLUSTER MEET 127.0.0.1 {} {bus}\r\n", odd.port()),
+        "+OK\r\n",
+    );
+    for one in [&plain, &odd] {
+        wait_until("the cluster is formed", || {
+            one.says("CLUSTER INFO", "cluster_state:ok")
+        });
+    }
+    let (_, record) = examine(&dir, &[&format!("cluster://127.0.0.1:{}", plain.port())]);
+    let scopes = |rule: &str| -> Vec<&str> {
+        let of_rule = record.doctor.iter().filter(|finding| finding.rule == rule);
+        of_rule.map(|finding| finding.scope.as_str()).collect()
+    };
+    let its = format!("node 127.0.0.1:{}", odd.port());
+    for rule in ["LL009", "LL026"] {
+        let [scope] = scopes(rule)[..] else {
+            panic!("{rule}: {:?}", record.doctor);
+        };
+        assert!(scope.ends_with(&its), "{rule}: {scope}");
+    }
+    for (rule, evidence) in [
+        ("LL031", format!("yes (127.0.0.1:{})", odd.port())),
+        ("LL032", format!("127.0.0.1:{} serves 10000", plain.port())),
+    ] {
+        let found = record.doctor.iter().find(|finding| finding.rule == rule);
+        let found = found.unwrap_or_else(|| panic!("{rule}: {:?}", record.doctor));
+        assert!(found.evidence.contains(&evidence), "{}", found.evidence);
+    }
+    for one in [&plain, &odd] {
+        one.answers("DBSIZE\r\n", ":0\r\n");
+    }
+}
+
+fn free_port() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().port().to_string()
 }
 
 #[test]

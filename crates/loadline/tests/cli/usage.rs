@@ -25,7 +25,6 @@ fn usage_errors_end_with_64() {
         ),
         (&["run", "embedded", "--rate", "0"], "a rate is from 1"),
         (&["run", "embedded", "--latency", "1h"], "not possible"),
-        (&["doctor", "cluster://a:1"], "examines single servers"),
         (&["run", "nonsense"], "a target is"),
         (&["run", "embedded", "--workload", "nope"], "getset-70-30"),
         (

@@ -1,0 +1,126 @@
+//! The nodes of a cluster, asked one by one: what each is, how it is set up, and what goes on there.
+
+use std::time::Instant;
+
+use loadline_measure::doctor::{ClusterNode, Evidence, SETTINGS};
+
+use super::watch::{PERSISTENCE, persistence_of, swapped_bytes};
+use super::{Access, Opened};
+use crate::admin::{Admin, Info};
+use crate::exit::Failure;
+
+/// A node that is asked directly.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    /// Where it listens.
+    pub(crate) address: String,
+    pub(crate) is_master: bool,
+    /// Whether it is on this machine.
+    pub(crate) is_local: bool,
+    pub(crate) admin: Admin,
+    /// What it said about itself at first.
+    pub(crate) info: Info,
+    since: Instant,
+}
+
+impl Opened {
+    /// Connections to the nodes of a cluster, masters first; none where the target is no cluster. A replica
+    /// that does not answer is left out.
+    ///
+    /// # Errors
+    /// That a master does not answer.
+    pub(crate) fn nodes_asked(&self) -> Result<Vec<Asked>, Failure> {
+        let Access::Cluster(cluster) = &self.access else {
+            return Ok(Vec::new());
+        };
+        let masters = cluster.cluster.masters();
+        let nodes = cluster.cluster.nodes();
+        let asked = nodes.iter().filter_map(|node| {
+            let (endpoint, _) = cluster.endpoints(node);
+            let address = format!("{}:{}", node.host(), node.port());
+            let is_master = masters.contains(node);
+            let is_local = endpoint.server().is_local();
+            let opened = Admin::open(&endpoint.named(format!("{}, node {address}", self.name)));
+            let asked = opened.and_then(|mut admin| {
+                Ok(Asked {
+                    address,
+                    is_master,
+                    is_local,
+                    info: admin.info(&[])?,
+                    admin,
+                    since: Instant::now(),
+                })
+            });
+            Some(asked).filter(|asked| is_master || asked.is_ok())
+        });
+        asked.collect()
+    }
+}
+
+impl Opened {
+    /// What the scopes of findings about single nodes end with.
+    pub(crate) fn node_names(&self) -> Vec<String> {
+        let Access::Cluster(cluster) = &self.access else {
+            return Vec::new();
+        };
+        let nodes = cluster.cluster.nodes();
+        nodes
+            .iter()
+            .map(|node| format!("node {}:{}", node.host(), node.port()))
+            .collect()
+    }
+}
+
+impl Asked {
+    /// What the rules about clusters look at.
+    ///
+    /// # Errors
+    /// That it does not answer.
+    pub(crate) fn describe(&mut self) -> Result<ClusterNode, Failure> {
+        let mut settings = std::collections::BTreeMap::new();
+        let names = PERSISTENCE.iter().map(|(name, _)| *name);
+        for name in SETTINGS.into_iter().chain(names) {
+            if let Some(value) = self.admin.setting(name)? {
+                settings.insert(name.to_owned(), value);
+            }
+        }
+        let (slots, moving_slots) = self.admin.own_slots()?.unzip();
+        Ok(ClusterNode {
+            name: self.address.clone(),
+            is_master: self.is_master,
+            version: self.info.get("redis_version").map(ToOwned::to_owned),
+            slots,
+            moving_slots,
+            settings,
+        })
+    }
+
+    /// What went on there since it was asked at first, which only the node itself can tell.
+    ///
+    /// # Errors
+    /// That it does not answer.
+    pub(crate) fn seen(&mut self, scope: String, is_ours: bool) -> Result<Evidence, Failure> {
+        let stats = self.admin.info(&["stats"])?;
+        let evicted = |info: &Info| info.number("evicted_keys");
+        let mut persistence = Vec::new();
+        for (name, off) in PERSISTENCE {
+            let value = self.admin.setting(name)?;
+            persistence.extend(persistence_of(name, off, value));
+        }
+        let other_clients = if is_ours {
+            None
+        } else {
+            self.admin.other_clients(self.since.elapsed())?
+        };
+        Ok(Evidence {
+            scope,
+            persistence,
+            evicted_keys: evicted(&stats)
+                .zip(evicted(&self.info))
+                .map(|(after, before)| after.saturating_sub(before)),
+            swapped_bytes: self.is_local.then(|| swapped_bytes(&self.info)).flatten(),
+            other_clients,
+            ..Evidence::default()
+        })
+    }
+}
