@@ -69,14 +69,14 @@ impl<T: FromReply> FromReply for Result<T, crate::ServerError> {
 impl FromReply for Vec<u8> {
     #[inline]
     fn from_reply(reply: Reply<'_>) -> Result<Self, Error> {
-        text_of(&reply, "bytes").map(|text| text.into_vec())
+        bytes_of(reply, "bytes")
     }
 }
 
 impl FromReply for Bytes {
     #[inline]
     fn from_reply(reply: Reply<'_>) -> Result<Self, Error> {
-        text_of(&reply, "bytes").map(|text| Self::from(text.into_vec()))
+        bytes_of(reply, "bytes").map(Self::from)
     }
 }
 
@@ -85,11 +85,22 @@ impl FromReply for String {
     fn from_reply(reply: Reply<'_>) -> Result<Self, Error> {
         const EXPECTED: &str = "a string of UTF-8";
         // It is checked after the copy, which is aligned as the check is fastest.
-        Self::from_utf8(text_of(&reply, EXPECTED)?.into_vec()).map_err(|_| Error::Type {
+        Self::from_utf8(bytes_of(reply, EXPECTED)?).map_err(|_| Error::Type {
             expected: EXPECTED,
             got: "a string that is not UTF-8",
         })
     }
+}
+
+/// The text of a reply that has one, or of a number, as bytes of its own.
+#[inline]
+fn bytes_of(reply: Reply<'_>, expected: &'static str) -> Result<Vec<u8>, Error> {
+    if let Reply::Bulk(bytes) = reply {
+        // It owns nothing, which the compiler does not see where it drops a reply of any kind.
+        std::mem::forget(reply);
+        return Ok(bytes.to_vec());
+    }
+    text_of(&reply, expected).map(Text::into_vec)
 }
 
 /// The text of a reply that has one, or of a number.

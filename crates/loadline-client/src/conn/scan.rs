@@ -94,7 +94,8 @@ fn bulk_text(bytes: &[u8]) -> Option<Range<usize>> {
 
 /// The announced length of a string of up to six digits, and where it starts. The lengths of most strings have
 /// up to three digits, and are read without a loop.
-#[inline]
+// It is a few comparisons, fewer than handing out what it found would be.
+#[inline(always)]
 fn bulk_len(bytes: &[u8]) -> Option<(usize, usize)> {
     let digit = |byte: u8| usize::from(byte - b'0');
     match *bytes {
@@ -117,6 +118,7 @@ fn bulk_len(bytes: &[u8]) -> Option<(usize, usize)> {
 }
 
 /// [`bulk_len`] by the plain way.
+#[cold]
 fn long_bulk_len(bytes: &[u8]) -> Option<(usize, usize)> {
     let mut len = 0;
     for (at, &byte) in bytes.iter().enumerate().take(8).skip(1) {
