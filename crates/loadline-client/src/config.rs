@@ -11,6 +11,9 @@ use url::Url;
 use crate::{Error, RetryPolicy};
 
 const DEFAULT_PORT: u16 = 6379;
+/// The options of a URL.
+const OPTIONS: &str = "connect_timeout, response_timeout, keepalive, resp, retry, client_name, spin, max_queue_bytes, \
+                       db, user and password";
 
 /// Where a server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,7 +61,8 @@ impl fmt::Debug for Password {
 
 /// All that is needed to connect, and what a connection may do.
 ///
-/// The fields are the options that a URL can carry; see [`Config::from_url`].
+/// A URL can carry all of it but the limits of a reply and what TLS trusts, which are for the program to say;
+/// see [`Config::from_url`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Config {
@@ -228,7 +232,11 @@ impl Config {
                     }
                 };
             }
-            _ => return Err(fault(format!("there is no option `{option}`"))),
+            _ => {
+                return Err(fault(format!(
+                    "there is no option `{option}` of a URL; there are {OPTIONS}"
+                )));
+            }
         }
         Ok(())
     }
@@ -353,7 +361,18 @@ mod tests {
         assert!(refused("redis://host/x").contains("the database"));
         assert!(refused("redis://host?resp=4").contains("resp is 2 or 3"));
         assert!(refused("redis://host?response_timeout=5").contains("250ms"));
-        assert!(refused("redis://host?spinn=5us").contains("spinn"));
+        let unknown = refused("redis://host?spinn=5us");
+        assert!(unknown.contains("`spinn`"), "{unknown}");
+        for option in OPTIONS
+            .split([',', ' '])
+            .filter(|word| !word.is_empty() && *word != "and")
+        {
+            assert!(unknown.contains(option), "{unknown}");
+            // What is named as an option is known as one, whatever it makes of this value.
+            let known = Config::from_url(&format!("redis://host?{option}=1")).map(drop);
+            let error = known.map_or_else(|error| error.to_string(), |()| String::new());
+            assert!(!error.contains("no option"), "{error}");
+        }
         assert!(refused("unix://run/redis.sock").contains("three slashes"));
         assert!(!refused("redis://:hunter2@host:notaport").contains("hunter2"));
         assert!(!refused("redis://:hunter2@host/db").contains("hunter2"));

@@ -23,7 +23,8 @@ commands! {
 /// A Lua script.
 ///
 /// It is called by its digest, and sent whole where the server does not know it (`NOSCRIPT`), as after a
-/// restart. Within a pipeline or transaction it is not sent again: load it first.
+/// restart. Within a pipeline or transaction nothing can be sent a second time, since the commands beside it were
+/// executed: send it whole there ([`ScriptCall::whole`]), which costs its bytes and no round trip.
 ///
 /// ```
 /// use loadline_client::commands::Script;
@@ -79,6 +80,7 @@ impl Script {
         ScriptCall {
             script: self,
             args: (counted(keys), args),
+            whole: false,
             reply: PhantomData,
         }
     }
@@ -89,7 +91,32 @@ impl Script {
 pub struct ScriptCall<'s, A, T> {
     script: &'s Script,
     args: A,
+    whole: bool,
     reply: PhantomData<fn() -> T>,
+}
+
+impl<A, T> ScriptCall<'_, A, T> {
+    /// The same call with the code of the script in place of its digest, so that it is right whether the server
+    /// knows the script or not. For pipelines and transactions; later calls in the same one can do without.
+    ///
+    /// ```
+    /// use loadline_client::commands::{Script, set};
+    ///
+    /// let script = Script::new("return redis.call('INCRBY', KEYS[1], ARGV[1])");
+    /// let pipeline = (
+    ///     set("counter", 1),
+    ///     script.call::<i64>("counter", 5).whole(),
+    ///     script.call::<i64>("counter", 7),
+    /// );
+    /// # drop(pipeline);
+    /// ```
+    #[must_use]
+    pub fn whole(self) -> Self {
+        Self {
+            whole: true,
+            ..self
+        }
+    }
 }
 
 impl<A: ToArgs, T: FromReply> Request for ScriptCall<'_, A, T> {
@@ -100,7 +127,7 @@ impl<A: ToArgs, T: FromReply> Request for ScriptCall<'_, A, T> {
     }
 
     fn encode(&self, out: &mut Requests<'_>) {
-        let whole = out.is_second_try();
+        let whole = self.whole || out.is_second_try();
         let (name, flags) = match (whole, self.script.read_only) {
             (false, false) => ("EVALSHA", Flags::NONE),
             (false, true) => ("EVALSHA_RO", Flags::READ_ONLY),
@@ -160,5 +187,9 @@ mod tests {
             encoded(true),
             format!("*6\r\n$4\r\nEVAL\r\n$8\r\nreturn 1\r\n{tail}")
         );
+        let mut whole = Vec::new();
+        let call = script.call::<i64>(["a", "b"], 7).whole();
+        call.encode(&mut Requests::new(&mut whole, false));
+        assert_eq!(String::from_utf8(whole).unwrap(), encoded(true));
     }
 }

@@ -1,21 +1,21 @@
 //! Every group of commands, on every kind of connection, in both protocols.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use loadline_client::commands::*;
-use loadline_client::{Error, OwnedReply, Protocol, Request, atomic, blocking, cmd, multiplexed};
+use loadline_client::{Error, OwnedReply, Protocol, Request, blocking, cmd, multiplexed};
 
 use crate::server::{Redis, runtime};
 
 /// Either kind of connection, for commands that return at once.
-enum Kind {
+pub(crate) enum Kind {
     Blocking(Box<blocking::Connection>),
     Multiplexed(tokio::runtime::Runtime, multiplexed::Connection),
 }
 
 impl Kind {
-    fn run<Q: Request>(&mut self, request: Q) -> Q::Output {
+    pub(crate) fn run<Q: Request>(&mut self, request: Q) -> Q::Output {
         match self {
             Self::Blocking(connection) => connection.run(request),
             Self::Multiplexed(runtime, connection) => runtime.block_on(connection.run(request)),
@@ -24,7 +24,7 @@ impl Kind {
 }
 
 /// Runs commands on an empty database, on both kinds of connection and in both protocols.
-fn everywhere(commands: impl Fn(&mut Kind)) {
+pub(crate) fn everywhere(commands: impl Fn(&mut Kind)) {
     let redis = Redis::start();
     for protocol in [Protocol::Resp2, Protocol::Resp3] {
         let client = redis.builder().protocol(Some(protocol)).build();
@@ -353,249 +353,4 @@ fn the_server_and_anything_else() {
                 .is_server_code("ERR")
         );
     });
-}
-
-#[test]
-fn pipelines_have_an_error_for_each_command() {
-    everywhere(|c| {
-        let (set_done, wrong, n, nil) = c.run((
-            set("k", "text"),
-            incr("k"),
-            incr("n"),
-            get::<Option<String>>("none"),
-        ));
-        set_done.unwrap();
-        assert!(matches!(wrong, Err(Error::Server(_))));
-        assert_eq!((n.unwrap(), nil.unwrap()), (1, None));
-        let many: Vec<_> = (0..1000).map(|n| set(format!("k{n}"), n)).collect();
-        assert!(c.run(&many).into_iter().all(|done| done.is_ok()));
-        let many: Vec<_> = (0..1000).map(|n| get::<i64>(format!("k{n}"))).collect();
-        for (n, value) in c.run(many).into_iter().enumerate() {
-            assert_eq!(value.unwrap(), n as i64);
-        }
-        assert!(c.run(Vec::<loadline_client::Cmd<()>>::new()).is_empty());
-    });
-}
-
-#[test]
-fn transactions_are_all_or_nothing() {
-    everywhere(|c| {
-        let done = c.run(atomic((set("a", 1), incr("a"), get::<i64>("a"))));
-        let (set_done, n, value) = done.unwrap().unwrap();
-        set_done.unwrap();
-        assert_eq!((n.unwrap(), value.unwrap()), (2, 2));
-        let (_, wrong) = c.run(atomic((set("a", "x"), incr("a")))).unwrap().unwrap();
-        assert!(matches!(wrong, Err(Error::Server(_))));
-        let refused = c
-            .run(atomic((set("b", 1), cmd::<()>("NOSUCH"))))
-            .unwrap_err();
-        assert!(refused.to_string().contains("unknown command"), "{refused}");
-        assert_eq!(c.run(exists("b")).unwrap(), 0);
-        // The connection is as good as before.
-        c.run(ping()).unwrap();
-    });
-}
-
-#[test]
-fn scripts_are_sent_whole_where_they_are_not_known() {
-    everywhere(|c| {
-        let script = Script::new("return redis.call('INCRBY', KEYS[1], ARGV[1])");
-        c.run(script_flush()).unwrap();
-        assert_eq!(c.run(script_exists(script.digest())).unwrap(), [false]);
-        assert_eq!(c.run(script.call::<i64>("n", 5)).unwrap(), 5);
-        assert_eq!(c.run(script_exists(script.digest())).unwrap(), [true]);
-        assert_eq!(c.run(script.call::<i64>("n", 5)).unwrap(), 10);
-        let reads = Script::new("return redis.call('GET', KEYS[1])").read_only();
-        assert_eq!(c.run(reads.call::<i64>("n", ())).unwrap(), 10);
-        assert_eq!(
-            c.run(eval::<String>("return ARGV[1]", (), "x")).unwrap(),
-            "x"
-        );
-        let digest = c.run(script_load("return 1")).unwrap();
-        assert_eq!(digest, Script::new("return 1").digest());
-    });
-}
-
-#[test]
-fn a_watched_key_that_changes_stops_the_transaction() {
-    let redis = Redis::start();
-    let mut connection = redis.client().blocking().unwrap();
-    let mut other = redis.client().blocking().unwrap();
-    connection.run(set("balance", 1)).unwrap();
-    let mut rounds = 0;
-    let (done,) = connection
-        .transaction("balance", |connection| {
-            rounds += 1;
-            let balance: i64 = connection.run(get("balance"))?;
-            if rounds == 1 {
-                other.run(incr_by("balance", 99))?;
-            }
-            Ok((set("balance", 2 * balance),))
-        })
-        .unwrap();
-    done.unwrap();
-    assert_eq!(rounds, 2);
-    assert_eq!(other.run(get::<i64>("balance")).unwrap(), 200);
-}
-
-#[test]
-fn a_watch_that_was_lost_with_its_connection_stops_the_transaction() {
-    let redis = Redis::start();
-    let mut connection = redis.client().blocking().unwrap();
-    connection.run(watch("k")).unwrap();
-    redis.ask("CLIENT KILL TYPE normal SKIPME yes");
-    // The read is sent again on a new connection, which watches nothing.
-    assert_eq!(connection.run(get::<Option<i64>>("k")).unwrap(), None);
-    assert_eq!(connection.run(atomic(set("k", 1))).unwrap().map(drop), None);
-    assert_eq!(connection.run(exists("k")).unwrap(), 0);
-    assert!(connection.run(atomic(set("k", 1))).unwrap().is_some());
-}
-
-#[test]
-fn replies_are_lent_without_a_copy() {
-    let redis = Redis::start();
-    let mut connection = redis.client().blocking().unwrap();
-    connection.run(set("k", "value")).unwrap();
-    let reply = connection.run_ref(&get::<()>("k")).unwrap();
-    assert_eq!(reply.as_bytes(), Some(&b"value"[..]));
-    let error = connection.run_ref(&incr("k")).unwrap_err();
-    assert!(matches!(error, Error::Server(_)));
-    let two = connection.run_ref(&(ping(), ping()));
-    assert!(matches!(two, Err(Error::Usage(_))));
-    connection.run(ping()).unwrap();
-}
-
-#[test]
-fn each_reply_of_a_pipeline_is_lent_in_its_order() {
-    let redis = Redis::start();
-    let mut connection = redis.client().blocking().unwrap();
-    let sets: Vec<_> = (0..1_000).map(|n| set(n, n)).collect();
-    connection
-        .run(&sets)
-        .into_iter()
-        .collect::<Result<(), _>>()
-        .unwrap();
-    let gets: Vec<_> = (0..1_000).map(get::<()>).collect();
-    let mut read = Vec::new();
-    connection
-        .run_each(&gets, |reply| {
-            let text = reply.unwrap().as_bytes().unwrap().to_vec();
-            read.push(String::from_utf8(text).unwrap().parse::<u32>().unwrap());
-        })
-        .unwrap();
-    assert!(read.into_iter().eq(0..1_000));
-    // An error is lent in its place, and so are nil and numbers.
-    connection.run(set("text", "no number")).unwrap();
-    let mut read = Vec::new();
-    connection
-        .run_each(&(get::<()>("none"), incr("text"), incr("n")), |reply| {
-            read.push(reply.map(|reply| format!("{reply:?}")));
-        })
-        .unwrap();
-    assert_eq!(read[0].as_deref(), Ok("Null"));
-    assert_eq!(read[1].as_ref().unwrap_err().code(), "ERR");
-    assert_eq!(read[2].as_deref(), Ok("Integer(1)"));
-    connection.run(ping()).unwrap();
-}
-
-#[test]
-fn commands_that_wait_may_take_longer_than_a_reply() {
-    let redis = Redis::start();
-    let timeout = Some(Duration::from_millis(100));
-    let client = redis.builder().response_timeout(timeout).build();
-    let wait = Duration::from_millis(300);
-    let mut connection = client.blocking().unwrap();
-    let begun = Instant::now();
-    assert_eq!(connection.run(blpop::<String>("l", wait)).unwrap(), None);
-    assert!(begun.elapsed() >= wait);
-    runtime().block_on(async {
-        let shared = client.multiplexed().await.unwrap();
-        let refused = shared.run(blpop::<String>("l", wait)).await;
-        assert!(matches!(refused, Err(Error::Usage(_))));
-        let mut own = client.dedicated().await.unwrap();
-        let begun = Instant::now();
-        assert_eq!(own.run(blpop::<String>("l", wait)).await.unwrap(), None);
-        assert!(begun.elapsed() >= wait);
-        shared.run(rpush("l", "x")).await.unwrap();
-        let popped = own.run(blpop::<String>("l", Duration::MAX)).await.unwrap();
-        assert_eq!(popped, Some(("l".into(), "x".into())));
-        own.run(watch("k")).await.unwrap();
-        shared.run(set("k", 1)).await.unwrap();
-        assert_eq!(own.run(atomic(set("k", 2))).await.unwrap().map(drop), None);
-        assert!(own.run(atomic(set("k", 2))).await.unwrap().is_some());
-    });
-}
-
-#[test]
-fn unix_sockets_and_spinning() {
-    let redis = Redis::start();
-    let url = format!("{}?spin=200us&db=3&client_name=spinner", redis.unix_url());
-    let client = loadline_client::Client::open(&url).unwrap();
-    let mut connection = client.blocking().unwrap();
-    assert_eq!(connection.run(incr("n")).unwrap(), 1);
-    let list = connection.run(cmd::<String>("CLIENT LIST")).unwrap();
-    assert!(
-        list.contains("name=spinner") && list.contains("db=3"),
-        "{list}"
-    );
-    runtime().block_on(async {
-        let connection = client.multiplexed().await.unwrap();
-        assert_eq!(connection.run(incr("n")).await.unwrap(), 2);
-    });
-}
-
-#[test]
-fn push_messages_come_beside_replies() {
-    let redis = Redis::start();
-    let client = redis.client();
-    let mut other = client.blocking().unwrap();
-    let mut connection = client.blocking().unwrap();
-    connection
-        .run(cmd::<()>("CLIENT TRACKING").arg("ON"))
-        .unwrap();
-    connection.run(get::<Option<String>>("k")).unwrap();
-    other.run(set("k", 1)).unwrap();
-    let push = connection
-        .wait_push(Duration::from_secs(5))
-        .unwrap()
-        .unwrap();
-    assert!(matches!(push, OwnedReply::Push(_)), "{push:?}");
-    assert_eq!(
-        connection.wait_push(Duration::from_millis(20)).unwrap(),
-        None
-    );
-    assert_eq!(connection.run(get::<i64>("k")).unwrap(), 1);
-}
-
-#[cfg(feature = "metrics")]
-#[test]
-fn requests_are_counted_by_name() {
-    let redis = Redis::start();
-    let client = redis.client();
-    let mut connection = client.blocking().unwrap();
-    connection.run(set("k", "text")).unwrap();
-    connection.run_ref(&get::<()>("k")).unwrap();
-    connection.run(incr("k")).unwrap_err();
-    runtime().block_on(async {
-        let shared = client.multiplexed().await.unwrap();
-        let (wrong, fine) = shared.run((incr("k"), get::<String>("k"))).await;
-        assert!(wrong.is_err() && fine.is_ok());
-        shared.run(get::<String>("k")).await.unwrap();
-    });
-    let seen: Vec<_> = client
-        .metrics()
-        .snapshot()
-        .into_iter()
-        .map(|(name, counts)| {
-            assert!(counts.response_time.quantile(0.5).unwrap() > Duration::ZERO);
-            (name, counts.requests, counts.errors)
-        })
-        .collect();
-    let expected = [
-        ("GET", 2, 0),
-        ("INCR", 1, 1),
-        ("SET", 1, 0),
-        ("pipeline", 1, 1),
-    ];
-    assert_eq!(seen, expected);
 }

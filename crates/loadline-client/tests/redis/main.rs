@@ -8,11 +8,13 @@
 
 mod cancelled;
 mod commands;
+mod connections;
 mod faults;
 mod groups;
 mod hostile;
 mod login;
 mod outages;
+mod pipelines;
 mod pool;
 mod pubsub;
 mod scan;
