@@ -45,9 +45,8 @@ pub fn markdown(record: &Record) -> String {
         findings(&mut out, record);
     }
     let legend = view::legend(record);
-    let has_both = record.capacity.is_none() && !sweep::is_sweep(record);
-    let cpu = has_both.then_some(view::CPU_LEGEND);
-    let legend = cpu.into_iter().chain(legend.iter().map(String::as_str));
+    let cpu = view::cpu_legend(record).into_iter();
+    let legend = cpu.chain(legend.iter().map(String::as_str));
     list(&mut out, "How to read this", legend.map(escaped));
     out.paragraph(&escaped(&view::how_measured(record)));
     out.text

@@ -276,15 +276,12 @@ impl Curve<'_> {
 
     /// Whose curve it is, and over which sizes.
     pub(crate) fn title(&self) -> String {
-        let size = |case: Option<&&Case>| {
-            words::amount(case.map_or(self.knee, |case| case).scenario.batch)
-        };
-        format!(
-            "{} by size, {} to {}",
-            plain(self.mode),
-            size(self.cells.first()),
-            size(self.cells.last())
-        )
+        let mode = plain(self.mode);
+        let size = |case: &Case| words::amount(case.scenario.batch);
+        match &self.cells[..] {
+            [first, .., last] => format!("{mode} by size, {} to {}", size(first), size(last)),
+            _ => format!("{mode} of {}", size(self.knee)),
+        }
     }
 }
 

@@ -371,9 +371,12 @@ pub(crate) fn how_measured(record: &Record) -> String {
     )
 }
 
-/// What the column of that name means.
-pub(crate) const CPU_LEGEND: &str =
-    "CPU us/op: CPU time of the generator + of the server per operation.";
+/// What the column of CPU time means, where the tables have one and do not say it themselves.
+pub(crate) fn cpu_legend(record: &Record) -> Option<&'static str> {
+    let has_column = record.capacity.is_none() && !crate::sweep::is_sweep(record);
+    (has_column && !record.cases.is_empty())
+        .then_some("CPU us/op: CPU time of the generator + of the server per operation.")
+}
 
 /// What the columns mean, as far as it is not said by their names.
 pub(crate) fn legend(record: &Record) -> Vec<String> {
@@ -387,7 +390,8 @@ pub(crate) fn legend(record: &Record) -> Vec<String> {
     if !open.is_empty() {
         legend.push("Percentiles are of the response time, from the intended start of an operation; service time counts from its sending, lag is the generator's own.".to_owned());
     }
-    if !closed.is_empty() {
+    // A sweep is closed as the application is that it stands for, and has no `--rate`.
+    if !closed.is_empty() && !crate::sweep::is_sweep(record) {
         legend.push("A closed loop waits for replies before it sends more: it shows capacity. For claims about response times use --rate.".to_owned());
     }
     if record

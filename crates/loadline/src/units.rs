@@ -213,6 +213,22 @@ pub(crate) fn duration_text(duration: Duration) -> String {
     }
 }
 
+/// A duration in a sentence: `110 us`, where an option has `110us`.
+pub(crate) fn duration_words(duration: Duration) -> String {
+    let text = duration_text(duration);
+    let unit = text.find(|char: char| !char.is_ascii_digit());
+    let (number, unit) = text.split_at(unit.unwrap_or(text.len()));
+    format!("{number} {unit}")
+}
+
+/// An added latency in a sentence: `10 ms`, or `no latency`.
+pub(crate) fn latency_words(latency: Duration) -> String {
+    if latency.is_zero() {
+        return "no latency".into();
+    }
+    duration_words(latency)
+}
+
 /// A count in groups of three digits.
 pub(crate) fn count_text(count: u64) -> String {
     let digits = count.to_string();
@@ -318,6 +334,19 @@ fn plain_number(text: &str) -> Option<f64> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn durations_in_sentences() {
+        let words = [0, 110_000, 10_000_000, 1_500_000_000].map(Duration::from_nanos);
+        assert_eq!(
+            words.map(duration_words),
+            ["0 s", "110 us", "10 ms", "1500 ms"]
+        );
+        assert_eq!(
+            words.map(latency_words),
+            ["no latency", "110 us", "10 ms", "1500 ms"]
+        );
+    }
 
     #[test]
     fn durations() {

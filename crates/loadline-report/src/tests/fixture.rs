@@ -128,7 +128,7 @@ pub(super) fn one_target() -> Record {
     ]);
     record
         .findings
-        .push("embedded carried the most in get: 118240 operations per second.".to_owned());
+        .push("embedded carried 118240 operations per second of get.".to_owned());
     record
 }
 
@@ -155,8 +155,8 @@ pub(super) fn two_targets() -> Record {
     compare(&mut record, 0, 1);
     compare(&mut record, 2, 3);
     record.findings = vec![
-        "embedded carried the most in get, pipeline 16: 640000 operations per second.".to_owned(),
-        "spawn:redis-server carried the most in get, pipeline 16: 908000 operations per second, where its CPU was 98 % busy, so the server was the limit.".to_owned(),
+        "embedded carried 640000 operations per second of get, pipeline 16.".to_owned(),
+        "spawn:redis-server carried 908000 operations per second of get, pipeline 16, where its CPU was 98 % busy, so the server was the limit.".to_owned(),
     ];
     record
 }

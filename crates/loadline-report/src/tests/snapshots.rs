@@ -21,7 +21,7 @@ fn one_target_in_a_pipe() {
     Doctor: no findings.
 
     What was found
-      embedded carried the most in get: 118240 operations per second.
+      embedded carried 118240 operations per second of get.
 
     CPU us/op: CPU time of the generator + of the server per operation.
     A closed loop waits for replies before it sends more: it shows capacity. For
@@ -66,9 +66,9 @@ fn two_targets_in_a_terminal() {
     Doctor: no findings.
 
     What was found
-      embedded carried the most in get, pipeline 16: 640000 operations per second.
-      spawn:redis-server carried the most in get, pipeline 16: 908000 operations per
-      second, where its CPU was 98 % busy, so the server was the limit.
+      embedded carried 640000 operations per second of get, pipeline 16.
+      spawn:redis-server carried 908000 operations per second of get, pipeline 16,
+      where its CPU was 98 % busy, so the server was the limit.
 
     CPU us/op: CPU time of the generator + of the server per operation.
     A closed loop waits for replies before it sends more: it shows capacity. For
@@ -308,8 +308,8 @@ fn two_targets_in_markdown() {
 
     ### What was found
 
-    - embedded carried the most in get, pipeline 16: 640000 operations per second.
-    - spawn:redis-server carried the most in get, pipeline 16: 908000 operations per second, where its CPU was 98 % busy, so the server was the limit.
+    - embedded carried 640000 operations per second of get, pipeline 16.
+    - spawn:redis-server carried 908000 operations per second of get, pipeline 16, where its CPU was 98 % busy, so the server was the limit.
 
     ### How to read this
 

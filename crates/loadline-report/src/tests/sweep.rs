@@ -133,8 +133,6 @@ fn a_sweep_in_a_pipe() {
 
     Doctor: no findings.
 
-    A closed loop waits for replies before it sends more: it shows capacity. For
-      claims about response times use --rate.
     "too few": fewer than 100 samples lie beyond that percentile.
     Measured in 0 rounds per case; closed loop; seed 42, 31.2 s in all.
     "#);
@@ -201,7 +199,6 @@ fn a_sweep_in_markdown() {
 
     ### How to read this
 
-    - A closed loop waits for replies before it sends more: it shows capacity. For claims about response times use --rate.
     - "too few": fewer than 100 samples lie beyond that percentile.
 
     Measured in 0 rounds per case; closed loop; seed 42, 31.2 s in all.

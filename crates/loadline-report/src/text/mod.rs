@@ -228,9 +228,8 @@ fn findings(page: &mut Page, record: &Record) {
 
 fn foot(page: &mut Page, record: &Record) {
     page.gap();
-    let has_both = record.capacity.is_none() && !crate::sweep::is_sweep(record);
-    if !record.cases.is_empty() && has_both {
-        page.wrapped(Style::Dim, "", "  ", view::CPU_LEGEND);
+    if let Some(line) = view::cpu_legend(record) {
+        page.wrapped(Style::Dim, "", "  ", line);
     }
     for line in view::legend(record) {
         page.wrapped(Style::Dim, "", "  ", &line);

@@ -25,6 +25,7 @@ use crate::progress::Progress;
 use crate::recording;
 use crate::subjects::Opened;
 use crate::subjects::client::{self, Way};
+use crate::units::latency_words;
 use blocks::{Blocks, Cell, Lengths, Seen, unless_given_up};
 use evidence::Look;
 
@@ -155,7 +156,8 @@ impl Sweep<'_> {
                     return Ok(());
                 }
                 let declared = evidence::declared(self.plan, &case.workload);
-                let scope = format!("{}, {}, {latency:?} added", target.name, case.name);
+                let added = latency_words(latency);
+                let scope = format!("{}, {}, {added} added", target.name, case.name);
                 let findings = look.end(target, &declared, scope, &record.cases[first..]);
                 record.doctor.extend(findings);
             }
@@ -252,8 +254,9 @@ impl Sweep<'_> {
                 continue;
             }
             self.progress.begin(&format!(
-                "{}, {:?} added: {count} operations",
-                setting.case.name, setting.latency
+                "{}, {} added: {count} operations",
+                setting.case.name,
+                latency_words(setting.latency)
             ));
             let measured = self.blocks(setting, &cells, self.lengths(count))?;
             for (cell, measured) in cells.iter().zip(&measured) {
@@ -281,8 +284,9 @@ impl Sweep<'_> {
                 continue;
             }
             self.progress.begin(&format!(
-                "{}, {:?} added: {mode} by size",
-                setting.case.name, setting.latency
+                "{}, {} added: {mode} by size",
+                setting.case.name,
+                latency_words(setting.latency)
             ));
             let first = record.cases.len();
             self.curve(setting, mode, &self.plan.sizes, target, record)?;

@@ -43,17 +43,21 @@ pub(crate) fn conclude(record: &mut Record) {
         };
         if most.is_open_loop() {
             // The schedule decided about the rate, so the rate is no finding.
-            let median = most.response_time_ns.p50?;
+            let median = Duration::from_micros(most.response_time_ns.p50?.div_ceil(1_000));
             return Some(format!(
                 "{name} answered {:.0} operations per second of {} within {} (median), counted from their intended starts{limit}.",
                 most.throughput_ops_per_s,
                 most.scenario.workload,
-                units::duration_text(Duration::from_micros(median.div_ceil(1_000)))
+                units::duration_words(median)
             ));
         }
+        let among = match cases.len() {
+            1 => String::new(),
+            many => format!(", the most of its {many} cases"),
+        };
         Some(format!(
-            "{name} carried the most in {}{pipeline}: {:.0} operations per second{limit}.",
-            most.scenario.workload, most.throughput_ops_per_s
+            "{name} carried {:.0} operations per second of {}{pipeline}{among}{limit}.",
+            most.throughput_ops_per_s, most.scenario.workload
         ))
     });
     let findings: Vec<String> = findings.collect();
@@ -90,7 +94,7 @@ pub(crate) fn conclude_modes(record: &mut Record) {
         });
         let clauses: Vec<String> = clauses.collect();
         if !clauses.is_empty() {
-            let latency = latency_text(latency_ns);
+            let latency = units::latency_words(Duration::from_nanos(latency_ns));
             let sentence = format!("Fastest with {latency} added: {}.", clauses.join("; "));
             record.findings.push(sentence);
         }
@@ -161,13 +165,6 @@ fn way(case: &record::Case) -> String {
         "sync" => mode.clone(),
         "async" => format!("{mode} with {size} in flight"),
         _ => format!("{mode} of {size}"),
-    }
-}
-
-fn latency_text(ns: u64) -> String {
-    match ns {
-        0 => "no latency".into(),
-        ns => units::duration_text(Duration::from_nanos(ns)),
     }
 }
 

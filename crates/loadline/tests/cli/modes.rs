@@ -261,7 +261,7 @@ fn what_a_server_does_beside_a_sweep_is_told() {
     };
     let found = record.doctor.iter().find(persists);
     let found = found.unwrap_or_else(|| panic!("persistence is not named: {text}"));
-    assert_eq!(found.scope, format!("{target}, get, 0ns added"));
+    assert_eq!(found.scope, format!("{target}, get, no latency added"));
     // Nothing that a sweep sends is taken for somebody else's.
     assert!(
         record.doctor.iter().all(|finding| finding.rule != "LL002"),
