@@ -78,7 +78,7 @@ pub struct Trial {
     pub tail_verdict: Option<Verdict>,
     /// The answer of the whole comparison, which looks at other metrics too.
     pub outcome: Outcome,
-    /// Rounds that it took.
+    /// Rounds in which both had enough operations for a ratio.
     pub rounds: u64,
     /// Time that it took.
     pub duration_ns: u64,
