@@ -1,4 +1,4 @@
-//! What a record says in whole sentences: which target carried the most, which way of calling is best.
+//! What a record says in whole sentences: what each target carried, which way of calling is best.
 
 use std::time::Duration;
 
@@ -229,7 +229,7 @@ mod tests {
             let best = "by async with 50 in flight, 480 operations per second, 4.8 times as fast as sync, the slowest";
             format!("Fastest with {latency} added: get {best}; set as json {best}.")
         };
-        assert_eq!(record.findings, [of("no latency"), of("10ms")]);
+        assert_eq!(record.findings, [of("no latency"), of("10 ms")]);
     }
 
     /// Cells of few operations are made several times over, so that they have as many as the next ones.
