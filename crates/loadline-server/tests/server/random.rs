@@ -36,6 +36,7 @@ const OTHERS: &str = "\
 TTL PTTL SPOP SRANDMEMBER HRANDFIELD RANDOMKEY SCAN TIME LASTSAVE WAIT INFO CONFIG COMMAND CLIENT MEMORY OBJECT SHUTDOWN QUIT
 HELLO AUTH RESET SLOWLOG ACL EXPIRE PEXPIRE SETEX PSETEX";
 
+// No word has a space in it: that is how commands are taken apart again.
 const KEYS: &[&str] = &["a", "b", "c", "d", "a", "b", "\"\"", "a*[b", "\"\\x00\""];
 const MEMBERS: &[&str] = &["m", "n", "1", "2", "x", "\"\"", "\"\\x00\\xff\""];
 const NUMBERS: &[&str] = &[
@@ -57,7 +58,7 @@ const NUMBERS: &[&str] = &[
     "nan",
     "0x10",
     "\"\"",
-    "\" 1\"",
+    "\"\\x201\"",
     "9223372036854775807",
     "-9223372036854775808",
     "9223372036854775808",
@@ -110,6 +111,9 @@ const OPTIONS: &[&str] = &[
     "REPLACE", "DB", "SYNC", "*",
 ];
 
+/// The one time in the future that commands here name, in seconds.
+const FAR_S: &str = "33177117420";
+
 /// What is tried where `LOADLINE_SEEDS` does not name other seeds, such as `LOADLINE_SEEDS=100..200`.
 const SEEDS: Range<u64> = 0..12;
 
@@ -132,13 +136,12 @@ fn whatever_is_sent_redis_says_the_same() {
             }
         }
         let mut before = Vec::new();
+        let mut next = None;
         for _ in 0..4_000 {
-            let command = if rng.random_ratio(3, 4) {
-                filled(sensible.choose(&mut rng).unwrap(), &names, &mut rng)
-            } else {
-                nonsense(&names, &mut rng)
-            };
-            let client = usize::from(rng.random_ratio(1, 6));
+            let (client, command) = next
+                .take()
+                .unwrap_or_else(|| made_up(&sensible, &names, &mut rng));
+            next = removal(&command).map(|removal| (client, removal));
             let replies = clients[client].ask(&command);
             before.push(format!("{client}: {command}"));
             let last = before.len().saturating_sub(40);
@@ -151,6 +154,25 @@ fn whatever_is_sent_redis_says_the_same() {
             );
         }
     }
+}
+
+/// A command, and which client sends it.
+fn made_up(sensible: &[&str], names: &[String], rng: &mut SmallRng) -> (usize, String) {
+    let command = if rng.random_ratio(3, 4) {
+        filled(sensible.choose(rng).unwrap(), names, rng)
+    } else {
+        nonsense(names, rng)
+    };
+    (usize::from(rng.random_ratio(1, 6)), command)
+}
+
+/// What removes the key of a SET that gives it an end in the past. DBSIZE counts such a key until somebody
+/// looks for it or it is swept, which each server does in its own time.
+fn removal(command: &str) -> Option<String> {
+    let words: Vec<&str> = command.split(' ').collect();
+    let ends = words.contains(&"EXAT") || words.contains(&"PXAT");
+    let is_past = ends && !words.contains(&FAR_S);
+    (words[0] == "SET" && words.len() > 1 && is_past).then(|| format!("DEL {}", words[1]))
 }
 
 /// The seeds to try.
