@@ -1,10 +1,13 @@
 //! Prints what links achieve on this machine:
 //! `cargo run --release -p loadline-link --example accuracy`. The packet level and real-time scheduling
-//! need root. Behind `--` one may name what to print: `accuracy`, `throughput`, `fresh`.
+//! need root. Behind `--` one may name what to print: `accuracy`, `throughput`, `fresh`. With `awake`
+//! before these, idle processors poll instead of sleeping while the tables are made (root): what is less
+//! then is what waking them takes.
 
 #![expect(clippy::print_stdout, reason = "printing its tables is what it is for")]
 
 use std::error::Error;
+use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
@@ -34,7 +37,11 @@ fn main() -> Result<()> {
             Err(missing) => println!("{class} is not possible here: {missing}"),
         }
     }
-    let wanted: Vec<String> = std::env::args().skip(1).collect();
+    let mut words = std::env::args().skip(1).peekable();
+    let awake = words.next_if(|word| word == "awake").map(|_| keep_awake());
+    // The request lasts as long as the file is open.
+    let _request = awake.transpose()?;
+    let wanted: Vec<String> = words.collect();
     let wants = |table: &str| wanted.is_empty() || wanted.iter().any(|word| word == table);
     if wants("accuracy") {
         accuracy(&possible)?;
@@ -46,6 +53,18 @@ fn main() -> Result<()> {
         fresh_connections(&possible)?;
     }
     Ok(())
+}
+
+/// Asks the kernel that no processor takes any time to wake up (Documentation/power/pm_qos_interface.rst).
+/// It then polls where it would sleep, which is time that no process is charged for.
+fn keep_awake() -> Result<File> {
+    const NO_LATENCY_US: i32 = 0;
+    let mut request = OpenOptions::new()
+        .write(true)
+        .open("/dev/cpu_dma_latency")?;
+    request.write_all(&NO_LATENCY_US.to_ne_bytes())?;
+    println!("Idle processors poll instead of sleeping.");
+    Ok(request)
 }
 
 /// How much longer than asked for round trips take, one after the other on one connection.
