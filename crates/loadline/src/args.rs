@@ -22,7 +22,7 @@ pub(crate) use judge::{
     CompareArgs, GateArgs, JudgeArgs, MeasureArgs, PolicyArg, ProveArgs,
 };
 pub(crate) use limits::LimitArgs;
-pub(crate) use modes::{CodecArg, LinkArg, ModeArg, ModesArgs, OpArg};
+pub(crate) use modes::{CodecArg, LinkArg, Mode, ModesArgs, OpArg};
 pub(crate) use refusal::refusal;
 
 /// The command line.

@@ -1,9 +1,12 @@
 //! What of a machine and of a server's settings makes a measurement lie, before anything is measured.
 
+mod machine;
+
 use std::collections::BTreeMap;
 
 use super::{Finding, Severity, percent};
 use crate::histogram::LatencySummary;
+use machine::{autogroup, governor, huge_pages, quota, slow_clock, too_few_cpus};
 
 /// Settings of a server that [`examine_setup`] looks at, by their names in `CONFIG GET`.
 pub const SETTINGS: [&str; 8] = [
@@ -71,15 +74,6 @@ const RULES: [fn(&Setup) -> Option<Finding>; 12] = [
     distance,
 ];
 
-/// Clock sources that are read without asking the kernel or a device.
-const FAST_CLOCKS: [&str; 4] = [
-    "tsc",
-    "kvm-clock",
-    "arch_sys_counter",
-    "hyperv_clocksource_tsc_page",
-];
-/// Above this a reading of the clock shows in a time of some microseconds.
-const CLOCK_READ_NS: f64 = 200.0;
 /// From this share of its limit on, a server may reach it during a run.
 const MEMORY_SHARE: f64 = 0.8;
 /// An idle path whose p99 is above so many times its median adds a tail of its own,
@@ -131,67 +125,6 @@ impl Setup {
     }
 }
 
-fn huge_pages(setup: &Setup) -> Option<Finding> {
-    let always = setup.huge_pages.as_deref() == Some("always");
-    // Redis switches them off for itself where it may; one that does not say so is older than that.
-    let switched_off = setup.setting("disable-thp") == Some("yes");
-    (always && setup.is_local && !switched_off).then(|| {
-        setup.finding("LL018", Severity::Warning,
-            "Transparent huge pages are set to always, and the server does not switch them off for itself.".to_owned(),
-            "Set /sys/kernel/mm/transparent_hugepage/enabled to madvise: copying a page of 2 MiB after a fork stalls writes.")
-    })
-}
-
-fn governor(setup: &Setup) -> Option<Finding> {
-    let governor = setup
-        .governor
-        .as_deref()
-        .filter(|name| *name != "performance")?;
-    let severity = if governor == "powersave" {
-        Severity::Warning
-    } else {
-        Severity::Info
-    };
-    Some(Finding {
-        scope: String::new(),
-        ..setup.finding(
-            "LL019",
-            severity,
-            format!("The CPU frequency governor is {governor}: a CPU that was idle is slow at first."),
-            "Set it to performance (cpupower frequency-set -g performance), or compare only within rounds.",
-        )
-    })
-}
-
-fn slow_clock(setup: &Setup) -> Option<Finding> {
-    let source = setup
-        .clock_source
-        .as_deref()
-        .filter(|source| !FAST_CLOCKS.contains(source));
-    let read = setup.clock_read_ns.filter(|ns| *ns > CLOCK_READ_NS);
-    let evidence = match (source, read) {
-        (None, None) => return None,
-        (Some(source), None) => {
-            format!("The clock source is {source}, which is slow to read.")
-        }
-        (source, Some(ns)) => format!(
-            "Reading the clock takes {ns:.0} ns (source {}), above {CLOCK_READ_NS:.0} ns.",
-            source
-                .or(setup.clock_source.as_deref())
-                .unwrap_or("unknown"),
-        ),
-    };
-    Some(Finding {
-        scope: String::new(),
-        ..setup.finding(
-            "LL020",
-            Severity::Warning,
-            evidence,
-            "Use tsc where the machine has it (kernel parameter clocksource=tsc); every time below holds readings of this clock.",
-        )
-    })
-}
-
 fn sync_on_every_write(setup: &Setup) -> Option<Finding> {
     let always = setup.setting("appendonly") == Some("yes")
         && setup.setting("appendfsync") == Some("always");
@@ -224,32 +157,6 @@ fn memory_limit(setup: &Setup) -> Option<Finding> {
                 percent(share),
             ),
             "Raise maxmemory for the measurement, or measure with fewer keys (--keys).",
-        )
-    })
-}
-
-fn autogroup(setup: &Setup) -> Option<Finding> {
-    // A server that this run started is in the session of the run.
-    let apart = setup.autogroup == Some(true) && setup.is_local && !setup.is_ours;
-    apart.then(|| {
-        setup.finding("LL023", Severity::Info,
-            "The scheduler shares CPUs among sessions (autogroup), and server and generator are in two.".to_owned(),
-            "Where CPUs are short, set kernel.sched_autogroup_enabled to 0, or pin the two apart; nice values do not count between sessions.")
-    })
-}
-
-fn too_few_cpus(setup: &Setup) -> Option<Finding> {
-    let (cores, busy) = (setup.cores?, setup.busy_threads());
-    let io_threads = setup.number("io-threads").unwrap_or(1);
-    (setup.is_local && busy > cores).then(|| {
-        setup.finding(
-            "LL024",
-            Severity::Warning,
-            format!(
-                "Generator (threads: {}) and server (io-threads: {io_threads}) share {cores} CPUs of one machine.",
-                setup.generator_threads,
-            ),
-            "Lower --threads or io-threads, or put the server on another machine: what one uses, the other lacks.",
         )
     })
 }
@@ -309,22 +216,6 @@ fn jitter(setup: &Setup) -> Option<Finding> {
                 p99 as f64 / 1e3,
             ),
             "Look at what else runs on both machines and at the network; no tail below this one is the server's.",
-        )
-    })
-}
-
-fn quota(setup: &Setup) -> Option<Finding> {
-    let (quota, busy) = (setup.quota_cores?, setup.busy_threads());
-    // A quota that is worth all CPUs is none.
-    let limits = setup.cores.is_none_or(|cores| quota < cores as f64);
-    (limits && quota < busy as f64).then(|| {
-        setup.finding(
-            "LL028",
-            Severity::Warning,
-            format!(
-                "The control group allows {quota:.1} CPUs, and {busy} threads are busy: the kernel will stop them in turn.",
-            ),
-            "Raise the quota of the container, or lower --threads; pauses of up to 100 ms in the tail are the quota's.",
         )
     })
 }

@@ -35,7 +35,7 @@ pub(crate) struct ModesArgs {
     pub(crate) target: Option<String>,
     /// Ways to call it [default: all]
     #[arg(long, value_enum, value_name = "MODE", value_delimiter = ',')]
-    pub(crate) mode: Vec<ModeArg>,
+    pub(crate) mode: Vec<Mode>,
     /// Operations [default: both]
     #[arg(long, value_enum, value_name = "OP", value_delimiter = ',')]
     pub(crate) op: Vec<OpArg>,
@@ -107,7 +107,7 @@ pub(crate) struct ModesArgs {
 
 /// Ways to call a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ModeArg {
+pub(crate) enum Mode {
     /// One operation after the other
     Sync,
     /// Tasks that share a connection

@@ -6,7 +6,10 @@ mod show;
 use std::fmt;
 use std::time::Duration;
 
-use crate::args::{ModeArg, ModesArgs};
+use clap::ValueEnum;
+
+pub(crate) use crate::args::Mode;
+use crate::args::ModesArgs;
 use crate::exit::Failure;
 use crate::plan::{Plan, Surroundings, lengths, outputs::Outputs};
 use crate::target::{Server, Target};
@@ -31,23 +34,6 @@ const DEFAULT_SIZES: [u32; 13] = [
 ];
 /// Looked at where the largest of the default sizes is the best.
 const LARGER_SIZES: [u32; 3] = [20_000, 50_000, 100_000];
-
-/// A way to call a server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mode {
-    /// One operation after the other.
-    Sync,
-    /// Many tasks that share one connection.
-    Async,
-    /// Many commands in one write.
-    Pipeline,
-    /// One command for many keys: MGET, MSET.
-    Batch,
-    /// Many commands between MULTI and EXEC.
-    Transaction,
-    /// One script over many keys.
-    Script,
-}
 
 impl Mode {
     /// Redis commands that it needs beside the operation itself.
@@ -152,7 +138,7 @@ pub(crate) fn resolve(args: &ModesArgs, around: &Surroundings) -> Result<ModesPl
             "--budget: a cell needs at least 10ms to be measured.",
         ));
     }
-    let modes = modes(&args.mode);
+    let modes = chosen(&args.mode, Mode::value_variants());
     let cases = cases::cases(args)?;
     for case in &cases {
         let lacking: Vec<String> = modes
@@ -278,26 +264,6 @@ fn ascending<T: Copy + Ord>(asked: &[T], usual: &[T]) -> Vec<T> {
     all.sort_unstable();
     all.dedup();
     all
-}
-
-fn modes(asked: &[ModeArg]) -> Vec<Mode> {
-    let all = [
-        ModeArg::Sync,
-        ModeArg::Async,
-        ModeArg::Pipeline,
-        ModeArg::Batch,
-        ModeArg::Transaction,
-        ModeArg::Script,
-    ];
-    let mode = |asked: ModeArg| match asked {
-        ModeArg::Sync => Mode::Sync,
-        ModeArg::Async => Mode::Async,
-        ModeArg::Pipeline => Mode::Pipeline,
-        ModeArg::Batch => Mode::Batch,
-        ModeArg::Transaction => Mode::Transaction,
-        ModeArg::Script => Mode::Script,
-    };
-    chosen(asked, &all).into_iter().map(mode).collect()
 }
 
 /// What was asked for, each once, or else everything.

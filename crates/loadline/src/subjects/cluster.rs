@@ -50,8 +50,11 @@ impl ClusterAccess {
         children: Option<ClusterChild>,
         plan: &Plan,
     ) -> Result<Self, Failure> {
-        let unreachable =
-            |error: Error| Failure::unavailable(format!("{name} cannot be measured: {error}."));
+        let unreachable = |error: Error| {
+            Failure::unavailable(format!(
+                "{name} cannot be measured: {error}.\nName a node of a cluster that runs; a single server is redis://HOST:PORT."
+            ))
+        };
         let (first, others) = seeds.split_first().expect("a cluster has a node");
         let config = client::builder(first, &first.address)?.build();
         let mut builder = Builder::from_config(config.config().clone()).map_err(unreachable)?;

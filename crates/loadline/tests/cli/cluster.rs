@@ -91,7 +91,7 @@ fn what_is_no_cluster_is_refused() {
     dir.run(&["modes", &target])
         .failed(69, "cluster support disabled");
     dir.run(&["run", &target])
-        .failed(69, "cluster support disabled");
+        .failed(69, "a single server is redis://HOST:PORT");
     dir.run(&["modes", "spawn-cluster:no-such-program"])
         .failed(69, "no such program");
 }

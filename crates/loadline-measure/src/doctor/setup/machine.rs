@@ -1,0 +1,116 @@
+//! The rules about a machine: its memory, its clock, and its CPUs.
+
+use super::{Finding, Setup, Severity};
+
+/// Clock sources that are read without asking the kernel or a device.
+const FAST_CLOCKS: [&str; 4] = [
+    "tsc",
+    "kvm-clock",
+    "arch_sys_counter",
+    "hyperv_clocksource_tsc_page",
+];
+/// Above this a reading of the clock shows in a time of some microseconds.
+const CLOCK_READ_NS: f64 = 200.0;
+
+pub(super) fn huge_pages(setup: &Setup) -> Option<Finding> {
+    let always = setup.huge_pages.as_deref() == Some("always");
+    // Redis switches them off for itself where it may; one that does not say so is older than that.
+    let switched_off = setup.setting("disable-thp") == Some("yes");
+    (always && setup.is_local && !switched_off).then(|| {
+        setup.finding("LL018", Severity::Warning,
+            "Transparent huge pages are set to always, and the server does not switch them off for itself.".to_owned(),
+            "Set /sys/kernel/mm/transparent_hugepage/enabled to madvise: copying a page of 2 MiB after a fork stalls writes.")
+    })
+}
+
+pub(super) fn governor(setup: &Setup) -> Option<Finding> {
+    let governor = setup
+        .governor
+        .as_deref()
+        .filter(|name| *name != "performance")?;
+    let severity = if governor == "powersave" {
+        Severity::Warning
+    } else {
+        Severity::Info
+    };
+    Some(Finding {
+        scope: String::new(),
+        ..setup.finding(
+            "LL019",
+            severity,
+            format!("The CPU frequency governor is {governor}: a CPU that was idle is slow at first."),
+            "Set it to performance (cpupower frequency-set -g performance), or compare only within rounds.",
+        )
+    })
+}
+
+pub(super) fn slow_clock(setup: &Setup) -> Option<Finding> {
+    let source = setup
+        .clock_source
+        .as_deref()
+        .filter(|source| !FAST_CLOCKS.contains(source));
+    let read = setup.clock_read_ns.filter(|ns| *ns > CLOCK_READ_NS);
+    let evidence = match (source, read) {
+        (None, None) => return None,
+        (Some(source), None) => {
+            format!("The clock source is {source}, which is slow to read.")
+        }
+        (source, Some(ns)) => format!(
+            "Reading the clock takes {ns:.0} ns (source {}), above {CLOCK_READ_NS:.0} ns.",
+            source
+                .or(setup.clock_source.as_deref())
+                .unwrap_or("unknown"),
+        ),
+    };
+    Some(Finding {
+        scope: String::new(),
+        ..setup.finding(
+            "LL020",
+            Severity::Warning,
+            evidence,
+            "Use tsc where the machine has it (kernel parameter clocksource=tsc); every time below holds readings of this clock.",
+        )
+    })
+}
+
+pub(super) fn autogroup(setup: &Setup) -> Option<Finding> {
+    // A server that this run started is in the session of the run.
+    let apart = setup.autogroup == Some(true) && setup.is_local && !setup.is_ours;
+    apart.then(|| {
+        setup.finding("LL023", Severity::Info,
+            "The scheduler shares CPUs among sessions (autogroup), and server and generator are in two.".to_owned(),
+            "Where CPUs are short, set kernel.sched_autogroup_enabled to 0, or pin the two apart; nice values do not count between sessions.")
+    })
+}
+
+pub(super) fn too_few_cpus(setup: &Setup) -> Option<Finding> {
+    let (cores, busy) = (setup.cores?, setup.busy_threads());
+    let io_threads = setup.number("io-threads").unwrap_or(1);
+    (setup.is_local && busy > cores).then(|| {
+        setup.finding(
+            "LL024",
+            Severity::Warning,
+            format!(
+                "Generator (threads: {}) and server (io-threads: {io_threads}) share {cores} CPUs of one machine.",
+                setup.generator_threads,
+            ),
+            "Lower --threads or io-threads, or put the server on another machine: what one uses, the other lacks.",
+        )
+    })
+}
+
+pub(super) fn quota(setup: &Setup) -> Option<Finding> {
+    let (quota, busy) = (setup.quota_cores?, setup.busy_threads());
+    // A quota that is worth all CPUs is none.
+    let limits = setup.cores.is_none_or(|cores| quota < cores as f64);
+    (limits && quota < busy as f64).then(|| {
+        setup.finding(
+            "LL028",
+            Severity::Warning,
+            format!(
+                "The control group allows {quota:.1} CPUs, and {busy} threads are busy: the kernel will stop them in turn.",
+            ),
+            "Raise the quota of the container, or lower --threads; pauses of up to 100 ms in the tail are the quota's.",
+        )
+    })
+}
