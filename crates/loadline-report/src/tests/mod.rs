@@ -113,6 +113,25 @@ fn the_heading_of_the_doctor_breaks_in_a_narrow_terminal() {
 }
 
 #[test]
+fn no_line_is_wider_than_the_terminal() {
+    for record in [fixture::two_targets(), fixture::troubled()] {
+        for width in [40, 60, 80, 120] {
+            let report = text(&record, &TextOptions { width, ..PIPE });
+            let wide = report
+                .lines()
+                .find(|line| crate::clean::columns(line) > width);
+            assert_eq!(wide, None, "{width}");
+        }
+    }
+    let narrow = text(&fixture::two_targets(), &TextOptions { width: 40, ..PIPE });
+    assert!(
+        narrow.contains("\n  p99.9 "),
+        "what has no room stands below: {narrow}"
+    );
+    assert!(narrow.contains(", CPU us/op "), "{narrow}");
+}
+
+#[test]
 fn a_narrow_terminal_keeps_the_ratio_in_words() {
     let narrow = text(&fixture::two_targets(), &TextOptions { width: 60, ..PIPE });
     assert!(!narrow.contains("vs embedded"), "{narrow}");

@@ -120,8 +120,11 @@ fn cases(page: &mut Page, groups: &[Group<'_>]) {
     }
 }
 
-/// What stands below the figures of a case: what must be known first, then the comparison in words.
+/// What stands below the figures of a case: those without room, what must be known first, and then the comparison in words.
 fn notes(page: &mut Page, row: &Row<'_>, table: &Table) {
+    if let Some(figures) = table.beneath(row) {
+        page.wrapped(Style::Plain, "  ", "    ", &figures);
+    }
     let style = if row.case.error_count() > 0 {
         Style::Red
     } else {

@@ -21,6 +21,8 @@ const MOST_NAME: usize = 40;
 pub(super) struct Table {
     name: usize,
     figures: [usize; FIGURES],
+    /// How many columns of figures there is room for.
+    shown: usize,
     /// `None` where there are no ratios, or no room for them.
     ratio: Option<usize>,
     ratio_header: String,
@@ -28,8 +30,8 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// The widest layout that fits. First the gaps shrink, then the names, and at last the ratios
-    /// leave the table.
+    /// The widest layout that fits. First the gaps shrink, then the names; then the ratios leave the
+    /// table, and at last the rightmost figures.
     pub(super) fn fit(groups: &[Group<'_>], width: usize) -> Self {
         let rows: Vec<&Row<'_>> = groups.iter().flat_map(|group| &group.rows).collect();
         let mut figures = HEADERS.map(columns);
@@ -70,6 +72,7 @@ impl Table {
         Self {
             name,
             figures,
+            shown: FIGURES,
             ratio,
             ratio_header,
             gap: 2,
@@ -83,7 +86,7 @@ impl Table {
 
     pub(super) fn header(&self) -> String {
         let mut line = " ".repeat(self.name);
-        for (header, width) in HEADERS.iter().zip(self.figures) {
+        for (header, width) in HEADERS.iter().zip(self.figures).take(self.shown) {
             line.push_str(&self.right(header, width));
         }
         if self.ratio.is_some() {
@@ -94,7 +97,7 @@ impl Table {
 
     pub(super) fn row(&self, row: &Row<'_>) -> Vec<(Style, String)> {
         let mut pieces = vec![(Style::Plain, self.name(&row.name))];
-        for (cell, width) in cells(row).iter().zip(self.figures) {
+        for (cell, width) in cells(row).iter().zip(self.figures).take(self.shown) {
             let style = if cell == words::TOO_FEW {
                 Style::Dim
             } else {
@@ -109,10 +112,17 @@ impl Table {
         pieces
     }
 
+    /// The figures of a row that there is no room for in the table, by name.
+    pub(super) fn beneath(&self, row: &Row<'_>) -> Option<String> {
+        let left = HEADERS.iter().zip(cells(row)).skip(self.shown);
+        let left: Vec<String> = left.map(|(name, cell)| format!("{name} {cell}")).collect();
+        (!left.is_empty()).then(|| left.join(", "))
+    }
+
     /// A row that has only times, below the percentiles of the row before.
     pub(super) fn times(&self, label: &str, summary: &LatencySummary) -> String {
         let mut line = self.name(label) + &self.right("", self.figures[0]);
-        for (cell, width) in times(summary).iter().zip(&self.figures[1..]) {
+        for (cell, width) in times(summary).iter().zip(&self.figures[1..self.shown]) {
             line.push_str(&self.right(cell, *width));
         }
         line
@@ -131,6 +141,10 @@ impl Table {
             .name
             .saturating_sub(over)
             .max(LEAST_NAME.min(self.name));
+        // The throughput and the median stay.
+        while self.total() > width && self.shown > 2 {
+            self.shown -= 1;
+        }
         self
     }
 
@@ -140,6 +154,7 @@ impl Table {
             + self
                 .figures
                 .iter()
+                .take(self.shown)
                 .map(|figure| figure + self.gap)
                 .sum::<usize>()
             + ratio
