@@ -1,5 +1,6 @@
 //! Where connections come from.
 
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +20,10 @@ use crate::{Address, Config, Error, Password, RetryPolicy, blocking};
 ///     .retry(RetryPolicy::Idempotent)
 ///     .build();
 /// assert_eq!(client.config().database, 1);
+///
+/// // A URL alone, as from the command line or the environment.
+/// let client: Client = "rediss://cache.example".parse()?;
+/// # drop(client);
 /// # Ok::<(), loadline_client::Error>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -112,6 +117,15 @@ impl Client {
     #[cfg(feature = "tokio")]
     pub async fn pubsub(&self) -> Result<crate::pubsub::PubSub, Error> {
         crate::pubsub::PubSub::open(Arc::clone(&self.config)).await
+    }
+}
+
+/// Reads a URL, as [`Client::open`] does.
+impl FromStr for Client {
+    type Err = Error;
+
+    fn from_str(url: &str) -> Result<Self, Error> {
+        Self::open(url)
     }
 }
 

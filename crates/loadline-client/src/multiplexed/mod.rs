@@ -71,6 +71,24 @@ pub struct Connection {
 /// # Ok(())
 /// # }
 /// ```
+///
+/// A transaction that depends on what is read before it starts again where a key that it watches has changed:
+///
+/// ```no_run
+/// # async fn example(connection: &mut loadline_client::multiplexed::Dedicated) -> Result<i64, loadline_client::Error> {
+/// use loadline_client::atomic;
+/// use loadline_client::commands::{get, set, watch};
+///
+/// loop {
+///     connection.run(watch("balance")).await?;
+///     let doubled = 2 * connection.run(get::<i64>("balance")).await?;
+///     if let Some(written) = connection.run(atomic(set("balance", doubled))).await? {
+///         written?;
+///         return Ok(doubled);
+///     }
+/// }
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Dedicated {
     connection: Connection,

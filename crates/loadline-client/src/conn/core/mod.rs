@@ -225,7 +225,7 @@ impl Conn {
         if self.shared {
             return Err(Error::Usage(
                 "a command that waits, or that changes the state of its connection, needs a \
-                 connection of its own",
+                 connection of its own: `Client::dedicated` opens one, and a pool lends one",
             ));
         }
         let bound = self.watch != Watch::None || summary.flags.contains(Flags::DEDICATED);
