@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use loadline_client::cluster::{Builder, Node};
@@ -31,6 +31,8 @@ const SUPERVISOR: &str = r#"
 /// A cluster of three masters, the first nodes, and a replica for each.
 pub(crate) struct Cluster {
     nodes: Vec<Server>,
+    /// Held while a slot moves.
+    moving: Mutex<()>,
 }
 
 pub(crate) struct Server {
@@ -55,7 +57,8 @@ impl Cluster {
     /// A cluster whose nodes have these options; where they are about TLS, each has a port for it.
     pub(crate) fn start_with(options: &[&str]) -> Self {
         let nodes: Vec<Server> = (0..2 * MASTERS).map(|_| Server::start(options)).collect();
-        let cluster = Self { nodes };
+        let moving = Mutex::new(());
+        let cluster = Self { nodes, moving };
         for (place, server) in cluster.nodes.iter().enumerate() {
             server.ask(&format!("CLUSTER SET-CONFIG-EPOCH {}", place + 1));
             server.ask(&format!(
@@ -137,8 +140,11 @@ impl Cluster {
     }
 
     /// Moves a slot to the next master, some keys at a time, until every node knows. (Masters that have not
-    /// heard of the last move yet may give the next one the same epoch, and then nobody serves the slot.)
+    /// heard of the last move yet may give the next one the same epoch, and then nobody serves the slot. So tests
+    /// that share the cluster wait for each other here.)
     pub(crate) fn move_slot(&self, slot: u16) {
+        // A test that failed within a move has said so itself.
+        let _alone = self.moving.lock().unwrap_or_else(PoisonError::into_inner);
         let masters = self.masters();
         let from = masters.iter().position(|server| server.serves(slot));
         let from = from.expect("a master serves the slot");
