@@ -117,6 +117,7 @@ Targets (several are measured in interleaved rounds and compared):
   redis://[USER:PASS@]HOST:PORT[/DB]   a running server; rediss:// is TLS, unix:///PATH a socket
   embedded                             our own server, as a child process (the default)
   spawn:redis-server                   a server program, started for the run on a free port
+  ram                                  our store in this process, without a wire
   cluster://HOST:PORT[,HOST:PORT]      a cluster, all masters alike; spawn-cluster:redis-server starts one
 
 Workloads:
@@ -368,7 +369,7 @@ pub(crate) struct DoctorArgs {
 /// Show a record again as text, Markdown, HTML, CSV or JUnit
 #[derive(Debug, Args)]
 pub(crate) struct ReportArgs {
-    /// The record: a file that `loadline run --json` wrote
+    /// The record: a file that `--json` wrote
     #[arg(value_name = "RECORD")]
     pub(crate) record: PathBuf,
     #[command(flatten)]

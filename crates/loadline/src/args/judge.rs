@@ -230,7 +230,7 @@ pub(crate) struct ProveArgs {
     /// commas [default: none, and cpu and delay with 5, 10 and 20]
     #[arg(long, value_name = "WHAT", value_delimiter = ',')]
     pub(crate) plant: Vec<Plant>,
-    /// A built-in workload [default: get]
+    /// A built-in workload
     #[arg(long, value_name = "NAME", default_value = "get")]
     pub(crate) workload: String,
     /// Makes the choices repeatable [default: a new one]
