@@ -154,7 +154,13 @@ fn an_interrupted_sweep_does_not_wait_for_a_server_that_is_frozen() {
         assert!(said.contains("remove them with SCAN and UNLINK"), "{said}");
         let record = Record::from_json(dir.read("out.json").as_bytes()).unwrap();
         assert!(record.run.cut_short);
-        assert_eq!(record.cases[0].ops, 10, "the cell before was whole");
+        let first = &record.cases[0];
+        assert_eq!(
+            first.scenario.ops_asked,
+            Some(10),
+            "the cell before was whole"
+        );
+        assert!(first.ops >= 10, "{}", first.ops);
         assert!(
             record
                 .findings
