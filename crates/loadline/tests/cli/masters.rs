@@ -200,8 +200,6 @@ fn what_a_cluster_cannot_be_asked_for_is_refused() {
     assert!(text.contains("each master gets an equal part"), "{text}");
     let text = dir.run(&["run", "embedded", "--dry-run"]).succeeded();
     assert!(!text.contains("each master"), "{text}");
-    dir.run(&["doctor", cluster])
-        .failed(64, "the doctor examines single servers");
     dir.run(&["run", cluster, "--workload", "manager"])
         .failed(64, "is a cluster");
     dir.run(&["run", cluster, "--quiet", "--connections", "2"])
