@@ -3,9 +3,12 @@
 //!
 //! Comparisons of a subject with itself give the machine's noise: one list of logarithms per
 //! comparison, as [`log_ratios`](crate::compare::log_ratios) gives them. Many more comparisons are
-//! made of it by drawing rounds with replacement (Efron, "Bootstrap Methods: Another Look at the
-//! Jackknife", 1979), each from the rounds of one comparison, so that what differs between processes
-//! stays in it. A slowdown is planted by adding its logarithm to every round.
+//! made of it in two stages (Davison and Hinkley, "Bootstrap Methods and their Application", 1997,
+//! section 3.8): a comparison is drawn, whose processes differ by something of their own, and its
+//! rounds with replacement. What the median of a comparison is off is partly the chance of its few
+//! rounds, which drawing adds once more, so the medians are drawn towards 0 until what is left of their
+//! variance is what the processes differ by. Since both subjects are the same, either may be the
+//! second. A slowdown is planted by adding its logarithm to every round.
 
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
@@ -250,10 +253,11 @@ pub fn of_pairs(noise: &[Vec<f64>], draw: &Draw) -> Share {
     let mut rng = SmallRng::seed_from_u64(draw.seed);
     let rules = Rules::default();
     let planted = draw.planted.ln_1p();
+    let noise = Stages::of(noise);
     let mut share = Share::default();
     for _ in 0..draw.suites {
         let mut family: Vec<Paired> = (0..draw.cases)
-            .filter_map(|_| drawn_pair(noise, planted, &rules, &mut rng))
+            .filter_map(|_| noise.draw(planted, &rules, &mut rng))
             .collect();
         compare::correct_for_several(&mut family, rules.alpha);
         let is_slower = |paired: &Paired| paired.verdict == Verdict::Slower;
@@ -263,17 +267,45 @@ pub fn of_pairs(noise: &[Vec<f64>], draw: &Draw) -> Share {
     share
 }
 
-fn drawn_pair(
-    noise: &[Vec<f64>],
-    planted: f64,
-    rules: &Rules,
-    rng: &mut SmallRng,
-) -> Option<Paired> {
-    let rounds = noise.choose(rng).filter(|rounds| !rounds.is_empty())?;
-    let b: Vec<f64> = (0..rounds.len())
-        .map(|_| (rounds[rng.random_range(0..rounds.len())] + planted).exp())
-        .collect();
-    compare::paired(&vec![1.0; b.len()], &b, Direction::LessIsBetter, rules).ok()
+/// Noise to draw from in two stages: see the head of this file.
+struct Stages {
+    /// Of each comparison its median and how its rounds are off from it.
+    comparisons: Vec<(f64, Vec<f64>)>,
+    /// How much of a median is what the processes differ by.
+    kept: f64,
+}
+
+impl Stages {
+    fn of(noise: &[Vec<f64>]) -> Self {
+        let around_median = |rounds: &Vec<f64>| {
+            let middle = quantile::median(rounds)?;
+            Some((middle, rounds.iter().map(|d| d - middle).collect()))
+        };
+        let comparisons: Vec<(f64, Vec<f64>)> = noise.iter().filter_map(around_median).collect();
+        // The median of n values of a normal distribution has pi / 2 of the variance of their mean.
+        let by_chance = |(_, off): &(f64, Vec<f64>)| {
+            let deviation = quantile::scaled_mad(off).unwrap_or_default();
+            std::f64::consts::FRAC_PI_2 * deviation.powi(2) / off.len() as f64
+        };
+        let by_chance: f64 = comparisons.iter().map(by_chance).sum();
+        let all: f64 = comparisons.iter().map(|(middle, _)| middle * middle).sum();
+        let kept = if all > by_chance {
+            (1.0 - by_chance / all).sqrt()
+        } else {
+            0.0
+        };
+        Self { comparisons, kept }
+    }
+
+    fn draw(&self, planted: f64, rules: &Rules, rng: &mut SmallRng) -> Option<Paired> {
+        let (middle, off) = self.comparisons.choose(rng)?;
+        let turn = if rng.random_bool(0.5) { 1.0 } else { -1.0 };
+        let centre = turn * self.kept * middle + planted;
+        let b: Vec<f64> = (0..off.len())
+            .map(|_| (centre + turn * off[rng.random_range(0..off.len())]).exp())
+            .collect();
+        compare::paired(&vec![1.0; b.len()], &b, Direction::LessIsBetter, rules).ok()
+    }
 }
 
 /// Draws baselines and candidates from the normalised logarithms of real runs, and counts the suites
@@ -383,6 +415,33 @@ mod tests {
         assert_eq!(Share::default().value(), 0.0);
     }
 
+    /// Not by trials, but summed over all that can happen.
+    #[test]
+    fn the_interval_of_a_share_holds_the_true_one_in_95_percent_or_more() {
+        for of in [5_u64, 20, 60] {
+            let intervals: Vec<Bounds> = (0..=of)
+                .map(|hits| Share { hits, of }.interval_95())
+                .collect();
+            for percent in 1..100 {
+                let truth = f64::from(percent) / 100.0;
+                let mut likely = (1.0 - truth).powi(of as i32);
+                let mut covered = 0.0;
+                for (hits, interval) in intervals.iter().enumerate() {
+                    if (interval.lo..=interval.hi).contains(&truth) {
+                        covered += likely;
+                    }
+                    likely *=
+                        (of as usize - hits) as f64 / (hits + 1) as f64 * truth / (1.0 - truth);
+                }
+                assert!(covered >= 0.95, "{of}, {truth}: {covered}");
+                assert!(
+                    of < 60 || percent % 50 != 0 || covered < 0.98,
+                    "not wider than needed: {covered}"
+                );
+            }
+        }
+    }
+
     #[test]
     fn pairs_of_such_noise_raise_no_false_alarm_and_show_five_percent() {
         let noise = noise(30);
@@ -402,6 +461,32 @@ mod tests {
             };
             let found = of_pairs(&noise, &draw).value();
             assert!(found >= least, "{planted}: {found}");
+        }
+    }
+
+    /// Drawn comparisons are as wide as new real ones would be, and not wider: of 400 comparisons in which
+    /// nothing but chance moves the median nothing is left, and of such whose processes differ by more
+    /// than chance that difference is.
+    #[test]
+    fn the_first_stage_keeps_what_processes_differ_by() {
+        let mut rng = SmallRng::seed_from_u64(12);
+        let mut normal = |deviation: f64| {
+            let sum: f64 = (0..12).map(|_| rng.random::<f64>()).sum();
+            (sum - 6.0) * deviation
+        };
+        for (processes, least, most) in [(0.0, 0.0, 0.4), (0.004, 0.55, 0.9), (0.03, 0.95, 1.0)] {
+            let noise: Vec<Vec<f64>> = (0..400)
+                .map(|_| {
+                    let own = normal(processes);
+                    (0..24).map(|_| own + normal(0.015)).collect()
+                })
+                .collect();
+            let stages = Stages::of(&noise);
+            assert!(
+                (least..=most).contains(&stages.kept),
+                "{processes}: {}",
+                stages.kept
+            );
         }
     }
 
