@@ -346,6 +346,7 @@ pub(crate) fn how_measured(record: &Record) -> String {
     } else {
         format!("{fewest} to {most} rounds")
     };
+    let precise = ended_by_precision(record, fewest);
     let several = record
         .cases
         .iter()
@@ -366,9 +367,24 @@ pub(crate) fn how_measured(record: &Record) -> String {
         _ => "closed and open loops",
     };
     format!(
-        "Measured in {rounds} per case{interleaved}; {pacing}; seed {}{took}.",
+        "Measured in {rounds} per case{precise}{interleaved}; {pacing}; seed {}{took}.",
         record.run.seed
     )
+}
+
+/// Why cases have fewer rounds than were planned, where they may end once ratios are precise.
+fn ended_by_precision(record: &Record, fewest: usize) -> String {
+    let plan = &record.run.plan;
+    let is_asked = plan["until_precise"].as_bool() == Some(true) && !record.run.cut_short;
+    plan["rounds"]
+        .as_u64()
+        .filter(|planned| is_asked && (fewest as u64) < *planned)
+        .map(|planned| {
+            format!(
+                " (fewer than {planned} where the ratios of throughput and p50 were known to 1.5 % by then)"
+            )
+        })
+        .unwrap_or_default()
 }
 
 /// What the column of CPU time means, where the tables have one and do not say it themselves.

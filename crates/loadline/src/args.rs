@@ -203,7 +203,7 @@ pub(crate) struct LengthArgs {
     /// Time per case and target before the first round, not measured [default: 500ms, less for short runs]
     #[arg(long, value_name = "T", value_parser = units::duration)]
     pub(crate) warmup: Option<Duration>,
-    /// Blocks that the time or the operations are split into [default: 10, fewer for short runs]
+    /// Blocks that the time or the operations are split into [default: 10, fewer for short runs; of several servers that are started 10 to 40, until their ratios are precise]
     #[arg(long, value_name = "N", value_parser = units::small_count)]
     pub(crate) rounds: Option<u32>,
 }

@@ -9,6 +9,7 @@ use loadline_load::outcome::Outcome;
 use loadline_load::runner::{self, Event, Measured, Rounds, Subject};
 use loadline_measure::compare;
 use loadline_measure::doctor::{Evidence, Setup};
+use loadline_measure::histogram::SAMPLES_BEYOND;
 use loadline_measure::record::{Record, Run};
 
 use crate::descriptors;
@@ -250,7 +251,10 @@ impl Measuring<'_> {
             &rounds,
             self.control,
             &mut |event| self.show(event, case, &names, first),
-            &|measured| last > plan.rounds && before.is_enough(measured, plan),
+            &|measured| {
+                (last > plan.rounds && before.is_enough(measured, plan))
+                    || (plan.schedule.until_precise && are_precise(&measured[..targets]))
+            },
         )
         .map(|measured| with_gaps(measured, opened, case))
         .map_err(|error| failure(&case.name, &error))
@@ -354,6 +358,33 @@ impl Tally {
     }
 }
 
+/// Whether the blocks so far tell how each target compares with the first in throughput and in the
+/// median response time, and each has operations enough for its p99.9.
+fn are_precise(targets: &[Measured]) -> bool {
+    let [first, others @ ..] = targets else {
+        return false;
+    };
+    let has_tail = |target: &Measured| {
+        let ops: u64 = target.blocks.iter().map(|block| block.ops).sum();
+        ops >= 1_000 * SAMPLES_BEYOND
+    };
+    let by_throughput = |block: &Outcome| Some(block.throughput());
+    let by_median = |block: &Outcome| block.response.quantile(0.5).map(|ns| ns as f64);
+    !others.is_empty()
+        && targets.iter().all(has_tail)
+        && others.iter().all(|other| {
+            is_precise(first, other, by_throughput) && is_precise(first, other, by_median)
+        })
+}
+
+/// Whether the blocks of two targets tell the ratio of a metric precisely. A block without it is no
+/// pair.
+fn is_precise(one: &Measured, other: &Measured, metric: fn(&Outcome) -> Option<f64>) -> bool {
+    let pairs = one.blocks.iter().zip(&other.blocks);
+    let (a, b): (Vec<f64>, Vec<f64>) = pairs.filter_map(|(a, b)| metric(a).zip(metric(b))).unzip();
+    compare::log_ratios(&a, &b).is_ok_and(|differences| compare::precise_enough(&differences))
+}
+
 /// What was measured on those of `targets` that can do `case`, with nothing in the places of the others.
 fn with_gaps(measured: Vec<Measured>, targets: &[Opened], case: &Case) -> Vec<Measured> {
     let mut measured = measured.into_iter();
@@ -384,4 +415,55 @@ fn tell_apart(opened: &mut [Opened]) {
 pub(crate) fn cpu_pressure(begun: Instant, stalled_us: Option<u64>) -> Option<f64> {
     let stalled_us = fingerprint::cpu_stall_us()?.checked_sub(stalled_us?)?;
     Some(stalled_us as f64 / begun.elapsed().as_micros().max(1) as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BLOCK_OPS: u64 = 10_000;
+
+    /// Blocks whose times are those of `micros`.
+    fn blocks(micros: impl IntoIterator<Item = u64>) -> Measured {
+        let block = |micros| {
+            let mut block = Outcome::empty();
+            block.ops = BLOCK_OPS;
+            block.duration = Duration::from_micros(1_000 * micros);
+            block.response.record_n(1_000 * micros, BLOCK_OPS);
+            block
+        };
+        Measured {
+            blocks: micros.into_iter().map(block).collect(),
+            ..Measured::default()
+        }
+    }
+
+    #[test]
+    fn ratios_are_precise_from_ten_rounds_on_where_rounds_agree() {
+        let steady = |rounds: usize, micros| blocks(std::iter::repeat_n(micros, rounds));
+        assert!(!are_precise(&[steady(9, 100), steady(9, 300)]));
+        assert!(are_precise(&[steady(10, 100), steady(10, 300)]));
+        // 3 % to either side is too wide, and 40 rounds are enough in any case.
+        let wide = |rounds: u64| blocks((0..rounds).map(|round| 97 + 6 * (round % 2)));
+        assert!(!are_precise(&[steady(39, 100), wide(39)]));
+        assert!(are_precise(&[steady(40, 100), wide(40)]));
+        assert!(!are_precise(&[steady(12, 100), steady(12, 100), wide(12)]));
+    }
+
+    #[test]
+    fn ratios_alone_are_not_enough() {
+        let lone = blocks([100; 40]);
+        assert!(!are_precise(&[lone]), "there is nothing to compare");
+        // 99,999 operations have fewer than 100 beyond their p99.9.
+        let [one, mut other] = [blocks([100; 10]), blocks([100; 10])];
+        other.blocks[3].ops -= 1;
+        assert!(!are_precise(&[one, other]));
+        // The rates agree and the medians do not.
+        let [one, mut other] = [blocks([100; 20]), blocks([100; 20])];
+        for block in other.blocks.iter_mut().step_by(2) {
+            block.response.reset();
+            block.response.record_n(300_000, BLOCK_OPS);
+        }
+        assert!(!are_precise(&[one, other]));
+    }
 }

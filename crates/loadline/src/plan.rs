@@ -91,6 +91,8 @@ pub(crate) struct Schedule {
     pub(crate) generations: u32,
     /// Rounds beyond the least that may follow, as long as the comparison is not precise enough.
     pub(crate) more_rounds: u32,
+    /// Whether the rounds may end before the last once they tell the ratios of the targets precisely.
+    pub(crate) until_precise: bool,
     /// Whether an echo runs in each round, beside the targets.
     pub(crate) reference: bool,
     /// Whether a block of a closed loop also ends with operations enough for its figures.
@@ -106,6 +108,7 @@ impl Schedule {
     pub(crate) const PLAIN: Self = Self {
         generations: 1,
         more_rounds: 0,
+        until_precise: false,
         reference: false,
         brief: false,
         tails: false,
@@ -258,7 +261,9 @@ pub(crate) fn resolve(args: &RunArgs, around: &Surroundings) -> Result<Plan, Fai
     let targets = targets::resolve(&args.targets, &args.connection, around)?;
     let (latency, path) = targets::path_to(&args.load, &targets)?;
     targets::refuse_for_calls(&args.load, &targets)?;
-    let workloads = match suite::asked(args, &targets)? {
+    let suite = suite::asked(args, &targets)?;
+    let is_suite = suite.is_some();
+    let workloads = match suite {
         Some(cases) => cases.into_iter().map(|case| (case, None)).collect(),
         None => workloads(
             &args.load,
@@ -267,6 +272,11 @@ pub(crate) fn resolve(args: &RunArgs, around: &Surroundings) -> Result<Plan, Fai
     };
     let measured = targets.len() * workloads.len();
     let (length, rounds, warmup) = lengths::resolve(&args.length, measured, MOST_ROUNDS)?;
+    // The cases of a suite are laid out by their own rules, and where the path is long, as it may be to
+    // a server that runs already, a short block has too few operations.
+    let is_near = latency.is_zero() && path.is_plain() && targets.iter().all(Target::is_started);
+    let precise = lengths::rounds_until_precise(&args.length, length)
+        .filter(|_| targets.len() > 1 && is_near && !is_suite);
     let cases = workloads
         .into_iter()
         .map(|(workload, pipeline)| case(args, around, workload, pipeline, length))
@@ -281,8 +291,9 @@ pub(crate) fn resolve(args: &RunArgs, around: &Surroundings) -> Result<Plan, Fai
         latency,
         path,
         cases,
-        rounds,
+        rounds: precise.unwrap_or(rounds),
         schedule: Schedule {
+            until_precise: precise.is_some(),
             reference: true,
             ..Schedule::PLAIN
         },

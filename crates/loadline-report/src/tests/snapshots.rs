@@ -1,5 +1,7 @@
 //! Whole reports, as they look.
 
+use loadline_measure::record::Record;
+
 use super::{PIPE, TERMINAL, fixture};
 use crate::{csv, diagnosis, html, junit, markdown, text};
 
@@ -390,4 +392,25 @@ fn what_the_doctor_says() {
         clean.contains("\nNothing found that would make a measurement lie.\n"),
         "{clean}"
     );
+}
+
+#[test]
+fn rounds_that_ended_by_precision_say_so() {
+    let mut record = fixture::two_targets();
+    let footer = |record: &Record| {
+        let report = text(record, &PIPE);
+        let words: Vec<&str> = report.split_whitespace().collect();
+        let line = words.join(" ");
+        line[line.rfind("Measured in").unwrap()..].to_owned()
+    };
+    record.run.plan = serde_json::json!({ "rounds": 40, "until_precise": true });
+    insta::assert_snapshot!(footer(&record), @"Measured in 12 rounds per case (fewer than 40 where the ratios of throughput and p50 were known to 1.5 % by then), the targets interleaved in random order; closed loop; seed 42, 31.2 s in all.");
+    let plain = "Measured in 12 rounds per case, the targets";
+    record.run.cut_short = true;
+    assert!(footer(&record).starts_with(plain));
+    record.run.cut_short = false;
+    record.run.plan = serde_json::json!({ "rounds": 12, "until_precise": true });
+    assert!(footer(&record).starts_with(plain));
+    record.run.plan = serde_json::json!({ "rounds": 40 });
+    assert!(footer(&record).starts_with(plain));
 }

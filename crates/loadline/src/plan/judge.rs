@@ -121,6 +121,7 @@ impl Plan {
                 Some(_) => 0,
                 None => (MAX_ROUNDS as u32).saturating_sub(self.rounds),
             },
+            until_precise: false,
             reference: true,
             brief: !asked.length,
             tails: true,

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use loadline_load::pacing::Stop;
+use loadline_measure::compare::{MAX_ROUNDS, MIN_ROUNDS};
 
 use crate::args::LengthArgs;
 use crate::exit::Failure;
@@ -13,6 +14,9 @@ const DEFAULT_ROUNDS: u32 = 10;
 pub(super) const MODES_ROUNDS: u32 = 3;
 /// Blocks shorter than this are all noise, and not cut any shorter unless that is asked for.
 const SHORTEST_BLOCK: Duration = Duration::from_millis(50);
+/// Blocks of targets that are compared where nothing was asked for: twice the shortest, so that a
+/// median is its own and not that of a moment.
+const COMPARED_BLOCK: Duration = Duration::from_millis(100);
 /// As good as the shortest block.
 const SMALLEST_BLOCK_OPS: u64 = 4_000;
 /// What a run takes where nothing is said, shared among all cases and targets.
@@ -97,6 +101,18 @@ pub(super) fn resolve(
     Ok((length, rounds, warmup))
 }
 
+/// How many rounds of several targets may follow each other until their ratios are precise, where no
+/// length and no rounds were asked for: shorter blocks within the same length. `None` where that is no
+/// more than the least rounds that can be precise.
+pub(super) fn rounds_until_precise(args: &LengthArgs, length: Length) -> Option<u32> {
+    let nothing_asked = args.ops.is_none() && args.duration.is_none() && args.rounds.is_none();
+    let Length::Time(time) = length else {
+        return None;
+    };
+    let blocks = (time.as_nanos() / COMPARED_BLOCK.as_nanos()).min(MAX_ROUNDS as u128) as u32;
+    (nothing_asked && blocks > MIN_ROUNDS as u32).then_some(blocks)
+}
+
 fn asked_rounds(rounds: u32, length: Length, most_rounds: u32) -> Result<u32, Failure> {
     if rounds > most_rounds {
         return Err(Failure::usage(format!(
@@ -168,6 +184,28 @@ mod tests {
                 (rounds, warmup),
                 "{ops:?} {time:?}"
             );
+        }
+    }
+
+    #[test]
+    fn rounds_end_by_precision_where_nothing_was_asked_for() {
+        let time = |ms| Length::Time(Duration::from_millis(ms));
+        let nothing = args(None, None, None);
+        for (length, rounds) in [
+            (time(1_000), None),
+            (time(1_100), Some(11)),
+            (time(3_000), Some(30)),
+            (time(5_000), Some(40)),
+            (Length::Ops(1_000_000), None),
+        ] {
+            assert_eq!(rounds_until_precise(&nothing, length), rounds, "{length:?}");
+        }
+        for asked in [
+            args(Some(1_000_000), None, None),
+            args(None, Some(Duration::from_secs(3)), None),
+            args(None, None, Some(20)),
+        ] {
+            assert_eq!(rounds_until_precise(&asked, time(3_000)), None, "{asked:?}");
         }
     }
 

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use loadline_load::pacing::{ArrivalProcess, Pacing};
 use loadline_load::values::ValueData;
 use loadline_measure::Limit;
+use loadline_measure::compare::MIN_ROUNDS;
 use loadline_resp::Protocol;
 use serde_json::{Value, json};
 
@@ -24,6 +25,7 @@ impl Plan {
             "targets": self.targets.iter().map(ToString::to_string).collect::<Vec<_>>(),
             "cases": self.cases.iter().map(Case::to_json).collect::<Vec<_>>(),
             "rounds": self.rounds,
+            "until_precise": self.schedule.until_precise.then_some(true),
             "warmup_ns": nanoseconds(self.warmup),
             "latency_ns": nanoseconds(self.latency),
             "path": (!self.path.is_plain()).then(|| self.path.to_json()),
@@ -67,10 +69,15 @@ impl Plan {
             &format!("RESP{}, seed {}", self.resp(), self.seed),
         );
         if let Some(Length::Time(time)) = self.cases.first().map(|case| case.length) {
+            let about = if self.schedule.until_precise {
+                "at most about"
+            } else {
+                "about"
+            };
             let seconds = ((time + self.warmup).as_secs_f64() * measured as f64).ceil();
             line(
                 &mut out,
-                &format!("about {seconds} s, and the time to load the keys"),
+                &format!("{about} {seconds} s, and the time to load the keys"),
             );
         }
         out
@@ -103,6 +110,10 @@ impl Plan {
     fn rounds_lines(&self) -> Vec<String> {
         let schedule = &self.schedule;
         let rounds = match schedule.more_rounds {
+            0 if schedule.until_precise => format!(
+                "{MIN_ROUNDS} to {}, until the ratios are precise enough",
+                counted(self.rounds, "round")
+            ),
             0 => counted(self.rounds, "round"),
             _ => format!(
                 "{} to {}, until the comparison is precise enough",

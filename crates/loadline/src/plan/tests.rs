@@ -71,7 +71,7 @@ fn nothing_said_is_the_suite_on_both_servers() {
     );
     assert_eq!(
         (plan.rounds, plan.protocol, plan.seed),
-        (10, Protocol::Resp2, 7)
+        (30, Protocol::Resp2, 7)
     );
     let lonely = Surroundings {
         has_redis_server: false,
@@ -388,4 +388,38 @@ fn a_plan_shows_itself_without_passwords() {
     assert_eq!(json["cases"][0]["pacing"]["arrivals"], "poisson");
     assert_eq!(json["cases"][0]["duration_ns"], 10_000_000_000_u64);
     assert!(!format!("{plan:?}{json}").contains("hunter2"));
+}
+
+#[test]
+fn rounds_of_several_targets_end_by_precision() {
+    let both = plan(&["embedded", "spawn:redis-server", "--workload", "get"]);
+    assert_eq!((both.rounds, both.schedule.until_precise), (40, true));
+    assert_eq!(
+        both.cases[0].block(0, both.rounds).duration,
+        Some(Duration::from_millis(125))
+    );
+    let text = both.to_text();
+    assert!(
+        text.contains("10 to 40 rounds, until the ratios are precise enough, in each the targets"),
+        "{text}"
+    );
+    assert!(text.contains("at most about 11 s"), "{text}");
+    assert_eq!(both.to_json()["until_precise"], true);
+
+    let others: [&[&str]; 7] = [
+        &["embedded", "--workload", "get"],
+        &["embedded", "redis://h"],
+        &["embedded", "embedded", "--workload", "manager"],
+        &["embedded", "embedded", "--latency", "10ms"],
+        &["embedded", "embedded", "--rounds", "12"],
+        &["embedded", "embedded", "--duration", "4s"],
+        &["embedded", "embedded", "--ops", "1M"],
+    ];
+    for words in others {
+        let plan = plan(words);
+        assert!(!plan.schedule.until_precise, "{words:?}");
+        let rounds = if words.contains(&"--rounds") { 12 } else { 10 };
+        assert_eq!(plan.rounds, rounds, "{words:?}");
+        assert!(plan.to_json()["until_precise"].is_null(), "{words:?}");
+    }
 }
