@@ -101,7 +101,7 @@ fn tables(text: &str) -> Result<String, String> {
         out.push_str(&row("pairs, corrected p99", |draw| {
             Some(noise.tail_pairs(draw)).filter(|share| share.of > 0)
         }));
-        let runs = noise.normalised();
+        let runs = noise.as_runs();
         for baseline_runs in BASELINES {
             let name = format!("baseline of {baseline_runs} runs, p50");
             out.push_str(&row(&name, |draw| {

@@ -87,8 +87,12 @@ pub struct Trial {
     pub duration_ns: u64,
     /// The logarithms of the ratios of its rounds.
     pub noise: Vec<f64>,
-    /// What a run of a baseline would keep of the first subject: the normalised logarithm.
+    /// What a run of a baseline would keep of the first subject: the logarithm in units of the
+    /// reference, as in [`Measured`].
     pub normalised_ln: Option<f64>,
+    /// The same without the reference.
+    #[serde(default)]
+    pub round_ln: Option<f64>,
 }
 
 /// What draws from the noise say.
@@ -149,6 +153,25 @@ impl Kind {
     }
 }
 
+impl Trial {
+    /// What a run of a baseline would keep of the first subject.
+    fn as_run(&self) -> Option<Measured> {
+        let (normalised, own) = (self.normalised_ln?, self.round_ln?);
+        Some(run_of(normalised, own))
+    }
+}
+
+/// A run of a baseline, in one metric of one case, of the medians of its rounds: in units of the
+/// reference, and without it.
+pub(crate) fn run_of(normalised_ln: f64, round_ln: f64) -> Measured {
+    Measured {
+        normalised_ln: Some(normalised_ln),
+        round_ln: Some(round_ln),
+        raw: round_ln.exp(),
+        rounds: 1,
+    }
+}
+
 /// What proofs of before were of.
 fn median() -> Metric {
     Metric::P50
@@ -162,7 +185,7 @@ impl Proof {
         let trials = || unplanted().flat_map(|kind| &kind.trials);
         let noise: Vec<Vec<f64>> = trials().map(|trial| trial.noise.clone()).collect();
         let all = self.kinds.iter().flat_map(|kind| &kind.trials);
-        let runs: Vec<f64> = all.filter_map(|trial| trial.normalised_ln).collect();
+        let runs: Vec<Measured> = all.filter_map(Trial::as_run).collect();
         let plans = [(0.0, 20), (0.05, 1), (0.10, 1), (0.20, 1)];
         self.drawn = plans
             .iter()
@@ -308,11 +331,11 @@ impl Stages {
     }
 }
 
-/// Draws baselines and candidates from the normalised logarithms of real runs, and counts the suites
+/// Draws baselines and candidates from what real runs keep of a case, and counts the suites
 /// in which the gate raises an alarm: in both runs of the candidate, once it is counted how many
 /// cases there were. `None` where there are too few runs to draw from.
 #[must_use]
-pub fn of_baselines(runs: &[f64], draw: &Draw) -> Option<Share> {
+pub fn of_baselines(runs: &[Measured], draw: &Draw) -> Option<Share> {
     let held = draw.baseline_runs;
     if runs.len() < held + 2 {
         return None;
@@ -332,8 +355,9 @@ pub fn of_baselines(runs: &[f64], draw: &Draw) -> Option<Share> {
             let values = rand::seq::index::sample(&mut rng, runs.len(), drawn.len());
             for (index, (run, value)) in drawn.iter_mut().zip(values).enumerate() {
                 let slower = if index < held { 0.0 } else { planted };
-                let x = runs[value] + slower;
-                run.cases.insert(format!("case {case:02}"), case_of(x));
+                let run_drawn = slowed(runs[value], slower);
+                run.cases
+                    .insert(format!("case {case:02}"), case_of(run_drawn));
             }
         }
         share.of += 1;
@@ -342,12 +366,17 @@ pub fn of_baselines(runs: &[f64], draw: &Draw) -> Option<Share> {
     Some(share)
 }
 
-fn case_of(x: f64) -> BaselineCase {
-    let measured = Measured {
-        normalised_ln: Some(x),
-        raw: x.exp(),
-        rounds: 1,
-    };
+/// The run with every time of the case longer by this logarithm.
+fn slowed(run: Measured, slower: f64) -> Measured {
+    Measured {
+        normalised_ln: run.normalised_ln.map(|ln| ln + slower),
+        round_ln: run.round_ln.map(|ln| ln + slower),
+        raw: run.raw * slower.exp(),
+        ..run
+    }
+}
+
+fn case_of(measured: Measured) -> BaselineCase {
     BaselineCase {
         metrics: [(Metric::P50, measured)].into(),
         ..BaselineCase::default()
@@ -493,8 +522,12 @@ mod tests {
     #[test]
     fn baselines_of_such_runs_raise_no_false_alarm_and_show_twenty_percent() {
         let mut rng = SmallRng::seed_from_u64(3);
-        let runs: Vec<f64> = (0..40)
-            .map(|_| (0..12).map(|_| rng.random::<f64>()).sum::<f64>() * 0.01)
+        let mut normal = || (0..12).map(|_| rng.random::<f64>()).sum::<f64>() - 6.0;
+        let runs: Vec<Measured> = (0..40)
+            .map(|_| {
+                let (own, reference) = (0.01 * normal(), 0.03 * normal());
+                run_of(own - 0.2 * reference, own + 0.8 * reference)
+            })
             .collect();
         let draw = Draw {
             planted: 0.0,

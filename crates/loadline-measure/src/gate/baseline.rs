@@ -1,11 +1,12 @@
 //! What is normal here: several runs of one plan on one machine.
 //!
-//! A run is kept as one number per case and metric, `x = median over rounds of ln(m / m_ref)`, where
-//! `m_ref` is the median round trip of the reference in the same round: a plain echo of as many
-//! bytes, which feels the machine as the subject does. A machine that is busy today slows both, and
-//! `x` stays. A throughput goes down where times go up, so it is multiplied by `m_ref` instead:
-//! `ln(m * m_ref)`. What was measured itself is kept beside it, with the whole histogram, so that an
-//! old baseline can be judged again by other thresholds.
+//! A run is kept as two numbers per case and metric, `median over rounds of ln m` and `median over
+//! rounds of ln(m / m_ref)`, where `m_ref` is the median round trip of the reference in the same round:
+//! a plain echo of as many bytes, which feels the machine as the subject does. A machine that is busy
+//! today slows both. How far the reference is taken out follows from how both moved over the runs
+//! ([`super::control`]): anything between the first number and the second. A throughput goes down where
+//! times go up, so it is multiplied by `m_ref` instead: `ln(m * m_ref)`. The whole histogram is kept
+//! beside them, so that an old baseline can be judged again by other thresholds.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -75,10 +76,13 @@ pub struct BaselineCase {
 /// One metric of one case in one run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
-    /// The logarithm that runs are compared by; `None` where the rounds do not hold the metric or
-    /// one is not above zero, so that only limits can judge it.
+    /// The median over rounds of the logarithm, taken in units of the reference in full; `None` where
+    /// the rounds do not hold the metric or one is not above zero, so that only limits can judge it.
     #[serde(default)]
     pub normalised_ln: Option<f64>,
+    /// The same without the reference; `None` in baselines of before, where `raw` stands for it.
+    #[serde(default)]
+    pub round_ln: Option<f64>,
     /// What was measured over all rounds, in the metric's own unit: nanoseconds, operations per
     /// second, or a share from 0 to 1.
     pub raw: f64,
@@ -208,10 +212,13 @@ impl BaselineCase {
     fn new(case: &Case) -> Self {
         let measured = Metric::ALL.into_iter().filter_map(|metric| {
             let raw = metric.of_case(case)?;
-            let normalised_ln = median(&normalised_rounds(case, metric).unwrap_or_default());
+            let rounds_of = |reference: Reference| {
+                median(&logs_of_rounds(case, metric, reference).unwrap_or_default())
+            };
             let rounds = u32::try_from(case.rounds.len()).unwrap_or(u32::MAX);
             let measured = Measured {
-                normalised_ln,
+                normalised_ln: rounds_of(Reference::TakenOut),
+                round_ln: rounds_of(Reference::LeftIn),
                 raw,
                 rounds,
             };
@@ -236,25 +243,39 @@ impl BaselineCase {
     }
 }
 
-/// What runs are compared by, round by round. A round that lacks it, such as a median of too few
-/// operations, is left out; `None` where fewer than half of the rounds are left.
+/// What runs are compared by, round by round, in units of the reference. A round that lacks it, such as
+/// a median of too few operations, is left out; `None` where fewer than half of the rounds are left.
 ///
 /// CPU time per operation stays as it is: the waiting that the reference is there to take out is not
 /// in it. The throughput of an open loop has none, because the schedule sets it.
 pub(super) fn normalised_rounds(case: &Case, metric: Metric) -> Option<Vec<f64>> {
+    logs_of_rounds(case, metric, Reference::TakenOut)
+}
+
+/// What is done with the reference.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Reference {
+    TakenOut,
+    LeftIn,
+}
+
+fn logs_of_rounds(case: &Case, metric: Metric, reference: Reference) -> Option<Vec<f64>> {
     let is_of_schedule = matches!(metric, Metric::Throughput | Metric::TimePerOp);
     if is_of_schedule && case.is_open_loop() {
         return None;
     }
+    let is_cpu = matches!(metric, Metric::ServerCpu | Metric::ClientCpu);
     let logs = case.rounds.iter().filter_map(|round| {
         let value = positive_ln(metric.of_round(round)?)?;
-        if matches!(metric, Metric::ServerCpu | Metric::ClientCpu) {
+        if is_cpu {
             return Some(value);
         }
-        let reference = positive_ln(round.reference_ns_p50? as f64)?;
-        Some(match metric.direction() {
-            Direction::LessIsBetter => value - reference,
-            Direction::MoreIsBetter => value + reference,
+        // Also where it is left in, so that both are of the same rounds.
+        let of_reference = positive_ln(round.reference_ns_p50? as f64)?;
+        Some(match (reference, metric.direction()) {
+            (Reference::LeftIn, _) => value,
+            (Reference::TakenOut, Direction::LessIsBetter) => value - of_reference,
+            (Reference::TakenOut, Direction::MoreIsBetter) => value + of_reference,
         })
     });
     let logs: Vec<f64> = logs.collect();

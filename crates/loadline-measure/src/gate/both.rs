@@ -5,10 +5,11 @@
 //! second of two further runs lies above `m + c * s` too, once the first does, more often than by
 //! `alpha` squared: both are held against the same mean and the same deviation, which may happen to
 //! be too small. Given the true deviation (one, without loss), the ratio `u = s / 1` and the error
-//! `z / sqrt(K)` of the mean, the two are independent, so
+//! `e z` of what is expected (`e^2 = 1 / K`, and more where the reference is unlike those of the
+//! baseline, see [`super::control`]), the two are independent, so
 //!
 //! ```text
-//! P(both) = E[ Q(c * u + z / sqrt(K))^2 ],   freedom * u^2 ~ chi-squared(freedom),  z ~ N(0, 1)
+//! P(both) = E[ Q(c * u + e * z)^2 ],   freedom * u^2 ~ chi-squared(freedom),  z ~ N(0, 1)
 //! ```
 //!
 //! with `Q` the upper tail of the normal distribution. It is the prediction bound that both of two
@@ -23,16 +24,19 @@ use statrs::function::erf::erfc;
 const STEP: f64 = 0.5;
 /// Where the normal density counts for nothing, in standard deviations.
 const REACH: i32 = 6;
-/// Halvings of the bracket: a quantile of some units is then exact to a millionth.
-const HALVINGS: u32 = 24;
+/// A quantile is exact where its probability is by this share.
+const EXACT: f64 = 1e-4;
+/// Some eight are enough.
+const MOST_TURNS: u32 = 60;
 
-/// How likely two further runs of the same thing would both lie at least `c` deviations above the
-/// mean of `runs` runs, where the deviation is known with `freedom` degrees of freedom.
-pub(super) fn p_value(c: f64, freedom: f64, runs: usize) -> f64 {
+/// How likely two further runs of the same thing would both lie at least `c` deviations above what is
+/// expected, where the deviation is known with `freedom` degrees of freedom, and what is expected has
+/// `mean_variance` times the variance of a run.
+pub(super) fn p_value(c: f64, freedom: f64, mean_variance: f64) -> f64 {
     if c.is_nan() {
         return 1.0;
     }
-    let error = 1.0 / (runs as f64).sqrt();
+    let error = mean_variance.sqrt();
     let (mut sum, mut whole) = (0.0, 0.0);
     for (ratio, weight) in ratios(freedom) {
         whole += weight;
@@ -43,21 +47,30 @@ pub(super) fn p_value(c: f64, freedom: f64, runs: usize) -> f64 {
 
 /// The number of deviations that two further runs exceed with the probability `p` only: the inverse
 /// of [`p_value`], for a `p` below a fourth.
-pub(super) fn quantile(p: f64, freedom: f64, runs: usize) -> f64 {
-    let (mut lo, mut hi) = (0.0, 4.0);
+pub(super) fn quantile(p: f64, freedom: f64, mean_variance: f64) -> f64 {
+    let beyond = |c: f64| (p_value(c, freedom, mean_variance) / p).ln();
+    let (mut lo, mut hi) = ((0.0, beyond(0.0)), (4.0, beyond(4.0)));
     // A deviation from one degree of freedom has no bounds worth naming beyond this.
-    while p_value(hi, freedom, runs) > p && hi < 1e6 {
-        (lo, hi) = (hi, 2.0 * hi);
+    while hi.1 > 0.0 && hi.0 < 1e6 {
+        (lo, hi) = (hi, (2.0 * hi.0, beyond(2.0 * hi.0)));
     }
-    for _ in 0..HALVINGS {
-        let middle = f64::midpoint(lo, hi);
-        if p_value(middle, freedom, runs) > p {
-            lo = middle;
+    if hi.1 > 0.0 {
+        return hi.0;
+    }
+    // False position with the Illinois rule (Dowell and Jarratt 1971): the end that stays counts for half.
+    for _ in 0..MOST_TURNS {
+        let at = (lo.0 * hi.1 - hi.0 * lo.1) / (hi.1 - lo.1);
+        let found = (at, beyond(at));
+        if found.1.abs() < EXACT {
+            return at;
+        }
+        if found.1 > 0.0 {
+            (lo, hi) = (found, (hi.0, hi.1 / 2.0));
         } else {
-            hi = middle;
+            (lo, hi) = ((lo.0, lo.1 / 2.0), found);
         }
     }
-    hi
+    hi.0
 }
 
 /// The probability where the deviation is known: the mean over the error of the mean.
@@ -104,7 +117,7 @@ mod tests {
     fn with_everything_known_two_runs_are_independent() {
         for c in [0.0, 1.0, 2.5, 4.0] {
             let independent = upper(c).powi(2);
-            let p = p_value(c, 1e7, 1_000_000_000);
+            let p = p_value(c, 1e7, 1e-9);
             assert!((p / independent - 1.0).abs() < 1e-3, "{c}: {p}");
         }
     }
@@ -130,7 +143,7 @@ mod tests {
             }
         }
         for (count, bound) in beyond.into_iter().zip(bounds) {
-            let expected = p_value(bound, 7.0, 8) * f64::from(draws);
+            let expected = p_value(bound, 7.0, 0.125) * f64::from(draws);
             let off = (f64::from(count) - expected) / expected.sqrt();
             assert!(off.abs() < 3.5, "{bound}: {count}, expected {expected}");
         }
@@ -138,19 +151,16 @@ mod tests {
 
     #[test]
     fn the_quantile_undoes_it_and_asks_less_than_one_run_at_the_same_level() {
-        for (freedom, runs) in [(1.0, 2), (7.0, 8), (38.0, 8), (1e6, 20)] {
+        for (freedom, variance) in [(1.0, 0.5), (7.0, 0.125), (38.0, 0.125), (1e6, 0.05)] {
             for p in [0.01, 1e-3, 2.5e-5] {
-                let c = quantile(p, freedom, runs);
-                let back = p_value(c, freedom, runs);
+                let c = quantile(p, freedom, variance);
+                let back = p_value(c, freedom, variance);
                 assert!((back / p - 1.0).abs() < 1e-3, "{freedom}, {p}: {c}, {back}");
                 let alone = student::quantile(1.0 - p, freedom);
-                assert!(
-                    c < alone * (1.0 + 1.0 / runs as f64).sqrt(),
-                    "{freedom}, {p}"
-                );
+                assert!(c < alone * (1.0_f64 + variance).sqrt(), "{freedom}, {p}");
             }
         }
-        assert_eq!(p_value(f64::NAN, 7.0, 8), 1.0);
-        assert!(p_value(f64::INFINITY, 7.0, 8) == 0.0);
+        assert_eq!(p_value(f64::NAN, 7.0, 0.125), 1.0);
+        assert!(p_value(f64::INFINITY, 7.0, 0.125) == 0.0);
     }
 }

@@ -198,6 +198,7 @@ mod tests {
                 raw: *raw,
                 rounds: 3,
                 normalised_ln: None,
+                round_ln: None,
             };
             let metrics = &mut cases.entry((*case).to_owned()).or_default().metrics;
             metrics.insert(*metric, measured);

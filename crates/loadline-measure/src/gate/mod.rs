@@ -7,6 +7,7 @@
 pub mod baseline;
 mod both;
 pub mod classic;
+mod control;
 mod fingerprint;
 mod judgement;
 mod limits;

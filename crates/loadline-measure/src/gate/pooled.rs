@@ -167,7 +167,7 @@ mod tests {
     fn prior(values: &[Vec<Option<f64>>]) -> Option<Prior> {
         let spread = |values: &[Option<f64>]| {
             let known: Vec<f64> = values.iter().copied().flatten().collect();
-            Spread::of(&known, FLOOR).unwrap()
+            Spread::of(&known, 0.0, FLOOR).unwrap()
         };
         let cases: Vec<Runs> = values
             .iter()

@@ -27,13 +27,16 @@ pub(super) struct Spread {
 
 impl Spread {
     /// `None` of fewer than two runs, which do not tell how runs differ.
-    pub(super) fn of(values: &[f64], floor: f64) -> Option<Self> {
+    /// `more_squares` is what taking the reference out adds to the squares around the mean (see
+    /// [`super::control`]).
+    pub(super) fn of(values: &[f64], more_squares: f64, floor: f64) -> Option<Self> {
         let runs = values.len();
         if runs < 2 {
             return None;
         }
         let mean = values.iter().sum::<f64>() / runs as f64;
-        let squares: f64 = values.iter().map(|x| (x - mean).powi(2)).sum();
+        let around: f64 = values.iter().map(|x| (x - mean).powi(2)).sum();
+        let squares = around + more_squares;
         let deviation = (squares / (runs - 1) as f64).sqrt().max(floor);
         Some(Self {
             mean,
@@ -44,15 +47,25 @@ impl Spread {
     }
 
     /// How far the mean of `further` runs may lie from the mean, at the error probability `alpha` of
-    /// either side.
-    pub(super) fn reach(&self, alpha: f64, further: usize) -> f64 {
-        let error = self.deviation * (1.0 / further as f64 + 1.0 / self.runs as f64).sqrt();
+    /// either side; `leverage` is what their reference adds (see [`super::control`]).
+    pub(super) fn reach(&self, alpha: f64, further: usize, leverage: f64) -> f64 {
+        let error = self.deviation * (1.0 / further as f64 + self.mean_variance(leverage)).sqrt();
         student::quantile(1.0 - alpha, self.freedom) * error
     }
 
     /// How likely two further runs would both lie at least `beyond` above the mean by chance.
-    pub(super) fn p_value_of_both(&self, beyond: f64) -> f64 {
-        both::p_value(beyond / self.deviation, self.freedom_of_tails(), self.runs)
+    pub(super) fn p_value_of_both(&self, beyond: f64, leverage: f64) -> f64 {
+        let mean_variance = self.mean_variance(leverage);
+        both::p_value(
+            beyond / self.deviation,
+            self.freedom_of_tails(),
+            mean_variance,
+        )
+    }
+
+    /// The variance of what a further run is expected to be, in variances of a run.
+    pub(super) fn mean_variance(&self, leverage: f64) -> f64 {
+        1.0 / self.runs as f64 + leverage
     }
 
     /// The degrees of freedom of a distribution for what is rare; see [`TAIL_FREEDOM`].
@@ -68,22 +81,24 @@ mod tests {
     #[test]
     fn the_reach_is_that_of_the_formula() {
         let values = [0.0, 0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.07];
-        let spread = Spread::of(&values, 0.005).unwrap();
+        let spread = Spread::of(&values, 0.0, 0.005).unwrap();
         assert!((spread.mean - 0.035).abs() < 1e-12);
         assert!((spread.deviation - 0.0006_f64.sqrt()).abs() < 1e-12);
         // t(0.99, 7) = 2.998, by the table of the NIST handbook.
         let expected = 2.998 * 0.0006_f64.sqrt() * (1.0_f64 + 0.125).sqrt();
-        assert!((spread.reach(0.01, 1) - expected).abs() < 1e-4);
+        assert!((spread.reach(0.01, 1, 0.0) - expected).abs() < 1e-4);
+        let unlike = 2.998 * 0.0006_f64.sqrt() * (1.0_f64 + 0.125 + 0.5).sqrt();
+        assert!((spread.reach(0.01, 1, 0.5) - unlike).abs() < 1e-4);
         let both = 2.998 * 0.0006_f64.sqrt() * (0.5_f64 + 0.125).sqrt();
-        assert!((spread.reach(0.01, 2) - both).abs() < 1e-4);
-        let beyond = both::quantile(0.001, 7.0, 8) * spread.deviation;
-        let p = spread.p_value_of_both(beyond);
+        assert!((spread.reach(0.01, 2, 0.0) - both).abs() < 1e-4);
+        let beyond = both::quantile(0.001, 7.0, 0.125) * spread.deviation;
+        let p = spread.p_value_of_both(beyond, 0.0);
         assert!((p / 0.001 - 1.0).abs() < 1e-3, "{p}");
     }
 
     #[test]
     fn runs_that_happen_to_agree_have_the_least_deviation() {
-        assert_eq!(Spread::of(&[1.0; 8], 0.005).unwrap().deviation, 0.005);
-        assert_eq!(Spread::of(&[1.0], 0.005), None);
+        assert_eq!(Spread::of(&[1.0; 8], 0.0, 0.005).unwrap().deviation, 0.005);
+        assert_eq!(Spread::of(&[1.0], 0.0, 0.005), None);
     }
 }

@@ -1,9 +1,10 @@
 //! A run against a baseline.
 //!
-//! With `x` the normalised logarithm of the run (see [`super::baseline`]), counted so that more is
-//! worse, and `m`, `s` mean and standard deviation of the `K` runs of the baseline, the run is worse
-//! if `x - m - t(1 - alpha, K - 1) * max(s, 0.5 %) * sqrt(1 + 1/K)` lies above the margin of 2 %: the
-//! lower bound of a prediction interval. That raises a suspicion and no more. A second run in fresh
+//! With `x` the logarithm of the run without what the reference explains (see [`super::baseline`] and
+//! [`super::control`]), counted so that more is worse, and `m`, `s` mean and standard deviation of the
+//! `K` runs of the baseline, the run is worse if
+//! `x - m - t(1 - alpha, K - 1) * max(s, 0.5 %) * sqrt(1 + 1/K + h)` lies above the margin of 2 %: the
+//! lower bound of a prediction interval, with `h` for a reference unlike those of the baseline. That raises a suspicion and no more. A second run in fresh
 //! processes must be worse by the same rule, and that both are worse by as much as the lesser of them
 //! must stand once it is counted how many metrics of how many cases were looked at (Holm); only then
 //! is it an alarm. What `s` is follows from the runs of the case and, in a suite, from those of all
@@ -11,17 +12,17 @@
 
 use std::collections::BTreeSet;
 
-use super::baseline::{Baseline, BaselineRun, Measured};
-use super::both;
+use self::contest::{Among, adjusted, contests};
+use super::baseline::{Baseline, BaselineRun};
 use super::fingerprint;
-use super::judgement::{Basis, Judgement, Policy, Row, RowVerdict, exp, ratio_bounds};
+use super::judgement::{Basis, Judgement, Policy, Row, RowVerdict};
 use super::limits;
-use super::pooled::{Prior, Runs};
-use super::spread::Spread;
-use crate::compare::holm;
 use crate::metric::Metric;
 use crate::record::Environment;
 
+mod contest;
+
+pub use self::contest::deviation_between_runs;
 #[cfg(test)]
 mod tests;
 
@@ -105,13 +106,15 @@ pub fn judge_by(
         .into_iter()
         .partition(|difference| difference.is_of_place);
     let contests = contests(baseline, candidate, thresholds);
-    let mut unconfirmed = contests.iter().filter(|contest| contest.worse.len() == 1);
-    let suspected = place.is_empty() && unconfirmed.any(|contest| contest.suspects(thresholds));
-    let among_all = among_all(&contests, thresholds);
-    let adjusted = adjusted(&contests, thresholds);
-    let rows = contests.iter().zip(adjusted).zip(among_all);
-    let mut rows: Vec<Row> = rows
-        .map(|((contest, p_value), among_all)| contest.row(p_value, among_all, thresholds))
+    let suspected = place.is_empty()
+        && contests
+            .iter()
+            .any(|contest| contest.needs_second(thresholds));
+    let mut among = Among::new(contests.len(), thresholds);
+    let mut rows: Vec<Row> = contests
+        .iter()
+        .zip(adjusted(&contests, thresholds))
+        .map(|(contest, p_value)| contest.row(p_value, &mut among, thresholds))
         .collect();
     rows.extend(missing(baseline, candidate));
     rows.sort_by(|one, other| one.case.cmp(&other.case));
@@ -141,92 +144,6 @@ pub fn judge_by(
     judgement
 }
 
-/// One metric of one case: what the baseline holds and what the candidate has.
-struct Contest<'a> {
-    case: &'a str,
-    metric: Metric,
-    raw_before: Option<f64>,
-    raw: f64,
-    /// What each run of the baseline holds.
-    held: Vec<Option<f64>>,
-    spread: Option<Spread>,
-    /// How much worse each run of the candidate is than the mean of the baseline, as logarithms.
-    worse: Vec<f64>,
-}
-
-fn contests<'a>(
-    baseline: &Baseline,
-    candidate: &Candidate<'a>,
-    thresholds: &Thresholds,
-) -> Vec<Contest<'a>> {
-    let mut contests = Vec::new();
-    for (case, measured) in &candidate.first.cases {
-        for metric in COMPARED {
-            let Some(first) = measured.metrics.get(&metric) else {
-                continue;
-            };
-            let Some(x) = first.normalised_ln else {
-                continue;
-            };
-            let measured: Vec<Option<&Measured>> = baseline
-                .runs
-                .iter()
-                .map(|run| run.cases.get(case)?.metrics.get(&metric))
-                .collect();
-            let held: Vec<Option<f64>> = measured.iter().map(|one| (*one)?.normalised_ln).collect();
-            let logs: Vec<f64> = held.iter().copied().flatten().collect();
-            let spread = Spread::of(&logs, thresholds.deviation_floor);
-            let second = candidate
-                .second
-                .and_then(|run| run.cases.get(case)?.metrics.get(&metric)?.normalised_ln);
-            let mean = spread.map_or(x, |spread| spread.mean);
-            let runs = std::iter::once(x).chain(second);
-            contests.push(Contest {
-                case,
-                metric,
-                raw_before: limits::median_raw(measured.into_iter().flatten()),
-                raw: first.raw,
-                held,
-                spread,
-                worse: runs
-                    .map(|x| metric.direction().worsening(x - mean))
-                    .collect(),
-            });
-        }
-    }
-    moderate(&mut contests, thresholds);
-    contests
-}
-
-/// Draws the deviations of all cases in a metric towards what is usual among them.
-fn moderate(contests: &mut [Contest<'_>], thresholds: &Thresholds) {
-    for metric in COMPARED {
-        let of_metric = |contest: &&Contest<'_>| contest.metric == metric;
-        let cases: Vec<Runs<'_>> = contests
-            .iter()
-            .filter(of_metric)
-            .filter_map(|contest| {
-                Some(Runs {
-                    values: &contest.held,
-                    spread: contest.judged_by(thresholds)?,
-                })
-            })
-            .collect();
-        let Some(prior) = Prior::of(&cases) else {
-            continue;
-        };
-        for contest in contests.iter_mut().filter(|one| one.metric == metric) {
-            if let Some(spread) = contest.judged_by(thresholds) {
-                let moderated = prior.moderate(spread);
-                contest.spread = Some(Spread {
-                    deviation: moderated.deviation.max(thresholds.deviation_floor),
-                    ..moderated
-                });
-            }
-        }
-    }
-}
-
 /// What the baseline holds of a case and the candidate does not, so that it is not passed over.
 fn missing(baseline: &Baseline, candidate: &Candidate<'_>) -> Vec<Row> {
     let mut rows = Vec::new();
@@ -247,182 +164,6 @@ fn missing(baseline: &Baseline, candidate: &Candidate<'_>) -> Vec<Row> {
         }
     }
     rows
-}
-
-/// Holm's p-values of all that could be judged, in their order; 1 for the others. Only what two runs
-/// suspect can be an alarm, so of all else the p-value is taken for 1, which makes no other one less.
-fn adjusted(contests: &[Contest<'_>], thresholds: &Thresholds) -> Vec<f64> {
-    let p_value = |contest: &Contest<'_>| {
-        let spread = contest.judged_by(thresholds)?;
-        if contest.worse.len() < 2 || !contest.suspects(thresholds) {
-            return Some(1.0);
-        }
-        Some(spread.p_value_of_both(contest.least() - thresholds.margin.ln_1p()))
-    };
-    let judged: Vec<Option<f64>> = contests.iter().map(p_value).collect();
-    let family: Vec<f64> = judged.iter().copied().flatten().collect();
-    let mut family = holm(&family).into_iter();
-    judged
-        .iter()
-        .map(|p_value| p_value.and_then(|_| family.next()).unwrap_or(1.0))
-        .collect()
-}
-
-/// How far beyond the margin two runs must both lie to stand among all contests, each as if it were the
-/// only one that does. Cases of a suite have most of what it depends on in common, and finding it is
-/// a search: it is made once for each.
-fn among_all(contests: &[Contest<'_>], thresholds: &Thresholds) -> Vec<f64> {
-    let alpha = thresholds.family_alpha / contests.len().max(1) as f64;
-    let mut known: Vec<((f64, usize), f64)> = Vec::new();
-    let mut deviations = |spread: &Spread| {
-        let key = (spread.freedom_of_tails(), spread.runs);
-        let found = known.iter().find(|(one, _)| *one == key);
-        found.map(|(_, deviations)| *deviations).unwrap_or_else(|| {
-            let deviations = both::quantile(alpha, key.0, key.1);
-            known.push((key, deviations));
-            deviations
-        })
-    };
-    contests
-        .iter()
-        .map(|contest| {
-            let spread = contest.spread.as_ref();
-            spread.map_or(0.0, |spread| deviations(spread) * spread.deviation)
-        })
-        .collect()
-}
-
-impl Contest<'_> {
-    /// The spread, where the baseline holds runs enough to judge by it.
-    fn judged_by(&self, thresholds: &Thresholds) -> Option<Spread> {
-        self.spread
-            .filter(|spread| spread.runs >= thresholds.least_runs)
-    }
-
-    /// How much worse the candidate is, all its runs together.
-    fn estimate(&self) -> f64 {
-        self.worse.iter().sum::<f64>() / self.worse.len() as f64
-    }
-
-    /// By how much every run of the candidate is worse at least.
-    fn least(&self) -> f64 {
-        self.worse.iter().copied().fold(f64::INFINITY, f64::min)
-    }
-
-    /// How many runs of the baseline hold it.
-    fn runs(&self) -> usize {
-        self.held.iter().flatten().count()
-    }
-
-    /// Whether each run of the candidate is worse by the rule for a single one.
-    fn suspects(&self, thresholds: &Thresholds) -> bool {
-        self.judged_by(thresholds).is_some_and(|spread| {
-            let reach = spread.reach(thresholds.alpha, 1);
-            self.worse.iter().all(|worse| {
-                worse - reach > thresholds.margin.ln_1p() && *worse >= thresholds.warning.ln_1p()
-            })
-        })
-    }
-
-    /// The row; `among_all` is by how much a lone change has to be worse to stand among all others.
-    fn row(&self, p_value: f64, among_all: f64, thresholds: &Thresholds) -> Row {
-        let direction = self.metric.direction();
-        let (estimate, runs) = (self.estimate(), self.worse.len());
-        let mut row = Row {
-            baseline: self.raw_before,
-            candidate: Some(self.raw),
-            ..Row::unknown(self.case, self.metric)
-        };
-        let Some(spread) = self.spread else {
-            row.evidence = too_few(self.runs(), thresholds);
-            return row;
-        };
-        let around = |reach: f64| ratio_bounds(direction, (estimate - reach, estimate + reach));
-        let reach = spread.reach(thresholds.alpha, runs);
-        let bounds = around(reach);
-        row.ratio = Some(ratio_bounds(direction, (estimate, estimate)).lo);
-        (row.lo, row.hi) = (Some(bounds.lo), Some(bounds.hi));
-        row.interval_95 = Some(around(spread.reach(0.025, runs)));
-        let alone = spread.reach(thresholds.alpha, 1);
-        let needed =
-            (thresholds.margin.ln_1p() + alone.max(among_all)).max(thresholds.warning.ln_1p());
-        row.minimum_detectable_effect = Some(exp(needed) - 1.0);
-        if self.judged_by(thresholds).is_none() {
-            row.evidence = too_few(self.runs(), thresholds);
-            return row;
-        }
-        (row.verdict, row.evidence) = self.verdict((estimate, reach), p_value, thresholds);
-        row
-    }
-
-    fn verdict(
-        &self,
-        (estimate, reach): (f64, f64),
-        p_value: f64,
-        thresholds: &Thresholds,
-    ) -> (RowVerdict, String) {
-        let (worse, better) = self.metric.words();
-        let share = percent(exp(estimate) - 1.0);
-        let least = percent(exp(estimate - reach) - 1.0);
-        let changed = format!("{worse} by {share}, by at least {least}");
-        let both = self.worse.len() > 1;
-        if self.suspects(thresholds) {
-            let runs = self.runs();
-            if !both {
-                let told = format!("{changed}, than {runs} runs; it counts if a second run agrees");
-                return (RowVerdict::Inconclusive, told);
-            }
-            if p_value > thresholds.family_alpha {
-                let told = format!(
-                    "{changed}, in both runs, but among so many metrics that may be chance"
-                );
-                return (RowVerdict::Inconclusive, told);
-            }
-            let grave = estimate - reach > thresholds.critical.ln_1p();
-            let verdict = if grave {
-                RowVerdict::Critical
-            } else {
-                RowVerdict::Warning
-            };
-            return (
-                verdict,
-                format!("{changed}, than {runs} runs, in both runs"),
-            );
-        }
-        let margin = percent(thresholds.margin);
-        let matters = percent(thresholds.warning);
-        let (lo, hi) = (estimate - reach, estimate + reach);
-        if hi < -thresholds.margin.ln_1p() {
-            let least = percent(1.0 - exp(hi));
-            (RowVerdict::Faster, format!("{better} by at least {least}"))
-        } else if lo > thresholds.margin.ln_1p() && estimate >= thresholds.warning.ln_1p() {
-            let told = format!("{changed}, both runs together, but they do not agree");
-            (RowVerdict::Inconclusive, told)
-        } else if lo > thresholds.margin.ln_1p() {
-            (
-                RowVerdict::Slower,
-                format!("{changed}, which is below what warns"),
-            )
-        } else if hi < thresholds.warning.ln_1p() {
-            let most = percent(exp(hi) - 1.0);
-            (
-                RowVerdict::Equivalent,
-                format!("{worse} by {most} at most, less than {matters}"),
-            )
-        } else {
-            let most = percent(exp(hi) - 1.0);
-            let told = format!("cannot tell: between {least} and {most} {worse}, margin {margin}");
-            (RowVerdict::Inconclusive, told)
-        }
-    }
-}
-
-fn too_few(runs: usize, thresholds: &Thresholds) -> String {
-    let (least, missing) = (
-        thresholds.least_runs,
-        thresholds.least_runs.saturating_sub(runs),
-    );
-    format!("the baseline holds {runs} of {least} runs; add {missing} more")
 }
 
 /// Takes back what a row claims, because it was measured in another place.
@@ -465,8 +206,4 @@ fn doubt_cases(judgement: &mut Judgement, baseline: &Baseline, candidate: &Candi
     for case in measured.difference(&held) {
         judgement.doubt(format!("The case {case} is not in the baseline."));
     }
-}
-
-fn percent(share: f64) -> String {
-    format!("{:.1} %", share * 100.0)
 }

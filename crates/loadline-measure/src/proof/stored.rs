@@ -19,9 +19,10 @@ use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 
-use super::{Draw, Share};
+use super::{Draw, Share, run_of};
 use crate::Error;
 use crate::compare::{self, Direction, Paired, Rules, Verdict, log_ratios};
+use crate::gate::Measured;
 use crate::metric::Metric;
 use crate::quantile::median;
 use crate::record::{Record, RoundSummary};
@@ -99,16 +100,16 @@ impl Noise {
         self.runs.iter().filter_map(of_run).collect()
     }
 
-    /// What a baseline would keep of the first subject of every comparison: the median over rounds of
-    /// the logarithm of p50 over that of the reference.
+    /// What a baseline would keep of the first subject of every comparison: the medians over rounds of
+    /// the logarithm of p50, with the reference taken out in full and left in.
     #[must_use]
-    pub fn normalised(&self) -> Vec<f64> {
+    pub fn as_runs(&self) -> Vec<Measured> {
         let of_run = |run: &Run| {
-            let rounds = run.rounds.iter();
-            let logs: Vec<f64> = rounds
-                .map(|round| (round.p50[0] / round.reference).ln())
-                .collect();
-            median(&logs)
+            let over_rounds = |value: &dyn Fn(&Round) -> f64| {
+                median(&run.rounds.iter().map(value).collect::<Vec<f64>>())
+            };
+            let normalised = over_rounds(&|round| (round.p50[0] / round.reference).ln())?;
+            Some(run_of(normalised, over_rounds(&|round| round.p50[0].ln())?))
         };
         self.runs.iter().filter_map(of_run).collect()
     }
@@ -269,6 +270,10 @@ mod tests {
         }
     }
 
+    fn normalised_of(noise: &Noise) -> f64 {
+        noise.as_runs()[0].normalised_ln.unwrap()
+    }
+
     fn busy() -> Noise {
         let all = Noise::parse(STORED).unwrap();
         let busy = all.into_iter().find(|noise| noise.state == "busy");
@@ -282,7 +287,7 @@ mod tests {
         assert!(usual > 0.2, "{usual}");
         assert_eq!(busy.pairs(&draw(0.0, 20)).hits, 0);
         assert_eq!(busy.tail_pairs(&draw(0.0, 20)).hits, 0);
-        let baselines = of_baselines(&busy.normalised(), &draw(0.0, 20)).unwrap();
+        let baselines = of_baselines(&busy.as_runs(), &draw(0.0, 20)).unwrap();
         assert_eq!(baselines.hits, 0);
     }
 
@@ -310,7 +315,7 @@ mod tests {
         let tails = all[0].ratios(|round| round.tail);
         assert!(tails.is_empty(), "a round has none");
         let normalised = f64::midpoint((8.0_f64 / 5.0).ln(), 2.0_f64.ln());
-        assert!((all[0].normalised()[0] - normalised).abs() < 1e-12);
+        assert!((normalised_of(&all[0]) - normalised).abs() < 1e-12);
         for bad in [
             "round,idle,1,8,9,5,0,0",
             "run,idle,1,10,20,30,11,21",
@@ -350,7 +355,7 @@ mod tests {
         let ratios = read[0].ratios(|round| round.p50);
         assert_eq!(ratios[0].len(), 3);
         assert!((ratios[0][0] - 1.1_f64.ln()).abs() < 1e-12);
-        assert!((read[0].normalised()[0] - 2.5_f64.ln()).abs() < 1e-12);
+        assert!((normalised_of(&read[0]) - 2.5_f64.ln()).abs() < 1e-12);
         record.cases[1].rounds[2].response_time_ns_p50 = None;
         let read = Noise::parse(&lines("idle", 1, &record).unwrap()).unwrap();
         let ratios = read[0].ratios(|round| round.p50);

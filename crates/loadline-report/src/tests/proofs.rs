@@ -30,6 +30,7 @@ fn kind(what: &str, planted: f64, medians: usize, tails: Option<usize>) -> Kind 
         duration_ns: 7_000_000_000 + number as u64 * 100_000_000,
         noise: Vec::new(),
         normalised_ln: None,
+        round_ln: None,
     };
     Kind {
         what: what.to_owned(),

@@ -1,7 +1,8 @@
 //! A baseline, for a person who wants to know what is in it.
 
 use loadline_measure::Metric;
-use loadline_measure::gate::{Baseline, Thresholds};
+use loadline_measure::gate::strict::deviation_between_runs;
+use loadline_measure::gate::{Baseline, Measured, Thresholds};
 
 use super::TextOptions;
 use super::page::{Page, Style};
@@ -59,8 +60,8 @@ pub fn baseline(baseline: &Baseline) -> String {
     page.into_text()
 }
 
-/// Each metric over the runs: its median, and from run to run how far it spreads, as measured and in
-/// units of the reference.
+/// Each metric over the runs: its median, and from run to run how far it spreads, as measured and as the
+/// gate judges it, without what the reference explains.
 fn cases(page: &mut Page, baseline: &Baseline) {
     let Some(first) = baseline.runs.first() else {
         return;
@@ -88,7 +89,7 @@ fn cases(page: &mut Page, baseline: &Baseline) {
                 .iter()
                 .filter_map(|run| run.cases.get(name)?.metrics.get(&metric));
             let raw: Vec<f64> = held.clone().map(|measured| measured.raw).collect();
-            let logs: Vec<f64> = held.filter_map(|measured| measured.normalised_ln).collect();
+            let runs: Vec<Measured> = held.copied().collect();
             let raw_logs: Vec<f64> = raw.iter().map(|raw| raw.ln()).collect();
             page.line(
                 Style::Plain,
@@ -98,7 +99,7 @@ fn cases(page: &mut Page, baseline: &Baseline) {
                     metric.name().replace('_', " "),
                     judgement::figure(metric, median(raw)),
                     spread(&raw_logs),
-                    spread(&logs)
+                    deviation_between_runs(&runs).map_or_else(|| "-".to_owned(), words::percent)
                 ),
             );
         }

@@ -139,7 +139,7 @@ impl<'p> Comparisons<'p> {
                     self.usual = usual(&record);
                 } else {
                     // Behind a link the first is not the subject that the other kinds have.
-                    trial.normalised_ln = None;
+                    (trial.normalised_ln, trial.round_ln) = (None, None);
                 }
                 self.done += 1;
                 if !printer.quiet {
@@ -189,10 +189,10 @@ fn trial(record: &Record, took: Duration) -> Result<Trial, Failure> {
     let (median, tail) = (judged(Metric::P50), judged(Metric::CorrectedP99));
     let first = judging::of_subject(record, &record.cases[0].subject.name);
     let run = BaselineRun::of_record(&first).map_err(|error| judging::incomparable(&error))?;
-    let normalised_ln = run
+    let kept = run
         .cases
         .values()
-        .find_map(|case| case.metrics.get(&Metric::P50)?.normalised_ln);
+        .find_map(|case| case.metrics.get(&Metric::P50));
     Ok(Trial {
         ratio: median.map(|comparison| comparison.ratio),
         verdict: median.map_or(Verdict::Inconclusive, |comparison| comparison.verdict),
@@ -202,6 +202,7 @@ fn trial(record: &Record, took: Duration) -> Result<Trial, Failure> {
         rounds: noise.len() as u64,
         duration_ns: took.as_nanos() as u64,
         noise,
-        normalised_ln,
+        normalised_ln: kept.and_then(|kept| kept.normalised_ln),
+        round_ln: kept.and_then(|kept| kept.round_ln),
     })
 }

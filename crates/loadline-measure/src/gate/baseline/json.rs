@@ -128,15 +128,17 @@ impl Measured {
             let reason = format!("holds {}, which no {} can be", self.raw, metric.name());
             return Err(refused(field, &reason));
         }
-        match self.normalised_ln {
-            Some(ln) if ln.is_nan() || ln.abs() > MOST_LN => {
+        for ln in [self.normalised_ln, self.round_ln].into_iter().flatten() {
+            if ln.is_nan() || ln.abs() > MOST_LN {
                 let reason =
                     format!("holds the logarithm {ln}, which is beyond any ratio of times");
-                Err(refused(field, &reason))
+                return Err(refused(field, &reason));
             }
-            Some(_) if self.rounds == 0 => Err(refused(field, "is normalised without any round")),
-            _ => Ok(()),
+            if self.rounds == 0 {
+                return Err(refused(field, "is normalised without any round"));
+            }
         }
+        Ok(())
     }
 }
 

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::gate::baseline::BaselineCase;
+use crate::gate::baseline::{BaselineCase, Measured};
 use crate::gate::judgement::Outcome;
 
 /// A run of which the median response time of each case is `exp` of the given logarithm, times that
@@ -10,6 +10,7 @@ fn run(id: usize, logs: &[f64]) -> BaselineRun {
     let case = |ln: &f64| {
         let measured = Measured {
             normalised_ln: Some(*ln),
+            round_ln: None,
             raw: 100_000.0 * ln.exp(),
             rounds: 12,
         };
@@ -293,6 +294,7 @@ fn what_grows_when_things_get_better_is_worse_when_it_falls() {
         let metrics = &mut run.cases.get_mut("case 00").unwrap().metrics;
         let mut measured = metrics.remove(&Metric::P50).unwrap();
         measured.normalised_ln = Some(ln);
+        measured.raw = ln.exp();
         metrics.insert(Metric::Throughput, measured);
         run
     };

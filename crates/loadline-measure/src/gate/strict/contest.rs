@@ -1,0 +1,430 @@
+//! One metric of one case against the runs of a baseline.
+
+use super::{COMPARED, Candidate, Thresholds};
+use crate::compare::holm;
+use crate::gate::baseline::{Baseline, BaselineRun, Measured};
+use crate::gate::both;
+use crate::gate::control::{Control, Observed};
+use crate::gate::judgement::{Row, RowVerdict, exp, ratio_bounds};
+use crate::gate::limits;
+use crate::gate::pooled::{Prior, Runs};
+use crate::gate::spread::Spread;
+use crate::metric::Metric;
+
+/// What a gate should find, as a share: where it could not, the row says how many runs would.
+const WORTH_FINDING: f64 = 0.10;
+/// Sizes of a baseline that are tried for that; more runs are not kept.
+const SIZES: [usize; 11] = [10, 12, 16, 20, 24, 32, 40, 50, 64, 80, 100];
+/// The least leverage that is told from none. Above it, leverages are rounded up to a power of two, so
+/// that few bounds have to be searched for.
+const LEAST_LEVERAGE: f64 = 1.0 / 16.0;
+
+/// One metric of one case: what the baseline holds and what the candidate has.
+pub(super) struct Contest<'a> {
+    case: &'a str,
+    metric: Metric,
+    raw_before: Option<f64>,
+    raw: f64,
+    /// What each run of the baseline holds, without what the reference explains.
+    held: Vec<Option<f64>>,
+    spread: Option<Spread>,
+    control: Option<Control>,
+    /// How much worse each run of the candidate is than the mean of the baseline, as logarithms.
+    worse: Vec<f64>,
+    /// The reference of each run of the candidate, as a logarithm.
+    references: Vec<f64>,
+}
+
+/// All that can be judged.
+pub(super) fn contests<'a>(
+    baseline: &Baseline,
+    candidate: &Candidate<'a>,
+    thresholds: &Thresholds,
+) -> Vec<Contest<'a>> {
+    let mut contests = Vec::new();
+    for (case, measured) in &candidate.first.cases {
+        for metric in COMPARED {
+            let Some(first) = measured.metrics.get(&metric) else {
+                continue;
+            };
+            if first.normalised_ln.is_none() {
+                continue;
+            }
+            let of = |run: &'a BaselineRun| run.cases.get(case)?.metrics.get(&metric);
+            let held: Vec<Option<&Measured>> = baseline
+                .runs
+                .iter()
+                .map(|run| run.cases.get(case)?.metrics.get(&metric))
+                .collect();
+            let second = candidate.second.and_then(of);
+            contests.push(Contest::new(
+                (case, metric),
+                &held,
+                first,
+                second,
+                thresholds,
+            ));
+        }
+    }
+    moderate(&mut contests, thresholds);
+    contests
+}
+
+/// Draws the deviations of all cases in a metric towards what is usual among them.
+fn moderate(contests: &mut [Contest<'_>], thresholds: &Thresholds) {
+    for metric in COMPARED {
+        let of_metric = |contest: &&Contest<'_>| contest.metric == metric;
+        let cases: Vec<Runs<'_>> = contests
+            .iter()
+            .filter(of_metric)
+            .filter_map(|contest| {
+                Some(Runs {
+                    values: &contest.held,
+                    spread: contest.judged_by(thresholds)?,
+                })
+            })
+            .collect();
+        let Some(prior) = Prior::of(&cases) else {
+            continue;
+        };
+        for contest in contests.iter_mut().filter(|one| one.metric == metric) {
+            if let Some(spread) = contest.judged_by(thresholds) {
+                let moderated = prior.moderate(spread);
+                contest.spread = Some(Spread {
+                    deviation: moderated.deviation.max(thresholds.deviation_floor),
+                    ..moderated
+                });
+            }
+        }
+    }
+}
+
+/// Holm's p-values of all that could be judged, in their order; 1 for the others. Only what two runs
+/// suspect can be an alarm, so of all else the p-value is taken for 1, which makes no other one less.
+pub(super) fn adjusted(contests: &[Contest<'_>], thresholds: &Thresholds) -> Vec<f64> {
+    let p_value = |contest: &Contest<'_>| {
+        let spread = contest.judged_by(thresholds)?;
+        if contest.worse.len() < 2 || !contest.suspects(thresholds) {
+            return Some(1.0);
+        }
+        let beyond = contest.least() - thresholds.margin.ln_1p();
+        Some(spread.p_value_of_both(beyond, contest.most_leverage()))
+    };
+    let judged: Vec<Option<f64>> = contests.iter().map(p_value).collect();
+    let family: Vec<f64> = judged.iter().copied().flatten().collect();
+    let mut family = holm(&family).into_iter();
+    judged
+        .iter()
+        .map(|p_value| p_value.and_then(|_| family.next()).unwrap_or(1.0))
+        .collect()
+}
+
+/// How far two runs must both lie from what is expected to stand among all contests, each as if it were
+/// the only one that does. Cases of a suite have most of what it depends on in common, and finding it is
+/// a search: it is made once for each.
+pub(super) struct Among {
+    alpha: f64,
+    /// Degrees of freedom, variance of what is expected, and the bound.
+    known: Vec<(f64, f64, f64)>,
+}
+
+impl Among {
+    pub(super) fn new(contests: usize, thresholds: &Thresholds) -> Self {
+        Self {
+            alpha: thresholds.family_alpha / contests.max(1) as f64,
+            known: Vec::new(),
+        }
+    }
+
+    /// How much worse a lone change has to be to be an alarm.
+    fn needed(&mut self, spread: &Spread, leverage: f64, thresholds: &Thresholds) -> f64 {
+        let leverage = if leverage < LEAST_LEVERAGE {
+            0.0
+        } else {
+            leverage.log2().ceil().exp2()
+        };
+        let alone = spread.reach(thresholds.alpha, 1, leverage);
+        let freedom = spread.freedom_of_tails();
+        let deviations = self.deviations(freedom, spread.mean_variance(leverage));
+        let reach = alone.max(deviations * spread.deviation);
+        (thresholds.margin.ln_1p() + reach).max(thresholds.warning.ln_1p())
+    }
+
+    fn deviations(&mut self, freedom: f64, mean_variance: f64) -> f64 {
+        let is_known =
+            |(one, other, _): &&(f64, f64, f64)| (*one, *other) == (freedom, mean_variance);
+        if let Some((_, _, deviations)) = self.known.iter().find(is_known) {
+            return *deviations;
+        }
+        let deviations = both::quantile(self.alpha, freedom, mean_variance);
+        self.known.push((freedom, mean_variance, deviations));
+        deviations
+    }
+}
+
+/// How runs differ, as the standard deviation of logarithms: what the gate judges one case and metric
+/// by, with the reference taken out by as much as it explains. `None` of fewer than two runs.
+#[must_use]
+pub fn deviation_between_runs(runs: &[Measured]) -> Option<f64> {
+    let runs: Vec<&Measured> = runs
+        .iter()
+        .filter(|run| run.normalised_ln.is_some())
+        .collect();
+    let observed: Vec<Observed> = runs.iter().copied().filter_map(observing(&runs)).collect();
+    let control = Control::of(&observed, Thresholds::default().deviation_floor)?;
+    let controlled = observed.into_iter().map(|run| control.controlled(run));
+    let logs: Vec<f64> = controlled.collect();
+    Spread::of(&logs, control.more_squares, 0.0).map(|spread| spread.deviation)
+}
+
+/// How the metric itself is told by each of `all`: by the median over rounds, which baselines of before
+/// do not hold, or by what all rounds together came to; of what has neither it is left as normalised.
+fn observing(all: &[&Measured]) -> impl Fn(&Measured) -> Option<Observed> + use<> {
+    let by_rounds = all.iter().all(|one| one.round_ln.is_some());
+    let by_raw = all.iter().all(|one| one.raw > 0.0);
+    move |one| {
+        let normalised = one.normalised_ln?;
+        let own = match one.round_ln {
+            Some(ln) if by_rounds => ln,
+            _ if by_raw => one.raw.ln(),
+            _ => normalised,
+        };
+        Some(Observed {
+            own,
+            reference: own - normalised,
+        })
+    }
+}
+
+impl<'a> Contest<'a> {
+    /// `held` of each run of the baseline, and what one or two runs of the candidate have.
+    fn new(
+        (case, metric): (&'a str, Metric),
+        held: &[Option<&Measured>],
+        first: &Measured,
+        second: Option<&Measured>,
+        thresholds: &Thresholds,
+    ) -> Self {
+        let known = || held.iter().copied().flatten();
+        let both = || std::iter::once(first).chain(second);
+        let all = known().chain(both());
+        let observed = observing(
+            &all.filter(|one| one.normalised_ln.is_some())
+                .collect::<Vec<_>>(),
+        );
+        let runs: Vec<Observed> = known().filter_map(&observed).collect();
+        let control = Control::of(&runs, thresholds.deviation_floor);
+        let x = |run: Observed| control.map_or(run.own, |control| control.controlled(run));
+        let logs: Vec<f64> = runs.into_iter().map(x).collect();
+        let more_squares = control.map_or(0.0, |control| control.more_squares);
+        let spread = Spread::of(&logs, more_squares, thresholds.deviation_floor);
+        let judged: Vec<Observed> = both().filter_map(&observed).collect();
+        let worse = judged.iter().map(|run| {
+            let mean = spread.map_or_else(|| x(*run), |spread| spread.mean);
+            metric.direction().worsening(x(*run) - mean)
+        });
+        Self {
+            case,
+            metric,
+            raw_before: limits::median_raw(known()),
+            raw: first.raw,
+            held: held
+                .iter()
+                .map(|one| one.and_then(&observed).map(x))
+                .collect(),
+            spread,
+            control,
+            worse: worse.collect(),
+            references: judged.iter().map(|run| run.reference).collect(),
+        }
+    }
+
+    /// Whether the runs of the candidate so far call for a second one.
+    pub(super) fn needs_second(&self, thresholds: &Thresholds) -> bool {
+        self.worse.len() == 1 && self.suspects(thresholds)
+    }
+
+    /// What the references of the candidate add to a prediction: that of each run where they are judged
+    /// one by one, and that of the mean where they are judged together.
+    fn leverages(&self) -> (Vec<f64>, f64) {
+        let of = |reference: f64| {
+            self.control
+                .map_or(0.0, |control| control.leverage(reference))
+        };
+        let mean = self.references.iter().sum::<f64>() / self.references.len() as f64;
+        (self.references.iter().copied().map(of).collect(), of(mean))
+    }
+
+    fn most_leverage(&self) -> f64 {
+        self.leverages().0.into_iter().fold(0.0, f64::max)
+    }
+
+    /// The spread, where the baseline holds runs enough to judge by it.
+    fn judged_by(&self, thresholds: &Thresholds) -> Option<Spread> {
+        self.spread
+            .filter(|spread| spread.runs >= thresholds.least_runs)
+    }
+
+    /// How much worse the candidate is, all its runs together.
+    fn estimate(&self) -> f64 {
+        self.worse.iter().sum::<f64>() / self.worse.len() as f64
+    }
+
+    /// By how much every run of the candidate is worse at least.
+    fn least(&self) -> f64 {
+        self.worse.iter().copied().fold(f64::INFINITY, f64::min)
+    }
+
+    /// How many runs of the baseline hold it.
+    fn runs(&self) -> usize {
+        self.held.iter().flatten().count()
+    }
+
+    /// Whether each run of the candidate is worse by the rule for a single one.
+    fn suspects(&self, thresholds: &Thresholds) -> bool {
+        self.judged_by(thresholds).is_some_and(|spread| {
+            let mut runs = self.worse.iter().zip(self.leverages().0);
+            runs.all(|(worse, leverage)| {
+                let reach = spread.reach(thresholds.alpha, 1, leverage);
+                worse - reach > thresholds.margin.ln_1p() && *worse >= thresholds.warning.ln_1p()
+            })
+        })
+    }
+
+    /// The row, with Holm's p-value of two runs.
+    pub(super) fn row(&self, p_value: f64, among: &mut Among, thresholds: &Thresholds) -> Row {
+        let direction = self.metric.direction();
+        let (estimate, runs) = (self.estimate(), self.worse.len());
+        let mut row = Row {
+            baseline: self.raw_before,
+            candidate: Some(self.raw),
+            ..Row::unknown(self.case, self.metric)
+        };
+        let Some(spread) = self.spread else {
+            row.evidence = too_few(self.runs(), thresholds);
+            return row;
+        };
+        let around = |reach: f64| ratio_bounds(direction, (estimate - reach, estimate + reach));
+        let leverage = self.leverages().1;
+        let reach = spread.reach(thresholds.alpha, runs, leverage);
+        let bounds = around(reach);
+        row.ratio = Some(ratio_bounds(direction, (estimate, estimate)).lo);
+        (row.lo, row.hi) = (Some(bounds.lo), Some(bounds.hi));
+        row.interval_95 = Some(around(spread.reach(0.025, runs, leverage)));
+        let needed = among.needed(&spread, self.most_leverage(), thresholds);
+        row.minimum_detectable_effect = Some(exp(needed) - 1.0);
+        if self.judged_by(thresholds).is_none() {
+            row.evidence = too_few(self.runs(), thresholds);
+            return row;
+        }
+        (row.verdict, row.evidence) = self.verdict((estimate, reach), p_value, thresholds);
+        if row.verdict == RowVerdict::Inconclusive && !self.needs_second(thresholds) {
+            row.evidence += &advice(&spread, needed, among, thresholds);
+        }
+        row
+    }
+
+    fn verdict(
+        &self,
+        (estimate, reach): (f64, f64),
+        p_value: f64,
+        thresholds: &Thresholds,
+    ) -> (RowVerdict, String) {
+        let (worse, better) = self.metric.words();
+        let share = percent(exp(estimate) - 1.0);
+        let least = percent(exp(estimate - reach) - 1.0);
+        let changed = format!("{worse} by {share}, by at least {least}");
+        let both = self.worse.len() > 1;
+        if self.suspects(thresholds) {
+            let runs = self.runs();
+            if !both {
+                let told = format!("{changed}, than {runs} runs; it counts if a second run agrees");
+                return (RowVerdict::Inconclusive, told);
+            }
+            if p_value > thresholds.family_alpha {
+                let told = format!(
+                    "{changed}, in both runs, but among so many metrics that may be chance"
+                );
+                return (RowVerdict::Inconclusive, told);
+            }
+            let grave = estimate - reach > thresholds.critical.ln_1p();
+            let verdict = if grave {
+                RowVerdict::Critical
+            } else {
+                RowVerdict::Warning
+            };
+            return (
+                verdict,
+                format!("{changed}, than {runs} runs, in both runs"),
+            );
+        }
+        let margin = percent(thresholds.margin);
+        let matters = percent(thresholds.warning);
+        let (lo, hi) = (estimate - reach, estimate + reach);
+        if hi < -thresholds.margin.ln_1p() {
+            let least = percent(1.0 - exp(hi));
+            (RowVerdict::Faster, format!("{better} by at least {least}"))
+        } else if lo > thresholds.margin.ln_1p() && estimate >= thresholds.warning.ln_1p() {
+            let told = format!("{changed}, both runs together, but they do not agree");
+            (RowVerdict::Inconclusive, told)
+        } else if lo > thresholds.margin.ln_1p() {
+            (
+                RowVerdict::Slower,
+                format!("{changed}, which is below what warns"),
+            )
+        } else if hi < thresholds.warning.ln_1p() {
+            let most = percent(exp(hi) - 1.0);
+            (
+                RowVerdict::Equivalent,
+                format!("{worse} by {most} at most, less than {matters}"),
+            )
+        } else {
+            let most = percent(exp(hi) - 1.0);
+            let told = format!("cannot tell: between {least} and {most} {worse}, margin {margin}");
+            (RowVerdict::Inconclusive, told)
+        }
+    }
+}
+
+/// What would make a change show that is worth finding, where it would not now.
+fn advice(spread: &Spread, needed: f64, among: &mut Among, thresholds: &Thresholds) -> String {
+    let worth_finding = WORTH_FINDING.max(thresholds.warning);
+    let (shows, share) = (worth_finding.ln_1p(), percent(worth_finding));
+    if needed <= shows {
+        return String::new();
+    }
+    if among.needed(spread, 0.0, thresholds) <= shows {
+        return "; the echo is not what it was in any run of the baseline: `baseline add` runs of such a time"
+            .to_owned();
+    }
+    let mut shows_with = |runs: usize| {
+        let more = Spread {
+            runs,
+            freedom: spread.freedom + (runs - spread.runs) as f64,
+            ..*spread
+        };
+        among.needed(&more, 0.0, thresholds) <= shows
+    };
+    let larger = SIZES.into_iter().filter(|runs| *runs > spread.runs);
+    let larger: Vec<usize> = larger.collect();
+    let enough = larger[larger.partition_point(|runs| !shows_with(*runs))..].first();
+    match enough {
+        Some(runs) => format!(
+            "; {share} would show with {runs} runs, {} more",
+            runs - spread.runs
+        ),
+        None => format!("; {share} would show with no number of runs: compare in pairs"),
+    }
+}
+
+fn too_few(runs: usize, thresholds: &Thresholds) -> String {
+    let (least, missing) = (
+        thresholds.least_runs,
+        thresholds.least_runs.saturating_sub(runs),
+    );
+    format!("the baseline holds {runs} of {least} runs; add {missing} more")
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
