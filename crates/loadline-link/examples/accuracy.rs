@@ -1,17 +1,17 @@
 //! Prints what links achieve on this machine:
 //! `cargo run --release -p loadline-link --example accuracy`. The packet level and real-time scheduling
-//! need root. Behind `--` one may name what to print: `accuracy`, `throughput`, `fresh`. With `awake`
-//! before these, idle processors poll instead of sleeping while the tables are made (root): what is less
-//! then is what waking them takes.
+//! need root. Behind `--` one may name what to print: `accuracy`, `throughput`, `fresh`. A link
+//! keeps idle processors from sleeping where it may (root); the table without a link's request has to be made
+//! by another user.
 
 #![expect(clippy::print_stdout, reason = "printing its tables is what it is for")]
 
 use std::error::Error;
-use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
+use loadline_link::Wakefulness;
 use loadline_link::address::Address;
 use loadline_link::echo::{Echo, MESSAGE_BYTES};
 use loadline_link::l3::Packets;
@@ -37,11 +37,13 @@ fn main() -> Result<()> {
             Err(missing) => println!("{class} is not possible here: {missing}"),
         }
     }
-    let mut words = std::env::args().skip(1).peekable();
-    let awake = words.next_if(|word| word == "awake").map(|_| keep_awake());
-    // The request lasts as long as the file is open.
-    let _request = awake.transpose()?;
-    let wanted: Vec<String> = words.collect();
+    match Wakefulness::claim() {
+        Ok(_) => println!("Idle processors poll instead of sleeping."),
+        Err(error) => {
+            println!("Idle processors sleep, since the kernel refuses otherwise: {error}.");
+        }
+    }
+    let wanted: Vec<String> = std::env::args().skip(1).collect();
     let wants = |table: &str| wanted.is_empty() || wanted.iter().any(|word| word == table);
     if wants("accuracy") {
         accuracy(&possible)?;
@@ -53,18 +55,6 @@ fn main() -> Result<()> {
         fresh_connections(&possible)?;
     }
     Ok(())
-}
-
-/// Asks the kernel that no processor takes any time to wake up (Documentation/power/pm_qos_interface.rst).
-/// It then polls where it would sleep, which is time that no process is charged for.
-fn keep_awake() -> Result<File> {
-    const NO_LATENCY_US: i32 = 0;
-    let mut request = OpenOptions::new()
-        .write(true)
-        .open("/dev/cpu_dma_latency")?;
-    request.write_all(&NO_LATENCY_US.to_ne_bytes())?;
-    println!("Idle processors poll instead of sleeping.");
-    Ok(request)
 }
 
 /// How much longer than asked for round trips take, one after the other on one connection.
@@ -101,6 +91,7 @@ fn accuracy(classes: &[Class]) -> Result<()> {
             upstream: echo.address()?,
         };
         let proxy = Proxy::start(&[route], shape)?;
+        let wakefulness = Wakefulness::claim();
         let pressure = Pressure::now();
         let direct = echo.round_trips(&echo.address()?, count, Duration::ZERO)?;
         let through = echo.round_trips(&proxy.addresses()[0], count, latency)?;
@@ -112,6 +103,7 @@ fn accuracy(classes: &[Class]) -> Result<()> {
             through,
             release: Some(proxy.lateness()),
             scheduling: Some(proxy.stats().scheduling),
+            keeps_awake: wakefulness.is_ok(),
         };
         line("unix", &achieved, &pressure);
     }

@@ -47,6 +47,8 @@ pub mod queue;
 pub mod shape;
 mod urgency;
 mod wait;
+mod wakefulness;
 
 pub use error::Error;
 pub use urgency::Scheduling;
+pub use wakefulness::Wakefulness;

@@ -12,7 +12,7 @@ use crate::l4::{Proxy, Route};
 use crate::lateness::Lateness;
 use crate::netem::{self, NetemLink};
 use crate::shape::{Jitter, Shape};
-use crate::{Error, Scheduling};
+use crate::{Error, Scheduling, Wakefulness};
 
 /// How a link is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -128,6 +128,8 @@ pub struct Link {
     shape: Shape,
     /// The last route leads here.
     echo: Echo,
+    /// Held while there is a latency to sleep through, where the kernel takes the request.
+    wakefulness: Option<Wakefulness>,
 }
 
 #[derive(Debug)]
@@ -166,6 +168,7 @@ impl Link {
             packets: packets.clone(),
             shape,
             echo,
+            wakefulness: wakefulness(&shape),
         })
     }
 
@@ -193,6 +196,7 @@ impl Link {
             Kind::L4(proxy) => proxy.set_shape(shape),
         }?;
         self.shape = shape;
+        self.wakefulness = wakefulness(&shape);
         Ok(())
     }
 
@@ -250,6 +254,7 @@ impl Link {
             through,
             release: releases.map(|(now, before)| now.since(&before)),
             scheduling: self.scheduling(),
+            keeps_awake: self.wakefulness.is_some(),
         })
     }
 
@@ -300,6 +305,13 @@ pub struct Achieved {
     pub release: Option<Lateness>,
     /// How the thread that releases is scheduled; `None` where the kernel does it.
     pub scheduling: Option<Scheduling>,
+    /// Whether idle processors polled instead of sleeping.
+    pub keeps_awake: bool,
+}
+
+fn wakefulness(shape: &Shape) -> Option<Wakefulness> {
+    let is_wanted = shape.latency() > Duration::ZERO;
+    is_wanted.then(Wakefulness::claim)?.ok()
 }
 
 impl Achieved {
@@ -391,6 +403,7 @@ mod tests {
         assert!((42..=44).contains(&release.count()), "{release:?}");
         assert!(release.quantile(0.5) > Duration::ZERO);
         assert!(achieved.scheduling.is_some());
+        assert_eq!(achieved.keeps_awake, Wakefulness::claim().is_ok());
         assert!(achieved.through.congestion_control().is_some());
         let over = achieved.through.quantile(1.0) - latency;
         assert!(achieved.overshoot(1.0) <= over);
@@ -407,6 +420,7 @@ mod tests {
             through: RoundTrips::of(vec![Duration::from_micros(1_280)]),
             release: None,
             scheduling: None,
+            keeps_awake: false,
         };
         assert_eq!(achieved.overshoot(0.99), Achieved::TOLERANCE);
         assert!(!achieved.is_off());

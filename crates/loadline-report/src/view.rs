@@ -313,6 +313,9 @@ pub(crate) fn path(link: &Link) -> String {
             plain(scheduling)
         );
     }
+    if link.keeps_awake {
+        text += ", idle processors polled";
+    }
     if let Some(mtu) = link.mtu {
         text += &format!(", MTU {mtu}");
     }

@@ -141,6 +141,7 @@ fn measured(achieved: &Achieved, latency: Duration, reason: String) -> record::L
         release_late_p50_ns: late(0.5),
         release_late_p99_ns: late(0.99),
         scheduling: achieved.scheduling.map(|it| it.to_string()),
+        keeps_awake: achieved.keeps_awake,
         is_off: achieved.is_off(),
         mtu: achieved.mtu.map(u64::from),
         congestion_control: achieved.through.congestion_control().map(Into::into),

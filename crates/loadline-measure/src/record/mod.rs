@@ -118,6 +118,9 @@ pub struct Link {
     /// How its thread was scheduled: `real time` or `ordinary`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scheduling: Option<String>,
+    /// Whether idle processors polled instead of sleeping meanwhile.
+    #[serde(default)]
+    pub keeps_awake: bool,
     /// Whether the overshoot is too much for it to be the link that was asked for.
     pub is_off: bool,
     /// The largest packet in bytes, where there are packets.

@@ -66,6 +66,7 @@ pub(super) fn record() -> Record {
         through_p99_ns: 10_180_000,
         release_late_p99_ns: Some(21_000),
         scheduling: Some("real time".into()),
+        keeps_awake: true,
         mtu: Some(1_500),
         congestion_control: Some("cubic".into()),
         ..Link::default()
@@ -114,7 +115,7 @@ fn a_sweep_in_a_pipe() {
 
     get as json, 10 ms added by l3 (jitter 1ms:normal, 100 Mbit/s each way, round
       trips through it p50 10.0 ms, p99 10.2 ms, released late p99 21.0 us (real
-      time scheduling), MTU 1500, cubic)
+      time scheduling), idle processors polled, MTU 1500, cubic)
                     100     10k      1M  ops/s     p50     p99   CPU
     sync        ~1.00 s   ~1.7m   ~2.8h   99.8 10.0 ms too few  8.40
     pipeline    10.1 ms ~1.01 s   ~1.7m  9.89k 10.1 ms too few 0.480
@@ -179,7 +180,7 @@ fn a_sweep_in_markdown() {
 
     ### get as json, 10 ms added by l3
 
-    jitter 1ms:normal, 100 Mbit/s each way, round trips through it p50 10.0 ms, p99 10.2 ms, released late p99 21.0 us (real time scheduling), MTU 1500, cubic
+    jitter 1ms:normal, 100 Mbit/s each way, round trips through it p50 10.0 ms, p99 10.2 ms, released late p99 21.0 us (real time scheduling), idle processors polled, MTU 1500, cubic
 
     values as json: 512 bytes each, decoded in 1.25 us
 
@@ -215,7 +216,7 @@ fn html_marks_the_best_of_each_column_and_the_size_chosen() {
     assert_eq!(page.matches(" r=\"5\"").count(), 4);
     for part in [
         "<h2>get as json, 10 ms added by l3</h2>",
-        "jitter 1ms:normal, 100 Mbit/s each way, round trips through it p50 10.0 ms, p99 10.2 ms, released late p99 21.0 us (real time scheduling), MTU 1500, cubic",
+        "jitter 1ms:normal, 100 Mbit/s each way, round trips through it p50 10.0 ms, p99 10.2 ms, released late p99 21.0 us (real time scheduling), idle processors polled, MTU 1500, cubic",
         "values as json: 512 bytes each, decoded in 1.25 us",
         ">pipeline 1k<",
         ">batch 10k<",
