@@ -287,12 +287,8 @@ pub(crate) struct ConnectionArgs {
     /// Version of the protocol [default: 2]
     #[arg(long, value_name = "2|3", value_parser = clap::value_parser!(u8).range(2..=3))]
     pub(crate) resp: Option<u8>,
-    /// User to log in as, where the URL names none
-    #[arg(long, value_name = "NAME")]
-    pub(crate) user: Option<String>,
-    /// File with the password, where the URL holds none
-    #[arg(long, value_name = "FILE")]
-    pub(crate) password_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) login: LoginArgs,
     /// Certificates (PEM) that the server's must go back to [default: the system's]
     #[arg(long, value_name = "FILE", conflicts_with = "tls_insecure")]
     pub(crate) tls_ca: Option<PathBuf>,
@@ -305,6 +301,18 @@ pub(crate) struct ConnectionArgs {
     /// Do not check the server's certificate
     #[arg(long)]
     pub(crate) tls_insecure: bool,
+}
+
+/// Whom a server that runs already takes us for.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Connection")]
+pub(crate) struct LoginArgs {
+    /// User to log in as, where the URL names none
+    #[arg(long, value_name = "NAME")]
+    pub(crate) user: Option<String>,
+    /// File with the password, where the URL holds none
+    #[arg(long, value_name = "FILE")]
+    pub(crate) password_file: Option<PathBuf>,
 }
 
 /// Files to write; `-` is standard output.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use loadline_load::values::ValueSize;
 
-use super::{DisplayArgs, OutputArgs};
+use super::{DisplayArgs, LoginArgs, OutputArgs};
 use crate::units;
 
 pub(super) const HELP: &str = "\
@@ -96,6 +96,8 @@ pub(crate) struct ModesArgs {
     /// Measure a server that holds keys already
     #[arg(long)]
     pub(crate) allow_non_empty: bool,
+    #[command(flatten)]
+    pub(crate) login: LoginArgs,
     #[command(flatten)]
     pub(crate) outputs: OutputArgs,
     #[command(flatten)]

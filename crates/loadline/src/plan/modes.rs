@@ -4,6 +4,7 @@ mod cases;
 mod show;
 
 use std::fmt;
+use std::slice;
 use std::time::Duration;
 
 use clap::ValueEnum;
@@ -12,10 +13,10 @@ pub(crate) use crate::args::Mode;
 use crate::args::ModesArgs;
 use crate::exit::Failure;
 use crate::plan::{Plan, Surroundings, lengths, outputs::Outputs};
-use crate::target::{Server, Target};
+use crate::target::Target;
 use crate::workload::Definition;
 
-use super::{Case, PathShape, Schedule, TlsFiles, bounds::check_memory, path};
+use super::{Case, PathShape, Schedule, TlsFiles, bounds::check_memory, path, targets};
 use loadline_resp::Protocol;
 
 const DEFAULT_COUNTS: [u64; 5] = [100, 1_000, 10_000, 100_000, 1_000_000];
@@ -233,20 +234,14 @@ fn target(args: &ModesArgs, around: &Surroundings) -> Result<Target, Failure> {
             "{target}: call modes are ways to call a server, and this target is none."
         )));
     }
-    if let Target::Cluster(seeds) = &mut target {
-        for Server { login, .. } in seeds {
-            login.password = login.password.take().or_else(|| around.password.clone());
-        }
+    if let Target::Server(server) = &target
+        && server.tls
+    {
+        return Err(Failure::usage(format!(
+            "{server}: call modes are measured without TLS; name the server as redis:// or unix://."
+        )));
     }
-    if let Target::Server(server) = &mut target {
-        if server.tls {
-            return Err(Failure::usage(format!(
-                "{server}: call modes are measured without TLS; name the server as redis:// or unix://."
-            )));
-        }
-        let login = &mut server.login;
-        login.password = login.password.take().or_else(|| around.password.clone());
-    }
+    targets::log_in(slice::from_mut(&mut target), &args.login, around)?;
     Ok(target)
 }
 

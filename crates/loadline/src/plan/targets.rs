@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::Surroundings;
 use super::path::{self, PathShape};
-use crate::args::{ConnectionArgs, LinkArg, LoadArgs};
+use crate::args::{ConnectionArgs, LinkArg, LoadArgs, LoginArgs};
 use crate::exit::Failure;
 use crate::secret::Secret;
 use crate::target::{Login, Server, Target};
@@ -31,13 +31,6 @@ pub(super) fn resolve(
         }
     }
     let servers = || targets.iter().flat_map(running);
-    if servers().next().is_none()
-        && (connection.user.is_some() || connection.password_file.is_some())
-    {
-        return Err(Failure::usage(
-            "--user and --password-file concern servers that run already, and no TARGET is one.",
-        ));
-    }
     let wants_tls =
         connection.tls_ca.is_some() || connection.tls_cert.is_some() || connection.tls_insecure;
     if wants_tls && !servers().any(|server| server.tls) {
@@ -45,23 +38,43 @@ pub(super) fn resolve(
             "--tls-ca, --tls-cert, --tls-key and --tls-insecure concern rediss:// targets, and no TARGET is one.",
         ));
     }
-    let file_password = connection
+    log_in(&mut targets, &connection.login, around)?;
+    Ok(targets)
+}
+
+/// Completes the logins of servers that run already.
+///
+/// # Errors
+/// A usage error where none of the targets is one, or a user has no password; why the file with the password
+/// could not be read.
+pub(super) fn log_in(
+    targets: &mut [Target],
+    args: &LoginArgs,
+    around: &Surroundings,
+) -> Result<(), Failure> {
+    let is_given = args.user.is_some() || args.password_file.is_some();
+    if is_given && targets.iter().flat_map(running).next().is_none() {
+        return Err(Failure::usage(
+            "--user and --password-file concern servers that run already, and no TARGET is one.",
+        ));
+    }
+    let file_password = args
         .password_file
         .as_deref()
         .map(Secret::from_file)
         .transpose()?;
     let given = file_password.or_else(|| around.password.clone());
-    for target in &mut targets {
+    for target in targets {
         let servers = match target {
             Target::Server(server) => slice::from_mut(server),
             Target::Cluster(seeds) => seeds,
             _ => &mut [],
         };
         for server in servers {
-            complete_login(&mut server.login, connection, given.as_ref())?;
+            complete_login(&mut server.login, args, given.as_ref())?;
         }
     }
-    Ok(targets)
+    Ok(())
 }
 
 /// The round-trip time that is added in the path, and what else the path is like.
@@ -131,10 +144,10 @@ fn running(target: &Target) -> &[Server] {
 /// What the URL says comes first, then the flags, then the environment.
 fn complete_login(
     login: &mut Login,
-    connection: &ConnectionArgs,
+    args: &LoginArgs,
     password: Option<&Secret>,
 ) -> Result<(), Failure> {
-    login.user = login.user.take().or_else(|| connection.user.clone());
+    login.user = login.user.take().or_else(|| args.user.clone());
     login.password = login.password.take().or_else(|| password.cloned());
     match (&login.user, &login.password) {
         (Some(user), None) => Err(Failure::usage(format!(

@@ -268,3 +268,24 @@ fn what_a_server_does_beside_a_sweep_is_told() {
         "{text}"
     );
 }
+
+#[test]
+fn a_password_comes_from_a_file_as_in_any_other_command() {
+    let dir = Dir::new();
+    let redis = Redis::start(&["--requirepass", "hunter2-tell-nobody"]);
+    dir.write("secret.txt", "hunter2-tell-nobody\n");
+    let words = format!(
+        "modes {} --ops 50 --latency 0 --budget 50ms --sizes 1,20 --keys 100 --op get --mode sync --json out.json \
+         --color never",
+        redis.url()
+    );
+    let without: Vec<&str> = words.split_ascii_whitespace().collect();
+    dir.run(&without).failed(69, "NOAUTH");
+    let (text, record) = measured(&dir, &format!("{words} --password-file secret.txt"));
+    assert!(record.cases[0].ops > 0);
+    assert!(!text.contains("hunter2") && !dir.read("out.json").contains("hunter2"));
+    let nobody = "modes embedded --user ann --dry-run";
+    let nobody: Vec<&str> = nobody.split_ascii_whitespace().collect();
+    dir.run(&nobody)
+        .failed(64, "--user and --password-file concern servers");
+}
