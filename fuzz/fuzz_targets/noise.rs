@@ -27,6 +27,6 @@ fuzz_target!(|text: &str| {
         ] {
             assert!(share.hits <= share.of);
         }
-        assert!(noise.normalised().len() <= noise.runs());
+        assert!(noise.as_runs().len() <= noise.runs());
     }
 });

@@ -4,7 +4,7 @@
 //! rounds of ln(m / m_ref)`, where `m_ref` is the median round trip of the reference in the same round:
 //! a plain echo of as many bytes, which feels the machine as the subject does. A machine that is busy
 //! today slows both. How far the reference is taken out follows from how both moved over the runs
-//! ([`super::control`]): anything between the first number and the second. A throughput goes down where
+//! (`gate::control`): anything between the first number and the second. A throughput goes down where
 //! times go up, so it is multiplied by `m_ref` instead: `ln(m * m_ref)`. The whole histogram is kept
 //! beside them, so that an old baseline can be judged again by other thresholds.
 

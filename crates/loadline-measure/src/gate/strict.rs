@@ -1,7 +1,7 @@
 //! A run against a baseline.
 //!
 //! With `x` the logarithm of the run without what the reference explains (see [`super::baseline`] and
-//! [`super::control`]), counted so that more is worse, and `m`, `s` mean and standard deviation of the
+//! `gate::control`), counted so that more is worse, and `m`, `s` mean and standard deviation of the
 //! `K` runs of the baseline, the run is worse if
 //! `x - m - t(1 - alpha, K - 1) * max(s, 0.5 %) * sqrt(1 + 1/K + h)` lies above the margin of 2 %: the
 //! lower bound of a prediction interval, with `h` for a reference unlike those of the baseline. That raises a suspicion and no more. A second run in fresh
