@@ -1,22 +1,16 @@
 //! `loadline`: a performance lab for Redis and for everything a team uses around it or instead of
 //! it. See `docs/architecture.md` for what stands where.
 
-mod admin;
 mod args;
 mod codec;
 mod commands;
-mod connect;
 mod descriptors;
 mod diagnosis;
-mod examination;
 mod exit;
 mod files;
 mod fingerprint;
 mod framing;
 mod interrupt;
-mod judging;
-mod link;
-mod measuring;
 mod pinning;
 mod plan;
 mod plant;
@@ -24,10 +18,10 @@ mod printer;
 mod progress;
 mod recording;
 mod secret;
-mod servers;
+mod session;
 mod subjects;
 mod target;
-mod tls;
+mod targets;
 mod units;
 mod workload;
 

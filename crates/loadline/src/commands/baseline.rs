@@ -10,15 +10,15 @@ use serde_json::json;
 use crate::args::{
     BaselineAddArgs, BaselineArgs, BaselineCommand, BaselineSaveArgs, BaselineShowArgs, MeasureArgs,
 };
+use crate::commands::judging;
 use crate::exit::{Exit, Failure};
 use crate::files::{self, Output};
 use crate::interrupt::interrupt;
-use crate::judging;
-use crate::measuring;
 use crate::plan::{self, Plan, Surroundings};
 use crate::printer::Printer;
 use crate::recording;
 use crate::secret;
+use crate::session;
 
 /// Runs of a new baseline: as many as the gate needs.
 const DEFAULT_RUNS: u32 = 8;
@@ -145,7 +145,7 @@ impl Filling<'_> {
             if !self.printer.quiet {
                 crate::write_error(&format!("loadline: run {run} of {runs}"));
             }
-            let record = measuring::measure(self.plan, &self.printer, &self.control)?;
+            let record = session::measure(self.plan, &self.printer, &self.control)?;
             if record.run.cut_short {
                 return Ok(Exit::Interrupted.into());
             }

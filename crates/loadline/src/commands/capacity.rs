@@ -16,13 +16,13 @@ use crate::exit::{Exit, Failure};
 use crate::files::{self, Output};
 use crate::fingerprint;
 use crate::interrupt::interrupt;
-use crate::link;
-use crate::measuring::{cpu_pressure, header};
 use crate::plan::{self, CapacityPlan, Case, Surroundings, check_outputs};
 use crate::printer::Printer;
 use crate::progress::Progress;
 use crate::recording;
+use crate::session::{cpu_pressure, header};
 use crate::subjects::{Opened, failure};
+use crate::targets::link;
 
 /// What the doctor says of every trial of a search, and what a search answers itself: too few samples
 /// for percentiles that nobody asked for, and the absence of rounds.

@@ -8,13 +8,13 @@ use loadline_measure::gate::{self, BaselineRun, Judgement, Policy};
 use loadline_measure::{Limit, Record};
 
 use crate::args::CompareArgs;
+use crate::commands::judging::{self, Answer};
 use crate::exit::Failure;
 use crate::files;
 use crate::interrupt::interrupt;
-use crate::judging::{self, Answer};
-use crate::measuring;
 use crate::plan::{self, Surroundings};
 use crate::printer::Printer;
+use crate::session;
 
 /// What the last line calls it.
 const NAME: &str = "compare";
@@ -50,7 +50,7 @@ fn targets(args: CompareArgs) -> anyhow::Result<ExitCode> {
         interrupt: interrupt()?,
         ..Control::default()
     };
-    let mut record = measuring::measure(&plan, &printer, &control)?;
+    let mut record = session::measure(&plan, &printer, &control)?;
     if !record.run.cut_short {
         record.judgement = Some(judge(&record, &limits)?);
     }

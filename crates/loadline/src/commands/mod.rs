@@ -6,6 +6,7 @@ mod compare;
 mod connections;
 mod doctor;
 mod gate;
+mod judging;
 mod modes;
 mod prove;
 mod report;
@@ -15,7 +16,7 @@ mod serve;
 use std::process::ExitCode;
 
 use crate::args::Command;
-use crate::servers;
+use crate::targets::servers;
 
 /// Does what was asked for.
 pub(crate) fn dispatch(command: Command) -> anyhow::Result<ExitCode> {

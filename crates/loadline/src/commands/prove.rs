@@ -11,15 +11,15 @@ use loadline_measure::proof::{Kind, Proof, SCHEMA, Trial};
 use loadline_measure::record::{Record, Verdict};
 
 use crate::args::ProveArgs;
+use crate::commands::judging;
 use crate::exit::{Exit, Failure};
 use crate::files::{self, Output};
 use crate::fingerprint;
 use crate::interrupt::interrupt;
-use crate::judging;
-use crate::measuring;
 use crate::plan::{self, Plan, Surroundings};
 use crate::plant::{Plant, Usual};
 use crate::printer::Printer;
+use crate::session;
 
 const DEFAULT_RUNS: u32 = 5;
 const MOST_RUNS: u32 = 1_000;
@@ -123,14 +123,14 @@ impl<'p> Comparisons<'p> {
         if self.plants[0] != Plant::Nothing {
             // A share is planted, so it must be known of what.
             let plan = Plant::Nothing.plan(self.plan, self.usual);
-            self.usual = usual(&measuring::measure(&plan, &printed, control)?);
+            self.usual = usual(&session::measure(&plan, &printed, control)?);
         }
         let all = runs as usize * self.plants.len();
         for _ in 0..runs {
             for (plant, kind) in self.plants.iter().zip(&mut self.kinds) {
                 let begun = Instant::now();
                 let plan = plant.plan(self.plan, self.usual);
-                let record = measuring::measure(&plan, &printed, control)?;
+                let record = session::measure(&plan, &printed, control)?;
                 if control.interrupted() {
                     return Ok(());
                 }

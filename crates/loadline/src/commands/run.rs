@@ -10,10 +10,10 @@ use crate::args::RunArgs;
 use crate::exit::Exit;
 use crate::files;
 use crate::interrupt::interrupt;
-use crate::measuring;
 use crate::plan::{self, Surroundings};
 use crate::printer::Printer;
 use crate::recording;
+use crate::session;
 
 pub(super) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let plan = plan::resolve(args, &Surroundings::look())?;
@@ -27,7 +27,7 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
         interrupt: interrupt()?,
         ..Control::default()
     };
-    let mut record = measuring::measure(&plan, &printer, &control)?;
+    let mut record = session::measure(&plan, &printer, &control)?;
     record.limits = gate::limits_of_cases(&record.cases, &limits);
     plan.outputs.write(&record)?;
     if !printer.quiet && !plan.outputs.use_stdout() {

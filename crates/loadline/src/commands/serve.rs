@@ -10,7 +10,7 @@ use crate::exit::Failure;
 use crate::files;
 use crate::interrupt::interrupt;
 use crate::secret::Secret;
-use crate::servers::LISTENING;
+use crate::targets::servers::LISTENING;
 
 /// Where it listens unless told otherwise: Redis's own address.
 const DEFAULT_ADDRESS: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 6379);

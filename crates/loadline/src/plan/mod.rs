@@ -184,7 +184,8 @@ impl Surroundings {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
             cores: u32::try_from(cores).unwrap_or(u32::MAX),
-            has_redis_server: crate::servers::find_program("redis-server".as_ref()).is_some(),
+            has_redis_server: crate::targets::servers::find_program("redis-server".as_ref())
+                .is_some(),
             password: Secret::from_environment(),
             memory_bytes: fingerprint::spare_memory(),
             entropy: rand::rng().random(),

@@ -7,13 +7,13 @@ use loadline_measure::record;
 use loadline_resp::Protocol;
 
 use super::{client, masters};
-use crate::admin::{Admin, Info};
-use crate::connect::Endpoint;
 use crate::exit::Failure;
-use crate::link::Path;
 use crate::plan::Plan;
-use crate::servers::ClusterChild;
 use crate::target::{Address, Server};
+use crate::targets::admin::{Admin, Info};
+use crate::targets::connect::Endpoint;
+use crate::targets::link::Path;
+use crate::targets::servers::ClusterChild;
 use crate::units::count_text;
 
 /// Keys that a step of the clean-up looks at.

@@ -4,9 +4,9 @@ use loadline_load::Control;
 
 use super::wire::{self, Place};
 use super::{Access, Opened, failure, masters, ram};
-use crate::admin::Admin;
 use crate::exit::Failure;
 use crate::plan::{Case, run_prefix};
+use crate::targets::admin::Admin;
 
 impl Opened {
     /// Brings every key of the case's space in, once per run.

@@ -6,8 +6,8 @@ use loadline_measure::doctor::{ClusterNode, Evidence, SETTINGS};
 
 use super::watch::{PERSISTENCE, persistence_of, swapped_bytes};
 use super::{Access, Opened};
-use crate::admin::{Admin, Info};
 use crate::exit::Failure;
+use crate::targets::admin::{Admin, Info};
 
 /// A node that is asked directly.
 #[derive(Debug)]

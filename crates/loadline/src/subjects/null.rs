@@ -160,7 +160,7 @@ mod tests {
         let server = NullServer::listen().unwrap();
         let mut stream = TcpStream::connect(server.address).unwrap();
         stream
-            .set_read_timeout(Some(crate::connect::PATIENCE))
+            .set_read_timeout(Some(crate::targets::connect::PATIENCE))
             .unwrap();
         stream.write_all(&REQUEST.repeat(3)).unwrap();
         stream.write_all(&REQUEST[..5]).unwrap();

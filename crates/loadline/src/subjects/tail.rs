@@ -22,9 +22,9 @@ use rand::rngs::SmallRng;
 
 use super::beside::Beside;
 use super::workload;
-use crate::connect::{Conversation, Endpoint};
 use crate::framing::RespFraming;
 use crate::plan::{Case, Length};
+use crate::targets::connect::{Conversation, Endpoint};
 
 /// A block ends with whichever comes first. So many operations have a 99th percentile that can be
 /// compared; on an idle machine they take a fourth of the time.

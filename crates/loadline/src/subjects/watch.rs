@@ -8,7 +8,7 @@ use loadline_measure::doctor::Evidence;
 
 use super::counters::process;
 use super::{Access, Opened};
-use crate::admin::Info;
+use crate::targets::admin::Info;
 
 /// Settings that make a server write to disk, each with the value that does not.
 pub(super) const PERSISTENCE: [(&str, &str); 2] = [("save", ""), ("appendonly", "no")];
@@ -143,7 +143,7 @@ pub(crate) fn active_others(list: &str, within: Duration) -> u64 {
         let idle = field(line, "idle").and_then(|seconds| seconds.parse::<u64>().ok());
         // A replica and its master talk all the time, and belong together.
         let flags = field(line, "flags").unwrap_or_default();
-        field(line, "name").unwrap_or_default() != crate::connect::CLIENT_NAME
+        field(line, "name").unwrap_or_default() != crate::targets::connect::CLIENT_NAME
             && !flags.contains(['S', 'M'])
             && idle.is_some_and(|seconds| seconds <= within.as_secs())
     };

@@ -13,11 +13,11 @@ use loadline_measure::corrected::Corrected;
 use super::counters::{SECTIONS, process, together};
 use super::tail::Tail;
 use super::{Counters, failure, load_block, workload};
-use crate::admin::Admin;
-use crate::connect::Endpoint;
 use crate::exit::Failure;
 use crate::framing::RespFraming;
 use crate::plan::Case;
+use crate::targets::admin::Admin;
+use crate::targets::connect::Endpoint;
 
 /// Commands in flight per connection while keys are loaded.
 const LOAD_PIPELINE: u32 = 64;

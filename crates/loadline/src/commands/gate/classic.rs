@@ -16,10 +16,10 @@ use loadline_measure::record::{Case, Record};
 use super::{is_record, measured};
 use crate::args::{GateArgs, MeasureArgs};
 use crate::commands::baseline::default_target;
+use crate::commands::judging::{self, Answer};
 use crate::exit::Failure;
 use crate::files;
 use crate::interrupt::interrupt;
-use crate::judging::{self, Answer};
 use crate::plan::{self, Length, Plan, Surroundings};
 use crate::printer::Printer;
 

@@ -12,14 +12,14 @@ use loadline_measure::record::Record;
 use super::baseline::plan_of;
 use super::compare::is_record;
 use crate::args::{GateArgs, PolicyArg};
+use crate::commands::judging::{self, Answer};
 use crate::exit::Failure;
 use crate::files::{self, Kept};
 use crate::interrupt::interrupt;
-use crate::judging::{self, Answer};
-use crate::measuring;
 use crate::plan::{self, Plan};
 use crate::printer::Printer;
 use crate::recording;
+use crate::session;
 
 /// What the last line calls it.
 const NAME: &str = "gate";
@@ -99,7 +99,7 @@ fn measured(
     control: &Control,
     judge: impl Fn(&Record, Option<&Record>) -> Result<Judgement, Failure>,
 ) -> Result<Record, Failure> {
-    let mut record = measuring::measure(plan, printer, control)?;
+    let mut record = session::measure(plan, printer, control)?;
     if record.run.cut_short {
         return Ok(record);
     }
@@ -111,7 +111,7 @@ fn measured(
                 "loadline: that looks like an alarm; measuring once more, in fresh processes",
             );
         }
-        let second = measuring::measure(plan, printer, control)?;
+        let second = session::measure(plan, printer, control)?;
         if second.run.cut_short {
             record.run.cut_short = true;
             return Ok(record);

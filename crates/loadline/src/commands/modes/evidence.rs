@@ -7,8 +7,8 @@ use loadline_measure::record::{Case, Environment, RoundSummary};
 
 use crate::diagnosis;
 use crate::fingerprint;
-use crate::measuring::cpu_pressure;
 use crate::plan::ModesPlan;
+use crate::session::cpu_pressure;
 use crate::subjects::{Opened, Watch};
 
 /// Rules about what went on beside the cells; the others are about a single case.

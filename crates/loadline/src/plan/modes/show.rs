@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Mode, ModesPlan};
-use crate::link::measuring_time;
+use crate::targets::link::measuring_time;
 use crate::units::{self, duration_text};
 
 impl ModesPlan {

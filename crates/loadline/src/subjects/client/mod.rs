@@ -69,7 +69,7 @@ pub(crate) fn builder(server: &Server, address: &Address) -> Result<Builder, Fai
             Address::Unix(path) => loadline_client::Address::Unix(path.clone()),
         })
         .database(server.database)
-        .client_name(crate::connect::CLIENT_NAME)
+        .client_name(crate::targets::connect::CLIENT_NAME)
         .connect_timeout(if *address == server.address {
             CONNECT_PATIENCE
         } else {

@@ -8,8 +8,8 @@ use loadline_client::{Client, Error, blocking};
 use loadline_resp::{Frame, OwnedReply};
 
 use super::{Call, Job, unreachable};
-use crate::connect::{Conversation, Endpoint, PATIENCE};
 use crate::exit::Failure;
+use crate::targets::connect::{Conversation, Endpoint, PATIENCE};
 
 /// What a pipeline sets lives for so long.
 const TIME_TO_LIVE: Duration = Duration::from_secs(60);

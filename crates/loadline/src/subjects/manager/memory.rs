@@ -22,8 +22,8 @@ use serde::{Deserialize, Serialize};
 use super::made::runtime;
 use crate::exit::{Exit, Failure};
 use crate::secret::Secret;
-use crate::servers::own_child;
 use crate::target::{Address, Server};
+use crate::targets::servers::own_child;
 use crate::workload::Task;
 
 /// Connections that are there before any is counted.

@@ -18,10 +18,10 @@ use loadline_load::{Control, Error};
 
 use super::counters::SECTIONS;
 use super::{Counters, failure, load_block, workload};
-use crate::admin::Admin;
-use crate::connect::Endpoint;
 use crate::exit::Failure;
 use crate::plan::Case;
+use crate::targets::admin::Admin;
+use crate::targets::connect::Endpoint;
 use crate::workload::Task;
 
 pub(crate) use memory::hold_connections;

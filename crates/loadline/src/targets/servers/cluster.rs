@@ -9,9 +9,9 @@ use loadline_resp::{OwnedReply, Protocol};
 
 use super::tidy::WatchedDir;
 use super::{Child, Wanted, free_port, go_on};
-use crate::connect::{Conversation, Endpoint};
 use crate::exit::Failure;
 use crate::target::Server;
+use crate::targets::connect::{Conversation, Endpoint};
 
 const MASTERS: usize = 3;
 const SLOTS: usize = 16_384;

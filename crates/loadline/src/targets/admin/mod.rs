@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use loadline_resp::{Frame, OwnedReply};
 
-use crate::connect::{Conversation, Endpoint, shown_text};
 use crate::exit::Failure;
 use crate::subjects::{active_others, monitors};
+use crate::targets::connect::{Conversation, Endpoint, shown_text};
 use crate::units::count_text;
 
 /// Keys that a step of the clean-up looks at.

@@ -1,12 +1,13 @@
 //! `loadline doctor`: says what about a setup would make a measurement lie.
 
+mod examination;
+
 use std::process::ExitCode;
 
 use loadline_load::Control;
 use loadline_measure::record::{Record, Severity};
 
 use crate::args::DoctorArgs;
-use crate::examination;
 use crate::exit::Exit;
 use crate::files;
 use crate::interrupt::interrupt;

@@ -14,11 +14,11 @@ use loadline_measure::record::{self, Record};
 use crate::diagnosis;
 use crate::exit::Failure;
 use crate::fingerprint;
-use crate::measuring::{cpu_pressure, header};
 use crate::plan::{self, Case, DoctorPlan};
 use crate::printer::Printer;
 use crate::progress::Progress;
 use crate::recording;
+use crate::session::{cpu_pressure, header};
 use crate::subjects::{Asked, NullServer, Opened, failure};
 use crate::units::count_text;
 

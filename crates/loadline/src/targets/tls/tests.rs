@@ -10,9 +10,9 @@ use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use tempfile::TempDir;
 
 use super::*;
-use crate::admin::Admin;
-use crate::connect::{Endpoint, PATIENCE};
 use crate::target::Server;
+use crate::targets::admin::Admin;
+use crate::targets::connect::{Endpoint, PATIENCE};
 
 /// An authority, with a certificate for a server and one for a client, as files.
 struct Authority {

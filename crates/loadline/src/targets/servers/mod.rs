@@ -22,10 +22,10 @@ use std::{io, thread};
 use loadline_resp::Protocol;
 use tempfile::TempDir;
 
-use crate::admin::Admin;
-use crate::connect::Endpoint;
 use crate::exit::{Exit, Failure};
 use crate::target::Server;
+use crate::targets::admin::Admin;
+use crate::targets::connect::Endpoint;
 
 pub(crate) use cluster::ClusterChild;
 pub(crate) use tidy::tidy;

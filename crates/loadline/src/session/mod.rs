@@ -16,7 +16,6 @@ use crate::descriptors;
 use crate::diagnosis;
 use crate::exit::{Exit, Failure};
 use crate::fingerprint;
-use crate::link;
 use crate::pinning::Pinning;
 use crate::plan::{self, Case, Plan};
 use crate::printer::Printer;
@@ -24,6 +23,7 @@ use crate::progress::Progress;
 use crate::recording;
 use crate::secret;
 use crate::subjects::{Opened, Reference, Watch, failure};
+use crate::targets::link;
 
 /// Measures what `plan` says and puts the record together. Must be called on the main thread, since
 /// servers are started.

@@ -10,7 +10,7 @@ use loadline_resp::{Decoder, Limits, OwnedReply, Protocol, encode};
 
 use crate::secret::Secret;
 use crate::target::{Address, Server};
-use crate::tls::{TlsClient, TlsStream};
+use crate::targets::tls::{TlsClient, TlsStream};
 
 /// What our connections call themselves, so that the server's operator can tell them from others.
 pub(crate) const CLIENT_NAME: &str = "loadline";
