@@ -1,7 +1,9 @@
-//! The project's own checks as code: `cargo xtask storeys | lint | test [--install] | ci | peers`.
+//! The project's own checks as code: `cargo xtask storeys | lint | test [--install] | ci | picture |
+//! peers`.
 
 mod lint;
 mod peers;
+mod picture;
 mod storeys;
 mod test;
 
@@ -16,6 +18,7 @@ cargo xtask test [--install] [-- ARGUMENT...]
                                every test; --install installs the programs that tests need,
                                arguments go to `cargo test --workspace --all-features`
 cargo xtask ci                 lint, then test
+cargo xtask picture RECORD     draws the picture of the README from a record (docs/images/)
 ";
 
 fn main() -> ExitCode {
@@ -29,6 +32,7 @@ fn main() -> ExitCode {
         ["test", "--", ref rest @ ..] => test::run_tests(false, rest),
         ["test", "--install", "--", ref rest @ ..] => test::run_tests(true, rest),
         ["ci"] => lint::run_all().and_then(|()| test::run_tests(false, &[])),
+        ["picture", record] => picture::draw(record),
         ["peers", ref rest @ ..] => peers::run(rest),
         _ => {
             say(&format!("{USAGE}{}", peers::USAGE));
@@ -44,7 +48,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Writes a line to standard error. Where that is closed there is nobody to tell.
+/// Writes a line to standard error. Fails silently if it is closed.
 fn say(text: &str) {
     use std::io::Write;
     let _ = writeln!(std::io::stderr(), "{text}");
