@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use anyhow::bail;
 
-use crate::{cargo, peers, run, say, storeys};
+use crate::{cargo, medians, peers, run, say, storeys};
 
 pub(crate) fn run_cargo(arguments: &[&str], environment: &[(&str, &str)]) -> anyhow::Result<()> {
     run(&cargo(), arguments, environment)
@@ -16,7 +16,7 @@ const FUZZ_MANIFEST: &str = "fuzz/Cargo.toml";
 /// A check and its name.
 type Check = (&'static str, fn() -> anyhow::Result<()>);
 
-const CHECKS: [Check; 9] = [
+const CHECKS: [Check; 10] = [
     ("format", || run_cargo(&["fmt", "--all", "--check"], &[])),
     ("clippy", || {
         let arguments = [
@@ -36,6 +36,7 @@ const CHECKS: [Check; 9] = [
         run_cargo(&[&arguments[..], &["--", "-D", "warnings"]].concat(), &[])
     }),
     ("storeys", storeys::check),
+    ("medians", medians::check),
     ("format of peers", || {
         let packages = ["-p", "client-peers", "-p", "null-server"];
         let arguments = ["fmt", "--check", "--manifest-path", peers::MANIFEST];

@@ -2,6 +2,7 @@
 //! peers`.
 
 mod lint;
+mod medians;
 mod peers;
 mod picture;
 mod storeys;
@@ -13,7 +14,8 @@ use anyhow::{Context, bail};
 
 const USAGE: &str = "\
 cargo xtask storeys            dependencies go down one storey or more
-cargo xtask lint               format, clippy, storeys, docs: all without warnings
+cargo xtask medians            medians are computed in loadline-measure only
+cargo xtask lint               format, clippy, storeys, medians, docs: all without warnings
 cargo xtask test [--install] [-- ARGUMENT...]
                                every test; --install installs the programs that tests need,
                                arguments go to `cargo test --workspace --all-features`
@@ -26,6 +28,7 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let done = match words[..] {
         ["storeys"] => storeys::check(),
+        ["medians"] => medians::check(),
         ["lint"] => lint::run_all(),
         ["test"] => test::run_tests(false, &[]),
         ["test", "--install"] => test::run_tests(true, &[]),

@@ -86,13 +86,10 @@ pub fn correct(samples: &[Sample]) -> Corrected {
     times
 }
 
-/// The median wait, of an even number the lower of the middle two; 0 of nothing.
+/// The median wait in whole nanoseconds; 0 without samples.
 fn median_wait(samples: &[Sample]) -> u64 {
-    let mut waits: Vec<u64> = samples.iter().map(|sample| sample.wait_ns).collect();
-    let Some(middle) = waits.len().checked_sub(1).map(|last| last / 2) else {
-        return 0;
-    };
-    *waits.select_nth_unstable(middle).1
+    let waits: Vec<f64> = samples.iter().map(|sample| sample.wait_ns as f64).collect();
+    crate::quantile::median(&waits).map_or(0, |wait| wait as u64)
 }
 
 #[cfg(test)]

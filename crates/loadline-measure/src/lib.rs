@@ -9,6 +9,7 @@
 //!
 //! - [`histogram`]: times of single operations, and the percentiles that may be published of them;
 //! - [`interval`] and [`compare`]: the interval of a median, and two subjects in paired rounds;
+//! - [`quantile`]: the one median that the whole workspace uses;
 //! - [`corrected`]: tails with the waiting for a CPU taken out, beside the raw ones;
 //! - [`capacity`]: the search for the highest load that keeps a limit;
 //! - [`outliers`] and [`steady`]: rounds far from the others, and where a warm-up ends;
@@ -42,7 +43,7 @@ pub mod limit;
 pub mod metric;
 pub mod outliers;
 pub mod proof;
-mod quantile;
+pub mod quantile;
 pub mod record;
 pub mod steady;
 

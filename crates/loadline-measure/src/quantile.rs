@@ -1,18 +1,27 @@
-//! Quantiles of a handful of numbers.
+//! The median and other quantiles of a handful of numbers: the only place that computes them, so that
+//! two commands never print different medians of the same runs.
 
-/// The numbers in order. What is not a number sorts to the end.
+/// The numbers in ascending order. NaN sorts to the end.
 pub(crate) fn sorted(values: &[f64]) -> Vec<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     sorted
 }
 
-/// The median, which of an even number is the mean of the middle two; `None` of nothing.
-pub(crate) fn median(values: &[f64]) -> Option<f64> {
+/// The median; of an even count the mean of the two middle values. `None` for an empty slice.
+#[must_use]
+pub fn median(values: &[f64]) -> Option<f64> {
     quantile_of_sorted(&sorted(values), 0.5)
 }
 
-/// The quantile `q` by linear interpolation between the order statistics around `q (n - 1)`: type 7
+/// The quantile `q` (0 to 1) of `values`, by linear interpolation between neighbouring values: type 7
+/// of Hyndman and Fan. `None` for an empty slice.
+#[must_use]
+pub fn quantile(values: &[f64], q: f64) -> Option<f64> {
+    quantile_of_sorted(&sorted(values), q.clamp(0.0, 1.0))
+}
+
+/// The quantile `q` of sorted values by linear interpolation between the order statistics around `q (n - 1)`: type 7
 /// of Hyndman and Fan, "Sample Quantiles in Statistical Packages" (1996), and the default of R and
 /// NumPy.
 pub(crate) fn quantile_of_sorted(sorted: &[f64], q: f64) -> Option<f64> {
@@ -31,6 +40,15 @@ pub(crate) fn scaled_mad(residuals: &[f64]) -> Option<f64> {
     median(&distances).map(|mad| 1.4826 * mad)
 }
 
+/// The standard deviation of a sample (with `n - 1`); `None` of fewer than two values.
+#[must_use]
+pub fn deviation(values: &[f64]) -> Option<f64> {
+    let count = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    (values.len() > 1).then(|| (squares / (count - 1.0)).sqrt())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -38,7 +56,7 @@ mod tests {
     #[test]
     fn quantiles_are_those_of_r() {
         // quantile(c(1, 2, 4, 8, 16), c(.1, .25, .5, .75, .9)) in R 4.2: 1.4 2.0 4.0 8.0 12.8
-        let values = [1.0, 2.0, 4.0, 8.0, 16.0];
+        let values = [4.0, 16.0, 1.0, 8.0, 2.0];
         for (q, expected) in [
             (0.1, 1.4),
             (0.25, 2.0),
@@ -46,7 +64,7 @@ mod tests {
             (0.75, 8.0),
             (0.9, 12.8),
         ] {
-            let found = quantile_of_sorted(&values, q).unwrap();
+            let found = quantile(&values, q).unwrap();
             assert!((found - expected).abs() < 1e-12, "{q}: {found}");
         }
     }
@@ -55,6 +73,15 @@ mod tests {
     fn the_median_of_an_even_number_is_between() {
         assert_eq!(median(&[4.0, 1.0, 3.0, 2.0]), Some(2.5));
         assert_eq!(median(&[]), None);
+        assert_eq!(quantile(&[], 0.5), None);
+    }
+
+    #[test]
+    fn the_deviation_is_that_of_r() {
+        // sd(c(2, 4, 4, 4, 5, 5, 7, 9)) in R: 2.138090
+        let found = deviation(&[2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0]).unwrap();
+        assert!((found - 2.138_090).abs() < 1e-6, "{found}");
+        assert_eq!(deviation(&[1.0]), None);
     }
 
     #[test]

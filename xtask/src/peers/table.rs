@@ -3,6 +3,7 @@
 use std::fmt;
 
 use loadline_measure::interval::{self, MedianInterval};
+use loadline_measure::quantile;
 use serde::Serialize;
 
 /// The error probability of each bound of an interval: five rounds are enough for one.
@@ -105,12 +106,12 @@ impl Row {
         Self {
             case: case.to_owned(),
             peer: peer.to_owned(),
-            ours: median(ours.iter().map(|sample| sample.ops_per_s)),
-            theirs: median(theirs.iter().map(|sample| sample.ops_per_s)),
-            ratio: median(logs.iter().copied()).exp(),
+            ours: middle_of(ours.iter().map(|sample| sample.ops_per_s)),
+            theirs: middle_of(theirs.iter().map(|sample| sample.ops_per_s)),
+            ratio: middle_of(logs.iter().copied()).exp(),
             lo: bounds.map(|bounds| bounds.lo.exp()),
             hi: bounds.map(|bounds| bounds.hi.exp()),
-            cpu_ratio: median(cpu.iter().copied()),
+            cpu_ratio: middle_of(cpu.iter().copied()),
             goal: goal.ratio,
             cpu_goal: goal.cpu_ratio,
             cpu_bounds: interval::of_median(&cpu, ALPHA),
@@ -121,8 +122,8 @@ impl Row {
     /// The same row, with how busy the server was, round by round.
     pub(super) fn with_server_cpu(self, ours: &[f64], theirs: &[f64]) -> Self {
         let server_cpu = ServerCpu {
-            ours: median(ours.iter().copied()),
-            theirs: median(theirs.iter().copied()),
+            ours: middle_of(ours.iter().copied()),
+            theirs: middle_of(theirs.iter().copied()),
         };
         Self {
             server_cpu: Some(server_cpu),
@@ -258,14 +259,9 @@ fn count(value: f64) -> String {
     }
 }
 
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    match values.len() {
-        0 => f64::NAN,
-        count if count % 2 == 1 => values[count / 2],
-        count => f64::midpoint(values[count / 2 - 1], values[count / 2]),
-    }
+/// The median, and NaN without values: a row without samples shows that it has none.
+fn middle_of(values: impl Iterator<Item = f64>) -> f64 {
+    quantile::median(&values.collect::<Vec<f64>>()).unwrap_or(f64::NAN)
 }
 
 #[cfg(test)]

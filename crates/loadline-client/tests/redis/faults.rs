@@ -11,7 +11,7 @@ use loadline_client::commands::{exists, get, incr, ping, set};
 use loadline_client::{Client, Error, RetryPolicy};
 use rustix::process::Signal;
 
-use crate::server::{Redis, median, runtime};
+use crate::server::{Redis, median_time, runtime};
 
 #[test]
 fn a_killed_connection_works_again_within_milliseconds() {
@@ -28,7 +28,7 @@ fn a_killed_connection_works_again_within_milliseconds() {
             // Longer than any pause, so that each kill is an outage of its own.
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        let time = median(times);
+        let time = median_time(&times);
         println!("multiplexed: median of 11 from CLIENT KILL to the next reply: {time:?}");
         assert!(time < Duration::from_millis(5), "{time:?}");
     });
@@ -40,7 +40,7 @@ fn a_killed_connection_works_again_within_milliseconds() {
         connection.run(exists("k")).unwrap();
         times.push(begun.elapsed());
     }
-    let time = median(times);
+    let time = median_time(&times);
     println!("blocking: median of 11 from CLIENT KILL to the next reply: {time:?}");
     assert!(time < Duration::from_millis(5), "{time:?}");
 }
@@ -84,7 +84,7 @@ fn requests_wait_for_a_server_that_restarts() {
         times.push(at.saturating_duration_since(up));
         assert_eq!(blocking.run(get::<i64>("n")).unwrap(), 1);
     }
-    let time = median(times);
+    let time = median_time(&times);
     println!("median of 5 from the server's return to the first reply: {time:?}");
     assert!(time < Duration::from_millis(100), "{time:?}");
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use loadline_client::commands::{exists, publish};
 use loadline_client::pubsub::Event;
 
-use crate::server::{Redis, median};
+use crate::server::{Redis, median_time};
 
 /// How long the server is away.
 const OUTAGES: [Duration; 3] = [
@@ -74,7 +74,7 @@ fn all_connections_work_again_within_milliseconds_of_the_server_s_return() {
     ));
     for (what, times) in ["multiplexed", "blocking", "pub/sub"].iter().zip(times) {
         let most = times.iter().max().copied().unwrap_or_default();
-        let middle = median(times);
+        let middle = median_time(&times);
         println!(
             "{what}: from the server's return to the first reply {middle:?} (median), {most:?} (most)"
         );

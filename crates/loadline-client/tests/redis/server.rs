@@ -148,8 +148,8 @@ pub(crate) fn runtime() -> tokio::runtime::Runtime {
         .unwrap()
 }
 
-/// The middle of some times.
-pub(crate) fn median(mut times: Vec<Duration>) -> Duration {
-    times.sort();
-    times[times.len() / 2]
+/// The median of some times.
+pub(crate) fn median_time(times: &[Duration]) -> Duration {
+    let seconds: Vec<f64> = times.iter().map(Duration::as_secs_f64).collect();
+    Duration::from_secs_f64(loadline_measure::quantile::median(&seconds).unwrap())
 }

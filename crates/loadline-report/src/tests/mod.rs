@@ -1,5 +1,6 @@
 //! All forms of made-up records.
 
+mod baselines;
 mod capacity;
 mod fixture;
 mod hostile;

@@ -3,6 +3,7 @@
 use loadline_measure::Metric;
 use loadline_measure::gate::strict::deviation_between_runs;
 use loadline_measure::gate::{Baseline, Measured, Thresholds};
+use loadline_measure::quantile;
 
 use super::TextOptions;
 use super::page::{Page, Style};
@@ -97,7 +98,7 @@ fn cases(page: &mut Page, baseline: &Baseline) {
                     "{:<24}{:<16}{:>12}{:>12}{:>16}",
                     plain(name),
                     metric.name().replace('_', " "),
-                    judgement::figure(metric, median(raw)),
+                    judgement::figure(metric, quantile::median(&raw)),
                     spread(&raw_logs),
                     deviation_between_runs(&runs).map_or_else(|| "-".to_owned(), words::percent)
                 ),
@@ -106,18 +107,7 @@ fn cases(page: &mut Page, baseline: &Baseline) {
     }
 }
 
-fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied()
-}
-
 /// The standard deviation of logarithms, which is nearly a share.
 fn spread(logs: &[f64]) -> String {
-    let runs = logs.len() as f64;
-    if logs.len() < 2 {
-        return "-".to_owned();
-    }
-    let mean = logs.iter().sum::<f64>() / runs;
-    let squares: f64 = logs.iter().map(|x| (x - mean).powi(2)).sum();
-    words::percent((squares / (runs - 1.0)).sqrt())
+    quantile::deviation(logs).map_or_else(|| "-".to_owned(), words::percent)
 }

@@ -1,6 +1,7 @@
 //! What a machine's verdicts are worth.
 
 use loadline_measure::proof::{Proof, Share};
+use loadline_measure::quantile;
 
 use super::TextOptions;
 use super::page::{Page, Style};
@@ -59,9 +60,9 @@ pub fn proof(proof: &Proof) -> String {
 /// How long a verdict takes.
 fn times(page: &mut Page, proof: &Proof) {
     let trials = proof.kinds.iter().flat_map(|kind| &kind.trials);
-    let mut times: Vec<u64> = trials.map(|trial| trial.duration_ns).collect();
-    times.sort_unstable();
-    let (Some(median), Some(longest)) = (times.get(times.len() / 2), times.last()) else {
+    let times: Vec<f64> = trials.map(|trial| trial.duration_ns as f64).collect();
+    let (Some(median), Some(longest)) = (quantile::median(&times), quantile::quantile(&times, 1.0))
+    else {
         return;
     };
     page.gap();
@@ -71,8 +72,8 @@ fn times(page: &mut Page, proof: &Proof) {
         "  ",
         &format!(
             "A verdict takes {}, {} at most ({} comparison{}).",
-            words::duration(*median as f64),
-            words::duration(*longest as f64),
+            words::duration(median),
+            words::duration(longest),
             times.len(),
             if times.len() == 1 { "" } else { "s" }
         ),

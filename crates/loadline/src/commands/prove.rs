@@ -8,6 +8,7 @@ use loadline_measure::Metric;
 use loadline_measure::compare;
 use loadline_measure::gate::{BaselineRun, Judgement, Policy};
 use loadline_measure::proof::{Kind, Proof, SCHEMA, Trial};
+use loadline_measure::quantile;
 use loadline_measure::record::{Record, Verdict};
 
 use crate::args::ProveArgs;
@@ -169,11 +170,10 @@ fn say(done: usize, all: usize, plant: Plant, trial: &Trial) {
 fn usual(record: &Record) -> Usual {
     let case = &record.cases[0];
     let tails = case.rounds.iter().filter_map(|round| round.tail);
-    let mut tails: Vec<u64> = tails.map(|tail| tail.corrected_ns_p99).collect();
-    tails.sort_unstable();
+    let tails: Vec<f64> = tails.map(|tail| tail.corrected_ns_p99 as f64).collect();
     Usual {
         p50: Duration::from_nanos(case.response_time_ns.p50.unwrap_or(0)),
-        tail: Duration::from_nanos(tails.get(tails.len() / 2).copied().unwrap_or(0)),
+        tail: Duration::from_nanos(quantile::median(&tails).unwrap_or(0.0) as u64),
     }
 }
 

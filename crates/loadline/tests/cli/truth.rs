@@ -6,6 +6,7 @@ use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use loadline_measure::Record;
+use loadline_measure::quantile::median;
 
 use crate::redis::Redis;
 use crate::util::{Dir, PATIENCE, converse, signal, wait_until};
@@ -141,15 +142,14 @@ fn delaying(to: u16, delay: Duration) -> u16 {
 fn bare_median_us(port: u16, rounds: usize) -> f64 {
     let mut socket = TcpStream::connect(("127.0.0.1", port)).unwrap();
     socket.set_nodelay(true).unwrap();
-    let mut times: Vec<Duration> = (0..rounds)
+    let times: Vec<f64> = (0..rounds)
         .map(|_| {
             let start = Instant::now();
             converse(&mut socket, "*2\r\n$3\r\nGET\r\n$1\r\nx\r\n", "$-1\r\n");
-            start.elapsed()
+            start.elapsed().as_secs_f64() * 1e6
         })
         .collect();
-    times.sort_unstable();
-    times[rounds / 2].as_secs_f64() * 1e6
+    median(&times).unwrap()
 }
 
 /// A server that takes 500 us longer than redis-server, as our generator sees it and as a bare

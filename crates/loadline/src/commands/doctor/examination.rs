@@ -9,6 +9,7 @@ use loadline_load::pacing::Stop;
 use loadline_load::runner::{self, Measured, Rounds, Subject};
 use loadline_load::{Control, Error};
 use loadline_measure::doctor::{self, Evidence, Finding, Setup, Work};
+use loadline_measure::quantile::median;
 use loadline_measure::record::{self, Record};
 
 use crate::diagnosis;
@@ -396,15 +397,14 @@ fn speedup(measured: &[Measured]) -> Option<f64> {
     let [target, null] = measured else {
         return None;
     };
-    let mut ratios: Vec<f64> = target
+    let ratios: Vec<f64> = target
         .blocks
         .iter()
         .zip(&null.blocks)
         .map(|(target, null)| null.throughput() / target.throughput())
         .filter(|ratio| ratio.is_finite())
         .collect();
-    ratios.sort_by(f64::total_cmp);
-    ratios.get(ratios.len() / 2).copied()
+    median(&ratios)
 }
 
 /// The findings with the worst first, and of each rule the worst one: of each of the `nodes` of a cluster,

@@ -11,6 +11,7 @@ use loadline_measure::gate::classic::{
     self, Classic, ClassicMetric, ClassicRounds, ClassicThresholds,
 };
 use loadline_measure::gate::{BaselineRun, Judgement, limits_of_run};
+use loadline_measure::quantile::median;
 use loadline_measure::record::{Case, Record};
 
 use super::{is_record, measured};
@@ -100,7 +101,7 @@ fn give_time(plan: &mut Plan) {
 /// A usage error where the baseline is of other operations.
 pub(super) fn numbers_of(baseline: &Baseline, file: &Path) -> Result<Classic, Failure> {
     let median_of = |metric: ClassicMetric| {
-        let mut values: Vec<f64> = baseline
+        let values: Vec<f64> = baseline
             .runs
             .iter()
             .filter_map(|run| {
@@ -108,8 +109,7 @@ pub(super) fn numbers_of(baseline: &Baseline, file: &Path) -> Result<Classic, Fa
                 Some(measured.metrics.get(&metric.metric().1)?.raw / unit(metric))
             })
             .collect();
-        values.sort_by(f64::total_cmp);
-        values.get(values.len() / 2).copied()
+        median(&values)
     };
     let metrics: BTreeMap<ClassicMetric, f64> = ClassicMetric::ALL
         .into_iter()
