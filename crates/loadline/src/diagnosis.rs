@@ -8,7 +8,7 @@ use loadline_measure::doctor::{self, Finding, SETTINGS, Setup};
 use loadline_measure::record::Environment;
 
 use crate::exit::Failure;
-use crate::subjects::{Asked, Opened};
+use crate::targets::{Asked, Opened};
 
 /// Readings of the clock from which the cost of one is taken.
 const CLOCK_READINGS: u32 = 10_000;

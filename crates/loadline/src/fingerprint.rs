@@ -4,7 +4,7 @@ use std::fs;
 
 use loadline_measure::record::{Environment, Noise, Record, ServerEnvironment};
 
-use crate::subjects::Opened;
+use crate::targets::Opened;
 
 /// Settings of a server that change what is measured.
 const SETTINGS: [&str; 5] = [

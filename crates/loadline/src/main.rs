@@ -33,9 +33,6 @@ use std::process::ExitCode;
 use args::Cli;
 use exit::Exit;
 
-/// The length of an interval of the series in a record.
-const INTERVAL: std::time::Duration = std::time::Duration::from_millis(100);
-
 fn main() -> ExitCode {
     let words = meant(std::env::args_os().collect());
     let cli = match Cli::read(words.clone()) {

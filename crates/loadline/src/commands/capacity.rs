@@ -21,7 +21,8 @@ use crate::printer::Printer;
 use crate::progress::Progress;
 use crate::recording;
 use crate::session::{cpu_pressure, header};
-use crate::subjects::{Opened, failure};
+use crate::subjects::{self, failure};
+use crate::targets::Opened;
 use crate::targets::link;
 
 /// What the doctor says of every trial of a search, and what a search answers itself: too few samples
@@ -61,7 +62,7 @@ fn measure(plan: &CapacityPlan, printer: &Printer, control: &Control) -> Result<
     let begun = Instant::now();
     descriptors::make_room(u64::from(plan.closed().connections))?;
     let run_id = plan::new_run_id();
-    let mut target = Opened::open(&plan.base.targets[0], &plan.base, control)?;
+    let mut target = subjects::open(&plan.base.targets[0], &plan.base, control)?;
     let mut record = Record::new(
         header(&run_id, plan.base.seed, plan.to_json()),
         fingerprint::read(),
@@ -108,8 +109,13 @@ impl Searching<'_> {
         let closed = plan.closed();
         self.progress
             .say(&format!("{}: loading {}", closed.name, self.target.name));
-        self.target
-            .load(closed, self.run_id, plan.base.seed, self.control)?;
+        subjects::load(
+            self.target,
+            closed,
+            self.run_id,
+            plan.base.seed,
+            self.control,
+        )?;
         let begun = Instant::now();
         self.progress
             .say(&format!("a closed loop on {}", self.target.name));
@@ -189,7 +195,7 @@ impl Searching<'_> {
         let seed = self.plan.base.seed ^ self.record.cases.len() as u64;
         let watch = self.target.watch();
         let (begun, stalled_us) = (Instant::now(), fingerprint::cpu_stall_us());
-        let mut subject = self.target.subject(case, self.run_id, seed)?;
+        let mut subject = subjects::of(self.target, case, self.run_id, seed)?;
         let mut block = |stop: Stop, seed: u64| {
             subject
                 .block(stop, seed, self.control)

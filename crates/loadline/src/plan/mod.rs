@@ -235,6 +235,19 @@ impl Case {
         format!("{}{}:", run_prefix(run_id), self.workload.space)
     }
 
+    /// Whether operations run one at a time can stand for the case: a reply is waited for before the next
+    /// operation is sent, no state has to be prepared that would be used up, and nobody asked for exactly
+    /// so many operations.
+    pub(crate) fn has_tail(&self) -> bool {
+        let rules = &self.workload.rules;
+        matches!(self.length, Length::Time(_))
+            && self.pacing == Pacing::Closed
+            && self.pipeline == 1
+            && rules.task.is_none()
+            && rules.before.is_none()
+            && !rules.consumes
+    }
+
     /// Operations in flight over all connections.
     pub(crate) fn in_flight(&self) -> u64 {
         u64::from(self.connections) * u64::from(self.pipeline)

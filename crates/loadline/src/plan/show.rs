@@ -10,7 +10,6 @@ use loadline_resp::Protocol;
 use serde_json::{Value, json};
 
 use super::{Case, Length, Plan};
-use crate::subjects::has_tail;
 use crate::target::Target;
 use crate::units::{count_text, duration_text, key_dist_text, value_size_text};
 use crate::workload::Operation;
@@ -86,7 +85,7 @@ impl Plan {
     /// What runs in each round beside the load.
     fn beside(&self) -> impl Iterator<Item = &'static str> {
         let is_direct = self.latency.is_zero() && self.path.is_plain();
-        let has_tail = self.schedule.tails && is_direct && self.cases.iter().any(has_tail);
+        let has_tail = self.schedule.tails && is_direct && self.cases.iter().any(Case::has_tail);
         let lines = [
             (
                 self.schedule.brief,

@@ -21,8 +21,8 @@ use loadline_measure::{Error, Metric, outliers, steady};
 
 use crate::exit::Failure;
 use crate::plan::{Case, Plan};
-use crate::subjects::Opened;
 use crate::target::Target;
+use crate::targets::Opened;
 use crate::units::key_dist_text;
 use crate::workload::Task;
 

@@ -22,8 +22,9 @@ use crate::printer::Printer;
 use crate::progress::Progress;
 use crate::recording;
 use crate::secret;
-use crate::subjects::{Opened, Reference, Watch, failure};
+use crate::subjects::{self, Reference, failure};
 use crate::targets::link;
+use crate::targets::{Opened, Watch};
 
 /// Measures what `plan` says and puts the record together. Must be called on the main thread, since
 /// servers are started.
@@ -119,7 +120,7 @@ impl Measuring<'_> {
         let control = if generation == 0 { first } else { later };
         let targets = self.plan.targets.iter();
         let opened: Result<Vec<Opened>, Failure> = targets
-            .map(|target| Opened::open(target, self.plan, control))
+            .map(|target| subjects::open(target, self.plan, control))
             .collect();
         let mut opened = match opened {
             // The record says that it was cut short, and has no cases.
@@ -186,7 +187,7 @@ impl Measuring<'_> {
         for target in opened.iter_mut() {
             self.progress
                 .say(&format!("{}: loading {}", case.name, target.name));
-            target.load(case, self.run_id, self.plan.seed, self.control)?;
+            subjects::load(target, case, self.run_id, self.plan.seed, self.control)?;
         }
         if self.control.interrupted() {
             return Ok(());
@@ -218,7 +219,7 @@ impl Measuring<'_> {
         let plan = self.plan;
         let able = || opened.iter().filter(|target| target.can(case));
         let mut subjects = able()
-            .map(|target| target.subject(case, self.run_id, plan.seed))
+            .map(|target| subjects::of(target, case, self.run_id, plan.seed))
             .collect::<Result<Vec<_>, _>>()?;
         let mut names: Vec<&str> = able().map(|target| target.name.as_str()).collect();
         let targets = subjects.len();

@@ -1,22 +1,17 @@
-//! What is measured: a target, opened, and the subjects that run a case's blocks on it.
+//! What runs the blocks of a case on a target, one way for each kind of target.
 
 mod beside;
 pub(crate) mod client;
-mod cluster;
-mod counters;
-mod keys;
+mod load;
 mod manager;
 mod masters;
-mod nodes;
 mod null;
 mod ram;
 mod reference;
 mod tail;
-mod watch;
 mod wire;
 
 use std::slice;
-use std::sync::Arc;
 use std::time::Duration;
 
 use loadline_load::block::Block;
@@ -24,405 +19,116 @@ use loadline_load::keys::KeyDist;
 use loadline_load::pacing::{Pacing, Stop};
 use loadline_load::runner::Subject;
 use loadline_load::values::Values;
-use loadline_load::wire::threads_over;
 use loadline_load::workload::{Command, KeySpace, Workload};
 use loadline_load::{Control, Error};
-use loadline_measure::record;
-use loadline_store::Store;
 
 use crate::exit::Failure;
 use crate::plan::{Case, Plan};
-use crate::target::{Server, Target};
-use crate::targets::admin::{Admin, Info};
-use crate::targets::connect::Endpoint;
-use crate::targets::link::Path;
-use crate::targets::servers::{Child, ClusterChild};
-use crate::targets::tls::TlsClient;
-use client::Way;
-use cluster::ClusterAccess;
+use crate::target::Target;
+use crate::targets::servers::Child;
+use crate::targets::{Access, Opened};
 use masters::ClusterSubject;
 use ram::RamSubject;
 use wire::{Place, WireSubject};
 
-pub(crate) use counters::Counters;
+pub(crate) use load::load;
 pub(crate) use manager::hold_connections;
-pub(crate) use nodes::Asked;
 pub(crate) use null::NullServer;
 pub(crate) use reference::Reference;
-pub(crate) use tail::has_tail;
-pub(crate) use watch::{Watch, active_others, monitors};
 
-/// A target that can be measured: started where it is ours, reachable, and allowed.
-#[derive(Debug)]
-pub(crate) struct Opened {
-    /// What reports call it.
-    pub(crate) name: String,
-    /// The target as it was planned.
-    pub(crate) target: Target,
-    access: Access,
-    /// Whether operations run one at a time after each block, beside the reference.
-    with_tails: bool,
-    /// The spaces whose keys are there already.
-    loaded: Vec<String>,
-    /// The cases that it cannot do, each with the commands that it lacks.
-    left_out: Vec<(String, Vec<String>)>,
+/// The length of an interval of the series in a record.
+const INTERVAL: Duration = Duration::from_millis(100);
+
+/// Opens `target` for the cases of `plan`. Must be called on the main thread, since children are tied to it.
+///
+/// # Errors
+/// Those of [`Opened::open`], and that the target lacks a command that a case needs.
+pub(crate) fn open(target: &Target, plan: &Plan, control: &Control) -> Result<Opened, Failure> {
+    let mut opened = Opened::open(target, plan, control)?;
+    for case in &plan.cases {
+        require(&mut opened, case)?;
+    }
+    Ok(opened)
 }
 
-/// How a target is reached.
-#[derive(Debug)]
-enum Access {
-    /// Over connections.
-    Server(Box<ServerAccess>),
-    /// Over connections to the nodes of a cluster.
-    Cluster(Box<ClusterAccess>),
-    /// In this process.
-    Ram(Arc<Store>),
+/// Leaves a case of a suite out that `target` cannot do, and refuses any other.
+fn require(target: &mut Opened, case: &Case) -> Result<(), Failure> {
+    let missing = match &mut target.access {
+        Access::Server(server)
+            if server.endpoint.server().tls && case.workload.rules.task.is_some() =>
+        {
+            vec!["way without TLS".into()]
+        }
+        Access::Server(server) => server.admin.missing_commands(&case.workload.needs())?,
+        Access::Cluster(_) if case.workload.rules.task.is_some() => {
+            vec!["way through a cluster".into()]
+        }
+        Access::Cluster(cluster) => cluster.admin.missing_commands(&case.workload.needs())?,
+        Access::Ram(_) => ram::missing(&case.workload)
+            .into_iter()
+            .map(Into::into)
+            .collect(),
+    };
+    if missing.is_empty() {
+        return Ok(());
+    }
+    if case.workload.rules.suite.is_some() {
+        target.left_out.push((case.name.clone(), missing));
+        return Ok(());
+    }
+    Err(Failure::unavailable(format!(
+        "{} does not have {}, which workload {} needs.\nLeave this target or this workload out.",
+        target.name,
+        missing.join(" and "),
+        case.name
+    )))
 }
 
-#[derive(Debug)]
-struct ServerAccess {
-    /// Where everything but the load goes.
-    endpoint: Endpoint,
-    /// Where the load goes, which takes longer.
-    path: Option<(Path, Endpoint)>,
-    admin: Admin,
-    /// What the server said about itself before the run.
-    info: Info,
-    child: Option<Child>,
-}
-
-impl Opened {
-    /// Starts or reaches `target`. Must be called on the main thread, since children are tied to it.
-    ///
-    /// # Errors
-    /// That it does not start or answer, holds keys and may not be measured, or lacks a command, and that
-    /// `control` interrupted the start.
-    pub(crate) fn open(target: &Target, plan: &Plan, control: &Control) -> Result<Self, Failure> {
-        let name = target.to_string();
-        let interrupt = &*control.interrupt;
-        let access = match target {
-            Target::Server(server) => {
-                Access::server(server.clone(), None, name.clone(), plan, plan.latency)?
-            }
-            Target::Embedded => {
-                let child = Child::embedded(Duration::ZERO, interrupt)?;
-                Access::child(child, name.clone(), plan, plan.latency)?
-            }
-            Target::Slowed(slowdown) => {
-                let child = Child::embedded(slowdown.burn_per_command, interrupt)?;
-                Access::child(child, name.clone(), plan, plan.latency + slowdown.latency)?
-            }
-            Target::Spawn(program) => {
-                let child = Child::spawn(program, interrupt)?;
-                Access::child(child, name.clone(), plan, plan.latency)?
-            }
-            Target::Ram => Access::Ram(Arc::new(Store::new())),
-            Target::Cluster(seeds) => Access::cluster(target, seeds, None, plan)?,
-            Target::SpawnCluster(program) => {
-                let children = ClusterChild::spawn(program, interrupt)?;
-                Access::cluster(target, &[children.seed()], Some(children), plan)?
-            }
-        };
-        let mut opened = Self {
-            name,
-            target: target.clone(),
-            access,
-            with_tails: plan.schedule.tails,
-            loaded: Vec::new(),
-            left_out: Vec::new(),
-        };
-        if let Some(bytes) = opened.machine_memory() {
-            plan.check_server_memory(&opened.name, bytes)?;
-        }
-        if !target.is_ours() && !plan.allow_non_empty {
-            match &mut opened.access {
-                Access::Server(server) => server.admin.refuse_keys()?,
-                Access::Cluster(cluster) => cluster.refuse_keys()?,
-                Access::Ram(_) => {}
-            }
-        }
-        for case in &plan.cases {
-            opened.require(case)?;
-        }
-        Ok(opened)
-    }
-
-    /// Whether `case` can be measured here.
-    pub(crate) fn can(&self, case: &Case) -> bool {
-        self.left_out.iter().all(|(name, _)| *name != case.name)
-    }
-
-    /// The sentence about the cases that were left out here, where there are any.
-    pub(crate) fn left_out(&self) -> Option<String> {
-        let cases = self.left_out.iter();
-        crate::workload::left_out(
-            &self.name,
-            cases.map(|(name, lacks)| (name.as_str(), lacks.clone())),
-        )
-    }
-
-    /// The memory of the machine that a single server of somebody else's runs on, in bytes, where it tells.
-    fn machine_memory(&self) -> Option<u64> {
-        match &self.access {
-            Access::Server(server) => server.info.number("total_system_memory"),
-            // Of a cluster, each node has but a part of the keys.
-            Access::Cluster(_) | Access::Ram(_) => None,
-        }
-    }
-
-    fn require(&mut self, case: &Case) -> Result<(), Failure> {
-        let missing = match &mut self.access {
-            Access::Server(server)
-                if server.endpoint.server().tls && case.workload.rules.task.is_some() =>
-            {
-                vec!["way without TLS".into()]
-            }
-            Access::Server(server) => server.admin.missing_commands(&case.workload.needs())?,
-            Access::Cluster(_) if case.workload.rules.task.is_some() => {
-                vec!["way through a cluster".into()]
-            }
-            Access::Cluster(cluster) => cluster.admin.missing_commands(&case.workload.needs())?,
-            Access::Ram(_) => ram::missing(&case.workload)
-                .into_iter()
-                .map(Into::into)
-                .collect(),
-        };
-        if missing.is_empty() {
-            return Ok(());
-        }
-        if case.workload.rules.suite.is_some() {
-            self.left_out.push((case.name.clone(), missing));
-            return Ok(());
-        }
-        Err(Failure::unavailable(format!(
-            "{} does not have {}, which workload {} needs.\nLeave this target or this workload out.",
-            self.name,
-            missing.join(" and "),
-            case.name
-        )))
-    }
-
-    /// Those of `commands` that the target does not have.
-    ///
-    /// # Errors
-    /// That it does not answer.
-    pub(crate) fn lacks(&mut self, commands: &[String]) -> Result<Vec<String>, Failure> {
-        match self.access.admin() {
-            Some(admin) if !commands.is_empty() => admin.missing_commands(commands),
-            _ => Ok(Vec::new()),
-        }
-    }
-
-    /// How loadline-client gets there, through `path` where a link is in the way.
-    ///
-    /// # Errors
-    /// A usage error for a server that is reached by TLS, and for what is no server.
-    pub(crate) fn way(&self, path: Option<&Path>) -> Result<Way, Failure> {
-        match &self.access {
-            Access::Server(server) => {
-                let server = server.endpoint.server();
-                let address = path.map_or(&server.address, Path::address);
-                client::client(server, address).map(Way::Server)
-            }
-            Access::Cluster(cluster) => Ok(Way::Cluster(Box::new(cluster.through(path)))),
-            Access::Ram(_) => Err(Failure::usage(format!(
-                "{}: only servers are called through a client.",
-                self.name
-            ))),
-        }
-    }
-
-    /// The servers that a client connects to: of a cluster its nodes, as far as they are known.
-    pub(crate) fn nodes(&self) -> Vec<Server> {
-        match &self.access {
-            Access::Server(server) => vec![server.endpoint.server().clone()],
-            Access::Cluster(cluster) => cluster.nodes(),
-            Access::Ram(_) => Vec::new(),
-        }
-    }
-
-    /// How many servers serve the keys.
-    pub(crate) fn masters(&self) -> usize {
-        match &self.access {
-            Access::Cluster(cluster) => cluster.tags.len(),
-            Access::Server(_) | Access::Ram(_) => 1,
-        }
-    }
-
-    /// The link in the path, as it measured itself, where there is one.
-    pub(crate) fn link(&self) -> Option<&record::Link> {
-        match &self.access {
-            Access::Server(server) => server.path.as_ref().map(|(path, _)| &path.measured),
-            Access::Cluster(cluster) => cluster.link(),
-            Access::Ram(_) => None,
-        }
-    }
-
-    /// The processes that this run started for the target.
-    pub(crate) fn children(&self) -> Vec<u32> {
-        match &self.access {
-            Access::Server(server) => server.child.iter().map(Child::pid).collect(),
-            Access::Cluster(cluster) => cluster.children(),
-            Access::Ram(_) => Vec::new(),
-        }
-    }
-
-    /// Threads that put the load of `case` on the target: of a cluster, as many for each master.
-    pub(crate) fn threads(&self, case: &Case) -> u64 {
-        match &self.access {
-            Access::Cluster(cluster) => {
-                let (asked, connections) = (case.threads as usize, case.connections as usize);
-                threads_over(cluster.tags.len(), asked, connections) as u64
-            }
-            Access::Server(_) | Access::Ram(_) => u64::from(case.threads),
-        }
-    }
-
-    /// The server behind the target, where it is a single one.
-    pub(crate) fn server(&self) -> Option<&Server> {
-        match &self.access {
-            Access::Server(server) => Some(server.endpoint.server()),
-            Access::Cluster(_) | Access::Ram(_) => None,
-        }
-    }
-
-    /// What the target says about itself under `name`.
-    pub(crate) fn said(&self, name: &str) -> Option<&str> {
-        match &self.access {
-            Access::Server(server) => server.info.get(name),
-            Access::Cluster(cluster) => cluster.info.get(name),
-            Access::Ram(_) => (name == "loadline_version").then_some(env!("CARGO_PKG_VERSION")),
-        }
-    }
-
-    /// The setting `name`, where the server tells it.
-    pub(crate) fn setting(&mut self, name: &str) -> Option<String> {
-        self.access.admin()?.setting(name).ok().flatten()
-    }
-
-    /// Connections on which somebody watches every command, where the server tells.
-    pub(crate) fn monitors(&mut self) -> Option<u64> {
-        self.access.admin()?.monitors().ok().flatten()
-    }
-
-    /// How many keys the server holds; none where it is no server.
-    ///
-    /// # Errors
-    /// That it does not answer or does not say.
-    pub(crate) fn key_count(&mut self) -> Result<u64, Failure> {
-        match &mut self.access {
-            Access::Server(server) => server.admin.key_count(),
-            Access::Cluster(cluster) => cluster.key_count(),
-            Access::Ram(_) => Ok(0),
-        }
-    }
-
-    /// What runs the blocks of `case`.
-    ///
-    /// # Errors
-    /// That a connection cannot be opened.
-    pub(crate) fn subject<'s>(
-        &'s self,
-        case: &'s Case,
-        run_id: &str,
-        seed: u64,
-    ) -> Result<Box<dyn Subject + 's>, Failure> {
-        let prefix = case.prefix(run_id);
-        Ok(match &self.access {
-            Access::Server(server) => {
-                let further = server.path.as_ref().map(|(_, further)| further);
-                let through = further.unwrap_or(&server.endpoint);
-                let direct = &server.endpoint;
-                if let Some(task) = case.workload.rules.task {
-                    let place = manager::Place {
-                        name: &self.name,
-                        through,
-                        direct,
-                    };
-                    return manager::open(&place, case, task, &prefix, seed);
-                }
-                let place = Place {
-                    through: through.clone(),
-                    direct: direct.clone(),
-                    prefix: prefix.clone(),
-                    keys: case.keys,
+/// What runs the blocks of `case` on `target`.
+///
+/// # Errors
+/// That a connection cannot be opened.
+pub(crate) fn of<'s>(
+    target: &'s Opened,
+    case: &'s Case,
+    run_id: &str,
+    seed: u64,
+) -> Result<Box<dyn Subject + 's>, Failure> {
+    let prefix = case.prefix(run_id);
+    Ok(match &target.access {
+        Access::Server(server) => {
+            let further = server.path.as_ref().map(|(_, further)| further);
+            let through = further.unwrap_or(&server.endpoint);
+            let direct = &server.endpoint;
+            if let Some(task) = case.workload.rules.task {
+                let place = manager::Place {
+                    name: &target.name,
+                    through,
+                    direct,
                 };
-                let subject = WireSubject::open(&self.name, slice::from_ref(&place), case, seed)?;
-                // Behind a link, an operation waits for the link's own thread too, which nobody watches.
-                if self.with_tails && server.path.is_none() {
-                    let child = server.child.as_ref().map(Child::pid);
-                    Box::new(subject.with_tail(child, direct, &prefix, seed)?)
-                } else {
-                    Box::new(subject)
-                }
+                return manager::open(&place, case, task, &prefix, seed);
             }
-            Access::Cluster(cluster) => {
-                Box::new(ClusterSubject::open(cluster, case, prefix, seed)?)
-            }
-            Access::Ram(store) => Box::new(
-                RamSubject::new(store, case, &prefix, seed)
-                    .map_err(|error| failure(&self.name, &error))?,
-            ),
-        })
-    }
-}
-
-impl Access {
-    fn child(child: Child, name: String, plan: &Plan, latency: Duration) -> Result<Self, Failure> {
-        Self::server(child.server(), Some(child), name, plan, latency)
-    }
-
-    fn cluster(
-        target: &Target,
-        seeds: &[Server],
-        children: Option<ClusterChild>,
-        plan: &Plan,
-    ) -> Result<Self, Failure> {
-        ClusterAccess::open(&target.to_string(), seeds, children, plan)
-            .map(|access| Self::Cluster(Box::new(access)))
-    }
-
-    /// The connection for everything but the load, where there is one.
-    fn admin(&mut self) -> Option<&mut Admin> {
-        match self {
-            Self::Server(server) => Some(&mut server.admin),
-            Self::Cluster(cluster) => Some(&mut cluster.admin),
-            Self::Ram(_) => None,
-        }
-    }
-
-    fn server(
-        server: Server,
-        child: Option<Child>,
-        name: String,
-        plan: &Plan,
-        latency: Duration,
-    ) -> Result<Self, Failure> {
-        let tls = server.tls.then(|| TlsClient::new(&plan.tls)).transpose()?;
-        let endpoint = Endpoint::new(server, plan.protocol, tls).named(name);
-        let mut admin = Admin::open(&endpoint)?;
-        let info = admin.info(&[])?;
-        let path = Path::open(
-            slice::from_ref(endpoint.server()),
-            latency,
-            &plan.path,
-            plan.seed,
-        )?;
-        let path = path.map(|path| {
-            let further = Server {
-                address: path.address().clone(),
-                ..endpoint.server().clone()
+            let place = Place {
+                through: through.clone(),
+                direct: direct.clone(),
+                prefix: prefix.clone(),
+                keys: case.keys,
             };
-            (path, Endpoint::new(further, plan.protocol, None))
-        });
-        Ok(Self::Server(Box::new(ServerAccess {
-            endpoint,
-            path,
-            admin,
-            info,
-            child,
-        })))
-    }
+            let subject = WireSubject::open(&target.name, slice::from_ref(&place), case, seed)?;
+            // Behind a link, an operation waits for the link's own thread too, which nobody watches.
+            if target.with_tails && server.path.is_none() {
+                let child = server.child.as_ref().map(Child::pid);
+                Box::new(subject.with_tail(child, direct, &prefix, seed)?)
+            } else {
+                Box::new(subject)
+            }
+        }
+        Access::Cluster(cluster) => Box::new(ClusterSubject::open(cluster, case, prefix, seed)?),
+        Access::Ram(store) => Box::new(
+            RamSubject::new(store, case, &prefix, seed)
+                .map_err(|error| failure(&target.name, &error))?,
+        ),
+    })
 }
 
 /// The block that loads the keys of a case.
@@ -430,7 +136,7 @@ fn load_block(case: &Case, seed: u64) -> Block {
     Block {
         pacing: Pacing::Closed,
         stop: Stop::after_ops(case.keys),
-        interval: crate::INTERVAL,
+        interval: INTERVAL,
         seed,
     }
 }

@@ -418,7 +418,7 @@ mod tests {
         let block = Block {
             pacing: Pacing::Closed,
             stop: Stop::after_ops(ops),
-            interval: crate::INTERVAL,
+            interval: super::super::INTERVAL,
             seed: 1,
         };
         Callers::new(workload, vec![callee], true, 1)

@@ -11,7 +11,6 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
-use loadline_load::pacing::Pacing;
 use loadline_load::reply::Tally;
 use loadline_load::wire::Framing;
 use loadline_load::workload::{Chooser, Workload, cumulative_weights};
@@ -23,7 +22,7 @@ use rand::rngs::SmallRng;
 use super::beside::Beside;
 use super::workload;
 use crate::framing::RespFraming;
-use crate::plan::{Case, Length};
+use crate::plan::Case;
 use crate::targets::connect::{Conversation, Endpoint};
 
 /// A block ends with whichever comes first. So many operations have a 99th percentile that can be
@@ -61,7 +60,7 @@ impl Tail {
         prefix: &str,
         seed: u64,
     ) -> Result<Option<Self>, Error> {
-        if !has_tail(case)
+        if !case.has_tail()
             || Waits::open(server)
                 .and_then(|waits| waits.read_ns())
                 .is_err()
@@ -137,19 +136,6 @@ impl Tail {
     }
 }
 
-/// Whether operations run one at a time can stand for the case: a reply is waited for before the next
-/// operation is sent, no state has to be prepared that would be used up, and nobody asked for exactly
-/// so many operations.
-pub(crate) fn has_tail(case: &Case) -> bool {
-    let rules = &case.workload.rules;
-    matches!(case.length, Length::Time(_))
-        && case.pacing == Pacing::Closed
-        && case.pipeline == 1
-        && rules.task.is_none()
-        && rules.before.is_none()
-        && !rules.consumes
-}
-
 fn subject_error(error: &io::Error) -> Error {
     Error::Subject(
         format!("operations one at a time, for the tail beside the load: {error}").into(),
@@ -206,7 +192,10 @@ mod tests {
     use loadline_resp::Protocol;
     use loadline_server::{Listen, Server, ServerConfig};
 
+    use loadline_load::pacing::Pacing;
+
     use super::*;
+    use crate::plan::Length;
     use crate::target::{self, Address, Login};
     use crate::workload::{Definition, Operation};
 

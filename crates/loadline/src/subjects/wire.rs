@@ -10,14 +10,13 @@ use loadline_load::workload::Command;
 use loadline_load::{Control, Error};
 use loadline_measure::corrected::Corrected;
 
-use super::counters::{SECTIONS, process, together};
 use super::tail::Tail;
-use super::{Counters, failure, load_block, workload};
+use super::{failure, load_block, workload};
 use crate::exit::Failure;
 use crate::framing::RespFraming;
 use crate::plan::Case;
-use crate::targets::admin::Admin;
 use crate::targets::connect::Endpoint;
+use crate::targets::{Admin, Counters, SECTIONS, process, together};
 
 /// Commands in flight per connection while keys are loaded.
 const LOAD_PIPELINE: u32 = 64;

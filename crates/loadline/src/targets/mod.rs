@@ -1,7 +1,21 @@
 //! Opening what a TARGET names: servers, clusters, child processes, and the way to them.
 
-pub(crate) mod admin;
+mod admin;
+pub(crate) mod client;
+mod cluster;
 pub(crate) mod connect;
+mod counters;
+mod keys;
 pub(crate) mod link;
+mod nodes;
+mod opened;
 pub(crate) mod servers;
-pub(crate) mod tls;
+mod tls;
+mod watch;
+
+pub(crate) use admin::Admin;
+pub(crate) use cluster::ClusterAccess;
+pub(crate) use counters::{Counters, SECTIONS, process, together};
+pub(crate) use nodes::Asked;
+pub(crate) use opened::{Access, Opened};
+pub(crate) use watch::Watch;

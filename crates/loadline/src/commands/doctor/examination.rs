@@ -20,7 +20,8 @@ use crate::printer::Printer;
 use crate::progress::Progress;
 use crate::recording;
 use crate::session::{cpu_pressure, header};
-use crate::subjects::{Asked, NullServer, Opened, failure};
+use crate::subjects::{self, NullServer, failure};
+use crate::targets::{Asked, Opened};
 use crate::units::count_text;
 
 /// Rules that concern the length of a measurement; a probe is short by intent.
@@ -57,7 +58,7 @@ pub(crate) fn examine(
         allow_non_empty: true,
         ..plan.base.clone()
     };
-    let mut target = Opened::open(&plan.base.targets[0], &open, control)?;
+    let mut target = subjects::open(&plan.base.targets[0], &open, control)?;
     let masters = u32::try_from(target.masters()).unwrap_or(u32::MAX);
     let plan = &plan.for_masters(masters);
     record.environment.servers = vec![fingerprint::server(&mut target)];
@@ -171,13 +172,13 @@ impl Examination<'_> {
         self.progress
             .begin(&format!("{}: {}", target.name, names.join(" and ")));
         for case in cases {
-            target.load(case, self.run_id, base.seed, self.control)?;
+            subjects::load(target, case, self.run_id, base.seed, self.control)?;
         }
         let watch = target.watch();
         let (begun, stalled_us) = (Instant::now(), fingerprint::cpu_stall_us());
         let mut subjects = cases
             .iter()
-            .map(|case| target.subject(case, self.run_id, base.seed))
+            .map(|case| subjects::of(target, case, self.run_id, base.seed))
             .collect::<Result<Vec<_>, _>>()?;
         let measured = self.rounds(&mut subjects, |round| cases[0].block(round, base.rounds))?;
         drop(subjects);
@@ -302,7 +303,7 @@ impl Examination<'_> {
         let null = NullServer::start()?;
         let watch = target.watch();
         let mut subjects = vec![
-            target.subject(case, self.run_id, base.seed)?,
+            subjects::of(target, case, self.run_id, base.seed)?,
             Box::new(null.subject(case, base.seed)?),
         ];
         let measured = self.rounds(&mut subjects, |round| case.block(round, base.rounds))?;
@@ -355,7 +356,7 @@ impl Examination<'_> {
         self.progress.begin(&format!("{}: more work", target.name));
         // Of blocks of one size the shortest is the one that was disturbed least.
         let (mut small, mut large) = (u64::MAX, u64::MAX);
-        let mut subject = target.subject(case, self.run_id, base.seed)?;
+        let mut subject = subjects::of(target, case, self.run_id, base.seed)?;
         let mut block = |ops: u64, seed: u64| {
             let block = subject.block(Stop::after_ops(ops), seed, self.control);
             block

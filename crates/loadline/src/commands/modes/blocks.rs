@@ -13,8 +13,9 @@ use loadline_load::runner::{self, Measured, Rounds, Subject};
 
 use crate::exit::{Exit, Failure};
 use crate::plan::{Case, Mode};
-use crate::subjects::client::{self, CodecCost, Way};
+use crate::subjects::client::{self, CodecCost};
 use crate::subjects::failure;
+use crate::targets::client::Way;
 
 /// How long a call that is under way may take after an interrupt to be part of what was measured.
 const GRACE: Duration = Duration::from_secs(1);

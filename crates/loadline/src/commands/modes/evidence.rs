@@ -9,7 +9,7 @@ use crate::diagnosis;
 use crate::fingerprint;
 use crate::plan::ModesPlan;
 use crate::session::cpu_pressure;
-use crate::subjects::{Opened, Watch};
+use crate::targets::{Opened, Watch};
 
 /// Rules about what went on beside the cells; the others are about a single case.
 const BESIDE: [&str; 4] = ["LL002", "LL005", "LL009", "LL010"];

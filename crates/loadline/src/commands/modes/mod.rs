@@ -22,8 +22,10 @@ use crate::printer::Printer;
 use crate::progress::Progress;
 use crate::recording;
 use crate::session::header;
-use crate::subjects::Opened;
-use crate::subjects::client::{self, Way};
+use crate::subjects;
+use crate::subjects::client;
+use crate::targets::Opened;
+use crate::targets::client::Way;
 use crate::targets::link::{self, Path};
 use crate::units::latency_words;
 use blocks::{Blocks, Cell, Lengths, Seen, unless_given_up};
@@ -73,7 +75,7 @@ fn measure(plan: &ModesPlan, printer: &Printer, control: &Arc<Control>) -> Resul
     let pinning = plan.base.schedule.pinned.then(Pinning::start).flatten();
     let header = header(&run_id, plan.base.seed, plan.to_json(pinning.is_some()));
     let mut record = Record::new(header, environment);
-    let mut target = Opened::open(&plan.base.targets[0], &plan.base, control)?;
+    let mut target = subjects::open(&plan.base.targets[0], &plan.base, control)?;
     for pid in target.children() {
         pinning.iter().for_each(|pinning| pinning.keep(pid));
     }
@@ -172,7 +174,7 @@ impl Sweep<'_> {
             let space = case.workload.space.as_str();
             let seed = self.plan.base.seed;
             if case.codec.is_none() && !target.target.is_cluster() {
-                target.load(case, self.run_id, seed, self.control)?;
+                subjects::load(target, case, self.run_id, seed, self.control)?;
             } else if !spaces.contains(&space) {
                 let (way, prefix) = (target.way(None)?, case.prefix(self.run_id));
                 let (case, control) = (case.clone(), Arc::clone(self.control));

@@ -2,13 +2,12 @@
 
 mod operation;
 mod typed;
-mod way;
 
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use loadline_client::{Builder, Client, Error as ClientError, Password, RetryPolicy};
+use loadline_client::Error as ClientError;
 use loadline_load::block::Block;
 use loadline_load::call::{AHEAD, Callee, Callers};
 use loadline_load::keys::KeyDist;
@@ -23,70 +22,15 @@ use loadline_load::{Control, Error};
 use super::{load_block, workload};
 use crate::exit::Failure;
 use crate::plan::{Case, Mode};
-use crate::target::{Address, Server};
+use crate::targets::client::{self, Blocking, Way};
 use crate::workload as workloads;
 use operation::{Operation, Ready};
 use typed::Typed;
-use way::Blocking;
 
 pub(crate) use typed::CodecCost;
-pub(crate) use way::Way;
 
 /// Operations in one pipeline when objects are loaded.
 const LOAD_SIZE: u32 = 100;
-
-/// How long a reply may take beside the added latency: the largest batches are a long way to go.
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
-
-/// How long connecting may take where no link makes it longer: also when the server went away and is
-/// waited for.
-const CONNECT_PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
-
-/// A client of `server`, which may be reached through a link at `address`.
-///
-/// # Errors
-/// A usage error for a server that is reached by TLS.
-pub(crate) fn client(server: &Server, address: &Address) -> Result<Client, Failure> {
-    builder(server, address).map(Builder::build)
-}
-
-/// The same, before it is built.
-///
-/// # Errors
-/// As for [`client`].
-pub(crate) fn builder(server: &Server, address: &Address) -> Result<Builder, Failure> {
-    if server.tls {
-        return Err(Failure::usage(format!(
-            "{server}: call modes are measured without TLS; name the server as redis:// or unix://."
-        )));
-    }
-    let mut builder = Client::builder()
-        .address(match address {
-            Address::Tcp { host, port } => loadline_client::Address::Tcp {
-                host: host.clone(),
-                port: *port,
-            },
-            Address::Unix(path) => loadline_client::Address::Unix(path.clone()),
-        })
-        .database(server.database)
-        .client_name(crate::targets::connect::CLIENT_NAME)
-        .connect_timeout(if *address == server.address {
-            CONNECT_PATIENCE
-        } else {
-            PATIENCE
-        })
-        .response_timeout(Some(PATIENCE))
-        // What is sent again would hide that it failed, and its time would be of two tries.
-        .retry(RetryPolicy::Never);
-    if let Some(password) = &server.login.password {
-        let password = Password::new(password.reveal());
-        builder = match &server.login.user {
-            Some(user) => builder.login(user.clone(), password),
-            None => builder.password(password),
-        };
-    }
-    Ok(builder)
-}
 
 /// What runs the blocks of a cell.
 pub(crate) struct Called {
@@ -231,7 +175,7 @@ fn load_by(
         .map_err(|error| super::failure(&case.name, &error))?;
     match outcome.errors.iter().next() {
         None => Ok(()),
-        Some((kind, count)) => Err(super::keys::not_loaded("The target", case, kind, count)),
+        Some((kind, count)) => Err(super::load::not_loaded("The target", case, kind, count)),
     }
 }
 
@@ -384,7 +328,7 @@ impl Callee for Caller {
 /// A multiplexed connection that tasks share.
 #[derive(Clone)]
 struct Shared {
-    connection: way::Shared,
+    connection: client::Shared,
     operation: Rc<Operation>,
     lost: Lost,
 }

@@ -10,8 +10,8 @@ use loadline_client::{
 use loadline_load::workload::{Chooser, Part, Workload};
 
 use super::typed::Typed;
-use super::way::Blocking;
 use crate::plan::{Case, Mode};
+use crate::targets::client::Blocking;
 use crate::workload::Call;
 
 /// A command on one key, as it is called in every mode.

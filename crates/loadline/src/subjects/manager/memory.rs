@@ -148,7 +148,7 @@ impl Errand {
         server.login.user = self.user;
         server.login.password = self.password.map(Secret::new);
         let address = server.address.clone();
-        let client = crate::subjects::client::builder(&server, &address)?;
+        let client = crate::targets::client::builder(&server, &address)?;
         Ok(client.client_name(NAME).build())
     }
 }

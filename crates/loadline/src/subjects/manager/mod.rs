@@ -16,12 +16,11 @@ use loadline_load::runner::Subject;
 use loadline_load::workload::{Chooser, Number, Part, Workload};
 use loadline_load::{Control, Error};
 
-use super::counters::SECTIONS;
-use super::{Counters, failure, load_block, workload};
+use super::{failure, load_block, workload};
 use crate::exit::Failure;
 use crate::plan::Case;
-use crate::targets::admin::Admin;
 use crate::targets::connect::Endpoint;
+use crate::targets::{Admin, Counters, SECTIONS};
 use crate::workload::Task;
 
 pub(crate) use memory::hold_connections;
@@ -48,7 +47,7 @@ pub(super) fn open<'t>(
     seed: u64,
 ) -> Result<Box<dyn Subject + 't>, Failure> {
     let server = place.through.server();
-    let client = super::client::client(server, &server.address)?;
+    let client = crate::targets::client::client(server, &server.address)?;
     let job: Box<dyn Job> = match task {
         Task::Pipeline => Box::new(jobs::Pipeline::open(&client)?),
         Task::PubSub => Box::new(jobs::PubSub::open(client, prefix)?),

@@ -1,16 +1,18 @@
 //! What a run asks of a server and does there beside the load: facts about it, whether it can do the
 //! workload, and the removal of the run's keys.
 
+mod clients;
+
 use std::collections::BTreeMap;
 use std::io;
 use std::time::{Duration, Instant};
 
 use loadline_resp::{Frame, OwnedReply};
 
+use super::connect::{Conversation, Endpoint, shown_text};
 use crate::exit::Failure;
-use crate::subjects::{active_others, monitors};
-use crate::targets::connect::{Conversation, Endpoint, shown_text};
 use crate::units::count_text;
+use clients::{active_others, monitors};
 
 /// Keys that a step of the clean-up looks at.
 const SCAN_COUNT: &str = "1000";

@@ -6,14 +6,14 @@ use loadline_client::{Error, blocking};
 use loadline_measure::record;
 use loadline_resp::Protocol;
 
-use super::{client, masters};
+use super::admin::{Admin, Info};
+use super::client;
+use super::connect::Endpoint;
+use super::link::Path;
+use super::servers::ClusterChild;
 use crate::exit::Failure;
 use crate::plan::Plan;
 use crate::target::{Address, Server};
-use crate::targets::admin::{Admin, Info};
-use crate::targets::connect::Endpoint;
-use crate::targets::link::Path;
-use crate::targets::servers::ClusterChild;
 use crate::units::count_text;
 
 /// Keys that a step of the clean-up looks at.
@@ -21,21 +21,21 @@ const SCAN_COUNT: u64 = 1_000;
 
 /// A cluster that can be measured.
 #[derive(Debug)]
-pub(super) struct ClusterAccess {
-    pub(super) name: String,
+pub(crate) struct ClusterAccess {
+    pub(crate) name: String,
     builder: Builder,
     /// How its nodes are logged in to.
     login: Server,
-    pub(super) cluster: blocking::Cluster,
+    pub(crate) cluster: blocking::Cluster,
     protocol: Protocol,
     /// A hash tag for each master, whose slot it served when the run began.
-    pub(super) tags: Vec<String>,
+    pub(crate) tags: Vec<String>,
     /// Where the load goes, which takes longer: an entrance for every node.
     path: Option<Path>,
     /// The first master, who speaks for all about versions and settings.
-    pub(super) admin: Admin,
+    pub(crate) admin: Admin,
     /// What it said about itself before the run.
-    pub(super) info: Info,
+    pub(crate) info: Info,
     children: Option<ClusterChild>,
 }
 
@@ -44,7 +44,7 @@ impl ClusterAccess {
     ///
     /// # Errors
     /// That none of them answers, or is part of a cluster.
-    pub(super) fn open(
+    pub(crate) fn open(
         name: &str,
         seeds: &[Server],
         children: Option<ClusterChild>,
@@ -78,7 +78,7 @@ impl ClusterAccess {
             builder,
             login: first.clone(),
             protocol: plan.protocol,
-            tags: masters::tags(&cluster),
+            tags: tags(&cluster),
             path: Path::open(&nodes, plan.latency, &plan.path, plan.seed)?,
             cluster,
             admin,
@@ -88,19 +88,19 @@ impl ClusterAccess {
     }
 
     /// The link in the path, as it measured itself, where there is one.
-    pub(super) fn link(&self) -> Option<&record::Link> {
+    pub(crate) fn link(&self) -> Option<&record::Link> {
         self.path.as_ref().map(|path| &path.measured)
     }
 
     /// The processes that this run started for it.
-    pub(super) fn children(&self) -> Vec<u32> {
+    pub(crate) fn children(&self) -> Vec<u32> {
         let children = self.children.as_ref();
         children.map(ClusterChild::pids).unwrap_or_default()
     }
 
     /// Connections to a node: directly, and through the link where there is one. A node that joined after
     /// the link was put in has no entrance, and is reached past it.
-    pub(super) fn endpoints(&self, node: &Node) -> (Endpoint, Endpoint) {
+    pub(crate) fn endpoints(&self, node: &Node) -> (Endpoint, Endpoint) {
         let server = server(&self.login, node);
         let routes = self.path.as_ref().map_or(&[][..], Path::routes);
         let entrance = routes.iter().find(|(own, _)| *own == server.address);
@@ -118,13 +118,13 @@ impl ClusterAccess {
     ///
     /// # Errors
     /// That none of its nodes answers.
-    pub(super) fn look_again(&self) -> Result<blocking::Cluster, Failure> {
+    pub(crate) fn look_again(&self) -> Result<blocking::Cluster, Failure> {
         let opened = self.builder.clone().open_blocking();
         opened.map_err(|error| Failure::unavailable(format!("{}: {error}.", self.name)))
     }
 
     /// How its clients find it, through `path` where a link is in the way to each node.
-    pub(super) fn through(&self, path: Option<&Path>) -> Builder {
+    pub(crate) fn through(&self, path: Option<&Path>) -> Builder {
         let routes = path.map_or(&[][..], Path::routes);
         let nodes = routes.iter().filter_map(|(own, instead)| {
             let (own, instead) = (node(own)?, node(instead)?);
@@ -139,7 +139,7 @@ impl ClusterAccess {
     ///
     /// # Errors
     /// That one does not.
-    pub(super) fn answers_soon(&self) -> Result<(), Failure> {
+    pub(crate) fn answers_soon(&self) -> Result<(), Failure> {
         self.cluster.masters().iter().try_for_each(|master| {
             let (direct, _) = self.endpoints(master);
             Admin::open(&direct.hurried()).map(drop)
@@ -147,7 +147,7 @@ impl ClusterAccess {
     }
 
     /// Its masters, and then their replicas.
-    pub(super) fn nodes(&self) -> Vec<Server> {
+    pub(crate) fn nodes(&self) -> Vec<Server> {
         let nodes = self.cluster.nodes();
         nodes.iter().map(|node| server(&self.login, node)).collect()
     }
@@ -156,7 +156,7 @@ impl ClusterAccess {
     ///
     /// # Errors
     /// That one of them does not answer.
-    pub(super) fn key_count(&mut self) -> Result<u64, Failure> {
+    pub(crate) fn key_count(&mut self) -> Result<u64, Failure> {
         let counted = self.cluster.run(dbsize());
         counted.map_err(|error| Failure::unavailable(format!("{}: DBSIZE: {error}.", self.name)))
     }
@@ -165,7 +165,7 @@ impl ClusterAccess {
     ///
     /// # Errors
     /// A usage error that names the flag which allows it, or that a node does not answer.
-    pub(super) fn refuse_keys(&mut self) -> Result<(), Failure> {
+    pub(crate) fn refuse_keys(&mut self) -> Result<(), Failure> {
         match self.key_count()? {
             0 => Ok(()),
             keys => Err(Failure::usage(format!(
@@ -180,7 +180,7 @@ impl ClusterAccess {
     ///
     /// # Errors
     /// That a node does not answer, and what is left.
-    pub(super) fn remove_prefix(&mut self, prefix: &str) -> Result<(), Failure> {
+    pub(crate) fn remove_prefix(&mut self, prefix: &str) -> Result<(), Failure> {
         let name = self.name.clone();
         self.remove(prefix).map_err(|error| {
             Failure::unavailable(format!(
@@ -228,5 +228,50 @@ fn node(address: &Address) -> Option<Node> {
     match address {
         Address::Tcp { host, port } => Some(Node::new(host.as_str(), *port)),
         Address::Unix(_) => None,
+    }
+}
+
+/// Numbers that are tried as hash tags; every slot has one among them.
+const TAGS: u32 = 1_000_000;
+
+/// A hash tag for each master, whose slot it serves; all of one length, so that an operation has as many
+/// bytes on every master.
+fn tags(cluster: &blocking::Cluster) -> Vec<String> {
+    let mut wanted = cluster.masters();
+    let mut tags = Vec::with_capacity(wanted.len());
+    let mut candidates = (0..TAGS).map(tag);
+    while !wanted.is_empty() {
+        let tag = candidates
+            .next()
+            .expect("a master serves a slot, and every slot has a tag");
+        let owner = cluster.master_of(&tag);
+        let place = wanted.iter().position(|one| Some(one) == owner.as_ref());
+        if let Some(place) = place {
+            wanted.swap_remove(place);
+            tags.push(tag);
+        }
+    }
+    tags
+}
+
+fn tag(number: u32) -> String {
+    format!("{number:06}")
+}
+
+#[cfg(test)]
+mod tests {
+    use loadline_client::cluster::{SLOTS, slot_of};
+
+    use super::*;
+
+    #[test]
+    fn every_slot_has_a_tag() {
+        let mut missing = vec![true; SLOTS.into()];
+        for number in 0..TAGS {
+            missing[usize::from(slot_of(tag(number).as_bytes()))] = false;
+        }
+        assert_eq!(missing.iter().filter(|slot| **slot).count(), 0);
+        let key = |tag: &str| format!("loadline:run:strings:{{{tag}}}:0001");
+        assert_eq!(slot_of(key("000042").as_bytes()), slot_of(b"000042"));
     }
 }

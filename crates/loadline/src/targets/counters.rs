@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use loadline_load::outcome::TargetCost;
 
-use crate::targets::admin::Info;
+use super::admin::Info;
 
 /// Sections of INFO that a block is judged by.
 pub(crate) const SECTIONS: [&str; 3] = ["cpu", "stats", "commandstats"];

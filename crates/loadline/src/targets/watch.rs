@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use loadline_measure::doctor::Evidence;
 
+use super::admin::Info;
 use super::counters::process;
-use super::{Access, Opened};
-use crate::targets::admin::Info;
+use super::opened::{Access, Opened};
 
 /// Settings that make a server write to disk, each with the value that does not.
-pub(super) const PERSISTENCE: [(&str, &str); 2] = [("save", ""), ("appendonly", "no")];
+pub(crate) const PERSISTENCE: [(&str, &str); 2] = [("save", ""), ("appendonly", "no")];
 
 /// Commands that the lab itself sends beside the load: to greet a server, to look at it and to clean up.
 const OURS: [&str; 12] = [
@@ -89,7 +89,7 @@ impl Opened {
 }
 
 /// The setting `name` with its `value`, where that is not the one that switches it `off`.
-pub(super) fn persistence_of(name: &str, off: &str, value: Option<String>) -> Option<String> {
+pub(crate) fn persistence_of(name: &str, off: &str, value: Option<String>) -> Option<String> {
     let value = value.filter(|value| value != off)?;
     Some(format!("{name} {value}"))
 }
@@ -126,7 +126,7 @@ fn undeclared(before: &Info, after: &Info, declared: &[String]) -> Vec<(String, 
 }
 
 /// Memory of the server on this host that is swapped out.
-pub(super) fn swapped_bytes(info: &Info) -> Option<u64> {
+pub(crate) fn swapped_bytes(info: &Info) -> Option<u64> {
     let pid = process(info)?;
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let swapped = status
@@ -134,32 +134,6 @@ pub(super) fn swapped_bytes(info: &Info) -> Option<u64> {
         .find_map(|line| line.strip_prefix("VmSwap:"))?;
     let kibibytes: u64 = swapped.trim_start().split(' ').next()?.parse().ok()?;
     Some(kibibytes * 1_024)
-}
-
-/// Clients in the text of CLIENT LIST that are not this program's and did something within the last
-/// `within`.
-pub(crate) fn active_others(list: &str, within: Duration) -> u64 {
-    let is_active_other = |line: &&str| {
-        let idle = field(line, "idle").and_then(|seconds| seconds.parse::<u64>().ok());
-        // A replica and its master talk all the time, and belong together.
-        let flags = field(line, "flags").unwrap_or_default();
-        field(line, "name").unwrap_or_default() != crate::targets::connect::CLIENT_NAME
-            && !flags.contains(['S', 'M'])
-            && idle.is_some_and(|seconds| seconds <= within.as_secs())
-    };
-    list.lines().filter(is_active_other).count() as u64
-}
-
-/// Clients in the text of CLIENT LIST that receive every command (`MONITOR`).
-pub(crate) fn monitors(list: &str) -> u64 {
-    let watches = |line: &&str| field(line, "flags").is_some_and(|flags| flags.contains('O'));
-    list.lines().filter(watches).count() as u64
-}
-
-/// The value of `name` in a line of CLIENT LIST.
-fn field<'l>(line: &'l str, name: &str) -> Option<&'l str> {
-    line.split(' ')
-        .find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='))
 }
 
 #[cfg(test)]
@@ -183,21 +157,5 @@ mod tests {
         );
         assert_eq!(undeclared(&after, &after, &[]), []);
         assert_eq!(undeclared(&before, &after, &["EVALSHA".to_owned()]), []);
-    }
-
-    #[test]
-    fn others_that_do_something_are_counted() {
-        let list = "id=3 addr=127.0.0.1:1 name=loadline idle=0 flags=N cmd=get\n\
-                    id=4 addr=127.0.0.1:2 name=shop idle=1 flags=N cmd=get\n\
-                    id=5 addr=127.0.0.1:3 name= idle=0 flags=S cmd=replconf\n\
-                    id=6 addr=127.0.0.1:4 name= idle=400 flags=N cmd=ping\n\
-                    nonsense\n";
-        assert_eq!(active_others(list, Duration::from_millis(2_500)), 1);
-        assert_eq!(active_others("", Duration::from_secs(1)), 0);
-        assert_eq!(monitors(list), 0);
-        assert_eq!(
-            monitors("id=9 name= idle=0 flags=O cmd=monitor\nid=3 flags=N cmd=get\n"),
-            1
-        );
     }
 }
