@@ -7,6 +7,7 @@ use crate::clock::Clock;
 use crate::meter::{Board, Control};
 use crate::outcome::Outcome;
 use crate::pacing::{Arrivals, Pacing, Stop};
+use crate::pauses;
 use crate::values::mix;
 
 /// How long an open loop goes on starting what was due before the end of its block.
@@ -38,6 +39,15 @@ pub(crate) struct Share<'s> {
     pub(crate) arrivals: Option<Arrivals>,
 }
 
+/// What is watched beside a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Watch {
+    /// Nothing: a subject in this process has its CPUs for itself.
+    Nothing,
+    /// The CPUs of this machine.
+    Cpus,
+}
+
 /// Runs `block` with a thread per worker, of which the caller's is the first, and puts their parts
 /// together.
 ///
@@ -47,6 +57,7 @@ pub(crate) fn run<W: Send>(
     workers: &mut [W],
     block: &Block,
     control: &Control,
+    watch: Watch,
     work: impl Fn(&mut W, &Share<'_>) -> Result<Outcome, Error> + Sync,
 ) -> Result<Outcome, Error> {
     if let Pacing::Open { rate, .. } = block.pacing
@@ -56,9 +67,31 @@ pub(crate) fn run<W: Send>(
             "a rate of {rate} operations per second cannot be"
         )));
     }
+    if watch == Watch::Nothing {
+        return run_from(Clock::start(), workers, block, control, work);
+    }
+    let precision = match block.pacing {
+        Pacing::Open { .. } => pauses::FINE,
+        Pacing::Closed => pauses::COARSE,
+    };
+    let (outcome, pauses) = pauses::watch(precision, || {
+        let clock = Clock::start();
+        (run_from(clock, workers, block, control, work), clock)
+    });
+    let mut outcome = outcome?;
+    outcome.explain(pauses);
+    Ok(outcome)
+}
+
+fn run_from<W: Send>(
+    clock: Clock,
+    workers: &mut [W],
+    block: &Block,
+    control: &Control,
+    work: impl Fn(&mut W, &Share<'_>) -> Result<Outcome, Error> + Sync,
+) -> Result<Outcome, Error> {
     let threads = workers.len();
     let board = Board::new(block.interval, threads);
-    let clock = Clock::start();
     let run = |(thread, worker)| {
         let share = block.share(thread, threads, clock, &board, control);
         work(worker, &share)

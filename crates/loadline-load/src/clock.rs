@@ -19,6 +19,16 @@ impl Clock {
         }
     }
 
+    /// One that counts from the same moment in every thread.
+    pub(crate) fn common() -> Self {
+        Self { epoch_ns: 0 }
+    }
+
+    /// What this clock shows where `other` shows `at_ns`; zero for what was before it started.
+    pub(crate) fn translate(&self, other: Self, at_ns: u64) -> u64 {
+        (other.epoch_ns + at_ns).saturating_sub(self.epoch_ns)
+    }
+
     #[inline]
     pub(crate) fn now_ns(&self) -> u64 {
         nanoseconds(clock_gettime(ClockId::Monotonic)) - self.epoch_ns
@@ -73,7 +83,7 @@ pub(crate) fn thread_cpu_ns() -> u64 {
 
 /// The second figure of schedstat: nanoseconds spent waiting on a run queue. Other systems than
 /// Linux, and kernels without it, have none.
-fn run_wait_ns() -> Option<u64> {
+pub(crate) fn run_wait_ns() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     text.split_ascii_whitespace().nth(1)?.parse().ok()
 }

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use loadline_measure::histogram::Histogram;
 
+use crate::clock::run_wait_ns;
 use crate::outcome::{Interval, Outcome};
+use crate::stall::{SHORTEST_STALL_NS, Stall, Stalls};
 
 /// What a running block shares with the outside: it can be interrupted, and it can be watched.
 #[derive(Debug, Default)]
@@ -113,6 +115,13 @@ pub(crate) struct Meter<'b> {
     interval_end_ns: u64,
     errors_reported: u64,
     ops_reported: u64,
+    stalls: Stalls,
+    /// When something arrived last.
+    arrived_ns: u64,
+    /// How long the thread was off its CPU since then, as its own clock shows.
+    away_ns: u64,
+    /// How long the thread had waited for a CPU when the current interval began.
+    run_wait_ns: Option<u64>,
 }
 
 impl<'b> Meter<'b> {
@@ -126,6 +135,10 @@ impl<'b> Meter<'b> {
             interval_end_ns: board.interval_ns,
             errors_reported: 0,
             ops_reported: 0,
+            stalls: Stalls::default(),
+            arrived_ns: 0,
+            away_ns: 0,
+            run_wait_ns: run_wait_ns(),
         }
     }
 
@@ -149,11 +162,57 @@ impl<'b> Meter<'b> {
         self.part.ops += ops;
     }
 
+    /// Whether nothing has arrived for so long that a stall may end with an arrival at `now_ns`.
+    #[inline]
+    pub(crate) fn is_quiet(&self, now_ns: u64) -> bool {
+        now_ns.saturating_sub(self.arrived_ns) >= SHORTEST_STALL_NS
+    }
+
+    /// Notes an arrival, where it ends no stall.
+    #[inline]
+    pub(crate) fn arrived(&mut self, now_ns: u64) {
+        self.arrived_ns = now_ns;
+        self.away_ns = 0;
+    }
+
+    /// Notes a step of `step_ns` between two looks at the clock, in which the thread was not on its CPU.
+    pub(crate) fn away(&mut self, step_ns: u64) {
+        self.away_ns += step_ns;
+    }
+
+    /// Notes that nothing arrived until `now_ns`, while the oldest of `in_flight` operations had waited
+    /// since its intended start at `waiting_ns`.
+    #[cold]
+    pub(crate) fn quiet(&mut self, now_ns: u64, waiting_ns: u64, in_flight: u64, answered: bool) {
+        let start_ns = waiting_ns.max(self.arrived_ns);
+        let length_ns = now_ns.saturating_sub(start_ns);
+        if length_ns < SHORTEST_STALL_NS {
+            return;
+        }
+        let run_wait_ns = run_wait_ns().zip(self.run_wait_ns);
+        let run_wait_ns = run_wait_ns.map_or(0, |(now, before)| now.saturating_sub(before));
+        self.stalls.add(Stall {
+            start: Duration::from_nanos(start_ns),
+            length: Duration::from_nanos(length_ns),
+            in_flight,
+            generator: Duration::from_nanos(run_wait_ns.max(self.away_ns).min(length_ns)),
+            paused: Duration::ZERO,
+            answered,
+        });
+    }
+
     /// Closes the intervals that have ended by `now_ns`.
     #[inline]
     pub(crate) fn tick(&mut self, now_ns: u64) {
+        if now_ns < self.interval_end_ns {
+            return;
+        }
         while now_ns >= self.interval_end_ns {
             self.close_interval();
+        }
+        // A stall that lasts begins in an earlier interval, whose waits are its own.
+        if !self.is_quiet(now_ns) {
+            self.run_wait_ns = run_wait_ns();
         }
     }
 
@@ -177,6 +236,7 @@ impl<'b> Meter<'b> {
     /// Hands the last, partial interval in and gives the thread's part back.
     pub(crate) fn finish(mut self) -> Outcome {
         self.close_interval();
+        self.part.stalls = self.stalls.into_sorted();
         self.part
     }
 }

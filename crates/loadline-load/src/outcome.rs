@@ -5,7 +5,9 @@ use std::time::Duration;
 use loadline_measure::corrected::Corrected;
 use loadline_measure::histogram::Histogram;
 
+use crate::pauses::Pause;
 use crate::reply::Errors;
+use crate::stall::{self, Stall};
 
 /// Everything measured in one block.
 #[derive(Debug, Clone)]
@@ -32,6 +34,11 @@ pub struct Outcome {
     pub clock_reads: u64,
     /// The course of the block, interval by interval.
     pub series: Vec<Interval>,
+    /// Stretches in which operations waited and nothing arrived, in order of time: the longest, at most
+    /// [`MOST_STALLS`](stall::MOST_STALLS). A call that takes that long is one.
+    pub stalls: Vec<Stall>,
+    /// When CPUs of this machine did not run, where that was watched: over connections.
+    pub pauses: Option<Pauses>,
     /// Bytes received.
     pub bytes_in: u64,
     /// Bytes sent.
@@ -60,6 +67,20 @@ pub struct Memory {
     pub client_bytes_per_connection: Option<f64>,
     /// In the server, for each connection.
     pub server_bytes_per_connection: Option<f64>,
+}
+
+/// When CPUs of this machine did not run.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Pauses {
+    /// CPUs that were watched.
+    pub cpus: usize,
+    /// Whether they were watched in real time. Without it, pauses below 10 ms are not seen, and other
+    /// threads on a CPU may look like one.
+    pub real_time: bool,
+    /// The sum of all pauses.
+    pub total: Duration,
+    /// The pauses in order of time.
+    pub list: Vec<Pause>,
 }
 
 /// One interval of a block.
@@ -122,6 +143,8 @@ impl Outcome {
             lag: Histogram::new(),
             clock_reads: 0,
             series: Vec::new(),
+            stalls: Vec::new(),
+            pauses: None,
             bytes_in: 0,
             bytes_out: 0,
             planned: None,
@@ -144,6 +167,20 @@ impl Outcome {
         }
     }
 
+    /// Adds what the watchers of the CPUs saw, also to the stalls that it explains.
+    pub(crate) fn explain(&mut self, pauses: Option<Pauses>) {
+        let list = pauses.iter().flat_map(|pauses| &pauses.list);
+        for pause in list {
+            let end = pause.start + pause.length;
+            for stall in &mut self.stalls {
+                let common = end.min(stall.end());
+                let overlap = common.saturating_sub(pause.start.max(stall.start));
+                stall.paused = stall.paused.max(overlap);
+            }
+        }
+        self.pauses = pauses;
+    }
+
     /// Adds the part of another thread that ran in the same block.
     pub(crate) fn join(&mut self, part: &Self) {
         self.ops += part.ops;
@@ -155,6 +192,7 @@ impl Outcome {
         self.service.merge(&part.service);
         self.lag.merge(&part.lag);
         self.clock_reads += part.clock_reads;
+        self.stalls = stall::joined(&self.stalls, &part.stalls);
         self.bytes_in += part.bytes_in;
         self.bytes_out += part.bytes_out;
         self.planned = match (self.planned, part.planned) {

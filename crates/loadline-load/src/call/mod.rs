@@ -13,7 +13,7 @@ mod worker;
 use rand::{SeedableRng, rngs::SmallRng};
 
 use crate::Error;
-use crate::block::{self, Block};
+use crate::block::{self, Block, Watch};
 use crate::meter::Control;
 use crate::outcome::Outcome;
 use crate::reply::Reply;
@@ -95,8 +95,12 @@ impl<C: Callee> Callers<C> {
     /// A rate that cannot be.
     pub fn run(&mut self, block: &Block, control: &Control) -> Result<Outcome, Error> {
         let workload = &self.workload;
-        block::run(&mut self.workers, block, control, |worker, share| {
-            Ok(worker.run(workload, share))
-        })
+        block::run(
+            &mut self.workers,
+            block,
+            control,
+            Watch::Nothing,
+            |worker, share| Ok(worker.run(workload, share)),
+        )
     }
 }

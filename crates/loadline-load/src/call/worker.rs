@@ -9,6 +9,7 @@ use crate::meter::Meter;
 use crate::outcome::Outcome;
 use crate::pacing::Arrivals;
 use crate::reply::{Reply, Tally};
+use crate::stall::SHORTEST_STALL_NS;
 use crate::values::Values;
 use crate::workload::{Chooser, Workload, cumulative_weights};
 
@@ -185,6 +186,11 @@ impl<C: Callee> Running<'_, C> {
             self.workload.values(),
             &mut self.tally,
         );
+        if done_ns - begin_ns >= SHORTEST_STALL_NS {
+            self.meter.arrived(begin_ns);
+            self.meter.quiet(done_ns, intended_ns, self.per_call, true);
+        }
+        self.meter.arrived(done_ns);
         self.spent_ns += done_ns - begin_ns;
         self.meter
             .record(done_ns, intended_ns, begin_ns, self.per_call);

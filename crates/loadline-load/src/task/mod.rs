@@ -122,6 +122,8 @@ struct Counts<'b> {
     meter: Meter<'b>,
     tally: Tally,
     quota: u64,
+    /// Tasks that perform an operation.
+    in_flight: u64,
     last_reply_ns: u64,
 }
 
@@ -132,6 +134,7 @@ impl<P: Performer> Running<P> {
             meter: Meter::new(share.board, share.control),
             tally: Tally::default(),
             quota: share.ops,
+            in_flight: 0,
             last_reply_ns: 0,
         });
         let tasks = (0..in_flight).map(|_| self.task(share, &counts));
@@ -163,6 +166,7 @@ impl<P: Performer> Running<P> {
                     return;
                 }
                 counts.quota -= 1;
+                counts.in_flight += 1;
             }
             let (operation, reads) = {
                 let mut chooser = self.chooser.borrow_mut();
@@ -174,6 +178,13 @@ impl<P: Performer> Running<P> {
             let done = self.performer.perform(operation).await;
             let now_ns = share.clock.now_ns();
             let mut counts = counts.borrow_mut();
+            counts.in_flight -= 1;
+            if counts.meter.is_quiet(now_ns) {
+                // Of the tasks of a closed loop, some always wait.
+                let in_flight = counts.in_flight + 1;
+                counts.meter.quiet(now_ns, 0, in_flight, true);
+            }
+            counts.meter.arrived(now_ns);
             counts.meter.tick(now_ns);
             counts.meter.record(now_ns, begin_ns, begin_ns, 1);
             counts.meter.part.reads += u64::from(reads);

@@ -113,6 +113,11 @@ impl<F: Framing> Conn<F> {
         self.groups.front().map(|group| group.sent_ns)
     }
 
+    /// When the first of the operations in flight was meant to start: they are sent in that order.
+    pub(super) fn oldest_intended_ns(&self) -> Option<u64> {
+        self.groups.front().map(|group| group.intended_ns)
+    }
+
     /// Notes a group of operations as sent.
     pub(super) fn sent(&mut self, group: Group, ops: u32) {
         self.in_flight += ops;

@@ -15,6 +15,8 @@ mod conn;
 mod filler;
 mod lone;
 mod session;
+#[cfg(test)]
+mod tests;
 mod transport;
 mod vigil;
 mod worker;

@@ -6,7 +6,7 @@ use super::conn::Conn;
 use super::transport::{Connect, Framing};
 use super::worker::Worker;
 use crate::Error;
-use crate::block::{self, Block};
+use crate::block::{self, Block, Watch};
 use crate::meter::Control;
 use crate::outcome::Outcome;
 use crate::values::mix;
@@ -140,9 +140,13 @@ impl<'c, F: Framing> Session<'c, F> {
     pub fn run(&mut self, block: &Block, control: &Control) -> Result<Outcome, Error> {
         self.heal()?;
         let lanes = &self.lanes;
-        block::run(&mut self.workers, block, control, |worker, share| {
-            worker.run(&lanes[worker.lane].workload, share)
-        })
+        block::run(
+            &mut self.workers,
+            block,
+            control,
+            Watch::Cpus,
+            |worker, share| worker.run(&lanes[worker.lane].workload, share),
+        )
     }
 }
 

@@ -2,7 +2,7 @@
 
 /// A step between two looks at the clock that is longer than this is one in which the thread was not on
 /// its CPU.
-const AWAY_NS: u64 = 200_000;
+pub(super) const AWAY_NS: u64 = 200_000;
 /// How long a thread that was driven from its CPU sleeps through its waits.
 const SHORTEST_BREAK_NS: u64 = 10_000_000;
 const LONGEST_BREAK_NS: u64 = 1_000_000_000;

@@ -436,6 +436,9 @@ impl<'r, F: Framing> Running<'r, F> {
     }
 
     fn finish(mut self, thread: &ThreadMeter) -> Result<Outcome, Error> {
+        if self.in_flight > 0 {
+            self.note_quiet(self.share.clock.now_ns(), false);
+        }
         for index in 0..self.worker.conns.len() {
             let unanswered = u64::from(self.worker.conns[index].in_flight);
             if self.worker.conns[index].alive && unanswered > 0 {

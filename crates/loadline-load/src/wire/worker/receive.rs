@@ -5,7 +5,7 @@ use std::io;
 use rustix::event::epoll;
 
 use super::{Running, Worker};
-use crate::wire::conn::Freed;
+use crate::wire::conn::{Conn, Freed};
 use crate::wire::transport::Framing;
 
 /// Whether a read waits where nothing is there yet.
@@ -28,6 +28,17 @@ impl<F: Framing> Running<'_, F> {
             if let Err(reason) = self.serve(index, event.flags) {
                 self.lose(index, &reason);
             }
+        }
+    }
+
+    /// Notes that nothing arrived until `now_ns`, where operations waited meanwhile.
+    #[cold]
+    pub(super) fn note_quiet(&mut self, now_ns: u64, answered: bool) {
+        let alive = self.worker.conns.iter().filter(|conn| conn.alive);
+        let waiting = alive.filter_map(Conn::oldest_intended_ns).min();
+        if let Some(waiting_ns) = waiting {
+            self.meter
+                .quiet(now_ns, waiting_ns, self.in_flight, answered);
         }
     }
 
@@ -78,6 +89,12 @@ impl<F: Framing> Running<'_, F> {
             };
             now_ns = self.share.clock.now_ns();
             self.meter.part.bytes_in += bytes as u64;
+            if self.meter.is_quiet(now_ns) {
+                self.note_quiet(now_ns, true);
+            }
+            self.meter.arrived(now_ns);
+            let Worker { conns, buffer, .. } = &mut *self.worker;
+            let conn = &mut conns[index];
             let replies =
                 conn.receive(&buffer[..bytes], &mut self.tally, self.workload.values())?;
             if let (Some(halves), Some(sent_ns)) = (&mut self.halves, conn.oldest_sent_ns()) {

@@ -10,7 +10,7 @@ use super::{LONGEST_SLEEP_NS, Running};
 use crate::Error;
 use crate::wire::lone::Watch;
 use crate::wire::transport::Framing;
-use crate::wire::vigil::Vigil;
+use crate::wire::vigil::{AWAY_NS, Vigil};
 
 impl<F: Framing> Running<'_, F> {
     /// Waits until something is there, or it is time to look after other things.
@@ -60,10 +60,13 @@ impl<F: Framing> Running<'_, F> {
             let last_ns = now_ns;
             now_ns = self.share.clock.now_ns();
             let undisturbed = self.worker.vigil.looked(last_ns, now_ns);
+            if !undisturbed {
+                self.meter.away(now_ns - last_ns);
+            }
             if !undisturbed || !self.events.is_empty() || now_ns >= due_ns {
                 return Ok(());
             }
-            self.idle_ns += now_ns - last_ns;
+            self.idle(last_ns, now_ns);
         }
     }
 
@@ -92,7 +95,7 @@ impl<F: Framing> Running<'_, F> {
             }
             let last_ns = now_ns;
             now_ns = self.share.clock.now_ns();
-            self.idle_ns += now_ns - last_ns;
+            self.idle(last_ns, now_ns);
         }
         Ok(0)
     }
@@ -105,10 +108,21 @@ impl<F: Framing> Running<'_, F> {
             came = !self.events.is_empty();
             let last_ns = looked_ns;
             looked_ns = self.share.clock.now_ns();
-            self.idle_ns += if came { 0 } else { looked_ns - last_ns };
+            if !came {
+                self.idle(last_ns, looked_ns);
+            }
         }
         self.note_awake(came);
         Ok(came)
+    }
+
+    /// Counts a step between two looks at the clock, awake and with nothing to do.
+    fn idle(&mut self, last_ns: u64, now_ns: u64) {
+        let step_ns = now_ns - last_ns;
+        self.idle_ns += step_ns;
+        if step_ns > AWAY_NS {
+            self.meter.away(step_ns);
+        }
     }
 
     fn note_awake(&mut self, came: bool) {

@@ -1,0 +1,207 @@
+//! Pauses of the machine: stretches in which one of its CPUs did not run.
+//!
+//! A virtual machine loses a CPU for milliseconds where its host gives it to somebody else, and all that
+//! runs there stops: a generator, or the server that it measures. `/proc/stat` counts such time in steps
+//! of 10 ms and does not say when it was. So each CPU has a watcher, a thread bound to it that sleeps for a
+//! millisecond and looks at the clock. In real time nothing on the machine keeps it from that, and if it is
+//! late, its CPU did not run. Without the right to real time only long pauses can be told from a CPU that
+//! other threads use.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread::{self, ScopedJoinHandle};
+use std::time::Duration;
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use thread_priority::{
+    RealtimeThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy,
+    set_thread_priority_and_policy, thread_native_id,
+};
+
+use crate::clock::Clock;
+use crate::outcome::Pauses;
+
+/// How long a watcher sleeps where operations start at given times.
+pub(crate) const FINE: Duration = Duration::from_millis(1);
+/// How long it sleeps beside a closed loop, whose throughput it should not take from.
+pub(crate) const COARSE: Duration = Duration::from_millis(5);
+/// With more CPUs than this, watchers sleep longer, so that all of them together take no more time.
+const FEW_CPUS: usize = 4;
+/// A watcher that is later than this was kept from its CPU. Timers of virtual machines are late by up to
+/// a tenth of a millisecond.
+const LATE_NS: u64 = 300_000;
+/// The same for a watcher that shares its CPU with other threads: they keep it for a few time slices.
+const LATE_AMONG_OTHERS_NS: u64 = 10_000_000;
+/// Pauses that a watcher notes at most; farther ones are counted in their sum.
+const MOST_PAUSES: usize = 4_096;
+
+/// A stretch in which a CPU did not run. Times count from the start of the block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pause {
+    /// When its watcher should have run.
+    pub start: Duration,
+    /// How much later it ran.
+    pub length: Duration,
+    /// The number of the CPU.
+    pub cpu: usize,
+}
+
+/// What a watcher has seen.
+#[derive(Debug, Default)]
+struct Seen {
+    pauses: Vec<Pause>,
+    total: Duration,
+    real_time: bool,
+}
+
+/// Runs `work` while every CPU that this thread may use is watched, with a look every `sleep`. Returns
+/// what both gave; times count from the start of the clock that `work` returns.
+pub(crate) fn watch<R>(sleep: Duration, work: impl FnOnce() -> (R, Clock)) -> (R, Option<Pauses>) {
+    let Ok(allowed) = sched_getaffinity(None) else {
+        return (work().0, None);
+    };
+    let cpus: Vec<usize> = (0..CpuSet::MAX_CPU)
+        .filter(|cpu| allowed.is_set(*cpu))
+        .collect();
+    let sleep = sleep * cpus.len().div_ceil(FEW_CPUS).max(1) as u32;
+    let (over, seen) = (AtomicBool::new(false), Mutex::new(Vec::new()));
+    let (outcome, clock) = std::thread::scope(|scope| {
+        let mut ending = Ending {
+            over: &over,
+            watchers: Vec::with_capacity(cpus.len()),
+        };
+        for &cpu in &cpus {
+            let (over, seen) = (&over, &seen);
+            let named = thread::Builder::new().name(format!("watch-{cpu}"));
+            let watcher = named.spawn_scoped(scope, move || {
+                let found = observe(cpu, sleep, over);
+                let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+                seen.extend(found);
+            });
+            // Where no thread can be had, its CPU is not watched.
+            ending.watchers.extend(watcher.ok());
+        }
+        work()
+    });
+    let seen = seen.into_inner().unwrap_or_else(PoisonError::into_inner);
+    (outcome, together(seen, clock))
+}
+
+/// Ends the watchers, also where the work panics.
+struct Ending<'s> {
+    over: &'s AtomicBool,
+    watchers: Vec<ScopedJoinHandle<'s, ()>>,
+}
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+        for watcher in &self.watchers {
+            watcher.thread().unpark();
+        }
+    }
+}
+
+/// Looks at the clock on `cpu` until it is `over`; `None` where it cannot be bound to it.
+fn observe(cpu: usize, sleep: Duration, over: &AtomicBool) -> Option<Seen> {
+    let mut own = CpuSet::new();
+    own.set(cpu);
+    sched_setaffinity(None, &own).ok()?;
+    let fifo = ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::Fifo);
+    let real_time =
+        set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, fifo).is_ok();
+    let late_ns = if real_time {
+        LATE_NS
+    } else {
+        LATE_AMONG_OTHERS_NS
+    };
+    let clock = Clock::common();
+    let mut seen = Seen {
+        real_time,
+        ..Seen::default()
+    };
+    while !over.load(Ordering::Relaxed) {
+        let due_ns = clock.now_ns() + sleep.as_nanos() as u64;
+        thread::park_timeout(sleep);
+        let late = clock.now_ns().saturating_sub(due_ns);
+        if late > late_ns {
+            let length = Duration::from_nanos(late);
+            seen.total += length;
+            if seen.pauses.len() < MOST_PAUSES {
+                seen.pauses.push(Pause {
+                    start: Duration::from_nanos(due_ns),
+                    length,
+                    cpu,
+                });
+            }
+        }
+    }
+    Some(seen)
+}
+
+/// What the watchers have seen together; `None` without one.
+fn together(seen: Vec<Seen>, clock: Clock) -> Option<Pauses> {
+    let watched = seen.len();
+    let real_time = seen.iter().all(|one| one.real_time);
+    let total = seen.iter().map(|one| one.total).sum();
+    let mut list: Vec<Pause> = seen.into_iter().flat_map(|one| one.pauses).collect();
+    for pause in &mut list {
+        let ns = |time: Duration| clock.translate(Clock::common(), time.as_nanos() as u64);
+        let (start, end) = (ns(pause.start), ns(pause.start + pause.length));
+        pause.start = Duration::from_nanos(start);
+        pause.length = Duration::from_nanos(end - start);
+    }
+    // A watcher begins before the block.
+    list.retain(|pause| !pause.length.is_zero());
+    list.sort_unstable_by_key(|pause| pause.start);
+    (watched > 0).then_some(Pauses {
+        cpus: watched,
+        real_time,
+        total,
+        list,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A thread of real time on every CPU keeps the watchers of real time waiting, which is what a host does.
+    /// It takes the right to real time.
+    #[test]
+    fn a_cpu_that_does_not_run_is_noticed() {
+        const HELD: Duration = Duration::from_millis(30);
+        let hold = || {
+            let fifo = ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::Fifo);
+            let highest = ThreadPriority::Max;
+            if set_thread_priority_and_policy(thread_native_id(), highest, fifo).is_err() {
+                return false;
+            }
+            let clock = Clock::start();
+            while clock.now_ns() < HELD.as_nanos() as u64 {
+                std::hint::spin_loop();
+            }
+            true
+        };
+        let (held, pauses) = watch(FINE, || {
+            let clock = Clock::start();
+            thread::sleep(Duration::from_millis(20));
+            (thread::spawn(hold).join().unwrap(), clock)
+        });
+        let pauses = pauses.unwrap();
+        assert!(pauses.cpus >= 1);
+        assert_eq!(pauses.real_time, held);
+        if held {
+            let longest = pauses.list.iter().map(|pause| pause.length).max();
+            assert!(longest >= Some(HELD / 2), "{pauses:?}");
+        }
+        assert!(pauses.list.is_sorted_by_key(|pause| pause.start));
+    }
+
+    #[test]
+    fn watchers_end_with_the_work_that_they_watch() {
+        let panicked =
+            std::panic::catch_unwind(|| watch(FINE, || -> ((), Clock) { panic!("on purpose") }));
+        assert!(panicked.is_err());
+    }
+}

@@ -1,0 +1,160 @@
+//! Sessions against a server that stops when a test says so. Its protocol is the least that there can be:
+//! a request has eight bytes, a reply one.
+
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use std::{iter, thread};
+
+use super::*;
+use crate::block::Block;
+use crate::keys::KeyDist;
+use crate::outcome::Outcome;
+use crate::pacing::{ArrivalProcess, Pacing, Stop};
+use crate::reply::{Reply, Tally};
+use crate::stall::Stall;
+use crate::values::{ValueData, ValueSize, Values};
+use crate::workload::{Command, Digits, KeySpace, Number, Part, Workload};
+use crate::{Control, Error};
+
+/// A byte is a reply.
+struct Bytes;
+
+impl Framing for Bytes {
+    fn feed(&mut self, bytes: &[u8], tally: &mut Tally) -> Result<(), String> {
+        tally.replies += bytes.len() as u64;
+        Ok(())
+    }
+
+    fn first<'b>(&mut self, bytes: &'b [u8]) -> Result<Option<(usize, Reply<'b>)>, String> {
+        Ok((!bytes.is_empty()).then_some((1, Reply::Other)))
+    }
+}
+
+/// A thread for each connection, which all stop together.
+#[derive(Clone, Default)]
+struct Server {
+    frozen: Arc<AtomicBool>,
+    /// What a request takes.
+    takes: Duration,
+}
+
+impl Server {
+    fn serve(&self, mut stream: UnixStream) {
+        let mut buffer = [0; 4_096];
+        let mut rest = 0;
+        while let Ok(bytes @ 1..) = Read::read(&mut stream, &mut buffer) {
+            let requests = (rest + bytes) / 8;
+            rest = (rest + bytes) % 8;
+            thread::sleep(self.takes * requests as u32);
+            while self.frozen.load(Ordering::Relaxed) {
+                thread::sleep(Duration::from_millis(1));
+            }
+            let replies: Vec<u8> = iter::repeat_n(b'+', requests).collect();
+            if stream.write_all(&replies).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn freeze(&self, time: Duration) -> Duration {
+        let begun = Instant::now();
+        self.frozen.store(true, Ordering::Relaxed);
+        thread::sleep(time);
+        let frozen = begun.elapsed();
+        self.frozen.store(false, Ordering::Relaxed);
+        frozen
+    }
+}
+
+impl Connect for Server {
+    fn connect(&self) -> io::Result<Box<dyn Transport>> {
+        let (ours, theirs) = UnixStream::pair()?;
+        ours.set_nonblocking(true)?;
+        let server = self.clone();
+        thread::spawn(move || server.serve(theirs));
+        Ok(Box::new(ours))
+    }
+}
+
+fn workload() -> Workload {
+    let command = Command {
+        name: "GET".into(),
+        weight: 1,
+        parts: vec![Part::Number(Number::Key, Digits::Eight)],
+        replies: 1,
+        reads: true,
+        returns_payload: false,
+    };
+    let keys = KeySpace::new(&KeyDist::Uniform, 1_000, 0).unwrap();
+    let values = Values::new(ValueSize::Fixed(8), ValueData::Random, 1).unwrap();
+    Workload::new(vec![command], keys, values).unwrap()
+}
+
+fn run(server: &Server, threads: usize, pacing: Pacing, stop: Stop) -> Result<Outcome, Error> {
+    let shape = Shape {
+        connections: 4,
+        threads,
+        window: 1,
+        verify: false,
+        seed: 1,
+    };
+    let mut session = Session::open(workload(), server, || Bytes, shape)?;
+    let block = Block {
+        pacing,
+        stop,
+        interval: Duration::from_millis(10),
+        seed: 1,
+    };
+    session.run(&block, &Control::default())
+}
+
+fn open(rate: f64) -> Pacing {
+    Pacing::Open {
+        rate,
+        arrivals: ArrivalProcess::Uniform,
+    }
+}
+
+fn longest(outcome: &Outcome) -> Stall {
+    let stalls = outcome.stalls.iter();
+    *stalls.max_by_key(|stall| stall.length).unwrap()
+}
+
+/// A reply may have been on its way when the server froze, and the loop may read the next one late.
+const SPARE: Duration = Duration::from_millis(10);
+
+#[test]
+fn a_server_that_stops_leaves_one_stall_with_its_start_and_length() {
+    for (pacing, threads) in [(open(2_000.0), 1), (open(2_000.0), 2), (Pacing::Closed, 1)] {
+        let server = Server {
+            takes: Duration::from_micros(100),
+            ..Server::default()
+        };
+        let (freezing, begun) = (server.clone(), Instant::now());
+        let freezer = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(200));
+            (begun.elapsed(), freezing.freeze(Duration::from_millis(300)))
+        });
+        let stop = Stop::after(Duration::from_millis(800));
+        let outcome = run(&server, threads, pacing, stop).unwrap();
+        let (from, frozen) = freezer.join().unwrap();
+        let stall = longest(&outcome);
+        assert!(stall.length + SPARE >= frozen, "{stall:?} of {frozen:?}");
+        assert!(stall.start <= from + SPARE, "{stall:?} from {from:?}");
+        assert!(stall.answered);
+        // All four connections wait for their reply.
+        assert_eq!(stall.in_flight, 4, "{pacing:?} on {threads}: {stall:?}");
+        assert!(stall.generator < frozen / 2, "{stall:?}");
+    }
+}
+
+#[test]
+fn waiting_for_the_next_start_is_no_stall() {
+    let outcome = run(&Server::default(), 1, open(20.0), Stop::after_ops(10)).unwrap();
+    let whole: Duration = outcome.stalls.iter().map(|stall| stall.length).sum();
+    assert_eq!(outcome.ops, 10);
+    assert!(whole < outcome.duration / 2, "{:?}", outcome.stalls);
+}
