@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use loadline_measure::gate::Baseline;
@@ -9,9 +10,13 @@ use loadline_measure::gate::classic::Classic;
 use loadline_measure::record::Record;
 
 use crate::exit::{Exit, Failure};
+use crate::secret::{self, Secret};
 
 /// The largest record that is read, in bytes. A record of a hundred cases has a few megabytes.
 const LARGEST_RECORD_BYTES: u64 = 256 << 20;
+
+/// The longest password file that is read, in bytes.
+const LONGEST_PASSWORD_FILE_BYTES: u64 = 64 << 10;
 
 /// Where an output goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -109,6 +114,16 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
+/// Writes an error message to standard error, without the passwords in it.
+pub(crate) fn complain(message: &str) {
+    write_error(&format!("loadline: {}", secret::redact(message)));
+}
+
+/// Writes a line to standard error. A reader that has gone away is no error.
+pub(crate) fn write_error(text: &str) {
+    let _ = writeln!(io::stderr(), "{text}");
+}
+
 /// The record in `path`.
 pub(crate) fn read_record(path: &Path) -> Result<Record, Failure> {
     let bytes = read_bounded(path, LARGEST_RECORD_BYTES)?;
@@ -163,6 +178,26 @@ fn read_baseline_bytes(path: &Path) -> Result<Vec<u8>, Failure> {
     read_bounded(path, LARGEST_RECORD_BYTES)
 }
 
+/// The password in `path`: the whole file without the line break at its end.
+pub(crate) fn read_password(path: &Path) -> Result<Secret, Failure> {
+    let bytes = read_bounded(path, LONGEST_PASSWORD_FILE_BYTES)?;
+    let text = String::from_utf8(bytes).map_err(|_| {
+        Failure::bad_file(format!(
+            "{}: the password in it is not UTF-8.",
+            path.display()
+        ))
+    })?;
+    let password = text.strip_suffix('\n').unwrap_or(&text);
+    let password = password.strip_suffix('\r').unwrap_or(password);
+    if password.is_empty() {
+        return Err(Failure::bad_file(format!(
+            "{}: there is no password in it.",
+            path.display()
+        )));
+    }
+    Ok(Secret::new(password.to_owned()))
+}
+
 /// The bytes of `path`, refused above `most_bytes`.
 pub(crate) fn read_bounded(path: &Path, most_bytes: u64) -> Result<Vec<u8>, Failure> {
     let unreadable = |error: io::Error| {
@@ -180,6 +215,21 @@ pub(crate) fn read_bounded(path: &Path, most_bytes: u64) -> Result<Vec<u8>, Fail
         )));
     }
     Ok(bytes)
+}
+
+/// The path of `program`: itself, or the first place on PATH that has it.
+pub(crate) fn find_program(program: &Path) -> Option<PathBuf> {
+    let runs = |path: &Path| {
+        path.metadata()
+            .is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0)
+    };
+    if program.components().count() > 1 {
+        return runs(program).then(|| program.to_owned());
+    }
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path)
+        .map(|dir| dir.join(program))
+        .find(|candidate| runs(candidate))
 }
 
 /// Writes a neighbour of `path` and renames it over `path`. What is not a regular file, such as
@@ -271,5 +321,26 @@ mod tests {
                 .exit(),
             Exit::BadFile
         );
+    }
+
+    #[test]
+    fn programs_are_found_on_path_or_where_they_are() {
+        let found = find_program("sh".as_ref()).unwrap();
+        assert!(found.is_absolute());
+        assert_eq!(find_program(&found), Some(found));
+        assert_eq!(find_program("no-such-program-here".as_ref()), None);
+        assert_eq!(find_program("/no/such/program".as_ref()), None);
+        // A file that is no program, and a directory.
+        assert_eq!(find_program("/etc/passwd".as_ref()), None);
+        assert_eq!(find_program("/".as_ref()), None);
+    }
+
+    #[test]
+    fn a_password_file_is_read_without_its_line_break() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "hunter2 \r\n").unwrap();
+        assert_eq!(read_password(file.path()).unwrap().reveal(), "hunter2 ");
+        std::fs::write(file.path(), "\n").unwrap();
+        assert!(read_password(file.path()).is_err());
     }
 }

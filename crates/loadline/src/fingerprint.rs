@@ -1,19 +1,8 @@
-//! Where a run takes place: the machine, its noise and the servers.
+//! Where a run takes place: the machine and its noise.
 
 use std::fs;
 
-use loadline_measure::record::{Environment, Noise, Record, ServerEnvironment};
-
-use crate::targets::Opened;
-
-/// Settings of a server that change what is measured.
-const SETTINGS: [&str; 5] = [
-    "save",
-    "appendonly",
-    "maxmemory",
-    "maxmemory-policy",
-    "io-threads",
-];
+use loadline_measure::record::{Environment, Noise, Record};
 
 /// Looks at the machine; what cannot be told stays empty.
 pub(crate) fn read() -> Environment {
@@ -80,25 +69,6 @@ pub(crate) fn cpu_stall_us() -> Option<u64> {
         .find_map(|word| word.strip_prefix("total="))?
         .parse()
         .ok()
-}
-
-/// What a server says about itself.
-pub(crate) fn server(target: &mut Opened) -> ServerEnvironment {
-    let settings = SETTINGS
-        .into_iter()
-        .filter_map(|name| Some((name.to_owned(), target.setting(name)?)))
-        .collect();
-    let said = |name: &str| target.said(name).map(ToOwned::to_owned);
-    ServerEnvironment {
-        subject: target.name.clone(),
-        name: said("loadline_version")
-            .map(|_| "loadline".into())
-            .or_else(|| said("server_name"))
-            .or_else(|| said("redis_version").map(|_| "redis".into())),
-        version: said("loadline_version").or_else(|| said("redis_version")),
-        allocator: said("mem_allocator"),
-        settings,
-    }
 }
 
 /// The value of `name` in lines of `name : value`.

@@ -13,12 +13,12 @@ mod framing;
 mod interrupt;
 mod pinning;
 mod plan;
-mod plant;
 mod printer;
 mod progress;
 mod recording;
 mod secret;
 mod session;
+mod slowdown;
 mod subjects;
 mod target;
 mod targets;
@@ -26,7 +26,6 @@ mod units;
 mod workload;
 
 use std::ffi::OsString;
-use std::io::Write;
 use std::panic;
 use std::process::ExitCode;
 
@@ -43,11 +42,11 @@ fn main() -> ExitCode {
     match panic::catch_unwind(|| commands::dispatch(cli.command)) {
         Ok(Ok(code)) => code,
         Ok(Err(error)) => {
-            complain(&format!("{error:#}"));
+            files::complain(&format!("{error:#}"));
             exit::of(&error).into()
         }
         Err(_) => {
-            complain(
+            files::complain(
                 "This is a fault of loadline itself, and not of what was measured. Please report it with the lines above.",
             );
             Exit::Internal.into()
@@ -67,7 +66,7 @@ fn meant(words: Vec<OsString>) -> Vec<OsString> {
 fn not_parsed(words: &[OsString], error: &clap::Error) -> ExitCode {
     if error.use_stderr() {
         // Clap quotes what it cannot read, and that may be a URL with a password.
-        write_error(&secret::redact(&args::refusal(words, error)));
+        files::write_error(&secret::redact(&args::refusal(words, error)));
         Exit::Usage.into()
     } else {
         match files::print(&error.render().to_string()) {
@@ -75,15 +74,6 @@ fn not_parsed(words: &[OsString], error: &clap::Error) -> ExitCode {
             Err(failure) => failure.exit().into(),
         }
     }
-}
-
-fn complain(message: &str) {
-    write_error(&format!("loadline: {}", secret::redact(message)));
-}
-
-/// Writes to standard error. Where even that is closed, there is nobody left to tell.
-fn write_error(text: &str) {
-    let _ = writeln!(std::io::stderr(), "{text}");
 }
 
 #[cfg(test)]

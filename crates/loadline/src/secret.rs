@@ -2,18 +2,12 @@
 
 use std::ffi::OsStr;
 use std::fmt;
-use std::path::Path;
-
-use crate::exit::Failure;
 
 /// The environment variable that a password can come from.
 pub(crate) const PASSWORD_VARIABLE: &str = "LOADLINE_REDIS_PASSWORD";
 
 /// What stands in place of a secret.
 const MASK: &str = "***";
-
-/// The longest password file that is read, in bytes.
-const LONGEST_FILE_BYTES: u64 = 64 << 10;
 
 /// A password. It shows itself as `***`; only [`reveal`](Self::reveal) gives it away.
 #[derive(Clone, PartialEq, Eq)]
@@ -23,26 +17,6 @@ impl Secret {
     /// Wraps a password.
     pub(crate) fn new(password: String) -> Self {
         Self(password)
-    }
-
-    /// The password in `path`: the whole file without the line break at its end.
-    pub(crate) fn from_file(path: &Path) -> Result<Self, Failure> {
-        let bytes = crate::files::read_bounded(path, LONGEST_FILE_BYTES)?;
-        let text = String::from_utf8(bytes).map_err(|_| {
-            Failure::bad_file(format!(
-                "{}: the password in it is not UTF-8.",
-                path.display()
-            ))
-        })?;
-        let password = text.strip_suffix('\n').unwrap_or(&text);
-        let password = password.strip_suffix('\r').unwrap_or(password);
-        if password.is_empty() {
-            return Err(Failure::bad_file(format!(
-                "{}: there is no password in it.",
-                path.display()
-            )));
-        }
-        Ok(Self(password.to_owned()))
     }
 
     /// The password in the environment, where there is one.
@@ -178,15 +152,6 @@ mod tests {
             command_line(words),
             r"loadline run redis://u:***@h --command 'SET {key} it'\''s'"
         );
-    }
-
-    #[test]
-    fn a_password_file_is_read_without_its_line_break() {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), "hunter2 \r\n").unwrap();
-        assert_eq!(Secret::from_file(file.path()).unwrap().reveal(), "hunter2 ");
-        std::fs::write(file.path(), "\n").unwrap();
-        assert!(Secret::from_file(file.path()).is_err());
     }
 
     proptest! {

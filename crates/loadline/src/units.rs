@@ -229,6 +229,11 @@ pub(crate) fn latency_words(latency: Duration) -> String {
     duration_words(latency)
 }
 
+/// A duration as a record has it; `u64::MAX` where it is longer.
+pub(crate) fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
 /// A count in groups of three digits.
 pub(crate) fn count_text(count: u64) -> String {
     let digits = count.to_string();

@@ -9,7 +9,7 @@ use super::{
     ColorArg, ConnectionArgs, DataArgs, DisplayArgs, LengthArgs, LimitArgs, LoadArgs, OutputArgs,
     RunArgs,
 };
-use crate::plant::Plant;
+use crate::slowdown::InjectedSlowdown;
 use crate::units;
 
 pub(super) const COMPARE_HELP: &str = "\
@@ -229,7 +229,7 @@ pub(crate) struct ProveArgs {
     /// the median), tail+10 (the same, of the corrected p99) or delay+10 (in the path); several with
     /// commas [default: none, and cpu and delay with 5, 10 and 20]
     #[arg(long, value_name = "WHAT", value_delimiter = ',')]
-    pub(crate) plant: Vec<Plant>,
+    pub(crate) plant: Vec<InjectedSlowdown>,
     /// A built-in workload
     #[arg(long, value_name = "NAME", default_value = "get")]
     pub(crate) workload: String,

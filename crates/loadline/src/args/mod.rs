@@ -1,4 +1,4 @@
-//! What was typed. Nothing is resolved here: [`plan`](crate::plan) says what it means.
+//! The command line as it was typed. Nothing is resolved here: the plan says what it means.
 
 mod capacity;
 mod judge;

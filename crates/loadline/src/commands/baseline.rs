@@ -143,7 +143,7 @@ impl Filling<'_> {
     fn fill(&self, mut baseline: Baseline, runs: u32) -> anyhow::Result<ExitCode> {
         for run in 1..=runs {
             if !self.printer.quiet {
-                crate::write_error(&format!("loadline: run {run} of {runs}"));
+                crate::files::write_error(&format!("loadline: run {run} of {runs}"));
             }
             let record = session::measure(self.plan, &self.printer, &self.control)?;
             if record.run.cut_short {

@@ -67,7 +67,7 @@ fn measure(plan: &CapacityPlan, printer: &Printer, control: &Control) -> Result<
         header(&run_id, plan.base.seed, plan.to_json()),
         fingerprint::read(),
     );
-    record.environment.servers = vec![fingerprint::server(&mut target)];
+    record.environment.servers = vec![target.environment()];
     record.links = target.link().cloned().into_iter().collect();
     record.doctor = record.links.iter().filter_map(link::finding).collect();
     let progress = Progress::start(printer, plan.max_time.as_secs());

@@ -56,7 +56,7 @@ impl Answer {
     pub(crate) fn give(&self, record: &Record, printer: &Printer) -> anyhow::Result<ExitCode> {
         let Some(judgement) = &record.judgement else {
             self.outputs.write(record)?;
-            crate::write_error(&format!(
+            crate::files::write_error(&format!(
                 "loadline: {}: interrupted before anything could be judged ({})",
                 self.name,
                 Exit::Interrupted.code()
@@ -82,7 +82,7 @@ impl Answer {
         }
         let last = loadline_report::last_line(judgement, asked);
         if self.outputs.use_stdout() || self.junit == Some(Output::Stdout) {
-            crate::write_error(&last);
+            crate::files::write_error(&last);
         } else if printer.quiet {
             files::print(&format!("{last}\n"))?;
         } else {

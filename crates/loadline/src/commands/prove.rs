@@ -17,10 +17,10 @@ use crate::exit::{Exit, Failure};
 use crate::files::{self, Output};
 use crate::fingerprint;
 use crate::interrupt::interrupt;
-use crate::plan::{self, Plan, Surroundings};
-use crate::plant::{Plant, Usual};
+use crate::plan::{self, Plan, Surroundings, Usual};
 use crate::printer::Printer;
 use crate::session;
+use crate::slowdown::InjectedSlowdown;
 
 const DEFAULT_RUNS: u32 = 5;
 const MOST_RUNS: u32 = 1_000;
@@ -51,7 +51,9 @@ pub(super) fn run(args: &ProveArgs) -> anyhow::Result<ExitCode> {
     let ended = comparisons.run(runs, &printer, &control);
     if comparisons.done == 0 {
         ended?;
-        crate::write_error("loadline: prove: interrupted before a comparison was done (130)");
+        crate::files::write_error(
+            "loadline: prove: interrupted before a comparison was done (130)",
+        );
         return Ok(Exit::Interrupted.into());
     }
     let mut proof = Proof {
@@ -89,7 +91,7 @@ pub(super) fn run(args: &ProveArgs) -> anyhow::Result<ExitCode> {
 /// Comparisons of all kinds.
 struct Comparisons<'p> {
     plan: &'p Plan,
-    plants: Vec<Plant>,
+    plants: Vec<InjectedSlowdown>,
     /// What was said, for each plant.
     kinds: Vec<Kind>,
     usual: Usual,
@@ -97,10 +99,10 @@ struct Comparisons<'p> {
 }
 
 impl<'p> Comparisons<'p> {
-    fn new(plan: &'p Plan, asked: &[Plant]) -> Self {
-        let mut plants: Vec<Plant> = Vec::new();
+    fn new(plan: &'p Plan, asked: &[InjectedSlowdown]) -> Self {
+        let mut plants: Vec<InjectedSlowdown> = Vec::new();
         for plant in if asked.is_empty() {
-            &Plant::DEFAULT
+            &InjectedSlowdown::DEFAULT
         } else {
             asked
         } {
@@ -121,16 +123,16 @@ impl<'p> Comparisons<'p> {
     /// is done or an interrupt ends it.
     fn run(&mut self, runs: u32, printer: &Printer, control: &Control) -> Result<(), Failure> {
         let printed = printer.quietly();
-        if self.plants[0] != Plant::Nothing {
+        if self.plants[0] != InjectedSlowdown::Nothing {
             // A share is planted, so it must be known of what.
-            let plan = Plant::Nothing.plan(self.plan, self.usual);
+            let plan = plan::slowed(self.plan, InjectedSlowdown::Nothing, self.usual);
             self.usual = usual(&session::measure(&plan, &printed, control)?);
         }
         let all = runs as usize * self.plants.len();
         for _ in 0..runs {
             for (plant, kind) in self.plants.iter().zip(&mut self.kinds) {
                 let begun = Instant::now();
-                let plan = plant.plan(self.plan, self.usual);
+                let plan = plan::slowed(self.plan, *plant, self.usual);
                 let record = session::measure(&plan, &printed, control)?;
                 if control.interrupted() {
                     return Ok(());
@@ -153,8 +155,8 @@ impl<'p> Comparisons<'p> {
     }
 }
 
-fn say(done: usize, all: usize, plant: Plant, trial: &Trial) {
-    crate::write_error(&format!(
+fn say(done: usize, all: usize, plant: InjectedSlowdown, trial: &Trial) {
+    crate::files::write_error(&format!(
         "loadline: {done} of {all}, {}: {}, {:?} ({:.1} s)",
         plant.name(),
         trial.ratio.map_or_else(

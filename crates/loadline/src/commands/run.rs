@@ -56,7 +56,7 @@ fn judge(record: &Record, strict: bool, stdout_is_taken: bool) -> anyhow::Result
     let mut text: String = told.map(|row| format!("{}\n", row.sentence())).collect();
     text.push_str(&format!("loadline: run: {} ({code})", outcome.name()));
     if stdout_is_taken {
-        crate::write_error(&text);
+        crate::files::write_error(&text);
     } else {
         files::print(&format!("{text}\n"))?;
     }

@@ -9,7 +9,6 @@ use crate::args::ServeArgs;
 use crate::exit::Failure;
 use crate::files;
 use crate::interrupt::interrupt;
-use crate::secret::Secret;
 use crate::targets::servers::LISTENING;
 
 /// Where it listens unless told otherwise: Redis's own address.
@@ -25,7 +24,7 @@ pub(super) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let password = args
         .password_file
         .as_deref()
-        .map(Secret::from_file)
+        .map(files::read_password)
         .transpose()?;
     let config = ServerConfig {
         listen,

@@ -2,9 +2,8 @@
 
 use loadline_measure::Limit;
 
-use super::Plan;
+use super::{Plan, case_name};
 use crate::exit::Failure;
-use crate::recording;
 use crate::workload;
 
 /// What stands for the limits that a suite brings.
@@ -19,7 +18,7 @@ pub(crate) fn limits(texts: &[String], plan: &Plan) -> Result<Vec<Limit>, Failur
     let names: Vec<String> = plan
         .cases
         .iter()
-        .map(|case| recording::name(case, plan))
+        .map(|case| case_name(case, plan))
         .collect();
     let mut limits = Vec::new();
     for text in texts {

@@ -10,6 +10,8 @@ mod limits;
 mod modes;
 mod outputs;
 mod path;
+mod proof;
+mod scenario;
 mod show;
 mod suite;
 mod targets;
@@ -26,6 +28,7 @@ use rand::RngExt;
 use crate::args::{ArrivalsArg, ConnectionArgs, LoadArgs, RunArgs, ValueDataArg};
 use crate::codec::Codec;
 use crate::exit::Failure;
+use crate::files;
 use crate::fingerprint;
 use crate::secret::Secret;
 use crate::target::Target;
@@ -39,7 +42,9 @@ pub(crate) use lengths::Length;
 pub(crate) use limits::limits;
 pub(crate) use modes::{Mode, ModesPlan, resolve as resolve_modes};
 pub(crate) use outputs::{Outputs, check_outputs, spare};
-pub(crate) use path::PathShape;
+pub(crate) use path::{PathShape, measuring_trips};
+pub(crate) use proof::{Usual, slowed};
+pub(crate) use scenario::{case_name, scenario};
 
 const DEFAULT_BATCH: u32 = 10;
 /// The pipeline of the last case of the default suite.
@@ -184,8 +189,7 @@ impl Surroundings {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
             cores: u32::try_from(cores).unwrap_or(u32::MAX),
-            has_redis_server: crate::targets::servers::find_program("redis-server".as_ref())
-                .is_some(),
+            has_redis_server: files::find_program("redis-server".as_ref()).is_some(),
             password: Secret::from_environment(),
             memory_bytes: fingerprint::spare_memory(),
             entropy: rand::rng().random(),

@@ -11,6 +11,12 @@ use crate::args::LinkArg;
 use crate::exit::Failure;
 use crate::units::{self, duration_text};
 
+/// Round trips that a link is measured with, at most, and how long that may take.
+const TRIPS: usize = 300;
+const MEASURE_FOR: Duration = Duration::from_secs(3);
+/// Fewer say nothing about the tail.
+const LEAST_TRIPS: usize = 20;
+
 /// The tail's exponent of Pareto jitter: its mean is twice its scale, and its variance is infinite.
 const PARETO_EXPONENT: f64 = 1.5;
 
@@ -181,6 +187,17 @@ fn bandwidth_text(bytes_per_second: u64) -> String {
         Some((unit, name)) => format!("{}{name}/s", bits / unit),
         None => format!("{}/s", units::bytes_text(bytes_per_second)),
     }
+}
+
+/// How many round trips a link of that latency is measured by.
+pub(crate) fn measuring_trips(latency: Duration) -> usize {
+    let fitting = MEASURE_FOR.as_nanos() / latency.as_nanos().max(1);
+    usize::try_from(fitting).map_or(TRIPS, |fitting| fitting.clamp(LEAST_TRIPS, TRIPS))
+}
+
+/// How long the round trips take that a link of that latency is measured by.
+pub(super) fn measuring_time(latency: Duration) -> Duration {
+    latency * measuring_trips(latency) as u32
 }
 
 #[cfg(test)]

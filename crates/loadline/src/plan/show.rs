@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::{Case, Length, Plan};
 use crate::target::Target;
-use crate::units::{count_text, duration_text, key_dist_text, value_size_text};
+use crate::units::{count_text, duration_text, key_dist_text, nanoseconds, value_size_text};
 use crate::workload::Operation;
 
 /// How a cluster is loaded.
@@ -295,8 +295,4 @@ fn shortened(text: &str) -> String {
 
 fn line(out: &mut String, text: &str) {
     let _ = writeln!(out, "  {text}");
-}
-
-fn nanoseconds(duration: std::time::Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

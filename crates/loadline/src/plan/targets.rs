@@ -7,6 +7,7 @@ use super::Surroundings;
 use super::path::{self, PathShape};
 use crate::args::{ConnectionArgs, LinkArg, LoadArgs, LoginArgs};
 use crate::exit::Failure;
+use crate::files;
 use crate::secret::Secret;
 use crate::target::{Login, Server, Target};
 
@@ -61,7 +62,7 @@ pub(super) fn log_in(
     let file_password = args
         .password_file
         .as_deref()
-        .map(Secret::from_file)
+        .map(files::read_password)
         .transpose()?;
     let given = file_password.or_else(|| around.password.clone());
     for target in targets {

@@ -8,23 +8,21 @@ use std::time::Duration;
 use loadline_load::outcome::Outcome;
 use loadline_load::pacing::Pacing;
 use loadline_load::runner::Measured;
-use loadline_load::values::ValueSize;
 use loadline_measure::compare::{self, Paired, Rules};
 use loadline_measure::corrected::Corrected;
 use loadline_measure::doctor::{self, Evidence, Finding};
 use loadline_measure::histogram::Histogram;
 use loadline_measure::record::{
     self, Bounds, Comparison, Cost, Histograms, Interval, Record, RoundHistograms, RoundSummary,
-    Scenario, Subject, Tail, TailSummary, ValueBytes,
+    Scenario, Subject, Tail, TailSummary,
 };
 use loadline_measure::{Error, Metric, outliers, steady};
 
 use crate::exit::Failure;
-use crate::plan::{Case, Plan};
+use crate::plan::{Case, Plan, scenario};
 use crate::target::Target;
 use crate::targets::Opened;
-use crate::units::key_dist_text;
-use crate::workload::Task;
+use crate::units::nanoseconds;
 
 pub(crate) use conclusions::{conclude, conclude_modes};
 
@@ -108,70 +106,6 @@ fn subject(target: &Opened) -> Subject {
         kind: kind.into(),
         target: target.name.clone(),
         version: version.map(Into::into),
-    }
-}
-
-/// What limits and baselines call `case`.
-pub(crate) fn name(case: &Case, plan: &Plan) -> String {
-    // The name does not depend on how a target is reached.
-    let entry = record::Case {
-        scenario: scenario(case, plan, &Target::Embedded),
-        ..record::Case::default()
-    };
-    entry.name()
-}
-
-fn scenario(case: &Case, plan: &Plan, target: &Target) -> Scenario {
-    let called = target.is_in_process();
-    let task = case.workload.rules.task;
-    let spread = |min, max, dist: &str| ValueBytes::Spread {
-        min,
-        max,
-        dist: dist.into(),
-    };
-    let (pacing, arrivals) = match case.pacing {
-        Pacing::Closed => (record::Pacing::Closed, None),
-        Pacing::Open { rate, arrivals } => (
-            record::Pacing::Rate(rate),
-            Some(format!("{arrivals:?}").to_ascii_lowercase()),
-        ),
-    };
-    Scenario {
-        workload: case.workload.name.clone(),
-        suite: case.workload.rules.suite.map(Into::into),
-        mode: match case.pipeline {
-            _ if called => "call",
-            _ if task.is_some_and(|task| task.batch() == 1) => "sync",
-            1 => "sync",
-            _ => "pipeline",
-        }
-        .into(),
-        pacing,
-        arrivals,
-        connections: if called {
-            0
-        } else {
-            u64::from(case.connections)
-        },
-        threads: u64::from(case.threads),
-        pipeline: u64::from(case.pipeline),
-        in_flight: Some(if called {
-            u64::from(case.threads)
-        } else {
-            task.map_or(case.in_flight(), |task| u64::from(task.batch()))
-        }),
-        batch: case.batch.or(task.map(Task::batch)).map_or(1, u64::from),
-        ops_asked: None,
-        codec: case.codec.map(|codec| codec.name().into()),
-        keys: case.keys,
-        key_dist: key_dist_text(&case.key_dist),
-        value_bytes: match case.value_size {
-            ValueSize::Fixed(bytes) => ValueBytes::Fixed(bytes),
-            ValueSize::Range(min, max) => spread(min, max, "uniform"),
-            ValueSize::Zipf(min, max) => spread(min, max, "zipf"),
-        },
-        latency_ns: nanoseconds(plan.latency),
-        resp: u64::from(plan.resp()),
     }
 }
 
@@ -294,10 +228,6 @@ fn server_time(blocks: &[Outcome]) -> Option<u64> {
 
 fn per_op(cpu: Duration, ops: u64) -> Option<f64> {
     (ops > 0).then(|| cpu.as_nanos() as f64 / ops as f64)
-}
-
-fn nanoseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Looks for flaws in how a case was measured; `around` is what was seen beside the blocks.

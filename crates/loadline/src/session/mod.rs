@@ -143,7 +143,7 @@ impl Measuring<'_> {
     }
 
     fn describe(&mut self, opened: &mut [Opened]) {
-        self.record.environment.servers = opened.iter_mut().map(fingerprint::server).collect();
+        self.record.environment.servers = opened.iter_mut().map(Opened::environment).collect();
         self.record.links = opened.iter().filter_map(Opened::link).cloned().collect();
         self.record.findings = opened.iter().filter_map(Opened::left_out).collect();
         self.record.doctor = self.record.links.iter().filter_map(link::finding).collect();

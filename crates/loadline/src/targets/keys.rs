@@ -45,7 +45,7 @@ impl Opened {
             "Keys under {} are left there: remove them with SCAN and UNLINK.",
             run_prefix(run_id)
         ));
-        crate::complain(&left.to_string());
+        crate::files::complain(&left.to_string());
         Some(left)
     }
 

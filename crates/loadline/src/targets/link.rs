@@ -10,14 +10,8 @@ use loadline_measure::doctor::{Finding, Severity};
 use loadline_measure::record;
 
 use crate::exit::Failure;
-use crate::plan::PathShape;
+use crate::plan::{PathShape, measuring_trips};
 use crate::target::{Address, Server};
-
-/// Round trips that a link is measured with, at most, and how long that may take.
-const TRIPS: usize = 300;
-const MEASURE_FOR: Duration = Duration::from_secs(3);
-/// Fewer say nothing about the tail.
-const LEAST_TRIPS: usize = 20;
 
 /// A path to a server that takes longer.
 #[derive(Debug)]
@@ -58,7 +52,7 @@ impl Path {
             .collect::<Result<Vec<_>, _>>()?;
         let link =
             Link::start(choice.class, &routes, shape, &Packets::default()).map_err(failed)?;
-        let achieved = link.measure(trips(latency)).map_err(failed)?;
+        let achieved = link.measure(measuring_trips(latency)).map_err(failed)?;
         let own = servers.iter().map(|server| server.address.clone());
         let routes = own.zip(link.addresses().iter().map(entrance)).collect();
         Ok(Some(Self {
@@ -81,17 +75,6 @@ impl Path {
     pub(crate) fn routes(&self) -> &[(Address, Address)] {
         &self.routes
     }
-}
-
-/// How many round trips a link of that latency is measured by.
-fn trips(latency: Duration) -> usize {
-    let fitting = MEASURE_FOR.as_nanos() / latency.as_nanos().max(1);
-    usize::try_from(fitting).map_or(TRIPS, |fitting| fitting.clamp(LEAST_TRIPS, TRIPS))
-}
-
-/// How long the round trips take that a link of that latency is measured by.
-pub(crate) fn measuring_time(latency: Duration) -> Duration {
-    latency * trips(latency) as u32
 }
 
 /// An address of a link, as a client is told it.

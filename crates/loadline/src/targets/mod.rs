@@ -5,6 +5,7 @@ pub(crate) mod client;
 mod cluster;
 pub(crate) mod connect;
 mod counters;
+mod environment;
 mod keys;
 pub(crate) mod link;
 mod nodes;

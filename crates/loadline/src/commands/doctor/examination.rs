@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use loadline_load::outcome::Outcome;
 use loadline_load::pacing::Stop;
 use loadline_load::runner::{self, Measured, Rounds, Subject};
 use loadline_load::{Control, Error};
@@ -22,7 +21,7 @@ use crate::recording;
 use crate::session::{cpu_pressure, header};
 use crate::subjects::{self, NullServer, failure};
 use crate::targets::{Asked, Opened};
-use crate::units::count_text;
+use crate::units::{count_text, nanoseconds};
 
 /// Rules that concern the length of a measurement; a probe is short by intent.
 const OF_LENGTH: [&str; 3] = ["LL006", "LL011", "LL012"];
@@ -61,7 +60,7 @@ pub(crate) fn examine(
     let mut target = subjects::open(&plan.base.targets[0], &open, control)?;
     let masters = u32::try_from(target.masters()).unwrap_or(u32::MAX);
     let plan = &plan.for_masters(masters);
-    record.environment.servers = vec![fingerprint::server(&mut target)];
+    record.environment.servers = vec![target.environment()];
     let mut examination = Examination {
         plan,
         control,
@@ -360,7 +359,7 @@ impl Examination<'_> {
         let mut block = |ops: u64, seed: u64| {
             let block = subject.block(Stop::after_ops(ops), seed, self.control);
             block
-                .map(|block| nanoseconds(&block))
+                .map(|block| nanoseconds(block.duration))
                 .map_err(|error: Error| failure("the probe", &error))
         };
         for round in 0..WORK_ROUNDS {
@@ -387,10 +386,6 @@ impl Examination<'_> {
         self.progress.step();
         Ok(())
     }
-}
-
-fn nanoseconds(block: &Outcome) -> u64 {
-    u64::try_from(block.duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Operations per second of the second subject over those of the first: the median over the rounds.

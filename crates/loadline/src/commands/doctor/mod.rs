@@ -31,7 +31,7 @@ pub(super) fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
     let last = format!("loadline: doctor: {}", summary(&record));
     if outputs.use_stdout() {
         // What went to standard output is for a program, and stays whole.
-        crate::write_error(&last);
+        crate::files::write_error(&last);
     } else {
         let mut text = String::new();
         if !printer.quiet {

@@ -107,7 +107,7 @@ fn measured(
     let mut judgement = judge(&record, None)?;
     if judgement.needs_second_run() {
         if !printer.quiet {
-            crate::write_error(
+            crate::files::write_error(
                 "loadline: that looks like an alarm; measuring once more, in fresh processes",
             );
         }

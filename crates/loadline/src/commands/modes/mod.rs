@@ -79,7 +79,7 @@ fn measure(plan: &ModesPlan, printer: &Printer, control: &Arc<Control>) -> Resul
     for pid in target.children() {
         pinning.iter().for_each(|pinning| pinning.keep(pid));
     }
-    record.environment.servers = vec![fingerprint::server(&mut target)];
+    record.environment.servers = vec![target.environment()];
     record.doctor = evidence::setup(&mut target, &record.environment);
     let cells = plan.latencies.len() * plan.base.cases.len() * (plan.counts.len() + 2);
     let progress = Progress::start(printer, cells as u64);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Mode, ModesPlan};
-use crate::targets::link::measuring_time;
+use crate::plan::path::measuring_time;
 use crate::units::{self, duration_text};
 
 impl ModesPlan {
@@ -143,21 +143,20 @@ impl ModesPlan {
     /// The sweep as it stands in the record. `pinned` says whether server and client have CPUs of their
     /// own, which depends on the machine as well as on the plan.
     pub(crate) fn to_json(&self, pinned: bool) -> serde_json::Value {
-        let ns = |time: &Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         serde_json::json!({
             "command": "modes",
             "targets": [self.base.targets[0].to_string()],
             "modes": self.modes.iter().map(|mode| mode.name()).collect::<Vec<_>>(),
             "operations": self.base.cases.iter().map(|case| case.name.clone()).collect::<Vec<_>>(),
             "counts": self.counts,
-            "latencies_ns": self.latencies.iter().map(ns).collect::<Vec<_>>(),
+            "latencies_ns": self.latencies.iter().map(|time| units::nanoseconds(*time)).collect::<Vec<_>>(),
             "value_size": self.base.cases.first().map(|case| units::value_size_text(&case.value_size)),
             "path": self.base.path.to_json(),
             "batch": self.batch,
             "sizes": self.sizes,
             "larger_sizes": self.larger_sizes,
             "in_flight": self.in_flight,
-            "budget_ns": ns(&self.budget),
+            "budget_ns": units::nanoseconds(self.budget),
             "seed": self.base.seed,
             "hash_tag": self.hash_tag,
             "pinned": pinned,

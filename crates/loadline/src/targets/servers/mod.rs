@@ -10,7 +10,6 @@ mod tidy;
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{self, Command, Stdio};
@@ -23,6 +22,7 @@ use loadline_resp::Protocol;
 use tempfile::TempDir;
 
 use crate::exit::{Exit, Failure};
+use crate::files::find_program;
 use crate::target::Server;
 use crate::targets::admin::Admin;
 use crate::targets::connect::Endpoint;
@@ -278,21 +278,6 @@ impl Wanted<'_> {
     }
 }
 
-/// Where `program` is: the path itself, or the first place on PATH that has it.
-pub(crate) fn find_program(program: &Path) -> Option<PathBuf> {
-    let runs = |path: &Path| {
-        path.metadata()
-            .is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0)
-    };
-    if program.components().count() > 1 {
-        return runs(program).then(|| program.to_owned());
-    }
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path)
-        .map(|dir| dir.join(program))
-        .find(|candidate| runs(candidate))
-}
-
 /// Becomes `program`, tied to the life of the process `parent`. Returns only when that fails.
 pub(crate) fn become_child(parent: u32, program: &[OsString]) -> Failure {
     let Some((name, words)) = program.split_first() else {
@@ -462,18 +447,6 @@ impl Tail {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn programs_are_found_on_path_or_where_they_are() {
-        let found = find_program("sh".as_ref()).unwrap();
-        assert!(found.is_absolute());
-        assert_eq!(find_program(&found), Some(found));
-        assert_eq!(find_program("no-such-program-here".as_ref()), None);
-        assert_eq!(find_program("/no/such/program".as_ref()), None);
-        // A file that is no program, and a directory.
-        assert_eq!(find_program("/etc/passwd".as_ref()), None);
-        assert_eq!(find_program("/".as_ref()), None);
-    }
 
     #[test]
     fn only_the_end_of_an_output_is_kept() {

@@ -1,0 +1,93 @@
+//! The comparisons of `prove`: the embedded server with itself, and with itself made slower.
+
+use std::time::Duration;
+
+use super::{Length, Plan};
+use crate::slowdown::InjectedSlowdown;
+use crate::target::{Slowdown, Target};
+
+/// The latency in the path of both where a delay is planted: enough for a share of it to be more than
+/// the link's own inaccuracy, and little enough for a block to have some hundred operations.
+const LATENCY: Duration = Duration::from_micros(250);
+/// How much longer blocks are where a delay is planted.
+const LONGER_BLOCKS: u32 = 3;
+
+/// What an operation takes on a server in which nothing is planted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Usual {
+    /// The median response time: it is what is judged.
+    pub(crate) p50: Duration,
+    /// The corrected 99th percentile; zero where the waiting for a CPU is not looked at.
+    pub(crate) tail: Duration,
+}
+
+/// The comparison of the embedded server with one into which `injected` is injected.
+pub(crate) fn slowed(plan: &Plan, injected: InjectedSlowdown, usual: Usual) -> Plan {
+    let embedded = |latency: Duration, burn_per_command: Duration| {
+        Target::Slowed(Slowdown {
+            burn_per_command,
+            latency,
+        })
+    };
+    let burning = |time: Duration| vec![Target::Embedded, embedded(Duration::ZERO, time)];
+    let targets = match injected {
+        InjectedSlowdown::Nothing => vec![Target::Embedded, Target::Embedded],
+        InjectedSlowdown::Burn(share) => burning(usual.p50.mul_f64(share)),
+        InjectedSlowdown::Tail(share) => burning(usual.tail.mul_f64(share)),
+        InjectedSlowdown::Delay(share) => vec![
+            embedded(LATENCY, Duration::ZERO),
+            embedded(
+                LATENCY + (LATENCY + usual.p50).mul_f64(share),
+                Duration::ZERO,
+            ),
+        ],
+    };
+    let mut plan = Plan {
+        targets,
+        ..plan.clone()
+    };
+    if !injected.is_near() {
+        // What takes longer needs longer blocks for as many operations.
+        for case in &mut plan.cases {
+            if let Length::Time(time) = case.length {
+                case.length = Length::Time(time * LONGER_BLOCKS);
+            }
+        }
+    }
+    plan
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Surroundings, resolve_proof};
+
+    #[test]
+    fn what_is_planted_is_a_share_of_what_an_operation_takes() {
+        let around = Surroundings {
+            cores: 2,
+            has_redis_server: false,
+            password: None,
+            memory_bytes: Some(8 << 30),
+            entropy: 1,
+        };
+        let plan = resolve_proof("get", None, &around).unwrap();
+        let usual = Usual {
+            p50: Duration::from_micros(40),
+            tail: Duration::from_micros(70),
+        };
+        let slowdown = |text: &str| {
+            let injected: InjectedSlowdown = text.parse().unwrap();
+            match slowed(&plan, injected, usual).targets[1] {
+                Target::Slowed(slowdown) => slowdown,
+                ref other => panic!("{text}: {other} is not slowed"),
+            }
+        };
+        let targets = slowed(&plan, InjectedSlowdown::Nothing, usual).targets;
+        assert_eq!(targets, [Target::Embedded, Target::Embedded]);
+        let burned = |text| slowdown(text).burn_per_command;
+        assert_eq!(burned("cpu+5"), Duration::from_micros(2));
+        assert_eq!(burned("tail+10"), Duration::from_micros(7));
+        assert_eq!(slowdown("delay+10").latency, Duration::from_micros(279));
+    }
+}

@@ -1,0 +1,75 @@
+//! A case of a plan as the record describes it.
+
+use loadline_load::pacing::Pacing;
+use loadline_load::values::ValueSize;
+use loadline_measure::record::{self, Scenario, ValueBytes};
+
+use super::{Case, Plan};
+use crate::target::Target;
+use crate::units::{key_dist_text, nanoseconds};
+use crate::workload::Task;
+
+/// The name of `case` in limits and baselines.
+pub(crate) fn case_name(case: &Case, plan: &Plan) -> String {
+    // The name does not depend on how a target is reached.
+    let entry = record::Case {
+        scenario: scenario(case, plan, &Target::Embedded),
+        ..record::Case::default()
+    };
+    entry.name()
+}
+
+/// `case` on `target` as the record describes it.
+pub(crate) fn scenario(case: &Case, plan: &Plan, target: &Target) -> Scenario {
+    let called = target.is_in_process();
+    let task = case.workload.rules.task;
+    let spread = |min, max, dist: &str| ValueBytes::Spread {
+        min,
+        max,
+        dist: dist.into(),
+    };
+    let (pacing, arrivals) = match case.pacing {
+        Pacing::Closed => (record::Pacing::Closed, None),
+        Pacing::Open { rate, arrivals } => (
+            record::Pacing::Rate(rate),
+            Some(format!("{arrivals:?}").to_ascii_lowercase()),
+        ),
+    };
+    Scenario {
+        workload: case.workload.name.clone(),
+        suite: case.workload.rules.suite.map(Into::into),
+        mode: match case.pipeline {
+            _ if called => "call",
+            _ if task.is_some_and(|task| task.batch() == 1) => "sync",
+            1 => "sync",
+            _ => "pipeline",
+        }
+        .into(),
+        pacing,
+        arrivals,
+        connections: if called {
+            0
+        } else {
+            u64::from(case.connections)
+        },
+        threads: u64::from(case.threads),
+        pipeline: u64::from(case.pipeline),
+        in_flight: Some(if called {
+            u64::from(case.threads)
+        } else {
+            task.map_or(case.in_flight(), |task| u64::from(task.batch()))
+        }),
+        batch: case.batch.or(task.map(Task::batch)).map_or(1, u64::from),
+        ops_asked: None,
+        codec: case.codec.map(|codec| codec.name().into()),
+        keys: case.keys,
+        key_dist: key_dist_text(&case.key_dist),
+        value_bytes: match case.value_size {
+            ValueSize::Fixed(bytes) => ValueBytes::Fixed(bytes),
+            ValueSize::Range(min, max) => spread(min, max, "uniform"),
+            ValueSize::Zipf(min, max) => spread(min, max, "zipf"),
+        },
+        latency_ns: nanoseconds(plan.latency),
+        resp: u64::from(plan.resp()),
+    }
+}

@@ -1,0 +1,35 @@
+//! An opened server as the record describes it.
+
+use loadline_measure::record::ServerEnvironment;
+
+use super::opened::Opened;
+
+/// Settings of a server that change what is measured.
+const SETTINGS: [&str; 5] = [
+    "save",
+    "appendonly",
+    "maxmemory",
+    "maxmemory-policy",
+    "io-threads",
+];
+
+impl Opened {
+    /// What a server says about itself.
+    pub(crate) fn environment(&mut self) -> ServerEnvironment {
+        let settings = SETTINGS
+            .into_iter()
+            .filter_map(|name| Some((name.to_owned(), self.setting(name)?)))
+            .collect();
+        let said = |name: &str| self.said(name).map(ToOwned::to_owned);
+        ServerEnvironment {
+            subject: self.name.clone(),
+            name: said("loadline_version")
+                .map(|_| "loadline".into())
+                .or_else(|| said("server_name"))
+                .or_else(|| said("redis_version").map(|_| "redis".into())),
+            version: said("loadline_version").or_else(|| said("redis_version")),
+            allocator: said("mem_allocator"),
+            settings,
+        }
+    }
+}
