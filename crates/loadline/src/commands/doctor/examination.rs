@@ -417,6 +417,7 @@ fn worst_first(mut findings: Vec<Finding>, nodes: &[String]) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
+    use loadline_load::outcome::Outcome;
     use loadline_measure::record::Severity;
 
     use super::*;
