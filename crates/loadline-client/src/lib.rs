@@ -75,5 +75,5 @@ pub use metrics::{CommandMetrics, Metrics, ResponseTimes};
 pub use request::{Cmd, Command, Replies, Request, Requests, cmd};
 pub use scan::Scan;
 #[cfg(feature = "tls")]
-pub use tls::Tls;
+pub use tls::{Tls, TlsStream};
 pub use transaction::{Atomic, atomic};

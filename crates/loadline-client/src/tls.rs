@@ -86,10 +86,21 @@ fn system_roots() -> Result<RootCertStore, Error> {
 }
 
 /// A TLS session over a socket, which blocks or does not, as the socket does.
+///
+/// A read or write of a socket that does not block fails with `WouldBlock` where nothing can be done now;
+/// [`flush`](Write::flush) sends what a write has left behind.
 #[derive(Debug)]
-pub(crate) struct TlsStream<S> {
+pub struct TlsStream<S> {
     pub(crate) session: ClientConnection,
     pub(crate) socket: S,
+}
+
+impl<S> TlsStream<S> {
+    /// The socket below.
+    #[must_use]
+    pub fn get_ref(&self) -> &S {
+        &self.socket
+    }
 }
 
 impl<S: Read + Write> TlsStream<S> {

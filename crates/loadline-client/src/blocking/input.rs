@@ -134,6 +134,11 @@ impl Input {
         self.filled = self.end == self.buf.len();
     }
 
+    /// Whether no byte waits to be taken.
+    pub(super) fn is_empty(&self) -> bool {
+        self.start == self.end
+    }
+
     /// Bytes of memory.
     pub(super) fn capacity(&self) -> usize {
         self.buf.capacity()

@@ -25,6 +25,7 @@ mod pubsub;
 mod reader;
 mod replies;
 mod scan;
+mod socket;
 mod stream;
 mod wires;
 
@@ -48,6 +49,7 @@ pub use pubsub::PubSub;
 pub use reader::StreamReader;
 use replies::{Discarded, Incoming};
 pub use scan::Scanning;
+pub use stream::Stream as Socket;
 use stream::Stream;
 
 /// How often a request is sent at most, whatever the policy.

@@ -10,11 +10,15 @@ use rustix::net::{RecvFlags, recv};
 
 use crate::{Address, Config, Error};
 
-/// A socket that blocks, with or without TLS.
+/// The socket of a connection, with or without TLS. It blocks until it is set to do otherwise.
 #[derive(Debug)]
-pub(super) enum Stream {
+#[non_exhaustive]
+pub enum Stream {
+    /// TCP.
     Tcp(TcpStream),
+    /// A socket in the file system.
     Unix(UnixStream),
+    /// TLS over TCP.
     #[cfg(feature = "tls")]
     Tls(Box<crate::tls::TlsStream<TcpStream>>),
 }

@@ -19,6 +19,10 @@ pub(crate) struct Greeting {
     refused: bool,
 }
 
+/// The step that may be refused: a name is only for `CLIENT LIST`, and a server without that command,
+/// or a user without the right to it, works as well.
+const NAMING: &str = "CLIENT SETNAME";
+
 /// Who we are.
 #[derive(Clone, Debug)]
 struct Login {
@@ -61,10 +65,10 @@ impl Greeting {
     ) -> Result<Option<Protocol>, Error> {
         let step = self.asked.pop().unwrap_or("a command that was not sent");
         if let Some(text) = reply.error_text() {
-            let answer = ServerError::new(text);
+            let answer = self.login.without_secrets(text);
             if step == "HELLO" && self.yielding && unknown(&answer) {
                 self.refused = true;
-            } else if !self.refused {
+            } else if !self.refused && step != NAMING {
                 return Err(Error::Login { step, answer });
             }
         }
@@ -108,13 +112,29 @@ impl Greeting {
             (Protocol::Resp2, None) => ask("PING", &["PING"]),
         }
         if let Some(name) = &name {
-            ask("CLIENT SETNAME", &["CLIENT", "SETNAME", name]);
+            ask(NAMING, &["CLIENT", "SETNAME", name]);
         }
         if database != 0 {
             ask("SELECT", &["SELECT", &database.to_string()]);
         }
         if readonly {
             ask("READONLY", &["READONLY"]);
+        }
+    }
+}
+
+impl Login {
+    /// A refusal without the password: a server that does not know a command repeats its arguments.
+    fn without_secrets(&self, text: &[u8]) -> ServerError {
+        let answer = ServerError::new(text);
+        let Some(password) = &self.password else {
+            return answer;
+        };
+        let text = answer.text();
+        let text = text.split(", with args").next().unwrap_or_default();
+        match password.reveal() {
+            "" => ServerError::new(text.as_bytes()),
+            password => ServerError::new(text.replace(password, "***").as_bytes()),
         }
     }
 }
@@ -195,6 +215,19 @@ mod tests {
     }
 
     #[test]
+    fn a_name_that_is_refused_is_done_without() {
+        let (mut greeting, sent) = start("redis://host?client_name=shop");
+        assert_eq!(sent, "HELLO 3\nCLIENT SETNAME shop");
+        let mut out = Vec::new();
+        assert_eq!(greeting.reply(&Reply::Map(vec![]), &mut out).unwrap(), None);
+        let refused = Reply::Error(b"NOPERM this user has no permissions to run 'client|setname'");
+        assert_eq!(
+            greeting.reply(&refused, &mut out).unwrap(),
+            Some(Protocol::Resp3)
+        );
+    }
+
+    #[test]
     fn a_refusal_names_the_step_and_no_password() {
         let (mut greeting, _) = start("redis://:hunter2@host");
         let wrong = Reply::Error(b"WRONGPASS invalid username-password pair or user is disabled.");
@@ -202,6 +235,17 @@ mod tests {
         assert!(matches!(&error, Error::Login { step: "HELLO", .. }));
         assert!(!error.to_string().contains("hunter2"));
         assert!(!format!("{greeting:?}").contains("hunter2"));
+        for repeated in [
+            &b"ERR unknown command 'AUTH', with args beginning with: 'hunter2'"[..],
+            b"ERR what is hunter2",
+        ] {
+            let (mut greeting, _) = start("redis://:hunter2@host?resp=2");
+            let error = greeting
+                .reply(&Reply::Error(repeated), &mut Vec::new())
+                .unwrap_err();
+            assert!(error.to_string().contains("ERR"), "{error}");
+            assert!(!error.to_string().contains("hunter2"), "{error}");
+        }
         let (mut insisting, sent) = start("redis://host?resp=3");
         assert_eq!(sent, "HELLO 3");
         let refused = Reply::Error(b"NOPROTO unsupported protocol version");

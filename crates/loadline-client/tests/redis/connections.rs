@@ -1,9 +1,10 @@
 //! What connections do beside running commands: they lend replies, wait, spin, keep pushes and count.
 
+use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
 use loadline_client::commands::*;
-use loadline_client::{Error, OwnedReply, atomic, cmd};
+use loadline_client::{Error, OwnedReply, Password, atomic, cmd};
 
 use crate::server::{Redis, runtime};
 
@@ -19,6 +20,18 @@ fn replies_are_lent_without_a_copy() {
     let two = connection.run_ref(&(ping(), ping()));
     assert!(matches!(two, Err(Error::Usage(_))));
     connection.run(ping()).unwrap();
+}
+
+#[test]
+fn a_socket_is_given_away_after_the_handshake() {
+    let redis = Redis::start_with(&["--requirepass", "secret"]);
+    let builder = redis.builder().password(Password::new("secret"));
+    let connection = builder.client_name("given").build().blocking().unwrap();
+    let mut socket = connection.into_socket().unwrap();
+    socket.write_all(b"CLIENT GETNAME\r\n").unwrap();
+    let mut reply = [0; 11];
+    socket.read_exact(&mut reply).unwrap();
+    assert_eq!(&reply, b"$5\r\ngiven\r\n");
 }
 
 #[test]
