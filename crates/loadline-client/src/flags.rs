@@ -161,6 +161,8 @@ const KNOWN: &[Meta] = &{
     const BLOCK: Flags = Flags::BLOCKS;
     const OWN: Flags = Flags::DEDICATED;
     [
+        known("ASKING", OWN, Keys::None),
+        known("AUTH", OWN, Keys::None),
         known("BITCOUNT", READ, Keys::First),
         known("BITPOS", READ, Keys::First),
         known("BLMOVE", BLOCK, Keys::FirstTwo),
@@ -221,11 +223,15 @@ const KNOWN: &[Meta] = &{
         known("PFCOUNT", READ, Keys::All),
         known("PING", READ, Keys::None),
         known("PSUBSCRIBE", OWN, Keys::None),
+        known("PSYNC", OWN, Keys::None),
         known("PTTL", READ, Keys::First),
         known("PUBLISH", Flags::NONE, Keys::None),
         known("PUBSUB", READ, Keys::None),
         known("PUNSUBSCRIBE", OWN, Keys::None),
         known("QUIT", OWN, Keys::None),
+        known("READONLY", OWN, Keys::None),
+        known("READWRITE", OWN, Keys::None),
+        known("REPLCONF", OWN, Keys::None),
         known("RESET", OWN, Keys::None),
         known("SADD", SAME, Keys::First),
         known("SCAN", READ, Keys::None),
@@ -247,6 +253,7 @@ const KNOWN: &[Meta] = &{
         known("SUBSCRIBE", OWN, Keys::None),
         known("SUNION", READ, Keys::All),
         known("SUNSUBSCRIBE", OWN, Keys::All),
+        known("SYNC", OWN, Keys::None),
         known("TIME", READ, Keys::None),
         known("TOUCH", READ, Keys::All),
         known("TTL", READ, Keys::First),

@@ -276,15 +276,17 @@ impl Shared {
             // What did not come in time is missing below.
             Some(limit) => drop(timeout_at(limit.into(), all).await),
         }
-        let late = Error::Timeout {
-            maybe_executed: true,
-            after: self.plain.config.response_timeout.unwrap_or(Duration::MAX),
+        let after = self.plain.config.response_timeout.unwrap_or(Duration::MAX);
+        let missing = |group: &Group<'_>, run: &Running<'_, &Group<'_>>| {
+            let late = Error::Timeout {
+                maybe_executed: run.may_have_executed(),
+                after,
+            };
+            vec![Err(late); group.commands()]
         };
-        let missing = |group: &Group<'_>| vec![Err(late.clone()); group.commands()];
-        outcomes
-            .into_iter()
-            .zip(groups)
-            .map(|(outcome, group)| outcome.unwrap_or_else(|| missing(group)))
+        let parts = outcomes.into_iter().zip(groups).zip(&runs);
+        parts
+            .map(|((outcome, group), run)| outcome.unwrap_or_else(|| missing(group, run)))
             .collect()
     }
 

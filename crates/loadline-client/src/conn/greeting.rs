@@ -53,6 +53,13 @@ impl Greeting {
         greeting
     }
 
+    /// The number of replies that are still to come in this flight.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn expected_replies(&self) -> u32 {
+        // A flight has at most five commands.
+        self.asked.len() as u32
+    }
+
     /// Takes the next reply; `Some` is the end, with the protocol that is spoken now. Commands of another
     /// flight are appended to `out`.
     ///

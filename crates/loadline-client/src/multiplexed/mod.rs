@@ -31,7 +31,7 @@ use std::time::Instant;
 
 use loadline_resp::{OwnedReply, Protocol, Reply};
 
-use crate::conn::core::{Answer, Conn, Events, SlotId};
+use crate::conn::core::{Answer, Conn, Events, Residue, SlotId};
 use crate::lending::Lending;
 use crate::meter::{self, Meter};
 use crate::{Config, Error, Request};
@@ -230,6 +230,24 @@ impl Dedicated {
         self.connection.run(request)
     }
 
+    /// What the owner leaves behind for the next one.
+    pub(crate) fn residue(&self) -> Residue {
+        let shared = &self.connection.handle.shared;
+        lock(&shared.pushes).clear();
+        shared.lock().residue()
+    }
+
+    /// Notes that a `RESET` and a new handshake were answered.
+    pub(crate) fn was_reset(&self) {
+        self.connection.handle.shared.lock().was_reset();
+    }
+
+    /// The version of the protocol that is spoken; `None` while there is no connection.
+    #[must_use]
+    pub fn protocol(&self) -> Option<Protocol> {
+        self.connection.protocol()
+    }
+
     /// The oldest push message that came along; see [`Connection::take_push`].
     pub fn take_push(&mut self) -> Option<OwnedReply> {
         self.connection.take_push()
@@ -321,6 +339,17 @@ impl<Q: Request> Running<'_, Q> {
             driver.wake();
         }
         Ok(())
+    }
+}
+
+impl<Q: Request> Running<'_, Q> {
+    /// Whether the server may have executed the request, or a part of it.
+    pub(crate) fn may_have_executed(&self) -> bool {
+        match self.state {
+            Run::New => false,
+            Run::Waiting(slot) => self.shared.lock().may_have_executed(slot),
+            Run::Done => true,
+        }
     }
 }
 

@@ -32,7 +32,12 @@ impl<T, W> Books<T, W> {
         }
     }
 
-    /// Lends the connection that was used last, where nobody waits for it already.
+    /// Whether the pool has ended.
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// Lends the connection that was used last, unless others already wait.
     pub(super) fn borrow(&mut self) -> Option<T> {
         if !self.waiting.is_empty() {
             return None;

@@ -2,8 +2,13 @@
 //!
 //! A multiplexed connection carries any number of tasks already; a pool is for what needs a connection
 //! of its own, such as `WATCH`, `BLPOP` or large transfers that others should not wait behind. It holds
-//! at least [`Limits::min`] connections, opens more under load up to [`Limits::max`], and closes what
-//! has been idle. Those that wait are served in the order in which they came.
+//! at least [`Limits::min`] connections, opens more under load up to [`Limits::max`], and closes
+//! connections that were idle for [`Limits::idle`]. Borrowers are served in the order in which they asked.
+//!
+//! Each borrower gets a connection in the state of a new one. A connection that comes back with watched
+//! keys, an open transaction, another database or a subscription is reset (`RESET` and a new handshake, one
+//! round trip in the background). One with an unanswered blocking command, such as a `BLPOP` whose future
+//! was dropped, or one whose reset fails, is closed and replaced.
 //!
 //! ```no_run
 //! use loadline_client::Client;
@@ -22,15 +27,18 @@
 //! ```
 
 mod core;
+mod reset;
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use crate::conn::backoff::Backoff;
+use crate::conn::core::Residue;
 use crate::multiplexed::Dedicated;
 use crate::{Config, Error};
 use core::Books;
@@ -62,6 +70,11 @@ impl Default for Limits {
         }
     }
 }
+
+/// The pool has no runtime any more.
+const CLOSED: Error = Error::Closed {
+    maybe_executed: false,
+};
 
 /// What a pool is doing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -118,6 +131,8 @@ struct Shared {
     books: Mutex<Books<Dedicated, oneshot::Sender<Borrowed>>>,
     /// Wakes the keeper when a connection is wanted.
     wanted: tokio::sync::Notify,
+    /// Where connections are reset.
+    runtime: Handle,
 }
 
 impl Pool {
@@ -132,6 +147,7 @@ impl Pool {
             wait: limits.wait,
             books: Mutex::new(Books::new(limits)),
             wanted: tokio::sync::Notify::new(),
+            runtime: Handle::current(),
         });
         // The first ones are opened by the caller, who learns at once that there is no server.
         let first = shared.lock().open_more();
@@ -144,7 +160,7 @@ impl Pool {
                 }
             }
         }
-        tokio::spawn(keep(Arc::downgrade(&shared)));
+        tokio::spawn(keep(Keeper(Arc::downgrade(&shared))));
         Ok(Self { shared })
     }
 
@@ -153,7 +169,8 @@ impl Pool {
     /// Dropping the future gives the place in the queue up; a connection that was on its way goes back.
     ///
     /// # Errors
-    /// [`Error::Pool`] when none was free in time; it says what the pool was doing.
+    /// [`Error::Pool`] if none was free in time, with the state of the pool; [`Error::Closed`] if the runtime on
+    /// which the pool was opened has ended.
     pub async fn get(&self) -> Result<Borrowed, Error> {
         let receiver = {
             let mut books = self.shared.lock();
@@ -168,6 +185,9 @@ impl Pool {
                     None => break,
                 }
             }
+            if books.is_closed() {
+                return Err(CLOSED);
+            }
             let (sender, receiver) = oneshot::channel();
             books.wait(sender);
             receiver
@@ -175,10 +195,8 @@ impl Pool {
         self.shared.wanted.notify_one();
         match tokio::time::timeout(self.shared.wait, receiver).await {
             Ok(Ok(borrowed)) => Ok(borrowed),
-            // The sender is dropped only with the pool, and this is a handle of it.
-            Ok(Err(_)) => Err(Error::Closed {
-                maybe_executed: false,
-            }),
+            // The pool was closed meanwhile.
+            Ok(Err(_)) => Err(CLOSED),
             Err(_) => {
                 let mut books = self.shared.lock();
                 let status = books.status();
@@ -211,6 +229,18 @@ impl Shared {
         }
     }
 
+    /// Takes back a connection in the state of a new one.
+    fn give_back(self: &Arc<Self>, connection: Dedicated) {
+        let next = self.lock().give_back(connection, Instant::now());
+        self.serve(next);
+    }
+
+    /// A connection that was lent is gone.
+    fn lost(&self) {
+        self.lock().lost();
+        self.wanted.notify_one();
+    }
+
     fn opened(self: &Arc<Self>, connection: Dedicated) {
         let next = self.lock().opened(connection, Instant::now());
         self.serve(next);
@@ -237,13 +267,26 @@ impl Drop for Borrowed {
         let (Some(connection), Some(pool)) = (self.connection.take(), self.pool.upgrade()) else {
             return;
         };
-        if connection.is_connected() {
-            let next = pool.lock().give_back(connection, Instant::now());
-            pool.serve(next);
-        } else {
-            pool.lock().lost();
-            pool.wanted.notify_one();
+        match connection.residue() {
+            Residue::None => pool.give_back(connection),
+            Residue::Unusable => pool.lost(),
+            Residue::State => {
+                let runtime = pool.runtime.clone();
+                runtime.spawn(give_back_reset(pool, connection));
+            }
         }
+    }
+}
+
+/// Takes back a connection once it is in the state of a new one.
+async fn give_back_reset(pool: Arc<Shared>, mut connection: Dedicated) {
+    let reset = reset::reset(&mut connection, &pool.config).await;
+    if let Err(error) = &reset {
+        crate::meter::lost(&pool.config, error);
+    }
+    match (reset, connection.residue()) {
+        (Ok(()), Residue::None) => pool.give_back(connection),
+        _ => pool.lost(),
     }
 }
 
@@ -265,11 +308,25 @@ impl DerefMut for Borrowed {
     }
 }
 
+/// The pool as its keeper sees it. When the runtime ends, so does the pool.
+struct Keeper(Weak<Shared>);
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        if let Some(pool) = self.0.upgrade() {
+            let (free, waiting) = pool.lock().close();
+            drop((free, waiting));
+        }
+    }
+}
+
 /// Keeps the pool at its size, until the pool is gone.
-async fn keep(pool: Weak<Shared>) {
+async fn keep(pool: Keeper) {
     let mut backoff = Backoff::new();
     loop {
-        let Some(shared) = pool.upgrade() else { return };
+        let Some(shared) = pool.0.upgrade() else {
+            return;
+        };
         let (idle, more) = {
             let mut books = shared.lock();
             books.forget(oneshot::Sender::is_closed);

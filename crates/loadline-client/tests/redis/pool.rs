@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use loadline_client::Error;
-use loadline_client::commands::{get, incr, set};
-use loadline_client::pool::{Limits, Pool, Status};
+use loadline_client::commands::{blpop, get, incr, llen, ping, rpush, set, watch};
+use loadline_client::pool::{Borrowed, Limits, Pool, Status};
+use loadline_client::{Client, Error, OwnedReply, Password, Request, cmd};
 
 use crate::server::{Redis, runtime};
 
@@ -221,4 +221,187 @@ fn limits_that_cannot_be_and_servers_that_are_not_there_are_refused() {
             Err(Error::Connection { .. })
         ));
     });
+}
+
+/// A pool of one connection, so that the next borrower gets the connection of the one before, or one in
+/// its place.
+async fn pool_of_one(client: &Client) -> Pool {
+    let limits = Limits {
+        min: 1,
+        max: 1,
+        wait: Duration::from_secs(10),
+        idle: Duration::from_secs(60),
+    };
+    client.pool(limits).await.unwrap()
+}
+
+/// Runs a request on a borrowed connection and gives the connection back; whether the server accepted it.
+async fn leave<Q: Request<Output = Result<OwnedReply, Error>>>(pool: &Pool, request: Q) -> bool {
+    let mut borrowed = pool.get().await.unwrap();
+    let reply = borrowed.run(request).await;
+    reply.is_ok_and(|reply| !reply.is_error())
+}
+
+/// What the server says about the connection of this borrower.
+async fn client_info(borrowed: &mut Borrowed) -> String {
+    borrowed.run(cmd("CLIENT INFO")).await.unwrap()
+}
+
+#[test]
+fn the_state_that_a_borrower_leaves_is_not_lent() {
+    let redis = Redis::start_with(&["--requirepass", "secret"]);
+    let client = redis
+        .builder()
+        .password(Password::new("secret"))
+        .client_name("shop")
+        .database(2)
+        .build();
+    runtime().block_on(async {
+        let pool = pool_of_one(&client).await;
+        let fresh = client_info(&mut pool.get().await.unwrap()).await;
+        // The state of a connection without its number, its times and its counts.
+        let state = |info: &str| {
+            let kept = [
+                "name=", "flags=", "db=", "sub=", "psub=", "multi=", "user=", "redir=", "resp=",
+            ];
+            let words = info.split_ascii_whitespace();
+            words
+                .filter(|word| kept.iter().any(|field| word.starts_with(field)))
+                .collect::<Vec<_>>()
+                .join(" ")
+        };
+        let expected = state(&fresh);
+        assert!(expected.contains("db=2"), "{expected}");
+        for line in [
+            "SELECT 5",
+            "MULTI",
+            "WATCH k",
+            "CLIENT SETNAME other",
+            "CLIENT TRACKING ON",
+            "CLIENT NO-EVICT ON",
+        ] {
+            let mut words = line.split(' ');
+            let command = cmd::<OwnedReply>(words.next().unwrap()).arg(words.collect::<Vec<_>>());
+            assert!(leave(&pool, command).await, "{line}");
+            let mut next = pool.get().await.unwrap();
+            let found = next.run(cmd::<String>("CLIENT INFO")).await;
+            let found = found.unwrap_or_else(|error| panic!("after {line}: {error}"));
+            assert_eq!(state(&found), expected, "after {line}");
+            next.run(set("k", "v")).await.unwrap();
+        }
+        // All of that was undone on one and the same connection.
+        let last = client_info(&mut pool.get().await.unwrap()).await;
+        assert_eq!(fresh.split(' ').next(), last.split(' ').next());
+    });
+}
+
+#[test]
+fn a_subscription_or_a_monitor_is_not_lent() {
+    let redis = Redis::start();
+    runtime().block_on(async {
+        let pool = pool_of_one(&redis.client()).await;
+        for line in ["MONITOR", "SUBSCRIBE channel"] {
+            let mut borrowed = pool.get().await.unwrap();
+            let mut words = line.split(' ');
+            let command = cmd::<OwnedReply>(words.next().unwrap()).arg(words.collect::<Vec<_>>());
+            // The confirmation of a subscription is a push message in RESP3, and never a reply.
+            let reply = tokio::time::timeout(Duration::from_millis(100), borrowed.run(command));
+            drop(reply.await);
+            drop(borrowed);
+            let mut next = pool.get().await.unwrap();
+            redis.ask("PUBLISH channel message");
+            for n in 0..3 {
+                next.run(set("k", n))
+                    .await
+                    .unwrap_or_else(|error| panic!("after {line}: {error}"));
+            }
+            assert!(next.take_push().is_none(), "after {line}");
+            let clients = redis.ask("CLIENT LIST");
+            assert!(!clients.contains(" sub=1"), "after {line}: {clients}");
+        }
+    });
+}
+
+/// A blocking command whose future was dropped neither holds up the next borrower nor takes a job.
+#[test]
+fn a_cancelled_blocking_command_is_not_lent() {
+    let redis = Redis::start();
+    runtime().block_on(async {
+        let pool = pool_of_one(&redis.client()).await;
+        let mut borrowed = pool.get().await.unwrap();
+        let endless = borrowed.run(blpop::<String>("jobs", Duration::from_secs(30)));
+        drop(tokio::time::timeout(Duration::from_millis(50), endless).await);
+        drop(borrowed);
+        let begun = Instant::now();
+        let mut next = pool.get().await.unwrap();
+        next.run(ping()).await.unwrap();
+        let waited = begun.elapsed();
+        assert!(waited < Duration::from_secs(1), "{waited:?}");
+        becomes(&pool, "the server has seen the end", |_| {
+            !redis.ask("CLIENT LIST").contains("cmd=blpop")
+        })
+        .await;
+        next.run(rpush("jobs", "one")).await.unwrap();
+        assert_eq!(next.run(llen("jobs")).await.unwrap(), 1);
+    });
+}
+
+/// The common use of a pool, a transaction on watched keys, leaves nothing behind and costs no reset.
+#[test]
+fn a_finished_transaction_is_given_back_as_it_is() {
+    let redis = Redis::start();
+    runtime().block_on(async {
+        let pool = pool_of_one(&redis.client()).await;
+        let mut borrowed = pool.get().await.unwrap();
+        borrowed.run(watch("k")).await.unwrap();
+        borrowed
+            .run(loadline_client::atomic(set("k", 1)))
+            .await
+            .unwrap()
+            .unwrap()
+            .unwrap();
+        drop(borrowed);
+        assert_eq!(pool.status().free, 1);
+        assert!(!redis.ask("INFO commandstats").contains("cmdstat_reset"));
+    });
+}
+
+#[test]
+fn a_reply_to_a_dedicated_connection_is_overdue_also_behind_a_cancelled_blocking_command() {
+    let redis = Redis::start();
+    let timeout = Duration::from_millis(300);
+    let client = redis.builder().response_timeout(Some(timeout)).build();
+    runtime().block_on(async {
+        let mut connection = client.dedicated().await.unwrap();
+        let endless = connection.run(blpop::<String>("jobs", Duration::from_secs(30)));
+        drop(tokio::time::timeout(Duration::from_millis(50), endless).await);
+        let begun = Instant::now();
+        let answer =
+            tokio::time::timeout(Duration::from_secs(10), connection.run(get::<()>("k"))).await;
+        let waited = begun.elapsed();
+        let error = answer.expect("an answer within 10 s").unwrap_err();
+        assert!(matches!(error, Error::Timeout { .. }), "{error}");
+        assert!(waited >= timeout, "{waited:?}");
+        connection.run(ping()).await.unwrap();
+    });
+}
+
+#[test]
+fn a_pool_whose_runtime_has_ended_is_closed() {
+    let redis = Redis::start();
+    let first = runtime();
+    let pool = first.block_on(pool_of_one(&redis.client()));
+    drop(first);
+    let begun = Instant::now();
+    let error = runtime().block_on(pool.get()).unwrap_err();
+    assert!(
+        matches!(
+            error,
+            Error::Closed {
+                maybe_executed: false
+            }
+        ),
+        "{error}"
+    );
+    assert!(begun.elapsed() < Duration::from_secs(1));
 }

@@ -53,6 +53,8 @@ pub(crate) struct Conn {
     inbound: Inbound,
     heard: Instant,
     watch: Watch,
+    /// Whether a request may have changed the state of the connection, other than by `WATCH`.
+    altered: bool,
     /// Why there is no connection.
     outage: Option<Error>,
     closed: bool,
@@ -122,6 +124,17 @@ enum Watch {
     Lost,
 }
 
+/// What the owner of a connection leaves behind on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Residue {
+    /// Nothing that the next owner would notice.
+    None,
+    /// A state that `RESET` undoes: watched keys, a transaction, a database, a subscription.
+    State,
+    /// A request that may hold up the connection, or no connection at all.
+    Unusable,
+}
+
 /// What came of received bytes, to be acted on once the lock is released.
 #[derive(Debug, Default)]
 pub(crate) struct Events {
@@ -149,6 +162,7 @@ impl Conn {
             },
             heard: now,
             watch: Watch::None,
+            altered: false,
             outage: None,
             closed: false,
             driver: None,
@@ -229,6 +243,7 @@ impl Conn {
             ));
         }
         let bound = self.watch != Watch::None || summary.flags.contains(Flags::DEDICATED);
+        self.altered |= alters(summary);
         match summary.name {
             "MULTI" | "EXEC" if self.watch == Watch::Lost => {
                 self.watch = Watch::None;
@@ -269,6 +284,48 @@ impl Conn {
                 entry.owner = Owner::Nobody;
             }
         }
+    }
+
+    /// What the owner leaves behind.
+    pub(crate) fn residue(&self) -> Residue {
+        let holds_up = |entry: &Entry| {
+            entry.flags.contains(Flags::BLOCKS)
+                || entry.flags.contains(Flags::DEDICATED)
+                || !entry.wait.is_zero()
+        };
+        if self.closed || !self.is_ready() || self.queue.iter().any(holds_up) {
+            Residue::Unusable
+        } else if self.altered || self.watch != Watch::None {
+            Residue::State
+        } else {
+            Residue::None
+        }
+    }
+
+    /// The state of the connection is that of a new one again.
+    pub(crate) fn was_reset(&mut self) {
+        self.altered = false;
+    }
+
+    /// Whether the server may have executed the request in a slot, or a part of it, while its caller
+    /// still waits.
+    pub(crate) fn may_have_executed(&self, slot: SlotId) -> bool {
+        let mut start = 0;
+        for entry in &self.queue {
+            let end = start + entry.bytes;
+            if entry.owner == Owner::Slot(slot) {
+                let written = self.out.written_unanswered();
+                let carried = if entry.commands == 1 {
+                    end <= written
+                } else {
+                    start < written
+                };
+                return carried || entry.tries > 0;
+            }
+            start = end;
+        }
+        // It is answered.
+        true
     }
 
     /// No request will come any more; the driver has to end.
@@ -371,4 +428,13 @@ impl Conn {
             + self.queue.capacity() * size_of::<Entry>()
             + self.stamps.capacity() * size_of::<Stamp>()
     }
+}
+
+/// Whether a request changes the state of its connection in a way that only `RESET` surely undoes.
+fn alters(summary: &Summary) -> bool {
+    let followed = matches!(
+        summary.name,
+        "WATCH" | "UNWATCH" | "EXEC" | "DISCARD" | "RESET" | "WAIT"
+    );
+    summary.flags.contains(Flags::DEDICATED) && (summary.commands > 1 || !followed)
 }

@@ -71,11 +71,27 @@ impl Conn {
         }
     }
 
-    /// When the reply to the oldest request is overdue, and after what time that is.
+    /// When the first reply is overdue, and after what time that is.
+    ///
+    /// That is the reply to the oldest request, unless its caller gave up and it may wait at the server: then
+    /// the oldest request with a caller counts too, which must not wait longer than its own time.
     pub(super) fn reply_deadline(&self) -> Option<(Instant, Duration)> {
-        let entry = self.queue.front()?;
-        let stamp = self.stamps.iter().find(|stamp| stamp.below > self.front)?;
-        let after = self.allowed(entry)?;
+        let front = self.queue.front()?;
+        let oldest = self.deadline_of(0);
+        if front.owner != Owner::Nobody || front.wait.is_zero() {
+            return oldest;
+        }
+        let waits = |entry: &Entry| entry.owner != Owner::Nobody;
+        let first_waiting = self.queue.iter().position(waits);
+        let waiting = first_waiting.and_then(|place| self.deadline_of(place));
+        [oldest, waiting].into_iter().flatten().min()
+    }
+
+    /// When the reply to the request at this place of the queue is overdue.
+    fn deadline_of(&self, place: usize) -> Option<(Instant, Duration)> {
+        let number = self.front + place as u64;
+        let stamp = self.stamps.iter().find(|stamp| stamp.below > number)?;
+        let after = self.allowed(self.queue.get(place)?)?;
         Some((stamp.at.checked_add(after)?, after))
     }
 
