@@ -46,6 +46,7 @@ pub mod proof;
 pub mod quantile;
 pub mod record;
 pub mod steady;
+pub mod work;
 
 pub use error::Error;
 pub use histogram::{Histogram, LatencySummary};

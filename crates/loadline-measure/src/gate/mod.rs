@@ -18,7 +18,7 @@ pub mod records;
 mod simulations;
 mod spread;
 pub mod strict;
-mod student;
+pub(crate) mod student;
 
 pub use baseline::{Baseline, BaselineCase, BaselineRun, Measured};
 pub use judgement::{Basis, Judgement, Outcome, Policy, Row, RowVerdict, SCHEMA};
