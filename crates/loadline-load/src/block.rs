@@ -10,8 +10,17 @@ use crate::pacing::{Arrivals, Pacing, Stop};
 use crate::pauses;
 use crate::values::mix;
 
-/// How long an open loop goes on starting what was due before the end of its block.
-pub(crate) const OVERTIME_NS: u64 = 2_000_000_000;
+/// How long a loop waits for a reply. A target from which nothing arrives for that long, while operations
+/// wait, has failed; replies that are out at the end of a block are waited for as long.
+pub const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
+
+pub(crate) const RESPONSE_TIMEOUT_NS: u64 = RESPONSE_TIMEOUT.as_nanos() as u64;
+
+/// Limits of the time that an open loop goes on for after its block, and of the part of it that is owed
+/// to a stall.
+const SHORTEST_OVERTIME_NS: u64 = 20_000_000;
+const LONGEST_OVERTIME_NS: u64 = 500_000_000;
+const LONGEST_STALLED_NS: u64 = 1_500_000_000;
 
 /// What a block does, apart from what is sent.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -133,12 +142,24 @@ pub(crate) fn run_here(
 }
 
 impl Share<'_> {
+    /// Until when an open loop goes on starting what was due before the end of its block, after a stall of
+    /// `stalled_ns`.
+    ///
+    /// Operations that wait behind a stall must be sent, or their response times would be missing. Those
+    /// of a schedule that the target cannot keep up with would only pile up, so half of the block's length
+    /// must do for them, and the rest is reported as not sent.
+    pub(crate) fn last_start_ns(&self, stalled_ns: u64) -> u64 {
+        let overtime_ns = (self.deadline_ns / 2).clamp(SHORTEST_OVERTIME_NS, LONGEST_OVERTIME_NS);
+        let stalled_ns = stalled_ns.min(LONGEST_STALLED_NS);
+        self.deadline_ns.saturating_add(overtime_ns + stalled_ns)
+    }
+
     /// How many starts of the schedule, which is at `arrivals`, were planned for a block that ended
     /// at `end_ns` and will never be: those due before its deadline, or, where an interrupt cut it
     /// short, before that; `quota` operations were left.
     pub(crate) fn not_sent(
         &self,
-        mut arrivals: Arrivals,
+        arrivals: Arrivals,
         end_ns: u64,
         cut_short: bool,
         quota: u64,
@@ -151,12 +172,7 @@ impl Share<'_> {
         if self.ops != u64::MAX && until_ns == u64::MAX {
             return quota;
         }
-        let mut count = 0;
-        while arrivals.next_ns() < until_ns && count < quota {
-            arrivals.advance();
-            count += 1;
-        }
-        count
+        arrivals.count_until(until_ns).min(quota)
     }
 }
 

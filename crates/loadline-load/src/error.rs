@@ -1,6 +1,7 @@
 //! What can go wrong while a load is prepared or driven.
 
 use std::io;
+use std::time::Duration;
 
 /// Why a load could not be prepared or had to end.
 #[derive(Debug, thiserror::Error)]
@@ -26,6 +27,15 @@ pub enum Error {
         connections: usize,
         /// Why the last one ended.
         reason: String,
+    },
+    /// Nothing has arrived for [`RESPONSE_TIMEOUT`](crate::block::RESPONSE_TIMEOUT), while operations
+    /// waited.
+    #[error("no reply for {} seconds, while {in_flight} operations waited", waited.as_secs())]
+    Silent {
+        /// For how long.
+        waited: Duration,
+        /// Operations that waited.
+        in_flight: u64,
     },
     /// The operating system refused something that the loop needs.
     #[error("{what}: {source}")]

@@ -116,6 +116,8 @@ pub(crate) struct Meter<'b> {
     errors_reported: u64,
     ops_reported: u64,
     stalls: Stalls,
+    /// The length of the longest stall.
+    stalled_ns: u64,
     /// When something arrived last.
     arrived_ns: u64,
     /// How long the thread was off its CPU since then, as its own clock shows.
@@ -136,6 +138,7 @@ impl<'b> Meter<'b> {
             errors_reported: 0,
             ops_reported: 0,
             stalls: Stalls::default(),
+            stalled_ns: 0,
             arrived_ns: 0,
             away_ns: 0,
             run_wait_ns: run_wait_ns(),
@@ -165,7 +168,7 @@ impl<'b> Meter<'b> {
     /// Whether nothing has arrived for so long that a stall may end with an arrival at `now_ns`.
     #[inline]
     pub(crate) fn is_quiet(&self, now_ns: u64) -> bool {
-        now_ns.saturating_sub(self.arrived_ns) >= SHORTEST_STALL_NS
+        self.quiet_ns(now_ns) >= SHORTEST_STALL_NS
     }
 
     /// Notes an arrival, where it ends no stall.
@@ -173,6 +176,16 @@ impl<'b> Meter<'b> {
     pub(crate) fn arrived(&mut self, now_ns: u64) {
         self.arrived_ns = now_ns;
         self.away_ns = 0;
+    }
+
+    /// How long nothing has arrived at `now_ns`.
+    pub(crate) fn quiet_ns(&self, now_ns: u64) -> u64 {
+        now_ns.saturating_sub(self.arrived_ns)
+    }
+
+    /// The length of the longest stall that has ended.
+    pub(crate) fn stalled_ns(&self) -> u64 {
+        self.stalled_ns
     }
 
     /// Notes a step of `step_ns` between two looks at the clock, in which the thread was not on its CPU.
@@ -189,6 +202,7 @@ impl<'b> Meter<'b> {
         if length_ns < SHORTEST_STALL_NS {
             return;
         }
+        self.stalled_ns = self.stalled_ns.max(length_ns);
         let run_wait_ns = run_wait_ns().zip(self.run_wait_ns);
         let run_wait_ns = run_wait_ns.map_or(0, |(now, before)| now.saturating_sub(before));
         self.stalls.add(Stall {

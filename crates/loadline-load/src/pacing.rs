@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rand::{SeedableRng, rngs::SmallRng};
-use rand_distr::{Distribution, Exp1};
+use rand_distr::{Distribution, Exp1, Poisson};
 
 /// How operations are paced.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -100,6 +100,24 @@ impl Arrivals {
     #[must_use]
     pub fn next_ns(&self) -> u64 {
         self.next_ns as u64
+    }
+
+    /// How many starts are before `until_ns`, from the next one on.
+    ///
+    /// Those of a Poisson process are not walked through, since they may be billions: their number beyond
+    /// the next one has the Poisson distribution, and is drawn from that.
+    pub(crate) fn count_until(mut self, until_ns: u64) -> u64 {
+        if self.next_ns() >= until_ns {
+            return 0;
+        }
+        let further = (until_ns as f64 - self.next_ns) / self.gap_ns;
+        match self.process {
+            ArrivalProcess::Uniform => further.ceil() as u64,
+            ArrivalProcess::Poisson => {
+                let count = Poisson::new(further).map(|law| law.sample(&mut self.rng));
+                1 + count.map_or(0, |count: f64| count as u64)
+            }
+        }
     }
 
     /// Goes on to the start after it.

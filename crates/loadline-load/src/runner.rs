@@ -57,6 +57,46 @@ pub struct Measured {
     pub steady: Option<bool>,
 }
 
+/// A run that a subject ended before its time, with what was measured until then.
+#[derive(Debug, thiserror::Error)]
+#[error("{error}")]
+pub struct Broken {
+    /// Why it ended.
+    #[source]
+    pub error: Error,
+    /// The place of the subject in the list.
+    pub subject: usize,
+    /// The round that it broke, from 0; `None` in the warm-up.
+    pub round: Option<usize>,
+    /// The rounds that every subject finished. Without a warm-up of all subjects there are none.
+    pub measured: Vec<Measured>,
+}
+
+impl Broken {
+    fn new(
+        error: Error,
+        subject: usize,
+        round: Option<usize>,
+        mut measured: Vec<Measured>,
+    ) -> Box<Self> {
+        for one in &mut measured {
+            one.blocks.truncate(round.unwrap_or(0));
+        }
+        Box::new(Self {
+            error,
+            subject,
+            round,
+            measured,
+        })
+    }
+}
+
+impl From<Box<Broken>> for Error {
+    fn from(broken: Box<Broken>) -> Self {
+        broken.error
+    }
+}
+
 /// What the runner is about to do, for whoever watches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
@@ -82,18 +122,22 @@ pub enum Event {
 /// all subjects have.
 ///
 /// # Errors
-/// The first error of a subject.
+/// The first error of a subject, with the rounds that all subjects had finished before it: they are as good
+/// as those of a shorter run.
 pub fn run(
     subjects: &mut [&mut dyn Subject],
     rounds: &Rounds,
     control: &Control,
     observe: &mut dyn FnMut(Event),
     enough: &dyn Fn(&[Measured]) -> bool,
-) -> Result<Vec<Measured>, Error> {
+) -> Result<Vec<Measured>, Box<Broken>> {
     let mut measured = Vec::with_capacity(subjects.len());
     for (subject, warmed) in subjects.iter_mut().enumerate() {
         observe(Event::WarmUp { subject });
-        measured.push(warm_up(*warmed, rounds, control)?);
+        match warm_up(*warmed, rounds, control) {
+            Ok(warm) => measured.push(warm),
+            Err(error) => return Err(Broken::new(error, subject, None, measured)),
+        }
     }
     let mut rng = SmallRng::seed_from_u64(rounds.seed);
     let mut order: Vec<usize> = (0..subjects.len()).collect();
@@ -105,9 +149,10 @@ pub fn run(
             }
             observe(Event::Begin { subject, round });
             let seed = rounds.seed ^ round as u64;
-            let mut outcome = subjects[subject].block(*stop, seed, control)?;
-            outcome.tail = subjects[subject].tail(control)?;
-            measured[subject].blocks.push(outcome);
+            match block(subjects[subject], *stop, seed, control) {
+                Ok(outcome) => measured[subject].blocks.push(outcome),
+                Err(error) => return Err(Broken::new(error, subject, Some(round), measured)),
+            }
             observe(Event::End);
         }
         if enough(&measured) {
@@ -115,6 +160,18 @@ pub fn run(
         }
     }
     Ok(measured)
+}
+
+/// A block, and single operations directly after it.
+fn block(
+    subject: &mut dyn Subject,
+    stop: Stop,
+    seed: u64,
+    control: &Control,
+) -> Result<Outcome, Error> {
+    let mut outcome = subject.block(stop, seed, control)?;
+    outcome.tail = subject.tail(control)?;
+    Ok(outcome)
 }
 
 fn warm_up(
@@ -242,6 +299,48 @@ mod tests {
         assert_eq!(measured[0].steady, Some(true));
         let slices = log.into_inner().len();
         assert!((11..=20).contains(&slices), "{slices} slices");
+    }
+
+    /// Fails in the block that the test names.
+    struct Failing {
+        blocks: usize,
+        fails_at: usize,
+    }
+
+    impl Subject for Failing {
+        fn block(&mut self, _: Stop, _: u64, _: &Control) -> Result<Outcome, Error> {
+            self.blocks += 1;
+            if self.blocks > self.fails_at {
+                return Err(Error::Subject("gone".into()));
+            }
+            Ok(Outcome::empty())
+        }
+    }
+
+    #[test]
+    fn rounds_that_were_finished_come_back_with_the_error() {
+        let failing = |fails_at| Failing {
+            blocks: 0,
+            fails_at,
+        };
+        let (mut good, mut bad) = (failing(usize::MAX), failing(7));
+        let run = |subjects: &mut [&mut dyn Subject], warmup| {
+            let rounds = rounds(20, warmup);
+            run(subjects, &rounds, &Control::default(), &mut |_| {}, &|_| {
+                false
+            })
+        };
+        let broken = run(&mut [&mut good, &mut bad], Duration::ZERO).unwrap_err();
+        assert_eq!((broken.subject, broken.round), (1, Some(7)));
+        assert_eq!(broken.to_string(), "gone");
+        // The eighth block of the good one has no partner.
+        let blocks: Vec<usize> = broken.measured.iter().map(|of| of.blocks.len()).collect();
+        assert_eq!(blocks, [7, 7]);
+
+        let (mut good, mut bad) = (failing(usize::MAX), failing(0));
+        let broken = run(&mut [&mut good, &mut bad], Duration::from_millis(2)).unwrap_err();
+        assert_eq!((broken.subject, broken.round), (1, None));
+        assert!(broken.measured.iter().all(|of| of.blocks.is_empty()));
     }
 
     #[test]

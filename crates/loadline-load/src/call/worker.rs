@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{AHEAD, Callee, SHORT_CALL_NS, TIMED_RUN};
-use crate::block::{OVERTIME_NS, Share};
+use crate::block::Share;
 use crate::clock::{ThreadMeter, thread_cpu_ns};
 use crate::meter::Meter;
 use crate::outcome::Outcome;
@@ -209,7 +209,6 @@ impl<C: Callee> Running<'_, C> {
     /// the block was over.
     fn open(&mut self, mut arrivals: Arrivals) -> u64 {
         let mut free_ns = self.share.clock.now_ns();
-        let last_ns = self.share.deadline_ns.saturating_add(OVERTIME_NS);
         let end_ns = loop {
             let now_ns = self.share.clock.now_ns();
             self.note(now_ns);
@@ -218,7 +217,7 @@ impl<C: Callee> Running<'_, C> {
             if self.meter.part.cut_short
                 || self.quota == 0
                 || intended_ns >= self.share.deadline_ns
-                || now_ns >= last_ns
+                || now_ns >= self.share.last_start_ns(self.meter.stalled_ns())
             {
                 break now_ns;
             }

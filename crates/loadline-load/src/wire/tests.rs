@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use std::{iter, thread};
 
 use super::*;
-use crate::block::Block;
+use crate::block::{Block, RESPONSE_TIMEOUT};
 use crate::keys::KeyDist;
 use crate::outcome::Outcome;
 use crate::pacing::{ArrivalProcess, Pacing, Stop};
@@ -157,4 +157,74 @@ fn waiting_for_the_next_start_is_no_stall() {
     let whole: Duration = outcome.stalls.iter().map(|stall| stall.length).sum();
     assert_eq!(outcome.ops, 10);
     assert!(whole < outcome.duration / 2, "{:?}", outcome.stalls);
+}
+
+/// Operations per second that the server cannot carry, whatever the machine does: each takes 1 ms, on four
+/// connections.
+const TOO_MANY: f64 = 1e7;
+
+#[test]
+fn an_overloaded_open_loop_ends_and_says_what_was_not_sent() {
+    let server = Server {
+        takes: Duration::from_millis(1),
+        ..Server::default()
+    };
+    let time = Duration::from_millis(200);
+    for arrivals in [ArrivalProcess::Uniform, ArrivalProcess::Poisson] {
+        let pacing = Pacing::Open {
+            rate: TOO_MANY,
+            arrivals,
+        };
+        let outcome = run(&server, 1, pacing, Stop::after(time)).unwrap();
+        let planned = outcome.planned.unwrap();
+        assert_eq!(outcome.ops + outcome.not_sent, planned);
+        // Of two million Poisson arrivals, six standard deviations are 0.4 %.
+        assert!((planned as f64 / 2e6 - 1.0).abs() < 0.005, "{planned}");
+        // Half of the block's length may follow it, and the longest stall.
+        let stalled = longest(&outcome).length;
+        let latest = time + time / 2 + stalled + SPARE;
+        assert!(
+            outcome.duration < latest,
+            "{:?} of {latest:?}",
+            outcome.duration
+        );
+    }
+}
+
+#[test]
+fn what_waits_behind_a_stall_is_sent_after_the_end_of_the_block() {
+    let server = Server::default();
+    let freezing = server.clone();
+    let freezer = thread::spawn(move || {
+        thread::sleep(Duration::from_millis(50));
+        freezing.freeze(Duration::from_millis(600))
+    });
+    let stop = Stop::after(Duration::from_millis(200));
+    let outcome = run(&server, 1, open(1_000.0), stop).unwrap();
+    let frozen = freezer.join().unwrap();
+    assert_eq!((outcome.ops, outcome.not_sent), (200, 0));
+    let longest_ns = outcome.response.summary().max.unwrap();
+    assert!(longest_ns as u128 + SPARE.as_nanos() >= frozen.as_nanos());
+}
+
+#[test]
+fn a_server_that_never_answers_again_ends_the_block_after_the_timeout() {
+    for pacing in [open(1_000.0), Pacing::Closed] {
+        let server = Server::default();
+        server.frozen.store(true, Ordering::Relaxed);
+        let begun = Instant::now();
+        let stop = Stop::after(Duration::from_secs(3_600));
+        let error = run(&server, 1, pacing, stop).unwrap_err();
+        let Error::Silent { waited, in_flight } = error else {
+            panic!("{error}")
+        };
+        assert!(waited >= RESPONSE_TIMEOUT, "{waited:?}");
+        assert!(
+            begun.elapsed() < 2 * RESPONSE_TIMEOUT,
+            "{:?}",
+            begun.elapsed()
+        );
+        assert_eq!(in_flight, 4);
+        server.frozen.store(false, Ordering::Relaxed);
+    }
 }

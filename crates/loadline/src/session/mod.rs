@@ -258,7 +258,7 @@ impl Measuring<'_> {
             },
         )
         .map(|measured| with_gaps(measured, opened, case))
-        .map_err(|error| failure(&case.name, &error))
+        .map_err(|error| failure(&case.name, &error.error))
     }
 
     fn show(&self, event: Event, case: &Case, names: &[&str], first: u32) {

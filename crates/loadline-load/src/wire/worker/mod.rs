@@ -13,7 +13,7 @@ use super::lone::{Halves, Watch};
 use super::transport::Framing;
 use super::vigil::Vigil;
 use crate::Error;
-use crate::block::{OVERTIME_NS, Share};
+use crate::block::{RESPONSE_TIMEOUT_NS, Share};
 use crate::clock::ThreadMeter;
 use crate::meter::Meter;
 use crate::outcome::Outcome;
@@ -30,8 +30,6 @@ const READ_BYTES: usize = 64 << 10;
 const EVENTS: usize = 256;
 /// How long the loop may sleep before it looks at the interrupt again.
 const LONGEST_SLEEP_NS: u64 = 20_000_000;
-/// How long the replies still out are waited for once nothing more is sent.
-const DRAIN_NS: u64 = 5_000_000_000;
 
 /// What belongs to one thread for the life of a session.
 pub(super) struct Worker<F> {
@@ -182,6 +180,7 @@ impl<'r, F: Framing> Running<'r, F> {
             self.check_stop(now_ns);
             self.dispatch(now_ns);
             self.release(now_ns);
+            self.check_silence(now_ns)?;
             if self.finished(now_ns) {
                 break;
             }
@@ -220,8 +219,7 @@ impl<'r, F: Framing> Running<'r, F> {
             None => now_ns >= self.share.deadline_ns,
             // What was due in time is still sent, for a while.
             Some(arrivals) => {
-                arrivals.next_ns() >= self.share.deadline_ns
-                    || now_ns >= self.share.deadline_ns.saturating_add(OVERTIME_NS)
+                arrivals.next_ns() >= self.share.deadline_ns || self.is_out_of_time(now_ns)
             }
         };
         if over || self.quota == 0 || self.share.control.interrupted() {
@@ -231,8 +229,36 @@ impl<'r, F: Framing> Running<'r, F> {
     }
 
     fn finished(&self, now_ns: u64) -> bool {
-        self.stopped_ns
-            .is_some_and(|stopped_ns| self.in_flight == 0 || now_ns >= stopped_ns + DRAIN_NS)
+        self.stopped_ns.is_some_and(|stopped_ns| {
+            self.in_flight == 0 || now_ns >= stopped_ns + RESPONSE_TIMEOUT_NS
+        })
+    }
+
+    /// Whether an open loop gives up what was due before the end of its block and is not sent. During a
+    /// stall it does not: the stall's length is still to be known.
+    fn is_out_of_time(&self, now_ns: u64) -> bool {
+        let is_stalled = self.in_flight > 0 && self.meter.is_quiet(now_ns);
+        !is_stalled && now_ns >= self.share.last_start_ns(self.meter.stalled_ns())
+    }
+
+    /// Fails where nothing arrives any more. An interrupted block keeps what it has.
+    fn check_silence(&self, now_ns: u64) -> Result<(), Error> {
+        let quiet_ns = self.meter.quiet_ns(now_ns);
+        if self.in_flight == 0 || quiet_ns < RESPONSE_TIMEOUT_NS || self.meter.part.cut_short {
+            return Ok(());
+        }
+        let conns = self.worker.conns.iter().filter(|conn| conn.alive);
+        let waiting_ns = conns.filter_map(Conn::oldest_intended_ns).min();
+        let waited_ns = now_ns
+            .saturating_sub(waiting_ns.unwrap_or(now_ns))
+            .min(quiet_ns);
+        if waited_ns < RESPONSE_TIMEOUT_NS {
+            return Ok(());
+        }
+        Err(Error::Silent {
+            waited: Duration::from_nanos(waited_ns),
+            in_flight: self.in_flight,
+        })
     }
 
     /// Starts what an open loop has due, on connections in turn.

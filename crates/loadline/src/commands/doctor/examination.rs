@@ -237,7 +237,7 @@ impl Examination<'_> {
         runner::run(&mut subjects, &rounds, self.control, &mut |_| {}, &|_| {
             false
         })
-        .map_err(|error| failure("the probe", &error))
+        .map_err(|error| failure("the probe", &error.error))
     }
 
     /// What was measured last.

@@ -139,8 +139,8 @@ impl Blocks {
             .map(|subject| subject as &mut dyn Subject)
             .collect();
         let no_end = |_: &[Measured]| false;
-        let measured =
-            runner::run(&mut runnable, &rounds, control, &mut |_| {}, &no_end).map_err(broken)?;
+        let measured = runner::run(&mut runnable, &rounds, control, &mut |_| {}, &no_end)
+            .map_err(|error| broken(error.into()))?;
         let seen = measured
             .into_iter()
             .zip(&subjects)
