@@ -46,6 +46,7 @@ pub mod proof;
 pub mod quantile;
 pub mod record;
 pub mod steady;
+mod word;
 pub mod work;
 
 pub use error::Error;

@@ -15,7 +15,7 @@ type Cell = fn(&Case) -> String;
 /// Every column, in order, with the way to its cell.
 const COLUMNS: [(&str, Cell); 47] = [
     ("subject", |case| text(&case.subject.name)),
-    ("kind", |case| text(&case.subject.kind)),
+    ("kind", |case| text(case.subject.kind.as_str())),
     ("target", |case| text(&case.subject.target)),
     ("subject_version", |case| {
         case.subject
@@ -25,7 +25,7 @@ const COLUMNS: [(&str, Cell); 47] = [
             .unwrap_or_default()
     }),
     ("workload", |case| text(&case.scenario.workload)),
-    ("mode", |case| text(&case.scenario.mode)),
+    ("mode", |case| text(case.scenario.mode.as_str())),
     ("pacing", |case| {
         if case.is_open_loop() {
             "open".to_owned()

@@ -104,7 +104,7 @@ fn swept(out: &mut Lines, record: &Record) {
             out.line(&format!("{line} {rate} | {p50} | {p99} | {cpu} |"));
         }
         let left_out = setting.left_out.iter().map(|left_out| {
-            let (mode, reason) = (escaped(&left_out.mode), escaped(&left_out.reason));
+            let (mode, reason) = (escaped(left_out.mode.as_str()), escaped(&left_out.reason));
             format!("{mode}: {reason}")
         });
         let curves = setting

@@ -113,7 +113,7 @@ fn setting<'r>(record: &'r Record, here: &[&'r Case]) -> Option<Setting<'r>> {
     let mut names: Vec<&'r str> = Vec::new();
     for case in here {
         if !names.contains(&case.scenario.mode.as_str()) {
-            names.push(&case.scenario.mode);
+            names.push(case.scenario.mode.as_str());
         }
     }
     let modes = names.iter().filter_map(|name| {
@@ -166,7 +166,7 @@ fn setting<'r>(record: &'r Record, here: &[&'r Case]) -> Option<Setting<'r>> {
 fn of_mode<'r>(here: &[&'r Case], mode: &str) -> impl Iterator<Item = &'r Case> {
     here.iter()
         .copied()
-        .filter(move |case| case.scenario.mode == mode)
+        .filter(move |case| case.scenario.mode.as_str() == mode)
 }
 
 impl<'r> Setting<'r> {
@@ -182,7 +182,7 @@ impl<'r> Setting<'r> {
             Some(link) => format!(
                 "{title}, {} added by {}",
                 words::span(self.latency_ns),
-                plain(&link.class)
+                plain(link.class.as_str())
             ),
         }
     }

@@ -101,12 +101,12 @@ pub(crate) fn diagnoses(record: &Record) -> Vec<Diagnosis<'_>> {
     } in &record.doctor
     {
         let same = |known: &&mut Diagnosis<'_>| {
-            (known.rule, known.severity, known.what_to_do) == (rule, *severity, what_to_do)
+            (known.rule, known.severity, known.what_to_do) == (rule.as_str(), *severity, what_to_do)
         };
         match diagnoses.iter_mut().find(same) {
             Some(known) => known.seen.push((scope, evidence)),
             None => diagnoses.push(Diagnosis {
-                rule,
+                rule: rule.as_str(),
                 severity: *severity,
                 what_to_do,
                 seen: vec![(scope, evidence)],
@@ -284,7 +284,7 @@ pub(crate) fn surroundings(record: &Record) -> Vec<String> {
             format!(
                 "{} added by {}: {}",
                 words::span(link.latency_ns),
-                plain(&link.class),
+                plain(link.class.as_str()),
                 path(link)
             )
         }));
@@ -310,7 +310,7 @@ pub(crate) fn path(link: &Link) -> String {
         text += &format!(
             ", released late p99 {} ({} scheduling)",
             words::duration(late as f64),
-            plain(scheduling)
+            plain(scheduling.as_str())
         );
     }
     if link.keeps_awake {
@@ -453,7 +453,7 @@ fn row<'r>(record: &'r Record, index: usize, case: &'r Case) -> Row<'r> {
 /// What a scenario puts a subject under, as parts that tell scenarios apart.
 fn conditions(scenario: &Scenario) -> Vec<String> {
     let mut parts = vec![
-        words::pacing(scenario.pacing, scenario.arrivals.as_deref()),
+        words::pacing(scenario.pacing, scenario.arrivals.as_ref()),
         match scenario.connections {
             0 => format!("called by {}", words::plural(scenario.threads, "thread")),
             connections => words::plural(connections, "connection"),

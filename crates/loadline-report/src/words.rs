@@ -1,6 +1,6 @@
 //! Numbers as people read them: three significant digits and a unit.
 
-use loadline_measure::record::{Pacing, ValueBytes};
+use loadline_measure::record::{Arrivals, Pacing, ValueBytes};
 
 /// What stands for a percentile that has too few samples behind it.
 pub(crate) const TOO_FEW: &str = "too few";
@@ -117,7 +117,7 @@ pub(crate) fn percent(share: f64) -> String {
 }
 
 /// When operations were meant to start.
-pub(crate) fn pacing(pacing: Pacing, arrivals: Option<&str>) -> String {
+pub(crate) fn pacing(pacing: Pacing, arrivals: Option<&Arrivals>) -> String {
     let Pacing::Rate(rate) = pacing else {
         return "closed loop".to_owned();
     };

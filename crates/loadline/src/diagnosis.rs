@@ -115,6 +115,8 @@ fn chosen(path: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use loadline_measure::doctor::Rule;
+
     use super::*;
 
     #[test]
@@ -142,14 +144,18 @@ mod tests {
             monitors: Some(1),
             ..Setup::default()
         };
-        let rules: Vec<(String, String)> = findings(&[setup("one"), setup("other")])
+        let rules: Vec<(Rule, String)> = findings(&[setup("one"), setup("other")])
             .into_iter()
             .map(|finding| (finding.rule, finding.scope))
             .collect();
-        let expected = [("LL019", ""), ("LL026", "one"), ("LL026", "other")];
+        let expected = [
+            (Rule::Governor, ""),
+            (Rule::Watched, "one"),
+            (Rule::Watched, "other"),
+        ];
         assert_eq!(
             rules,
-            expected.map(|(rule, scope)| (rule.into(), scope.into()))
+            expected.map(|(rule, scope)| (rule, scope.to_owned()))
         );
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Finding, Severity};
+use super::{Finding, Rule, Severity};
 
 /// Settings that masters should have in common, by their names in `CONFIG GET`.
 const ALIKE: [&str; 7] = [
@@ -61,7 +61,7 @@ fn versions(nodes: &[ClusterNode]) -> Option<Finding> {
     (all.len() > 1).then(|| {
         let among_masters = by_version(true).len() > 1;
         finding(
-            "LL030",
+            Rule::ClusterVersions,
             if among_masters {
                 Severity::Warning
             } else {
@@ -85,7 +85,7 @@ fn settings(nodes: &[ClusterNode]) -> Option<Finding> {
     let different: Vec<String> = different.collect();
     (!different.is_empty()).then(|| {
         finding(
-            "LL031",
+            Rule::ClusterSettings,
             Severity::Warning,
             format!("The masters are set differently: {}.", different.join("; ")),
             "Set all masters alike (CONFIG SET), or expect tails that belong to one of them.",
@@ -99,7 +99,7 @@ fn slots(nodes: &[ClusterNode]) -> Option<Finding> {
     let (least, most) = (slots.clone().min()?, slots.max()?);
     (most.0 as f64 > least.0 as f64 * UNEVEN).then(|| {
         finding(
-            "LL032",
+            Rule::ClusterSlots,
             Severity::Warning,
             format!(
                 "The slots are spread unevenly: {} serves {} and {} {}.",
@@ -118,7 +118,7 @@ fn moving(nodes: &[ClusterNode]) -> Option<Finding> {
     let moving: Vec<String> = moving.collect();
     (!moving.is_empty()).then(|| {
         finding(
-            "LL033",
+            Rule::ClusterMoving,
             Severity::Warning,
             format!("Slots are on the move, to or from {}.", moving.join(" and ")),
             "Wait until they have arrived (redis-cli --cluster check): their keys are asked for twice meanwhile.",
@@ -143,9 +143,9 @@ fn told(groups: &BTreeMap<&str, Vec<&str>>) -> String {
     each.collect::<Vec<_>>().join(" and ")
 }
 
-fn finding(rule: &str, severity: Severity, evidence: String, what_to_do: &str) -> Finding {
+fn finding(rule: Rule, severity: Severity, evidence: String, what_to_do: &str) -> Finding {
     Finding {
-        rule: rule.to_owned(),
+        rule,
         severity,
         scope: String::new(),
         evidence,

@@ -5,6 +5,7 @@
 
 mod cluster;
 mod pairs;
+mod rule;
 mod rules;
 mod setup;
 #[cfg(test)]
@@ -17,6 +18,7 @@ use crate::record::Case;
 
 pub use cluster::{ClusterNode, examine_cluster};
 pub use pairs::{Work, arms_differ, hit_beside_miss, time_stays_flat};
+pub use rule::{Class, Rule};
 pub use rules::CLOCK_READS;
 pub use setup::{SETTINGS, Setup, examine_setup};
 
@@ -36,7 +38,7 @@ pub enum Severity {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
     /// The rule that found it, such as `LL003`.
-    pub rule: String,
+    pub rule: Rule,
     /// How much it takes from the measurement.
     pub severity: Severity,
     /// What it was found in, such as "embedded, get". Empty where it concerns the whole run.

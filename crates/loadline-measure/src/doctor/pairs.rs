@@ -1,6 +1,6 @@
 //! Rules about two measurements beside each other.
 
-use super::{Finding, Severity, scope};
+use super::{Finding, Rule, Severity, scope};
 use crate::compare::{self, Direction};
 use crate::record::{Case, RoundSummary};
 
@@ -55,7 +55,7 @@ pub fn arms_differ(a: &Case, b: &Case) -> Option<Finding> {
     .filter_map(|(name, differs)| differs.then_some(name))
     .collect();
     (!differences.is_empty()).then(|| Finding {
-        rule: "LL014".to_owned(),
+        rule: Rule::ArmsDiffer,
         severity: Severity::Critical,
         scope: format!("{} beside {}", scope(a), scope(b)),
         evidence: format!(
@@ -102,7 +102,7 @@ pub fn hit_beside_miss(hit: &Case, miss: &Case) -> Option<Finding> {
         )
     };
     Some(Finding {
-        rule: "LL016".to_owned(),
+        rule: Rule::HitSlowerThanMiss,
         severity,
         scope: format!("{} beside {}", scope(hit), scope(miss)),
         evidence: format!(
@@ -124,7 +124,7 @@ pub fn time_stays_flat(scope: &str, small: Work, large: Work) -> Option<Finding>
     let taken = large.duration_ns as f64 / small.duration_ns.max(1) as f64;
     let is_flat = growth >= LEAST_GROWTH && taken - 1.0 < GROWTH_SHARE * (growth - 1.0);
     is_flat.then(|| Finding {
-        rule: "LL017".to_owned(),
+        rule: Rule::TimeStaysFlat,
         severity: Severity::Critical,
         scope: scope.to_owned(),
         evidence: format!(

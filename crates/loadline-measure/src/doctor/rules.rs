@@ -1,6 +1,6 @@
 //! The rules. Each looks at the evidence and says what it saw, or nothing.
 
-use super::{Evidence, Finding, Severity, percent};
+use super::{Evidence, Finding, Rule, Severity, percent};
 
 /// With fewer clock readings in a block, reading the clock itself decides too much of the result.
 pub const CLOCK_READS: u64 = 1_000;
@@ -56,7 +56,7 @@ fn connection_per_operation(seen: &Evidence) -> Option<Finding> {
         .saturating_add(seen.ops / 100)
         .saturating_add(20);
     (opened > expected).then(|| {
-        finding("LL001", Severity::Critical, seen, format!(
+        finding(Rule::ConnectionPerOperation, Severity::Critical, seen, format!(
             "The server accepted {opened} connections during {} operations, where {} were to be used.",
             seen.ops, seen.connections,
         ), "Keep connections open between operations; as it is, connecting is what was measured.")
@@ -93,7 +93,7 @@ fn counts_differ(seen: &Evidence) -> Option<Finding> {
     let evidence: Vec<String> = counted.into_iter().chain(extra).collect();
     (!evidence.is_empty()).then(|| {
         finding(
-            "LL002",
+            Rule::CountsDiffer,
             Severity::Critical,
             seen,
             evidence.join(" "),
@@ -128,7 +128,7 @@ fn generator_bound(seen: &Evidence) -> Option<Finding> {
     let evidence: Vec<String> = busy.into_iter().chain(near).collect();
     (!evidence.is_empty()).then(|| {
         finding(
-            "LL003",
+            Rule::GeneratorBound,
             Severity::Warning,
             seen,
             evidence.join(" "),
@@ -147,7 +147,7 @@ fn late_starts(seen: &Evidence) -> Option<Finding> {
     let (lag, response) = (seen.lag?.p99?, seen.response.p99?);
     let share = lag as f64 / response.max(1) as f64;
     (share > LAG_SHARE).then(|| {
-        finding("LL004", Severity::Warning, seen, format!(
+        finding(Rule::LateStarts, Severity::Warning, seen, format!(
             "The generator itself started operations late: the p99 of its lag is {}, which is {} of the reported p99 of {}.",
             micros(lag), percent(share), micros(response),
         ), "Lower --rate, add --threads, or give the generator a CPU of its own.")
@@ -178,7 +178,13 @@ fn contention(seen: &Evidence) -> Option<Finding> {
         ),
     };
     let advice = "Stop what else runs here, or pin server and generator to CPUs of their own; tails are the scheduler's, ratios still hold.";
-    Some(finding("LL005", Severity::Warning, seen, evidence, advice))
+    Some(finding(
+        Rule::Contention,
+        Severity::Warning,
+        seen,
+        evidence,
+        advice,
+    ))
 }
 
 fn too_few_samples(seen: &Evidence) -> Option<Finding> {
@@ -195,7 +201,7 @@ fn too_few_samples(seen: &Evidence) -> Option<Finding> {
         .collect();
     (!missing.is_empty()).then(|| {
         finding(
-            "LL006",
+            Rule::TooFewSamples,
             Severity::Info,
             seen,
             format!("{count} samples are too few for {}.", missing.join(", ")),
@@ -208,7 +214,7 @@ fn error_replies(seen: &Evidence) -> Option<Finding> {
     (seen.errors > 0).then(|| {
         let share = percent(seen.errors as f64 / seen.ops.max(1) as f64);
         let kind = seen.main_error.as_ref().map(|kind| format!(", most of them {kind}")).unwrap_or_default();
-        finding("LL007", Severity::Critical, seen, format!(
+        finding(Rule::ErrorReplies, Severity::Critical, seen, format!(
             "{} of {} operations ({share}) failed{kind}.", seen.errors, seen.ops,
         ), "Mend the cause before reading the times: an error is often answered faster than the work would be.")
     })
@@ -219,7 +225,7 @@ fn reads_miss(seen: &Evidence) -> Option<Finding> {
         .hit_ratio
         .filter(|hits| seen.reads_should_hit && *hits < 1.0 - MISSES)?;
     Some(finding(
-        "LL008",
+        Rule::ReadsMiss,
         Severity::Warning,
         seen,
         format!("Only {} of the reads found their key.", percent(hits),),
@@ -240,7 +246,7 @@ fn server_busy_elsewhere(seen: &Evidence) -> Option<Finding> {
     }
     (!active.is_empty()).then(|| {
         finding(
-            "LL009",
+            Rule::ServerBusyElsewhere,
             Severity::Warning,
             seen,
             format!("The server did more than answer: {}.", active.join("; "),),
@@ -252,7 +258,7 @@ fn server_busy_elsewhere(seen: &Evidence) -> Option<Finding> {
 fn other_clients(seen: &Evidence) -> Option<Finding> {
     let clients = seen.other_clients.filter(|clients| *clients > 0)?;
     Some(finding(
-        "LL010",
+        Rule::OtherClients,
         Severity::Warning,
         seen,
         format!(
@@ -281,7 +287,7 @@ fn block_too_short(seen: &Evidence) -> Option<Finding> {
         ),
     };
     Some(finding(
-        "LL011",
+        Rule::BlockTooShort,
         Severity::Warning,
         seen,
         evidence,
@@ -292,7 +298,7 @@ fn block_too_short(seen: &Evidence) -> Option<Finding> {
 fn no_steady_state(seen: &Evidence) -> Option<Finding> {
     (seen.steady == Some(false)).then(|| {
         finding(
-            "LL012",
+            Rule::NoSteadyState,
             Severity::Warning,
             seen,
             "No steady state: the medians kept shifting during the warm-up or over the rounds."
@@ -324,7 +330,7 @@ fn overloaded(seen: &Evidence) -> Option<Finding> {
         ),
     };
     Some(finding(
-        "LL013",
+        Rule::Overloaded,
         Severity::Critical,
         seen,
         evidence,
@@ -333,14 +339,14 @@ fn overloaded(seen: &Evidence) -> Option<Finding> {
 }
 
 fn finding(
-    rule: &str,
+    rule: Rule,
     severity: Severity,
     seen: &Evidence,
     evidence: String,
     what_to_do: &str,
 ) -> Finding {
     Finding {
-        rule: rule.to_owned(),
+        rule,
         severity,
         scope: seen.scope.clone(),
         evidence,

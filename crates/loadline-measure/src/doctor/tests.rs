@@ -55,7 +55,7 @@ fn after(change: impl FnOnce(&mut Evidence)) -> Vec<(String, String)> {
     change(&mut evidence);
     examine(&evidence)
         .into_iter()
-        .map(|finding| (finding.rule, finding.evidence))
+        .map(|finding| (finding.rule.to_string(), finding.evidence))
         .collect()
 }
 
@@ -409,7 +409,7 @@ fn arms_that_differ_are_named_and_others_are_not() {
     // What is called in this process has no wire, so only the work must be alike.
     let mut called = case();
     called.scenario.connections = 0;
-    called.scenario.mode = "call".to_owned();
+    called.scenario.mode = "call".into();
     called.scenario.in_flight = Some(1);
     assert_eq!(arms_differ(&a, &called), None);
     called.scenario.keys += 1;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::json::finite;
+use super::words::{Arrivals, Mode, SubjectKind};
 use crate::Error;
 use crate::corrected::Corrected;
 use crate::histogram::{Histogram, LatencySummary};
@@ -88,8 +89,8 @@ pub struct Case {
 pub struct Subject {
     /// What reports call it.
     pub name: String,
-    /// `embedded`, `spawned`, `server`, `engine` and the like.
-    pub kind: String,
+    /// What it is.
+    pub kind: SubjectKind,
     /// Where it is, secrets redacted.
     pub target: String,
     /// Its version, where it has one.
@@ -105,13 +106,13 @@ pub struct Scenario {
     /// The suite that it is a case of; its name then says all that sets it apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suite: Option<String>,
-    /// How they were called: `wire`, `sync`, `async`, `pipeline`, `batch`.
-    pub mode: String,
+    /// How they were called.
+    pub mode: Mode,
     /// When operations were meant to start.
     pub pacing: Pacing,
-    /// How the starts of an open loop were spaced: `uniform` or `poisson`.
+    /// How the starts of an open loop were spaced.
     #[serde(default)]
-    pub arrivals: Option<String>,
+    pub arrivals: Option<Arrivals>,
     /// Connections.
     pub connections: u64,
     /// Threads of the generator.

@@ -9,6 +9,7 @@ mod environment;
 mod json;
 #[cfg(test)]
 mod tests;
+mod words;
 
 use serde::{Deserialize, Serialize};
 
@@ -18,13 +19,15 @@ pub use case::{
 };
 pub(crate) use json::shortened;
 
+pub use words::{Arrivals, Mode, PathClass, Scheduling, SubjectKind};
+
 pub use environment::{Environment, Noise, ServerEnvironment};
 
 pub(crate) use json::finite;
 
 pub use crate::capacity::Answer;
 pub use crate::compare::{Direction, Verdict};
-pub use crate::doctor::{Finding, Severity};
+pub use crate::doctor::{Class, Finding, Rule, Severity};
 pub use crate::gate::Judgement;
 use crate::gate::Row;
 pub use crate::histogram::LatencySummary;
@@ -77,7 +80,7 @@ pub struct LeftOut {
     /// The operations, by name.
     pub workload: String,
     /// How they were to be called.
-    pub mode: String,
+    pub mode: Mode,
     /// Why they were not, as a part of a sentence without its full stop.
     pub reason: String,
 }
@@ -93,8 +96,8 @@ pub struct Link {
     /// How many bytes per second fit through in each direction, where that was limited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bandwidth_bytes_per_s: Option<u64>,
-    /// `netem`, `l3` (packets) or `l4` (a proxy of connections).
-    pub class: String,
+    /// What added the latency.
+    pub class: PathClass,
     /// Why this class, in a sentence.
     pub reason: String,
     /// Round trips that it was measured by.
@@ -115,9 +118,9 @@ pub struct Link {
     /// The same at the 0.99 quantile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub release_late_p99_ns: Option<u64>,
-    /// How its thread was scheduled: `real time` or `ordinary`.
+    /// How its thread was scheduled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub scheduling: Option<String>,
+    pub scheduling: Option<Scheduling>,
     /// Whether idle processors polled instead of sleeping meanwhile.
     #[serde(default)]
     pub keeps_awake: bool,

@@ -79,7 +79,7 @@ fn full() -> Record {
         evidence: "faster by more than 2 % in 24 of 24 rounds".to_owned(),
     });
     record.doctor.push(Finding {
-        rule: "LL003".to_owned(),
+        rule: Rule::GeneratorBound,
         severity: Severity::Warning,
         scope: "embedded, get".to_owned(),
         evidence: "The generator was the limit.".to_owned(),

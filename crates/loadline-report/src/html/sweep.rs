@@ -54,7 +54,7 @@ fn table(out: &mut String, setting: &Setting<'_>, counts: &[u64]) {
     for left_out in &setting.left_out {
         out.push_str(&format!(
             "<tr><td>{}</td><td class=\"text faint\" colspan=\"{}\">{}</td></tr>\n",
-            escaped(&left_out.mode),
+            escaped(left_out.mode.as_str()),
             counts.len() + 4,
             escaped(&left_out.reason)
         ));

@@ -4,8 +4,8 @@ use loadline_measure::compare::{Direction, Rules, paired};
 use loadline_measure::corrected::{Sample, correct};
 use loadline_measure::doctor::{self, Evidence};
 use loadline_measure::record::{
-    Bounds, Case, Comparison, Cost, Environment, Histograms, Noise, Pacing, Record, RoundSummary,
-    Run, Scenario, ServerEnvironment, Subject, ValueBytes,
+    Arrivals, Bounds, Case, Comparison, Cost, Environment, Histograms, Noise, Pacing, Record,
+    RoundSummary, Run, Scenario, ServerEnvironment, Subject, SubjectKind, ValueBytes,
 };
 use loadline_measure::{Histogram, outliers};
 
@@ -50,13 +50,13 @@ pub(super) fn case(subject: &str, workload: &str, pipeline: u64, throughput: f64
     Case {
         subject: Subject {
             name: subject.to_owned(),
-            kind: "server".to_owned(),
+            kind: SubjectKind::Server,
             target: subject.to_owned(),
             version: None,
         },
         scenario: Scenario {
             workload: workload.to_owned(),
-            mode: "wire".to_owned(),
+            mode: "wire".into(),
             connections: 50,
             threads: 1,
             pipeline,
@@ -218,7 +218,7 @@ pub(super) fn open_loop() -> Record {
     lag.record_n(1_900, 300_000);
     lag.record_n(14_000, 100_000);
     open.scenario.pacing = Pacing::Rate(10_000.0);
-    open.scenario.arrivals = Some("poisson".to_owned());
+    open.scenario.arrivals = Some(Arrivals::Poisson);
     open.planned = Some(400_400);
     open.not_sent = Some(400);
     open.histograms.response_time = response.encode();

@@ -83,7 +83,7 @@ pub(super) fn record() -> Record {
 pub(super) fn hostile() -> Record {
     let mut record = record();
     for (number, case) in record.cases.iter_mut().enumerate() {
-        case.scenario.mode = format!("<script>{}|\x1b[31m", case.scenario.mode);
+        case.scenario.mode = format!("<script>{}|\x1b[31m", case.scenario.mode).into();
         case.scenario.codec = Some("json<b>|".into());
         case.throughput_ops_per_s = [0.0, f64::NAN, f64::INFINITY, 1e300, -1.0][number % 5];
         case.scenario.batch = [0, u64::MAX, 1][number % 3];

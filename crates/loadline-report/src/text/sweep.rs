@@ -72,7 +72,11 @@ fn counts(page: &mut Page, setting: &Setting<'_>, columns: &[u64]) {
         page.line(Style::Plain, &line);
     }
     for left_out in &setting.left_out {
-        let line = format!("{}: {}", plain(&left_out.mode), plain(&left_out.reason));
+        let line = format!(
+            "{}: {}",
+            plain(left_out.mode.as_str()),
+            plain(&left_out.reason)
+        );
         page.wrapped(Style::Plain, "", "  ", &line);
     }
 }

@@ -7,7 +7,7 @@ use loadline_load::Control;
 use loadline_load::pacing::Stop;
 use loadline_load::runner::Measured;
 use loadline_measure::capacity::{Answer, Attempt, Role, Search, Step, Trial};
-use loadline_measure::doctor::{Evidence, Finding};
+use loadline_measure::doctor::{Class, Evidence, Finding};
 use loadline_measure::record::{self, Record};
 
 use crate::args::CapacityArgs;
@@ -24,10 +24,6 @@ use crate::session::{cpu_pressure, header};
 use crate::subjects::{self, failure};
 use crate::targets::Opened;
 use crate::targets::link;
-
-/// What the doctor says of every trial of a search, and what a search answers itself: too few samples
-/// for percentiles that nobody asked for, and the absence of rounds.
-const BESIDE_THE_POINT: [&str; 3] = ["LL006", "LL011", "LL012"];
 
 pub(super) fn run(args: &CapacityArgs) -> anyhow::Result<ExitCode> {
     let plan = plan::resolve_capacity(args, &Surroundings::look())?;
@@ -238,7 +234,7 @@ impl Searching<'_> {
         for finding in at_rate.flat_map(|(.., findings)| findings) {
             let doctor = &mut self.record.doctor;
             let is_known = doctor.iter().any(|known| known.rule == finding.rule);
-            if !is_known && !BESIDE_THE_POINT.contains(&finding.rule.as_str()) {
+            if !is_known && finding.rule.class() != Class::Length {
                 doctor.push(finding.clone());
             }
         }

@@ -1,8 +1,8 @@
 //! A case of a plan as the record describes it.
 
-use loadline_load::pacing::Pacing;
+use loadline_load::pacing::{ArrivalProcess, Pacing};
 use loadline_load::values::ValueSize;
-use loadline_measure::record::{self, Scenario, ValueBytes};
+use loadline_measure::record::{self, Arrivals, Mode, Scenario, ValueBytes};
 
 use super::{Case, Plan};
 use crate::target::Target;
@@ -32,19 +32,21 @@ pub(crate) fn scenario(case: &Case, plan: &Plan, target: &Target) -> Scenario {
         Pacing::Closed => (record::Pacing::Closed, None),
         Pacing::Open { rate, arrivals } => (
             record::Pacing::Rate(rate),
-            Some(format!("{arrivals:?}").to_ascii_lowercase()),
+            Some(match arrivals {
+                ArrivalProcess::Uniform => Arrivals::Uniform,
+                ArrivalProcess::Poisson => Arrivals::Poisson,
+            }),
         ),
     };
     Scenario {
         workload: case.workload.name.clone(),
         suite: case.workload.rules.suite.map(Into::into),
         mode: match case.pipeline {
-            _ if called => "call",
-            _ if task.is_some_and(|task| task.batch() == 1) => "sync",
-            1 => "sync",
-            _ => "pipeline",
-        }
-        .into(),
+            _ if called => Mode::Call,
+            _ if task.is_some_and(|task| task.batch() == 1) => Mode::Sync,
+            1 => Mode::Sync,
+            _ => Mode::Pipeline,
+        },
         pacing,
         arrivals,
         connections: if called {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use loadline_measure::record::{self, Record};
+use loadline_measure::record::{self, Mode, Record};
 
 use crate::units;
 
@@ -161,9 +161,9 @@ fn best_mode(here: &[&record::Case]) -> Option<String> {
 fn way(case: &record::Case) -> String {
     let mode = &case.scenario.mode;
     let size = units::count_text(case.scenario.in_flight.unwrap_or(1));
-    match mode.as_str() {
-        "sync" => mode.clone(),
-        "async" => format!("{mode} with {size} in flight"),
+    match mode {
+        Mode::Sync => mode.to_string(),
+        Mode::Async => format!("{mode} with {size} in flight"),
         _ => format!("{mode} of {size}"),
     }
 }

@@ -10,11 +10,11 @@ use loadline_load::pacing::Pacing;
 use loadline_load::runner::Measured;
 use loadline_measure::compare::{self, Paired, Rules};
 use loadline_measure::corrected::Corrected;
-use loadline_measure::doctor::{self, Evidence, Finding};
+use loadline_measure::doctor::{self, Class, Evidence, Finding};
 use loadline_measure::histogram::Histogram;
 use loadline_measure::record::{
     self, Bounds, Comparison, Cost, Histograms, Interval, Record, RoundHistograms, RoundSummary,
-    Scenario, Subject, Tail, TailSummary,
+    Scenario, Subject, SubjectKind, Tail, TailSummary,
 };
 use loadline_measure::{Error, Metric, outliers, steady};
 
@@ -91,19 +91,19 @@ pub(crate) fn case(case: &Case, plan: &Plan, target: &Opened, measured: &Measure
 
 fn subject(target: &Opened) -> Subject {
     let kind = match target.target {
-        Target::Embedded | Target::Slowed(_) => "embedded",
-        Target::Spawn(_) => "spawned server",
-        Target::Server(_) => "server",
-        Target::Cluster(_) => "cluster",
-        Target::SpawnCluster(_) => "spawned cluster",
-        Target::Ram => "engine in process",
+        Target::Embedded | Target::Slowed(_) => SubjectKind::Embedded,
+        Target::Spawn(_) => SubjectKind::SpawnedServer,
+        Target::Server(_) => SubjectKind::Server,
+        Target::Cluster(_) => SubjectKind::Cluster,
+        Target::SpawnCluster(_) => SubjectKind::SpawnedCluster,
+        Target::Ram => SubjectKind::Engine,
     };
     let version = ["loadline_version", "valkey_version", "redis_version"]
         .into_iter()
         .find_map(|name| target.said(name));
     Subject {
         name: target.name.clone(),
-        kind: kind.into(),
+        kind,
         target: target.name.clone(),
         version: version.map(Into::into),
     }
@@ -317,7 +317,7 @@ pub(crate) fn refuse_errors(record: &Record) -> Result<(), Failure> {
 /// What the doctor says of the replies of a case: that they were errors, or misses.
 pub(crate) fn examine_errors(entry: &record::Case) -> Vec<Finding> {
     let mut findings = doctor::examine(&Evidence::of_case(entry));
-    findings.retain(|finding| ["LL007", "LL008"].contains(&finding.rule.as_str()));
+    findings.retain(|finding| finding.rule.class() == Class::Replies);
     findings
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use loadline_link::l3::Packets;
 use loadline_link::l4::Route;
 use loadline_link::link::{Achieved, Link, choose};
-use loadline_measure::doctor::{Finding, Severity};
+use loadline_measure::doctor::{Finding, Rule, Severity};
 use loadline_measure::record;
 
 use crate::exit::Failure;
@@ -113,7 +113,7 @@ fn measured(achieved: &Achieved, latency: Duration, reason: String) -> record::L
         latency_ns: ns(latency),
         jitter: None,
         bandwidth_bytes_per_s: None,
-        class: achieved.class.to_string(),
+        class: achieved.class.to_string().into(),
         reason,
         round_trips: achieved.through.count() as u64,
         direct_p50_ns: ns(achieved.direct.quantile(0.5)),
@@ -123,7 +123,7 @@ fn measured(achieved: &Achieved, latency: Duration, reason: String) -> record::L
         overshoot_p99_ns: ns(achieved.overshoot(0.99)),
         release_late_p50_ns: late(0.5),
         release_late_p99_ns: late(0.99),
-        scheduling: achieved.scheduling.map(|it| it.to_string()),
+        scheduling: achieved.scheduling.map(|it| it.to_string().into()),
         keeps_awake: achieved.keeps_awake,
         is_off: achieved.is_off(),
         mtu: achieved.mtu.map(u64::from),
@@ -145,7 +145,7 @@ fn own_part(link: &record::Link) -> String {
 /// What the doctor says of a link that is not what was asked for.
 pub(crate) fn finding(link: &record::Link) -> Option<Finding> {
     link.is_off.then(|| Finding {
-        rule: "LL015".into(),
+        rule: Rule::LinkOff,
         severity: Severity::Warning,
         scope: format!("added latency of {} ms", link.latency_ns as f64 / 1e6),
         evidence: format!(

@@ -55,7 +55,7 @@ fn a_search_on_redis_records_every_trial() {
     for point in &answer.curve {
         let case = &record.cases[point.case];
         assert_eq!(case.scenario.pacing, Pacing::Rate(point.rate));
-        assert_eq!(case.scenario.arrivals.as_deref(), Some("poisson"));
+        assert_eq!(case.scenario.arrivals, Some("poisson".into()));
         assert_eq!(case.response_time_ns.p99, point.p99_ns);
         assert_eq!(
             case.response_time_ns.p90.map(|ns| ns as f64),

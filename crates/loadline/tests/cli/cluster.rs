@@ -56,7 +56,7 @@ fn a_cluster_of_its_own_is_called_in_every_mode_that_its_slots_allow() {
         "transaction",
     ];
     assert_eq!(measured(&record), all.into());
-    assert_eq!(record.cases[0].subject.kind, "spawned cluster");
+    assert_eq!(record.cases[0].subject.kind.as_str(), "spawned cluster");
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn no_node_of_a_cluster_is_reached_past_the_link() {
          --sizes 1,20",
     );
     assert_eq!(record.links.len(), 1);
-    assert_eq!(record.links[0].class, "l4");
+    assert_eq!(record.links[0].class.as_str(), "l4");
     assert!(text.contains("5 ms added by l4"), "{text}");
     let fastest = |latency_ns| {
         let cells = record.cases.iter();

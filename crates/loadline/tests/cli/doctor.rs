@@ -143,7 +143,10 @@ fn findings_about_a_cluster_name_the_node() {
     }
     let (_, record) = examine(&dir, &[&format!("cluster://127.0.0.1:{}", plain.port())]);
     let scopes = |rule: &str| -> Vec<&str> {
-        let of_rule = record.doctor.iter().filter(|finding| finding.rule == rule);
+        let of_rule = record
+            .doctor
+            .iter()
+            .filter(|finding| finding.rule.as_str() == rule);
         of_rule.map(|finding| finding.scope.as_str()).collect()
     };
     let its = format!("node 127.0.0.1:{}", odd.port());
@@ -157,7 +160,10 @@ fn findings_about_a_cluster_name_the_node() {
         ("LL031", format!("yes (127.0.0.1:{})", odd.port())),
         ("LL032", format!("127.0.0.1:{} serves 10000", plain.port())),
     ] {
-        let found = record.doctor.iter().find(|finding| finding.rule == rule);
+        let found = record
+            .doctor
+            .iter()
+            .find(|finding| finding.rule.as_str() == rule);
         let found = found.unwrap_or_else(|| panic!("{rule}: {:?}", record.doctor));
         assert!(found.evidence.contains(&evidence), "{}", found.evidence);
     }

@@ -121,7 +121,7 @@ fn a_schedule_and_a_link_concern_every_master() {
         panic!("{} cases", record.cases.len())
     };
     assert_eq!(record.errors(), 0);
-    assert_eq!(case.subject.kind, "spawned cluster");
+    assert_eq!(case.subject.kind.as_str(), "spawned cluster");
     assert_eq!(case.scenario.threads, 3);
     assert_eq!((case.planned, case.not_sent), (Some(1_200), Some(0)));
     assert_eq!(case.ops, 1_200);

@@ -1,6 +1,7 @@
 //! `loadline modes` against real servers.
 
 use loadline_measure::Record;
+use loadline_measure::record::{Mode, Rule};
 
 use crate::redis::Redis;
 use crate::util::Dir;
@@ -25,7 +26,7 @@ fn every_mode_is_measured_under_every_latency() {
         --keys 100 --json out.json --color never";
     let (text, record) = measured(&dir, words);
     assert_eq!(record.links.len(), 1);
-    assert_eq!(record.links[0].class, "l4");
+    assert_eq!(record.links[0].class.as_str(), "l4");
     assert!(record.links[0].through_p50_ns >= 2_000_000);
     for mode in ["sync", "async", "pipeline", "batch", "transaction"] {
         for (latency_ns, op) in [
@@ -64,7 +65,7 @@ fn every_mode_is_measured_under_every_latency() {
         record
             .cases
             .iter()
-            .all(|case| case.scenario.mode != "script")
+            .all(|case| case.scenario.mode != Mode::Script)
     );
     assert!(
         text.contains("script: embedded does not have EVALSHA and EVAL"),
@@ -257,14 +258,17 @@ fn what_a_server_does_beside_a_sweep_is_told() {
     );
     let (text, record) = measured(&dir, &words);
     let persists = |finding: &&loadline_measure::doctor::Finding| {
-        finding.rule == "LL009" && finding.evidence.contains("save 900 1")
+        finding.rule == Rule::ServerBusyElsewhere && finding.evidence.contains("save 900 1")
     };
     let found = record.doctor.iter().find(persists);
     let found = found.unwrap_or_else(|| panic!("persistence is not named: {text}"));
     assert_eq!(found.scope, format!("{target}, get, no latency added"));
     // Nothing that a sweep sends is taken for somebody else's.
     assert!(
-        record.doctor.iter().all(|finding| finding.rule != "LL002"),
+        record
+            .doctor
+            .iter()
+            .all(|finding| finding.rule != Rule::CountsDiffer),
         "{text}"
     );
 }

@@ -3,6 +3,7 @@
 use std::net::{TcpListener, TcpStream};
 
 use loadline_measure::Record;
+use loadline_measure::record::{Mode, Rule};
 
 use crate::redis::Redis;
 use crate::util::{Dir, Ended, PATIENCE, converse, is_running, signal, wait_until};
@@ -72,7 +73,7 @@ fn what_else_the_server_does_is_found() {
         record
             .doctor
             .into_iter()
-            .map(|finding| (finding.rule, finding.evidence))
+            .map(|finding| (finding.rule.to_string(), finding.evidence))
             .collect::<Vec<_>>()
     });
     let evidence = |rule: &str| {
@@ -121,10 +122,13 @@ fn the_store_in_process_is_measured_beside_a_server() {
         panic!("{} cases", record.cases.len())
     };
     assert_eq!((ram.ops, ram.error_count()), (20_000, 0));
-    assert_eq!(ram.scenario.mode, "call");
+    assert_eq!(ram.scenario.mode, Mode::Call);
     assert_eq!(ram.hit_ratio, Some(1.0));
     assert!(ram.throughput_ops_per_s > embedded.throughput_ops_per_s);
-    let unlike = record.doctor.iter().find(|finding| finding.rule == "LL014");
+    let unlike = record
+        .doctor
+        .iter()
+        .find(|finding| finding.rule == Rule::ArmsDiffer);
     assert_eq!(unlike, None);
 
     dir.run(&["run", "ram", "--workload", "lpush"])

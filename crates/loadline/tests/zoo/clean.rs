@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use loadline_measure::record::Severity;
+use loadline_measure::record::{Rule, Severity};
 
 use crate::alone;
 use crate::commands::measured;
@@ -47,7 +47,10 @@ fn clean_runs_find_nothing() {
             .chain(common)
             .collect();
         let record = measured(&dir, &words);
-        let is_contended = record.doctor.iter().any(|finding| finding.rule == "LL005");
+        let is_contended = record
+            .doctor
+            .iter()
+            .any(|finding| finding.rule == Rule::Contention);
         contended += usize::from(is_contended);
         for finding in &record.doctor {
             let rule = finding.rule.as_str();

@@ -39,7 +39,9 @@ fn alone() -> MutexGuard<'static, ()> {
 /// Checks that `rule` is among the findings, and prints the row of the table.
 #[track_caller]
 fn caught(flaw: &str, rule: &str, findings: &[Finding]) -> Finding {
-    let found = findings.iter().find(|finding| finding.rule == rule);
+    let found = findings
+        .iter()
+        .find(|finding| finding.rule.as_str() == rule);
     let found = found.unwrap_or_else(|| panic!("{flaw}: {rule} is not among {findings:#?}"));
     println!("| {flaw} | {rule} | {} |", found.evidence);
     found.clone()

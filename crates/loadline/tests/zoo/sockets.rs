@@ -14,7 +14,7 @@ const OPS: u64 = 5_000;
 /// What was found, but for what the machine did meanwhile, and that these are few samples. A generator
 /// that had to wait for a CPU looks like one that has too much to do.
 fn rules(findings: &[Finding]) -> Vec<&str> {
-    let has = |rule: &str| findings.iter().any(|finding| finding.rule == rule);
+    let has = |rule: &str| findings.iter().any(|finding| finding.rule.as_str() == rule);
     let is_known = |rule: &str| match rule {
         "LL005" | "LL006" => true,
         "LL003" => has("LL005"),

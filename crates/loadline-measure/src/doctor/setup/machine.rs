@@ -1,6 +1,6 @@
 //! The rules about a machine: its memory, its clock, and its CPUs.
 
-use super::{Finding, Setup, Severity};
+use super::{Finding, Rule, Setup, Severity};
 
 /// Clock sources that are read without asking the kernel or a device.
 const FAST_CLOCKS: [&str; 4] = [
@@ -17,7 +17,7 @@ pub(super) fn huge_pages(setup: &Setup) -> Option<Finding> {
     // Redis switches them off for itself where it may; one that does not say so is older than that.
     let switched_off = setup.setting("disable-thp") == Some("yes");
     (always && setup.is_local && !switched_off).then(|| {
-        setup.finding("LL018", Severity::Warning,
+        setup.finding(Rule::HugePages, Severity::Warning,
             "Transparent huge pages are set to always, and the server does not switch them off for itself.".to_owned(),
             "Set /sys/kernel/mm/transparent_hugepage/enabled to madvise: copying a page of 2 MiB after a fork stalls writes.")
     })
@@ -36,7 +36,7 @@ pub(super) fn governor(setup: &Setup) -> Option<Finding> {
     Some(Finding {
         scope: String::new(),
         ..setup.finding(
-            "LL019",
+            Rule::Governor,
             severity,
             format!("The CPU frequency governor is {governor}: a CPU that was idle is slow at first."),
             "Set it to performance (cpupower frequency-set -g performance), or compare only within rounds.",
@@ -65,7 +65,7 @@ pub(super) fn slow_clock(setup: &Setup) -> Option<Finding> {
     Some(Finding {
         scope: String::new(),
         ..setup.finding(
-            "LL020",
+            Rule::SlowClock,
             Severity::Warning,
             evidence,
             "Use tsc where the machine has it (kernel parameter clocksource=tsc); every time below holds readings of this clock.",
@@ -77,7 +77,7 @@ pub(super) fn autogroup(setup: &Setup) -> Option<Finding> {
     // A server that this run started is in the session of the run.
     let apart = setup.autogroup == Some(true) && setup.is_local && !setup.is_ours;
     apart.then(|| {
-        setup.finding("LL023", Severity::Info,
+        setup.finding(Rule::Autogroup, Severity::Info,
             "The scheduler shares CPUs among sessions (autogroup), and server and generator are in two.".to_owned(),
             "Where CPUs are short, set kernel.sched_autogroup_enabled to 0, or pin the two apart; nice values do not count between sessions.")
     })
@@ -88,7 +88,7 @@ pub(super) fn too_few_cpus(setup: &Setup) -> Option<Finding> {
     let io_threads = setup.number("io-threads").unwrap_or(1);
     (setup.is_local && busy > cores).then(|| {
         setup.finding(
-            "LL024",
+            Rule::TooFewCpus,
             Severity::Warning,
             format!(
                 "Generator (threads: {}) and server (io-threads: {io_threads}) share {cores} CPUs of one machine.",
@@ -105,7 +105,7 @@ pub(super) fn quota(setup: &Setup) -> Option<Finding> {
     let limits = setup.cores.is_none_or(|cores| quota < cores as f64);
     (limits && quota < busy as f64).then(|| {
         setup.finding(
-            "LL028",
+            Rule::Quota,
             Severity::Warning,
             format!(
                 "The control group allows {quota:.1} CPUs, and {busy} threads are busy: the kernel will stop them in turn.",

@@ -4,7 +4,7 @@ mod machine;
 
 use std::collections::BTreeMap;
 
-use super::{Finding, Severity, percent};
+use super::{Finding, Rule, Severity, percent};
 use crate::histogram::LatencySummary;
 use machine::{autogroup, governor, huge_pages, quota, slow_clock, too_few_cpus};
 
@@ -110,13 +110,13 @@ impl Setup {
 
     fn finding(
         &self,
-        rule: &str,
+        rule: Rule,
         severity: Severity,
         evidence: String,
         what_to_do: &str,
     ) -> Finding {
         Finding {
-            rule: rule.to_owned(),
+            rule,
             severity,
             scope: self.scope.clone(),
             evidence,
@@ -130,7 +130,7 @@ fn sync_on_every_write(setup: &Setup) -> Option<Finding> {
         && setup.setting("appendfsync") == Some("always");
     always.then(|| {
         setup.finding(
-            "LL021",
+            Rule::SyncOnEveryWrite,
             Severity::Warning,
             "The server waits for the disk on every write (appendonly yes, appendfsync always)."
                 .to_owned(),
@@ -150,7 +150,7 @@ fn memory_limit(setup: &Setup) -> Option<Finding> {
     };
     (share > MEMORY_SHARE).then(|| {
         setup.finding(
-            "LL022",
+            Rule::MemoryLimit,
             Severity::Warning,
             format!(
                 "The server uses {used} of the {limit} bytes that it may ({}), policy {policy}: {then}.",
@@ -169,7 +169,7 @@ fn output_limit(setup: &Setup) -> Option<Finding> {
     let limited = normal.iter().any(|value| *value != "0");
     limited.then(|| {
         setup.finding(
-            "LL025",
+            Rule::OutputLimit,
             Severity::Warning,
             format!(
                 "The server closes connections whose replies pile up (client-output-buffer-limit normal {}).",
@@ -194,7 +194,7 @@ fn watched(setup: &Setup) -> Option<Finding> {
     }
     (!costs.is_empty()).then(|| {
         setup.finding(
-            "LL026",
+            Rule::Watched,
             Severity::Warning,
             format!("The server is being watched: {}.", costs.join("; ")),
             "Stop MONITOR and raise slowlog-log-slower-than for the measurement; both cost the server time on every command.",
@@ -208,7 +208,7 @@ fn jitter(setup: &Setup) -> Option<Finding> {
     let spread = p99 > p50.saturating_mul(JITTER) && p99 - p50 > JITTER_NS;
     spread.then(|| {
         setup.finding(
-            "LL027",
+            Rule::Jitter,
             Severity::Warning,
             format!(
                 "Round trips on an idle connection spread: the median is {:.1} us and the p99 {:.1} us.",
@@ -225,7 +225,7 @@ fn distance(setup: &Setup) -> Option<Finding> {
     let is_far = idle > NEAR_NS && idle > server.saturating_mul(DISTANCE);
     is_far.then(|| {
         setup.finding(
-            "LL029",
+            Rule::Distance,
             Severity::Info,
             format!(
                 "A round trip takes {:.1} us, and the server {:.1} us of it: with one operation in flight the path is measured.",

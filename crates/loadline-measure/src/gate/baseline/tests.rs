@@ -24,7 +24,7 @@ fn case(workload: &str, factor: f64) -> Case {
     Case {
         subject: Subject {
             name: "a server".to_owned(),
-            kind: "server".to_owned(),
+            kind: "server".into(),
             ..Subject::default()
         },
         scenario: Scenario {

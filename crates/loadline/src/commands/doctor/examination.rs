@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use loadline_load::pacing::Stop;
 use loadline_load::runner::{self, Measured, Rounds, Subject};
 use loadline_load::{Control, Error};
-use loadline_measure::doctor::{self, Evidence, Finding, Setup, Work};
+use loadline_measure::doctor::{self, Class, Evidence, Finding, Setup, Work};
 use loadline_measure::quantile::median;
 use loadline_measure::record::{self, Record};
 
@@ -23,10 +23,6 @@ use crate::subjects::{self, NullServer, failure};
 use crate::targets::{Asked, Opened};
 use crate::units::{count_text, nanoseconds};
 
-/// Rules that concern the length of a measurement; a probe is short by intent.
-const OF_LENGTH: [&str; 3] = ["LL006", "LL011", "LL012"];
-/// Rules about what goes on at a server beside the load; the others are about a case.
-const BESIDE: [&str; 2] = ["LL009", "LL010"];
 /// How many times as much the larger of two works is: so much that no neighbour hides it.
 const MORE_WORK: u64 = 16;
 /// Blocks of the larger work, and of the smaller one for each of them.
@@ -153,7 +149,8 @@ impl Examination<'_> {
             let scope = diagnosis::node_scope(&target.name, node);
             let evidence = node.seen(scope, target.target.is_ours())?;
             let mut findings = doctor::examine(&evidence);
-            findings.retain(|finding| BESIDE.contains(&finding.rule.as_str()));
+            // The other rules are about a case.
+            findings.retain(|finding| finding.rule.class() == Class::Server);
             self.record.doctor.extend(findings);
         }
         Ok(())
@@ -213,7 +210,8 @@ impl Examination<'_> {
             ..entry.clone()
         };
         let mut findings = recording::examine(&judged, case, measured, around);
-        findings.retain(|finding| !OF_LENGTH.contains(&finding.rule.as_str()));
+        // A probe is short by intent.
+        findings.retain(|finding| finding.rule.class() != Class::Length);
         self.record.doctor.extend(findings);
         self.record.cases.push(entry);
     }
@@ -418,35 +416,49 @@ fn worst_first(mut findings: Vec<Finding>, nodes: &[String]) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use loadline_load::outcome::Outcome;
-    use loadline_measure::record::Severity;
+    use loadline_measure::record::{Rule, Severity};
 
     use super::*;
 
     #[test]
     fn of_each_rule_the_worst_is_kept() {
-        let finding = |rule: &str, severity, scope: &str| Finding {
-            rule: rule.into(),
+        let finding = |rule: Rule, severity, scope: &str| Finding {
+            rule,
             severity,
             scope: scope.into(),
             evidence: String::new(),
             what_to_do: String::new(),
         };
         let found = vec![
-            finding("LL003", Severity::Info, "a"),
-            finding("LL009", Severity::Warning, "b"),
-            finding("LL003", Severity::Critical, "c"),
-            finding("LL009", Severity::Warning, "d"),
-            finding("LL009", Severity::Warning, "e, node 10.0.0.1:7000"),
-            finding("LL009", Severity::Warning, "e, node 10.0.0.2:7000"),
+            finding(Rule::GeneratorBound, Severity::Info, "a"),
+            finding(Rule::ServerBusyElsewhere, Severity::Warning, "b"),
+            finding(Rule::GeneratorBound, Severity::Critical, "c"),
+            finding(Rule::ServerBusyElsewhere, Severity::Warning, "d"),
+            finding(
+                Rule::ServerBusyElsewhere,
+                Severity::Warning,
+                "e, node 10.0.0.1:7000",
+            ),
+            finding(
+                Rule::ServerBusyElsewhere,
+                Severity::Warning,
+                "e, node 10.0.0.2:7000",
+            ),
         ];
         let nodes = ["node 10.0.0.1:7000", "node 10.0.0.2:7000"].map(str::to_owned);
         assert_eq!(worst_first(found.clone(), &nodes).len(), 4);
         let kept = worst_first(found, &[]);
-        let kept: Vec<(&str, &str)> = kept
+        let kept: Vec<(Rule, &str)> = kept
             .iter()
-            .map(|finding| (finding.rule.as_str(), finding.scope.as_str()))
+            .map(|finding| (finding.rule.clone(), finding.scope.as_str()))
             .collect();
-        assert_eq!(kept, [("LL003", "c"), ("LL009", "b")]);
+        assert_eq!(
+            kept,
+            [
+                (Rule::GeneratorBound, "c"),
+                (Rule::ServerBusyElsewhere, "b")
+            ]
+        );
     }
 
     #[test]

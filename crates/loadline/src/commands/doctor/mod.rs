@@ -86,7 +86,7 @@ fn exit_code(record: &Record, strict: bool) -> ExitCode {
 
 #[cfg(test)]
 mod tests {
-    use loadline_measure::record::{Environment, Finding, Run};
+    use loadline_measure::record::{Environment, Finding, Rule, Run};
 
     use super::*;
 
@@ -95,7 +95,7 @@ mod tests {
         record.doctor = severities
             .iter()
             .map(|severity| Finding {
-                rule: "LL001".into(),
+                rule: Rule::ConnectionPerOperation,
                 severity: *severity,
                 scope: String::new(),
                 evidence: String::new(),

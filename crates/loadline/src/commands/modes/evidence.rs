@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use loadline_measure::doctor::{self, Evidence, Finding, Work};
+use loadline_measure::doctor::{self, Class, Evidence, Finding, Rule, Work};
 use loadline_measure::record::{Case, Environment, RoundSummary};
 
 use crate::diagnosis;
@@ -11,8 +11,10 @@ use crate::plan::ModesPlan;
 use crate::session::cpu_pressure;
 use crate::targets::{Opened, Watch};
 
-/// Rules about what went on beside the cells; the others are about a single case.
-const BESIDE: [&str; 4] = ["LL002", "LL005", "LL009", "LL010"];
+/// Whether a rule is about what happened beside the cells; the others are about a single case.
+fn is_beside(rule: &Rule) -> bool {
+    *rule == Rule::CountsDiffer || [Class::Server, Class::Machine].contains(&rule.class())
+}
 
 /// Less than this is over before a neighbour's turn on the CPU is, and its time says nothing.
 const LEAST_WORK_NS: u64 = 1_000_000;
@@ -55,7 +57,7 @@ impl Look {
             ..target.seen_since(&self.watch, declared)
         };
         let mut findings = doctor::examine(&evidence);
-        findings.retain(|finding| BESIDE.contains(&finding.rule.as_str()));
+        findings.retain(|finding| is_beside(&finding.rule));
         findings.extend(more_work(cells));
         findings
     }
@@ -137,7 +139,7 @@ mod tests {
         ];
         let findings = more_work(&flat);
         assert_eq!(findings.len(), 1);
-        assert_eq!(findings[0].rule, "LL017");
+        assert_eq!(findings[0].rule, Rule::TimeStaysFlat);
         let grown = [
             cell("sync", 100, &[(100, 9_000_000), (100, 2_000_000)]),
             cell("sync", 1_000, &[(1_000, 20_000_000)]),
