@@ -1,6 +1,7 @@
 //! The project's own checks as code: `cargo xtask storeys | lint | test [--install] | ci | picture |
 //! peers`.
 
+mod layers;
 mod lint;
 mod medians;
 mod peers;
@@ -13,7 +14,7 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context, bail};
 
 const USAGE: &str = "\
-cargo xtask storeys            dependencies go down one storey or more
+cargo xtask storeys            dependencies go down, between crates and inside the binary
 cargo xtask medians            medians are computed in loadline-measure only
 cargo xtask lint               format, clippy, storeys, medians, docs: all without warnings
 cargo xtask test [--install] [-- ARGUMENT...]

@@ -1,5 +1,5 @@
 //! `cargo xtask storeys`: dependencies go down one storey or more, never sideways or up, and only to
-//! what a room may know.
+//! what a room may know. Inside the binary, the same holds for its modules.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context, bail};
 use serde::Deserialize;
 
-use crate::{cargo, say};
+use crate::{cargo, layers, say};
 
 /// The house. A crate that is not in it has no place.
 const STOREYS: [(&str, u32); 11] = [
@@ -83,15 +83,13 @@ pub(crate) fn check() -> anyhow::Result<()> {
     }
     let metadata: Metadata = serde_json::from_slice(&output.stdout)
         .context("`cargo metadata` is not what it should be")?;
-    let faults = faults(&metadata);
+    let mut faults = faults(&metadata);
+    faults.extend(layers::faults()?);
     for fault in &faults {
         say(&format!("storeys: {fault}"));
     }
     if !faults.is_empty() {
-        bail!(
-            "{} dependencies are not as the house has them",
-            faults.len()
-        );
+        bail!("{} dependencies do not go down", faults.len());
     }
     Ok(())
 }
