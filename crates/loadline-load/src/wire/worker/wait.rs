@@ -1,7 +1,7 @@
 //! How the event loop waits for replies: with epoll for many connections, in the read itself for a
 //! lone one, and awake where that pays.
 
-use rustix::event::epoll;
+use rustix::event::{self, PollFd, PollFlags, epoll};
 use rustix::io::Errno;
 use rustix::time::Timespec;
 
@@ -11,6 +11,8 @@ use crate::Error;
 use crate::wire::lone::Watch;
 use crate::wire::transport::Framing;
 use crate::wire::vigil::{AWAY_NS, Vigil};
+
+const NS_PER_MS: u64 = 1_000_000;
 
 impl<F: Framing> Running<'_, F> {
     /// Waits until something is there, or it is time to look after other things.
@@ -135,20 +137,41 @@ impl<F: Framing> Running<'_, F> {
         }
     }
 
-    /// Takes the events that are there, and waits up to `sleep_ns` where none are.
+    /// Takes the events that are there, and waits up to `sleep_ns` where there are none. It may return
+    /// early without any.
+    ///
+    /// `epoll_wait` counts in milliseconds. Shorter sleeps, which the starts of an open loop need, are made
+    /// by `ppoll`, for which the epoll instance is a file like any other. `epoll_pwait2` does both in one
+    /// call, but Linux before 5.11, valgrind 3.19 and seccomp profiles of older container runtimes do not
+    /// have it.
     fn poll(&mut self, sleep_ns: u64) -> Result<(), Error> {
-        let timeout = Timespec {
-            tv_sec: 0,
-            tv_nsec: sleep_ns as i64,
-        };
+        let whole_ns = sleep_ns - sleep_ns % NS_PER_MS;
+        if sleep_ns > 0 && whole_ns == 0 {
+            let mut epoll = [PollFd::new(&self.worker.epoll, PollFlags::IN)];
+            match event::poll(&mut epoll, Some(&timespec(sleep_ns))) {
+                Ok(0) | Err(Errno::INTR) => {
+                    self.events.clear();
+                    return Ok(());
+                }
+                Ok(_) => {}
+                Err(errno) => return Err(Error::system("ppoll")(errno)),
+            }
+        }
         self.events.clear();
         match epoll::wait(
             &self.worker.epoll,
             rustix::buffer::spare_capacity(&mut self.events),
-            Some(&timeout),
+            Some(&timespec(whole_ns)),
         ) {
             Ok(_) | Err(Errno::INTR) => Ok(()),
             Err(errno) => Err(Error::system("epoll_wait")(errno)),
         }
+    }
+}
+
+fn timespec(ns: u64) -> Timespec {
+    Timespec {
+        tv_sec: 0,
+        tv_nsec: ns as i64,
     }
 }
