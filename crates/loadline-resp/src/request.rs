@@ -9,8 +9,8 @@ use crate::inline;
 use crate::limits::Limits;
 use crate::number::{LENGTH_LINE_BYTES, unsigned};
 
-/// The most arguments of one request, as in Redis before version 7.
-pub const MAX_ARGS: u64 = 1024 * 1024;
+/// The most arguments of one request, as in Redis 7.
+pub const MAX_ARGS: u64 = i32::MAX as u64;
 
 /// The most arguments of a request from a client that has yet to authenticate.
 const UNAUTHENTICATED_ARGS: u64 = 10;
@@ -164,6 +164,16 @@ impl RequestParser {
                 self.reset();
                 Err(fault.into())
             }
+        }
+    }
+
+    /// Bytes of memory that the places of the arguments read so far take. Many short arguments take more
+    /// than their bytes in the buffer, so whoever bounds the buffer has to count these too.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        match self.state {
+            State::Args { .. } => self.args.capacity() * size_of::<Span>(),
+            State::Start { .. } => 0,
         }
     }
 

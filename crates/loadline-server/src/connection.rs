@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use loadline_resp::{Limits, RequestParser, encode};
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
+use rustix::net::{Shutdown, shutdown};
 
 use crate::buffer::{Buffer, Output};
 use crate::commands;
@@ -30,6 +31,9 @@ pub(crate) struct Connection {
     paused: bool,
     /// Nothing more is read: it has said all, or been told to go. What is left is executed and written.
     finished: bool,
+    /// Whether a malformed request ended it.
+    malformed: bool,
+    drain: Option<Drain>,
     /// Bytes of requests that may wait.
     request_bytes: usize,
     /// What the event loop was last told to wait for.
@@ -41,6 +45,19 @@ pub(crate) struct Connection {
 pub(crate) struct Bounds {
     pub(crate) request_bytes: usize,
     pub(crate) output_bytes: usize,
+}
+
+/// What a connection may still send once it was told that its request is malformed. All of it is
+/// discarded. Closing a socket with unread bytes resets the connection, and the peer would lose the error.
+#[derive(Debug)]
+struct Drain {
+    left_bytes: usize,
+    until_ms: u64,
+}
+
+impl Drain {
+    const BYTES: usize = 64 << 20;
+    const TIME_MS: u64 = 2_000;
 }
 
 /// It is over: the peer is gone, or all has been said.
@@ -59,6 +76,8 @@ impl Connection {
             output: Output::new(bounds.output_bytes),
             paused: false,
             finished: false,
+            malformed: false,
+            drain: None,
             request_bytes: bounds.request_bytes,
             interest: EventFlags::IN,
         }
@@ -67,6 +86,18 @@ impl Connection {
     /// Whether another connection has killed this one.
     pub(crate) fn is_killed(&self) -> bool {
         self.session.peer.killed.load(Ordering::Relaxed)
+    }
+
+    /// Whether it discards what arrives.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.drain.is_some()
+    }
+
+    /// Whether it has been discarding what arrives for long enough.
+    pub(crate) fn is_drained(&self, now_ms: u64) -> bool {
+        self.drain
+            .as_ref()
+            .is_some_and(|drain| now_ms >= drain.until_ms)
     }
 
     /// What the connection is in the middle of.
@@ -78,6 +109,9 @@ impl Connection {
     /// [`flush`](Self::flush). A peer that does not read its replies may go on sending, as clients do
     /// that send a whole pipeline before they read: its requests wait, until they fill their bound.
     pub(crate) fn receive(&mut self, shared: &mut Shared, buffer: &mut [u8]) -> Result<(), Over> {
+        if self.drain.is_some() {
+            return self.discard(buffer);
+        }
         let bytes = if self.finished {
             0
         } else {
@@ -86,7 +120,7 @@ impl Connection {
         if bytes > 0 || self.paused {
             self.take(&buffer[..bytes], shared);
         }
-        let waiting = self.input.len() + self.session.held_bytes();
+        let waiting = self.input.len() + self.parser.held_bytes() + self.session.held_bytes();
         if waiting > self.request_bytes || self.output.has_overflowed() {
             return Err(Over);
         }
@@ -121,10 +155,40 @@ impl Connection {
             // There is room at once, and the next turn executes what waits.
             return Ok(reading | EventFlags::OUT);
         }
+        if self.malformed {
+            return self.begin_drain(shared);
+        }
         if self.finished {
             return Err(Over);
         }
         Ok(reading)
+    }
+
+    /// Ends the stream of replies, so that the peer sees the end at once, and goes on reading for a while.
+    fn begin_drain(&mut self, shared: &mut Shared) -> Result<EventFlags, Over> {
+        if self.drain.is_none() {
+            shutdown(&self.stream, Shutdown::Write).map_err(|_| Over)?;
+            self.drain = Some(Drain {
+                left_bytes: Drain::BYTES,
+                until_ms: shared.now + Drain::TIME_MS,
+            });
+            shared.has_draining = true;
+        }
+        Ok(EventFlags::IN)
+    }
+
+    /// Reads once and throws it away.
+    fn discard(&mut self, buffer: &mut [u8]) -> Result<(), Over> {
+        let drain = self.drain.as_mut().ok_or(Over)?;
+        match rustix::io::read(&self.stream, buffer) {
+            Ok(0) => Err(Over),
+            Ok(bytes) => {
+                drain.left_bytes = drain.left_bytes.checked_sub(bytes).ok_or(Over)?;
+                Ok(())
+            }
+            Err(Errno::AGAIN | Errno::INTR) => Ok(()),
+            Err(_) => Err(Over),
+        }
     }
 
     /// Reads once and says how many bytes there were; none where there is nothing now, or nothing more.
@@ -184,6 +248,7 @@ impl Connection {
                 Err(error) => {
                     encode::error(&mut self.output, format!("ERR {error}").as_bytes());
                     self.session.closing = true;
+                    self.malformed = true;
                 }
             }
         }

@@ -3,8 +3,9 @@
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::net::sockopt::{
@@ -49,6 +50,9 @@ pub struct ServerConfig {
     /// Time that every command burns on the CPU beyond its own: a slowdown that is known, to see
     /// whether a measurement finds it.
     pub burn_per_command: Duration,
+    /// Receives what an operator should know of while the server runs, one sentence at a time. The default
+    /// discards it.
+    pub on_warning: fn(&str),
 }
 
 impl Default for ServerConfig {
@@ -60,6 +64,7 @@ impl Default for ServerConfig {
             max_request_bytes: 1 << 30,
             max_output_bytes: 1 << 30,
             burn_per_command: Duration::ZERO,
+            on_warning: |_| {},
         }
     }
 }
@@ -81,7 +86,7 @@ impl Listener {
                 rustix::net::listen(&listener, BACKLOG)?;
                 Ok(Self::Tcp(listener))
             }),
-            Listen::Unix(path) => UnixListener::bind(path).and_then(|listener| {
+            Listen::Unix(path) => bind_unix(path).and_then(|listener| {
                 listener.set_nonblocking(true)?;
                 rustix::net::listen(&listener, BACKLOG)?;
                 Ok(Self::Unix(listener, path.clone()))
@@ -138,6 +143,24 @@ impl Drop for Listener {
             let _ = std::fs::remove_file(path);
         }
     }
+}
+
+/// Listens on a socket in the file system. A server that was killed leaves its socket behind: one that
+/// refuses connections belongs to no process and is replaced.
+fn bind_unix(path: &Path) -> io::Result<UnixListener> {
+    let refusal = match UnixListener::bind(path) {
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => error,
+        bound => return bound,
+    };
+    let is_socket = std::fs::symlink_metadata(path)?.file_type().is_socket();
+    let is_left_behind = is_socket
+        && UnixStream::connect(path)
+            .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
+    if !is_left_behind {
+        return Err(refusal);
+    }
+    std::fs::remove_file(path)?;
+    UnixListener::bind(path)
 }
 
 /// Has the kernel ask a silent peer whether it is still there, or one whose machine is gone would hold

@@ -14,7 +14,7 @@ use rustix::time::Timespec;
 use crate::Error;
 use crate::connection::{Bounds, Connection, Over};
 use crate::listen::{Listener, ServerConfig, Stream};
-use crate::state::{Shared, wall_ms};
+use crate::state::{Shared, Warnings, wall_ms};
 
 const READ_BYTES: usize = 64 << 10;
 const EVENTS: usize = 256;
@@ -79,6 +79,7 @@ impl Server {
             .map_or(0, |address| address.port());
         let mut shared = Shared::new(config.password.clone(), config.max_clients, port);
         shared.burn_per_command = config.burn_per_command;
+        shared.warnings = Warnings::new(config.on_warning);
         let next_token = listeners.len() as u64;
         Ok(Self {
             config,
@@ -167,7 +168,7 @@ impl Server {
         }
         self.turn = turn;
         if std::mem::take(&mut self.shared.killed) {
-            self.close_killed();
+            self.close_where(Connection::is_killed);
         }
     }
 
@@ -234,14 +235,14 @@ impl Server {
         self.shared.clients = self.connections.len();
     }
 
-    fn close_killed(&mut self) {
-        let killed: Vec<u64> = self
+    fn close_where(&mut self, is_over: impl Fn(&Connection) -> bool) {
+        let over: Vec<u64> = self
             .connections
             .iter()
-            .filter(|(_, connection)| connection.is_killed())
+            .filter(|(_, connection)| is_over(connection))
             .map(|(token, _)| *token)
             .collect();
-        killed.into_iter().for_each(|token| self.close(token));
+        over.into_iter().for_each(|token| self.close(token));
     }
 
     /// What is done ten times a second: a bounded part of the keyspace is looked through for what is
@@ -256,6 +257,11 @@ impl Server {
             database.expire_some(self.shared.now, SWEEP_ENTRIES);
         }
         self.shared.stats.sample(self.shared.now);
+        if self.shared.has_draining {
+            let now = self.shared.now;
+            self.close_where(|connection| connection.is_drained(now));
+            self.shared.has_draining = self.connections.values().any(Connection::is_draining);
+        }
         if std::mem::take(&mut self.full) {
             self.listen(EventFlags::IN);
         }

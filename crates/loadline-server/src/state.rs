@@ -32,10 +32,35 @@ pub(crate) struct Shared {
     pub(crate) peers: BTreeMap<u64, Arc<Peer>>,
     /// Whether one of them has been killed since the last turn.
     pub(crate) killed: bool,
+    /// Whether a connection may be discarding what it still receives.
+    pub(crate) has_draining: bool,
     /// Set by SHUTDOWN.
     pub(crate) shutdown: bool,
     /// Time that every command burns beyond its own.
     pub(crate) burn_per_command: Duration,
+    pub(crate) warnings: Warnings,
+}
+
+/// Reports an event to the operator, at most once a minute, since a client can repeat it at will.
+#[derive(Debug)]
+pub(crate) struct Warnings {
+    pub(crate) report: fn(&str),
+    last: Option<Instant>,
+}
+
+impl Warnings {
+    const EVERY: Duration = Duration::from_secs(60);
+
+    pub(crate) fn new(report: fn(&str)) -> Self {
+        Self { report, last: None }
+    }
+
+    pub(crate) fn warn(&mut self, text: impl FnOnce() -> String) {
+        if self.last.is_none_or(|last| last.elapsed() >= Self::EVERY) {
+            self.last = Some(Instant::now());
+            (self.report)(&text());
+        }
+    }
 }
 
 /// Keys that connections watch for changes.
@@ -250,8 +275,10 @@ impl Shared {
             watched: Watched::default(),
             peers: BTreeMap::new(),
             killed: false,
+            has_draining: false,
             shutdown: false,
             burn_per_command: Duration::ZERO,
+            warnings: Warnings::new(|_| {}),
         }
     }
 

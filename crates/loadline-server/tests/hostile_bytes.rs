@@ -48,7 +48,7 @@ const REQUESTS: [(Feed, &str); 8] = [
         "-ERR Protocol error: invalid bulk length\r\n",
     ),
     (
-        feed("*2000000000", b"*2000000000\r\n", 1),
+        feed("*3000000000", b"*3000000000\r\n", 1),
         "-ERR Protocol error: invalid multibulk length\r\n",
     ),
     (
@@ -75,7 +75,7 @@ const REPLIES: [Feed; 8] = [
     feed("200,000 nested arrays", b"*1\r\n", 200_000),
     feed("200,000 nested maps", b"%1\r\n", 200_000),
     feed("$-5", b"$-5\r\n", 1),
-    feed("*2000000000", b"*2000000000\r\n", 1),
+    feed("*3000000000", b"*3000000000\r\n", 1),
     feed("$10737418240", b"$10737418240\r\n", 1),
     feed("a simple string of 256 MB", b"+", 256_000_000),
     feed("an error of 256 MB", b"-", 256_000_000),

@@ -99,6 +99,11 @@ impl Output {
     }
 }
 
+/// Reports an event of a running server to its operator. A closed standard error does not matter to it.
+pub(crate) fn warn(text: &str) {
+    let _ = writeln!(io::stderr(), "loadline: {text}.");
+}
+
 /// Writes `text` to standard output. A reader that has gone away is no error.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();

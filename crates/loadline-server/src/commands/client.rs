@@ -5,20 +5,49 @@ use std::sync::atomic::Ordering;
 use super::connection::check_name;
 use super::numbers::integer;
 use super::refusal::{Refusal, SYNTAX, lower, no_such_form, shown};
-use super::{Call, Known, Words, is, other};
+use super::{Call, Known, Words, is, other, sub};
 use crate::state::{Peer, Replies};
 
 pub(super) const TABLE: &[Known] = &[other("CLIENT", -2, client).with(&[
-    ("GETNAME", 2),
-    ("ID", 2),
-    ("INFO", 2),
-    ("KILL", -3),
-    ("LIST", -2),
-    ("NO-EVICT", 3),
-    ("NO-TOUCH", 3),
-    ("REPLY", 3),
-    ("SETINFO", 4),
-    ("SETNAME", 3),
+    sub("GETNAME", 2, "\nReturn the name of the current connection."),
+    sub("ID", 2, "\nReturn the ID of the current connection."),
+    sub("INFO", 2, "\nReturn information about the current connection."),
+    sub(
+        "KILL",
+        -3,
+        "<ip:port>|<option> <value> ...\nClose connections: by address, or those that match all of ID <id>, \
+         ADDR <ip:port>, LADDR <ip:port>,\nUSER <name>, TYPE <type> and SKIPME (yes|no).",
+    ),
+    sub(
+        "LIST",
+        -2,
+        "[TYPE <type>|ID <id> ...]\nReturn information about connections.",
+    ),
+    sub(
+        "NO-EVICT",
+        3,
+        "(ON|OFF)\nAccepted for clients that send it. No connection is ever evicted.",
+    ),
+    sub(
+        "NO-TOUCH",
+        3,
+        "(ON|OFF)\nAccepted for clients that send it. The time of the last access to a key is not kept.",
+    ),
+    sub(
+        "REPLY",
+        3,
+        "(ON|OFF|SKIP)\nControl the replies sent to the current connection.",
+    ),
+    sub(
+        "SETINFO",
+        4,
+        "(LIB-NAME|LIB-VER) <value>\nAccepted for clients that send it. The value is not kept.",
+    ),
+    sub(
+        "SETNAME",
+        3,
+        "<name>\nAssign the name <name> to the current connection.",
+    ),
 ])];
 
 fn client(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {

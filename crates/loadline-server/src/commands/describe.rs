@@ -3,14 +3,34 @@
 use super::glob::glob;
 use super::refusal::{Refusal, SYNTAX, lower, no_such_form};
 use super::reply::Reply;
-use super::{Access, Call, FAMILIES, Keys, Known, Words, all, find, fits, is, names, other};
+use super::{Access, Call, FAMILIES, Keys, Known, Words, all, find, fits, is, names, other, sub};
 
 pub(super) const TABLE: &[Known] = &[other("COMMAND", -1, command).with(&[
-    ("COUNT", 2),
-    ("DOCS", -2),
-    ("GETKEYS", -4),
-    ("INFO", -2),
-    ("LIST", -2),
+    sub(
+        "COUNT",
+        2,
+        "\nReturn the total number of commands in this server.",
+    ),
+    sub(
+        "DOCS",
+        -2,
+        "[<command-name> ...]\nReturn the group of each command. Summaries are empty.",
+    ),
+    sub(
+        "GETKEYS",
+        -4,
+        "<full-command>\nReturn the keys from a full command.",
+    ),
+    sub(
+        "INFO",
+        -2,
+        "[<command-name> ...]\nReturn details about commands; without names, about all of them.",
+    ),
+    sub(
+        "LIST",
+        -2,
+        "[FILTERBY PATTERN <pattern>]\nReturn the names of all commands, or of those that match.",
+    ),
 ])];
 
 fn command(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {

@@ -7,7 +7,7 @@ use rand::seq::IndexedRandom;
 use super::glob::glob;
 use super::numbers::{integer, small_integer};
 use super::refusal::{NO_DATABASE, NO_KEY, Refusal, SYNTAX, no_such_form};
-use super::{ALL, Call, Keys, Known, ONE, TWO, Words, is, other, read, scan, write};
+use super::{ALL, Call, Keys, Known, ONE, TWO, Words, is, other, read, scan, sub, write};
 use crate::state::DATABASES;
 
 pub(super) const TABLE: &[Known] = &[
@@ -24,11 +24,26 @@ pub(super) const TABLE: &[Known] = &[
     read("KEYS", 2, Keys::None, keys),
     read("RANDOMKEY", 1, Keys::None, random_key),
     read("OBJECT", -2, Keys::At(2, 2, 1), object).with(&[
-        ("ENCODING", 3),
-        ("FREQ", 3),
-        ("HELP", 2),
-        ("IDLETIME", 3),
-        ("REFCOUNT", 3),
+        sub(
+            "ENCODING",
+            3,
+            "<key>\nReturn the kind of internal representation used in order to store the value\nassociated with a <key>.",
+        ),
+        sub(
+            "FREQ",
+            3,
+            "<key>\nReturn the access frequency index of the <key>. The returned integer is\nproportional to the logarithm of the recent access frequency of the key.",
+        ),
+        sub(
+            "IDLETIME",
+            3,
+            "<key>\nReturn the idle time of the <key>, that is the approximated number of\nseconds elapsed since the last access to the key.",
+        ),
+        sub(
+            "REFCOUNT",
+            3,
+            "<key>\nReturn the number of references of the value associated with the specified\n<key>.",
+        ),
     ]),
     other("DBSIZE", 1, |call, _| {
         let keys = call.store().len();
@@ -183,36 +198,11 @@ fn random_key(call: &mut Call<'_>, _: Words<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
-const OBJECT_HELP: [&str; 15] = [
-    "OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-    "ENCODING <key>",
-    "    Return the kind of internal representation used in order to store the value",
-    "    associated with a <key>.",
-    "FREQ <key>",
-    "    Return the access frequency index of the <key>. The returned integer is",
-    "    proportional to the logarithm of the recent access frequency of the key.",
-    "IDLETIME <key>",
-    "    Return the idle time of the <key>, that is the approximated number of",
-    "    seconds elapsed since the last access to the key.",
-    "REFCOUNT <key>",
-    "    Return the number of references of the value associated with the specified",
-    "    <key>.",
-    "HELP",
-    "    Prints this help.",
-];
-
 /// What can be said of a value that has no encodings as Redis has them: they are named as Redis would
-/// choose them, by size. When a key was used last is not kept, so that its idle time is always 0.
+/// choose them, by size. When a key was used last, and how often, is not kept.
 fn object(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
-    let (word, key) = match *words {
-        [_, word] if is(word, "HELP") => {
-            let mut reply = call.reply();
-            reply.array(OBJECT_HELP.len());
-            OBJECT_HELP.iter().for_each(|line| reply.simple(line));
-            return Ok(());
-        }
-        [_, word, key] => (word, key),
-        _ => return Err(no_such_form(words)),
+    let &[_, word, key] = words else {
+        return Err(no_such_form(words));
     };
     let encoding = call
         .store()
@@ -222,7 +212,11 @@ fn object(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
         None => reply.null(),
         Some(encoding) if is(word, "ENCODING") => reply.bulk(encoding.as_bytes()),
         Some(_) if is(word, "REFCOUNT") => reply.integer(1),
-        Some(_) if is(word, "IDLETIME") => reply.integer(0),
+        Some(_) if is(word, "IDLETIME") => {
+            return Err(
+                "ERR The time of the last access to a key is not tracked by this server.".into(),
+            );
+        }
         Some(_) => {
             return Err("ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust.".into());
         }

@@ -7,6 +7,7 @@ mod describe;
 mod expiry;
 mod glob;
 mod hashes;
+mod help;
 mod info;
 mod keys;
 #[cfg(test)]
@@ -47,18 +48,32 @@ struct Known {
     arity: i32,
     access: Access,
     keys: Keys,
-    /// The second words that there are, where that decides what is done, with the words in all.
-    subcommands: &'static [(&'static str, i32)],
+    /// The second words that there are, where that decides what is done; HELP is always one of them.
+    subcommands: &'static [Sub],
     handler: Handler,
 }
 
 impl Known {
-    const fn with(self, subcommands: &'static [(&'static str, i32)]) -> Self {
+    const fn with(self, subcommands: &'static [Sub]) -> Self {
         Self {
             subcommands,
             ..self
         }
     }
+}
+
+/// A second word that decides what is done.
+#[derive(Debug)]
+struct Sub {
+    name: &'static str,
+    /// Words in all; negative for "at least".
+    arity: i32,
+    /// A line with its arguments, and lines that describe it.
+    help: &'static str,
+}
+
+const fn sub(name: &'static str, arity: i32, help: &'static str) -> Sub {
+    Sub { name, arity, help }
 }
 
 /// What a command does with keys.
@@ -244,6 +259,9 @@ impl<R> Effect<R> {
 
 impl Call<'_> {
     fn execute(&mut self, words: Words<'_>) {
+        if is(words[0], "POST") || is(words[0], "Host:") {
+            return self.refuse_http();
+        }
         match self.admit(words) {
             Ok(found)
                 if self.session.queue.is_some()
@@ -259,6 +277,21 @@ impl Call<'_> {
         }
     }
 
+    /// Closes a connection that speaks HTTP, as Redis does: a web page can make a browser send such a
+    /// request to a port of its machine, with commands in its body. The lines before the body are refused
+    /// as unknown commands, but for these two, one of which is in each such request.
+    #[cold]
+    fn refuse_http(&mut self) {
+        self.session.closing = true;
+        let address = &self.session.peer.address;
+        self.shared.warnings.warn(|| {
+            format!(
+                "closed the connection from {address}: it sent POST or Host:, as a web page does that \
+                 attacks the server through the browser of someone on this machine"
+            )
+        });
+    }
+
     /// Finds the command and checks that it may be called so.
     fn admit(&mut self, words: Words<'_>) -> Result<Found, Refusal> {
         let found = find(words[0]).ok_or_else(|| refusal::unknown(words))?;
@@ -269,9 +302,10 @@ impl Call<'_> {
             return Err(refusal::wrong_number(known.name));
         }
         if let ([_, second, ..], [_, ..]) = (words, known.subcommands) {
-            let named = known.subcommands.iter().find(|(name, _)| is(second, name));
-            let refusal = match named {
-                Some((_, arity)) if fits(*arity, words.len()) => None,
+            let named = known.subcommands.iter().map(|sub| (sub.name, sub.arity));
+            let mut named = named.chain([("HELP", 2)]);
+            let refusal = match named.find(|(name, _)| is(second, name)) {
+                Some((_, arity)) if fits(arity, words.len()) => None,
                 Some((name, _)) => Some(refusal::wrong_number(&format!("{}|{name}", known.name))),
                 None => Some(refusal::unknown_subcommand(words)),
             };
@@ -285,6 +319,10 @@ impl Call<'_> {
             stat.rejected += 1;
             return Err("NOAUTH Authentication required.".into());
         }
+        if self.session.queue.is_some() && transactions::is_forbidden(known.name) {
+            stat.rejected += 1;
+            return Err("ERR Command not allowed inside a transaction".into());
+        }
         Ok(found)
     }
 
@@ -295,7 +333,7 @@ impl Call<'_> {
         let begun = stat.is_timed().then(Instant::now);
         let peer = &self.session.peer;
         peer.command.store(found.index, Ordering::Relaxed);
-        let outcome = (found.known.handler)(self, words);
+        let outcome = self.handle(found.known, words);
         self.shared.stats.commands += 1;
         let stat = &mut self.shared.stats.calls[found.index];
         stat.calls += 1;
@@ -306,6 +344,15 @@ impl Call<'_> {
         if let Err(refusal) = outcome {
             stat.failed += 1;
             self.refuse(&refusal);
+        }
+    }
+
+    fn handle(&mut self, known: &Known, words: Words<'_>) -> Result<(), Refusal> {
+        match words {
+            [_, second] if !known.subcommands.is_empty() && is(second, "HELP") => {
+                help::help(self, known)
+            }
+            _ => (known.handler)(self, words),
         }
     }
 

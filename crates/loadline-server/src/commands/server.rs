@@ -9,13 +9,29 @@ use super::config::config;
 use super::info::info;
 use super::keys::database;
 use super::numbers::{integer, small_integer};
-use super::refusal::{Refusal, SYNTAX, no_such_form};
-use super::{Call, Keys, Known, Words, is, other, read, write};
+use super::refusal::{Refusal, SYNTAX};
+use super::{Call, Keys, Known, Words, is, other, read, sub, write};
 use crate::state::Shared;
 
 pub(super) const TABLE: &[Known] = &[
     other("INFO", -1, info),
-    other("CONFIG", -2, config).with(&[("GET", -3), ("RESETSTAT", 2), ("SET", -4)]),
+    other("CONFIG", -2, config).with(&[
+        sub(
+            "GET",
+            -3,
+            "<pattern>\nReturn parameters matching the glob-like <pattern> and their values.",
+        ),
+        sub(
+            "RESETSTAT",
+            2,
+            "\nReset statistics reported by the INFO command.",
+        ),
+        sub(
+            "SET",
+            -4,
+            "<directive> <value>\nSet the configuration <directive> to <value>.",
+        ),
+    ]),
     write("FLUSHDB", -1, Keys::None, |call, words| {
         let database = call.session.database;
         flush(call, words, database..database + 1)
@@ -27,14 +43,17 @@ pub(super) const TABLE: &[Known] = &[
     write("SWAPDB", 3, Keys::None, swap),
     other("TIME", 1, time),
     other("SHUTDOWN", -1, shutdown),
-    read("MEMORY", -2, Keys::At(2, 2, 1), memory).with(&[("USAGE", -3)]),
+    read("MEMORY", -2, Keys::At(2, 2, 1), memory).with(&[sub(
+        "USAGE",
+        -3,
+        "<key> [SAMPLES <count>]\nReturn memory in bytes used by <key> and its value. All elements are counted.",
+    )]),
     other("ACL", -2, |call, _| {
         call.reply().bulk(b"default");
         Ok(())
     })
-    .with(&[("WHOAMI", 2)]),
+    .with(&[sub("WHOAMI", 2, "\nReturn the current connection username.")]),
     other("WAIT", 3, wait),
-    other("SLOWLOG", -2, slow_log).with(&[("GET", -2), ("LEN", 2), ("RESET", 2)]),
     other("LASTSAVE", 1, |call, _| {
         // Nothing was ever saved, so that is when it began, as in Redis.
         let age = call.shared.started.elapsed().as_millis() as u64;
@@ -145,23 +164,5 @@ fn wait(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
         return Err("ERR timeout is negative".into());
     }
     call.reply().integer(0);
-    Ok(())
-}
-
-/// Since most commands are not timed, none is kept as slow.
-fn slow_log(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
-    match words {
-        [_, word] if is(word, "LEN") => call.reply().integer(0),
-        [_, word] if is(word, "RESET") => call.reply().ok(),
-        [_, word] if is(word, "GET") => call.reply().array(0),
-        [_, word, count] if is(word, "GET") => {
-            let is_count = integer(count).is_ok_and(|count| count >= -1);
-            if !is_count {
-                return Err("ERR count should be greater than or equal to -1".into());
-            }
-            call.reply().array(0);
-        }
-        _ => return Err(no_such_form(words)),
-    }
     Ok(())
 }

@@ -22,6 +22,11 @@ pub(super) fn runs_at_once(name: &str) -> bool {
     ["MULTI", "EXEC", "DISCARD", "WATCH", "RESET", "QUIT"].contains(&name)
 }
 
+/// Whether a command may not be queued: it would end the server with the rest of the queue.
+pub(super) fn is_forbidden(name: &str) -> bool {
+    name == "SHUTDOWN"
+}
+
 /// What a command that cannot be called does to a transaction: EXEC is not to run the rest without it,
 /// and EXEC itself, called wrongly, ends it.
 pub(super) fn spoil(call: &mut Call<'_>, words: Words<'_>, refusal: Refusal) -> Refusal {

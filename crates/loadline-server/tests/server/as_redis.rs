@@ -1,5 +1,7 @@
 //! The same commands to our server and to a real redis-server: the replies must be the same bytes.
 
+use std::io::{Read as _, Write as _};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use loadline_server::ServerConfig;
@@ -19,7 +21,7 @@ EXPIRE nope 10|EXPIRE c -1|EXISTS c|EXPIRE c x|EXPIREAT n 1|EXISTS n|SET r 1|REN
 SADD set a|SADD set a b c|SCARD set|SISMEMBER set a|SISMEMBER set x|SREM set a b x|SMEMBERS set|TYPE set|GET set|INCR set|SADD q x|SREM set c|EXISTS set
 SMEMBERS set|SPOP set|SPOP set 2|SADD one m|SPOP one|SPOP one -1|HSET h f v|HSET h f w|HSET h a|HSET h f 1 g 2|HGET h f|HGET h x|HGET nope x|HMGET h f g x
 HLEN h|HEXISTS h f|HEXISTS h x|HDEL h g x|HGETALL h|HGETALL nope|HINCRBY h f 5|HINCRBY h f x|HSET h s abc|HINCRBY h s 1|HMSET h2 a b|HMSET h2 a|TYPE h|SADD h x|HSET q f v|HDEL h f s|EXISTS h
-MULTI|SET t 1|INCR t|GET t|NOSUCHX|EXEC|MULTI|SET t 5|INCR t|EXEC|GET t|MULTI|NOSUCH a|EXEC|EXEC|DISCARD|MULTI|MULTI|DISCARD|MULTI|GET one|SADD t x|EXEC
+MULTI|SET t 1|INCR t|GET t|NOSUCHX|EXEC|MULTI|SET t 5|INCR t|EXEC|GET t|MULTI|NOSUCH a|EXEC|EXEC|DISCARD|MULTI|MULTI|DISCARD|MULTI|SHUTDOWN NOSAVE|PING|EXEC|MULTI|GET one|SADD t x|EXEC
 SELECT 3|GET t|SELECT 0|SELECT 16|SELECT x|NOSUCH|NOSUCH a b c|HELLO 9|HELLO x|AUTH x|AUTH a b|CLIENT GETNAME|CLIENT SETNAME me|CLIENT GETNAME|CLIENT
 SET f 10.5|INCRBYFLOAT f 0.1|INCRBYFLOAT f -5|SET f 1.5|INCRBYFLOAT f 5.0e3|INCRBYFLOAT f x|SET f abc|INCRBYFLOAT f 1|INCRBYFLOAT nf 3|SET f 3.0|INCRBYFLOAT f 1.500
 MSETNX y1 a y2 b|MSETNX y2 c y3 d|MSETNX y1|EXISTS y1 y2 y3|GETEX y1|GETEX y1 EX 100|TTL y1|GETEX y1 PERSIST|TTL y1|GETEX y1 EX 0|GETEX y1 BOGUS|GETEX nope EX 5|GETEX y1 PXAT 1|EXISTS y1
@@ -33,12 +35,12 @@ HRANDFIELD k|HRANDFIELD k 3|HRANDFIELD k -2|HRANDFIELD k 2 WITHVALUES|HRANDFIELD
 SET c1 v|COPY c1 c2|COPY c1 c2|COPY c1 c2 REPLACE|COPY c1 c1|COPY nope c9|COPY c1 c2 DB 3|COPY c1 c2 DB 99|COPY c1 c2 BOGUS|GET c2|RENAMENX c1 c2|RENAMENX c1 c3|RENAMENX nope c4|RENAMENX c3 c3|TOUCH c2 c3 nope|FLUSHDB|RANDOMKEY|SET only 1|RANDOMKEY
 SET x1 v EXAT 33177117420|EXPIRETIME x1|PEXPIRETIME x1|EXPIRETIME nope|SET x2 v|EXPIRETIME x2|EXPIRE x2 100 XX|EXPIRE x2 100 NX|EXPIRE x2 50 GT|EXPIRE x2 200 GT|TTL x2|EXPIRE x2 100 LT|TTL x2|EXPIRE x2 10 NX XX|EXPIRE x2 10 GT LT|EXPIRE x2 10 BOGUS|EXPIRE x2 5 NX|PERSIST x2|EXPIRE x2 5 GT|EXPIRE x2 500 LT|TTL x2
 OBJECT ENCODING x1|SET num 12|OBJECT ENCODING num|OBJECT REFCOUNT x1|OBJECT ENCODING nope|OBJECT BOGUS x1|OBJECT FREQ x1|SADD ints 1 2|OBJECT ENCODING ints|HSET small a b|OBJECT ENCODING small
-WAIT 0 0|WAIT x 0|WAIT 0 -1|ACL WHOAMI|SLOWLOG LEN|SLOWLOG RESET|CONFIG RESETSTAT|CONFIG SET maxmemory 0|CONFIG SET a|CLIENT NO-EVICT on|CLIENT NO-EVICT x|CLIENT KILL ID 0|CLIENT KILL ID 999999|CLIENT KILL 1.2.3.4:5|CLIENT KILL BOGUS x|CLIENT LIST TYPE pubsub|CLIENT LIST TYPE x|CLIENT LIST ID x|MEMORY USAGE nope
+WAIT 0 0|WAIT x 0|WAIT 0 -1|ACL WHOAMI|CONFIG RESETSTAT|CONFIG SET maxmemory 0|CONFIG SET a|CLIENT NO-EVICT on|CLIENT NO-EVICT x|CLIENT KILL ID 0|CLIENT KILL ID 999999|CLIENT KILL 1.2.3.4:5|CLIENT KILL BOGUS x|CLIENT LIST TYPE pubsub|CLIENT LIST TYPE x|CLIENT LIST ID x|MEMORY USAGE nope
 WATCH x1|MULTI|SET x1 2|EXEC|UNWATCH|MULTI|WATCH x1|EXEC|WATCH x1|SET x1 3|MULTI|GET x1|EXEC|WATCH x1|SET x1 4|UNWATCH|MULTI|GET x1|EXEC|WATCH nope|DEL nope|MULTI|EXEC|WATCH x1|FLUSHALL|MULTI|EXEC|WATCH|LASTSAVE x
 CLIENT REPLY ON|CLIENT REPLY SKIP|PING|PING|CLIENT REPLY OFF|PING|CLIENT REPLY SKIP|CLIENT REPLY ON|CLIENT REPLY SKIP|CLIENT REPLY SKIP|PING|PING|CLIENT REPLY x|CLIENT REPLY
 FLUSHALL|SET m1 v|MOVE m1 1|MOVE m1 1|MOVE m1 0|MOVE m1 99|MOVE m1 x|SELECT 1|GET m1|SELECT 0|SWAPDB 0 1|GET m1|SWAPDB 0 0|SWAPDB 0 99|SWAPDB x 1|SWAPDB 0 x|SWAPDB 0
 COMMAND GETKEYS GET a|COMMAND GETKEYS MSET a 1 b 2|COMMAND GETKEYS SINTERCARD 2 a b LIMIT 1|COMMAND GETKEYS SINTERCARD 3 a b|COMMAND GETKEYS PING|COMMAND GETKEYS PING x|COMMAND GETKEYS GET a b|COMMAND GETKEYS nosuch a|COMMAND GETKEYS GET|COMMAND GETKEYS RENAME a b|COMMAND GETKEYS SUNIONSTORE a b c|COMMAND LIST FILTERBY x|COMMAND LIST FILTERBY PATTERN smembe*|COMMAND NOSUCH|COMMAND COUNT x
-OBJECT HELP|OBJECT ENCODING|OBJECT NOSUCH a|SRANDMEMBER s 1 2|SHUTDOWN BOGUS|SLOWLOG GET x|SLOWLOG GET -2|SLOWLOG NOSUCH|MEMORY NOSUCH|MEMORY USAGE nope SAMPLES x|MEMORY USAGE nope BOGUS 1
+OBJECT HELP|OBJECT ENCODING|OBJECT NOSUCH a|SRANDMEMBER s 1 2|SHUTDOWN BOGUS|MEMORY NOSUCH|CLIENT NOSUCH|CONFIG NOSUCH|COMMAND NOSUCH|OBJECT HELP x|MEMORY USAGE nope SAMPLES x|MEMORY USAGE nope BOGUS 1
 HELLO 3 SETNAME|HELLO 3 BOGUS|HELLO 3 SETNAME \"a b\"|HELLO 3 AUTH default|HELLO 3 AUTH nobody x|AUTH default x|SETEX k 9223372036854775807 v|EXPIRE k 9223372036854775807|GETEX k EX 9223372036854775807|SET k v PX 9223372036854775807|GETSET k
 SET e \"\"|SETRANGE e 0 \"\"|EXISTS e|STRLEN e|SETRANGE e 5 \"\"|EXPIRE e 100|EXPIRE e 50 gt|SET e w KEEPTTL|TTL e|RENAME e e|TTL e|RENAME e f|TTL f|COPY f g|TTL g|APPEND g x|TTL g|INCRBYFLOAT nf 1|TTL nf
 nosuch aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa b c|nosuch a b c d e f g h i j k l m n o p q r s t u v w x y z 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6
@@ -62,6 +64,79 @@ fn replies_are_those_of_redis_to_the_byte() {
             count += group.split('|').count();
         }
         assert!(count > 470, "{count} commands");
+    }
+}
+
+/// A web page can make a browser send a request to any port of its machine, with commands in the body.
+#[test]
+fn http_requests_are_cut_off_as_by_redis() {
+    static WARNINGS: Mutex<Vec<String>> = Mutex::new(Vec::new());
+    let (ours, redis) = (
+        Ours::start(ServerConfig {
+            on_warning: |text| WARNINGS.lock().unwrap().push(text.to_owned()),
+            ..ServerConfig::default()
+        }),
+        Redis::start(),
+    );
+    for request in [
+        "POST / HTTP/1.1\r\n",
+        "Host: localhost:6379\r\n",
+        "GET / HTTP/1.1\r\nhOsT: localhost:6379\r\n",
+        "*1\r\n$4\r\npost\r\n",
+        "MULTI\r\nPOST\r\n",
+    ] {
+        let said = [
+            &mut ours.connect() as &mut dyn ReadWrite,
+            &mut redis.connect(),
+        ]
+        .map(|stream| {
+            // Redis throws away what it has not written yet, so the parts are sent one after the other.
+            let mut said = Vec::new();
+            for line in request.split_inclusive("\r\n") {
+                stream.write_all(line.as_bytes()).unwrap();
+                if request.starts_with('*') {
+                    continue;
+                }
+                let mut reply = [0; 256];
+                let bytes = stream.read(&mut reply).unwrap_or(0);
+                said.extend_from_slice(&reply[..bytes]);
+            }
+            let _ = stream.write_all(b"\r\nSET stolen 1\r\n");
+            let _ = stream.read_to_end(&mut said);
+            String::from_utf8(said).unwrap()
+        });
+        assert_eq!(said[0], said[1], "{request:?} (ours left)");
+        for stream in [
+            &mut ours.connect() as &mut dyn ReadWrite,
+            &mut redis.connect(),
+        ] {
+            let mut stream = stream;
+            assert_eq!(ask(&mut stream, "EXISTS stolen"), ":0\r\n", "{request:?}");
+        }
+    }
+    let warnings = WARNINGS.lock().unwrap();
+    // One for all of them, or a client could fill the log.
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert!(
+        warnings[0].contains("closed the connection from 127.0.0.1:"),
+        "{warnings:?}"
+    );
+}
+
+/// More arguments than Redis took before version 7.
+#[test]
+fn a_million_arguments_are_taken_as_by_redis() {
+    let (ours, redis) = (Ours::start(ServerConfig::default()), Redis::start());
+    let count = 1_100_000;
+    let mut request = format!("*{count}\r\n$6\r\nEXISTS\r\n").into_bytes();
+    request.extend(b"$0\r\n\r\n".repeat(count - 1));
+    for stream in [
+        &mut ours.connect() as &mut dyn ReadWrite,
+        &mut redis.connect(),
+    ] {
+        let mut stream = stream;
+        stream.write_all(&request).unwrap();
+        assert_eq!(ask(&mut stream, "PING"), ":0\r\n+PONG\r\n");
     }
 }
 

@@ -89,7 +89,7 @@ fn hostile_requests_end_their_connection_and_nobody_elses() {
     let ours = Ours::start(ServerConfig::default());
     for (request, reply) in [
         (
-            "*2000000000\r\n",
+            "*2147483648\r\n",
             "-ERR Protocol error: invalid multibulk length\r\n",
         ),
         (
@@ -116,6 +116,41 @@ fn hostile_requests_end_their_connection_and_nobody_elses() {
         assert_eq!(said, reply, "{request:?}");
     }
     assert_eq!(ask(&mut ours.connect(), "PING"), "+PONG\r\n");
+}
+
+/// A socket that is closed with unread bytes resets the connection, and its peer reads nothing.
+#[test]
+fn the_error_arrives_although_more_was_sent() {
+    let ours = Ours::start(ServerConfig::default());
+    for _ in 0..20 {
+        let mut stream = ours.connect();
+        stream.write_all(b"*2147483648\r\n").unwrap();
+        stream.write_all(&b"$1\r\na\r\n".repeat(1 << 20)).unwrap();
+        stream.shutdown(Shutdown::Write).unwrap();
+        let mut said = String::new();
+        stream.read_to_string(&mut said).unwrap();
+        assert_eq!(said, "-ERR Protocol error: invalid multibulk length\r\n");
+    }
+}
+
+/// One that goes on sending after its error is closed after a while, and so is one that does nothing.
+#[test]
+fn a_refused_connection_does_not_stay() {
+    let ours = Ours::start(ServerConfig::default());
+    let mut one = ours.connect();
+    let mut silent = ours.connect();
+    silent.write_all(b"*1\r\n:1\r\n").unwrap();
+    let mut busy = ours.connect();
+    busy.write_all(b"*1\r\n:1\r\n").unwrap();
+    let junk = vec![b'x'; 1 << 20];
+    assert!(
+        (0..1_000).any(|_| busy.write_all(&junk).is_err()),
+        "a gigabyte was read"
+    );
+    let until = Instant::now() + Duration::from_secs(20);
+    while !ask(&mut one, "INFO clients").contains("connected_clients:1\r\n") {
+        assert!(Instant::now() < until, "{}", ask(&mut one, "CLIENT LIST"));
+    }
 }
 
 /// Its requests wait, and not the replies to them; and when they fill their bound it is closed.

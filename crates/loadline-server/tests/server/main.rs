@@ -8,7 +8,9 @@
 
 mod as_redis;
 mod clients;
+mod help;
 mod hostile;
+mod places;
 mod random;
 mod support;
 mod tools;

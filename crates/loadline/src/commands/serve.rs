@@ -30,6 +30,7 @@ pub(super) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
         listen,
         password: password.map(|password| password.reveal().to_owned()),
         burn_per_command: args.burn_per_command.unwrap_or_default(),
+        on_warning: files::warn,
         ..ServerConfig::default()
     };
     let mut server = Server::bind(config).map_err(|error| failure(&error))?;

@@ -1,0 +1,23 @@
+//! HELP of the commands that have subcommands: those that there are, in the form of Redis.
+
+use super::refusal::Refusal;
+use super::{Call, Known};
+
+/// Replies with the name, the arguments and the description of each subcommand.
+pub(super) fn help(call: &mut Call<'_>, known: &Known) -> Result<(), Refusal> {
+    let name = known.name;
+    let mut lines = vec![format!(
+        "{name} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"
+    )];
+    for sub in known.subcommands {
+        let (arguments, description) = sub.help.split_once('\n').unwrap_or((sub.help, ""));
+        lines.push(format!("{} {arguments}", sub.name).trim_end().to_owned());
+        lines.extend(description.lines().map(|line| format!("    {line}")));
+    }
+    lines.push("HELP".to_owned());
+    lines.push("    Prints this help.".to_owned());
+    let mut reply = call.reply();
+    reply.array(lines.len());
+    lines.iter().for_each(|line| reply.simple(line));
+    Ok(())
+}
