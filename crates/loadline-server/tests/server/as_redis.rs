@@ -1,6 +1,5 @@
 //! The same commands to our server and to a real redis-server: the replies must be the same bytes.
 
-use std::io::{Read as _, Write as _};
 use std::sync::Mutex;
 use std::time::Duration;
 
