@@ -15,6 +15,7 @@
 //! - [`outliers`] and [`steady`]: rounds far from the others, and where a warm-up ends;
 //! - [`doctor`]: the flaws of the benchmark itself, as numbered rules;
 //! - [`proof`]: how often such verdicts are right, from the noise of real comparisons;
+//! - [`words`]: numbers as people read them, with three digits and a unit;
 //! - [`gate`]: whether something got slower, against a baseline, a pair or a limit.
 //!
 //! ```
@@ -47,6 +48,7 @@ pub mod quantile;
 pub mod record;
 pub mod steady;
 mod word;
+pub mod words;
 pub mod work;
 
 pub use error::Error;

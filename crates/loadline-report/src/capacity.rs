@@ -3,7 +3,7 @@
 use loadline_measure::Metric;
 use loadline_measure::capacity::{Answer, LimitedBy, Point};
 
-use crate::words;
+use loadline_measure::words;
 
 /// The findings of a search as sentences for the record: the answer, what lies above it and who is the
 /// limit, then what else must be known.

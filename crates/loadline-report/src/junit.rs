@@ -12,7 +12,7 @@ use loadline_measure::record::{Case, Record, Severity};
 use crate::capacity::capacity_findings;
 use crate::clean::plain;
 use crate::view::{self, Group};
-use crate::words;
+use loadline_measure::words;
 
 /// The record as JUnit XML, with a line feed at the end.
 #[must_use]

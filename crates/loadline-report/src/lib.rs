@@ -40,7 +40,6 @@ mod sweep;
 mod tests;
 mod text;
 mod view;
-mod words;
 
 pub use capacity::capacity_findings;
 pub use csv::csv;

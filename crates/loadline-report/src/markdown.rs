@@ -5,8 +5,9 @@ use loadline_measure::record::Record;
 
 use crate::capacity;
 use crate::clean::plain;
+use crate::sweep;
 use crate::view::{self, Group, Row};
-use crate::{sweep, words};
+use loadline_measure::words;
 
 /// The record as GitHub-flavoured Markdown, with a line feed at the end.
 #[must_use]

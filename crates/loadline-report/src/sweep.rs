@@ -3,7 +3,8 @@
 use loadline_measure::record::{Case, LeftOut, Link, Record};
 
 use crate::clean::plain;
-use crate::{view, words};
+use crate::view;
+use loadline_measure::words;
 
 /// What stands below the tables.
 pub(crate) const LEGEND: &str = "Times are those of all operations of a column; ~ is extrapolated from as many as the budget of a cell allowed. Operations per second, quantiles and CPU (microseconds of the client) are those of the highest count that was measured, per operation: in a call of many, each takes as long as the call.";

@@ -6,7 +6,8 @@ use loadline_measure::record::{
 };
 
 use crate::clean::plain;
-use crate::{sweep, words};
+use crate::sweep;
+use loadline_measure::words;
 
 /// The cases of one scenario.
 pub(crate) struct Group<'r> {

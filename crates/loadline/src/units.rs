@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use loadline_load::keys::KeyDist;
 use loadline_load::values::ValueSize;
+use loadline_measure::words;
 
 /// The units of a duration, with their nanoseconds.
 const TIME_UNITS: [(&str, u64); 6] = [
@@ -213,20 +214,12 @@ pub(crate) fn duration_text(duration: Duration) -> String {
     }
 }
 
-/// A duration in a sentence: `110 us`, where an option has `110us`.
-pub(crate) fn duration_words(duration: Duration) -> String {
-    let text = duration_text(duration);
-    let unit = text.find(|char: char| !char.is_ascii_digit());
-    let (number, unit) = text.split_at(unit.unwrap_or(text.len()));
-    format!("{number} {unit}")
-}
-
 /// An added latency in a sentence: `10 ms`, or `no latency`.
 pub(crate) fn latency_words(latency: Duration) -> String {
-    if latency.is_zero() {
-        return "no latency".into();
+    match u64::try_from(latency.as_nanos()) {
+        Ok(0) => "no latency".into(),
+        ns => words::span(ns.unwrap_or(u64::MAX)),
     }
-    duration_words(latency)
 }
 
 /// A duration as a record has it; `u64::MAX` where it is longer.
@@ -342,13 +335,9 @@ mod tests {
 
     #[test]
     fn durations_in_sentences() {
-        let words = [0, 110_000, 10_000_000, 1_500_000_000].map(Duration::from_nanos);
+        let spans = [0, 110_000, 10_000_000, 1_500_000_000].map(Duration::from_nanos);
         assert_eq!(
-            words.map(duration_words),
-            ["0 s", "110 us", "10 ms", "1500 ms"]
-        );
-        assert_eq!(
-            words.map(latency_words),
+            spans.map(latency_words),
             ["no latency", "110 us", "10 ms", "1500 ms"]
         );
     }

@@ -3,8 +3,9 @@
 use super::baseline::{BaselineRun, Measured};
 use super::judgement::{Outcome, Row, RowVerdict};
 use crate::limit::Limit;
-use crate::metric::{Metric, Quantity};
+use crate::metric::Metric;
 use crate::record::Case;
+use crate::words;
 
 /// One row per limit and case that it concerns.
 ///
@@ -77,7 +78,7 @@ fn row_of_case(limit: &Limit, case: &Case) -> Row {
     let (verdict, evidence) = match (value, longest) {
         (Some(value), _) => judged(limit, value, None),
         (None, Some(longest)) if limit.holds(longest) => {
-            let longest = told(metric, longest);
+            let longest = words::value(metric, longest);
             let evidence =
                 format!("too few samples, but the longest of them, {longest}, keeps {limit}");
             (RowVerdict::Equivalent, evidence)
@@ -128,19 +129,19 @@ fn row(limit: &Limit, case: &str, first: &BaselineRun, second: Option<&BaselineR
 
 /// The verdict of a limit by the value of the first run and, where there is one, of the second.
 fn judged(limit: &Limit, value: f64, second: Option<Option<f64>>) -> (RowVerdict, String) {
-    let shown = told(limit.metric, value);
+    let shown = words::value(limit.metric, value);
     if limit.holds(value) {
         return (RowVerdict::Equivalent, format!("{shown} keeps {limit}"));
     }
     match second {
         None => (RowVerdict::Critical, format!("{shown} breaks {limit}")),
         Some(Some(again)) if !limit.holds(again) => {
-            let again = told(limit.metric, again);
+            let again = words::value(limit.metric, again);
             let evidence = format!("{shown}, and {again} in the second run, break {limit}");
             (RowVerdict::Critical, evidence)
         }
         Some(Some(again)) => {
-            let again = told(limit.metric, again);
+            let again = words::value(limit.metric, again);
             let evidence =
                 format!("{shown} breaks {limit}, but {again} in the second run keeps it");
             (RowVerdict::Inconclusive, evidence)
@@ -156,32 +157,6 @@ fn judged(limit: &Limit, value: f64, second: Option<Option<f64>>) -> (RowVerdict
 pub(super) fn median_raw<'a>(measured: impl Iterator<Item = &'a Measured>) -> Option<f64> {
     let raw: Vec<f64> = measured.map(|measured| measured.raw).collect();
     crate::quantile::median(&raw)
-}
-
-/// A value of a metric with its unit.
-pub(super) fn told(metric: Metric, value: f64) -> String {
-    match metric.quantity() {
-        Quantity::Share => format!("{}%", digits(value * 100.0)),
-        Quantity::Rate => format!("{}/s", digits(value)),
-        Quantity::Time => scaled(value, &[("s", 1e9), ("ms", 1e6), ("us", 1e3)], "ns"),
-        Quantity::Bytes => scaled(value, &[("MB", 1e6), ("kB", 1e3)], "B"),
-    }
-}
-
-/// A value in the largest of `units` that it fills, else in `smallest`.
-fn scaled(value: f64, units: &[(&str, f64)], smallest: &str) -> String {
-    let fitting = units.iter().copied().find(|(_, unit)| value >= *unit);
-    let (unit, factor) = fitting.unwrap_or((smallest, 1.0));
-    format!("{} {unit}", digits(value / factor))
-}
-
-/// Three digits, or all of those before the point.
-fn digits(value: f64) -> String {
-    match value {
-        _ if value >= 99.95 => format!("{value:.0}"),
-        _ if value >= 9.995 => format!("{value:.1}"),
-        _ => format!("{value:.2}"),
-    }
 }
 
 #[cfg(test)]
@@ -272,7 +247,7 @@ mod tests {
             found[0],
             (
                 RowVerdict::Equivalent,
-                "get: 0.00% keeps errors<0.1%".to_owned()
+                "get: 0 % keeps errors<0.1%".to_owned()
             )
         );
         assert_eq!(found[1].0, RowVerdict::Inconclusive);
@@ -281,20 +256,6 @@ mod tests {
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].0, RowVerdict::Inconclusive);
         assert!(found[0].1.contains("no case of this name"), "{found:?}");
-    }
-
-    #[test]
-    fn values_have_the_unit_of_their_size() {
-        for (metric, value, expected) in [
-            (Metric::P50, 402.4, "402 ns"),
-            (Metric::P50, 38_400.0, "38.4 us"),
-            (Metric::P50, 1.204e6, "1.20 ms"),
-            (Metric::P50, 1.23e10, "12.3 s"),
-            (Metric::Throughput, 118_240.4, "118240/s"),
-            (Metric::Errors, 0.0125, "1.25%"),
-        ] {
-            assert_eq!(told(metric, value), expected);
-        }
     }
 
     fn case(subject: &str, workload: &str, p99: Option<u64>, max: u64) -> Case {

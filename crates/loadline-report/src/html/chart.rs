@@ -5,7 +5,7 @@ use loadline_measure::Histogram;
 use super::escaped;
 use crate::clean::shortened;
 use crate::view::{self, Group};
-use crate::words;
+use loadline_measure::words;
 
 /// Subjects have this many colours, then they repeat.
 pub(super) const COLOURS: usize = 6;

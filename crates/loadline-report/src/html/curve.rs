@@ -7,7 +7,7 @@ use super::chart::{BOTTOM, Frame, HEIGHT, MOST, RIGHT, Series, TOP, WIDTH};
 use super::chart::{axis_name, log_ticks, nice_step, open};
 use super::escaped;
 use crate::capacity;
-use crate::words;
+use loadline_measure::words;
 
 /// The chart and the table.
 pub(super) fn draw(out: &mut String, answer: &Answer) {

@@ -9,7 +9,7 @@ use loadline_measure::record::{Comparison, Record, Severity, Verdict};
 
 use crate::clean::{plain, shortened};
 use crate::view::{self, Group, Row};
-use crate::words;
+use loadline_measure::words;
 
 /// Names are cut beyond this in tables, so that the figures stay in sight.
 const MOST_NAME: usize = 40;

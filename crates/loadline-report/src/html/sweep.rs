@@ -5,7 +5,7 @@ use loadline_measure::record::{Case, Record};
 use super::chart::{BOTTOM, Frame, HEIGHT, MOST, Series, TOP, axis_name, log_ticks, open};
 use super::escaped;
 use crate::sweep::{self, Curve, Setting};
-use crate::words;
+use loadline_measure::words;
 
 /// Draws every operation under every latency.
 pub(super) fn draw(out: &mut String, record: &Record) {

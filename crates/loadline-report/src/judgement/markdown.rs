@@ -34,7 +34,7 @@ pub fn judgement_markdown(judgement: &Judgement, asked: Asked<'_>) -> String {
         out.table(&changed);
     }
     if !rest.is_empty() {
-        let summary = crate::words::plural(rest.len() as u64, "figure");
+        let summary = loadline_measure::words::plural(rest.len() as u64, "figure");
         out.fold(&format!("{summary} did not change, or cannot be told"));
         out.table(&rest);
         out.unfold();
@@ -103,7 +103,7 @@ impl Bounded {
 
     fn finish(mut self, last: &str) -> String {
         if self.left_out > 0 {
-            let lines = crate::words::plural(self.left_out, "line");
+            let lines = loadline_measure::words::plural(self.left_out, "line");
             self.text.push_str(&format!(
                 "\n{lines} left out to stay below 64 KiB; the JSON holds all.\n"
             ));

@@ -12,7 +12,7 @@ use loadline_measure::metric::Quantity;
 pub use junit::judgement_junit;
 pub use markdown::judgement_markdown;
 
-use crate::words;
+use loadline_measure::words;
 
 /// Who asked for a judgement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,7 +8,8 @@ use loadline_measure::quantile;
 use super::TextOptions;
 use super::page::{Page, Style};
 use crate::clean::plain;
-use crate::{judgement, words};
+use crate::judgement;
+use loadline_measure::words;
 
 /// The baseline as text, with a line feed at the end.
 #[must_use]

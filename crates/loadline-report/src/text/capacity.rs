@@ -5,7 +5,7 @@ use loadline_measure::capacity::{Answer, Point};
 use super::page::{Page, Style};
 use crate::capacity;
 use crate::clean::shortened;
-use crate::words;
+use loadline_measure::words;
 
 /// Lines of the picture.
 const HEIGHT: usize = 13;

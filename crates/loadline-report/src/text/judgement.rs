@@ -100,7 +100,7 @@ fn short(row: &Row) -> String {
     match (row.verdict, compared) {
         (RowVerdict::Inconclusive, _) => format!("{what}: {}", plain(&row.evidence)),
         (_, Some((_, effect))) => {
-            let effect = crate::words::percent(effect);
+            let effect = loadline_measure::words::percent(effect);
             format!("{what} {told}, {} ({effect} would show)", ratio(row))
         }
         (_, None) => format!("{what} {told}"),

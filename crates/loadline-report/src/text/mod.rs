@@ -14,7 +14,7 @@ use loadline_measure::record::{Record, Severity, Verdict};
 
 use crate::clean::plain;
 use crate::view::{self, Group, Row};
-use crate::words;
+use loadline_measure::words;
 use page::{Page, Style};
 use table::Table;
 

@@ -6,8 +6,9 @@ use loadline_measure::record::Case;
 
 use super::page::{Page, Style};
 use crate::clean::{columns, shortened};
+use crate::picture;
 use crate::view::{self, Group};
-use crate::{picture, words};
+use loadline_measure::words;
 
 /// A sparkline of rounds is at most this wide.
 const MOST_SPARK: usize = 20;

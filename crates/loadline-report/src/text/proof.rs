@@ -6,7 +6,7 @@ use loadline_measure::quantile;
 use super::TextOptions;
 use super::page::{Page, Style};
 use crate::clean::plain;
-use crate::words;
+use loadline_measure::words;
 
 /// The proof as text, with a line feed at the end.
 #[must_use]

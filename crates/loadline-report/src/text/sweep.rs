@@ -4,8 +4,9 @@ use loadline_measure::record::Record;
 
 use super::page::{Page, Style};
 use crate::clean::{plain, shortened};
+use crate::picture;
 use crate::sweep::{self, Curve, Setting};
-use crate::{picture, words};
+use loadline_measure::words;
 
 /// Columns of a time, and of the name of a mode.
 const FIGURE: usize = 7;

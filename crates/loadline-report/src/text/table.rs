@@ -7,7 +7,7 @@ use super::page::Style;
 use super::style_of;
 use crate::clean::{columns, shortened};
 use crate::view::{self, Group, Row};
-use crate::words;
+use loadline_measure::words;
 
 /// Throughput, three percentiles, CPU.
 const FIGURES: usize = 5;

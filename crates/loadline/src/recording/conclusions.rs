@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use loadline_measure::record::{self, Mode, Record};
+use loadline_measure::words;
 
 use crate::units;
 
@@ -42,13 +43,13 @@ pub(crate) fn conclude(record: &mut Record) {
             pipeline => format!(", pipeline {pipeline}"),
         };
         if most.is_open_loop() {
-            // The schedule decided about the rate, so the rate is no finding.
-            let median = Duration::from_micros(most.response_time_ns.p50?.div_ceil(1_000));
+            // The schedule decided about the rate, so the response times are the finding.
+            let [p50, p99] = [Some(most.response_time_ns.p50?), most.response_time_ns.p99]
+                .map(words::percentile);
             return Some(format!(
-                "{name} answered {:.0} operations per second of {} within {} (median), counted from their intended starts{limit}.",
-                most.throughput_ops_per_s,
+                "{name} answered {} operations per second of {} with p50 {p50} and p99 {p99}, from their intended starts{limit}.",
+                words::count(most.throughput_ops_per_s),
                 most.scenario.workload,
-                units::duration_words(median)
             ));
         }
         let among = match cases.len() {
@@ -56,8 +57,9 @@ pub(crate) fn conclude(record: &mut Record) {
             many => format!(", the most of its {many} cases"),
         };
         Some(format!(
-            "{name} carried {:.0} operations per second of {}{pipeline}{among}{limit}.",
-            most.throughput_ops_per_s, most.scenario.workload
+            "{name} carried {} operations per second of {}{pipeline}{among}{limit}.",
+            words::count(most.throughput_ops_per_s),
+            most.scenario.workload
         ))
     });
     let findings: Vec<String> = findings.collect();
@@ -170,9 +172,27 @@ fn way(case: &record::Case) -> String {
 
 #[cfg(test)]
 mod tests {
-    use loadline_measure::record::{Case, Environment, Record, Run, Scenario};
+    use loadline_measure::record::{Case, Environment, Pacing, Record, Run, Scenario};
 
-    use super::conclude_modes;
+    use super::{conclude, conclude_modes};
+
+    /// The table shows 116 us and 1.00 s, and so must the sentence.
+    #[test]
+    fn an_open_loop_is_summed_up_in_the_digits_of_its_table() {
+        let mut case = cell("wire", None, 1, 9_990.0);
+        case.scenario.pacing = Pacing::Rate(10_000.0);
+        case.response_time_ns.p50 = Some(116_351);
+        case.response_time_ns.p99 = Some(1_001_390_079);
+        let mut record = Record::new(Run::default(), Environment::default());
+        record.cases.push(case);
+        conclude(&mut record);
+        assert_eq!(
+            record.findings,
+            [
+                " answered 9.99k operations per second of get with p50 116 us and p99 1.00 s, from their intended starts."
+            ]
+        );
+    }
 
     fn cell(mode: &str, asked: Option<u64>, size: u64, ops_per_s: f64) -> Case {
         Case {

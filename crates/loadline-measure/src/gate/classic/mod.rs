@@ -23,11 +23,12 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::judgement::{Basis, Judgement, Policy, Row, RowVerdict, exp, ratio_bounds};
-use super::limits::told;
+
 use crate::interval::{self, ALPHA};
 use crate::metric::Metric;
 use crate::quantile::median;
 use crate::record::{Bounds, shortened};
+use crate::words;
 
 mod file;
 #[cfg(test)]
@@ -236,10 +237,10 @@ fn compared(
     row.minimum_detectable_effect = Some(exp(warning + (hi - lo) / 2.0) - 1.0);
     row.verdict = verdict((lo, hi), warning);
     let (least, most) = (
-        told(metric, interval.lo * factor),
-        told(metric, interval.hi * factor),
+        words::value(metric, interval.lo * factor),
+        words::value(metric, interval.hi * factor),
     );
-    let number_told = told(metric, number * factor);
+    let number_told = words::value(metric, number * factor);
     row.evidence = format!("between {least} and {most}, stated {number_told}");
     if metric == Metric::Throughput {
         collapse(&mut row, interval.hi, number, thresholds);
@@ -266,7 +267,12 @@ fn verdict((lo, hi): (f64, f64), warning: f64) -> RowVerdict {
 fn collapse(row: &mut Row, hi: f64, number: f64, thresholds: &ClassicThresholds) {
     let least = thresholds.critical_throughput_min_ops_sec;
     let reason = if least.is_some_and(|least| hi < least) {
-        least.map(|least| format!("under the least of {}", told(Metric::Throughput, least)))
+        least.map(|least| {
+            format!(
+                "under the least of {}",
+                words::value(Metric::Throughput, least)
+            )
+        })
     } else {
         (hi < COLLAPSE * number).then(|| "under half of it".to_owned())
     };
@@ -296,8 +302,8 @@ fn too_slow(case: &str, values: &[f64], thresholds: &ClassicThresholds) -> Optio
     let (lo, hi) = (interval.lo * 1e3, interval.hi * 1e3);
     let shown = format!(
         "between {} and {}",
-        told(Metric::P99, lo),
-        told(Metric::P99, hi)
+        words::value(Metric::P99, lo),
+        words::value(Metric::P99, hi)
     );
     let (verdict, evidence) = if lo > limit_ns {
         (RowVerdict::Critical, format!("{shown} breaks {limit}"))

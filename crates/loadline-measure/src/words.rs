@@ -1,22 +1,29 @@
 //! Numbers as people read them: three significant digits and a unit.
+//!
+//! Every figure in a sentence or a table goes through here, so that a finding and the table beside it
+//! show the same digits.
 
-use loadline_measure::record::{Arrivals, Pacing, ValueBytes};
+use crate::metric::{Metric, Quantity};
+use crate::record::{Arrivals, Pacing, ValueBytes};
 
-/// What stands for a percentile that has too few samples behind it.
-pub(crate) const TOO_FEW: &str = "too few";
+/// Replaces a percentile that has too few samples.
+pub const TOO_FEW: &str = "too few";
 
 /// A time: `402 ns`, `38.4 us`, `1.20 ms`, `12.3 s`.
-pub(crate) fn duration(ns: f64) -> String {
+#[must_use]
+pub fn duration(ns: f64) -> String {
     scaled(ns, 1_000.0, &["ns", "us", "ms", "s"], " ")
 }
 
 /// A percentile, or that it has too few samples behind it.
-pub(crate) fn percentile(ns: Option<u64>) -> String {
+#[must_use]
+pub fn percentile(ns: Option<u64>) -> String {
     ns.map_or_else(|| TOO_FEW.to_owned(), |ns| duration(ns as f64))
 }
 
 /// A time that was chosen rather than measured: `10 ms`, `500 us`.
-pub(crate) fn span(ns: u64) -> String {
+#[must_use]
+pub fn span(ns: u64) -> String {
     let units = [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000)];
     let unit = units
         .into_iter()
@@ -28,13 +35,15 @@ pub(crate) fn span(ns: u64) -> String {
 }
 
 /// A limit as a person writes it: `2 ms`, `250 us`; what is no whole number of microseconds is rounded.
-pub(crate) fn span_or_duration(ns: f64) -> String {
+#[must_use]
+pub fn span_or_duration(ns: f64) -> String {
     let whole = ns.fract() == 0.0 && (1.0..1e15).contains(&ns);
     if whole { span(ns as u64) } else { duration(ns) }
 }
 
 /// A count or a rate: `837`, `9.99k`, `118.2k`, `1.23M`.
-pub(crate) fn count(value: f64) -> String {
+#[must_use]
+pub fn count(value: f64) -> String {
     let precise = scaled(value, 1_000.0, &["", "k", "M", "G", "T"], "");
     match precise.strip_suffix('k') {
         // Most rates have six figures; a fourth digit tells them apart.
@@ -46,7 +55,8 @@ pub(crate) fn count(value: f64) -> String {
 }
 
 /// A number that was chosen rather than measured: `64`, `100k`, `1M`, `12345`.
-pub(crate) fn amount(value: u64) -> String {
+#[must_use]
+pub fn amount(value: u64) -> String {
     let units = [("G", 1_000_000_000), ("M", 1_000_000), ("k", 1_000)];
     let unit = units
         .into_iter()
@@ -58,7 +68,8 @@ pub(crate) fn amount(value: u64) -> String {
 }
 
 /// A size: `64 B`, `1.5 KiB`, `512 MiB`.
-pub(crate) fn bytes(value: u64) -> String {
+#[must_use]
+pub fn bytes(value: u64) -> String {
     let exact = [("GiB", 1_u64 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
     match exact
         .into_iter()
@@ -75,7 +86,8 @@ pub(crate) fn bytes(value: u64) -> String {
 }
 
 /// A rate of bytes in the bits that links are sold by: `8.00 Mbit/s`.
-pub(crate) fn bits_per_second(bytes_per_second: u64) -> String {
+#[must_use]
+pub fn bits_per_second(bytes_per_second: u64) -> String {
     scaled(
         bytes_per_second as f64 * 8.0,
         1_000.0,
@@ -85,17 +97,20 @@ pub(crate) fn bits_per_second(bytes_per_second: u64) -> String {
 }
 
 /// CPU time per operation in microseconds, without the unit; `?` where it is not known.
-pub(crate) fn cpu_us(ns: Option<f64>) -> String {
+#[must_use]
+pub fn cpu_us(ns: Option<f64>) -> String {
     ns.map_or_else(|| "?".to_owned(), |ns| digits(ns / 1e3))
 }
 
 /// A ratio with two decimals, as long as they mean something: `1.42x`.
-pub(crate) fn ratio(value: f64) -> String {
+#[must_use]
+pub fn ratio(value: f64) -> String {
     format!("{}x", bound(value))
 }
 
 /// A bound of a ratio, which has the unit of what stands before it.
-pub(crate) fn bound(value: f64) -> String {
+#[must_use]
+pub fn bound(value: f64) -> String {
     if (0.095..1_000.0).contains(&value) {
         format!("{value:.2}")
     } else {
@@ -104,7 +119,8 @@ pub(crate) fn bound(value: f64) -> String {
 }
 
 /// A share in percent, with enough digits to be told from 0 and from 100.
-pub(crate) fn percent(share: f64) -> String {
+#[must_use]
+pub fn percent(share: f64) -> String {
     let percent = share * 100.0;
     match percent {
         _ if !percent.is_finite() || percent.abs() >= 1e6 => format!("{percent:.2e} %"),
@@ -117,7 +133,8 @@ pub(crate) fn percent(share: f64) -> String {
 }
 
 /// When operations were meant to start.
-pub(crate) fn pacing(pacing: Pacing, arrivals: Option<&Arrivals>) -> String {
+#[must_use]
+pub fn pacing(pacing: Pacing, arrivals: Option<&Arrivals>) -> String {
     let Pacing::Rate(rate) = pacing else {
         return "closed loop".to_owned();
     };
@@ -135,7 +152,8 @@ pub(crate) fn pacing(pacing: Pacing, arrivals: Option<&Arrivals>) -> String {
 }
 
 /// How large values are.
-pub(crate) fn value_size(size: &ValueBytes) -> String {
+#[must_use]
+pub fn value_size(size: &ValueBytes) -> String {
     match size {
         ValueBytes::Fixed(size) => format!("{} values", bytes(*size)),
         ValueBytes::Spread { min, max, dist } => {
@@ -144,8 +162,20 @@ pub(crate) fn value_size(size: &ValueBytes) -> String {
     }
 }
 
+/// A value of a metric with its unit: `402 us`, `118.2k/s`, `1.3 %`.
+#[must_use]
+pub fn value(metric: Metric, value: f64) -> String {
+    match metric.quantity() {
+        Quantity::Time => duration(value),
+        Quantity::Rate => format!("{}/s", count(value)),
+        Quantity::Share => percent(value),
+        Quantity::Bytes => scaled(value, 1_000.0, &["B", "kB", "MB", "GB"], " "),
+    }
+}
+
 /// "1 round", "2 rounds".
-pub(crate) fn plural(count: u64, noun: &str) -> String {
+#[must_use]
+pub fn plural(count: u64, noun: &str) -> String {
     if count == 1 {
         format!("1 {noun}")
     } else {
