@@ -13,7 +13,7 @@ use loadline_resp::{Limits, OwnedReply, Reply};
 use crate::cluster::topology::Topology;
 use crate::cluster::{Node, Refusal, SLOTS};
 use crate::commands::{get, hgetall, scan, xread};
-use crate::conn::core::{Answer, Conn, Events, SlotId};
+use crate::conn::core::{Conn, Events, SlotId};
 use crate::meter::Meter;
 use crate::pubsub::Kind;
 use crate::pubsub::core::{Core, LaneId};
@@ -124,13 +124,8 @@ impl Requests {
 }
 
 fn read<Q: Request<Output: Debug>>(conn: &mut Conn, slot: SlotId, request: &Q) -> String {
-    let decode = |output: Q::Output| format!("{output:?}");
-    let polled = conn.poll(slot, Waker::noop(), |replies| {
-        decode(request.decode(replies))
-    });
-    match polled {
-        Poll::Ready(Answer::Read(text)) => text,
-        Poll::Ready(Answer::Large(large)) => decode(request.decode(&mut large.replies())),
+    match conn.poll(slot, Waker::noop(), Vec::new) {
+        Poll::Ready(taken) => format!("{:?}", request.decode(&mut taken.replies())),
         Poll::Pending => panic!("a request waits on a connection that is gone"),
     }
 }

@@ -81,7 +81,7 @@ impl Driver {
             let was_ready = self.shared.broke(&error, Instant::now(), &mut self.events);
             self.wake();
             if first && !was_ready {
-                self.finish(&error);
+                self.shared.finish(&error, Instant::now(), &mut self.events);
                 return;
             }
             first = false;
@@ -91,14 +91,6 @@ impl Driver {
                 break;
             }
         }
-        self.finish(&Error::Closed {
-            maybe_executed: false,
-        });
-    }
-
-    fn finish(&mut self, error: &Error) {
-        self.shared.finish(error, &mut self.events);
-        self.wake();
     }
 
     /// Connects, or not; `None` where nobody wants a connection any more.
@@ -293,5 +285,17 @@ impl Driver {
         for push in self.events.pushes.drain(..) {
             self.shared.push(push);
         }
+    }
+}
+
+impl Drop for Driver {
+    /// Without its driver a connection is closed, whether no handle is left or the runtime has ended.
+    fn drop(&mut self) {
+        let closed = Error::Closed {
+            maybe_executed: false,
+        };
+        self.shared
+            .finish(&closed, Instant::now(), &mut self.events);
+        self.wake();
     }
 }

@@ -19,6 +19,7 @@
 //! ```
 
 mod driver;
+mod reading;
 mod scan;
 pub(crate) mod transport;
 
@@ -31,7 +32,7 @@ use std::time::Instant;
 
 use loadline_resp::{OwnedReply, Protocol, Reply};
 
-use crate::conn::core::{Answer, Conn, Events, Residue, SlotId};
+use crate::conn::core::{Conn, Events, Residue, SlotId};
 use crate::lending::Lending;
 use crate::meter::{self, Meter};
 use crate::{Config, Error, Request};
@@ -179,12 +180,12 @@ impl Connection {
         }
     }
 
-    /// Runs one command, and lends its reply to `read`: nothing is copied out of the connection. `read` is
-    /// called while other callers wait, so it should be short.
+    /// Runs one command, and lends its reply to `read`, which sees the received bytes without a copy.
     ///
     /// # Errors
     /// As for any request; [`Error::Server`] where the reply is an error, and [`Error::Usage`] where the
-    /// request is more than one command.
+    /// request is more than one command. A request that `read` itself runs on this connection fails with
+    /// [`Error::Usage`].
     pub async fn run_with<Q: Request, T>(
         &self,
         request: Q,
@@ -301,20 +302,15 @@ impl<Q: Request> Future for Running<'_, Q> {
                 },
                 Run::Done => panic!("a request was polled after its end"),
             };
-            let (request, meter, config) = (&this.request, &this.meter, &this.shared.config);
-            let mut conn = this.shared.lock();
-            let polled = conn.poll(slot, cx.waker(), |replies| {
-                meter.decode(config, request, replies)
-            });
-            drop(conn);
-            let output = match polled {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(Answer::Read(output)) => output,
-                Poll::Ready(Answer::Large(large)) => {
-                    meter.decode(config, request, &mut large.replies())
-                }
+            let polled = this.shared.lock().poll(slot, cx.waker(), reading::spare);
+            let Poll::Ready(taken) = polled else {
+                return Poll::Pending;
             };
             this.state = Run::Done;
+            let (request, meter, config) = (&this.request, &this.meter, &this.shared.config);
+            let output = reading::read(this.shared, taken, |replies| {
+                meter.decode(config, request, replies)
+            });
             if this.second_try || !this.request.wants_second_try(&output) {
                 return Poll::Ready(output);
             }
@@ -329,6 +325,11 @@ impl<Q: Request> Running<'_, Q> {
     fn submit(&mut self, waker: &Waker) -> Result<(), Error> {
         if self.request.commands() == 0 {
             return Err(Error::Usage("the request has no commands"));
+        }
+        if reading::is_reading(self.shared) {
+            return Err(Error::Usage(
+                "a connection cannot run a request while one of its replies is being read",
+            ));
         }
         let (slot, driver) =
             self.shared
@@ -362,8 +363,7 @@ impl<Q: Request> Drop for Running<'_, Q> {
 }
 
 impl Shared {
-    /// The state is whole whenever the lock is free: only reading a reply runs code of others under it,
-    /// and that comes before anything is changed.
+    /// The state is whole whenever the lock is free: no code of a caller runs under it.
     fn lock(&self) -> MutexGuard<'_, Conn> {
         lock(&self.conn)
     }
@@ -405,12 +405,12 @@ impl Shared {
         was_ready
     }
 
-    fn finish(&self, error: &Error, events: &mut Events) {
+    /// There will be no connection any more: every request fails from now on.
+    fn finish(&self, error: &Error, now: Instant, events: &mut Events) {
         let mut conn = self.lock();
-        conn.fail_all(error, events);
-        conn.close();
+        conn.finish(error, now, events);
         drop(conn);
-        self.opened(Err(error.clone()));
+        self.opened(Err(error.clone().with_executed(false)));
     }
 
     fn is_idle(&self) -> bool {

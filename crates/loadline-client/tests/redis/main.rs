@@ -17,6 +17,7 @@ mod outages;
 mod pipelines;
 mod pool;
 mod pubsub;
+mod runtimes;
 mod scan;
 mod server;
 mod streams;

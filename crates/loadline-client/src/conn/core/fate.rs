@@ -157,6 +157,17 @@ impl Conn {
         }
     }
 
+    /// Fails everything, for good: there will be no connection any more.
+    pub(crate) fn finish(&mut self, error: &Error, now: Instant, events: &mut Events) {
+        let closed = Error::Closed {
+            maybe_executed: false,
+        };
+        // What is in flight may have been executed.
+        self.broke(&closed, now, events);
+        self.fail_all(error, events);
+        self.close();
+    }
+
     /// Fails everything: there will be no connection any more, or none that lets us in.
     pub(crate) fn fail_all(&mut self, error: &Error, events: &mut Events) {
         self.out.take_all();

@@ -29,7 +29,7 @@ use crate::{Config, Error, Flags, Request, Requests};
 use outbox::Outbox;
 pub(crate) use outbox::Outgoing;
 use slots::Slots;
-pub(crate) use slots::{Answer, SlotId, SlotReplies};
+pub(crate) use slots::{SlotId, SlotReplies, TakenReplies};
 
 /// How often a request is handed to a server at most, whatever the policy.
 const MOST_TRIES: u8 = 3;
@@ -260,16 +260,16 @@ impl Conn {
         Ok(bound)
     }
 
-    /// Whether the request in a slot is answered. Small replies are read right here by `read`, so that
-    /// their buffer is used again; large ones are handed out to be read without the lock.
+    /// Takes the replies out of a slot once they are all there, to be read without the lock. `spare` gives an
+    /// empty buffer in exchange.
     #[inline]
-    pub(crate) fn poll<T>(
+    pub(crate) fn poll(
         &mut self,
         slot: SlotId,
         waker: &Waker,
-        read: impl FnOnce(&mut SlotReplies<'_>) -> T,
-    ) -> Poll<Answer<T>> {
-        self.slots.poll(slot, waker, self.config.limits, read)
+        spare: impl FnOnce() -> Vec<u8>,
+    ) -> Poll<TakenReplies> {
+        self.slots.poll(slot, waker, self.config.limits, spare)
     }
 
     /// The caller in this slot does not wait any more. The request stays in its place, and its replies are

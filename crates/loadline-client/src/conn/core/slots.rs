@@ -8,7 +8,7 @@ use loadline_resp::{Limits, Reply};
 use crate::conn::scan::{Scanned, Scanner, decode, first_short};
 use crate::{Error, Replies};
 
-/// Replies up to this size are read under the lock, and their buffer is used again.
+/// A buffer up to this size is used again.
 const SMALL_BYTES: usize = 4 << 10;
 
 /// Names a slot while a caller waits in it.
@@ -51,13 +51,13 @@ impl Slots {
     }
 
     #[inline]
-    pub(super) fn poll<T>(
+    pub(super) fn poll(
         &mut self,
         id: SlotId,
         waker: &Waker,
         limits: Limits,
-        read: impl FnOnce(&mut SlotReplies<'_>) -> T,
-    ) -> Poll<Answer<T>> {
+        spare: impl FnOnce() -> Vec<u8>,
+    ) -> Poll<TakenReplies> {
         let slot = &mut self.slots[id.0 as usize];
         if !slot.done {
             match &mut slot.waker {
@@ -66,22 +66,14 @@ impl Slots {
             }
             return Poll::Pending;
         }
-        let answer = if slot.replies.len() > SMALL_BYTES {
-            Answer::Large(LargeReplies {
-                replies: std::mem::take(&mut slot.replies),
-                fault: slot.fault.take(),
-                limits,
-            })
-        } else {
-            Answer::Read(read(&mut SlotReplies {
-                rest: &slot.replies,
-                text_start: slot.text_start,
-                fault: slot.fault.as_ref(),
-                limits,
-            }))
+        let taken = TakenReplies {
+            replies: std::mem::replace(&mut slot.replies, spare()),
+            text_start: slot.text_start,
+            fault: slot.fault.take(),
+            limits,
         };
         self.release(id);
-        Poll::Ready(answer)
+        Poll::Ready(taken)
     }
 
     /// Makes room for the next caller; the number of the request if it was not answered.
@@ -155,31 +147,32 @@ impl Slots {
     }
 }
 
-/// What came for a caller.
+/// Replies that were taken out of their slot, to be read without holding up others.
 #[derive(Debug)]
-pub(crate) enum Answer<T> {
-    /// It was small, and has been read.
-    Read(T),
-    /// It is large, and is to be read without holding up others.
-    Large(LargeReplies),
-}
-
-/// Replies that were taken out of their slot.
-#[derive(Debug)]
-pub(crate) struct LargeReplies {
+pub(crate) struct TakenReplies {
     replies: Vec<u8>,
+    text_start: u8,
     fault: Option<Error>,
     limits: Limits,
 }
 
-impl LargeReplies {
+impl TakenReplies {
+    #[inline]
     pub(crate) fn replies(&self) -> SlotReplies<'_> {
         SlotReplies {
             rest: &self.replies,
-            text_start: 0,
+            text_start: self.text_start,
             fault: self.fault.as_ref(),
             limits: self.limits,
         }
+    }
+
+    /// The buffer, empty, if it is small enough to be used again.
+    #[inline]
+    pub(crate) fn into_spare(self) -> Option<Vec<u8>> {
+        let mut spare = self.replies;
+        spare.clear();
+        (spare.capacity() <= SMALL_BYTES).then_some(spare)
     }
 }
 
@@ -239,17 +232,16 @@ mod tests {
     use super::*;
 
     fn texts(slots: &mut Slots, id: SlotId, count: usize) -> Vec<Result<Vec<u8>, String>> {
-        let polled = slots.poll(id, Waker::noop(), Limits::default(), |replies| {
-            let mut next = || match replies.next() {
-                Ok(reply) => Ok(reply.as_bytes().unwrap().to_vec()),
-                Err(error) => Err(error.to_string()),
-            };
-            (0..count).map(|_| next()).collect()
-        });
-        match polled {
-            Poll::Ready(Answer::Read(texts)) => texts,
-            _ => panic!("small replies are there"),
-        }
+        let polled = slots.poll(id, Waker::noop(), Limits::default(), Vec::new);
+        let Poll::Ready(taken) = polled else {
+            panic!("the replies are there")
+        };
+        let mut replies = taken.replies();
+        let mut next = || match replies.next() {
+            Ok(reply) => Ok(reply.as_bytes().unwrap().to_vec()),
+            Err(error) => Err(error.to_string()),
+        };
+        (0..count).map(|_| next()).collect()
     }
 
     #[test]

@@ -244,11 +244,11 @@ impl World {
             let caller = self.callers.remove(&number).unwrap();
             let waker = Arc::clone(&caller.bell).into();
             let results = match &caller.ask {
-                Ask::One(one) => read(self.conn.poll(caller.slot, &waker, |r| vec![one.decode(r)])),
-                Ask::Two(two) => read(self.conn.poll(caller.slot, &waker, |r| {
-                    let (first, second) = two.decode(r);
+                Ask::One(one) => vec![read(&mut self.conn, caller.slot, &waker, one)],
+                Ask::Two(two) => {
+                    let (first, second) = read(&mut self.conn, caller.slot, &waker, two);
                     vec![first, second]
-                })),
+                }
             };
             for (part, result) in results.into_iter().enumerate() {
                 self.check(number, part, result);
@@ -313,10 +313,9 @@ impl World {
     }
 }
 
-fn read<T>(polled: Poll<Answer<T>>) -> T {
-    match polled {
-        Poll::Ready(Answer::Read(value)) => value,
-        Poll::Ready(Answer::Large(_)) => panic!("all replies here are small"),
+fn read<Q: Request>(conn: &mut Conn, slot: SlotId, waker: &Waker, request: &Q) -> Q::Output {
+    match conn.poll(slot, waker, Vec::new) {
+        Poll::Ready(taken) => request.decode(&mut taken.replies()),
         Poll::Pending => panic!("a caller was woken for nothing"),
     }
 }
@@ -476,10 +475,7 @@ fn a_write_behind_one_that_is_overdue_is_told_why_it_failed() {
     let [first, second] = slots[..] else {
         panic!("there are two requests")
     };
-    let mut failed = |slot| {
-        let polled = world.conn.poll(slot, Waker::noop(), |r| asked.decode(r));
-        read(polled).unwrap_err()
-    };
+    let mut failed = |slot| read(&mut world.conn, slot, Waker::noop(), &asked).unwrap_err();
     let error = failed(first);
     assert!(
         matches!(
@@ -610,10 +606,8 @@ fn a_transaction_whose_watch_is_lost_does_not_run() {
         )
         .unwrap();
     exchange(&mut world);
-    let watched = world
-        .conn
-        .poll(watch, waker, |r| cmd::<String>("WATCH").decode(r));
-    assert!(read(watched).is_ok());
+    let watched = read(&mut world.conn, watch, waker, &cmd::<String>("WATCH"));
+    assert!(watched.is_ok());
     world.break_off(0);
     world.connect();
     exchange(&mut world);
