@@ -77,6 +77,62 @@ impl<'b> ArgWriter<'b> {
     }
 }
 
+/// The words of a command in the form of the wire, its name first. They must come from this client's own
+/// encoder, so they are always complete.
+#[derive(Clone, Debug)]
+pub(crate) struct Words<'w> {
+    rest: &'w [u8],
+    left: usize,
+}
+
+impl<'w> Words<'w> {
+    pub(crate) fn new(wire: &'w [u8]) -> Self {
+        let mut args = Self {
+            rest: wire,
+            left: 0,
+        };
+        args.left = args.header();
+        args
+    }
+
+    /// The words of an encoded command whose header is not written yet.
+    pub(crate) fn without_header(encoded: &'w [u8], count: usize) -> Self {
+        Self {
+            rest: encoded,
+            left: count,
+        }
+    }
+
+    /// Reads `*3\r\n` or `$3\r\n`.
+    #[inline]
+    fn header(&mut self) -> usize {
+        let digits = self.rest[1..].iter().take_while(|&&byte| byte != b'\r');
+        let (len, count) = digits.fold((0, 0), |(len, count), digit| {
+            (10 * len + usize::from(digit - b'0'), count + 1)
+        });
+        self.rest = &self.rest[count + 3..];
+        len
+    }
+}
+
+impl<'w> Iterator for Words<'w> {
+    type Item = &'w [u8];
+
+    fn next(&mut self) -> Option<&'w [u8]> {
+        self.left = self.left.checked_sub(1)?;
+        let len = self.header();
+        let (arg, rest) = self.rest.split_at(len);
+        self.rest = &rest[2..];
+        Some(arg)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
+    }
+}
+
+impl ExactSizeIterator for Words<'_> {}
+
 /// Something that is exactly one argument: a key, a value, a number.
 ///
 /// `u8` is none, so that `Vec<u8>` and `&[u8]` can be one argument and not many.

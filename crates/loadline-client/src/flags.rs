@@ -19,7 +19,7 @@ impl Flags {
     pub const NONE: Self = Self(0);
     /// Changes nothing, so it can be sent again at any time.
     pub const READ_ONLY: Self = Self(1);
-    /// Changes data, but twice is the same as once as long as nobody else writes in between.
+    /// Changes data, but leaves the same data when executed twice, if no other client writes in between.
     pub const IDEMPOTENT: Self = Self(2);
     /// May wait at the server for something to happen, and holds up whatever comes after it.
     pub const BLOCKS: Self = Self(4);
@@ -150,6 +150,55 @@ pub(crate) fn lookup(name: &str) -> Meta {
         })
 }
 
+/// Takes back that a command is idempotent where its options make it depend on the value that is there.
+pub(crate) fn with_options<'w>(meta: Meta, args: impl Iterator<Item = &'w [u8]>) -> Meta {
+    if !meta.flags.contains(Flags::IDEMPOTENT) || are_idempotent(meta.name, args) {
+        return meta;
+    }
+    Meta {
+        flags: Flags::NONE,
+        ..meta
+    }
+}
+
+/// Whether a command that is idempotent without options stays so with these arguments. Options that are not
+/// known are taken not to be.
+fn are_idempotent<'w>(name: &str, mut args: impl Iterator<Item = &'w [u8]>) -> bool {
+    let is = |word: &[u8], known: &[&str]| {
+        let same = |known: &&str| word.eq_ignore_ascii_case(known.as_bytes());
+        known.iter().any(same)
+    };
+    match name {
+        "SET" => {
+            let mut options = args.skip(2);
+            while let Some(option) = options.next() {
+                if is(option, &["EX", "PX", "EXAT", "PXAT"]) {
+                    options.next();
+                } else if !is(option, &["KEEPTTL", "XX"]) {
+                    return false;
+                }
+            }
+            true
+        }
+        "EXPIREAT" | "PEXPIREAT" => args.skip(2).all(|option| is(option, &["XX"])),
+        "ZADD" => {
+            let score = |word: &&[u8]| {
+                let text = std::str::from_utf8(word);
+                text.is_ok_and(|text| text.parse::<f64>().is_ok())
+            };
+            let mut options = args.skip(1).take_while(|word| !score(word));
+            options.all(|option| is(option, &["XX", "CH"]))
+        }
+        "SCRIPT" => args
+            .next()
+            .is_some_and(|sub| is(sub, &["EXISTS", "FLUSH", "LOAD"])),
+        "XGROUP" => args
+            .next()
+            .is_some_and(|sub| is(sub, &["DESTROY", "SETID"])),
+        _ => true,
+    }
+}
+
 const fn known(name: &'static str, flags: Flags, keys: Keys) -> Meta {
     Meta { name, flags, keys }
 }
@@ -187,6 +236,8 @@ const KNOWN: &[Meta] = &{
         known("EXISTS", READ, Keys::All),
         known("EXPIREAT", SAME, Keys::First),
         known("EXPIRETIME", READ, Keys::First),
+        known("FLUSHALL", SAME, Keys::None),
+        known("FLUSHDB", SAME, Keys::None),
         known("GEODIST", READ, Keys::First),
         known("GEOHASH", READ, Keys::First),
         known("GEOPOS", READ, Keys::First),
@@ -194,6 +245,7 @@ const KNOWN: &[Meta] = &{
         known("GET", READ, Keys::First),
         known("GETBIT", READ, Keys::First),
         known("GETRANGE", READ, Keys::First),
+        known("HDEL", SAME, Keys::First),
         known("HELLO", OWN, Keys::None),
         known("HEXISTS", READ, Keys::First),
         known("HGET", READ, Keys::First),
@@ -212,6 +264,7 @@ const KNOWN: &[Meta] = &{
         known("LLEN", READ, Keys::First),
         known("LPOS", READ, Keys::First),
         known("LRANGE", READ, Keys::First),
+        known("LSET", SAME, Keys::First),
         known("MGET", READ, Keys::All),
         known("MONITOR", OWN, Keys::None),
         known("MSET", SAME, Keys::Alternating),
@@ -222,6 +275,7 @@ const KNOWN: &[Meta] = &{
         known("PEXPIRETIME", READ, Keys::First),
         known("PFCOUNT", READ, Keys::All),
         known("PING", READ, Keys::None),
+        known("PSETEX", SAME, Keys::First),
         known("PSUBSCRIBE", OWN, Keys::None),
         known("PSYNC", OWN, Keys::None),
         known("PTTL", READ, Keys::First),
@@ -229,6 +283,7 @@ const KNOWN: &[Meta] = &{
         known("PUBSUB", READ, Keys::None),
         known("PUNSUBSCRIBE", OWN, Keys::None),
         known("QUIT", OWN, Keys::None),
+        known("RANDOMKEY", READ, Keys::None),
         known("READONLY", OWN, Keys::None),
         known("READWRITE", OWN, Keys::None),
         known("REPLCONF", OWN, Keys::None),
@@ -241,6 +296,7 @@ const KNOWN: &[Meta] = &{
         known("SELECT", OWN, Keys::None),
         known("SET", SAME, Keys::First),
         known("SETEX", SAME, Keys::First),
+        known("SETRANGE", SAME, Keys::First),
         known("SINTER", READ, Keys::All),
         known("SISMEMBER", READ, Keys::First),
         known("SMEMBERS", READ, Keys::First),
@@ -263,6 +319,9 @@ const KNOWN: &[Meta] = &{
         known("UNWATCH", OWN, Keys::None),
         known("WAIT", BLOCK, Keys::None),
         known("WATCH", OWN, Keys::All),
+        known("XACK", SAME, Keys::First),
+        known("XDEL", SAME, Keys::First),
+        known("XGROUP", SAME, Keys::At(1)),
         known("XINFO", READ, Keys::At(1)),
         known("XLEN", READ, Keys::First),
         known("XPENDING", READ, Keys::First),
@@ -270,6 +329,7 @@ const KNOWN: &[Meta] = &{
         known("XREAD", BLOCK, Keys::Streams),
         known("XREADGROUP", BLOCK, Keys::Streams),
         known("XREVRANGE", READ, Keys::First),
+        known("ZADD", SAME, Keys::First),
         known("ZCARD", READ, Keys::First),
         known("ZCOUNT", READ, Keys::First),
         known("ZLEXCOUNT", READ, Keys::First),
@@ -278,6 +338,8 @@ const KNOWN: &[Meta] = &{
         known("ZRANGEBYSCORE", READ, Keys::First),
         known("ZRANK", READ, Keys::First),
         known("ZREM", SAME, Keys::First),
+        known("ZREMRANGEBYLEX", SAME, Keys::First),
+        known("ZREMRANGEBYSCORE", SAME, Keys::First),
         known("ZREVRANGE", READ, Keys::First),
         known("ZREVRANK", READ, Keys::First),
         known("ZSCAN", READ, Keys::First),
@@ -305,6 +367,39 @@ mod tests {
     #[test]
     fn what_depends_on_its_connection_is_never_repeated() {
         assert!(!RetryPolicy::Idempotent.allows(Flags::READ_ONLY | Flags::DEDICATED));
+    }
+
+    /// A command must not be judged differently by its function and by its name.
+    #[test]
+    fn functions_and_names_agree_on_what_may_be_repeated() {
+        let judged_by_options = ["SET", "SCRIPT", "XGROUP", "ZADD"];
+        let metas = crate::commands::metas();
+        assert!(metas.len() > 100, "{}", metas.len());
+        for meta in metas {
+            let by_name = lookup(meta.name).flags;
+            for policy in [RetryPolicy::ReadOnly, RetryPolicy::Idempotent] {
+                let (function, name) = (policy.allows(meta.flags), policy.allows(by_name));
+                let stricter = function && !name && ["SCRIPT", "XREAD"].contains(&meta.name);
+                let by_options = !function && name && judged_by_options.contains(&meta.name);
+                assert!(
+                    function == name || stricter || by_options,
+                    "{} under {policy:?}: {function} by its function, {name} by its name",
+                    meta.name
+                );
+            }
+        }
+    }
+
+    /// The page says it of every command that the table knows.
+    #[test]
+    fn the_page_on_delivery_lists_every_idempotent_command() {
+        let page = include_str!("../../../docs/delivery.md");
+        for meta in KNOWN {
+            if meta.flags.contains(Flags::IDEMPOTENT) {
+                let row = format!("\n| `{}", meta.name);
+                assert!(page.contains(&row), "no row for {}", meta.name);
+            }
+        }
     }
 
     #[test]

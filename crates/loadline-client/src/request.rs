@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use loadline_resp::{Reply, encode};
 
-use crate::args::{ArgWriter, ToArgs};
+use crate::args::{ArgWriter, ToArgs, Words};
 use crate::flags::{self, Flags, Keys, Meta};
 use crate::{Error, FromReply};
 
@@ -302,6 +302,7 @@ pub(crate) fn read<T: FromReply, R: Replies>(replies: &mut R) -> Result<T, Error
 pub fn cmd<T: FromReply>(name: &str) -> Cmd<T> {
     let mut cmd = Cmd {
         meta: flags::lookup(name),
+        stated: false,
         encoded: Vec::new(),
         count: 0,
         wait: Duration::ZERO,
@@ -316,11 +317,14 @@ pub fn cmd<T: FromReply>(name: &str) -> Cmd<T> {
 
 /// A command of any name; see [`cmd`].
 ///
-/// What is known of its name decides whether it may be repeated; of an unknown one it is assumed that it
-/// must not, and that it can share a connection.
+/// Its name and options decide whether it may be sent again: `SET` may under
+/// [`RetryPolicy::Idempotent`](crate::RetryPolicy), `SET` with `NX` may not. An unknown command is treated as a
+/// write that must not be repeated and that can share a connection. [`Cmd::flags`] overrides this.
 #[derive(Clone)]
 pub struct Cmd<T> {
     meta: Meta,
+    /// Whether the caller stated the flags.
+    stated: bool,
     encoded: Vec<u8>,
     count: usize,
     wait: Duration,
@@ -341,6 +345,7 @@ impl<T: FromReply> Cmd<T> {
     #[must_use]
     pub fn flags(mut self, flags: Flags) -> Self {
         self.meta.flags = flags;
+        self.stated = true;
         self
     }
 
@@ -380,7 +385,13 @@ impl<T: FromReply> Request for Cmd<T> {
         if self.count == 0 {
             out.fault = Some(Error::Usage("a command needs a name"));
         }
-        out.encoded(self.meta, self.count, &self.encoded);
+        let meta = if self.stated {
+            self.meta
+        } else {
+            let words = Words::without_header(&self.encoded, self.count);
+            flags::with_options(self.meta, words.skip(1))
+        };
+        out.encoded(meta, self.count, &self.encoded);
         out.wait(self.wait);
     }
 

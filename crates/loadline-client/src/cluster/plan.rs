@@ -7,9 +7,10 @@ use std::time::Duration;
 use loadline_resp::{OwnedReply, encode};
 
 use super::join::join;
-use super::route::{Args, Join, Route, one_slot, route};
+use super::route::{Join, Route, one_slot, route};
 use super::topology::Topology;
 use crate::Error;
+use crate::args::Words;
 use crate::flags::{Flags, Meta};
 use crate::request::{Part, Request, Requests, Summary};
 
@@ -229,7 +230,7 @@ impl Plan {
     /// Makes one command of the same name for each slot, with its keys and so many values after each.
     fn split(&mut self, bytes: Range<usize>, summary: Summary, join: Join, values: usize) {
         let command = self.wire[bytes.clone()].to_vec();
-        let mut args = Args::new(&command);
+        let mut args = Words::new(&command);
         let name = args.next().unwrap_or_default();
         let args: Vec<&[u8]> = args.collect();
         if !args.len().is_multiple_of(1 + values) {

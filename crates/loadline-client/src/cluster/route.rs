@@ -2,6 +2,7 @@
 
 use super::slot::slot_of;
 use crate::Error;
+use crate::args::Words;
 use crate::flags::{Flags, Keys, Meta};
 
 /// Where a command is executed.
@@ -56,7 +57,7 @@ pub(crate) fn route(meta: &Meta, wire: &[u8]) -> Result<Route, Error> {
     if meta.flags.contains(Flags::DEDICATED) || meta.flags.contains(Flags::BLOCKS) {
         return Err(SHARED);
     }
-    let mut args = Args::new(wire);
+    let mut args = Words::new(wire);
     let name = args.next().unwrap_or_default();
     if meta.keys == Keys::First
         && let Some(key) = args.clone().next()
@@ -87,7 +88,7 @@ pub(crate) fn one_slot(
     meta: &Meta,
     wire: &[u8],
 ) -> Result<Option<u16>, Error> {
-    let mut words = Args::new(wire);
+    let mut words = Words::new(wire);
     if so_far.is_some() && words.next().is_some_and(|name| is(name, &["INFO"])) {
         // It is asked of the node that serves the keys beside it.
         return Ok(so_far);
@@ -122,7 +123,7 @@ impl Slots {
 
 /// Which arguments are keys, for commands that are not known otherwise. A first argument that is no key
 /// does no harm: a node that is asked wrongly says which one it should have been.
-fn keys_by_name(name: &[u8], mut args: Args<'_>) -> Keys {
+fn keys_by_name(name: &[u8], mut args: Words<'_>) -> Keys {
     match name {
         b"EVAL" | b"EVAL_RO" | b"EVALSHA" | b"EVALSHA_RO" | b"FCALL" | b"FCALL_RO" => {
             Keys::Counted(1)
@@ -149,7 +150,7 @@ fn keys_by_name(name: &[u8], mut args: Args<'_>) -> Keys {
 }
 
 /// Hands each key of a command to `found`. Counts that cannot be are the server's to refuse.
-fn for_each_key<'w>(keys: Keys, name: &[u8], mut args: Args<'w>, mut found: impl FnMut(&'w [u8])) {
+fn for_each_key<'w>(keys: Keys, name: &[u8], mut args: Words<'w>, mut found: impl FnMut(&'w [u8])) {
     let count = args.len();
     match keys {
         Keys::None => {}
@@ -180,7 +181,7 @@ fn for_each_key<'w>(keys: Keys, name: &[u8], mut args: Args<'w>, mut found: impl
 }
 
 /// What becomes of a command without keys.
-fn without_keys(name: &[u8], mut args: Args<'_>) -> Result<Route, Error> {
+fn without_keys(name: &[u8], mut args: Words<'_>) -> Result<Route, Error> {
     let sub = args.next().unwrap_or_default();
     Ok(match name {
         b"DBSIZE" => Route::Everywhere(Join::Sum),
@@ -220,54 +221,6 @@ fn is(word: &[u8], words: &[&str]) -> bool {
 fn number(digits: &[u8]) -> Option<usize> {
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
-
-/// The strings of a command as it stands on the wire, its name first. Only what this client encoded itself
-/// is read, so it is always whole.
-#[derive(Clone, Debug)]
-pub(crate) struct Args<'w> {
-    rest: &'w [u8],
-    left: usize,
-}
-
-impl<'w> Args<'w> {
-    pub(crate) fn new(wire: &'w [u8]) -> Self {
-        let mut args = Self {
-            rest: wire,
-            left: 0,
-        };
-        args.left = args.header();
-        args
-    }
-
-    /// Reads `*3\r\n` or `$3\r\n`.
-    #[inline]
-    fn header(&mut self) -> usize {
-        let digits = self.rest[1..].iter().take_while(|&&byte| byte != b'\r');
-        let (len, count) = digits.fold((0, 0), |(len, count), digit| {
-            (10 * len + usize::from(digit - b'0'), count + 1)
-        });
-        self.rest = &self.rest[count + 3..];
-        len
-    }
-}
-
-impl<'w> Iterator for Args<'w> {
-    type Item = &'w [u8];
-
-    fn next(&mut self) -> Option<&'w [u8]> {
-        self.left = self.left.checked_sub(1)?;
-        let len = self.header();
-        let (arg, rest) = self.rest.split_at(len);
-        self.rest = &rest[2..];
-        Some(arg)
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        (self.left, Some(self.left))
-    }
-}
-
-impl ExactSizeIterator for Args<'_> {}
 
 #[cfg(test)]
 mod tests {

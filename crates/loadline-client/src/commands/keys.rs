@@ -14,7 +14,7 @@ commands! {
     /// Lets a key live until this time, in milliseconds since 1970; whether it exists.
     expire_at(key: impl Arg, unix_ms: u64) -> bool = "PEXPIREAT"(key, unix_ms), IDEMPOTENT, Keys::First;
     /// Lets a key live for ever; whether it had a time to live.
-    persist(key: impl Arg) -> bool = "PERSIST"(key), NONE, Keys::First;
+    persist(key: impl Arg) -> bool = "PERSIST"(key), IDEMPOTENT, Keys::First;
     /// The time to live in milliseconds; -1 is without end, -2 no such key.
     pttl(key: impl Arg) -> i64 = "PTTL"(key), READ_ONLY, Keys::First;
     /// A key by chance; nil where there is none.

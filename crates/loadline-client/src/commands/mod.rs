@@ -35,7 +35,16 @@ macro_rules! commands {
             };
             Command::new(META, ($($part,)*))
         }
-    )*};
+    )*
+
+        /// What the functions above say about their commands.
+        #[cfg(test)]
+        pub(super) const METAS: &[Meta] = &[$(Meta {
+            name: $wire,
+            flags: Flags::$flags,
+            keys: $keys,
+        }),*];
+    };
 }
 
 mod hashes;
@@ -57,6 +66,23 @@ pub use sets::*;
 pub use sorted_sets::*;
 pub use streams::*;
 pub use strings::*;
+
+/// What the functions of all groups say about their commands.
+#[cfg(test)]
+pub(crate) fn metas() -> Vec<Meta> {
+    let groups = [
+        hashes::METAS,
+        keys::METAS,
+        lists::METAS,
+        scripting::METAS,
+        server::METAS,
+        sets::METAS,
+        sorted_sets::METAS,
+        streams::METAS,
+        strings::METAS,
+    ];
+    groups.concat()
+}
 
 /// Whole milliseconds, which Redis counts in; anything shorter than one is one, since zero means something
 /// else to Redis.

@@ -9,6 +9,7 @@
 mod cancelled;
 mod commands;
 mod connections;
+mod delivery;
 mod faults;
 mod groups;
 mod hostile;
