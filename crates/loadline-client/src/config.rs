@@ -11,6 +11,9 @@ use url::Url;
 use crate::{Error, RetryPolicy};
 
 const DEFAULT_PORT: u16 = 6379;
+/// The likely mistake behind a URL that cannot be read.
+const ESCAPES: &str =
+    "in a user name or password, `/`, `?`, `#` and `%` are written as %2F, %3F, %23 and %25";
 /// The options of a URL.
 const OPTIONS: &str = "connect_timeout, response_timeout, keepalive, resp, retry, client_name, spin, max_queue_bytes, \
                        db, user and password";
@@ -37,7 +40,7 @@ pub enum Address {
     Unix(PathBuf),
 }
 
-/// A password, which no `Debug` shows.
+/// A password, which `Debug` does not show.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Password(String);
 
@@ -59,65 +62,91 @@ impl fmt::Debug for Password {
     }
 }
 
-/// All that is needed to connect, and what a connection may do.
+/// The address of a server, credentials, and the options of a connection.
 ///
-/// A URL can carry all of it but the limits of a reply and what TLS trusts, which are for the program to say;
-/// see [`Config::from_url`].
-#[derive(Clone, Debug)]
+/// [`Config::from_url`] reads all of it from a URL, except for the limits of a reply and the TLS settings.
+/// `Debug` shows no password.
+#[derive(Clone)]
 #[non_exhaustive]
 pub struct Config {
     /// Where the server is.
     pub address: Address,
-    /// The user of the access control list; without one it is `default`.
+    /// The user of the access control list. Without one it is `default`.
     pub user: Option<String>,
     /// The user's password.
     pub password: Option<Password>,
-    /// The database that is selected. Default 0.
+    /// The number of the database. Default 0.
     pub database: u32,
-    /// The version of the protocol. Default RESP3, or RESP2 where the server does not know it.
+    /// The version of the protocol. Default RESP3, or RESP2 if the server does not know RESP3.
     pub protocol: Option<Protocol>,
     /// The name that `CLIENT LIST` shows.
     pub client_name: Option<String>,
-    /// How long one attempt to connect, with TLS and the handshake, may take. Default 1 s.
+    /// The limit of one attempt to connect, including TLS and the handshake. Default 1 s.
     pub connect_timeout: Duration,
-    /// How long a reply may take, the time without a connection included. Default 2 s; `None` is without
-    /// end. A connection on which a reply is overdue is given up.
+    /// The limit for a reply, including the time without a connection. Default 2 s; `None` is no limit. A
+    /// connection on which a reply is overdue is closed.
     pub response_timeout: Option<Duration>,
-    /// After how long without a byte from the server a multiplexed connection asks whether it is still
+    /// The silence after which a multiplexed connection sends `PING` to find out whether the server is still
     /// there. Default 5 s; `None` is never.
     pub keepalive: Option<Duration>,
-    /// What is sent again after a connection broke. Default [`RetryPolicy::ReadOnly`].
+    /// The requests that are sent again after a connection broke. Default [`RetryPolicy::ReadOnly`].
     pub retry: RetryPolicy,
-    /// How long a blocking connection asks for a reply again and again before it sleeps; it is quicker
-    /// and costs a whole processor meanwhile. Default zero.
+    /// How long a blocking connection polls the socket for a reply before it sleeps. Polling is faster and
+    /// uses a whole CPU. Default zero.
     pub spin: Duration,
-    /// The most bytes of requests that may wait, unsent or unanswered, on a multiplexed connection, and of
-    /// messages that wait for the consumer of a subscribing one. Default 64 MiB. One request or message
-    /// alone may be larger.
+    /// The limit in bytes for the unsent and unanswered requests of a multiplexed connection, and for the
+    /// messages that wait for the consumer of a subscriber. Default 64 MiB. A single request or message can
+    /// be larger.
     pub max_queue_bytes: usize,
-    /// What a reply may be.
+    /// The limits of a reply.
     pub limits: Limits,
-    /// What TLS trusts.
+    /// The certificates that TLS trusts.
     #[cfg(feature = "tls")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "tls")))]
     pub tls: crate::tls::Tls,
-    /// Whom a connection is to.
+    /// The kind of server.
     pub(crate) peer: Peer,
-    /// What connections with this configuration, and its clones, count.
+    /// The counts of all connections with this configuration and its clones.
     #[cfg(feature = "metrics")]
     pub(crate) metrics: std::sync::Arc<crate::Metrics>,
 }
 
-/// Whom a connection is to.
+/// The kind of server that a connection is to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Peer {
-    /// A server that stands for itself: requests wait until it comes back.
+    /// A single server: requests wait until it comes back.
     Server,
-    /// A node of a cluster, which others may replace: requests that cannot be sent fail at once, so that
-    /// they can go elsewhere.
+    /// A node of a cluster, which another node can replace: requests that cannot be sent fail at once, so
+    /// that they can go to another node.
     Node {
         /// Whether it answers reads as a replica.
         readonly: bool,
     },
+}
+
+impl fmt::Debug for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // `redis://secret@host` has the password in the place of the user.
+        let user = match (&self.user, &self.password) {
+            (Some(_), None) => Some("(hidden, since there is no password)"),
+            (user, _) => user.as_deref(),
+        };
+        f.debug_struct("Config")
+            .field("address", &self.address)
+            .field("user", &user)
+            .field("password", &self.password)
+            .field("database", &self.database)
+            .field("protocol", &self.protocol)
+            .field("client_name", &self.client_name)
+            .field("connect_timeout", &self.connect_timeout)
+            .field("response_timeout", &self.response_timeout)
+            .field("keepalive", &self.keepalive)
+            .field("retry", &self.retry)
+            .field("spin", &self.spin)
+            .field("max_queue_bytes", &self.max_queue_bytes)
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Config {
@@ -169,33 +198,35 @@ impl Config {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Url`] with what is wrong. The URL itself is not in the text, since it may hold a password.
+    /// [`Error::Url`] with the reason. The text contains no part of the URL that can belong to a password.
     pub fn from_url(url: &str) -> Result<Self, Error> {
-        let url = Url::parse(url).map_err(|error| fault(format!("the URL is not one: {error}")))?;
-        let mut config = Self::new(address(&url)?);
-        if !url.username().is_empty() {
-            config.user = Some(decoded(url.username())?);
+        let parsed = Url::parse(url).map_err(|error| fault(format!("invalid URL: {error}")))?;
+        if parsed.fragment().is_some() {
+            return Err(fault(format!("the URL has a part after `#`; {ESCAPES}")));
         }
-        if let Some(password) = url.password() {
+        let mut config = Self::new(address(&parsed)?);
+        if !parsed.username().is_empty() {
+            config.user = Some(decoded(parsed.username())?);
+        }
+        if let Some(password) = parsed.password() {
             config.password = Some(Password(decoded(password)?));
         }
         if !matches!(config.address, Address::Unix(_)) {
-            let database = url.path().trim_start_matches('/');
-            if !database.is_empty() {
-                config.database = number(database, "the database")?;
-            }
+            config.database = database(parsed.path())?;
         }
-        for (option, value) in url.query_pairs() {
-            config.set(&option, &value)?;
+        for (option, value) in parsed.query_pairs() {
+            // In a URL without credentials, an unknown word is no part of a password.
+            let shown = (!url.contains('@')).then_some(&*option);
+            config.set(&option, &value, shown)?;
         }
         Ok(config)
     }
 
-    /// Sets one option by its name in a URL.
+    /// Sets one option by its name in a URL. The name is `shown` in the error if it is unknown.
     ///
     /// # Errors
-    /// [`Error::Url`] for an unknown option or a value that does not fit.
-    fn set(&mut self, option: &str, value: &str) -> Result<(), Error> {
+    /// [`Error::Url`] for an unknown option or an invalid value.
+    fn set(&mut self, option: &str, value: &str, shown: Option<&str>) -> Result<(), Error> {
         match option {
             "connect_timeout" => self.connect_timeout = duration(value, option)?,
             "response_timeout" => self.response_timeout = optional_duration(value, option)?,
@@ -209,15 +240,16 @@ impl Config {
                 self.client_name = Some(value.to_owned());
             }
             "client_name" => {
-                return Err(fault(
-                    "client_name may hold no spaces or control characters".into(),
+                return Err(invalid(
+                    option,
+                    "a name without spaces or control characters",
                 ));
             }
             "resp" => {
                 self.protocol = Some(match value {
                     "2" => Protocol::Resp2,
                     "3" => Protocol::Resp3,
-                    _ => return Err(fault(format!("resp is 2 or 3, not `{value}`"))),
+                    _ => return Err(invalid(option, "2 or 3")),
                 });
             }
             "retry" => {
@@ -225,16 +257,13 @@ impl Config {
                     "read-only" => RetryPolicy::ReadOnly,
                     "idempotent" => RetryPolicy::Idempotent,
                     "never" => RetryPolicy::Never,
-                    _ => {
-                        return Err(fault(format!(
-                            "retry is read-only, idempotent or never, not `{value}`"
-                        )));
-                    }
+                    _ => return Err(invalid(option, "read-only, idempotent or never")),
                 };
             }
             _ => {
+                let name = shown.map_or_else(String::new, |option| format!(" `{option}`"));
                 return Err(fault(format!(
-                    "there is no option `{option}` of a URL; there are {OPTIONS}"
+                    "unknown option{name} in the URL; the options are {OPTIONS}; {ESCAPES}"
                 )));
             }
         }
@@ -244,6 +273,26 @@ impl Config {
 
 fn fault(text: String) -> Error {
     Error::Url(text)
+}
+
+/// The error for an option whose value cannot be read. The value is left out, since in a URL whose password
+/// is not escaped it can be a part of it.
+fn invalid(option: &str, expected: &str) -> Error {
+    fault(format!("invalid {option} in the URL: expected {expected}"))
+}
+
+/// The database that a path selects.
+fn database(path: &str) -> Result<u32, Error> {
+    let number = path.trim_start_matches('/');
+    if number.is_empty() {
+        return Ok(0);
+    }
+    let wrong = |_| {
+        fault(format!(
+            "the path of the URL must be the number of the database, such as /2; {ESCAPES}"
+        ))
+    };
+    number.parse().map_err(wrong)
 }
 
 fn address(url: &Url) -> Result<Address, Error> {
@@ -266,11 +315,12 @@ fn address(url: &Url) -> Result<Address, Error> {
             Ok(Address::Unix(decoded(url.path())?.into()))
         }
         "unix" => Err(fault(
-            "a unix URL is unix:///path/to.sock, with three slashes".into(),
+            "invalid URL: expected unix:///path/to.sock, with three slashes".into(),
         )),
-        other => Err(fault(format!(
-            "a URL starts with redis:, rediss: or unix:, not with {other}:"
-        ))),
+        // Without a scheme, its place is that of a user name or password.
+        _ => Err(fault(
+            "invalid URL: expected redis://, rediss:// or unix:// at its start".into(),
+        )),
     }
 }
 
@@ -278,12 +328,11 @@ fn decoded(text: &str) -> Result<String, Error> {
     percent_decode_str(text)
         .decode_utf8()
         .map(Into::into)
-        .map_err(|_| fault("the URL holds an escape that is not UTF-8".into()))
+        .map_err(|_| fault("the URL has a percent-encoded part that is not UTF-8".into()))
 }
 
 fn number<T: std::str::FromStr>(text: &str, what: &str) -> Result<T, Error> {
-    text.parse()
-        .map_err(|_| fault(format!("{what} is a number, not `{text}`")))
+    text.parse().map_err(|_| invalid(what, "a number"))
 }
 
 fn optional_duration(text: &str, what: &str) -> Result<Option<Duration>, Error> {
@@ -295,11 +344,7 @@ fn optional_duration(text: &str, what: &str) -> Result<Option<Duration>, Error> 
 
 /// A whole number with its unit: `us`, `ms`, `s` or `m`.
 fn duration(text: &str, what: &str) -> Result<Duration, Error> {
-    let wrong = || {
-        fault(format!(
-            "{what} is a time such as 250ms or 2s, not `{text}`"
-        ))
-    };
+    let wrong = || invalid(what, "a time such as 250ms or 2s");
     let digits = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
     let (count, unit) = text.split_at(digits);
     let count: u64 = count.parse().map_err(|_| wrong())?;
@@ -359,7 +404,7 @@ mod tests {
     fn what_is_wrong_is_said_without_the_password() {
         assert!(refused("http://host").contains("redis:"));
         assert!(refused("redis://host/x").contains("the database"));
-        assert!(refused("redis://host?resp=4").contains("resp is 2 or 3"));
+        assert!(refused("redis://host?resp=4").contains("resp in the URL: expected 2 or 3"));
         assert!(refused("redis://host?response_timeout=5").contains("250ms"));
         let unknown = refused("redis://host?spinn=5us");
         assert!(unknown.contains("`spinn`"), "{unknown}");
@@ -371,10 +416,52 @@ mod tests {
             // What is named as an option is known as one, whatever it makes of this value.
             let known = Config::from_url(&format!("redis://host?{option}=1")).map(drop);
             let error = known.map_or_else(|error| error.to_string(), |()| String::new());
-            assert!(!error.contains("no option"), "{error}");
+            assert!(!error.contains("unknown option"), "{error}");
         }
         assert!(refused("unix://run/redis.sock").contains("three slashes"));
         assert!(!refused("redis://:hunter2@host:notaport").contains("hunter2"));
         assert!(!refused("redis://:hunter2@host/db").contains("hunter2"));
+    }
+
+    /// A password whose special characters are not escaped ends up in any part of the URL.
+    #[test]
+    fn no_part_of_a_password_is_in_an_error_or_a_debug_output() {
+        let builder = |url: &str| {
+            let cluster = url.replacen("redis:", "cluster:", 1);
+            crate::cluster::Builder::from_url(&cluster).map(|builder| format!("{builder:?}"))
+        };
+        for url in [
+            "redis://dave:p@ss/w:SECRET@host",
+            "redis://u:12/SECRET@h",
+            "redis://u:12#SECRET@h",
+            "redis://u:12?SECRET@h",
+            "redis://u:12?db=SECRET@h",
+            "redis://u:12?resp=SECRET@h",
+            "redis://u:12?retry=SECRET@h",
+            "redis://u:12?spin=SECRET@h",
+            "redis://u:12?client_name=SEC RET@h",
+            "redis://u:12/SECRET",
+            "redis://u:SECRET/12@h",
+            "redis://u:SECRET",
+            "SECRET:pw@host",
+            "SECRET@host",
+            "redis://SECRET@host",
+            "redis://u:SECRET@host",
+            "redis://u:S%45CRET@host",
+            "redis://host?password=SECRET",
+            "redis://host?user=SECRET",
+        ] {
+            let text = match Config::from_url(url) {
+                Ok(config) => format!("{config:?} {:?}", crate::Client::open(url)),
+                Err(error) => format!("{error} {error:?}"),
+            };
+            let cluster = match builder(url) {
+                Ok(shown) => shown,
+                Err(error) => format!("{error} {error:?}"),
+            };
+            for shown in [text, cluster] {
+                assert!(!shown.contains("SEC"), "{url}: {shown}");
+            }
+        }
     }
 }
