@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bytes::Bytes;
 
@@ -13,18 +13,14 @@ use crate::cluster::batch::{Batch, Group, Next, nobody};
 use crate::cluster::builder::Plain;
 use crate::cluster::plan::{Outcome, Plan};
 use crate::cluster::replies::Collected;
-use crate::cluster::scan::{Cursor, Page, Step, read_as};
+use crate::cluster::scan::{Cursor, Page, Step};
+use crate::cluster::survey::{Survey, Throttle};
 use crate::cluster::topology::Topology;
 use crate::cluster::view::{View, question};
-use crate::cluster::{Builder, Node, slot_of};
+use crate::cluster::{Builder, Node, node_methods, slot_of};
 use crate::pubsub::core::Core;
 use crate::request::Failed;
 use crate::{Config, Error, FromReply, Request, Scan};
-
-/// The map is asked for at most this often, however many requests find it wrong.
-const THROTTLE: Duration = Duration::from_millis(100);
-/// How many nodes are asked at a time.
-const AT_A_TIME: usize = 3;
 
 /// A cluster for one thread: a connection to each node that is used. See [`cluster`](crate::cluster), which
 /// says what is routed where and what is sent again; it is the same here.
@@ -47,8 +43,7 @@ pub struct Cluster {
     connections: HashMap<Node, Connection>,
     /// Counts up, so that nodes are used in turn.
     turn: u64,
-    /// When the map was last asked for.
-    asked: Option<Instant>,
+    asked: Throttle,
     /// Whether something has shown since that it is old.
     stale: bool,
 }
@@ -68,7 +63,7 @@ impl Cluster {
             topology: Topology::empty(),
             connections: HashMap::new(),
             turn: 0,
-            asked: None,
+            asked: Throttle::default(),
             stale: true,
         };
         cluster.refresh()?;
@@ -101,37 +96,10 @@ impl Cluster {
         }
     }
 
-    /// The masters that serve slots, as far as is known.
-    #[must_use]
-    pub fn masters(&self) -> Vec<Node> {
-        self.topology.masters()
-    }
+    node_methods!();
 
-    /// All nodes, masters before their replicas, as far as is known.
-    #[must_use]
-    pub fn nodes(&self) -> Vec<Node> {
-        self.topology.nodes().cloned().collect()
-    }
-
-    /// The master that serves a key, as far as is known.
-    #[must_use]
-    pub fn master_of(&self, key: impl AsRef<[u8]>) -> Option<Node> {
-        let shard = self.topology.shard(slot_of(key.as_ref()))?;
-        Some(shard.master.clone())
-    }
-
-    /// The replicas of the master that serves a key, as far as is known.
-    #[must_use]
-    pub fn replicas_of(&self, key: impl AsRef<[u8]>) -> Vec<Node> {
-        let shard = self.topology.shard(slot_of(key.as_ref()));
-        shard.map_or_else(Vec::new, |shard| shard.replicas.clone())
-    }
-
-    /// Returns some keys that match a pattern, of one master, and moves the cursor on: call it until
-    /// [`Cursor::is_finished`]. `count` is how many the node should look at, not how many there are to be.
+    #[doc = include_str!("../cluster/scan_page.md")]
     ///
-    /// Every key that is there from the beginning to the end is returned at least once, also where slots move
-    /// or a replica takes over meanwhile: a slot counts when its node has served it all through its X    ///
     /// ```no_run
     /// # fn example(mut cluster: loadline_client::blocking::Cluster) -> Result<(), loadline_client::Error> {
     /// use loadline_client::cluster::Cursor;
@@ -145,9 +113,7 @@ impl Cluster {
     /// # }
     /// ```
     ///
-    /// # Errors
-    /// Why the node did not answer; its slots are begun anew then, so the call can be repeated.
-    /// [`Error::Cluster`] where slots are served by nobody, or were on the move each of 16 times.
+    #[doc = include_str!("../cluster/scan_page_errors.md")]
     pub fn scan_page<T: FromReply>(
         &mut self,
         cursor: &mut Cursor,
@@ -170,14 +136,9 @@ impl Cluster {
             return Ok(Vec::new());
         };
         std::thread::sleep(step.pause);
-        match self.page(&step, scan) {
-            Ok(page) => read_as(cursor.took(step, page)),
-            Err(error) => {
-                cursor.lost();
-                self.stale = true;
-                Err(error)
-            }
-        }
+        let page = self.page(&step, scan);
+        self.stale |= page.is_err();
+        cursor.answered(step, page)
     }
 
     fn page<T: FromReply>(&mut self, step: &Step, scan: &Scan<T>) -> Result<Page, Error> {
@@ -236,13 +197,17 @@ impl Cluster {
     /// Why no node has answered.
     pub fn refresh(&mut self) -> Result<(), Error> {
         let view = self.ask();
-        self.asked = Some(Instant::now());
+        self.asked.asked(Instant::now());
         self.topology = view?.topology;
         self.stale = false;
         let topology = &self.topology;
         self.connections
             .retain(|node, _| topology.nodes().any(|known| known == node));
         Ok(())
+    }
+
+    fn map(&self) -> &Topology {
+        &self.topology
     }
 
     /// The map as it is known.
@@ -336,9 +301,8 @@ impl Cluster {
 
     /// Where no node answers, the old map has to do.
     fn refresh_if_stale(&mut self) {
-        let long_ago = self.asked.is_none_or(|asked| asked.elapsed() >= THROTTLE);
         if self.stale
-            && long_ago
+            && self.asked.is_due(Instant::now())
             && let Err(error) = self.refresh()
         {
             crate::meter::lost(&self.plain.config, &error);
@@ -347,49 +311,34 @@ impl Cluster {
 
     /// Asks some nodes at a time, until one or more have answered.
     fn ask(&mut self) -> Result<View, Error> {
-        let mut reason = Error::Cluster("there is no node to ask for the map of slots".into());
-        for nodes in self.candidates().chunks(AT_A_TIME) {
-            let written: Vec<Result<Written, Error>> = nodes
-                .iter()
-                .map(|node| self.connection_to(node).write_half(&question()))
-                .collect();
-            let mut views = Vec::new();
-            for (node, written) in nodes.iter().zip(written) {
-                let answers = written.map(|written| {
-                    let connection = self.connection_to(node);
-                    connection.read_half(&question(), &written, None)
-                });
-                match answers.and_then(|answers| View::read(answers, node)) {
-                    Ok(view) => views.push(view),
-                    Err(error) => reason = error,
-                }
-            }
-            if let Some(view) = View::best(views) {
+        let turn = self.next_turn();
+        let connections = &self.connections;
+        let is_connected = |node: &Node| {
+            let connection = connections.get(node);
+            connection.is_some_and(Connection::is_connected)
+        };
+        let mut survey = Survey::new(&self.topology, &self.plain.seeds, turn, is_connected);
+        loop {
+            let nodes = survey.next()?;
+            let answers = self.ask_some(&nodes);
+            if let Some(view) = survey.took(answers) {
                 return Ok(view);
             }
         }
-        Err(reason)
     }
 
-    /// Whom to ask: nodes that are connected, then the others, then those that were given at the start.
-    fn candidates(&mut self) -> Vec<Node> {
-        let turn = self.next_turn();
-        let mut nodes: Vec<Node> = self.topology.nodes().cloned().collect();
-        if !nodes.is_empty() {
-            let turn = turn % nodes.len() as u64;
-            nodes.rotate_left(turn as usize);
-        }
-        let connections = &self.connections;
-        nodes.sort_by_key(|node| {
-            let connection = connections.get(node);
-            !connection.is_some_and(Connection::is_connected)
+    /// Asks all of these nodes before it reads the first answer.
+    fn ask_some(&mut self, nodes: &[Node]) -> Vec<Result<View, Error>> {
+        let written: Vec<Result<Written, Error>> = nodes
+            .iter()
+            .map(|node| self.connection_to(node).write_half(&question()))
+            .collect();
+        let answers = nodes.iter().zip(written).map(|(node, written)| {
+            let connection = self.connection_to(node);
+            let answer = connection.read_half(&question(), &written?, None);
+            View::read(answer, node)
         });
-        for seed in &self.plain.seeds {
-            if !nodes.contains(seed) {
-                nodes.push(seed.clone());
-            }
-        }
-        nodes
+        answers.collect()
     }
 
     fn next_turn(&mut self) -> u64 {

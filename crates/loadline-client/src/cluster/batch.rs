@@ -48,6 +48,9 @@ struct Fate {
     redirections: u8,
     /// How often a node may have executed it on connections that are gone.
     tries: u8,
+    /// The error of the last of these. It is the outcome if no node answers after it, since a refusal says
+    /// nothing about the earlier try.
+    lost: Option<Error>,
 }
 
 #[derive(Debug)]
@@ -105,6 +108,7 @@ impl<'p> Batch<'p> {
             via: Via::Slot,
             redirections: 0,
             tries: 0,
+            lost: None,
         };
         Self {
             plan,
@@ -246,10 +250,14 @@ impl<'p> Batch<'p> {
 
     /// The outcomes of the request's commands, but for those that were handed out.
     pub(crate) fn finish(self) -> Vec<Outcome> {
-        let outcomes = self.fates.into_iter().map(|fate| match fate.state {
-            State::Open(last) | State::GivenUp(last) | State::Done(last) => last,
+        let plan = self.plan;
+        let fates = self.fates.into_iter().enumerate();
+        let outcomes = fates.map(|(unit, fate)| match (fate.state, fate.lost) {
+            (State::Done(last), _) => last,
+            (State::Open(_) | State::GivenUp(_), Some(lost)) => repeated(plan, unit, &lost),
+            (State::Open(last) | State::GivenUp(last), None) => last,
         });
-        self.plan.answer(outcomes.collect())
+        plan.answer(outcomes.collect())
     }
 
     fn refused(&mut self, unit: usize, refusal: Refusal, outcomes: Vec<Outcome>) {
@@ -289,6 +297,7 @@ impl<'p> Batch<'p> {
             let allowed = !error.maybe_executed() || self.policy.allows(together);
             let error = error.with_executed(fate.tries > 0);
             let outcomes = repeated(self.plan, unit, &error);
+            fate.lost = error.maybe_executed().then_some(error);
             fate.via = Via::Master;
             fate.state = if broken && allowed && fate.tries < MOST_TRIES {
                 State::Open(outcomes)

@@ -15,8 +15,9 @@ use super::batch::{Batch, Group, Next};
 use super::builder::{Builder, Plain};
 use super::plan::{Outcome, Plan};
 use super::replies::Collected;
-use super::scan::{Cursor, Page, Step, read_as};
+use super::scan::{Cursor, Page, Step};
 use super::slot_of;
+use super::survey::Throttle;
 use super::topology::{Node, Topology};
 use crate::multiplexed::{Connection, Dedicated, Running};
 use crate::pubsub::PubSub;
@@ -38,7 +39,7 @@ pub(super) struct Shared {
     /// Counts up, so that nodes are used in turn.
     turn: AtomicU64,
     /// When the map was last asked for; locked while it is.
-    pub(super) asked: tokio::sync::Mutex<Option<Instant>>,
+    pub(super) asked: tokio::sync::Mutex<Throttle>,
     /// Whether a task is about to ask for it.
     pub(super) asking: AtomicBool,
 }
@@ -58,7 +59,7 @@ impl Cluster {
             topology: Mutex::new(Arc::new(Topology::empty())),
             connections: Mutex::new(HashMap::new()),
             turn: AtomicU64::new(0),
-            asked: tokio::sync::Mutex::new(None),
+            asked: tokio::sync::Mutex::default(),
             asking: AtomicBool::new(false),
         });
         shared.refresh().await?;
@@ -88,33 +89,10 @@ impl Cluster {
         }
     }
 
-    /// The masters that serve slots, as far as is known.
-    #[must_use]
-    pub fn masters(&self) -> Vec<Node> {
-        self.shared.topology().masters()
-    }
+    node_methods!();
 
-    /// The master that serves a key, as far as is known.
-    #[must_use]
-    pub fn master_of(&self, key: impl AsRef<[u8]>) -> Option<Node> {
-        let topology = self.shared.topology();
-        let shard = topology.shard(slot_of(key.as_ref()))?;
-        Some(shard.master.clone())
-    }
-
-    /// The replicas of the master that serves a key, as far as is known.
-    #[must_use]
-    pub fn replicas_of(&self, key: impl AsRef<[u8]>) -> Vec<Node> {
-        let topology = self.shared.topology();
-        let shard = topology.shard(slot_of(key.as_ref()));
-        shard.map_or_else(Vec::new, |shard| shard.replicas.clone())
-    }
-
-    /// Returns some keys that match a pattern, of one master, and moves the cursor on: call it until
-    /// [`Cursor::is_finished`]. `count` is how many the node should look at, not how many there are to be.
+    #[doc = include_str!("scan_page.md")]
     ///
-    /// Every key that is there from the beginning to the end is returned at least once, also where slots move
-    /// or a replica takes over meanwhile: a slot counts when its node has served it all through its X    ///
     /// ```no_run
     /// # async fn example(cluster: loadline_client::cluster::Cluster) -> Result<(), loadline_client::Error> {
     /// use loadline_client::cluster::Cursor;
@@ -128,9 +106,7 @@ impl Cluster {
     /// # }
     /// ```
     ///
-    /// # Errors
-    /// Why the node did not answer; its slots are begun anew then, so the call can be repeated.
-    /// [`Error::Cluster`] where slots are served by nobody, or were on the move each of 16 times.
+    #[doc = include_str!("scan_page_errors.md")]
     pub async fn scan_page<T: FromReply>(
         &self,
         cursor: &mut Cursor,
@@ -154,14 +130,11 @@ impl Cluster {
             return Ok(Vec::new());
         };
         sleep(step.pause).await;
-        match self.page(&step, scan).await {
-            Ok(page) => read_as(cursor.took(step, page)),
-            Err(error) => {
-                cursor.lost();
-                self.shared.refresh_until(None).await;
-                Err(error)
-            }
+        let page = self.page(&step, scan).await;
+        if page.is_err() {
+            self.shared.refresh_until(None).await;
         }
+        cursor.answered(step, page)
     }
 
     async fn page<T: FromReply>(&self, step: &Step, scan: &Scan<T>) -> Result<Page, Error> {
@@ -215,6 +188,10 @@ impl Cluster {
     /// Why no node has answered.
     pub async fn refresh(&self) -> Result<(), Error> {
         self.shared.refresh().await
+    }
+
+    fn map(&self) -> Arc<Topology> {
+        self.shared.topology()
     }
 
     /// The map as it is known.

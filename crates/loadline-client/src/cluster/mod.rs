@@ -41,6 +41,40 @@
 //! | `INFO`, `CONFIG` and others about one node | nowhere; `Cluster::connection` connects to one |
 //! | `BLPOP`, `WATCH` and others that wait or bind their connection | nowhere; `Cluster::dedicated` connects to the node of a key |
 
+/// The methods by which both clients of a cluster describe its nodes.
+macro_rules! node_methods {
+    () => {
+        /// Returns the masters that serve slots, according to the current map.
+        #[must_use]
+        pub fn masters(&self) -> Vec<Node> {
+            self.map().masters()
+        }
+
+        /// Returns all nodes, each master before its replicas, according to the current map.
+        #[must_use]
+        pub fn nodes(&self) -> Vec<Node> {
+            self.map().nodes().cloned().collect()
+        }
+
+        /// Returns the master that serves a key, according to the current map.
+        #[must_use]
+        pub fn master_of(&self, key: impl AsRef<[u8]>) -> Option<Node> {
+            let map = self.map();
+            let shard = map.shard(slot_of(key.as_ref()))?;
+            Some(shard.master.clone())
+        }
+
+        /// Returns the replicas of the master that serves a key, according to the current map.
+        #[must_use]
+        pub fn replicas_of(&self, key: impl AsRef<[u8]>) -> Vec<Node> {
+            let map = self.map();
+            let shard = map.shard(slot_of(key.as_ref()));
+            shard.map_or_else(Vec::new, |shard| shard.replicas.clone())
+        }
+    };
+}
+pub(crate) use node_methods;
+
 pub(crate) mod batch;
 pub(crate) mod builder;
 #[cfg(feature = "tokio")]
@@ -54,6 +88,7 @@ pub(crate) mod replies;
 mod route;
 pub(crate) mod scan;
 mod slot;
+pub(crate) mod survey;
 #[cfg(test)]
 mod tests;
 pub(crate) mod topology;

@@ -8,14 +8,11 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout, timeout_at};
 
 use super::client::Shared;
+use super::survey::{Survey, THROTTLE};
 use super::topology::Node;
 use super::view::{View, question};
 use crate::Error;
 
-/// The map is asked for at most this often, however many requests find it wrong.
-const THROTTLE: Duration = Duration::from_millis(100);
-/// How many nodes are asked at a time.
-const AT_A_TIME: usize = 3;
 /// How long the others have to contradict the first one that answers.
 const GRACE: Duration = Duration::from_millis(50);
 
@@ -27,12 +24,12 @@ impl Shared {
     pub(super) async fn refresh(self: &Arc<Self>) -> Result<(), Error> {
         let begun = Instant::now();
         let mut asked = self.asked.lock().await;
-        // Whoever waited for the lock has the benefit of what was asked meanwhile.
-        if asked.is_some_and(|asked| asked > begun || begun.duration_since(asked) < THROTTLE) {
+        // Another task may have asked while this one waited for the lock.
+        if !asked.is_due(begun) {
             return Ok(());
         }
         let view = self.ask().await;
-        *asked = Some(Instant::now());
+        asked.asked(Instant::now());
         self.install(view?.topology);
         Ok(())
     }
@@ -68,20 +65,16 @@ impl Shared {
 
     /// Asks some nodes at a time, until one or more have answered.
     async fn ask(self: &Arc<Self>) -> Result<View, Error> {
-        let mut reason = Error::Cluster("there is no node to ask for the map of slots".into());
-        for nodes in self.candidates().chunks(AT_A_TIME) {
-            let mut views = Vec::new();
-            for view in self.ask_some(nodes).await {
-                match view {
-                    Ok(view) => views.push(view),
-                    Err(error) => reason = error,
-                }
-            }
-            if let Some(view) = View::best(views) {
+        let is_connected = |node: &Node| self.is_connected(node);
+        let seeds = &self.plain.seeds;
+        let mut survey = Survey::new(&self.topology(), seeds, self.turn(), is_connected);
+        loop {
+            let nodes = survey.next()?;
+            let answers = self.ask_some(&nodes).await;
+            if let Some(view) = survey.took(answers) {
                 return Ok(view);
             }
         }
-        Err(reason)
     }
 
     async fn ask_some(self: &Arc<Self>, nodes: &[Node]) -> Vec<Result<View, Error>> {
@@ -107,22 +100,5 @@ impl Shared {
             ))));
         }
         views
-    }
-
-    /// Whom to ask: nodes that are connected, then the others, then those that were given at the start.
-    fn candidates(&self) -> Vec<Node> {
-        let topology = self.topology();
-        let mut nodes: Vec<Node> = topology.nodes().cloned().collect();
-        if !nodes.is_empty() {
-            let turn = self.turn() % nodes.len() as u64;
-            nodes.rotate_left(turn as usize);
-        }
-        nodes.sort_by_key(|node| !self.is_connected(node));
-        for seed in &self.plain.seeds {
-            if !nodes.contains(seed) {
-                nodes.push(seed.clone());
-            }
-        }
-        nodes
     }
 }

@@ -11,8 +11,9 @@ pub(crate) enum Refusal {
     Moved(u16, Node),
     /// The key may be on another node, to which its slot is just moving (`ASK`).
     Ask(Node),
-    /// Nobody can execute it now: keys are on their way (`TRYAGAIN`), a master is missing (`CLUSTERDOWN`,
-    /// `MASTERDOWN`), or the node still loads its data (`LOADING`).
+    /// No node can execute it now: keys are being moved (`TRYAGAIN`), a master is missing (`CLUSTERDOWN`,
+    /// `MASTERDOWN`), the node still loads its data (`LOADING`), or it became a replica since the map was
+    /// read (`READONLY`).
     Later,
 }
 
@@ -37,7 +38,9 @@ impl Refusal {
         let code = words.next()?;
         match code {
             "MOVED" | "ASK" => {}
-            "TRYAGAIN" | "CLUSTERDOWN" | "LOADING" | "MASTERDOWN" => return Some(Self::Later),
+            "TRYAGAIN" | "CLUSTERDOWN" | "LOADING" | "MASTERDOWN" | "READONLY" => {
+                return Some(Self::Later);
+            }
             _ => return None,
         }
         let slot = words.next()?.parse().ok().filter(|&slot| slot < SLOTS)?;
@@ -88,7 +91,13 @@ mod tests {
             Some(Refusal::Moved(866, Node::new("asked", 7001)))
         );
         assert_eq!(refusal(&["-MOVED 866 ?:7001"]), Some(Refusal::Later));
-        for code in ["TRYAGAIN", "CLUSTERDOWN", "LOADING", "MASTERDOWN"] {
+        for code in [
+            "TRYAGAIN",
+            "CLUSTERDOWN",
+            "LOADING",
+            "MASTERDOWN",
+            "READONLY",
+        ] {
             assert_eq!(refusal(&[&format!("-{code} why")]), Some(Refusal::Later));
         }
     }

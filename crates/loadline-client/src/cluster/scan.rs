@@ -132,8 +132,23 @@ impl Cursor {
         }))
     }
 
+    /// Takes the answer to a step; the keys that were not returned before, in the form that the caller wants.
+    ///
+    /// # Errors
+    /// The error in place of a page, after which the node is scanned from its beginning. [`Error::Type`] if
+    /// a key does not have the wanted form.
+    pub(crate) fn answered<T: FromReply>(
+        &mut self,
+        step: Step,
+        page: Result<Page, Error>,
+    ) -> Result<Vec<T>, Error> {
+        let page = page.inspect_err(|_| self.lost())?;
+        let read = |key: Bytes| T::from_reply(Reply::Bulk(&key));
+        self.took(step, page).into_iter().map(read).collect()
+    }
+
     /// Takes a page; the keys of it that were not returned before.
-    pub(crate) fn took(&mut self, step: Step, page: Page) -> Vec<Bytes> {
+    fn took(&mut self, step: Step, page: Page) -> Vec<Bytes> {
         let served = Slots::served(&page.nodes);
         let restarted =
             (self.current.as_ref()).is_some_and(|current| current.server != page.server);
@@ -164,7 +179,7 @@ impl Cursor {
     }
 
     /// The node did not answer. Its cursor means nothing to any other, so its slots are scanned anew.
-    pub(crate) fn lost(&mut self) {
+    fn lost(&mut self) {
         self.current = None;
     }
 
@@ -226,15 +241,6 @@ impl Page {
             server: run_id(&info?)?,
         })
     }
-}
-
-/// Keys in the form that the caller wants.
-///
-/// # Errors
-/// [`Error::Type`] where they cannot be had in it.
-pub(crate) fn read_as<T: FromReply>(keys: Vec<Bytes>) -> Result<Vec<T>, Error> {
-    let read = |key: Bytes| T::from_reply(Reply::Bulk(&key));
-    keys.into_iter().map(read).collect()
 }
 
 /// A set of slots.

@@ -11,7 +11,7 @@ use super::batch::{Batch, Group, Next};
 use super::plan::{Outcome, Plan};
 use super::topology::{Node, Topology};
 use super::{ReadFrom, slot_of};
-use crate::commands::{get, mset, rpush};
+use crate::commands::{get, mset, rpush, set};
 use crate::request::Requests;
 use crate::{Address, Config, Error, Request, RetryPolicy};
 
@@ -206,6 +206,43 @@ fn a_lost_write_is_not_sent_again_and_a_lost_read_is_three_times_at_most() {
         ["Integer(1)"],
         "what was never sent is sent"
     );
+}
+
+#[test]
+fn a_write_that_may_have_run_is_not_reported_as_refused() {
+    let topology = map(&[("k", 0)]);
+    let mut tries = 0;
+    let outcomes = drive(
+        &set("k", "v"),
+        &topology,
+        RetryPolicy::Idempotent,
+        |_, _| {
+            tries += 1;
+            match tries {
+                1 => vec![lost(true)],
+                _ => vec![error("CLUSTERDOWN The cluster is down")],
+            }
+        },
+    );
+    assert!(tries > 1);
+    assert_eq!(texts(&outcomes), ["maybe_executed: true"]);
+}
+
+#[test]
+fn a_master_that_became_a_replica_is_asked_again_after_a_look_at_the_map() {
+    let topology = map(&[("k", 0)]);
+    let plan = plan(&rpush("k", "v"), &topology);
+    let now = Instant::now();
+    let mut batch = Batch::new(&plan, &config(RetryPolicy::Never), now);
+    for group in batch.groups(&topology, ReadFrom::Master, 0) {
+        let text = "READONLY You can't write against a read only replica.";
+        batch.settle(&group, vec![error(text)]);
+    }
+    assert!(batch.is_troubled(), "the map is to be asked for");
+    assert!(matches!(batch.next(now), Next::Again(_)));
+    let promoted = map(&[("k", 1)]);
+    let again = batch.groups(&promoted, ReadFrom::Master, 0);
+    assert_eq!(again[0].node, node(1));
 }
 
 #[test]

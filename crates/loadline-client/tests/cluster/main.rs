@@ -15,3 +15,4 @@ mod routing;
 mod scan;
 #[cfg(feature = "tls")]
 mod tls;
+mod unreachable;
