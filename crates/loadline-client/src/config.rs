@@ -51,7 +51,9 @@ impl Password {
         Self(password.into())
     }
 
-    pub(crate) fn reveal(&self) -> &str {
+    /// The password itself.
+    #[must_use]
+    pub fn reveal(&self) -> &str {
         &self.0
     }
 }

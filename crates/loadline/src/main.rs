@@ -65,8 +65,19 @@ fn meant(words: Vec<OsString>) -> Vec<OsString> {
 /// Help and version are answers; anything else that clap says is a usage error.
 fn not_parsed(words: &[OsString], error: &clap::Error) -> ExitCode {
     if error.use_stderr() {
-        // Clap quotes what it cannot read, and that may be a URL with a password.
-        files::write_error(&secret::redact(&args::refusal(words, error)));
+        // Clap quotes what it cannot read, and that may be a URL with a password: one with blanks or quotes in it
+        // is known only by the whole word.
+        let text = words
+            .iter()
+            .fold(args::refusal(words, error), |text, word| {
+                let word = word.to_string_lossy();
+                if word.contains("://") {
+                    text.replace(&*word, &secret::redact_argument(&word))
+                } else {
+                    text
+                }
+            });
+        files::write_error(&secret::redact(&text));
         Exit::Usage.into()
     } else {
         match files::print(&error.render().to_string()) {

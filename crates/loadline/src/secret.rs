@@ -70,6 +70,14 @@ pub(crate) fn redact_argument(argument: &str) -> String {
     }
 }
 
+/// What was typed as a target, redacted: also if it lacks the `://` of a URL.
+pub(crate) fn redact_target(text: &str) -> String {
+    match text.rfind('@') {
+        Some(at) if !text.contains("://") => format!("{MASK}{}", &text[at..]),
+        _ => redact_argument(text),
+    }
+}
+
 /// The command line as it may be recorded: redacted, and quoted so that a shell reads it back.
 pub(crate) fn command_line<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> String {
     let words: Vec<String> = arguments

@@ -5,11 +5,10 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::exit::Failure;
-use crate::secret::{Secret, redact_argument};
+use loadline_client::Config;
 
-/// Where Redis listens when an address names no port.
-const DEFAULT_PORT: u16 = 6379;
+use crate::exit::Failure;
+use crate::secret::{Secret, redact_target};
 
 /// Engines in process that a later form of `loadline` measures.
 const ENGINES: [&str; 5] = ["store", "heed", "redb", "fjall", "rocksdb"];
@@ -108,8 +107,7 @@ impl Target {
     /// A usage error that says what is wrong, or that this kind of target is not built in yet. It
     /// never holds a password.
     pub(crate) fn parse(text: &str) -> Result<Self, Failure> {
-        let wrong =
-            |why: &str| Failure::usage(format!("TARGET `{}`: {why}", redact_argument(text)));
+        let wrong = |why: &str| Failure::usage(format!("TARGET `{}`: {why}", redact_target(text)));
         match text {
             "embedded" => return Ok(Self::Embedded),
             "ram" => return Ok(Self::Ram),
@@ -122,9 +120,7 @@ impl Target {
             ));
         };
         match scheme {
-            "redis" | "rediss" => parse_tcp(text, scheme == "rediss")
-                .map(Self::Server)
-                .map_err(|why| wrong(&why)),
+            "redis" | "rediss" => parse_tcp(text).map(Self::Server).map_err(|why| wrong(&why)),
             "unix" => parse_unix(text)
                 .map(Self::Server)
                 .map_err(|why| wrong(&why)),
@@ -132,7 +128,7 @@ impl Target {
                 Err(wrong("spawn needs a program, such as spawn:redis-server."))
             }
             "spawn" => Ok(Self::Spawn(PathBuf::from(rest))),
-            "cluster" => parse_cluster(text)
+            "cluster" | "clusters" => parse_cluster(text)
                 .map(Self::Cluster)
                 .map_err(|why| wrong(&why)),
             "spawn-cluster" if rest.is_empty() => Err(wrong(
@@ -186,6 +182,9 @@ impl fmt::Display for Target {
             Self::Cluster(seeds) => {
                 for (place, seed) in seeds.iter().enumerate() {
                     match place {
+                        0 if seed.tls => {
+                            write!(f, "clusters://{}{}", seed.login, seed.address)?;
+                        }
                         0 => write!(f, "cluster://{}{}", seed.login, seed.address)?,
                         _ => write!(f, ",{}", seed.address)?,
                     }
@@ -253,114 +252,81 @@ impl fmt::Display for Address {
     }
 }
 
-fn parse_tcp(text: &str, tls: bool) -> Result<Server, String> {
-    let url = url::Url::parse(text).map_err(|error| format!("{error}."))?;
-    let host = url
-        .host_str()
-        .filter(|host| !host.is_empty())
-        .ok_or_else(|| {
-            let scheme = if tls { "rediss" } else { "redis" };
-            format!("a host is missing; write {scheme}://HOST:PORT.")
-        })?;
-    if url.query().is_some() || url.fragment().is_some() {
-        return Err("what follows `?` or `#` has no meaning here; percent-encode it if it is part of the password.".into());
-    }
-    let database = match url.path().trim_start_matches('/') {
-        "" => 0,
-        path => database(path)?,
+/// Reads the URL of a server, by the rules of loadline-client but for its options: they would be in the way of
+/// what is measured.
+fn parse_server(url: &str) -> Result<Server, String> {
+    let config = Config::from_url(url).map_err(|error| format!("{error}."))?;
+    let (address, tls) = match config.address {
+        loadline_client::Address::Tcp { host, port } => (Address::Tcp { host, port }, false),
+        loadline_client::Address::Tls { host, port } => (Address::Tcp { host, port }, true),
+        loadline_client::Address::Unix(path) => (Address::Unix(path), false),
+        _ => return Err("unknown kind of address.".into()),
     };
-    let host = host.trim_start_matches('[').trim_end_matches(']');
+    let password = config
+        .password
+        .filter(|password| !password.reveal().is_empty());
     Ok(Server {
-        address: Address::Tcp {
-            host: decoded(host)?,
-            port: url.port().unwrap_or(DEFAULT_PORT),
-        },
+        address,
         tls,
-        database,
-        login: login(&url)?,
+        database: config.database,
+        login: Login {
+            user: config.user,
+            password: password.map(|password| Secret::new(password.reveal().to_owned())),
+        },
     })
 }
 
-/// Reads `cluster://[user:password@]host:port[,host:port]...`.
+fn parse_tcp(text: &str) -> Result<Server, String> {
+    let server = parse_server(text)?;
+    if text.contains('?') {
+        return Err("a target has no options after `?`; percent-encode it as %3F if it is part of the password.".into());
+    }
+    Ok(server)
+}
+
+/// Reads `cluster://[user:password@]host:port[,host:port]...`, or the same with TLS as `clusters://`.
 fn parse_cluster(text: &str) -> Result<Vec<Server>, String> {
-    let rest = text
-        .strip_prefix("cluster://")
-        .ok_or("write cluster://HOST:PORT[,HOST:PORT].")?;
+    let form = "write cluster://HOST:PORT[,HOST:PORT].";
+    let (scheme, rest) = match text.split_once("://") {
+        Some(("cluster", rest)) => ("redis", rest),
+        Some((_, rest)) => ("rediss", rest),
+        None => return Err(form.into()),
+    };
     let (login, hosts) = match rest.rsplit_once('@') {
         Some((login, hosts)) => (format!("{login}@"), hosts),
         None => (String::new(), rest),
     };
     if hosts.split(',').any(str::is_empty) {
-        return Err("a host is missing; write cluster://HOST:PORT[,HOST:PORT].".into());
+        return Err(format!("a host is missing; {form}"));
     }
-    // The same rules as for a server, and every node has the same login.
-    let seed = |host: &str| parse_tcp(&format!("redis://{login}{host}"), false);
+    // The rules are those for a server, and every node has the same login.
+    let seed = |host: &str| parse_tcp(&format!("{scheme}://{login}{host}"));
     let seeds: Vec<Server> = hosts.split(',').map(seed).collect::<Result<_, _>>()?;
     if seeds.iter().any(|seed| seed.database != 0) {
-        return Err("a cluster has no database but 0.".into());
+        return Err("a cluster has only database 0.".into());
     }
     Ok(seeds)
 }
 
+/// Reads `unix://[user:password@]/path/to.sock[?db=N]`.
 fn parse_unix(text: &str) -> Result<Server, String> {
-    let missing = "a socket's path is missing; write unix:///path/to.sock.";
-    let rest = text.strip_prefix("unix://").ok_or(missing)?;
-    let (rest, database_number) = match rest.split_once('?') {
-        None => (rest, 0),
-        Some((rest, query)) => {
-            let number = query
-                .strip_prefix("db=")
-                .ok_or("only `?db=N` may follow the path.")?;
-            (rest, database(number)?)
-        }
-    };
-    let slash = rest.find('/').ok_or(missing)?;
-    let (authority, path) = rest.split_at(slash);
-    let login = match authority {
-        "" => Login::default(),
-        // The same rules as for any other URL: a stand-in host makes it one.
-        _ => {
-            let user = authority
-                .strip_suffix('@')
-                .ok_or("a path starts with a slash: unix:///path/to.sock.")?;
-            let url = url::Url::parse(&format!("redis://{user}@socket"))
-                .map_err(|error| format!("{error}."))?;
-            login(&url)?
-        }
-    };
-    if path == "/" {
-        return Err(missing.into());
+    let form = "write unix:///path/to.sock.";
+    let rest = text.strip_prefix("unix://").ok_or(form)?;
+    let (authority, path) = rest.split_at(rest.find('/').ok_or(form)?);
+    let mut options = path.split('?').skip(1);
+    if !options.all(|option| option.starts_with("db=") && !option.contains('&')) {
+        return Err("only `?db=N` may follow the path.".into());
     }
-    Ok(Server {
-        address: Address::Unix(PathBuf::from(decoded(path)?)),
-        tls: false,
-        database: database_number,
-        login,
-    })
-}
-
-fn login(url: &url::Url) -> Result<Login, String> {
-    let user = decoded(url.username())?;
-    let password = url
-        .password()
-        .filter(|password| !password.is_empty())
-        .map(decoded)
-        .transpose()?;
-    Ok(Login {
-        user: (!user.is_empty()).then_some(user),
-        password: password.map(Secret::new),
-    })
-}
-
-fn database(text: &str) -> Result<u32, String> {
-    text.parse()
-        .map_err(|_| format!("`{text}` is no number of a database."))
-}
-
-/// `text` with its percent escapes resolved.
-fn decoded(text: &str) -> Result<String, String> {
-    let bytes: Vec<u8> = percent_encoding::percent_decode_str(text).collect();
-    String::from_utf8(bytes).map_err(|_| "its percent escapes are not UTF-8.".into())
+    let server = parse_server(&format!("unix://{path}"))?;
+    if authority.is_empty() {
+        return Ok(server);
+    }
+    if !authority.ends_with('@') {
+        return Err(format!("a path starts with a slash; {form}"));
+    }
+    // Like the login of any other URL: a host stands in for the path.
+    let login = parse_server(&format!("redis://{authority}socket"))?.login;
+    Ok(Server { login, ..server })
 }
 
 #[cfg(test)]
@@ -480,6 +446,14 @@ mod tests {
             "cluster://ann:hunter2@a:1,",
             "spawn-cluster:",
             "heed:/tmp/x",
+            "redis://dave:hunter2@ss/w:rd@host",
+            "redis://u:12/hunter2@h",
+            "redis://u:12?hunter2@h",
+            "redis://u:12#hunter2@h",
+            "cluster://u:12/hunter2@h",
+            "unix://u:hunter2/x@/run/r.sock",
+            "u:hunter2@h:6379",
+            "redis:ann:hunter2@h",
         ] {
             let failure = Target::parse(text).unwrap_err();
             assert_eq!(failure.exit(), Exit::Usage, "{text}");
@@ -495,6 +469,9 @@ mod tests {
         let hosts: Vec<String> = seeds.iter().map(|seed| seed.address.to_string()).collect();
         assert_eq!(hosts, ["a:1", "[::1]:2", "c:6379"]);
         assert!(seeds.iter().all(|seed| seed.login.password.is_some()));
+        let secure = Target::parse("clusters://a:1").unwrap();
+        assert_eq!(secure.to_string(), "clusters://a:1");
+        assert!(matches!(secure, Target::Cluster(seeds) if seeds[0].tls));
         let target = Target::Cluster(seeds);
         assert_eq!(target.to_string(), "cluster://ann:***@a:1,[::1]:2,c:6379");
         assert!(target.is_cluster() && !target.is_ours());

@@ -289,6 +289,14 @@ pub(crate) struct ConnectionArgs {
     pub(crate) resp: Option<u8>,
     #[command(flatten)]
     pub(crate) login: LoginArgs,
+    #[command(flatten)]
+    pub(crate) tls: TlsArgs,
+}
+
+/// Encrypted connections.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Connection")]
+pub(crate) struct TlsArgs {
     /// Certificates (PEM) that the server's must go back to [default: the system's]
     #[arg(long, value_name = "FILE", conflicts_with = "tls_insecure")]
     pub(crate) tls_ca: Option<PathBuf>,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use loadline_load::values::ValueSize;
 
-use super::{DisplayArgs, LoginArgs, OutputArgs};
+use super::{DisplayArgs, LoginArgs, OutputArgs, TlsArgs};
 use crate::units;
 
 pub(super) const HELP: &str = "\
@@ -98,6 +98,8 @@ pub(crate) struct ModesArgs {
     pub(crate) allow_non_empty: bool,
     #[command(flatten)]
     pub(crate) login: LoginArgs,
+    #[command(flatten)]
+    pub(crate) tls: TlsArgs,
     #[command(flatten)]
     pub(crate) outputs: OutputArgs,
     #[command(flatten)]

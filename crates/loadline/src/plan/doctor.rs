@@ -83,7 +83,7 @@ pub(crate) fn resolve(args: &DoctorArgs, around: &Surroundings) -> Result<Doctor
             warmup: WARMUP,
             seed: args.seed.unwrap_or(around.entropy),
             protocol: protocol(&args.connection),
-            tls: TlsFiles::given(&args.connection),
+            tls: TlsFiles::given(&args.connection.tls),
             allow_non_empty: args.allow_non_empty,
             outputs: Outputs::resolve(&args.outputs)?,
         },

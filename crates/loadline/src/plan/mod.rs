@@ -25,7 +25,7 @@ use loadline_load::values::{ValueData, ValueSize};
 use loadline_resp::Protocol;
 use rand::RngExt;
 
-use crate::args::{ArrivalsArg, ConnectionArgs, LoadArgs, RunArgs, ValueDataArg};
+use crate::args::{ArrivalsArg, ConnectionArgs, LoadArgs, RunArgs, TlsArgs, ValueDataArg};
 use crate::codec::Codec;
 use crate::exit::Failure;
 use crate::files;
@@ -159,11 +159,11 @@ pub(crate) struct TlsFiles {
 }
 
 impl TlsFiles {
-    fn given(connection: &ConnectionArgs) -> Self {
+    fn given(args: &TlsArgs) -> Self {
         Self {
-            ca: connection.tls_ca.clone(),
-            identity: connection.tls_cert.clone().zip(connection.tls_key.clone()),
-            insecure: connection.tls_insecure,
+            ca: args.tls_ca.clone(),
+            identity: args.tls_cert.clone().zip(args.tls_key.clone()),
+            insecure: args.tls_insecure,
         }
     }
 }
@@ -318,7 +318,7 @@ pub(crate) fn resolve(args: &RunArgs, around: &Surroundings) -> Result<Plan, Fai
         warmup,
         seed: args.data.seed.unwrap_or(around.entropy),
         protocol: protocol(&args.connection),
-        tls: TlsFiles::given(&args.connection),
+        tls: TlsFiles::given(&args.connection.tls),
         allow_non_empty: args.data.allow_non_empty,
         outputs: Outputs::resolve(&args.outputs)?,
     };

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::Surroundings;
 use super::path::{self, PathShape};
-use crate::args::{ConnectionArgs, LinkArg, LoadArgs, LoginArgs};
+use crate::args::{ConnectionArgs, LinkArg, LoadArgs, LoginArgs, TlsArgs};
 use crate::exit::Failure;
 use crate::files;
 use crate::secret::Secret;
@@ -31,16 +31,23 @@ pub(super) fn resolve(
             targets.push(Target::Spawn("redis-server".into()));
         }
     }
-    let servers = || targets.iter().flat_map(running);
-    let wants_tls =
-        connection.tls_ca.is_some() || connection.tls_cert.is_some() || connection.tls_insecure;
-    if wants_tls && !servers().any(|server| server.tls) {
-        return Err(Failure::usage(
-            "--tls-ca, --tls-cert, --tls-key and --tls-insecure concern rediss:// targets, and no TARGET is one.",
-        ));
-    }
+    refuse_unused_tls(&targets, &connection.tls)?;
     log_in(&mut targets, &connection.login, around)?;
     Ok(targets)
+}
+
+/// Refuses the flags of TLS where it is not used.
+///
+/// # Errors
+/// A usage error that says so.
+pub(super) fn refuse_unused_tls(targets: &[Target], args: &TlsArgs) -> Result<(), Failure> {
+    let wants_tls = args.tls_ca.is_some() || args.tls_cert.is_some() || args.tls_insecure;
+    if wants_tls && !targets.iter().flat_map(running).any(|server| server.tls) {
+        return Err(Failure::usage(
+            "--tls-ca, --tls-cert, --tls-key and --tls-insecure apply to rediss:// and clusters:// targets, and no TARGET is one.",
+        ));
+    }
+    Ok(())
 }
 
 /// Completes the logins of servers that run already.
@@ -92,12 +99,9 @@ pub(super) fn path_to(
         load.bandwidth.as_deref(),
         LinkArg::Auto,
     )?;
-    let unreachable = |target: &&Target| {
-        target.is_in_process() || server_of(target).is_some_and(|server| server.tls)
-    };
-    match targets.iter().find(unreachable) {
+    match targets.iter().find(|target| target.is_in_process()) {
         Some(target) if !latency.is_zero() || !path.is_plain() => Err(Failure::usage(format!(
-            "--latency, --jitter, --bandwidth: nothing can be put into the path to {target}; a link leads to servers without TLS only."
+            "--latency, --jitter, --bandwidth: {target} runs in this process and has no network path."
         ))),
         _ => Ok((latency, path)),
     }
@@ -126,6 +130,7 @@ pub(super) fn refuse_for_calls(load: &LoadArgs, targets: &[Target]) -> Result<()
 }
 
 /// The server behind `target`, where it is one that runs already.
+#[cfg(test)]
 pub(super) fn server_of(target: &Target) -> Option<&Server> {
     match target {
         Target::Server(server) => Some(server),

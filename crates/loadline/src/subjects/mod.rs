@@ -27,6 +27,7 @@ use crate::plan::{Case, Plan};
 use crate::target::Target;
 use crate::targets::servers::Child;
 use crate::targets::{Access, Opened};
+use crate::workload::Task;
 use masters::ClusterSubject;
 use ram::RamSubject;
 use wire::{Place, WireSubject};
@@ -55,7 +56,8 @@ pub(crate) fn open(target: &Target, plan: &Plan, control: &Control) -> Result<Op
 fn require(target: &mut Opened, case: &Case) -> Result<(), Failure> {
     let missing = match &mut target.access {
         Access::Server(server)
-            if server.endpoint.server().tls && case.workload.rules.task.is_some() =>
+            if server.endpoint.server().tls
+                && case.workload.rules.task == Some(Task::ConnectionMemory) =>
         {
             vec!["way without TLS".into()]
         }

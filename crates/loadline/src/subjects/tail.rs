@@ -7,10 +7,11 @@
 //! is kept on one CPU, so is this thread meanwhile: see [`Beside`].
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
+use loadline_client::blocking::Socket;
 use loadline_load::reply::Tally;
 use loadline_load::wire::Framing;
 use loadline_load::workload::{Chooser, Workload, cumulative_weights};
@@ -23,7 +24,7 @@ use super::beside::Beside;
 use super::workload;
 use crate::framing::RespFraming;
 use crate::plan::Case;
-use crate::targets::connect::{Conversation, Endpoint};
+use crate::targets::connect::{Endpoint, PATIENCE};
 
 /// A block ends with whichever comes first. So many operations have a 99th percentile that can be
 /// compared; on an idle machine they take a fourth of the time.
@@ -35,7 +36,7 @@ const SCHEDSTAT_BYTES: usize = 64;
 
 /// One connection that runs a case's operations one by one, on a server of this host.
 pub(super) struct Tail {
-    conversation: Conversation,
+    socket: Socket,
     framing: RespFraming,
     workload: Workload,
     cumulative: Vec<u32>,
@@ -69,9 +70,10 @@ impl Tail {
         }
         let compiled = case.workload.compile(prefix, case.keys, &case.value_size);
         let workload = workload(compiled.commands, case, &case.key_dist, seed)?;
-        let conversation = endpoint.open().map_err(|error| subject_error(&error))?;
+        let socket = endpoint.socket();
+        let socket = socket.map_err(|error| subject_error(&error))?;
         Ok(Some(Self {
-            conversation,
+            socket,
             framing: RespFraming::new(),
             cumulative: cumulative_weights(workload.commands()),
             workload,
@@ -120,13 +122,21 @@ impl Tail {
         let framing = &mut self.framing;
         let waited_before_ns = waits.read_ns()?;
         let sent = Instant::now();
-        self.conversation
-            .exchange(&self.request, &mut self.received, |bytes| {
-                framing
-                    .feed(bytes, &mut tally)
-                    .map_err(|why| io::Error::new(io::ErrorKind::InvalidData, why))?;
-                Ok(tally.replies >= u64::from(command.replies))
-            })?;
+        self.socket.write_all(&self.request)?;
+        self.socket.flush()?;
+        while tally.replies < u64::from(command.replies) {
+            let bytes = match self.socket.read(&mut self.received) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                read => read?,
+            };
+            framing
+                .feed(&self.received[..bytes], &mut tally)
+                .map_err(|why| io::Error::new(io::ErrorKind::InvalidData, why))?;
+            if sent.elapsed() > PATIENCE {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+        }
         let response_ns = sent.elapsed().as_nanos() as u64;
         let wait_ns = waits.read_ns()?.saturating_sub(waited_before_ns);
         Ok((tally.errors.total() == 0).then_some(Sample {
@@ -136,7 +146,7 @@ impl Tail {
     }
 }
 
-fn subject_error(error: &io::Error) -> Error {
+fn subject_error(error: &dyn std::fmt::Display) -> Error {
     Error::Subject(
         format!("operations one at a time, for the tail beside the load: {error}").into(),
     )
@@ -188,15 +198,14 @@ mod tests {
     use std::thread;
 
     use loadline_load::keys::KeyDist;
-    use loadline_load::values::{ValueData, ValueSize};
-    use loadline_resp::Protocol;
-    use loadline_server::{Listen, Server, ServerConfig};
-
     use loadline_load::pacing::Pacing;
+    use loadline_load::values::{ValueData, ValueSize};
+    use loadline_server::{Listen, Server, ServerConfig};
 
     use super::*;
     use crate::plan::Length;
     use crate::target::{self, Address, Login};
+    use crate::targets::connect::command;
     use crate::workload::{Definition, Operation};
 
     /// A server in a thread of this process, which ends with the test.
@@ -227,7 +236,7 @@ mod tests {
                 login: Login::default(),
             };
             Self {
-                endpoint: Endpoint::new(place, Protocol::Resp2, None),
+                endpoint: Endpoint::local(place),
                 stop,
                 thread: Some(thread),
             }
@@ -282,7 +291,7 @@ mod tests {
         assert_eq!(block.corrected.count(), block.count());
         assert!(block.corrected.value_at(1.0) <= block.raw.value_at(1.0));
         let mut look = served.endpoint.open().unwrap();
-        let stats = look.call(&["INFO", "commandstats"]).unwrap();
+        let stats = look.run(command(&["INFO", "commandstats"])).unwrap();
         let stats = String::from_utf8_lossy(stats.as_bytes().unwrap()).into_owned();
         let calls = format!("cmdstat_set:calls={},", block.count());
         assert!(stats.contains(&calls), "{calls} is not in {stats}");
@@ -299,14 +308,12 @@ mod tests {
         assert!(block.count() > 0);
         // What is left over would be taken for the reply to the next request.
         let mut left = Tally::default();
-        tail.conversation
-            .exchange(b"*1\r\n$4\r\nPING\r\n", &mut tail.received, |bytes| {
-                tail.framing.feed(bytes, &mut left).unwrap();
-                Ok(true)
-            })
-            .unwrap();
+        tail.socket.write_all(b"*1\r\n$4\r\nPING\r\n").unwrap();
+        let mut reply = [0; 7];
+        tail.socket.read_exact(&mut reply).unwrap();
+        tail.framing.feed(&reply, &mut left).unwrap();
         assert_eq!(left.replies, 1);
-        assert_eq!(tail.received[..7], *b"+PONG\r\n");
+        assert_eq!(reply, *b"+PONG\r\n");
     }
 
     #[test]

@@ -1,11 +1,9 @@
 //! How loadline-client reaches a target, and the connections that it makes.
 
 use loadline_client::cluster::{self, Cluster};
-use loadline_client::{
-    Builder, Client, Error, Password, Request, RetryPolicy, blocking, multiplexed,
-};
+use loadline_client::{Client, Error, Request, Tls, blocking, multiplexed};
 
-use crate::exit::Failure;
+use super::connect::builder;
 use crate::target::{Address, Server};
 
 /// How long a reply may take beside the added latency: the largest batches are a long way to go.
@@ -16,49 +14,20 @@ const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
 const CONNECT_PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// A client of `server`, which may be reached through a link at `address`.
-///
-/// # Errors
-/// A usage error for a server that is reached by TLS.
-pub(crate) fn client(server: &Server, address: &Address) -> Result<Client, Failure> {
-    builder(server, address).map(Builder::build)
-}
-
-/// The same, before it is built.
-///
-/// # Errors
-/// As for [`client`].
-pub(crate) fn builder(server: &Server, address: &Address) -> Result<Builder, Failure> {
-    if server.tls {
-        return Err(Failure::usage(format!(
-            "{server}: call modes are measured without TLS; name the server as redis:// or unix://."
-        )));
-    }
-    let mut builder = Client::builder()
-        .address(match address {
-            Address::Tcp { host, port } => loadline_client::Address::Tcp {
-                host: host.clone(),
-                port: *port,
-            },
-            Address::Unix(path) => loadline_client::Address::Unix(path.clone()),
-        })
-        .database(server.database)
-        .client_name(crate::targets::connect::CLIENT_NAME)
-        .connect_timeout(if *address == server.address {
-            CONNECT_PATIENCE
-        } else {
-            PATIENCE
-        })
+pub(crate) fn client(server: &Server, address: &Address, tls: &Tls) -> Client {
+    let further = Server {
+        address: address.clone(),
+        ..server.clone()
+    };
+    let patience = if *address == server.address {
+        CONNECT_PATIENCE
+    } else {
+        PATIENCE
+    };
+    builder(&further, tls)
+        .connect_timeout(patience)
         .response_timeout(Some(PATIENCE))
-        // What is sent again would hide that it failed, and its time would be of two tries.
-        .retry(RetryPolicy::Never);
-    if let Some(password) = &server.login.password {
-        let password = Password::new(password.reveal());
-        builder = match &server.login.user {
-            Some(user) => builder.login(user.clone(), password),
-            None => builder.password(password),
-        };
-    }
-    Ok(builder)
+        .build()
 }
 
 /// How a target is reached by loadline-client.

@@ -2,7 +2,7 @@
 
 use loadline_client::cluster::{Builder, Node};
 use loadline_client::commands::{dbsize, scan, unlink};
-use loadline_client::{Error, blocking};
+use loadline_client::{Error, Tls, blocking};
 use loadline_measure::record;
 use loadline_resp::Protocol;
 
@@ -11,6 +11,7 @@ use super::client;
 use super::connect::Endpoint;
 use super::link::Path;
 use super::servers::ClusterChild;
+use super::tls;
 use crate::exit::Failure;
 use crate::plan::Plan;
 use crate::target::{Address, Server};
@@ -23,7 +24,12 @@ const SCAN_COUNT: u64 = 1_000;
 #[derive(Debug)]
 pub(crate) struct ClusterAccess {
     pub(crate) name: String,
-    builder: Builder,
+    /// How its clients find it, directly and through a link.
+    direct: Builder,
+    linked: Builder,
+    /// What encrypted connections to its nodes trust, directly and through a link.
+    tls: Tls,
+    linked_tls: Tls,
     /// How its nodes are logged in to.
     login: Server,
     pub(crate) cluster: blocking::Cluster,
@@ -56,26 +62,33 @@ impl ClusterAccess {
             ))
         };
         let (first, others) = seeds.split_first().expect("a cluster has a node");
-        let config = client::builder(first, &first.address)?.build();
-        let mut builder = Builder::from_config(config.config().clone()).map_err(unreachable)?;
-        for seed in others {
-            if let Some(node) = node(&seed.address) {
-                builder = builder.seed(node);
-            }
-        }
-        let cluster = builder.clone().open_blocking().map_err(unreachable)?;
+        let builder = |tls: &Tls| {
+            let client = client::client(first, &first.address, tls);
+            let builder = Builder::from_config(client.config().clone())?;
+            let seeds = others.iter().filter_map(|seed| node(&seed.address));
+            Ok(seeds.fold(builder, Builder::seed))
+        };
+        let trust = |hosts: &[&str]| match first.tls {
+            true => tls::trust(&plan.tls, hosts),
+            false => Ok(Tls::default()),
+        };
+        let tls = trust(&[])?;
+        let direct = builder(&tls).map_err(unreachable)?;
+        let cluster = direct.clone().open_blocking().map_err(unreachable)?;
         let master = cluster.masters().swap_remove(0);
-        let endpoint = Endpoint::new(server(first, &master), plan.protocol, None);
+        let endpoint = Endpoint::new(server(first, &master), plan.protocol, tls.clone());
         let mut admin = Admin::open(&endpoint)?;
         let info = admin.info(&[])?;
-        let nodes: Vec<Server> = cluster
-            .nodes()
-            .iter()
-            .map(|node| server(first, node))
-            .collect();
+        let known = cluster.nodes();
+        let nodes: Vec<Server> = known.iter().map(|node| server(first, node)).collect();
+        let hosts: Vec<&str> = known.iter().map(Node::host).collect();
+        let linked_tls = trust(&hosts)?;
         Ok(Self {
             name: name.to_owned(),
-            builder,
+            linked: builder(&linked_tls).map_err(unreachable)?,
+            direct,
+            tls,
+            linked_tls,
             login: first.clone(),
             protocol: plan.protocol,
             tags: tags(&cluster),
@@ -110,8 +123,11 @@ impl ClusterAccess {
                 .clone(),
             ..server.clone()
         };
-        let endpoint = |server| Endpoint::new(server, self.protocol, None);
-        (endpoint(server), endpoint(further))
+        let endpoint = |server, tls: &Tls| Endpoint::new(server, self.protocol, tls.clone());
+        (
+            endpoint(server, &self.tls),
+            endpoint(further, &self.linked_tls),
+        )
     }
 
     /// The cluster as it is now.
@@ -119,7 +135,7 @@ impl ClusterAccess {
     /// # Errors
     /// That none of its nodes answers.
     pub(crate) fn look_again(&self) -> Result<blocking::Cluster, Failure> {
-        let opened = self.builder.clone().open_blocking();
+        let opened = self.direct.clone().open_blocking();
         opened.map_err(|error| Failure::unavailable(format!("{}: {error}.", self.name)))
     }
 
@@ -130,7 +146,8 @@ impl ClusterAccess {
             let (own, instead) = (node(own)?, node(instead)?);
             Some((own, instead))
         });
-        nodes.fold(self.builder.clone(), |builder, (own, instead)| {
+        let builder = path.map_or(&self.direct, |_| &self.linked);
+        nodes.fold(builder.clone(), |builder, (own, instead)| {
             builder.reach(own, instead)
         })
     }

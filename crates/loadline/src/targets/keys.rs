@@ -64,7 +64,7 @@ impl Opened {
             Access::Ram(_) => return Ok(()),
         };
         // The connection may have broken meanwhile, and the keys must go all the same.
-        if server.admin.remove_prefix(&prefix).is_err() {
+        if !server.admin.is_connected() || server.admin.remove_prefix(&prefix).is_err() {
             server.admin = Admin::open(&server.endpoint)?;
             server.admin.remove_prefix(&prefix)?;
         }

@@ -6,6 +6,7 @@ mod cluster;
 pub(crate) mod connect;
 mod counters;
 mod environment;
+pub(crate) mod hints;
 mod keys;
 pub(crate) mod link;
 mod nodes;

@@ -4,6 +4,7 @@ use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
+use loadline_client::Tls;
 use loadline_load::Control;
 use loadline_load::wire::threads_over;
 use loadline_measure::record;
@@ -15,10 +16,10 @@ use super::cluster::ClusterAccess;
 use super::connect::Endpoint;
 use super::link::Path;
 use super::servers::{Child, ClusterChild};
-use super::tls::TlsClient;
+use super::tls;
 use crate::exit::Failure;
 use crate::plan::{Case, Plan};
-use crate::target::{Server, Target};
+use crate::target::{Address, Server, Target};
 
 /// A target that can be measured: started where it is ours, reachable, and allowed.
 #[derive(Debug)]
@@ -51,6 +52,8 @@ pub(crate) enum Access {
 pub(crate) struct ServerAccess {
     /// Where everything but the load goes.
     pub(crate) endpoint: Endpoint,
+    /// What encrypted connections through a link trust.
+    further_tls: Tls,
     /// Where the load goes, which takes longer.
     pub(crate) path: Option<(Path, Endpoint)>,
     pub(crate) admin: Admin,
@@ -149,13 +152,14 @@ impl Opened {
     /// How loadline-client gets there, through `path` where a link is in the way.
     ///
     /// # Errors
-    /// A usage error for a server that is reached by TLS, and for what is no server.
+    /// A usage error for what is no server.
     pub(crate) fn way(&self, path: Option<&Path>) -> Result<Way, Failure> {
         match &self.access {
             Access::Server(server) => {
-                let server = server.endpoint.server();
-                let address = path.map_or(&server.address, Path::address);
-                client::client(server, address).map(Way::Server)
+                let direct = server.endpoint.server();
+                let address = path.map_or(&direct.address, Path::address);
+                let tls = path.map_or(server.endpoint.tls(), |_| &server.further_tls);
+                Ok(Way::Server(client::client(direct, address, tls)))
             }
             Access::Cluster(cluster) => Ok(Way::Cluster(Box::new(cluster.through(path)))),
             Access::Ram(_) => Err(Failure::usage(format!(
@@ -282,7 +286,13 @@ impl Access {
         plan: &Plan,
         latency: Duration,
     ) -> Result<Self, Failure> {
-        let tls = server.tls.then(|| TlsClient::new(&plan.tls)).transpose()?;
+        let (tls, further_tls) = match &server.address {
+            Address::Tcp { host, .. } if server.tls => (
+                tls::trust(&plan.tls, &[])?,
+                tls::trust(&plan.tls, &[host.as_str()])?,
+            ),
+            _ => Default::default(),
+        };
         let endpoint = Endpoint::new(server, plan.protocol, tls).named(name);
         let mut admin = Admin::open(&endpoint)?;
         let info = admin.info(&[])?;
@@ -297,10 +307,14 @@ impl Access {
                 address: path.address().clone(),
                 ..endpoint.server().clone()
             };
-            (path, Endpoint::new(further, plan.protocol, None))
+            (
+                path,
+                Endpoint::new(further, plan.protocol, further_tls.clone()),
+            )
         });
         Ok(Self::Server(Box::new(ServerAccess {
             endpoint,
+            further_tls,
             path,
             admin,
             info,

@@ -216,7 +216,7 @@ fn base(
         warmup: Duration::ZERO,
         seed: args.seed.unwrap_or(around.entropy),
         protocol: Protocol::Resp3,
-        tls: TlsFiles::default(),
+        tls: TlsFiles::given(&args.tls),
         allow_non_empty: args.allow_non_empty,
         outputs: Outputs::resolve(&args.outputs)?,
     })
@@ -234,13 +234,7 @@ fn target(args: &ModesArgs, around: &Surroundings) -> Result<Target, Failure> {
             "{target}: call modes are ways to call a server, and this target is none."
         )));
     }
-    if let Target::Server(server) = &target
-        && server.tls
-    {
-        return Err(Failure::usage(format!(
-            "{server}: call modes are measured without TLS; name the server as redis:// or unix://."
-        )));
-    }
+    targets::refuse_unused_tls(slice::from_ref(&target), &args.tls)?;
     targets::log_in(slice::from_mut(&mut target), &args.login, around)?;
     Ok(target)
 }

@@ -169,7 +169,6 @@ fn other_operations_have_names_and_their_own_keys() {
 fn what_cannot_be_is_refused() {
     for (words, reason) in [
         (&["ram"][..], "is none"),
-        (&["rediss://h"], "without TLS"),
         (&["--latency", "10"], "unit"),
         (&["--latency", "1h"], "not possible"),
         (&["--mode", "telepathy"], "telepathy"),

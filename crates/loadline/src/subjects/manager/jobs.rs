@@ -1,15 +1,17 @@
 //! What is done on connections that stay: batches of commands, messages, and events.
 
-use std::time::Duration;
+use std::io::{self, Read, Write};
+use std::time::{Duration, Instant};
 
+use loadline_client::blocking::{self, Socket};
 use loadline_client::commands::{ping, publish, set_ex, xadd_capped};
 use loadline_client::pubsub::Event;
-use loadline_client::{Client, Error, blocking};
-use loadline_resp::{Frame, OwnedReply};
+use loadline_client::{Client, Error};
+use loadline_resp::{Decoder, Frame, Limits, OwnedReply, encode};
 
 use super::{Call, Job, unreachable};
 use crate::exit::Failure;
-use crate::targets::connect::{Conversation, Endpoint, PATIENCE};
+use crate::targets::connect::{Endpoint, PATIENCE};
 
 /// What a pipeline sets lives for so long.
 const TIME_TO_LIVE: Duration = Duration::from_secs(60);
@@ -102,11 +104,56 @@ impl Job for PubSub {
     }
 }
 
+/// A connection whose request is sent long before its reply is read.
+struct Reader {
+    socket: Socket,
+    received: Vec<u8>,
+}
+
+impl Reader {
+    fn open(endpoint: &Endpoint) -> Result<Self, Error> {
+        Ok(Self {
+            socket: endpoint.socket()?,
+            received: Vec::new(),
+        })
+    }
+
+    fn send(&mut self, words: &[&str]) -> io::Result<()> {
+        let mut request = Vec::new();
+        encode::command(&mut request, words);
+        self.socket.write_all(&request)?;
+        self.socket.flush()
+    }
+
+    /// Waits for the reply, for as long as any reply may take.
+    fn receive(&mut self) -> io::Result<OwnedReply> {
+        let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);
+        let deadline = Instant::now() + PATIENCE;
+        let mut decoder = Decoder::new(Limits::default());
+        loop {
+            let decoded = decoder.decode(&self.received).map_err(invalid)?;
+            if let Some((reply, used)) = decoded {
+                let reply = reply.to_owned();
+                self.received.drain(..used);
+                return Ok(reply);
+            }
+            if Instant::now() >= deadline {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            let mut buffer = [0; 4096];
+            match self.socket.read(&mut buffer)? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                bytes => self.received.extend_from_slice(&buffer[..bytes]),
+            }
+        }
+    }
+}
+
 /// An event from one connection to another that waits for it.
 pub(super) struct Stream {
     writer: blocking::Connection,
     endpoint: Endpoint,
-    reader: Option<Conversation>,
+    reader: Option<Reader>,
     key: String,
     /// The last event that was received.
     last_id: String,
@@ -123,7 +170,7 @@ impl Stream {
         let failed = |error: &dyn std::fmt::Display| unreachable("stream", &error);
         Ok(Self {
             writer: client.blocking().map_err(|error| failed(&error))?,
-            reader: Some(endpoint.open().map_err(|error| failed(&error))?),
+            reader: Some(Reader::open(endpoint).map_err(|error| failed(&error))?),
             endpoint: endpoint.clone(),
             key: format!("{prefix}events"),
             last_id: "$".into(),
@@ -137,7 +184,7 @@ impl Stream {
     fn wait(&mut self) -> Result<(), String> {
         let reader = match &mut self.reader {
             Some(reader) => reader,
-            none => none.insert(self.endpoint.open().map_err(|error| error.to_string())?),
+            none => none.insert(Reader::open(&self.endpoint).map_err(|error| error.to_string())?),
         };
         let (key, last_id) = (self.key.as_str(), self.last_id.as_str());
         reader

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use loadline_client::commands::ping;
 use loadline_client::multiplexed::Dedicated;
-use loadline_client::{Client, Error as ClientError, cmd};
+use loadline_client::{Client, Error as ClientError, Tls, cmd};
 use loadline_load::outcome::{Memory as Found, Outcome};
 use loadline_load::pacing::Stop;
 use loadline_load::runner::Subject;
@@ -23,6 +23,7 @@ use super::made::runtime;
 use crate::exit::{Exit, Failure};
 use crate::secret::Secret;
 use crate::target::{Address, Server};
+use crate::targets::connect::{PATIENCE, builder};
 use crate::targets::servers::own_child;
 use crate::workload::Task;
 
@@ -147,9 +148,11 @@ impl Errand {
         };
         server.login.user = self.user;
         server.login.password = self.password.map(Secret::new);
-        let address = server.address.clone();
-        let client = crate::targets::client::builder(&server, &address)?;
-        Ok(client.client_name(NAME).build())
+        Ok(builder(&server, &Tls::default())
+            .connect_timeout(PATIENCE)
+            .response_timeout(Some(PATIENCE))
+            .client_name(NAME)
+            .build())
     }
 }
 

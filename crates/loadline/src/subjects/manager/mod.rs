@@ -47,7 +47,7 @@ pub(super) fn open<'t>(
     seed: u64,
 ) -> Result<Box<dyn Subject + 't>, Failure> {
     let server = place.through.server();
-    let client = crate::targets::client::client(server, &server.address)?;
+    let client = crate::targets::client::client(server, &server.address, place.through.tls());
     let job: Box<dyn Job> = match task {
         Task::Pipeline => Box::new(jobs::Pipeline::open(&client)?),
         Task::PubSub => Box::new(jobs::PubSub::open(client, prefix)?),

@@ -4,12 +4,14 @@
 mod clients;
 
 use std::collections::BTreeMap;
-use std::io;
 use std::time::{Duration, Instant};
 
+use loadline_client::Error;
+use loadline_client::blocking::Connection;
 use loadline_resp::{Frame, OwnedReply};
 
-use super::connect::{Conversation, Endpoint, shown_text};
+use super::connect::{Endpoint, command, reply_of, shown_text};
+use super::hints::hint;
 use crate::exit::Failure;
 use crate::units::count_text;
 use clients::{active_others, monitors};
@@ -23,7 +25,7 @@ const CLEANUP_PATIENCE: Duration = Duration::from_secs(120);
 #[derive(Debug)]
 pub(crate) struct Admin {
     name: String,
-    conversation: Conversation,
+    connection: Connection,
 }
 
 /// What INFO says.
@@ -37,13 +39,25 @@ impl Admin {
     /// That it is not there, does not answer, or lets nobody in.
     pub(crate) fn open(endpoint: &Endpoint) -> Result<Self, Failure> {
         let name = endpoint.name();
-        let conversation = endpoint.open().map_err(|error| {
-            Failure::unavailable(format!(
-                "{name} cannot be measured: {error}.\n{}",
-                advice(&error)
-            ))
+        let opened = endpoint.open_first();
+        let connection = opened.map_err(|(error, advice)| {
+            let said = error.to_string();
+            let advice = advice
+                .or_else(|| hint(&said))
+                .unwrap_or("Check that a server runs there and that this machine can reach it.");
+            Failure::unavailable(format!("{name} cannot be measured: {said}.\n{advice}"))
         })?;
-        Ok(Self { name, conversation })
+        let mut admin = Self { name, connection };
+        // A server that still loads its data lets clients in.
+        match admin.call(&["PING"])? {
+            refusal if refusal.is_error() => Err(admin.unexpected("PING", &refusal)),
+            _ => Ok(admin),
+        }
+    }
+
+    /// Whether the connection is there, as far as is known.
+    pub(crate) fn is_connected(&self) -> bool {
+        self.connection.is_connected()
     }
 
     /// INFO with `sections`, such as `server` or `commandstats`; all usual ones where none is named.
@@ -227,17 +241,14 @@ impl Admin {
     fn remove(&mut self, removal: &mut Removal, keys: &[&[u8]]) -> Result<u64, Failure> {
         let verb = removal.verb;
         let together = if removal.one_by_one { 1 } else { keys.len() };
-        let commands: Vec<Vec<&[u8]>> = keys
+        let commands: Vec<_> = keys
             .chunks(together)
-            .map(|keys| [&[verb.as_bytes()], keys].concat())
+            .map(|keys| command(&[&[verb.as_bytes()], keys].concat()))
             .collect();
-        let replies = self
-            .conversation
-            .call_each(&commands)
-            .map_err(|error| self.silent(verb, &error))?;
+        let replies = self.connection.run(&commands);
         let mut removed = 0;
-        for reply in &replies {
-            match reply {
+        for reply in replies {
+            match &reply_of(reply).map_err(|error| self.silent(verb, &error))? {
                 Frame::Integer(count) => removed += u64::try_from(*count).unwrap_or(0),
                 // What this call has removed already is counted as none when it is asked for again.
                 refusal if removal.learn(refusal) => {
@@ -249,14 +260,14 @@ impl Admin {
         Ok(removed)
     }
 
-    fn call<A: AsRef<[u8]>>(&mut self, command: &[A]) -> Result<OwnedReply, Failure> {
-        self.conversation.call(command).map_err(|error| {
-            let command = shown_text(command.first().map(AsRef::as_ref).unwrap_or_default());
-            self.silent(&command, &error)
+    fn call<A: AsRef<[u8]>>(&mut self, words: &[A]) -> Result<OwnedReply, Failure> {
+        reply_of(self.connection.run(command(words))).map_err(|error| {
+            let name = shown_text(words.first().map(AsRef::as_ref).unwrap_or_default());
+            self.silent(&name, &error)
         })
     }
 
-    fn silent(&self, command: &str, error: &io::Error) -> Failure {
+    fn silent(&self, command: &str, error: &Error) -> Failure {
         Failure::unavailable(format!("{}: no answer to {command}: {error}.", self.name))
     }
 
@@ -265,7 +276,11 @@ impl Admin {
             Some(text) => format!("answered `{}`", shown_text(text)),
             None => "gave an answer of another kind than Redis gives".into(),
         };
-        Failure::unavailable(format!("{}: {command} {said}.", self.name))
+        let failure = Failure::unavailable(format!("{}: {command} {said}.", self.name));
+        match hint(&said) {
+            Some(hint) => failure.followed_by(hint),
+            None => failure,
+        }
     }
 }
 
@@ -422,26 +437,6 @@ fn escaped(prefix: &str) -> String {
         out.push(c);
     }
     out
-}
-
-/// What to do about a connection that did not come about.
-fn advice(error: &io::Error) -> &'static str {
-    let text = error.to_string();
-    if text.contains("NOAUTH") || text.contains("WRONGPASS") || text.contains("invalid password") {
-        "Give a user and password in the URL, in LOADLINE_REDIS_PASSWORD or with --password-file."
-    } else if text.contains("HELLO 3") {
-        "Use --resp 2 with a server that does not speak RESP3."
-    } else if text.contains("CertificateRequired") {
-        "It asks for a certificate of ours: give one with --tls-cert and --tls-key."
-    } else if text.contains("CaUsedAsEndEntity") {
-        "It shows an authority's certificate, self-signed it seems, which proves no server: let that authority sign one for it, or use --tls-insecure."
-    } else if text.contains("not valid for name") {
-        "Use a host name that its certificate is for, or --tls-insecure."
-    } else if text.contains("certificate") {
-        "Name the certificate it goes back to (a self-signed one: itself) with --tls-ca, or use --tls-insecure."
-    } else {
-        "Check that a server runs there and that this machine can reach it."
-    }
 }
 
 #[cfg(test)]

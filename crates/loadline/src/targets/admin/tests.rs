@@ -21,16 +21,20 @@ fn listing(mut keys: Vec<String>) -> Endpoint {
             if bytes == 0 {
                 return;
             }
-            let (_, request) = parser.parse(&buffer[..bytes]).unwrap();
-            let words: Vec<String> = request
-                .unwrap()
-                .iter()
-                .map(|word| String::from_utf8(word.to_vec()).unwrap())
-                .collect();
-            socket.write_all(&answer(&words, &mut keys)).unwrap();
+            let mut heard = &buffer[..bytes];
+            while !heard.is_empty() {
+                let (used, request) = parser.parse(heard).unwrap();
+                let words: Vec<String> = request
+                    .unwrap()
+                    .iter()
+                    .map(|word| String::from_utf8(word.to_vec()).unwrap())
+                    .collect();
+                heard = &heard[used..];
+                socket.write_all(&answer(&words, &mut keys)).unwrap();
+            }
         }
     });
-    Endpoint::new(server, Protocol::Resp2, None)
+    Endpoint::local(server)
 }
 
 fn answer(words: &[String], keys: &mut [String]) -> Vec<u8> {
@@ -130,7 +134,7 @@ fn an_absent_server_is_unavailable() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let server = Server::local(listener.local_addr().unwrap());
     drop(listener);
-    let failure = Admin::open(&Endpoint::new(server, Protocol::Resp2, None)).unwrap_err();
+    let failure = Admin::open(&Endpoint::local(server)).unwrap_err();
     assert_eq!(failure.exit(), Exit::Unavailable);
     assert!(failure.to_string().contains("refused"), "{failure}");
 }
@@ -149,7 +153,7 @@ fn a_server_is_called_what_the_user_calls_it() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let server = Server::local(listener.local_addr().unwrap());
     drop(listener);
-    let endpoint = Endpoint::new(server, Protocol::Resp2, None).named("embedded".into());
+    let endpoint = Endpoint::local(server).named("embedded".into());
     let text = Admin::open(&endpoint).unwrap_err().to_string();
     assert!(
         text.starts_with("embedded cannot be measured") && !text.contains("127.0.0.1"),

@@ -5,13 +5,13 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
-use loadline_resp::{OwnedReply, Protocol};
+use loadline_client::blocking::Connection;
 
 use super::tidy::WatchedDir;
 use super::{Child, Wanted, free_port, go_on};
 use crate::exit::Failure;
 use crate::target::Server;
-use crate::targets::connect::{Conversation, Endpoint};
+use crate::targets::connect::{Endpoint, command};
 
 const MASTERS: usize = 3;
 const SLOTS: usize = 16_384;
@@ -47,7 +47,7 @@ impl From<io::Error> for Apart {
 /// A node, and how it is told things.
 struct Member<'c> {
     child: &'c Child,
-    conversation: Conversation,
+    connection: Connection,
     /// The port on which nodes talk to each other.
     bus: u16,
 }
@@ -170,10 +170,10 @@ fn wait_for(
 
 impl<'c> Member<'c> {
     fn open(child: &'c Child, bus: u16) -> io::Result<Self> {
-        let endpoint = Endpoint::new(child.server(), Protocol::Resp2, None);
+        let endpoint = Endpoint::local(child.server());
         Ok(Self {
             child,
-            conversation: endpoint.open()?,
+            connection: endpoint.open().map_err(io::Error::other)?,
             bus,
         })
     }
@@ -184,15 +184,10 @@ impl<'c> Member<'c> {
     }
 
     fn ask(&mut self, words: &[&str]) -> io::Result<String> {
-        let reply: OwnedReply = self.conversation.call(words)?;
+        let replied = self.connection.run(command(words));
+        let reply = replied
+            .map_err(|error| io::Error::other(format!("{} failed: {error}", words.join(" "))))?;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        match reply.error_text() {
-            Some(error) => Err(io::Error::other(format!(
-                "{} was answered `{}`",
-                words.join(" "),
-                text(error)
-            ))),
-            None => Ok(reply.as_bytes().map(text).unwrap_or_default()),
-        }
+        Ok(reply.as_bytes().map(text).unwrap_or_default())
     }
 }

@@ -18,7 +18,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
-use loadline_resp::Protocol;
 use tempfile::TempDir;
 
 use crate::exit::{Exit, Failure};
@@ -155,7 +154,7 @@ impl Child {
 
     /// Whether the server answers, and whether it is this child that does.
     fn answers(&mut self) -> Answer {
-        let endpoint = Endpoint::new(self.server(), Protocol::Resp2, None);
+        let endpoint = Endpoint::local(self.server());
         let Ok(info) = Admin::open(&endpoint).and_then(|mut admin| admin.info(&["server"])) else {
             return Answer::NotYet;
         };

@@ -1,5 +1,4 @@
-//! Encrypted connections: what is trusted, and a TLS stream that blocks or does not, as its socket
-//! does.
+//! Encrypted connections: what is trusted, and TLS under the wire loop.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -7,159 +6,82 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::sync::Arc;
 
+use loadline_client::{Tls, TlsStream};
 use loadline_load::wire;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::{
-    ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme,
-};
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
 use crate::exit::Failure;
 use crate::plan::TlsFiles;
 
-/// What all encrypted connections of a run share.
-#[derive(Debug, Clone)]
-pub(crate) struct TlsClient(Arc<ClientConfig>);
-
-impl TlsClient {
-    /// Reads certificates and keys.
-    ///
-    /// # Errors
-    /// A bad file; or, where the system's certificates are wanted, that there are none.
-    pub(crate) fn new(files: &TlsFiles) -> Result<Self, Failure> {
-        let provider = Arc::new(ring::default_provider());
-        let broken =
-            |error: rustls::Error| Failure::bad_file(format!("TLS cannot be set up: {error}."));
-        let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
-            .with_safe_default_protocol_versions()
-            .map_err(broken)?;
-        let builder = if files.insecure {
+/// What encrypted connections trust, by these files. Behind a link, the certificate may also be for one of
+/// `hosts`: the servers that the link leads to.
+///
+/// # Errors
+/// A bad file; or, if the system's certificates are wanted, that there are none.
+pub(crate) fn trust(files: &TlsFiles, hosts: &[&str]) -> Result<Tls, Failure> {
+    let provider = Arc::new(ring::default_provider());
+    let broken =
+        |error: rustls::Error| Failure::bad_file(format!("TLS cannot be set up: {error}."));
+    let verifier = if files.insecure {
+        None
+    } else {
+        let roots = Arc::new(roots(files.ca.as_deref())?);
+        let verifier = WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(&provider))
+            .build()
+            .map_err(|error| Failure::bad_file(format!("TLS cannot be set up: {error}.")))?;
+        Some(verifier)
+    };
+    let hosts = hosts.iter().map(|host| ServerName::try_from(*host));
+    let verifier = Verifier {
+        provider: Arc::clone(&provider),
+        verifier,
+        hosts: hosts
+            .filter_map(|host| Some(host.ok()?.to_owned()))
+            .collect(),
+    };
+    let builder = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(broken)?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(verifier));
+    let config = match &files.identity {
+        None => builder.with_no_client_auth(),
+        Some((certificate, key)) => {
+            let unreadable = |error| {
+                Failure::bad_file(format!(
+                    "{}: there is no private key in PEM form: {error}.",
+                    key.display()
+                ))
+            };
+            let private = PrivateKeyDer::from_pem_file(key).map_err(unreadable)?;
             builder
-                .dangerous()
-                .with_custom_certificate_verifier(Arc::new(TrustAnything(provider)))
-        } else {
-            let roots = Arc::new(roots(files.ca.as_deref())?);
-            let verifier = WebPkiServerVerifier::builder_with_provider(roots, provider)
-                .build()
-                .map_err(|error| Failure::bad_file(format!("TLS cannot be set up: {error}.")))?;
-            builder.with_webpki_verifier(verifier)
-        };
-        let config = match &files.identity {
-            None => builder.with_no_client_auth(),
-            Some((certificate, key)) => {
-                let unreadable = |error| {
-                    Failure::bad_file(format!(
-                        "{}: there is no private key in PEM form: {error}.",
-                        key.display()
-                    ))
-                };
-                let private = PrivateKeyDer::from_pem_file(key).map_err(unreadable)?;
-                builder
-                    .with_client_auth_cert(certificates(certificate)?, private)
-                    .map_err(broken)?
-            }
-        };
-        Ok(Self(Arc::new(config)))
-    }
-
-    /// Encrypts `socket`, whose other end must prove to be `host`. The handshake blocks as long as
-    /// the socket's timeouts let it.
-    ///
-    /// # Errors
-    /// What the socket, or the check of the certificate, said.
-    pub(crate) fn connect(&self, host: &str, mut socket: TcpStream) -> io::Result<TlsStream> {
-        let name = ServerName::try_from(host.to_owned())
-            .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
-        let mut session =
-            ClientConnection::new(Arc::clone(&self.0), name).map_err(io::Error::other)?;
-        while session.is_handshaking() {
-            session.complete_io(&mut socket)?;
+                .with_client_auth_cert(certificates(certificate)?, private)
+                .map_err(broken)?
         }
-        Ok(TlsStream { session, socket })
-    }
+    };
+    Ok(Tls::with_config(Arc::new(config)))
 }
 
-/// A TCP connection under TLS.
+/// A TLS connection of the wire loop, whose socket does not block.
 #[derive(Debug)]
-pub(crate) struct TlsStream {
-    session: ClientConnection,
-    socket: TcpStream,
-}
+pub(crate) struct TlsTransport(pub(crate) Box<TlsStream<TcpStream>>);
 
-impl TlsStream {
-    /// The socket underneath.
-    pub(crate) fn socket(&self) -> &TcpStream {
-        &self.socket
-    }
-
-    /// Sends what is encrypted already; `true` when nothing is left.
-    fn send(&mut self) -> io::Result<bool> {
-        while self.session.wants_write() {
-            match self.session.write_tls(&mut self.socket) {
-                Ok(_) => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(true)
-    }
-}
-
-impl Read for TlsStream {
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        loop {
-            match self.session.reader().read(buf) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                // A peer that closes without saying so within TLS has closed all the same.
-                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(0),
-                done => return done,
-            }
-            self.session.read_tls(&mut self.socket)?;
-            self.session
-                .process_new_packets()
-                .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
-            // An answer within TLS, such as to a change of keys; what does not fit now goes with the next write.
-            self.send()?;
-        }
-    }
-}
-
-impl Write for TlsStream {
-    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
-        // The session takes no more than its buffer holds, and nothing while that is full.
-        let taken = self.session.writer().write(buf)?;
-        let all_sent = self.send()?;
-        match taken {
-            0 if !buf.is_empty() && !all_sent => Err(io::ErrorKind::WouldBlock.into()),
-            0 if !buf.is_empty() => self.session.writer().write(buf),
-            taken => Ok(taken),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        if self.send()? {
-            Ok(())
-        } else {
-            Err(io::ErrorKind::WouldBlock.into())
-        }
-    }
-}
-
-impl wire::Transport for TlsStream {
+impl wire::Transport for TlsTransport {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        AsFd::as_fd(&self.socket)
+        AsFd::as_fd(self.0.get_ref())
     }
 
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        Read::read(self, buf)
+        self.0.read(buf)
     }
 
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
-        Write::write(self, buf)
+        self.0.write(buf)
     }
 
     fn short_read_drains(&self) -> bool {
@@ -167,7 +89,11 @@ impl wire::Transport for TlsStream {
     }
 
     fn flush(&mut self) -> io::Result<bool> {
-        self.send()
+        match self.0.flush() {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 }
 
@@ -216,20 +142,30 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Failure> {
     Ok(found)
 }
 
-/// For `--tls-insecure`: any certificate will do, but its owner must hold the key.
+/// Checks a certificate by the roots of trust, for the name that was connected to or one of `hosts`.
 #[derive(Debug)]
-struct TrustAnything(Arc<CryptoProvider>);
+struct Verifier {
+    provider: Arc<CryptoProvider>,
+    /// None for `--tls-insecure`: any certificate will do, but its owner must hold the key.
+    verifier: Option<Arc<WebPkiServerVerifier>>,
+    hosts: Vec<ServerName<'static>>,
+}
 
-impl ServerCertVerifier for TrustAnything {
+impl ServerCertVerifier for Verifier {
     fn verify_server_cert(
         &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
+        certificate: &CertificateDer<'_>,
+        between: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
+        let Some(verifier) = &self.verifier else {
+            return Ok(ServerCertVerified::assertion());
+        };
+        let verify = |name| verifier.verify_server_cert(certificate, between, name, ocsp, now);
+        let others = self.hosts.iter().map(verify);
+        others.fold(verify(name), Result::or)
     }
 
     fn verify_tls12_signature(
@@ -242,7 +178,7 @@ impl ServerCertVerifier for TrustAnything {
             message,
             certificate,
             signed,
-            &self.0.signature_verification_algorithms,
+            &self.provider.signature_verification_algorithms,
         )
     }
 
@@ -256,12 +192,14 @@ impl ServerCertVerifier for TrustAnything {
             message,
             certificate,
             signed,
-            &self.0.signature_verification_algorithms,
+            &self.provider.signature_verification_algorithms,
         )
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
+        self.provider
+            .signature_verification_algorithms
+            .supported_schemes()
     }
 }
 

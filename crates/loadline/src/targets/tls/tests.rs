@@ -55,7 +55,7 @@ impl Authority {
         Arc::new(roots(Some(&self.file("ca.pem"))).unwrap())
     }
 
-    /// A server that answers PING and then echoes, over one connection.
+    /// A server that answers a greeting and then echoes, over one connection.
     fn serve(&self, asks_for_certificate: bool) -> (Server, JoinHandle<io::Result<()>>) {
         self.serve_as(self.issue("127.0.0.1"), asks_for_certificate)
     }
@@ -101,7 +101,8 @@ fn echo(listener: &TcpListener, config: Arc<ServerConfig>) -> io::Result<()> {
     );
     let mut buffer = vec![0; 16 << 10];
     let _ = stream.read(&mut buffer)?;
-    stream.write_all(b"+PONG\r\n")?;
+    // PING and CLIENT SETNAME, which come together.
+    stream.write_all(b"+PONG\r\n+OK\r\n")?;
     loop {
         let bytes = stream.read(&mut buffer)?;
         if bytes == 0 {
@@ -112,11 +113,7 @@ fn echo(listener: &TcpListener, config: Arc<ServerConfig>) -> io::Result<()> {
 }
 
 fn endpoint(server: Server, files: &TlsFiles) -> Endpoint {
-    Endpoint::new(
-        server,
-        Protocol::Resp2,
-        Some(TlsClient::new(files).unwrap()),
-    )
+    Endpoint::new(server, Protocol::Resp2, trust(files, &[]).unwrap())
 }
 
 /// The echo is not read until every buffer on the way is full and a write comes up short; then all of
@@ -273,7 +270,7 @@ fn files_without_certificates_are_bad_files() {
         },
     ] {
         assert_eq!(
-            TlsClient::new(&files).unwrap_err().exit(),
+            trust(&files, &[]).unwrap_err().exit(),
             crate::exit::Exit::BadFile
         );
     }
