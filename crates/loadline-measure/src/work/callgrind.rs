@@ -19,6 +19,9 @@ const ALLOCATORS: [&str; 6] = [
     "je_realloc",
 ];
 
+/// Functions that a timer of a known server calls: redis-server and its forks.
+const TIMERS: [&str; 1] = ["serverCron"];
+
 /// What a program executed, by function.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Profile {
@@ -45,6 +48,20 @@ pub struct Function {
     pub inclusive: u64,
     /// Calls of it.
     pub calls: u64,
+}
+
+impl Profile {
+    /// Instructions that timers of a known server executed, with everything that they called; 0 for other programs.
+    #[must_use]
+    pub fn background(&self) -> u64 {
+        let timers = self
+            .functions
+            .iter()
+            .filter(|function| TIMERS.contains(&function.name.as_str()));
+        timers
+            .map(|function| function.inclusive)
+            .fold(0, u64::saturating_add)
+    }
 }
 
 /// Why a file is not a callgrind profile.
@@ -279,6 +296,9 @@ jump=3 4
         assert_eq!(profile.instructions, 700);
         assert_eq!(profile.system_calls, Some(3));
         assert_eq!(profile.allocations, 2);
+        assert_eq!(profile.background(), 0);
+        let with_timer = SMALL.replace("processCommand", "serverCron");
+        assert_eq!(parse(&with_timer).unwrap().background(), 670);
         let of = |name: &str| {
             let mut found = profile.functions.iter().filter(|of| of.name == name);
             let function = found.next().unwrap();

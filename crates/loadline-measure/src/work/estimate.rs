@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Pass, WorkError};
+use super::WorkError;
 use crate::gate::student;
 use crate::interval::ALPHA;
 
@@ -13,14 +13,17 @@ pub const LEAST_PASSES: usize = 3;
 /// last digit by chance, and two processes of one program differ in what their hash tables collide on.
 const LEAST_DEVIATION: f64 = 0.000_5;
 
+/// Passes within this of the lowest one, in log units, agree with it.
+const AS_LOW: f64 = 0.006;
+
 /// Instructions per operation of one side.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
-    /// The geometric mean over the passes.
+    /// The geometric mean over the passes that agree.
     pub instructions_per_op: f64,
     /// The standard deviation of the passes, as a share of the mean.
     pub deviation: f64,
-    /// Passes behind it.
+    /// Passes that agree.
     pub passes: usize,
 }
 
@@ -70,54 +73,41 @@ pub struct WorkComparison {
     pub verdict: WorkVerdict,
 }
 
-/// Instructions per operation of each pass, without the background work.
-///
-/// A server executes instructions without any request, in its timers, in proportion to the time. `idle` is a pass
-/// without operations on the same server; its rate times the duration of a pass is subtracted from that pass.
-/// Without `idle` nothing is subtracted.
-///
-/// # Errors
-/// If a pass has no operations, or the background would be all of it.
-pub fn per_operation(passes: &[Pass], idle: Option<&Pass>) -> Result<Vec<f64>, WorkError> {
-    let rate = idle
-        .filter(|idle| idle.duration_ns > 0)
-        .map_or(0.0, |idle| {
-            idle.instructions as f64 / idle.duration_ns as f64
-        });
-    passes
-        .iter()
-        .map(|pass| {
-            let own = pass.instructions as f64 - rate * pass.duration_ns as f64;
-            if pass.ops == 0 || own <= 0.0 {
-                return Err(WorkError::NoWork);
-            }
-            Ok(own / pass.ops as f64)
-        })
-        .collect()
-}
-
 impl Estimate {
     /// The estimate of one side from its passes, each in instructions per operation.
     ///
+    /// The plain version: the mean of the passes that are as low as the lowest. A server seeds its hash tables at
+    /// random, and a seed with which the name of a command collides adds the same work to every operation of that
+    /// process, some percent in one process of five. It never removes work, so the lowest passes are those without
+    /// a collision. Passes of one process, or with fixed randomness, all count.
+    ///
     /// # Errors
-    /// With fewer than [`LEAST_PASSES`] values, or a value that is not positive and finite.
+    /// With fewer than [`LEAST_PASSES`] values, a value that is not positive and finite, or no second value as low as
+    /// the lowest.
     pub fn of(values: &[f64]) -> Result<Self, WorkError> {
-        if values.len() < LEAST_PASSES {
-            return Err(WorkError::TooFewPasses {
-                passes: values.len(),
-            });
+        let passes = values.len();
+        if passes < LEAST_PASSES {
+            return Err(WorkError::TooFewPasses { passes });
         }
         if !values.iter().all(|value| value.is_finite() && *value > 0.0) {
             return Err(WorkError::NoWork);
         }
-        let logs: Vec<f64> = values.iter().map(|value| value.ln()).collect();
+        let lowest = values.iter().copied().fold(f64::INFINITY, f64::min);
+        let logs: Vec<f64> = values
+            .iter()
+            .map(|value| value.ln())
+            .filter(|log| *log <= lowest.ln() + AS_LOW)
+            .collect();
+        if logs.len() < 2 {
+            return Err(WorkError::Unsettled { passes });
+        }
         let count = logs.len() as f64;
         let mean = logs.iter().sum::<f64>() / count;
         let squares: f64 = logs.iter().map(|log| (log - mean).powi(2)).sum();
         Ok(Self {
             instructions_per_op: mean.exp(),
             deviation: (squares / (count - 1.0)).sqrt(),
-            passes: values.len(),
+            passes: logs.len(),
         })
     }
 }
@@ -200,55 +190,25 @@ mod tests {
     use rand::rngs::StdRng;
     use rand::{RngExt, SeedableRng};
 
-    fn pass(ops: u64, millis: u64, instructions: u64) -> Pass {
-        Pass {
-            ops,
-            duration_ns: millis * 1_000_000,
-            instructions,
-            ..Pass::default()
-        }
-    }
-
-    /// Passes of redis-server 7.0.15 under callgrind beside builds: 19,200 GETs at pipeline 16 each, and an idle
-    /// pass. They vary by 1.8 % because of the timers, which take about a million instructions per second.
-    const MEASURED: [(u64, u64); 4] = [
-        (4_620, 73_115_530),
-        (4_490, 72_580_369),
-        (2_870, 70_514_567),
-        (3_660, 71_643_527),
-    ];
+    /// Instructions per GET of redis-server 7.0.15 under callgrind beside builds, 4,800 GETs at pipeline 16 in each of
+    /// six processes, without those of its timer: in the third, the name of the command collides.
+    const MEASURED: [f64; 6] = [3_507.77, 3_504.71, 3_580.73, 3_510.89, 3_501.87, 3_508.41];
 
     #[test]
-    fn the_background_is_subtracted_in_proportion_to_time() {
-        let passes = MEASURED.map(|(millis, count)| pass(19_200, millis, count));
-        let spread = |values: &[f64]| {
-            let most = values.iter().copied().fold(f64::MIN, f64::max);
-            let least = values.iter().copied().fold(f64::MAX, f64::min);
-            most / least - 1.0
-        };
-        let raw = per_operation(&passes, None).unwrap();
-        assert!(spread(&raw) > 0.03, "{raw:?}");
-        let idle = pass(0, 1_000, 1_237_890);
-        let corrected = per_operation(&passes, Some(&idle)).unwrap();
-        assert!(spread(&corrected) < 0.01, "{corrected:?}");
+    fn a_process_whose_hash_table_collides_does_not_count() {
+        let estimate = Estimate::of(&MEASURED).unwrap();
+        assert_eq!(estimate.passes, 5);
+        assert!((estimate.instructions_per_op - 3_506.7).abs() < 0.1);
+        assert!(estimate.deviation < 0.001, "{}", estimate.deviation);
     }
 
     #[test]
-    fn passes_without_operations_or_of_background_alone_are_refused() {
-        assert_eq!(
-            per_operation(&[pass(0, 1, 5)], None),
-            Err(WorkError::NoWork)
-        );
-        let idle = pass(0, 10, 1_000);
-        assert_eq!(
-            per_operation(&[pass(5, 10, 900)], Some(&idle)),
-            Err(WorkError::NoWork)
-        );
-        assert_eq!(
-            Estimate::of(&[1.0, 1.0]),
-            Err(WorkError::TooFewPasses { passes: 2 })
-        );
+    fn passes_that_tell_nothing_are_refused() {
+        let few = WorkError::TooFewPasses { passes: 2 };
+        assert_eq!(Estimate::of(&[1.0, 1.0]), Err(few));
         assert_eq!(Estimate::of(&[1.0, 0.0, 1.0]), Err(WorkError::NoWork));
+        let alone = WorkError::Unsettled { passes: 3 };
+        assert_eq!(Estimate::of(&[1.0, 1.1, 1.1]), Err(alone));
     }
 
     #[test]
@@ -273,35 +233,50 @@ mod tests {
             compare(&a, &a, &rules).sentence("GET"),
             "as many instructions per GET (+0.0 % [-0.2, 0.2])"
         );
-        let noisy = of([3_000.0, 3_600.0, 4_200.0]);
+        let wide = Estimate {
+            deviation: 0.02,
+            ..a
+        };
         assert_eq!(
-            compare(&a, &noisy, &rules).verdict,
+            compare(&a, &wide, &rules).verdict,
             WorkVerdict::Inconclusive
         );
         let twice = compare(&a, &of([7_200.0, 7_201.0, 7_199.0]), &rules);
         assert!(twice.is_critical(&rules));
     }
 
-    /// Three passes per side with a deviation of 0.1 %: +1 % is found in at least 99 of 100, and two equal sides
-    /// differ in at most 2 of 100 (one of 200 on each side).
+    /// Six processes per side whose counts deviate by 0.1 %, one in five with a collision that adds 2 %: +1 % is
+    /// found in at least 99 of 100 comparisons, and two equal sides differ in at most 2 of 100 (one of 200 per bound).
     #[test]
     fn one_percent_is_found_and_equal_sides_are_not() {
         let mut random = StdRng::seed_from_u64(11);
-        // Twelve uniform numbers make a normal one, nearly.
-        let mut normal = || (0..12).map(|_| random.random::<f64>()).sum::<f64>() - 6.0;
         let mut side = |mean: f64| {
-            let values: Vec<f64> = (0..3).map(|_| mean * (0.001 * normal()).exp()).collect();
-            Estimate::of(&values).unwrap()
+            let values: Vec<f64> = (0..6)
+                .map(|_| {
+                    // Twelve uniform numbers make a normal one, nearly.
+                    let normal = (0..12).map(|_| random.random::<f64>()).sum::<f64>() - 6.0;
+                    let collides = if random.random_bool(0.2) { 1.02 } else { 1.0 };
+                    mean * collides * (0.001 * normal).exp()
+                })
+                .collect();
+            Estimate::of(&values)
         };
         let rules = WorkRules::default();
-        let (mut found, mut alarms) = (0, 0);
+        let (mut found, mut alarms, mut untold) = (0, 0, 0);
         for _ in 0..2_000 {
-            let a = side(3_600.0);
-            found += u32::from(compare(&a, &side(3_636.0), &rules).verdict == WorkVerdict::More);
-            let none = compare(&a, &side(3_600.0), &rules);
+            let (Ok(a), Ok(b), Ok(same)) = (side(3_600.0), side(3_636.0), side(3_600.0)) else {
+                untold += 1;
+                continue;
+            };
+            found += u32::from(compare(&a, &b, &rules).verdict == WorkVerdict::More);
+            let none = compare(&a, &same, &rules);
             alarms += u32::from(none.lo > 1.0 || none.hi < 1.0);
         }
-        assert!(found >= 1_980, "{found} of 2000");
-        assert!(alarms <= 30, "{alarms} of 2000");
+        assert!(
+            found + untold >= 1_980,
+            "{found} of 2000, {untold} without a verdict"
+        );
+        assert!(alarms <= 40, "{alarms} of 2000");
+        assert!(untold <= 20, "{untold} of 2000");
     }
 }

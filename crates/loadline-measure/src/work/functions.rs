@@ -6,12 +6,29 @@ use serde::{Deserialize, Serialize};
 
 use super::callgrind::Profile;
 
-/// The instructions of one function on both sides, per operation and without the functions that it calls.
+/// Functions that a record keeps. The rest execute next to nothing.
+const KEPT: usize = 300;
+
+/// The work of one function per operation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FunctionWork {
+    /// The name of the function, or its address if the program has no symbols.
+    pub name: String,
+    /// The file name of the program or library that contains it; empty if unknown.
+    #[serde(default)]
+    pub object: String,
+    /// Instructions per operation of the function itself.
+    pub own: f64,
+    /// Instructions per operation of the function and all that it calls. Recursive calls count several times.
+    pub inclusive: f64,
+}
+
+/// The work of one function on two sides, per operation and without the functions that it calls.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FunctionDifference {
     /// The name of the function, or its address if the program has no symbols.
     pub name: String,
-    /// The program or library that contains it, by its file name; empty if unknown.
+    /// The file name of the program or library that contains it; empty if unknown.
     pub object: String,
     /// Instructions per operation of the first side.
     pub a: f64,
@@ -33,26 +50,49 @@ impl FunctionDifference {
     }
 }
 
-/// The `most` functions that differ most between `a` and `b`, each with its operations, the largest difference
-/// first. A function is matched by its name: two builds of a server lie at different paths.
+/// The functions of `profile`, a pass of `ops` operations, that execute most instructions. Functions that run on
+/// timers only are part of it; see [`Profile::background`] for their sum.
 #[must_use]
-pub fn differences(a: (&Profile, u64), b: (&Profile, u64), most: usize) -> Vec<FunctionDifference> {
+pub fn per_operation(profile: &Profile, ops: u64) -> Vec<FunctionWork> {
+    let ops = ops.max(1) as f64;
+    let mut functions: Vec<FunctionWork> = profile
+        .functions
+        .iter()
+        .filter(|function| function.own > 0)
+        .map(|function| FunctionWork {
+            name: function.name.clone(),
+            object: file_name(&function.object).to_owned(),
+            own: function.own as f64 / ops,
+            inclusive: function.inclusive as f64 / ops,
+        })
+        .collect();
+    functions.sort_by(|one, other| {
+        let by_work = other.own.total_cmp(&one.own);
+        by_work.then_with(|| one.name.cmp(&other.name))
+    });
+    functions.truncate(KEPT);
+    functions
+}
+
+/// The `most` functions that differ most between two sides, the largest difference first. A function is matched by
+/// its name: two builds of a server lie at different paths.
+#[must_use]
+pub fn differences(a: &[FunctionWork], b: &[FunctionWork], most: usize) -> Vec<FunctionDifference> {
     let mut found: HashMap<&str, FunctionDifference> = HashMap::new();
-    for (is_first, (profile, ops)) in [(true, a), (false, b)] {
-        for function in &profile.functions {
-            let per_operation = function.own as f64 / ops.max(1) as f64;
+    for (is_first, functions) in [(true, a), (false, b)] {
+        for function in functions {
             let entry = found
                 .entry(&function.name)
                 .or_insert_with(|| FunctionDifference {
                     name: function.name.clone(),
-                    object: file_name(&function.object).to_owned(),
+                    object: function.object.clone(),
                     a: 0.0,
                     b: 0.0,
                 });
             if is_first {
-                entry.a += per_operation;
+                entry.a += function.own;
             } else {
-                entry.b += per_operation;
+                entry.b += function.own;
             }
         }
     }
@@ -101,7 +141,8 @@ mod tests {
             ("slowlogPush", "/b/redis", 10_000),
         ]);
         // Twice as many operations on the second side.
-        let found = differences((&a, 10), (&b, 20), 10);
+        let (a, b) = (per_operation(&a, 10), per_operation(&b, 20));
+        let found = differences(&a, &b, 10);
         let rows: Vec<(&str, f64)> = found
             .iter()
             .map(|function| (function.name.as_str(), function.added()))
@@ -111,6 +152,6 @@ mod tests {
             [("slowlogPush", 500.0), ("gone", -30.0), ("call", 20.0)]
         );
         assert_eq!(found[0].object, "redis");
-        assert_eq!(differences((&a, 10), (&b, 20), 1).len(), 1);
+        assert_eq!(differences(&a, &b, 1).len(), 1);
     }
 }

@@ -5,9 +5,10 @@
 //! are not in them. [`compare`] judges them with thresholds of their own and never mixes them into a verdict
 //! about time.
 //!
-//! A count comes from passes: the same operations from one connection, at least three times per side. What a
-//! server does without any request (timers) is measured by a pass without operations and subtracted in
-//! proportion to the duration; see [`per_operation`].
+//! A count comes from passes: the same operations from one connection, at least three times per side. The
+//! instructions of the server's timers are subtracted ([`Pass::background`]), because they depend on the duration
+//! of a pass. What remains is exact if the source of random numbers is fixed, too; else the seed of a hash table
+//! decides how often keys collide, and the passes are made in several processes ([`Estimate::of`]).
 //!
 //! [`callgrind::parse`] reads the counts of a pass, function by function, from the output of valgrind, and
 //! [`differences`] names the functions that account for a change.
@@ -16,12 +17,55 @@ pub mod callgrind;
 mod estimate;
 mod functions;
 
-pub use estimate::{
-    Estimate, LEAST_PASSES, WorkComparison, WorkRules, WorkVerdict, compare, per_operation,
-};
-pub use functions::{FunctionDifference, differences};
+pub use estimate::{Estimate, LEAST_PASSES, WorkComparison, WorkRules, WorkVerdict, compare};
+pub use functions::{FunctionDifference, FunctionWork, differences, per_operation};
 
 use serde::{Deserialize, Serialize};
+
+/// The work of one subject under one scenario.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Work {
+    /// The means by which instructions were counted.
+    pub source: Source,
+    /// The tool and its version, such as `valgrind-3.19.0`.
+    pub tool: String,
+    /// The instruction set and the CPU features that the C library chooses its functions by.
+    pub cpu: String,
+    /// The build ID of the server's executable, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub build_id: Option<String>,
+    /// Whether the server read its random numbers from a fixed source, so that passes agree exactly.
+    #[serde(default)]
+    pub fixed_randomness: bool,
+    /// The passes, in the order in which they ran.
+    pub passes: Vec<Pass>,
+    /// The functions that execute most instructions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub functions: Vec<FunctionWork>,
+}
+
+impl Work {
+    /// Instructions per operation over all passes.
+    ///
+    /// # Errors
+    /// As of [`Estimate::of`].
+    pub fn estimate(&self) -> Result<Estimate, WorkError> {
+        let values: Result<Vec<f64>, WorkError> =
+            self.passes.iter().map(Pass::instructions_per_op).collect();
+        Estimate::of(&values?)
+    }
+
+    /// What makes the counts of two subjects incomparable, as a sentence; `None` if nothing does. The two servers may
+    /// be different builds: that is what is compared.
+    #[must_use]
+    pub fn incomparable(&self, other: &Self) -> Option<String> {
+        let differ = |what: &str, one: &str, another: &str| {
+            (one != another).then(|| format!("not comparable: {what} was {one} and is {another}"))
+        };
+        differ("the tool that counts", &self.tool, &other.tool)
+            .or_else(|| differ("the instruction set", &self.cpu, &other.cpu))
+    }
+}
 
 /// The means by which instructions were counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,9 +82,15 @@ pub enum Source {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WorkError {
-    /// A pass has no operations, or all its instructions are background work.
+    /// A pass has no operations, or timers executed all its instructions.
     #[error("a pass counted no instructions of operations")]
     NoWork,
+    /// The passes disagree: no two of them are as low as the lowest.
+    #[error("the passes disagree: the lowest of {passes} stands alone")]
+    Unsettled {
+        /// Passes of this side.
+        passes: usize,
+    },
     /// Fewer passes than the spread needs.
     #[error("{passes} passes, but at least {LEAST_PASSES} are needed to know their spread")]
     TooFewPasses {
@@ -52,16 +102,31 @@ pub enum WorkError {
 /// The counts of one pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Pass {
-    /// Operations of the pass; 0 for the pass that shows the background work.
+    /// Operations of the pass.
     pub ops: u64,
-    /// Duration of the pass in nanoseconds.
-    pub duration_ns: u64,
-    /// Instructions in user space.
+    /// Instructions in user space, those of timers included.
     pub instructions: u64,
+    /// Those of them that timers executed, which depend on the duration of the pass and not on its operations.
+    #[serde(default)]
+    pub background: u64,
     /// System calls, if the source counts them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system_calls: Option<u64>,
     /// Calls of `malloc`, `calloc` and `realloc`, if the source counts them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allocations: Option<u64>,
+}
+
+impl Pass {
+    /// Instructions per operation, without those of timers.
+    ///
+    /// # Errors
+    /// [`WorkError::NoWork`] if there were no operations, or timers executed everything.
+    pub fn instructions_per_op(&self) -> Result<f64, WorkError> {
+        let own = self.instructions.saturating_sub(self.background);
+        if self.ops == 0 || own == 0 {
+            return Err(WorkError::NoWork);
+        }
+        Ok(own as f64 / self.ops as f64)
+    }
 }
