@@ -229,6 +229,10 @@ fn value_of(text: &str, quantity: Quantity) -> Result<f64, &'static str> {
             ],
             "its value needs a unit: B, kB, MB, KiB or MiB",
         ),
+        Quantity::Count => (
+            &[("k", 1e3), ("M", 1e6), ("", 1.0)],
+            "its value is a number, such as 4000 or 4k",
+        ),
         Quantity::Rate => (
             &[("k", 1e3), ("M", 1e6), ("", 1.0)],
             "its value is a number per second, such as 50k or 50_000/s",

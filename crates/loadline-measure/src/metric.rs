@@ -45,6 +45,9 @@ pub enum Metric {
     /// CPU time of the generator, or of a client that is measured, per operation.
     #[serde(rename = "client_cpu_ns_per_op")]
     ClientCpu,
+    /// Instructions that the server executes in user space per operation; see [`work`](crate::work).
+    #[serde(rename = "server_instructions_per_op")]
+    ServerInstructions,
     /// Memory that the client holds for each of its connections.
     #[serde(rename = "client_bytes_per_connection")]
     ClientMemory,
@@ -67,11 +70,13 @@ pub enum Quantity {
     Share,
     /// Bytes.
     Bytes,
+    /// A plain number.
+    Count,
 }
 
 impl Metric {
     /// All of them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Throughput,
         Self::TimePerOp,
         Self::Mean,
@@ -84,6 +89,7 @@ impl Metric {
         Self::CorrectedP99,
         Self::ServerCpu,
         Self::ClientCpu,
+        Self::ServerInstructions,
         Self::ClientMemory,
         Self::Errors,
         Self::HitRatio,
@@ -105,6 +111,7 @@ impl Metric {
             Self::CorrectedP99 => "corrected_time_ns_p99",
             Self::ServerCpu => "server_cpu_ns_per_op",
             Self::ClientCpu => "client_cpu_ns_per_op",
+            Self::ServerInstructions => "server_instructions_per_op",
             Self::ClientMemory => "client_bytes_per_connection",
             Self::Errors => "error_share",
             Self::HitRatio => "hit_ratio",
@@ -127,6 +134,7 @@ impl Metric {
             Self::CorrectedP99 => "corrected_p99",
             Self::ServerCpu => "server_cpu",
             Self::ClientCpu => "client_cpu",
+            Self::ServerInstructions => "server_instructions",
             Self::ClientMemory => "client_memory",
             Self::Errors => "errors",
             Self::HitRatio => "hit_ratio",
@@ -164,6 +172,7 @@ impl Metric {
             Self::Throughput => Quantity::Rate,
             Self::Errors | Self::HitRatio => Quantity::Share,
             Self::ClientMemory => Quantity::Bytes,
+            Self::ServerInstructions => Quantity::Count,
             _ => Quantity::Time,
         }
     }
@@ -185,9 +194,11 @@ impl Metric {
     #[must_use]
     pub fn words(self) -> (&'static str, &'static str) {
         match self {
-            Self::ServerCpu | Self::ClientCpu | Self::ClientMemory | Self::Errors => {
-                ("higher", "lower")
-            }
+            Self::ServerCpu
+            | Self::ClientCpu
+            | Self::ServerInstructions
+            | Self::ClientMemory
+            | Self::Errors => ("higher", "lower"),
             Self::HitRatio => ("lower", "higher"),
             _ => ("slower", "faster"),
         }
@@ -212,6 +223,10 @@ impl Metric {
             Self::CorrectedP99 => whole(case.tail.and_then(|tail| tail.corrected.p99)),
             Self::ServerCpu => case.cost.server_cpu_ns_per_op,
             Self::ClientCpu => case.cost.client_cpu_ns_per_op,
+            Self::ServerInstructions => {
+                let work = case.work.as_ref()?.estimate().ok()?;
+                Some(work.instructions_per_op)
+            }
             Self::ClientMemory => case.cost.client_bytes_per_connection,
             Self::Errors => per_op(case.error_count(), case.ops),
             Self::HitRatio => case.hit_ratio,

@@ -169,6 +169,7 @@ pub fn value(metric: Metric, value: f64) -> String {
         Quantity::Time => duration(value),
         Quantity::Rate => format!("{}/s", count(value)),
         Quantity::Share => percent(value),
+        Quantity::Count => count(value),
         Quantity::Bytes => scaled(value, 1_000.0, &["B", "kB", "MB", "GB"], " "),
     }
 }

@@ -6,6 +6,7 @@ use crate::Error;
 use crate::compare::Direction;
 use crate::metric::Metric;
 use crate::record::Bounds;
+use crate::work::FunctionDifference;
 
 /// The schema of a judgement in JSON.
 pub const SCHEMA: &str = "loadline.judgement/1";
@@ -96,6 +97,9 @@ pub struct Row {
     pub interval_95: Option<Bounds>,
     /// The smallest change for the worse, as a share, that would have shown.
     pub minimum_detectable_effect: Option<f64>,
+    /// The functions that account for a difference in work, the largest share first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub functions: Vec<FunctionDifference>,
     /// What may be said.
     pub verdict: RowVerdict,
     /// The reason in words that a person can check.
@@ -248,6 +252,7 @@ impl Row {
             hi: None,
             interval_95: None,
             minimum_detectable_effect: None,
+            functions: Vec::new(),
             verdict: RowVerdict::Inconclusive,
             evidence: String::new(),
         }
@@ -292,7 +297,11 @@ fn untold(rows: &[Row]) -> Vec<String> {
     let is_untold = |row: &&Row| row.verdict == RowVerdict::Inconclusive;
     let limits = rows.iter().filter(|row| row.limit.is_some());
     untold.extend(limits.filter(is_untold).map(Row::sentence));
-    let compared: Vec<&Row> = rows.iter().filter(|row| row.limit.is_none()).collect();
+    // Work tells nothing about time, so a case with a count alone still has times that tell nothing.
+    let is_time = |row: &&Row| row.limit.is_none() && row.metric != Metric::ServerInstructions;
+    let work_alone = |row: &&Row| row.metric == Metric::ServerInstructions && is_untold(row);
+    untold.extend(rows.iter().filter(work_alone).map(Row::sentence));
+    let compared: Vec<&Row> = rows.iter().filter(is_time).collect();
     let mut cases: Vec<&str> = compared.iter().map(|row| row.case.as_str()).collect();
     cases.sort_unstable();
     cases.dedup();

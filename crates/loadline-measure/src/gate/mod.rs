@@ -19,6 +19,7 @@ mod simulations;
 mod spread;
 pub mod strict;
 pub(crate) mod student;
+mod work;
 
 pub use baseline::{Baseline, BaselineCase, BaselineRun, Measured};
 pub use judgement::{Basis, Judgement, Outcome, Policy, Row, RowVerdict, SCHEMA};

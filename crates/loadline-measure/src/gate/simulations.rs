@@ -7,7 +7,8 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
 use super::baseline::{Baseline, BaselineCase, BaselineRun, Measured};
-use super::judgement::{Judgement, Outcome, Policy, RowVerdict};
+use super::judgement::{Judgement, Outcome, RowVerdict};
+use super::strict::Thresholds;
 use super::strict::{Candidate, judge};
 use crate::compare::{Verdict, log_ratios, precise_for};
 use crate::metric::Metric;
@@ -253,7 +254,7 @@ impl<'n> Suite<'n> {
             ]);
             let case = BaselineCase {
                 metrics,
-                response_time: String::new(),
+                ..BaselineCase::default()
             };
             (format!("case {index:02}"), case)
         });
@@ -306,7 +307,7 @@ fn pairs_raise_at_most_one_false_alarm_in_a_thousand_runs_of_a_suite() {
     let mut noise = Noise::new(21);
     let alarms = (0..RUNS)
         .map(|_| pairs(&mut noise, &[0.0; CASES]))
-        .filter(|record| is_alarm(&Judgement::of_comparisons(record, Policy::Strict)))
+        .filter(|record| is_alarm(&Judgement::of_comparisons(record, &Thresholds::default())))
         .count();
     println!("pairs, nothing planted: {alarms} alarms in {RUNS} suites of {CASES} cases");
     assert!(
@@ -322,7 +323,7 @@ fn pairs_find_five_percent_and_alarm_at_ten() {
         let (mut found, mut alarms) = (0, 0);
         for _ in 0..RUNS {
             let record = pairs(&mut noise, &[share.ln_1p()]);
-            let judgement = Judgement::of_comparisons(&record, Policy::Strict);
+            let judgement = Judgement::of_comparisons(&record, &Thresholds::default());
             let p50 = &judgement.rows[1];
             assert_eq!(p50.metric, Metric::P50);
             found += usize::from(is_worse(p50.verdict));

@@ -10,6 +10,7 @@ use crate::Error;
 use crate::corrected::Corrected;
 use crate::histogram::{Histogram, LatencySummary};
 use crate::outliers::Outliers;
+use crate::work::Work;
 
 /// What was measured of one subject under one scenario.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -79,6 +80,9 @@ pub struct Case {
     /// What an operation costs.
     #[serde(default)]
     pub cost: Cost,
+    /// Instructions per operation, if they were counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub work: Option<Work>,
     /// Where the time of an operation went, on average.
     #[serde(default)]
     pub parts_ns: Parts,

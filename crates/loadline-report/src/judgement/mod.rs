@@ -108,6 +108,7 @@ pub(crate) fn figure(metric: Metric, value: Option<f64>) -> String {
             Quantity::Time => words::duration(value),
             Quantity::Rate => format!("{}/s", words::count(value)),
             Quantity::Share => words::percent(value),
+            Quantity::Count => words::count(value),
             Quantity::Bytes => format!("{} B", words::count(value)),
         },
     )

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use loadline_load::Control;
-use loadline_measure::gate::{self, BaselineRun, Judgement, Policy};
+use loadline_measure::gate::{self, BaselineRun, Judgement, Thresholds};
 use loadline_measure::{Limit, Record};
 
 use crate::args::CompareArgs;
@@ -59,7 +59,7 @@ fn targets(args: CompareArgs) -> anyhow::Result<ExitCode> {
 
 /// The pairs of the record, and the limits on what was measured of B, whose cases come last.
 fn judge(record: &Record, limits: &[Limit]) -> Result<Judgement, Failure> {
-    let mut judgement = Judgement::of_comparisons(record, Policy::Strict);
+    let mut judgement = Judgement::of_comparisons(record, &Thresholds::default());
     if let (false, Some(last)) = (limits.is_empty(), record.cases.last()) {
         let judged = judging::of_subject(record, &last.subject.name);
         let run = BaselineRun::of_record(&judged).map_err(|error| judging::incomparable(&error))?;

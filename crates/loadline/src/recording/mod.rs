@@ -82,6 +82,7 @@ pub(crate) fn case(case: &Case, plan: &Plan, target: &Opened, measured: &Measure
         series: series(blocks),
         tail: tail(blocks),
         cost: cost(blocks, ops, server_cpu),
+        work: None,
         parts_ns: record::Parts {
             server: server_time(blocks),
             ..record::Parts::default()

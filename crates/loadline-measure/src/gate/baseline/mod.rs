@@ -17,6 +17,7 @@ use crate::compare::Direction;
 use crate::metric::Metric;
 use crate::quantile::median;
 use crate::record::{Case, Environment, Record, RoundSummary, shortened};
+use crate::work::Work;
 use crate::{Error, Histogram, Limit};
 
 mod json;
@@ -68,6 +69,9 @@ pub struct BaselineCase {
     /// What was measured. Metrics that this version does not know are left out.
     #[serde(deserialize_with = "known")]
     pub metrics: BTreeMap<Metric, Measured>,
+    /// Instructions per operation, if they were counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub work: Option<Work>,
     /// The response times of all rounds, as [`Histogram::encode`] writes them; empty where not kept.
     #[serde(default)]
     pub response_time: String,
@@ -226,6 +230,7 @@ impl BaselineCase {
         });
         Self {
             metrics: measured.collect(),
+            work: case.work.clone(),
             response_time: case.histograms.response_time.clone(),
         }
     }

@@ -2,6 +2,7 @@
 
 use super::judgement::{Basis, Judgement, Policy, Row, RowVerdict, exp};
 use super::strict::Thresholds;
+use super::work;
 use crate::compare::{Direction, Paired, Rules, holm, log_ratios, paired};
 use crate::interval;
 use crate::metric::Metric;
@@ -18,8 +19,7 @@ impl Judgement {
     /// and alarm nobody. All comparisons of the record count as one family (Holm): of many, some
     /// would look like a difference by chance.
     #[must_use]
-    pub fn of_comparisons(record: &Record, policy: Policy) -> Self {
-        let thresholds = Thresholds::default();
+    pub fn of_comparisons(record: &Record, thresholds: &Thresholds) -> Self {
         let mut notes = Vec::new();
         let mut contests: Vec<Contest> = Vec::new();
         for comparison in &record.comparisons {
@@ -30,8 +30,12 @@ impl Judgement {
         }
         let p_values: Vec<f64> = contests.iter().map(|one| one.paired.p_value()).collect();
         let rows = contests.into_iter().zip(holm(&p_values));
-        let rows = rows.map(|(contest, p_value)| contest.row(p_value, &thresholds));
-        let mut judgement = Self::new(policy, Basis::Pairs, rows.collect());
+        let rows = rows.map(|(contest, p_value)| contest.row(p_value, thresholds));
+        let name = |index: usize| name_of(record, &record.cases[index]);
+        let rows = rows.chain(work::of_pairs(record, &thresholds.work, name));
+        let mut judgement = Self::new(Policy::Strict, Basis::Pairs, rows.collect());
+        let disagreements = work::disagreements(&judgement.rows);
+        judgement.notes.extend(disagreements);
         for note in notes {
             judgement.doubt(note);
         }

@@ -66,7 +66,8 @@ fn verdicts_follow_bounds_and_estimates() {
         (1.25, RowVerdict::Critical, Outcome::Critical),
         (0.9, RowVerdict::Faster, Outcome::None),
     ] {
-        let judgement = Judgement::of_comparisons(&record(&[around(ratio)]), Policy::Strict);
+        let judgement =
+            Judgement::of_comparisons(&record(&[around(ratio)]), &Thresholds::default());
         let found = (judgement.rows[0].verdict, judgement.outcome);
         assert_eq!(found, (verdict, outcome), "{ratio}");
     }
@@ -76,7 +77,7 @@ fn verdicts_follow_bounds_and_estimates() {
 fn a_throughput_that_falls_is_worse() {
     let mut record = record(&[around(1.25)]);
     record.comparisons = vec![compared(0, Metric::Throughput)];
-    let judgement = Judgement::of_comparisons(&record, Policy::Strict);
+    let judgement = Judgement::of_comparisons(&record, &Thresholds::default());
     assert_eq!(judgement.outcome, Outcome::Critical);
     let row = &judgement.rows[0];
     assert!((row.ratio.unwrap() - 0.8).abs() < 1e-3, "{row:?}");
@@ -92,11 +93,11 @@ fn a_throughput_that_falls_is_worse() {
 fn a_narrow_difference_among_many_comparisons_may_be_chance() {
     let mut ratios = vec![1.10; 24];
     ratios[..5].fill(1.0);
-    let alone = Judgement::of_comparisons(&record(&[ratios.clone()]), Policy::Strict);
+    let alone = Judgement::of_comparisons(&record(&[ratios.clone()]), &Thresholds::default());
     assert_eq!(alone.outcome, Outcome::Warning);
     let mut many = vec![around(1.0); 19];
     many.push(ratios);
-    let judgement = Judgement::of_comparisons(&record(&many), Policy::Strict);
+    let judgement = Judgement::of_comparisons(&record(&many), &Thresholds::default());
     let row = &judgement.rows[19];
     assert_eq!(row.verdict, RowVerdict::Inconclusive);
     assert!(
@@ -104,7 +105,7 @@ fn a_narrow_difference_among_many_comparisons_may_be_chance() {
         "{row:?}"
     );
     let many = vec![around(1.1); 20];
-    let judgement = Judgement::of_comparisons(&record(&many), Policy::Strict);
+    let judgement = Judgement::of_comparisons(&record(&many), &Thresholds::default());
     assert_eq!(judgement.reasons.len(), 20);
 }
 
@@ -113,7 +114,7 @@ fn what_is_missing_is_said_and_makes_the_outcome_inconclusive() {
     let doubted = |change: fn(&mut Record), reason: &str| {
         let mut record = record(&[around(1.0), around(1.0)]);
         change(&mut record);
-        let judgement = Judgement::of_comparisons(&record, Policy::Strict);
+        let judgement = Judgement::of_comparisons(&record, &Thresholds::default());
         assert_eq!(judgement.outcome, Outcome::Inconclusive, "{reason}");
         assert!(judgement.reasons[0].contains(reason), "{judgement:?}");
     };
@@ -150,7 +151,7 @@ fn of_three_targets_the_rows_say_which() {
     let mut comparison = compared(0, Metric::P50);
     comparison.b = 2;
     record.comparisons.push(comparison);
-    let judgement = Judgement::of_comparisons(&record, Policy::Strict);
+    let judgement = Judgement::of_comparisons(&record, &Thresholds::default());
     let names: Vec<&str> = judgement.rows.iter().map(|row| row.case.as_str()).collect();
     assert_eq!(names, ["work 0 of other", "work 0 of third"]);
 }

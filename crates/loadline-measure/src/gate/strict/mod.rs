@@ -19,6 +19,7 @@ use super::judgement::{Basis, Judgement, Policy, Row, RowVerdict};
 use super::limits;
 use crate::metric::Metric;
 use crate::record::Environment;
+use crate::work::WorkRules;
 
 mod contest;
 
@@ -68,6 +69,8 @@ pub struct Thresholds {
     pub deviation_floor: f64,
     /// Runs that a baseline needs to raise an alarm.
     pub least_runs: usize,
+    /// The thresholds of verdicts about work, which are apart from those about time.
+    pub work: WorkRules,
 }
 
 impl Default for Thresholds {
@@ -80,6 +83,7 @@ impl Default for Thresholds {
             family_alpha: 0.001,
             deviation_floor: 0.005,
             least_runs: 8,
+            work: WorkRules::default(),
         }
     }
 }
@@ -121,6 +125,11 @@ pub fn judge_by(
     if !place.is_empty() {
         rows.iter_mut().for_each(downgrade);
     }
+    rows.extend(super::work::of_baseline(
+        baseline,
+        candidate,
+        &thresholds.work,
+    ));
     let limits = limits::of_run(candidate.first, candidate.second, &baseline.limits);
     let broken = limits.iter().any(|row| row.verdict == RowVerdict::Critical);
     rows.extend(limits);
@@ -134,6 +143,9 @@ pub fn judge_by(
     doubt_place(&mut judgement, &place);
     doubt_runs(&mut judgement, baseline, thresholds);
     doubt_cases(&mut judgement, baseline, candidate);
+    judgement
+        .notes
+        .extend(super::work::disagreements(&judgement.rows));
     judgement
         .notes
         .extend(content.iter().map(|one| one.sentence()));

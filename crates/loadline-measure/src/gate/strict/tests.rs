@@ -16,7 +16,7 @@ fn run(id: usize, logs: &[f64]) -> BaselineRun {
         };
         BaselineCase {
             metrics: BTreeMap::from([(Metric::P50, measured)]),
-            response_time: String::new(),
+            ..BaselineCase::default()
         }
     };
     let cases = logs.iter().enumerate();

@@ -1,0 +1,318 @@
+//! Verdicts about work: instructions per operation, apart from the verdicts about time.
+//!
+//! Rows about work have the metric [`Metric::ServerInstructions`] and thresholds of their own
+//! ([`WorkRules`]). They are no part of the family of comparisons that share an error probability (Holm): a
+//! count is not noise that many comparisons turn into a difference.
+
+use super::baseline::{Baseline, BaselineRun};
+use super::judgement::{Row, RowVerdict};
+use super::strict::Candidate;
+use crate::metric::Metric;
+use crate::record::{Bounds, Record};
+use crate::work::{self, Work, WorkComparison, WorkRules, WorkVerdict};
+
+/// Functions that a row names.
+const NAMED_FUNCTIONS: usize = 10;
+
+/// What a count of instructions leaves out, for every sentence that claims something about it.
+const SCOPE: &str = "work in user space, not time: caches, the kernel and waiting are not in it";
+
+/// Rows of the cases that were compared in pairs; `name` gives the case's name in the judgement.
+pub(super) fn of_pairs(
+    record: &Record,
+    rules: &WorkRules,
+    name: impl Fn(usize) -> String,
+) -> Vec<Row> {
+    let mut pairs: Vec<(usize, usize)> = Vec::new();
+    for comparison in &record.comparisons {
+        let pair = (comparison.a, comparison.b);
+        if !pairs.contains(&pair) {
+            pairs.push(pair);
+        }
+    }
+    let work = |index: usize| record.cases.get(index)?.work.as_ref();
+    pairs
+        .into_iter()
+        .filter_map(|(a, b)| {
+            let (before, after) = (work(a)?, work(b)?);
+            Some(row(&name(b), before, after, rules))
+        })
+        .collect()
+}
+
+/// Rows of the cases of a candidate whose work the baseline keeps.
+pub(super) fn of_baseline(
+    baseline: &Baseline,
+    candidate: &Candidate<'_>,
+    rules: &WorkRules,
+) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for name in candidate.first.cases.keys() {
+        let runs = [Some(candidate.first), candidate.second];
+        let before = merged(baseline.runs.iter(), name);
+        let after = merged(runs.into_iter().flatten(), name);
+        match (before, after) {
+            (Some(before), Some(after)) => rows.push(row(name, &before, &after, rules)),
+            (Some(_), None) => rows.push(untold(
+                name,
+                "the baseline holds instructions per operation, but they were not counted now",
+            )),
+            (None, _) => {}
+        }
+    }
+    rows
+}
+
+/// The work of one case over several runs: the passes of those that count alike, the newest run's functions.
+fn merged<'r>(runs: impl Iterator<Item = &'r BaselineRun>, name: &str) -> Option<Work> {
+    let works = runs.filter_map(|run| run.cases.get(name)?.work.as_ref());
+    works.fold(None, |all: Option<Work>, one| match all {
+        Some(mut all) if all.incomparable(one).is_none() => {
+            all.passes.extend(&one.passes);
+            Some(Work {
+                passes: all.passes,
+                ..one.clone()
+            })
+        }
+        // Another tool or CPU: the newest runs are the ones to compare with.
+        _ => Some(one.clone()),
+    })
+}
+
+fn row(name: &str, before: &Work, after: &Work, rules: &WorkRules) -> Row {
+    if let Some(reason) = before.incomparable(after) {
+        return untold(name, &reason);
+    }
+    let (one, other) = match (before.estimate(), after.estimate()) {
+        (Ok(one), Ok(other)) => (one, other),
+        (Err(error), _) | (_, Err(error)) => return untold(name, &error.to_string()),
+    };
+    let compared = work::compare(&one, &other, rules);
+    let changed = matches!(compared.verdict, WorkVerdict::More | WorkVerdict::Fewer);
+    Row {
+        baseline: Some(one.instructions_per_op),
+        candidate: Some(other.instructions_per_op),
+        ratio: Some(compared.ratio),
+        lo: Some(compared.lo),
+        hi: Some(compared.hi),
+        interval_95: Some(Bounds {
+            lo: compared.lo,
+            hi: compared.hi,
+        }),
+        verdict: verdict(&compared, rules),
+        evidence: format!("{} ({SCOPE})", compared.sentence("operation")),
+        functions: if changed {
+            work::differences(&before.functions, &after.functions, NAMED_FUNCTIONS)
+        } else {
+            Vec::new()
+        },
+        ..Row::unknown(name, Metric::ServerInstructions)
+    }
+}
+
+fn untold(name: &str, reason: &str) -> Row {
+    Row {
+        evidence: reason.to_owned(),
+        ..Row::unknown(name, Metric::ServerInstructions)
+    }
+}
+
+fn verdict(compared: &WorkComparison, rules: &WorkRules) -> RowVerdict {
+    if compared.is_critical(rules) {
+        return RowVerdict::Critical;
+    }
+    if compared.is_warning(rules) {
+        return RowVerdict::Warning;
+    }
+    match compared.verdict {
+        WorkVerdict::More => RowVerdict::Slower,
+        WorkVerdict::Fewer => RowVerdict::Faster,
+        WorkVerdict::Same => RowVerdict::Equivalent,
+        WorkVerdict::Inconclusive => RowVerdict::Inconclusive,
+    }
+}
+
+/// Sentences about cases whose work and time moved in opposite directions, with the likely reasons.
+pub(super) fn disagreements(rows: &[Row]) -> Vec<String> {
+    let of_work = rows
+        .iter()
+        .filter(|row| row.metric == Metric::ServerInstructions && row.limit.is_none());
+    of_work
+        .filter_map(|work| {
+            let grew = match work.verdict {
+                RowVerdict::Faster => false,
+                RowVerdict::Critical | RowVerdict::Warning | RowVerdict::Slower => true,
+                RowVerdict::Equivalent | RowVerdict::Inconclusive => return None,
+            };
+            let opposite = |row: &&Row| match row.verdict {
+                RowVerdict::Faster => grew,
+                RowVerdict::Critical | RowVerdict::Warning | RowVerdict::Slower => !grew,
+                RowVerdict::Equivalent | RowVerdict::Inconclusive => false,
+            };
+            let time = rows
+                .iter()
+                .filter(|row| row.case == work.case && row.limit.is_none())
+                .filter(|row| row.metric != Metric::ServerInstructions)
+                .find(opposite)?;
+            let (instructions, time_moved, reasons) = if grew {
+                (
+                    "more",
+                    "improved",
+                    "fewer cache misses, fewer system calls or less waiting",
+                )
+            } else {
+                (
+                    "fewer",
+                    "got worse",
+                    "more cache misses, more time in the kernel (system calls, page faults, disk) or more waiting (locks, other threads)",
+                )
+            };
+            Some(format!(
+                "{}: {instructions} instructions per operation, yet {} {time_moved}. Likely reasons: {reasons}.",
+                work.case,
+                time.metric.name()
+            ))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compare::Direction;
+    use crate::gate::strict::Thresholds;
+    use crate::gate::{Judgement, Outcome};
+    use crate::record::{Case, Comparison, Environment, Run, Verdict};
+    use crate::work::{FunctionWork, Pass, Source};
+
+    fn work(instructions_per_op: u64, functions: &[(&str, f64)]) -> Work {
+        let pass = |more: u64| Pass {
+            ops: 1_000,
+            instructions: instructions_per_op * 1_000 + more,
+            ..Pass::default()
+        };
+        Work {
+            source: Source::Callgrind,
+            tool: "valgrind-3.19.0".to_owned(),
+            cpu: "x86_64 avx2".to_owned(),
+            build_id: None,
+            fixed_randomness: true,
+            passes: vec![pass(0), pass(3), pass(1)],
+            functions: functions
+                .iter()
+                .map(|(name, own)| FunctionWork {
+                    name: (*name).to_owned(),
+                    object: "redis-server".to_owned(),
+                    own: *own,
+                    inclusive: *own,
+                })
+                .collect(),
+        }
+    }
+
+    fn record(works: [Option<Work>; 2]) -> Record {
+        let mut record = Record::new(Run::default(), Environment::default());
+        record.cases = works
+            .into_iter()
+            .map(|work| {
+                let mut case = Case {
+                    work,
+                    ..Case::default()
+                };
+                case.scenario.workload = "get".to_owned();
+                case
+            })
+            .collect();
+        // A comparison that cannot be judged: its rounds are missing.
+        record.comparisons = vec![Comparison {
+            a: 0,
+            b: 1,
+            metric: Metric::P50.key().to_owned(),
+            direction: Direction::LessIsBetter,
+            ratio: 1.0,
+            interval: None,
+            minimum_detectable_effect: None,
+            rounds: 0,
+            verdict: Verdict::Inconclusive,
+            evidence: String::new(),
+        }];
+        record
+    }
+
+    fn judged(works: [Option<Work>; 2]) -> Judgement {
+        Judgement::of_comparisons(&record(works), &Thresholds::default())
+    }
+
+    #[test]
+    fn more_work_is_a_warning_of_its_own_and_names_the_functions() {
+        let before = work(3_600, &[("call", 200.0)]);
+        let after = work(5_600, &[("call", 210.0), ("slowlogPush", 1_990.0)]);
+        let judgement = judged([Some(before.clone()), Some(after)]);
+        assert_eq!(judgement.outcome, Outcome::Critical);
+        let row = &judgement.rows[0];
+        assert_eq!(
+            (row.metric, row.verdict),
+            (Metric::ServerInstructions, RowVerdict::Critical)
+        );
+        assert!(
+            row.evidence.starts_with(
+                "55.6 % more instructions per operation [55.3, 55.8] (work in user space, not time"
+            ),
+            "{}",
+            row.evidence
+        );
+        let named: Vec<&str> = row.functions.iter().map(|of| of.name.as_str()).collect();
+        assert_eq!(named, ["slowlogPush", "call"]);
+        let slightly = judged([Some(before.clone()), Some(work(3_700, &[]))]);
+        assert_eq!(slightly.outcome, Outcome::Warning);
+        let below = judged([Some(before), Some(work(3_640, &[]))]);
+        assert_eq!(below.rows[0].verdict, RowVerdict::Slower);
+    }
+
+    #[test]
+    fn what_was_not_counted_or_not_alike_claims_nothing() {
+        assert!(judged([None, Some(work(9, &[]))]).rows.is_empty());
+        let other = Work {
+            tool: "valgrind-3.22.0".to_owned(),
+            ..work(7_200, &[])
+        };
+        let judgement = judged([Some(work(3_600, &[])), Some(other)]);
+        assert_eq!(judgement.rows[0].verdict, RowVerdict::Inconclusive);
+        assert_eq!(
+            judgement.rows[0].evidence,
+            "not comparable: the tool that counts was valgrind-3.19.0 and is valgrind-3.22.0"
+        );
+        assert_eq!(judgement.outcome, Outcome::Inconclusive);
+    }
+
+    #[test]
+    fn equal_work_does_not_make_up_for_times_that_tell_nothing() {
+        let judgement = judged([Some(work(3_600, &[])), Some(work(3_600, &[]))]);
+        assert_eq!(judgement.rows[0].verdict, RowVerdict::Equivalent);
+        assert_eq!(judgement.outcome, Outcome::Inconclusive);
+    }
+
+    #[test]
+    fn work_and_time_that_disagree_are_explained() {
+        let row = |metric, verdict| Row {
+            verdict,
+            ..Row::unknown("get", metric)
+        };
+        let rows = [
+            row(Metric::P50, RowVerdict::Warning),
+            row(Metric::ServerInstructions, RowVerdict::Faster),
+        ];
+        let sentences = disagreements(&rows);
+        assert_eq!(sentences.len(), 1);
+        assert!(
+            sentences[0].starts_with("get: fewer instructions per operation, yet p50 got worse. Likely reasons: more cache misses"),
+            "{}",
+            sentences[0]
+        );
+        let agreeing = [
+            row(Metric::P50, RowVerdict::Warning),
+            row(Metric::ServerInstructions, RowVerdict::Slower),
+        ];
+        assert!(disagreements(&agreeing).is_empty());
+    }
+}
