@@ -1,4 +1,4 @@
-//! Where connections come from.
+//! A server to connect to, and the options of its connections.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -8,7 +8,8 @@ use loadline_resp::{Limits, Protocol};
 
 use crate::{Address, Config, Error, Password, RetryPolicy, blocking};
 
-/// A server and how to talk to it. It opens nothing by itself, and is cheap to clone.
+/// The address of a server and the options of its connections. Cheap to clone; it opens no connection by
+/// itself.
 ///
 /// ```
 /// use std::time::Duration;
@@ -35,7 +36,7 @@ impl Client {
     /// A client of the server at this URL; see [`Config::from_url`].
     ///
     /// # Errors
-    /// [`Error::Url`] with what is wrong with it.
+    /// [`Error::Url`] with the reason.
     pub fn open(url: &str) -> Result<Self, Error> {
         Ok(Self::builder().url(url)?.build())
     }
@@ -51,14 +52,15 @@ impl Client {
         }
     }
 
-    /// What connections are made with.
+    /// The options of its connections.
     #[must_use]
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// What all connections of this client, and of its clones, have done.
+    /// The counts and response times of all connections of this client and its clones.
     #[cfg(feature = "metrics")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "metrics")))]
     #[must_use]
     pub fn metrics(&self) -> &crate::Metrics {
         &self.config.metrics
@@ -67,15 +69,15 @@ impl Client {
     /// Opens a connection for one thread.
     ///
     /// # Errors
-    /// Why there is none; it is tried once.
+    /// Fails if the single connection attempt fails.
     pub fn blocking(&self) -> Result<blocking::Connection, Error> {
         blocking::Connection::open(Arc::clone(&self.config))
     }
 
-    /// Opens a connection that receives what is published, for one thread.
+    /// Opens a subscriber for one thread.
     ///
     /// # Errors
-    /// Why there is none; it is tried once. Later on the connection comes back by itself.
+    /// Fails if the single connection attempt fails. Later on the connection comes back by itself.
     pub fn blocking_pubsub(&self) -> Result<blocking::PubSub, Error> {
         blocking::PubSub::open(Arc::clone(&self.config))
     }
@@ -84,37 +86,42 @@ impl Client {
     /// tokio with its drivers for I/O and time.
     ///
     /// # Errors
-    /// Why there is none; it is tried once. Later on the connection comes back by itself.
+    /// Fails if the single connection attempt fails. Later on the connection comes back by itself.
     #[cfg(feature = "tokio")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
     pub async fn multiplexed(&self) -> Result<crate::multiplexed::Connection, Error> {
         crate::multiplexed::Connection::open(Arc::clone(&self.config)).await
     }
 
-    /// Opens a pool, and its first connections. Needs a runtime as [`Client::multiplexed`] does, which
-    /// must go on for as long as the pool is used.
+    /// Opens a pool and its first connections. Needs a runtime as [`Client::multiplexed`] does, which must run
+    /// for as long as the pool is used.
     ///
     /// # Errors
-    /// [`Error::Usage`] for limits that cannot be, or why there is no connection; it is tried once.
+    /// [`Error::Usage`] for limits that contradict each other. Fails if the single attempt to open a connection
+    /// fails.
     #[cfg(feature = "tokio")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
     pub async fn pool(&self, limits: crate::pool::Limits) -> Result<crate::pool::Pool, Error> {
         crate::pool::Pool::open(Arc::clone(&self.config), limits).await
     }
 
-    /// Opens a connection with one owner, for commands that wait or that change the connection's state.
+    /// Opens a connection with one owner, for commands that block or that change the state of the connection.
     /// Needs a runtime as [`Client::multiplexed`] does.
     ///
     /// # Errors
-    /// Why there is none; it is tried once.
+    /// Fails if the single connection attempt fails.
     #[cfg(feature = "tokio")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
     pub async fn dedicated(&self) -> Result<crate::multiplexed::Dedicated, Error> {
         crate::multiplexed::Dedicated::open(Arc::clone(&self.config)).await
     }
 
-    /// Opens a connection that receives what is published. Needs a runtime as [`Client::multiplexed`] does.
+    /// Opens a subscriber. Needs a runtime as [`Client::multiplexed`] does.
     ///
     /// # Errors
-    /// Why there is none; it is tried once. Later on the connection comes back by itself.
+    /// Fails if the single connection attempt fails. Later on the connection comes back by itself.
     #[cfg(feature = "tokio")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
     pub async fn pubsub(&self) -> Result<crate::pubsub::PubSub, Error> {
         crate::pubsub::PubSub::open(Arc::clone(&self.config)).await
     }
@@ -148,46 +155,47 @@ macro_rules! setters {
 }
 
 impl Builder {
-    /// Takes everything from a URL, see [`Config::from_url`]; what was set before is gone.
+    /// Replaces all options by those of a URL; see [`Config::from_url`].
     ///
     /// # Errors
-    /// [`Error::Url`] with what is wrong with it.
+    /// [`Error::Url`] with the reason.
     pub fn url(self, url: &str) -> Result<Self, Error> {
         Config::from_url(url).map(|config| Self { config })
     }
 
     setters! {
-        /// Where the server is.
+        /// The address of the server.
         address: Address;
-        /// The database that is selected.
+        /// The number of the database.
         database: u32;
-        /// The version of the protocol; `None` is RESP3 where the server knows it.
+        /// The version of the protocol; `None` is RESP3 if the server knows it.
         protocol: Option<Protocol>;
-        /// How long one attempt to connect may take.
+        /// The limit of one attempt to connect.
         connect_timeout: Duration;
-        /// How long a reply may take; `None` is without end.
+        /// The limit for a reply; `None` is no limit.
         response_timeout: Option<Duration>;
-        /// After how long a silence a multiplexed connection asks whether the server is there.
+        /// The silence after which a multiplexed connection sends `PING`; `None` is never.
         keepalive: Option<Duration>;
-        /// What is sent again after a connection broke.
+        /// The requests that are sent again after a connection broke.
         retry: RetryPolicy;
-        /// How long a blocking connection looks for a reply before it sleeps.
+        /// How long a blocking connection polls the socket for a reply before it sleeps.
         spin: Duration;
-        /// The most bytes of requests that may wait on a multiplexed connection.
+        /// The limit in bytes for the unsent and unanswered requests of a multiplexed connection.
         max_queue_bytes: usize;
-        /// What a reply may be.
+        /// The limits of a reply.
         limits: Limits;
     }
 
-    /// What TLS trusts.
+    /// The certificates that TLS trusts.
     #[cfg(feature = "tls")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "tls")))]
     #[must_use]
     pub fn tls(mut self, tls: crate::Tls) -> Self {
         self.config.tls = tls;
         self
     }
 
-    /// Who we are: a user of the access control list, and the password.
+    /// A user of the access control list, and the password.
     #[must_use]
     pub fn login(mut self, user: impl Into<String>, password: Password) -> Self {
         self.config.user = Some(user.into());
@@ -202,14 +210,14 @@ impl Builder {
         self
     }
 
-    /// The name that `CLIENT LIST` shows; it may hold no spaces.
+    /// The name that `CLIENT LIST` shows, without spaces.
     #[must_use]
     pub fn client_name(mut self, name: impl Into<String>) -> Self {
         self.config.client_name = Some(name.into());
         self
     }
 
-    /// The client; nothing is opened yet.
+    /// Returns the client. It opens nothing yet.
     #[must_use]
     pub fn build(self) -> Client {
         Client {

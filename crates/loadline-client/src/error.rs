@@ -82,6 +82,7 @@ pub enum Error {
     Tls(String),
     /// No connection of a pool was free in time. Nothing was sent.
     #[cfg(feature = "tokio")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
     #[error("no connection of the pool was free within {waited:?}: {status}")]
     Pool {
         /// How long the borrower waited.

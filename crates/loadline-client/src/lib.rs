@@ -1,38 +1,43 @@
-//! A client for Redis and what speaks its protocol, and an honest one: a write that the server may have
-//! executed is never silently sent again.
+//! A Redis client, blocking and asynchronous, that never silently sends a write again that the server may
+//! have executed.
 //!
-//! There is one definition of each command ([`commands`]), which every kind of connection runs, alone or
-//! as a pipeline with a result for each. [`blocking::Connection`] is one socket for one thread.
+//! [`Client`] opens all connections. [`blocking::Connection`] is one socket for one thread.
 //! `multiplexed::Connection` (feature `tokio`) is one socket for any number of tasks, whose requests are
-//! written together; `multiplexed::Dedicated` is one for a single owner, which may wait at the server or
-//! watch keys. The main type is [`Client`], which makes them all. [`cluster`] is for Redis Cluster: each
-//! command goes to the node that serves its keys. `pubsub::PubSub` and [`blocking::PubSub`] receive what is
-//! published, and the readers of [`streams`] what is in one, alone or as a consumer of a group; they go on after
-//! an outage, and announce what was missed.
+//! written together. `multiplexed::Dedicated` has a single owner, which can block at the server or watch keys;
+//! `pool::Pool` lends such connections. [`cluster`] is for Redis Cluster: each command goes to the node that
+//! serves its keys. `pubsub::PubSub` and [`blocking::PubSub`] receive published messages, and the readers of
+//! [`streams`] the entries of a stream, alone or as a consumer of a group. They continue after an outage and
+//! announce what was missed.
 //!
-//! It is not an object mapper, and it hides no round trip: what is not in one request is not in one write.
-//! Which requests are sent again when a connection breaks, and what a caller sees of the others, is written
-//! down in `docs/delivery.md`.
+//! The commands are the functions of [`commands`], and [`cmd`] for any other. Every kind of connection runs them,
+//! alone, as a pipeline with a result for each, or as a transaction ([`atomic`]).
 //!
-//! | feature | what it adds |
+//! It is not an object mapper, and it hides no round trip: only commands of one request share one write.
+//! `docs/delivery.md` has the rules for requests whose connection breaks.
+//!
+//! | feature | adds |
 //! | --- | --- |
-//! | `tokio` | the multiplexed connections, `cluster::Cluster`, `pool::Pool`, which lends connections, `pubsub::PubSub`, `streams::StreamReader` and `streams::GroupReader` |
+//! | `tokio` | the multiplexed connections, `cluster::Cluster`, `pool::Pool`, `pubsub::PubSub`, `streams::StreamReader` and `streams::GroupReader` |
 //! | `tls` | `rediss://`, by rustls |
-//! | `metrics` | counts, errors and response times by command: `Client::metrics` |
+//! | `metrics` | counts, errors and response times per command: `Client::metrics` |
 //! | `tracing` | events of connections for the `tracing` crate |
 //!
-//! ```no_run
+//! ```
 //! use loadline_client::commands::{get, incr, set};
 //! use loadline_client::{Client, Error};
 //!
-//! let mut connection = Client::open("redis://localhost")?.blocking()?;
+//! let url = "redis://localhost";
+//! # let url = &include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/server.rs"));
+//! let mut connection = Client::open(url)?.blocking()?;
 //! connection.run(set("greeting", "hello"))?;
 //! let greeting: String = connection.run(get("greeting"))?;
+//! assert_eq!(greeting, "hello");
 //! let (name, visits) = connection.run((get::<Option<String>>("name"), incr("visits")));
 //! assert_eq!((name?, visits?), (None, 1));
 //! # Ok::<(), Error>(())
 //! ```
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 
 mod args;
@@ -52,8 +57,10 @@ mod meter;
 #[cfg(feature = "metrics")]
 mod metrics;
 #[cfg(feature = "tokio")]
+#[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
 pub mod multiplexed;
 #[cfg(feature = "tokio")]
+#[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
 pub mod pool;
 pub mod pubsub;
 mod request;
@@ -71,9 +78,15 @@ pub use flags::{Flags, Keys, Meta, RetryPolicy};
 pub use from_reply::FromReply;
 pub use loadline_resp::{Limits, OwnedReply, Protocol, Reply};
 #[cfg(feature = "metrics")]
+#[cfg_attr(docsrs, doc(cfg(feature = "metrics")))]
 pub use metrics::{CommandMetrics, Metrics, ResponseTimes};
 pub use request::{Cmd, Command, Replies, Request, Requests, cmd};
 pub use scan::Scan;
 #[cfg(feature = "tls")]
 pub use tls::{Tls, TlsStream};
 pub use transaction::{Atomic, atomic};
+
+/// The examples of the README compile.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -122,6 +122,7 @@ impl Builder {
     /// # Errors
     /// Why none has.
     #[cfg(feature = "tokio")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
     pub async fn open(self) -> Result<super::Cluster, Error> {
         super::Cluster::connect(self.plain()).await
     }

@@ -96,6 +96,7 @@ pub(crate) mod view;
 
 pub use builder::Builder;
 #[cfg(feature = "tokio")]
+#[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
 pub use client::Cluster;
 pub(crate) use refusal::Refusal;
 pub use scan::Cursor;

@@ -10,20 +10,23 @@
 //! round trip in the background). One with an unanswered blocking command, such as a `BLPOP` whose future
 //! was dropped, or one whose reset fails, is closed and replaced.
 //!
-//! ```no_run
+//! ```
+//! # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+//! # runtime.block_on(async {
 //! use loadline_client::Client;
 //! use loadline_client::commands::{get, set};
 //! use loadline_client::pool::Limits;
 //!
-//! # async fn example() -> Result<(), loadline_client::Error> {
-//! let pool = Client::open("redis://localhost")?.pool(Limits::default()).await?;
+//! let url = "redis://localhost";
+//! # let url = &include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/server.rs"));
+//! let pool = Client::open(url)?.pool(Limits::default()).await?;
 //! let mut connection = pool.get().await?;
 //! connection.run(set("key", "value")).await?;
 //! let value: String = connection.run(get("key")).await?;
+//! assert_eq!(value, "value");
 //! drop(connection); // It goes back to the pool.
-//! # drop(value);
-//! # Ok(())
-//! # }
+//! # Ok::<(), loadline_client::Error>(())
+//! # }).unwrap();
 //! ```
 
 mod core;

@@ -47,9 +47,11 @@ use crate::args::ArgWriter;
 use crate::flags::{Flags, Keys, Meta};
 use crate::{Arg, Command, Config, Error, FromReply, ToArgs};
 #[cfg(feature = "tokio")]
+#[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
 pub use group::GroupReader;
 use place::Info;
 #[cfg(feature = "tokio")]
+#[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
 pub use reader::StreamReader;
 
 /// Entries that are asked for at once.

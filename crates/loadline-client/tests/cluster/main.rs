@@ -7,6 +7,7 @@
 )]
 
 mod blocking;
+mod example;
 mod failover;
 mod migration;
 mod nodes;

@@ -118,6 +118,8 @@ mod tls {
         );
         let trusting = Tls::trusting([cert.der().clone()]).unwrap();
         let client = Client::builder().url(&url).unwrap().tls(trusting).build();
+        crate::examples::tls::run(&url, Some(certificate.path())).unwrap();
+        assert!(redis.ask("GET example:secret").contains("nobody listens"));
         let large = "x".repeat(1 << 20);
         let mut connection = client.blocking().unwrap();
         connection.run(set("large", &large)).unwrap();

@@ -10,6 +10,7 @@ mod cancelled;
 mod commands;
 mod connections;
 mod delivery;
+mod examples;
 mod faults;
 mod groups;
 mod hostile;
