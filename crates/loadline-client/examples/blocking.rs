@@ -4,6 +4,8 @@
 //! cargo run -p loadline-client --example blocking -- redis://localhost
 //! ```
 
+#![expect(clippy::print_stdout, reason = "an example shows its results")]
+
 use std::collections::HashMap;
 use std::time::Duration;
 

@@ -4,6 +4,8 @@
 //! cargo run -p loadline-client --example cluster --features tokio -- cluster://localhost:7000
 //! ```
 
+#![expect(clippy::print_stdout, reason = "an example shows its results")]
+
 use loadline_client::cluster::{Builder, ReadFrom};
 use loadline_client::commands::{get, incr, mget, mset, set};
 use loadline_client::{Error, Scan, atomic};
@@ -25,7 +27,8 @@ pub(crate) async fn run(url: &str) -> Result<(), Error> {
     let (one, two) = cluster
         .run((set("example:one", 1), set("example:two", 2)))
         .await;
-    (one?, two?);
+    one?;
+    two?;
     // Keys in several slots: executed in parts.
     cluster
         .run(mset([("example:three", 3), ("example:four", 4)]))

@@ -4,6 +4,8 @@
 //! cargo run -p loadline-client --example pipeline -- redis://localhost
 //! ```
 
+#![expect(clippy::print_stdout, reason = "an example shows its results")]
+
 use loadline_client::commands::{get, incr, lpush, mget, set};
 use loadline_client::{Client, Error};
 

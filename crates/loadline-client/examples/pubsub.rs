@@ -4,6 +4,8 @@
 //! cargo run -p loadline-client --example pubsub --features tokio -- redis://localhost
 //! ```
 
+#![expect(clippy::print_stdout, reason = "an example shows its results")]
+
 use loadline_client::commands::publish;
 use loadline_client::pubsub::Event;
 use loadline_client::{Client, Error};

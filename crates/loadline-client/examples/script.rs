@@ -4,6 +4,8 @@
 //! cargo run -p loadline-client --example script -- redis://localhost
 //! ```
 
+#![expect(clippy::print_stdout, reason = "an example shows its results")]
+
 use loadline_client::commands::{Script, get, set};
 use loadline_client::{Client, Error};
 

@@ -4,6 +4,8 @@
 //! cargo run -p loadline-client --example stream_group -- redis://localhost
 //! ```
 
+#![expect(clippy::print_stdout, reason = "an example shows its results")]
+
 use std::time::Duration;
 
 use loadline_client::blocking::GroupReader;

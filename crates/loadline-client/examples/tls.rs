@@ -4,6 +4,8 @@
 //! cargo run -p loadline-client --example tls --features tls -- rediss://localhost:6380 ca.pem
 //! ```
 
+#![expect(clippy::print_stdout, reason = "an example shows its results")]
+
 use std::path::Path;
 
 use loadline_client::commands::{get, set};

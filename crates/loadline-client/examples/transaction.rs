@@ -4,6 +4,8 @@
 //! cargo run -p loadline-client --example transaction -- redis://localhost
 //! ```
 
+#![expect(clippy::print_stdout, reason = "an example shows its results")]
+
 use loadline_client::commands::{decr_by, get, incr_by, set};
 use loadline_client::{Client, Error, atomic};
 
@@ -16,7 +18,8 @@ fn main() -> Result<(), Error> {
 pub(crate) fn run(url: &str) -> Result<(), Error> {
     let mut connection = Client::open(url)?.blocking()?;
     let (ann, bob) = connection.run((set("example:ann", 100), set("example:bob", 20)));
-    (ann?, bob?);
+    ann?;
+    bob?;
 
     // `MULTI` and `EXEC`. `None` would say that a watched key has changed, and none is watched here.
     let moved = connection.run(atomic((

@@ -21,49 +21,97 @@ impl Side {
 }
 
 commands! {
-    /// The element at this place; nil beyond the ends.
+    /// Gets the element at an index. Negative indexes count from the tail. Replies with nil if the index is out of
+    /// range.
+    ///
+    /// Redis documentation: [`LINDEX`](https://redis.io/docs/latest/commands/lindex/).
     lindex<T>(key: impl Arg, index: i64) -> T = "LINDEX"(key, index), READ_ONLY, Keys::First;
-    /// Inserts before the first element that equals `pivot`; the new length, or -1 where there is none.
+    /// Inserts a value before the first element that equals `pivot`. Replies with the new length, with -1 if no
+    /// element does, and with 0 if the key does not exist.
+    ///
+    /// Redis documentation: [`LINSERT`](https://redis.io/docs/latest/commands/linsert/).
     linsert_before(key: impl Arg, pivot: impl Arg, value: impl Arg) -> i64
         = "LINSERT"(key, "BEFORE", pivot, value), NONE, Keys::First;
-    /// Inserts after the first element that equals `pivot`; the new length, or -1 where there is none.
+    /// Inserts a value after the first element that equals `pivot`. Replies with the new length, with -1 if no
+    /// element does, and with 0 if the key does not exist.
+    ///
+    /// Redis documentation: [`LINSERT`](https://redis.io/docs/latest/commands/linsert/).
     linsert_after(key: impl Arg, pivot: impl Arg, value: impl Arg) -> i64
         = "LINSERT"(key, "AFTER", pivot, value), NONE, Keys::First;
-    /// The length.
+    /// Gets the length of a list. Replies with 0 if the key does not exist.
+    ///
+    /// Redis documentation: [`LLEN`](https://redis.io/docs/latest/commands/llen/).
     llen(key: impl Arg) -> u64 = "LLEN"(key), READ_ONLY, Keys::First;
-    /// Moves an element from one list to another; nil where there is none.
+    /// Moves an element from an end of one list to an end of another. Replies with the element, or with nil if the
+    /// first list is empty.
+    ///
+    /// Redis documentation: [`LMOVE`](https://redis.io/docs/latest/commands/lmove/).
     lmove<T>(from: impl Arg, to: impl Arg, out_of: Side, into: Side) -> T
         = "LMOVE"(from, to, out_of.word(), into.word()), NONE, Keys::FirstTwo;
-    /// Takes the first element; nil where there is none.
+    /// Removes the first element of a list. Replies with the element, or with nil if the key does not exist.
+    ///
+    /// Redis documentation: [`LPOP`](https://redis.io/docs/latest/commands/lpop/).
     lpop<T>(key: impl Arg) -> T = "LPOP"(key), NONE, Keys::First;
-    /// Takes up to so many elements from the head; nil where there is no such key.
+    /// Removes up to `count` elements from the head of a list. Replies with the elements, or with nil if the key
+    /// does not exist.
+    ///
+    /// Redis documentation: [`LPOP`](https://redis.io/docs/latest/commands/lpop/).
     lpop_count<T>(key: impl Arg, count: u64) -> Option<Vec<T>> = "LPOP"(key, count), NONE, Keys::First;
-    /// The place of the first such element; nil where there is none.
+    /// Finds the first element that equals a value. Replies with its index, or with nil if no element does.
+    ///
+    /// Redis documentation: [`LPOS`](https://redis.io/docs/latest/commands/lpos/).
     lpos(key: impl Arg, value: impl Arg) -> Option<u64> = "LPOS"(key, value), READ_ONLY, Keys::First;
-    /// Adds at the head, one after the other; the new length.
+    /// Adds values at the head of a list, one after the other. Replies with the new length.
+    ///
+    /// Redis documentation: [`LPUSH`](https://redis.io/docs/latest/commands/lpush/).
     lpush(key: impl Arg, values: impl ToArgs) -> u64 = "LPUSH"(key, values), NONE, Keys::First;
-    /// Adds at the head if the list exists; the new length.
+    /// Adds values at the head of a list if the list exists. Replies with the new length, which is 0 if it does
+    /// not.
+    ///
+    /// Redis documentation: [`LPUSHX`](https://redis.io/docs/latest/commands/lpushx/).
     lpushx(key: impl Arg, values: impl ToArgs) -> u64 = "LPUSHX"(key, values), NONE, Keys::First;
-    /// The elements from one place to another, both included; negative ones count from the end.
+    /// Gets the elements from one index to another, including both. Negative indexes count from the tail.
+    ///
+    /// Redis documentation: [`LRANGE`](https://redis.io/docs/latest/commands/lrange/).
     lrange<T>(key: impl Arg, from: i64, to: i64) -> Vec<T> = "LRANGE"(key, from, to), READ_ONLY, Keys::First;
-    /// Removes so many such elements from the head (from the tail where negative, all where 0); how many.
+    /// Removes up to `count` elements that equal a value, starting at the head; at the tail if `count` is negative;
+    /// all of them if it is 0. Replies with the number of removed elements.
+    ///
+    /// Redis documentation: [`LREM`](https://redis.io/docs/latest/commands/lrem/).
     lrem(key: impl Arg, count: i64, value: impl Arg) -> u64 = "LREM"(key, count, value), NONE, Keys::First;
-    /// Replaces the element at this place.
+    /// Replaces the element at an index. The reply is an error if the index is out of range.
+    ///
+    /// Redis documentation: [`LSET`](https://redis.io/docs/latest/commands/lset/).
     lset(key: impl Arg, index: i64, value: impl Arg) -> () = "LSET"(key, index, value), IDEMPOTENT, Keys::First;
-    /// Keeps only the elements from one place to another.
+    /// Removes all elements except those from one index to another, including both.
+    ///
+    /// Redis documentation: [`LTRIM`](https://redis.io/docs/latest/commands/ltrim/).
     ltrim(key: impl Arg, from: i64, to: i64) -> () = "LTRIM"(key, from, to), NONE, Keys::First;
-    /// Takes the last element; nil where there is none.
+    /// Removes the last element of a list. Replies with the element, or with nil if the key does not exist.
+    ///
+    /// Redis documentation: [`RPOP`](https://redis.io/docs/latest/commands/rpop/).
     rpop<T>(key: impl Arg) -> T = "RPOP"(key), NONE, Keys::First;
-    /// Takes up to so many elements from the tail; nil where there is no such key.
+    /// Removes up to `count` elements from the tail of a list. Replies with the elements, or with nil if the key
+    /// does not exist.
+    ///
+    /// Redis documentation: [`RPOP`](https://redis.io/docs/latest/commands/rpop/).
     rpop_count<T>(key: impl Arg, count: u64) -> Option<Vec<T>> = "RPOP"(key, count), NONE, Keys::First;
-    /// Adds at the tail, one after the other; the new length.
+    /// Adds values at the tail of a list, one after the other. Replies with the new length.
+    ///
+    /// Redis documentation: [`RPUSH`](https://redis.io/docs/latest/commands/rpush/).
     rpush(key: impl Arg, values: impl ToArgs) -> u64 = "RPUSH"(key, values), NONE, Keys::First;
-    /// Adds at the tail if the list exists; the new length.
+    /// Adds values at the tail of a list if the list exists. Replies with the new length, which is 0 if it does
+    /// not.
+    ///
+    /// Redis documentation: [`RPUSHX`](https://redis.io/docs/latest/commands/rpushx/).
     rpushx(key: impl Arg, values: impl ToArgs) -> u64 = "RPUSHX"(key, values), NONE, Keys::First;
 }
 
-/// Waits for an element at the head of one of the lists, at most so long (`Duration::MAX` is without end);
-/// its key and the element, or nil. It needs a connection of its own.
+/// Removes the first element of the first list that is not empty, and waits for one up to `timeout`
+/// (`Duration::MAX` is no limit). Replies with the key of the list and the element, or with nil after the
+/// timeout. Needs a dedicated connection.
+///
+/// Redis documentation: [`BLPOP`](https://redis.io/docs/latest/commands/blpop/).
 #[must_use]
 pub fn blpop<T: FromReply>(
     keys: impl ToArgs,
@@ -72,7 +120,9 @@ pub fn blpop<T: FromReply>(
     waiting_pop("BLPOP", keys, timeout)
 }
 
-/// As [`blpop`], at the tail.
+/// Removes the last element of the first list that is not empty; otherwise the same as [`blpop`].
+///
+/// Redis documentation: [`BRPOP`](https://redis.io/docs/latest/commands/brpop/).
 #[must_use]
 pub fn brpop<T: FromReply>(
     keys: impl ToArgs,
@@ -81,7 +131,10 @@ pub fn brpop<T: FromReply>(
     waiting_pop("BRPOP", keys, timeout)
 }
 
-/// As [`lmove`], but it waits for an element, at most so long. It needs a connection of its own.
+/// Moves an element as [`lmove`] does, and waits for one up to `timeout` (`Duration::MAX` is no limit).
+/// Replies with the element, or with nil after the timeout. Needs a dedicated connection.
+///
+/// Redis documentation: [`BLMOVE`](https://redis.io/docs/latest/commands/blmove/).
 #[must_use]
 pub fn blmove<T: FromReply>(
     from: impl Arg,

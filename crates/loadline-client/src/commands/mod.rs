@@ -1,7 +1,7 @@
-//! One function for each command, by group; each returns a [`Command`] that any connection can run.
+//! One function per command. Each returns a [`Command`] that any connection can run.
 //!
-//! Keys and values are anything that is one argument ([`Arg`]), lists of them anything that is any number
-//! ([`ToArgs`]). Where a command returns what was stored, the type is the caller's choice:
+//! A key or value is any type that is one argument ([`Arg`]); a list is any type that is a number of arguments
+//! ([`ToArgs`]). If a command replies with stored data, the caller chooses its type:
 //!
 //! ```
 //! use loadline_client::commands::{get, incr, set};
@@ -17,7 +17,7 @@ use crate::args::{Arg, ToArgs};
 use crate::flags::{Flags, Keys, Meta};
 use crate::request::Command;
 
-/// One function per entry: what it takes, what its reply is read as, and how it looks on the wire.
+/// One function per entry: its arguments, the type of its reply, and the words of the command.
 macro_rules! commands {
     ($(
         $(#[$doc:meta])*
@@ -84,13 +84,12 @@ pub(crate) fn metas() -> Vec<Meta> {
     groups.concat()
 }
 
-/// Whole milliseconds, which Redis counts in; anything shorter than one is one, since zero means something
-/// else to Redis.
+/// Whole milliseconds, at least one, since zero has another meaning in Redis.
 fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX).max(1)
 }
 
-/// Seconds for commands that block; `Duration::MAX` is zero, which is without end.
+/// Seconds for blocking commands; `Duration::MAX` is zero, which is no limit.
 fn block_seconds(time: Duration) -> f64 {
     if time == Duration::MAX {
         return 0.0;
@@ -98,7 +97,7 @@ fn block_seconds(time: Duration) -> f64 {
     millis(time) as f64 / 1000.0
 }
 
-/// Milliseconds for commands that block; `Duration::MAX` is zero, which is without end.
+/// Milliseconds for blocking commands; `Duration::MAX` is zero, which is no limit.
 fn block_millis(time: Duration) -> u64 {
     if time == Duration::MAX {
         return 0;

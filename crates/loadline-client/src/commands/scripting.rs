@@ -9,22 +9,34 @@ use crate::Error;
 use crate::request::{Replies, Request, Requests};
 
 commands! {
-    /// Loads a script; its digest.
+    /// Loads a script into the cache of the server. Replies with its digest.
+    ///
+    /// Redis documentation: [`SCRIPT LOAD`](https://redis.io/docs/latest/commands/script-load/).
     script_load(code: impl Arg) -> String = "SCRIPT"("LOAD", code), IDEMPOTENT, Keys::None;
-    /// Which of the scripts with these digests the server knows.
+    /// Checks which of these digests belong to scripts that the server has in its cache. Replies with a value for
+    /// each digest.
+    ///
+    /// Redis documentation: [`SCRIPT EXISTS`](https://redis.io/docs/latest/commands/script-exists/).
     script_exists(digests: impl ToArgs) -> Vec<bool> = "SCRIPT"("EXISTS", digests), READ_ONLY, Keys::None;
-    /// Forgets all scripts.
+    /// Removes all scripts from the cache of the server.
+    ///
+    /// Redis documentation: [`SCRIPT FLUSH`](https://redis.io/docs/latest/commands/script-flush/).
     script_flush() -> () = "SCRIPT"("FLUSH"), IDEMPOTENT, Keys::None;
-    /// Runs a script that is sent whole. See [`Script`] for one that is used more than once.
+    /// Runs a script whose code is sent along. Replies with the result of the script. For a script that runs more
+    /// than once, see [`Script`].
+    ///
+    /// Redis documentation: [`EVAL`](https://redis.io/docs/latest/commands/eval/).
     eval<T>(code: impl Arg, keys: impl ToArgs, args: impl ToArgs) -> T
         = "EVAL"(code, counted(keys), args), NONE, Keys::Counted(1);
 }
 
 /// A Lua script.
 ///
-/// It is called by its digest, and sent whole where the server does not know it (`NOSCRIPT`), as after a
-/// restart. Within a pipeline or transaction nothing can be sent a second time, since the commands beside it were
-/// executed: send it whole there ([`ScriptCall::whole`]), which costs its bytes and no round trip.
+/// A call sends the digest of the script, and the code if the server does not know the script (`NOSCRIPT`), as
+/// after a restart. A pipeline or transaction cannot be sent a second time, since its other commands were
+/// executed; [`ScriptCall::whole`] sends the code there, which costs its bytes and no round trip.
+///
+/// Redis documentation: [`EVALSHA`](https://redis.io/docs/latest/commands/evalsha/).
 ///
 /// ```
 /// use loadline_client::commands::Script;
@@ -54,8 +66,8 @@ impl Script {
         }
     }
 
-    /// The same script, which the server stops if it tries to write (`EVALSHA_RO`, since Redis 7.0); so it
-    /// may be sent again after a connection broke.
+    /// The same script as a read (`EVALSHA_RO`, since Redis 7.0): the server stops it if it tries to write, so a
+    /// call is sent again after a connection broke.
     #[must_use]
     pub fn read_only(self) -> Self {
         Self {
@@ -64,13 +76,13 @@ impl Script {
         }
     }
 
-    /// The SHA-1 digest of the code in hexadecimal, by which the server knows the script.
+    /// The SHA-1 digest of the code in hexadecimal.
     #[must_use]
     pub fn digest(&self) -> &str {
         &self.digest
     }
 
-    /// A call with these keys and arguments (`KEYS` and `ARGV`), either of which may be `()`.
+    /// A call with these keys and arguments (`KEYS` and `ARGV`); `()` stands for none.
     #[must_use]
     pub fn call<T: FromReply>(
         &self,
@@ -96,8 +108,8 @@ pub struct ScriptCall<'s, A, T> {
 }
 
 impl<A, T> ScriptCall<'_, A, T> {
-    /// The same call with the code of the script in place of its digest, so that it is right whether the server
-    /// knows the script or not. For pipelines and transactions; later calls in the same one can do without.
+    /// The same call with the code of the script in place of its digest, which works whether the server knows the
+    /// script or not. Use it in pipelines and transactions; later calls in the same one can send the digest.
     ///
     /// ```
     /// use loadline_client::commands::{Script, set};

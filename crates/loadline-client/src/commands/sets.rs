@@ -3,41 +3,76 @@
 use super::*;
 
 commands! {
-    /// Adds members; how many are new.
+    /// Adds members to a set. Replies with the number of new members.
+    ///
+    /// Redis documentation: [`SADD`](https://redis.io/docs/latest/commands/sadd/).
     sadd(key: impl Arg, members: impl ToArgs) -> u64 = "SADD"(key, members), IDEMPOTENT, Keys::First;
-    /// How many members there are.
+    /// Counts the members of a set. Replies with 0 if the key does not exist.
+    ///
+    /// Redis documentation: [`SCARD`](https://redis.io/docs/latest/commands/scard/).
     scard(key: impl Arg) -> u64 = "SCARD"(key), READ_ONLY, Keys::First;
-    /// The members of the first set that are in none of the others.
+    /// Gets the members of the first set that are in none of the others.
+    ///
+    /// Redis documentation: [`SDIFF`](https://redis.io/docs/latest/commands/sdiff/).
     sdiff<T>(keys: impl ToArgs) -> T = "SDIFF"(keys), READ_ONLY, Keys::All;
-    /// Stores that difference; how many members it has.
+    /// Stores the difference of sets at a key. Replies with the number of its members.
+    ///
+    /// Redis documentation: [`SDIFFSTORE`](https://redis.io/docs/latest/commands/sdiffstore/).
     sdiff_store(to: impl Arg, keys: impl ToArgs) -> u64 = "SDIFFSTORE"(to, keys), NONE, Keys::All;
-    /// The members that are in all the sets.
+    /// Gets the members that are in all of the sets.
+    ///
+    /// Redis documentation: [`SINTER`](https://redis.io/docs/latest/commands/sinter/).
     sinter<T>(keys: impl ToArgs) -> T = "SINTER"(keys), READ_ONLY, Keys::All;
-    /// Stores that intersection; how many members it has.
+    /// Stores the intersection of sets at a key. Replies with the number of its members.
+    ///
+    /// Redis documentation: [`SINTERSTORE`](https://redis.io/docs/latest/commands/sinterstore/).
     sinter_store(to: impl Arg, keys: impl ToArgs) -> u64 = "SINTERSTORE"(to, keys), NONE, Keys::All;
-    /// Whether this is a member.
+    /// Checks whether a value is a member of a set.
+    ///
+    /// Redis documentation: [`SISMEMBER`](https://redis.io/docs/latest/commands/sismember/).
     sismember(key: impl Arg, member: impl Arg) -> bool = "SISMEMBER"(key, member), READ_ONLY, Keys::First;
-    /// All members, as a set or a list.
+    /// Gets all members of a set, as a set or a list.
+    ///
+    /// Redis documentation: [`SMEMBERS`](https://redis.io/docs/latest/commands/smembers/).
     smembers<T>(key: impl Arg) -> T = "SMEMBERS"(key), READ_ONLY, Keys::First;
-    /// Whether each of these is a member.
+    /// Checks which values are members of a set. Replies with a value for each.
+    ///
+    /// Redis documentation: [`SMISMEMBER`](https://redis.io/docs/latest/commands/smismember/).
     smismember(key: impl Arg, members: impl ToArgs) -> Vec<bool>
         = "SMISMEMBER"(key, members), READ_ONLY, Keys::First;
-    /// Moves a member from one set to another; whether it was there.
+    /// Moves a member from one set to another. Replies with whether it was a member of the first.
+    ///
+    /// Redis documentation: [`SMOVE`](https://redis.io/docs/latest/commands/smove/).
     smove(from: impl Arg, to: impl Arg, member: impl Arg) -> bool
         = "SMOVE"(from, to, member), NONE, Keys::FirstTwo;
-    /// Takes a member by chance; nil where there is none.
+    /// Removes a random member of a set. Replies with the member, or with nil if the key does not exist.
+    ///
+    /// Redis documentation: [`SPOP`](https://redis.io/docs/latest/commands/spop/).
     spop<T>(key: impl Arg) -> T = "SPOP"(key), NONE, Keys::First;
-    /// Takes up to so many members by chance.
+    /// Removes up to `count` random members of a set. Replies with the members.
+    ///
+    /// Redis documentation: [`SPOP`](https://redis.io/docs/latest/commands/spop/).
     spop_count<T>(key: impl Arg, count: u64) -> Vec<T> = "SPOP"(key, count), NONE, Keys::First;
-    /// So many different members by chance.
+    /// Gets up to `count` different random members of a set.
+    ///
+    /// Redis documentation: [`SRANDMEMBER`](https://redis.io/docs/latest/commands/srandmember/).
     srandmember<T>(key: impl Arg, count: u64) -> Vec<T> = "SRANDMEMBER"(key, count), READ_ONLY, Keys::First;
-    /// Removes members; how many there were.
+    /// Removes members of a set. Replies with the number of members that existed.
+    ///
+    /// Redis documentation: [`SREM`](https://redis.io/docs/latest/commands/srem/).
     srem(key: impl Arg, members: impl ToArgs) -> u64 = "SREM"(key, members), IDEMPOTENT, Keys::First;
-    /// Some members, and where to go on; 0 is the start, and also the end.
+    /// Gets one page of the members of a set. Replies with the next cursor and the page. A scan starts at cursor 0,
+    /// and is complete when the reply has cursor 0.
+    ///
+    /// Redis documentation: [`SSCAN`](https://redis.io/docs/latest/commands/sscan/).
     sscan<T>(key: impl Arg, cursor: u64, count: u64) -> (u64, Vec<T>)
         = "SSCAN"(key, cursor, "COUNT", count), READ_ONLY, Keys::First;
-    /// The members that are in any of the sets.
+    /// Gets the members that are in any of the sets.
+    ///
+    /// Redis documentation: [`SUNION`](https://redis.io/docs/latest/commands/sunion/).
     sunion<T>(keys: impl ToArgs) -> T = "SUNION"(keys), READ_ONLY, Keys::All;
-    /// Stores that union; how many members it has.
+    /// Stores the union of sets at a key. Replies with the number of its members.
+    ///
+    /// Redis documentation: [`SUNIONSTORE`](https://redis.io/docs/latest/commands/sunionstore/).
     sunion_store(to: impl Arg, keys: impl ToArgs) -> u64 = "SUNIONSTORE"(to, keys), NONE, Keys::All;
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What `XREAD` and `XREADGROUP` give: for each stream its key and its entries; nil where there is none.
+/// The reply of `XREAD` and `XREADGROUP`: for each stream its key and its entries, or nil if there are none.
 pub type StreamReads<F> = Option<Vec<(String, Vec<(String, F)>)>>;
 
 const GROUP_READ: Meta = Meta {
@@ -12,45 +12,72 @@ const GROUP_READ: Meta = Meta {
 };
 
 commands! {
-    /// Tells a group that entries are done; how many it was waiting for.
+    /// Acknowledges entries of a consumer group. Replies with the number of entries that were pending.
+    ///
+    /// Redis documentation: [`XACK`](https://redis.io/docs/latest/commands/xack/).
     xack(key: impl Arg, group: impl Arg, ids: impl ToArgs) -> u64
         = "XACK"(key, group, ids), IDEMPOTENT, Keys::First;
-    /// Adds an entry with these fields, given as pairs or a map; its id.
+    /// Adds an entry with these fields, given as pairs or a map, to a stream. Replies with its id.
+    ///
+    /// Redis documentation: [`XADD`](https://redis.io/docs/latest/commands/xadd/).
     xadd(key: impl Arg, fields: impl ToArgs) -> String = "XADD"(key, "*", fields), NONE, Keys::First;
-    /// Adds an entry, and removes the oldest ones where there are clearly more than so many; its id.
+    /// Adds an entry, and removes the oldest entries if the stream has clearly more than `about`. Replies with the
+    /// id of the new entry.
+    ///
+    /// Redis documentation: [`XADD`](https://redis.io/docs/latest/commands/xadd/).
     xadd_capped(key: impl Arg, about: u64, fields: impl ToArgs) -> String
         = "XADD"(key, "MAXLEN", "~", about, "*", fields), NONE, Keys::First;
-    /// Hands entries that their consumer has not acknowledged for so long to another; where to go on, the
-    /// entries, and the ids that are gone.
+    /// Assigns pending entries that were idle for at least this time to another consumer. Replies with the id at
+    /// which the next call continues, the entries, and the ids of entries that no longer exist.
+    ///
+    /// Redis documentation: [`XAUTOCLAIM`](https://redis.io/docs/latest/commands/xautoclaim/).
     xautoclaim<F>(key: impl Arg, group: impl Arg, consumer: impl Arg, idle: Duration, from: impl Arg)
         -> (String, Vec<(String, F)>, Vec<String>)
         = "XAUTOCLAIM"(key, group, consumer, millis(idle), from), NONE, Keys::First;
-    /// Removes entries; how many there were.
+    /// Removes entries of a stream. Replies with the number of entries that existed.
+    ///
+    /// Redis documentation: [`XDEL`](https://redis.io/docs/latest/commands/xdel/).
     xdel(key: impl Arg, ids: impl ToArgs) -> u64 = "XDEL"(key, ids), IDEMPOTENT, Keys::First;
-    /// Makes a group that starts after this id (`"0"` is the start, `"$"` the end), and the stream if need
-    /// be; a `BUSYGROUP` error where the group exists.
+    /// Creates a consumer group that starts after an id (`"0"` is the beginning, `"$"` the end), and the stream if
+    /// it does not exist. The reply is a `BUSYGROUP` error if the group exists.
+    ///
+    /// Redis documentation: [`XGROUP CREATE`](https://redis.io/docs/latest/commands/xgroup-create/).
     xgroup_create(key: impl Arg, group: impl Arg, after: impl Arg) -> ()
         = "XGROUP"("CREATE", key, group, after, "MKSTREAM"), NONE, Keys::At(1);
-    /// Removes a group; whether there was one.
+    /// Removes a consumer group. Replies with whether it existed.
+    ///
+    /// Redis documentation: [`XGROUP DESTROY`](https://redis.io/docs/latest/commands/xgroup-destroy/).
     xgroup_destroy(key: impl Arg, group: impl Arg) -> bool
         = "XGROUP"("DESTROY", key, group), IDEMPOTENT, Keys::At(1);
-    /// How many entries there are.
+    /// Counts the entries of a stream. Replies with 0 if the key does not exist.
+    ///
+    /// Redis documentation: [`XLEN`](https://redis.io/docs/latest/commands/xlen/).
     xlen(key: impl Arg) -> u64 = "XLEN"(key), READ_ONLY, Keys::First;
-    /// The entries from one id to another, both included; `"-"` and `"+"` are the ends.
+    /// Gets the entries from one id to another, including both; `"-"` and `"+"` are the ends of the stream.
+    ///
+    /// Redis documentation: [`XRANGE`](https://redis.io/docs/latest/commands/xrange/).
     xrange<F>(key: impl Arg, from: impl Arg, to: impl Arg) -> Vec<(String, F)>
         = "XRANGE"(key, from, to), READ_ONLY, Keys::First;
-    /// The same from the latest on, up to so many.
+    /// Gets up to `count` entries from one id back to another, latest first.
+    ///
+    /// Redis documentation: [`XREVRANGE`](https://redis.io/docs/latest/commands/xrevrange/).
     xrevrange<F>(key: impl Arg, from: impl Arg, to: impl Arg, count: u64) -> Vec<(String, F)>
         = "XREVRANGE"(key, from, to, "COUNT", count), READ_ONLY, Keys::First;
-    /// Up to so many entries of each stream after the id given for it.
+    /// Gets up to `count` entries of each stream after the id given for it. Replies with nil if there are none.
+    ///
+    /// Redis documentation: [`XREAD`](https://redis.io/docs/latest/commands/xread/).
     xread<F>(keys: impl ToArgs, after: impl ToArgs, count: u64) -> StreamReads<F>
         = "XREAD"("COUNT", count, "STREAMS", keys, after), READ_ONLY, Keys::Streams;
-    /// Removes the oldest entries where there are more than so many; how many.
+    /// Removes the oldest entries if the stream has more than `len`. Replies with the number of removed entries.
+    ///
+    /// Redis documentation: [`XTRIM`](https://redis.io/docs/latest/commands/xtrim/).
     xtrim(key: impl Arg, len: u64) -> u64 = "XTRIM"(key, "MAXLEN", len), NONE, Keys::First;
 }
 
-/// As [`xread`], but it waits for an entry, at most so long (`Duration::MAX` is without end). It needs a
-/// connection of its own.
+/// Gets entries as [`xread`] does, and waits for one up to `timeout` (`Duration::MAX` is no limit). Replies
+/// with nil after the timeout. Needs a dedicated connection.
+///
+/// Redis documentation: [`XREAD`](https://redis.io/docs/latest/commands/xread/).
 #[must_use]
 pub fn xread_waiting<F: FromReply>(
     keys: impl ToArgs,
@@ -68,8 +95,11 @@ pub fn xread_waiting<F: FromReply>(
     Command::new(META, args).waiting(timeout)
 }
 
-/// Up to so many entries that no consumer of the group has got (ids `">"`), or the consumer's own that it
-/// has not acknowledged (any other id).
+/// Gets up to `count` entries of each stream as a consumer of a group: entries that no consumer has received
+/// for the id `">"`, and the pending entries of this consumer after any other id. Replies with nil if there are
+/// no new entries.
+///
+/// Redis documentation: [`XREADGROUP`](https://redis.io/docs/latest/commands/xreadgroup/).
 #[must_use]
 pub fn xread_group<F: FromReply>(
     group: impl Arg,
@@ -86,7 +116,10 @@ pub fn xread_group<F: FromReply>(
     Command::new(meta, (who, "COUNT", count, "STREAMS", keys, after))
 }
 
-/// As [`xread_group`], but it waits for an entry, at most so long. It needs a connection of its own.
+/// Gets entries as [`xread_group`] does, and waits for one up to `timeout` (`Duration::MAX` is no limit).
+/// Replies with nil after the timeout. Needs a dedicated connection.
+///
+/// Redis documentation: [`XREADGROUP`](https://redis.io/docs/latest/commands/xreadgroup/).
 #[must_use]
 pub fn xread_group_waiting<F: FromReply>(
     group: impl Arg,

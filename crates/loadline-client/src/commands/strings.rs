@@ -3,56 +3,105 @@
 use super::*;
 
 commands! {
-    /// Appends to the value; the new length in bytes.
+    /// Appends to a string. Replies with the new length in bytes.
+    ///
+    /// Redis documentation: [`APPEND`](https://redis.io/docs/latest/commands/append/).
     append(key: impl Arg, value: impl Arg) -> u64 = "APPEND"(key, value), NONE, Keys::First;
-    /// Counts down by one.
+    /// Subtracts one from a number. Replies with the new number.
+    ///
+    /// Redis documentation: [`DECR`](https://redis.io/docs/latest/commands/decr/).
     decr(key: impl Arg) -> i64 = "DECR"(key), NONE, Keys::First;
-    /// Counts down.
+    /// Subtracts from a number. Replies with the new number.
+    ///
+    /// Redis documentation: [`DECRBY`](https://redis.io/docs/latest/commands/decrby/).
     decr_by(key: impl Arg, by: i64) -> i64 = "DECRBY"(key, by), NONE, Keys::First;
-    /// The value; nil where there is none.
+    /// Gets the value of a key. Replies with nil if the key does not exist.
+    ///
+    /// Redis documentation: [`GET`](https://redis.io/docs/latest/commands/get/).
     get<T>(key: impl Arg) -> T = "GET"(key), READ_ONLY, Keys::First;
-    /// The value, which is then deleted.
+    /// Gets the value of a key and deletes the key. Replies with nil if the key does not exist.
+    ///
+    /// Redis documentation: [`GETDEL`](https://redis.io/docs/latest/commands/getdel/).
     get_del<T>(key: impl Arg) -> T = "GETDEL"(key), NONE, Keys::First;
-    /// The value, which from now on lives for so long.
+    /// Gets the value of a key and sets its time to live. Replies with nil if the key does not exist.
+    ///
+    /// Redis documentation: [`GETEX`](https://redis.io/docs/latest/commands/getex/).
     get_ex<T>(key: impl Arg, ttl: Duration) -> T = "GETEX"(key, "PX", millis(ttl)), NONE, Keys::First;
-    /// A part of the value, by its first and last byte; negative ones count from the end.
+    /// Gets a part of a string, by the offsets of its first and last byte. Negative offsets count from the end. The
+    /// reply is empty if the key does not exist.
+    ///
+    /// Redis documentation: [`GETRANGE`](https://redis.io/docs/latest/commands/getrange/).
     get_range<T>(key: impl Arg, from: i64, to: i64) -> T = "GETRANGE"(key, from, to), READ_ONLY, Keys::First;
-    /// Counts up by one.
+    /// Adds one to a number. Replies with the new number.
+    ///
+    /// Redis documentation: [`INCR`](https://redis.io/docs/latest/commands/incr/).
     incr(key: impl Arg) -> i64 = "INCR"(key), NONE, Keys::First;
-    /// Counts up.
+    /// Adds to a number. Replies with the new number.
+    ///
+    /// Redis documentation: [`INCRBY`](https://redis.io/docs/latest/commands/incrby/).
     incr_by(key: impl Arg, by: i64) -> i64 = "INCRBY"(key, by), NONE, Keys::First;
-    /// Adds to a number with a fraction.
+    /// Adds a fraction to a number. Replies with the new number.
+    ///
+    /// Redis documentation: [`INCRBYFLOAT`](https://redis.io/docs/latest/commands/incrbyfloat/).
     incr_by_float(key: impl Arg, by: f64) -> f64 = "INCRBYFLOAT"(key, by), NONE, Keys::First;
-    /// The values of several keys, nil for those without one.
+    /// Gets the values of several keys. Replies with nil for each key that does not exist.
+    ///
+    /// Redis documentation: [`MGET`](https://redis.io/docs/latest/commands/mget/).
     mget<T>(keys: impl ToArgs) -> Vec<T> = "MGET"(keys), READ_ONLY, Keys::All;
     /// Sets several keys, given as pairs or a map.
+    ///
+    /// Redis documentation: [`MSET`](https://redis.io/docs/latest/commands/mset/).
     mset(pairs: impl ToArgs) -> () = "MSET"(pairs), IDEMPOTENT, Keys::Alternating;
-    /// Sets several keys if none of them exists; whether it did.
+    /// Sets several keys if none of them exists. Replies with whether they were set.
+    ///
+    /// Redis documentation: [`MSETNX`](https://redis.io/docs/latest/commands/msetnx/).
     mset_nx(pairs: impl ToArgs) -> bool = "MSETNX"(pairs), NONE, Keys::Alternating;
-    /// Sets the value, without a time to live.
+    /// Sets a value without a time to live.
+    ///
+    /// Redis documentation: [`SET`](https://redis.io/docs/latest/commands/set/).
     set(key: impl Arg, value: impl Arg) -> () = "SET"(key, value), IDEMPOTENT, Keys::First;
-    /// Sets the value, which lives for so long.
+    /// Sets a value with a time to live.
+    ///
+    /// Redis documentation: [`SET`](https://redis.io/docs/latest/commands/set/).
     set_ex(key: impl Arg, value: impl Arg, ttl: Duration) -> ()
         = "SET"(key, value, "PX", millis(ttl)), IDEMPOTENT, Keys::First;
-    /// Sets the value if the key does not exist; nil where it does.
+    /// Sets a value if the key does not exist. Replies with nil if it does.
+    ///
+    /// Redis documentation: [`SET`](https://redis.io/docs/latest/commands/set/).
     set_nx(key: impl Arg, value: impl Arg) -> Option<()> = "SET"(key, value, "NX"), NONE, Keys::First;
-    /// Sets the value, which lives for so long, if the key does not exist; nil where it does. A lock.
+    /// Sets a value with a time to live if the key does not exist, as for a lock. Replies with nil if it does.
+    ///
+    /// Redis documentation: [`SET`](https://redis.io/docs/latest/commands/set/).
     set_nx_ex(key: impl Arg, value: impl Arg, ttl: Duration) -> Option<()>
         = "SET"(key, value, "NX", "PX", millis(ttl)), NONE, Keys::First;
-    /// Sets the value if the key exists; nil where it does not.
+    /// Sets a value if the key exists. Replies with nil if it does not.
+    ///
+    /// Redis documentation: [`SET`](https://redis.io/docs/latest/commands/set/).
     set_xx(key: impl Arg, value: impl Arg) -> Option<()> = "SET"(key, value, "XX"), IDEMPOTENT, Keys::First;
-    /// Sets the value; the one before, or nil.
+    /// Sets a value. Replies with the previous value, or with nil if there was none.
+    ///
+    /// Redis documentation: [`SET`](https://redis.io/docs/latest/commands/set/).
     set_get<T>(key: impl Arg, value: impl Arg) -> T = "SET"(key, value, "GET"), NONE, Keys::First;
-    /// Overwrites a part of the value from this byte on; the new length in bytes.
+    /// Overwrites a part of a string, starting at an offset in bytes. Replies with the new length in bytes.
+    ///
+    /// Redis documentation: [`SETRANGE`](https://redis.io/docs/latest/commands/setrange/).
     set_range(key: impl Arg, offset: u64, value: impl Arg) -> u64
         = "SETRANGE"(key, offset, value), IDEMPOTENT, Keys::First;
-    /// The length of the value in bytes, 0 where there is none.
+    /// Gets the length of a string in bytes. Replies with 0 if the key does not exist.
+    ///
+    /// Redis documentation: [`STRLEN`](https://redis.io/docs/latest/commands/strlen/).
     strlen(key: impl Arg) -> u64 = "STRLEN"(key), READ_ONLY, Keys::First;
-    /// One bit of the value.
+    /// Gets one bit of a string. Replies with false beyond its end.
+    ///
+    /// Redis documentation: [`GETBIT`](https://redis.io/docs/latest/commands/getbit/).
     get_bit(key: impl Arg, offset: u64) -> bool = "GETBIT"(key, offset), READ_ONLY, Keys::First;
-    /// Sets one bit of the value; the bit before.
+    /// Sets one bit of a string. Replies with the previous bit.
+    ///
+    /// Redis documentation: [`SETBIT`](https://redis.io/docs/latest/commands/setbit/).
     set_bit(key: impl Arg, offset: u64, bit: bool) -> bool
         = "SETBIT"(key, offset, u32::from(bit)), NONE, Keys::First;
-    /// How many bits of the value are set.
+    /// Counts the bits that are set in a string.
+    ///
+    /// Redis documentation: [`BITCOUNT`](https://redis.io/docs/latest/commands/bitcount/).
     bit_count(key: impl Arg) -> u64 = "BITCOUNT"(key), READ_ONLY, Keys::First;
 }
