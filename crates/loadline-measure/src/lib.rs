@@ -47,7 +47,7 @@ pub mod proof;
 pub mod quantile;
 pub mod record;
 pub mod steady;
-mod word;
+mod vocabulary;
 pub mod words;
 pub mod work;
 

@@ -1,7 +1,9 @@
 //! Where a run takes place: the machine and its noise.
 
 use std::fs;
+use std::time::Instant;
 
+use loadline_measure::doctor::Evidence;
 use loadline_measure::record::{Environment, Noise, Record};
 
 /// Looks at the machine; what cannot be told stays empty.
@@ -61,8 +63,67 @@ pub(crate) fn noise(record: &mut Record) {
         first_line("/proc/loadavg").and_then(|line| line.split(' ').next()?.parse().ok());
 }
 
+/// What the kernel counts of the machine, read at the start of something.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Counters {
+    begun: Instant,
+    stall_us: Option<u64>,
+    cpu: Option<CpuTime>,
+}
+
+/// CPU time of all CPUs since boot, in ticks of the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct CpuTime {
+    all: u64,
+    stolen: u64,
+}
+
+impl Counters {
+    /// Reads them.
+    pub(crate) fn read() -> Self {
+        let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
+        Self {
+            begun: Instant::now(),
+            stall_us: cpu_stall_us(),
+            cpu: cpu_time(&stat),
+        }
+    }
+
+    /// What they say about the time since they were read.
+    pub(crate) fn since(&self) -> Evidence {
+        let now = Self::read();
+        let micros = self.begun.elapsed().as_micros().max(1) as f64;
+        let stalled = now.stall_us.zip(self.stall_us);
+        Evidence {
+            cpu_pressure: stalled.map(|(now, then)| now.saturating_sub(then) as f64 / micros),
+            steal: now.cpu.zip(self.cpu).and_then(|(now, then)| {
+                let all = now.all.checked_sub(then.all).filter(|ticks| *ticks > 0)?;
+                Some(now.stolen.saturating_sub(then.stolen) as f64 / all as f64)
+            }),
+            ..Evidence::default()
+        }
+    }
+}
+
+/// The first line of `/proc/stat`: user, nice, system, idle, iowait, irq, softirq and steal. What follows
+/// is part of user and nice already.
+fn cpu_time(stat: &str) -> Option<CpuTime> {
+    let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
+    let ticks: Vec<u64> = line
+        .split_ascii_whitespace()
+        .take(8)
+        .filter_map(|word| word.parse().ok())
+        .collect();
+    Some(CpuTime {
+        all: ticks
+            .iter()
+            .fold(0, |sum, ticks| sum.saturating_add(*ticks)),
+        stolen: *ticks.get(7)?,
+    })
+}
+
 /// Microseconds since boot in which some task waited for a CPU, where the kernel counts them.
-pub(crate) fn cpu_stall_us() -> Option<u64> {
+fn cpu_stall_us() -> Option<u64> {
     let pressure = fs::read_to_string("/proc/pressure/cpu").ok()?;
     let some = pressure.lines().find(|line| line.starts_with("some"))?;
     some.split(' ')
@@ -102,4 +163,29 @@ fn quota() -> Option<f64> {
     let text = first_line("/sys/fs/cgroup/cpu.max")?;
     let (quota, period) = text.split_once(' ')?;
     Some(quota.parse::<f64>().ok()? / period.parse::<f64>().ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steal_is_the_eighth_figure() {
+        let stat = "cpu  100 0 50 800 10 0 5 35 7 0\ncpu0 50 0 25 400 5 0 2 17 3 0\n";
+        let time = CpuTime {
+            all: 1_000,
+            stolen: 35,
+        };
+        assert_eq!(cpu_time(stat), Some(time));
+        assert_eq!(cpu_time("cpu  1 2 3\n"), None);
+        assert_eq!(cpu_time(""), None);
+    }
+
+    #[test]
+    fn this_machine_counts_its_cpu_time() {
+        let before = Counters::read();
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        let steal = before.since().steal.expect("Linux counts steal");
+        assert!((0.0..=1.0).contains(&steal), "{steal}");
+    }
 }

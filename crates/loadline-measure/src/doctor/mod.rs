@@ -1,9 +1,11 @@
 //! The flaws of the benchmark itself: numbered rules, each a pure function of the evidence.
 //!
-//! A rule that lacks its evidence stays silent: that something was not looked at is no finding. The
-//! numbers of rules are stable; a rule that is given up leaves a gap.
+//! A rule that lacks its evidence stays silent; where a server refuses a question, [`NotExamined`] names
+//! the rules that this concerns. The numbers of rules are stable; a rule that is removed leaves a gap.
 
+mod blind;
 mod cluster;
+mod flow;
 mod pairs;
 mod rule;
 mod rules;
@@ -14,9 +16,11 @@ mod tests;
 use serde::{Deserialize, Serialize};
 
 use crate::histogram::LatencySummary;
-use crate::record::Case;
+use crate::record::{Case, CpuPauses, Stall};
 
+pub use blind::NotExamined;
 pub use cluster::{ClusterNode, examine_cluster};
+pub use flow::SlowRounds;
 pub use pairs::{Work, arms_differ, hit_beside_miss, time_stays_flat};
 pub use rule::{Class, Rule};
 pub use rules::CLOCK_READS;
@@ -112,6 +116,16 @@ pub struct Evidence {
     pub not_sent: Option<u64>,
     /// Median response time at the end of a block over that at its beginning (open loop).
     pub response_growth: Option<f64>,
+    /// How long the case was measured, all rounds together.
+    pub measured_ns: u64,
+    /// Stretches in which operations waited and nothing arrived, as far as they are worth a finding.
+    pub stalls: Vec<Stall>,
+    /// When CPUs of this machine did not run.
+    pub cpu_pauses: Option<CpuPauses>,
+    /// Share of the machine's CPU time that its host took.
+    pub steal: Option<f64>,
+    /// How the rounds differ from their own best.
+    pub slow_rounds: Option<SlowRounds>,
 }
 
 impl Evidence {
@@ -140,7 +154,27 @@ impl Evidence {
             planned: case.planned,
             not_sent: case.not_sent,
             response_growth: case.is_open_loop().then(|| growth(case)).flatten(),
+            measured_ns: case.duration_ns,
+            stalls: flow::long_stalls(case),
+            cpu_pauses: case.cpu_pauses,
+            slow_rounds: SlowRounds::of(case),
             ..Self::default()
+        }
+    }
+
+    fn finding(
+        &self,
+        rule: Rule,
+        severity: Severity,
+        evidence: String,
+        what_to_do: &str,
+    ) -> Finding {
+        Finding {
+            rule,
+            severity,
+            scope: self.scope.clone(),
+            evidence,
+            what_to_do: what_to_do.to_owned(),
         }
     }
 }
@@ -175,7 +209,7 @@ fn growth(case: &Case) -> Option<f64> {
     crate::quantile::median(&ratios)
 }
 
-/// A share in percent, with enough digits for small ones to be told from nothing.
+/// A share in percent as a sentence needs it: whole numbers, and more digits only for small ones.
 fn percent(share: f64) -> String {
     let percent = share * 100.0;
     match percent {

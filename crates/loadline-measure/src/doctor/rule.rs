@@ -1,8 +1,8 @@
 //! The rules by name and number.
 
-use crate::word::words;
+use crate::vocabulary::vocabulary;
 
-words! {
+vocabulary! {
     /// A rule of the doctor, written as its number. Numbers are stable: a rule that is removed leaves a
     /// gap.
     pub enum Rule {

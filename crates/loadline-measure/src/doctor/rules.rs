@@ -1,12 +1,13 @@
 //! The rules. Each looks at the evidence and says what it saw, or nothing.
 
-use super::{Evidence, Finding, Rule, Severity, percent};
+use super::{Evidence, Finding, Rule, Severity, flow, percent};
+use crate::words;
 
 /// With fewer clock readings in a block, reading the clock itself decides too much of the result.
 pub const CLOCK_READS: u64 = 1_000;
 
 /// All rules that look at one case.
-pub(super) const RULES: [fn(&Evidence) -> Option<Finding>; 13] = [
+pub(super) const RULES: [fn(&Evidence) -> Option<Finding>; 16] = [
     connection_per_operation,
     counts_differ,
     generator_bound,
@@ -20,6 +21,9 @@ pub(super) const RULES: [fn(&Evidence) -> Option<Finding>; 13] = [
     block_too_short,
     no_steady_state,
     overloaded,
+    flow::stall,
+    flow::steal,
+    flow::slow_machine,
 ];
 
 /// Above this share of a CPU a thread has no room left to be on time.
@@ -56,7 +60,7 @@ fn connection_per_operation(seen: &Evidence) -> Option<Finding> {
         .saturating_add(seen.ops / 100)
         .saturating_add(20);
     (opened > expected).then(|| {
-        finding(Rule::ConnectionPerOperation, Severity::Critical, seen, format!(
+        seen.finding(Rule::ConnectionPerOperation, Severity::Critical, format!(
             "The server accepted {opened} connections during {} operations, where {} were to be used.",
             seen.ops, seen.connections,
         ), "Keep connections open between operations; as it is, connecting is what was measured.")
@@ -92,10 +96,7 @@ fn counts_differ(seen: &Evidence) -> Option<Finding> {
     });
     let evidence: Vec<String> = counted.into_iter().chain(extra).collect();
     (!evidence.is_empty()).then(|| {
-        finding(
-            Rule::CountsDiffer,
-            Severity::Critical,
-            seen,
+        seen.finding(Rule::CountsDiffer, Severity::Critical,
             evidence.join(" "),
             "Look for setup inside the measured time, for retries, and for other users of the server.",
         )
@@ -127,10 +128,7 @@ fn generator_bound(seen: &Evidence) -> Option<Finding> {
     });
     let evidence: Vec<String> = busy.into_iter().chain(near).collect();
     (!evidence.is_empty()).then(|| {
-        finding(
-            Rule::GeneratorBound,
-            Severity::Warning,
-            seen,
+        seen.finding(Rule::GeneratorBound, Severity::Warning,
             evidence.join(" "),
             "Give the generator more threads (--threads) or CPUs; the throughput is a lower bound of the server's.",
         )
@@ -147,9 +145,9 @@ fn late_starts(seen: &Evidence) -> Option<Finding> {
     let (lag, response) = (seen.lag?.p99?, seen.response.p99?);
     let share = lag as f64 / response.max(1) as f64;
     (share > LAG_SHARE).then(|| {
-        finding(Rule::LateStarts, Severity::Warning, seen, format!(
+        seen.finding(Rule::LateStarts, Severity::Warning, format!(
             "The generator itself started operations late: the p99 of its lag is {}, which is {} of the reported p99 of {}.",
-            micros(lag), percent(share), micros(response),
+            words::duration(lag as f64), percent(share), words::duration(response as f64),
         ), "Lower --rate, add --threads, or give the generator a CPU of its own.")
     })
 }
@@ -178,13 +176,7 @@ fn contention(seen: &Evidence) -> Option<Finding> {
         ),
     };
     let advice = "Stop what else runs here, or pin server and generator to CPUs of their own; tails are the scheduler's, ratios still hold.";
-    Some(finding(
-        Rule::Contention,
-        Severity::Warning,
-        seen,
-        evidence,
-        advice,
-    ))
+    Some(seen.finding(Rule::Contention, Severity::Warning, evidence, advice))
 }
 
 fn too_few_samples(seen: &Evidence) -> Option<Finding> {
@@ -200,10 +192,9 @@ fn too_few_samples(seen: &Evidence) -> Option<Finding> {
         .map(|(name, _, needed)| format!("{name} (needs {needed})"))
         .collect();
     (!missing.is_empty()).then(|| {
-        finding(
+        seen.finding(
             Rule::TooFewSamples,
             Severity::Info,
-            seen,
             format!("{count} samples are too few for {}.", missing.join(", ")),
             "Run longer (--duration, --ops, --rounds) where that percentile matters.",
         )
@@ -214,7 +205,7 @@ fn error_replies(seen: &Evidence) -> Option<Finding> {
     (seen.errors > 0).then(|| {
         let share = percent(seen.errors as f64 / seen.ops.max(1) as f64);
         let kind = seen.main_error.as_ref().map(|kind| format!(", most of them {kind}")).unwrap_or_default();
-        finding(Rule::ErrorReplies, Severity::Critical, seen, format!(
+        seen.finding(Rule::ErrorReplies, Severity::Critical, format!(
             "{} of {} operations ({share}) failed{kind}.", seen.errors, seen.ops,
         ), "Mend the cause before reading the times: an error is often answered faster than the work would be.")
     })
@@ -224,10 +215,7 @@ fn reads_miss(seen: &Evidence) -> Option<Finding> {
     let hits = seen
         .hit_ratio
         .filter(|hits| seen.reads_should_hit && *hits < 1.0 - MISSES)?;
-    Some(finding(
-        Rule::ReadsMiss,
-        Severity::Warning,
-        seen,
+    Some(seen.finding(Rule::ReadsMiss, Severity::Warning,
         format!("Only {} of the reads found their key.", percent(hits),),
         "Load the key space before measuring, and see whether keys expire or are evicted; a miss costs less than a hit.",
     ))
@@ -245,10 +233,9 @@ fn server_busy_elsewhere(seen: &Evidence) -> Option<Finding> {
         active.push(format!("{bytes} bytes of its memory are swapped out"));
     }
     (!active.is_empty()).then(|| {
-        finding(
+        seen.finding(
             Rule::ServerBusyElsewhere,
             Severity::Warning,
-            seen,
             format!("The server did more than answer: {}.", active.join("; "),),
             "Switch it off for the measurement, or say beside the figures that it was on.",
         )
@@ -257,10 +244,9 @@ fn server_busy_elsewhere(seen: &Evidence) -> Option<Finding> {
 
 fn other_clients(seen: &Evidence) -> Option<Finding> {
     let clients = seen.other_clients.filter(|clients| *clients > 0)?;
-    Some(finding(
+    Some(seen.finding(
         Rule::OtherClients,
         Severity::Warning,
-        seen,
         format!(
             "{clients} other {} active on the server during the run.",
             if clients == 1 {
@@ -286,10 +272,9 @@ fn block_too_short(seen: &Evidence) -> Option<Finding> {
             "A block read the clock only {reads} times; below {CLOCK_READS} chance decides."
         ),
     };
-    Some(finding(
+    Some(seen.finding(
         Rule::BlockTooShort,
         Severity::Warning,
-        seen,
         evidence,
         "Give each block more time (--duration) or more operations (--ops).",
     ))
@@ -297,10 +282,9 @@ fn block_too_short(seen: &Evidence) -> Option<Finding> {
 
 fn no_steady_state(seen: &Evidence) -> Option<Finding> {
     (seen.steady == Some(false)).then(|| {
-        finding(
+        seen.finding(
             Rule::NoSteadyState,
             Severity::Warning,
-            seen,
             "No steady state: the medians kept shifting during the warm-up or over the rounds."
                 .to_owned(),
             "Warm up longer (--warmup), and look for growth: memory, key space, clock speed.",
@@ -329,31 +313,10 @@ fn overloaded(seen: &Evidence) -> Option<Finding> {
             percent(not_sent as f64 / planned.max(1) as f64),
         ),
     };
-    Some(finding(
+    Some(seen.finding(
         Rule::Overloaded,
         Severity::Critical,
-        seen,
         evidence,
         "Lower --rate: these response times are those of a queue that does not end.",
     ))
-}
-
-fn finding(
-    rule: Rule,
-    severity: Severity,
-    seen: &Evidence,
-    evidence: String,
-    what_to_do: &str,
-) -> Finding {
-    Finding {
-        rule,
-        severity,
-        scope: seen.scope.clone(),
-        evidence,
-        what_to_do: what_to_do.to_owned(),
-    }
-}
-
-fn micros(ns: u64) -> String {
-    format!("{:.1} us", ns as f64 / 1e3)
 }

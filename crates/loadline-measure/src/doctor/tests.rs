@@ -1,5 +1,7 @@
 use super::*;
-use crate::record::{Interval, Pacing, RoundSummary, Scenario, Subject, ValueBytes};
+use crate::record::{
+    CpuPauses, Interval, Pacing, RoundSummary, Scenario, Stall, StallCause, Subject, ValueBytes,
+};
 
 type Change = fn(&mut Evidence);
 
@@ -46,6 +48,22 @@ fn clean() -> Evidence {
         planned: Some(200_000),
         not_sent: Some(0),
         response_growth: Some(1.1),
+        measured_ns: 6_000_000_000,
+        stalls: Vec::new(),
+        cpu_pauses: Some(CpuPauses {
+            cpus: 2,
+            real_time: true,
+            count: 30,
+            total_ns: 60_000_000,
+            longest_ns: 8_000_000,
+        }),
+        steal: Some(0.002),
+        slow_rounds: Some(SlowRounds {
+            slow: 1,
+            rounds: 24,
+            echo: Some(1.4),
+            cpu: 1.3,
+        }),
     }
 }
 
@@ -85,8 +103,74 @@ fn what_was_not_looked_at_is_no_finding() {
     );
 }
 
+/// A server that was frozen for a second.
+fn frozen() -> Stall {
+    Stall {
+        round: 0,
+        start_ns: 2_400_000_000,
+        length_ns: 1_000_000_000,
+        in_flight: 9_870,
+        cause: StallCause::Server,
+        ..Stall::default()
+    }
+}
+
+fn short(round: u64, cause: StallCause) -> Stall {
+    Stall {
+        round,
+        start_ns: 40_000_000,
+        length_ns: 25_000_000,
+        in_flight: 20,
+        cause,
+        ..Stall::default()
+    }
+}
+
 /// A rule, the change that makes it fire, and what it then says.
-const FIRES: [(&str, Change, &str); 24] = [
+const FIRES: [(&str, Change, &str); 32] = [
+    (
+        "LL037",
+        |e| e.stalls = vec![frozen()],
+        "No reply arrived for 1.00 s, from 2.40 s into round 1, with 9870 operations in flight: the server did not answer.",
+    ),
+    (
+        "LL037",
+        |e| e.stalls = vec![short(0, StallCause::Host), short(3, StallCause::Generator)],
+        "In all, 2 stretches of this kind took 50.0 ms (0.83 % of the time); by cause: 1 generator, 1 host.",
+    ),
+    (
+        "LL037",
+        |e| e.stalls = vec![short(2, StallCause::ServerOrPath)],
+        "from 40.0 ms into round 3, with 20 operations in flight: the server or the path to it did not deliver",
+    ),
+    (
+        "LL035",
+        |e| e.steal = Some(0.04),
+        "The host took 4 % of the CPU time (steal).",
+    ),
+    (
+        "LL035",
+        |e| e.cpu_pauses.as_mut().unwrap().longest_ns = 25_000_000,
+        "did not run for 0.50 % of the time: 30 pauses, the longest 25.0 ms",
+    ),
+    (
+        "LL035",
+        |e| e.cpu_pauses.as_mut().unwrap().total_ns = 240_000_000,
+        "did not run for 2 % of the time",
+    ),
+    (
+        "LL036",
+        |e| e.slow_rounds.as_mut().unwrap().slow = 5,
+        "slow in 5 of 24 rounds: an echo took up to 1.40x its best and an operation took up to 1.30x the CPU time",
+    ),
+    (
+        "LL036",
+        |e| {
+            let rounds = e.slow_rounds.as_mut().unwrap();
+            (rounds.slow, rounds.echo) = (24, None);
+        },
+        "slow in 24 of 24 rounds: an operation took",
+    ),
     (
         "LL001",
         |e| e.connections_opened = Some(199_000),
@@ -128,7 +212,7 @@ const FIRES: [(&str, Change, &str); 24] = [
     (
         "LL004",
         |e| e.lag.as_mut().unwrap().p99 = Some(24_000),
-        "is 24.0 us, which is 24 % of the reported p99 of 100.0 us",
+        "is 24.0 us, which is 24 % of the reported p99 of 100 us",
     ),
     (
         "LL005",
@@ -419,4 +503,62 @@ fn arms_that_differ_are_named_and_others_are_not() {
             .evidence
             .ends_with(": keys.")
     );
+}
+
+#[test]
+fn a_stall_that_decides_about_the_tail_is_a_warning() {
+    for (stalls, severity) in [
+        (vec![frozen()], Severity::Warning),
+        (vec![short(0, StallCause::Host)], Severity::Info),
+        (vec![short(0, StallCause::Host); 3], Severity::Warning),
+    ] {
+        let found = examine(&Evidence { stalls, ..clean() });
+        assert_eq!(found[0].severity, severity, "{found:?}");
+    }
+}
+
+#[test]
+fn a_stall_is_long_beside_the_fastest_operation() {
+    let mut case = Case {
+        stalls: vec![frozen(), short(1, StallCause::Server)],
+        ..Case::default()
+    };
+    case.stalls[1].length_ns = 9_999_999;
+    case.response_time_ns.min = Some(45_000);
+    assert_eq!(Evidence::of_case(&case).stalls, [frozen()]);
+    // An overloaded server has a long median, and stalls all the same.
+    case.response_time_ns.p50 = Some(900_000_000);
+    assert_eq!(Evidence::of_case(&case).stalls, [frozen()]);
+    // Where every operation takes 400 ms, a second is no stall.
+    case.response_time_ns.min = Some(400_000_000);
+    assert_eq!(Evidence::of_case(&case).stalls, []);
+}
+
+#[test]
+fn rounds_are_slow_where_echo_and_cpu_time_agree() {
+    let round = |echo: Option<u64>, cpu: f64| RoundSummary {
+        reference_ns_p50: echo,
+        client_cpu_ns_per_op: Some(cpu),
+        server_cpu_ns_per_op: Some(2.0 * cpu),
+        ..RoundSummary::default()
+    };
+    let slow = |rounds: Vec<RoundSummary>| {
+        let case = Case {
+            rounds,
+            ..Case::default()
+        };
+        Evidence::of_case(&case).slow_rounds.map(|found| found.slow)
+    };
+    let with_echo = [
+        (100, 10.0),
+        (140, 10.5),
+        (100, 14.0),
+        (140, 14.0),
+        (105, 10.2),
+    ];
+    let rounds = with_echo.map(|(echo, cpu)| round(Some(echo), cpu));
+    assert_eq!(slow(rounds.to_vec()), Some(1));
+    assert_eq!(slow(rounds[..4].to_vec()), None, "too few rounds");
+    let without = [10.0, 11.0, 14.9, 15.1, 10.0].map(|cpu| round(None, cpu));
+    assert_eq!(slow(without.to_vec()), Some(1));
 }

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::json::finite;
-use super::words::{Arrivals, Mode, SubjectKind};
+use super::stall::{CpuPauses, Stall};
+use super::vocabulary::{Arrivals, Mode, SubjectKind};
 use crate::Error;
 use crate::corrected::Corrected;
 use crate::histogram::{Histogram, LatencySummary};
@@ -70,6 +71,12 @@ pub struct Case {
     /// The course of the measurement, interval by interval.
     #[serde(default)]
     pub series: Vec<Interval>,
+    /// The longest stretches in which operations waited and nothing arrived, in order of time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stalls: Vec<Stall>,
+    /// When CPUs of this machine did not run, where that was watched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_pauses: Option<CpuPauses>,
     /// Rounds whose throughput lies outside Tukey's fences.
     #[serde(default)]
     pub outliers: Outliers,

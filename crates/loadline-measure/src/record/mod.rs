@@ -7,9 +7,10 @@
 mod case;
 mod environment;
 mod json;
+mod stall;
 #[cfg(test)]
 mod tests;
-mod words;
+mod vocabulary;
 
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +20,8 @@ pub use case::{
 };
 pub(crate) use json::shortened;
 
-pub use words::{Arrivals, Mode, PathClass, Scheduling, SubjectKind};
+pub use stall::{CpuPauses, Stall, StallCause, Surroundings};
+pub use vocabulary::{Arrivals, Mode, PathClass, Scheduling, SubjectKind};
 
 pub use environment::{Environment, Noise, ServerEnvironment};
 
@@ -27,7 +29,7 @@ pub(crate) use json::finite;
 
 pub use crate::capacity::Answer;
 pub use crate::compare::{Direction, Verdict};
-pub use crate::doctor::{Class, Finding, Rule, Severity};
+pub use crate::doctor::{Class, Finding, NotExamined, Rule, Severity};
 pub use crate::gate::Judgement;
 use crate::gate::Row;
 pub use crate::histogram::LatencySummary;
@@ -60,6 +62,9 @@ pub struct Record {
     /// What about this run would make a measurement lie.
     #[serde(default)]
     pub doctor: Vec<Finding>,
+    /// What could not be examined, and the rules that this concerns.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_examined: Vec<NotExamined>,
     /// One plain sentence per subject: what was found.
     #[serde(default)]
     pub findings: Vec<String>,
@@ -212,6 +217,7 @@ impl Record {
             left_out: Vec::new(),
             comparisons: Vec::new(),
             doctor: Vec::new(),
+            not_examined: Vec::new(),
             findings: Vec::new(),
             limits: Vec::new(),
             judgement: None,

@@ -20,7 +20,7 @@ use crate::plan::{self, CapacityPlan, Case, Surroundings, check_outputs};
 use crate::printer::Printer;
 use crate::progress::Progress;
 use crate::recording;
-use crate::session::{cpu_pressure, header};
+use crate::session::{header, note_steal};
 use crate::subjects::{self, failure};
 use crate::targets::Opened;
 use crate::targets::link;
@@ -78,6 +78,7 @@ fn measure(plan: &CapacityPlan, printer: &Printer, control: &Control) -> Result<
     }
     .run();
     progress.finish();
+    recording::note_refusals(&mut record, &mut target);
     let answer = target.clean_up_after(&run_id, answer)?;
     fingerprint::noise(&mut record);
     record.run.cut_short = control.interrupted();
@@ -190,7 +191,7 @@ impl Searching<'_> {
     ) -> Result<(Vec<Finding>, Option<f64>), Failure> {
         let seed = self.plan.base.seed ^ self.record.cases.len() as u64;
         let watch = self.target.watch();
-        let (begun, stalled_us) = (Instant::now(), fingerprint::cpu_stall_us());
+        let machine = fingerprint::Counters::read();
         let mut subject = subjects::of(self.target, case, self.run_id, seed)?;
         let mut block = |stop: Stop, seed: u64| {
             subject
@@ -208,8 +209,11 @@ impl Searching<'_> {
             steady: None,
         };
         drop(subject);
+        let machine = machine.since();
+        note_steal(self.record, &machine);
         let around = Evidence {
-            cpu_pressure: cpu_pressure(begun, stalled_us),
+            cpu_pressure: machine.cpu_pressure,
+            steal: machine.steal,
             ..self.target.seen_since(&watch, &case.workload.sends())
         };
         let entry = recording::case(case, &self.plan.base, self.target, &measured);

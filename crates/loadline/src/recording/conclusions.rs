@@ -46,8 +46,15 @@ pub(crate) fn conclude(record: &mut Record) {
             // The schedule decided about the rate, so the response times are the finding.
             let [p50, p99] = [Some(most.response_time_ns.p50?), most.response_time_ns.p99]
                 .map(words::percentile);
+            let longest = most.stalls.iter().max_by_key(|stall| stall.length_ns);
+            let stall = longest.map_or_else(String::new, |stall| {
+                format!(
+                    ", and at the longest {} without a reply",
+                    words::duration(stall.length_ns as f64)
+                )
+            });
             return Some(format!(
-                "{name} answered {} operations per second of {} with p50 {p50} and p99 {p99}, from their intended starts{limit}.",
+                "{name} answered {} operations per second of {} with p50 {p50} and p99 {p99}, from their intended starts{stall}{limit}.",
                 words::count(most.throughput_ops_per_s),
                 most.scenario.workload,
             ));

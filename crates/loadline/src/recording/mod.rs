@@ -7,14 +7,17 @@ use std::time::Duration;
 
 use loadline_load::outcome::Outcome;
 use loadline_load::pacing::Pacing;
+use loadline_load::pauses::Pause;
 use loadline_load::runner::Measured;
+use loadline_load::stall::MOST_STALLS;
 use loadline_measure::compare::{self, Paired, Rules};
 use loadline_measure::corrected::Corrected;
 use loadline_measure::doctor::{self, Class, Evidence, Finding};
 use loadline_measure::histogram::Histogram;
 use loadline_measure::record::{
-    self, Bounds, Comparison, Cost, Histograms, Interval, Record, RoundHistograms, RoundSummary,
-    Scenario, Subject, SubjectKind, Tail, TailSummary,
+    self, Bounds, Comparison, Cost, CpuPauses, Histograms, Interval, Record, RoundHistograms,
+    RoundSummary, Scenario, Stall, StallCause, Subject, SubjectKind, Surroundings, Tail,
+    TailSummary,
 };
 use loadline_measure::{Error, Metric, outliers, steady};
 
@@ -80,6 +83,8 @@ pub(crate) fn case(case: &Case, plan: &Plan, target: &Opened, measured: &Measure
         rounds,
         histograms: histograms(blocks, &response, &service, open.then_some(&lag)),
         series: series(blocks),
+        stalls: stalls(blocks, target),
+        cpu_pauses: cpu_pauses(blocks),
         tail: tail(blocks),
         cost: cost(blocks, ops, server_cpu),
         work: None,
@@ -192,6 +197,69 @@ fn series(blocks: &[Outcome]) -> Vec<Interval> {
     intervals.collect()
 }
 
+/// The longest stalls of all blocks, in order of time, each with its cause.
+fn stalls(blocks: &[Outcome], target: &Opened) -> Vec<Stall> {
+    let is_direct = target.link().is_none()
+        && target.server().is_none_or(crate::target::Server::is_local)
+        && !target.target.is_cluster();
+    let of_block = |(round, block): (usize, &Outcome)| {
+        let around = Surroundings {
+            is_direct,
+            watched_in_real_time: block.pauses.as_ref().is_some_and(|pauses| pauses.real_time),
+            server_wait_ns: block.target.run_wait.map(nanoseconds),
+        };
+        let stalls = block.stalls.iter().map(move |stall| {
+            let stall = Stall {
+                round: round as u64,
+                start_ns: nanoseconds(stall.start),
+                length_ns: nanoseconds(stall.length),
+                in_flight: stall.in_flight,
+                generator_ns: nanoseconds(stall.generator),
+                paused_ns: nanoseconds(stall.paused),
+                cause: StallCause::default(),
+            };
+            Stall {
+                cause: StallCause::of(&stall, &around),
+                ..stall
+            }
+        });
+        stalls.collect::<Vec<_>>()
+    };
+    let mut stalls: Vec<Stall> = blocks.iter().enumerate().flat_map(of_block).collect();
+    stalls.sort_by_key(|stall| std::cmp::Reverse(stall.length_ns));
+    stalls.truncate(MOST_STALLS);
+    stalls.sort_by_key(|stall| (stall.round, stall.start_ns));
+    stalls
+}
+
+/// The pauses of all blocks, as far as they lie within their block: a watcher may end after it.
+fn cpu_pauses(blocks: &[Outcome]) -> Option<CpuPauses> {
+    let mut all: Option<CpuPauses> = None;
+    for block in blocks {
+        let Some(pauses) = &block.pauses else {
+            continue;
+        };
+        let within = |pause: &Pause| {
+            let end = (pause.start + pause.length).min(block.duration);
+            nanoseconds(end.saturating_sub(pause.start))
+        };
+        let lengths = || pauses.list.iter().map(within).filter(|length| *length > 0);
+        let cpus = pauses.cpus as u64;
+        let all = all.get_or_insert(CpuPauses {
+            real_time: true,
+            ..CpuPauses::default()
+        });
+        all.cpus = all.cpus.max(cpus);
+        all.real_time &= pauses.real_time;
+        all.count += lengths().count() as u64;
+        all.total_ns += lengths()
+            .sum::<u64>()
+            .min(nanoseconds(block.duration) * cpus);
+        all.longest_ns = all.longest_ns.max(lengths().max().unwrap_or(0));
+    }
+    all
+}
+
 fn cost(blocks: &[Outcome], ops: u64, server_cpu: Option<Duration>) -> Cost {
     let bytes = |of: fn(&Outcome) -> u64| {
         (ops > 0).then(|| blocks.iter().map(of).sum::<u64>() as f64 / ops as f64)
@@ -277,6 +345,7 @@ pub(crate) fn examine(
             .sum(),
         clock_reads: measured.blocks.iter().map(|block| block.clock_reads).min(),
         cpu_pressure: around.cpu_pressure,
+        steal: around.steal,
         undeclared: around.undeclared,
         null_speedup: around.null_speedup,
         persistence: around.persistence,
@@ -286,6 +355,16 @@ pub(crate) fn examine(
         ..Evidence::of_case(entry)
     };
     doctor::examine(&evidence)
+}
+
+/// Notes what could not be examined on `target`, once.
+pub(crate) fn note_refusals(record: &mut Record, target: &mut Opened) {
+    for refused in target.not_examined() {
+        if !record.not_examined.contains(&refused) {
+            record.doctor.push(refused.finding());
+            record.not_examined.push(refused);
+        }
+    }
 }
 
 /// Refuses a record whose operations failed, as times that are no measure of success.

@@ -137,6 +137,9 @@ impl Measuring<'_> {
         }
         let is_last = generation + 1 == self.plan.schedule.generations;
         let result = self.cases(generation, is_last, &mut opened);
+        for target in &mut opened {
+            recording::note_refusals(&mut self.record, target);
+        }
         opened.iter_mut().fold(result, |result, target| {
             target.clean_up_after(self.run_id, result)
         })
@@ -193,15 +196,17 @@ impl Measuring<'_> {
             return Ok(());
         }
         let watches: Vec<Watch> = opened.iter_mut().map(Opened::watch).collect();
-        let (begun, stalled_us) = (Instant::now(), fingerprint::cpu_stall_us());
+        let machine = fingerprint::Counters::read();
         let measured = self.rounds(index, case, generation, opened)?;
-        let pressure = cpu_pressure(begun, stalled_us);
+        let machine = machine.since();
+        note_steal(&mut self.record, &machine);
         let declared = case.workload.executes();
         let around = opened
             .iter_mut()
             .zip(&watches)
             .map(|(target, watch)| Evidence {
-                cpu_pressure: pressure,
+                cpu_pressure: machine.cpu_pressure,
+                steal: machine.steal,
                 ..target.seen_since(watch, &declared)
             });
         let around = around.collect();
@@ -411,11 +416,14 @@ fn tell_apart(opened: &mut [Opened]) {
     }
 }
 
-/// The share of the time since `begun` in which some task waited for a CPU; `stalled_us` was read
-/// then.
-pub(crate) fn cpu_pressure(begun: Instant, stalled_us: Option<u64>) -> Option<f64> {
-    let stalled_us = fingerprint::cpu_stall_us()?.checked_sub(stalled_us?)?;
-    Some(stalled_us as f64 / begun.elapsed().as_micros().max(1) as f64)
+/// Keeps the largest share of the CPU time that the host took during a case.
+pub(crate) fn note_steal(record: &mut Record, machine: &Evidence) {
+    let noise = &mut record.environment.noise;
+    noise.steal = noise
+        .steal
+        .into_iter()
+        .chain(machine.steal)
+        .reduce(f64::max);
 }
 
 #[cfg(test)]

@@ -16,7 +16,8 @@ pub(crate) const SECTIONS: [&str; 3] = ["cpu", "stats", "commandstats"];
 pub(crate) struct Counters {
     cpu: Option<Duration>,
     run_waits: Option<RunWaits>,
-    commands: u64,
+    /// `None` where the server has no INFO commandstats or refuses it.
+    commands: Option<u64>,
     execution: Option<Duration>,
     connections: Option<u64>,
 }
@@ -28,6 +29,7 @@ impl Counters {
     /// Reads the counters of the commands `declared` (lower case) out of INFO.
     pub(crate) fn read(info: &Info, declared: &[String]) -> Self {
         let (mut commands, mut execution) = (0, Some(Duration::ZERO));
+        let is_told = info.commands().next().is_some();
         for (name, stat) in info.commands() {
             if declared.iter().any(|one| one == name) {
                 commands += stat.calls;
@@ -37,8 +39,8 @@ impl Counters {
         Self {
             cpu: info.cpu(),
             run_waits: None,
-            commands,
-            execution,
+            commands: is_told.then_some(commands),
+            execution: execution.filter(|_| is_told),
             connections: info.number("total_connections_received"),
         }
     }
@@ -63,7 +65,10 @@ impl Counters {
                 .as_ref()
                 .zip(before.run_waits.as_ref())
                 .map(|(after, before)| longest_wait(after, before)),
-            commands: Some(self.commands.saturating_sub(before.commands)),
+            commands: self
+                .commands
+                .zip(before.commands)
+                .map(|(after, before)| after.saturating_sub(before)),
             execution: self
                 .execution
                 .zip(before.execution)
@@ -136,6 +141,21 @@ fn longest_wait(after: &RunWaits, before: &RunWaits) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A server that refuses INFO has not executed nothing: how much it executed is unknown.
+    #[test]
+    fn what_a_server_refuses_to_count_is_unknown() {
+        let declared = ["get".to_owned()];
+        let refused = Counters::read(&Info::default(), &declared);
+        let cost = refused.since(&refused);
+        assert_eq!((cost.commands, cost.execution), (None, None));
+        let before = Info::parse(b"cmdstat_info:calls=1,usec=5\r\n");
+        let after = Info::parse(
+            b"cmdstat_info:calls=2,usec=9\r\ncmdstat_get:calls=7,usec=3,usec_per_call=0.4\r\n",
+        );
+        let [before, after] = [before, after].map(|info| Counters::read(&info, &declared));
+        assert_eq!(after.since(&before).commands, Some(7));
+    }
 
     #[test]
     fn several_servers_are_one_target() {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use loadline_client::Tls;
 use loadline_load::Control;
 use loadline_load::wire::threads_over;
-use loadline_measure::record;
+use loadline_measure::record::{self, NotExamined};
 use loadline_store::Store;
 
 use super::admin::{Admin, Info};
@@ -240,6 +240,16 @@ impl Opened {
     /// Connections on which somebody watches every command, where the server tells.
     pub(crate) fn monitors(&mut self) -> Option<u64> {
         self.access.admin()?.monitors().ok().flatten()
+    }
+
+    /// What cannot be examined here, because the server refused the question.
+    pub(crate) fn not_examined(&mut self) -> Vec<NotExamined> {
+        let Some(admin) = self.access.admin() else {
+            return Vec::new();
+        };
+        let refused = admin.refused();
+        let of = |(command, reason)| NotExamined::new(&self.name, command, reason);
+        refused.map(of).collect()
     }
 
     /// How many keys the server holds; none where it is no server.

@@ -5,7 +5,7 @@ use std::thread;
 
 use loadline_measure::Record;
 use loadline_measure::doctor;
-use loadline_measure::record::Case;
+use loadline_measure::record::{Case, Rule, Severity};
 
 use crate::bench::Client;
 use crate::redis::Redis;
@@ -299,4 +299,30 @@ fn settings_that_lie() {
         "{}",
         found.evidence
     );
+}
+
+/// Rules whose evidence is refused stay silent, and the report says which.
+#[test]
+fn a_user_who_may_not_look() {
+    let _alone = alone();
+    let (dir, redis) = (Dir::new(), Redis::start(&[]));
+    redis.answers(
+        "ACL SETUSER app on >secret ~* &* +@all -info -config -client|list\r\n",
+        "+OK\r\n",
+    );
+    let url = format!("redis://app:secret@127.0.0.1:{}", redis.port());
+    let words = ["--workload", "get", "--ops", "20k", "--rounds", "2"];
+    let record = measured(&dir, &[&[&url[..]], &words[..], &SHORT].concat());
+    assert_eq!(record.errors(), 0);
+    let found = caught("INFO is refused", "LL034", &record.doctor);
+    assert!(found.evidence.contains("NOPERM"), "{}", found.evidence);
+    let is_false = |finding: &&doctor::Finding| finding.severity == Severity::Critical;
+    assert_eq!(record.doctor.iter().find(is_false), None);
+    let refused: Vec<&str> = record
+        .not_examined
+        .iter()
+        .map(|refused| refused.command.as_str())
+        .collect();
+    assert_eq!(refused, ["CLIENT LIST", "CONFIG GET", "INFO"]);
+    assert!(record.not_examined[2].rules.contains(&Rule::CountsDiffer));
 }

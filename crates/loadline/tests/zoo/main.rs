@@ -18,6 +18,7 @@ mod commands;
 )]
 mod redis;
 mod sockets;
+mod stalls;
 #[path = "../cli/util.rs"]
 #[expect(
     dead_code,

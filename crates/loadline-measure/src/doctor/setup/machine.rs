@@ -16,7 +16,9 @@ pub(super) fn huge_pages(setup: &Setup) -> Option<Finding> {
     let always = setup.huge_pages.as_deref() == Some("always");
     // Redis switches them off for itself where it may; one that does not say so is older than that.
     let switched_off = setup.setting("disable-thp") == Some("yes");
-    (always && setup.is_local && !switched_off).then(|| {
+    // A server that tells none of its settings does not tell this one either.
+    let is_known = !setup.settings.is_empty();
+    (always && setup.is_local && is_known && !switched_off).then(|| {
         setup.finding(Rule::HugePages, Severity::Warning,
             "Transparent huge pages are set to always, and the server does not switch them off for itself.".to_owned(),
             "Set /sys/kernel/mm/transparent_hugepage/enabled to madvise: copying a page of 2 MiB after a fork stalls writes.")

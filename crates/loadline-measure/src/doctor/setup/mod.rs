@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use super::{Finding, Rule, Severity, percent};
 use crate::histogram::LatencySummary;
+use crate::words;
 use machine::{autogroup, governor, huge_pages, quota, slow_clock, too_few_cpus};
 
 /// Settings of a server that [`examine_setup`] looks at, by their names in `CONFIG GET`.
@@ -211,9 +212,9 @@ fn jitter(setup: &Setup) -> Option<Finding> {
             Rule::Jitter,
             Severity::Warning,
             format!(
-                "Round trips on an idle connection spread: the median is {:.1} us and the p99 {:.1} us.",
-                p50 as f64 / 1e3,
-                p99 as f64 / 1e3,
+                "Round trips on an idle connection spread: the median is {} and the p99 {}.",
+                words::duration(p50 as f64),
+                words::duration(p99 as f64),
             ),
             "Look at what else runs on both machines and at the network; no tail below this one is the server's.",
         )
@@ -228,9 +229,9 @@ fn distance(setup: &Setup) -> Option<Finding> {
             Rule::Distance,
             Severity::Info,
             format!(
-                "A round trip takes {:.1} us, and the server {:.1} us of it: with one operation in flight the path is measured.",
-                idle as f64 / 1e3,
-                server as f64 / 1e3,
+                "A round trip takes {}, and the server {} of it: with one operation in flight the path is measured.",
+                words::duration(idle as f64),
+                words::duration(server as f64),
             ),
             "Use --pipeline or more --connections to load the server, or measure from its own machine.",
         )
@@ -374,7 +375,7 @@ mod tests {
         (
             "LL027",
             |s| s.idle.as_mut().unwrap().p99 = Some(450_000),
-            "the median is 30.0 us and the p99 450.0 us",
+            "the median is 30.0 us and the p99 450 us",
         ),
         (
             "LL028",
@@ -387,7 +388,7 @@ mod tests {
                 let idle = s.idle.as_mut().unwrap();
                 (idle.p50, idle.p99) = (Some(600_000), Some(700_000));
             },
-            "A round trip takes 600.0 us, and the server 1.0 us of it",
+            "A round trip takes 600 us, and the server 1.00 us of it",
         ),
         (
             "LL019",

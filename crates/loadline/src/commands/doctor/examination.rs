@@ -18,7 +18,7 @@ use crate::plan::{self, Case, DoctorPlan};
 use crate::printer::Printer;
 use crate::progress::Progress;
 use crate::recording;
-use crate::session::{cpu_pressure, header};
+use crate::session::{header, note_steal};
 use crate::subjects::{self, NullServer, failure};
 use crate::targets::{Asked, Opened};
 use crate::units::{count_text, nanoseconds};
@@ -66,8 +66,9 @@ pub(crate) fn examine(
     };
     let result = examination.run(&mut target);
     examination.progress.finish();
-    target.clean_up_after(&run_id, result)?;
     let mut record = examination.record;
+    recording::note_refusals(&mut record, &mut target);
+    target.clean_up_after(&run_id, result)?;
     record.doctor = worst_first(std::mem::take(&mut record.doctor), &target.node_names());
     fingerprint::noise(&mut record);
     record.run.cut_short = control.interrupted();
@@ -171,14 +172,15 @@ impl Examination<'_> {
             subjects::load(target, case, self.run_id, base.seed, self.control)?;
         }
         let watch = target.watch();
-        let (begun, stalled_us) = (Instant::now(), fingerprint::cpu_stall_us());
+        let machine = fingerprint::Counters::read();
         let mut subjects = cases
             .iter()
             .map(|case| subjects::of(target, case, self.run_id, base.seed))
             .collect::<Result<Vec<_>, _>>()?;
         let measured = self.rounds(&mut subjects, |round| cases[0].block(round, base.rounds))?;
         drop(subjects);
-        let pressure = cpu_pressure(begun, stalled_us);
+        let machine = machine.since();
+        note_steal(&mut self.record, &machine);
         let declared: BTreeSet<String> = cases
             .iter()
             .flat_map(|case| case.workload.sends())
@@ -186,7 +188,8 @@ impl Examination<'_> {
         let declared: Vec<String> = declared.into_iter().collect();
         for (case, measured) in cases.iter().zip(&measured) {
             let around = Evidence {
-                cpu_pressure: pressure,
+                cpu_pressure: machine.cpu_pressure,
+                steal: machine.steal,
                 ..target.seen_since(&watch, &declared)
             };
             self.add(case, target, measured, around);

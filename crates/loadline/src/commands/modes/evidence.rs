@@ -1,14 +1,11 @@
 //! What the doctor has to say about a sweep: its setup, what went on beside its cells, and their times.
 
-use std::time::Instant;
-
 use loadline_measure::doctor::{self, Class, Evidence, Finding, Rule, Work};
 use loadline_measure::record::{Case, Environment, RoundSummary};
 
 use crate::diagnosis;
 use crate::fingerprint;
 use crate::plan::ModesPlan;
-use crate::session::cpu_pressure;
 use crate::targets::{Opened, Watch};
 
 /// Whether a rule is about what happened beside the cells; the others are about a single case.
@@ -27,16 +24,14 @@ pub(super) fn setup(target: &mut Opened, environment: &Environment) -> Vec<Findi
 /// What is known before the cells of an operation are measured.
 pub(super) struct Look {
     watch: Watch,
-    begun: Instant,
-    stalled_us: Option<u64>,
+    machine: fingerprint::Counters,
 }
 
 impl Look {
     pub(super) fn begin(target: &mut Opened) -> Self {
         Self {
             watch: target.watch(),
-            begun: Instant::now(),
-            stalled_us: fingerprint::cpu_stall_us(),
+            machine: fingerprint::Counters::read(),
         }
     }
 
@@ -49,11 +44,12 @@ impl Look {
         scope: String,
         cells: &[Case],
     ) -> Vec<Finding> {
-        let pressure = cpu_pressure(self.begun, self.stalled_us);
+        let machine = self.machine.since();
         let evidence = Evidence {
             scope,
             ops: cells.iter().map(|cell| cell.ops).sum(),
-            cpu_pressure: pressure,
+            cpu_pressure: machine.cpu_pressure,
+            steal: machine.steal,
             ..target.seen_since(&self.watch, declared)
         };
         let mut findings = doctor::examine(&evidence);

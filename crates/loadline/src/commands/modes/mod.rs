@@ -93,6 +93,7 @@ fn measure(plan: &ModesPlan, printer: &Printer, control: &Arc<Control>) -> Resul
     }
     .run(&mut target, &mut record);
     progress.finish();
+    recording::note_refusals(&mut record, &mut target);
     if swept.is_ok() && control.interrupted() {
         let left = target.clean_up_soon(&run_id);
         record.findings.extend(left.map(|left| left.to_string()));

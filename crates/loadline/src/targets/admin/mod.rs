@@ -26,6 +26,8 @@ const CLEANUP_PATIENCE: Duration = Duration::from_secs(120);
 pub(crate) struct Admin {
     name: String,
     connection: Connection,
+    /// Questions that the server refused, each with what it said.
+    refused: BTreeMap<&'static str, String>,
 }
 
 /// What INFO says.
@@ -47,7 +49,11 @@ impl Admin {
                 .unwrap_or("Check that a server runs there and that this machine can reach it.");
             Failure::unavailable(format!("{name} cannot be measured: {said}.\n{advice}"))
         })?;
-        let mut admin = Self { name, connection };
+        let mut admin = Self {
+            name,
+            connection,
+            refused: BTreeMap::new(),
+        };
         // A server that still loads its data lets clients in.
         match admin.call(&["PING"])? {
             refusal if refusal.is_error() => Err(admin.unexpected("PING", &refusal)),
@@ -65,7 +71,7 @@ impl Admin {
     /// # Errors
     /// That the server does not answer. One that has no INFO has nothing to say.
     pub(crate) fn info(&mut self, sections: &[&str]) -> Result<Info, Failure> {
-        let reply = self.call(&[&["INFO"], sections].concat())?;
+        let reply = self.ask("INFO", &[&["INFO"], sections].concat())?;
         Ok(Info::parse(
             reply
                 .as_bytes()
@@ -140,7 +146,7 @@ impl Admin {
                 .as_bytes()
                 .map(|bytes| String::from_utf8_lossy(bytes).into_owned())
         };
-        Ok(match self.call(&["CONFIG", "GET", name])? {
+        Ok(match self.ask("CONFIG GET", &["CONFIG", "GET", name])? {
             Frame::Array(pair) => pair.get(1).and_then(text),
             Frame::Map(pairs) => pairs.first().and_then(|(_, value)| text(value)),
             _ => None,
@@ -176,7 +182,7 @@ impl Admin {
     }
 
     fn clients(&mut self) -> Result<Option<String>, Failure> {
-        let reply = self.call(&["CLIENT", "LIST"])?;
+        let reply = self.ask("CLIENT LIST", &["CLIENT", "LIST"])?;
         let list = reply.as_bytes().filter(|_| !reply.is_error());
         Ok(list.map(|list| String::from_utf8_lossy(list).into_owned()))
     }
@@ -258,6 +264,21 @@ impl Admin {
             }
         }
         Ok(removed)
+    }
+
+    /// Questions that the server refused so far, each with what it said.
+    pub(crate) fn refused(&self) -> impl Iterator<Item = (&str, &str)> {
+        let refused = self.refused.iter();
+        refused.map(|(command, reason)| (*command, reason.as_str()))
+    }
+
+    /// Calls `command`, and remembers a refusal under `name`.
+    fn ask(&mut self, name: &'static str, command: &[&str]) -> Result<OwnedReply, Failure> {
+        let reply = self.call(command)?;
+        if let Some(reason) = reply.error_text() {
+            self.refused.insert(name, shown_text(reason));
+        }
+        Ok(reply)
     }
 
     fn call<A: AsRef<[u8]>>(&mut self, words: &[A]) -> Result<OwnedReply, Failure> {

@@ -1,8 +1,8 @@
 //! The words of a record that judgements and reports tell apart.
 
-use crate::word::words;
+use crate::vocabulary::vocabulary;
 
-words! {
+vocabulary! {
     /// What a subject is.
     pub enum SubjectKind {
         /// Loadline's own server over its own store, started for the run.
@@ -20,7 +20,7 @@ words! {
     }
 }
 
-words! {
+vocabulary! {
     /// How operations are called.
     pub enum Mode {
         /// A function call in Loadline's own process, without a socket.
@@ -40,7 +40,7 @@ words! {
     }
 }
 
-words! {
+vocabulary! {
     /// How the starts of an open loop are spaced.
     pub enum Arrivals {
         /// At equal distances.
@@ -50,7 +50,7 @@ words! {
     }
 }
 
-words! {
+vocabulary! {
     /// What adds latency to a path.
     pub enum PathClass {
         /// The kernel's queueing discipline.
@@ -62,7 +62,7 @@ words! {
     }
 }
 
-words! {
+vocabulary! {
     /// How the thread of a link is scheduled.
     pub enum Scheduling {
         /// Ahead of all ordinary threads.

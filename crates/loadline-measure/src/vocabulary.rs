@@ -2,7 +2,7 @@
 
 /// Defines an enum that is written as a word. A word that this version does not know is kept as
 /// `Other`, so that records of later versions can be read, shown and written again.
-macro_rules! words {
+macro_rules! vocabulary {
     (
         $(#[$about:meta])*
         pub enum $name:ident {
@@ -73,4 +73,4 @@ macro_rules! words {
     };
 }
 
-pub(crate) use words;
+pub(crate) use vocabulary;

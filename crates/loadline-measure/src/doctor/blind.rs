@@ -1,0 +1,96 @@
+//! What could not be examined, because a server refuses the question.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Finding, Rule, Severity};
+use crate::record::shortened;
+
+/// A question that a server refused to answer, and the rules that lack their evidence without it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NotExamined {
+    /// The subject whose server it is.
+    pub subject: String,
+    /// The command that was refused, such as `CONFIG GET`.
+    pub command: String,
+    /// What the server said.
+    pub reason: String,
+    /// The rules that could not be applied in full.
+    pub rules: Vec<Rule>,
+}
+
+impl NotExamined {
+    /// The server of `subject` refused `command`, one of `INFO`, `CONFIG GET` and `CLIENT LIST`, and said
+    /// `reason`.
+    #[must_use]
+    pub fn new(subject: &str, command: &str, reason: &str) -> Self {
+        Self {
+            subject: subject.to_owned(),
+            command: command.to_owned(),
+            reason: shortened(reason),
+            rules: without(command),
+        }
+    }
+
+    /// The same as a finding.
+    #[must_use]
+    pub fn finding(&self) -> Finding {
+        let rules: Vec<&str> = self.rules.iter().map(Rule::as_str).collect();
+        Finding {
+            rule: Rule::NotExamined,
+            severity: Severity::Info,
+            scope: self.subject.clone(),
+            evidence: format!(
+                "Not examined: {}, because the server refuses {} ({}).",
+                rules.join(", "),
+                self.command,
+                self.reason,
+            ),
+            what_to_do: "Allow this user INFO, CONFIG GET and CLIENT LIST (ACL SETUSER ... +info +config|get +client|list), or take these rules as unknown.".to_owned(),
+        }
+    }
+}
+
+/// The rules that need the answer to `command`.
+fn without(command: &str) -> Vec<Rule> {
+    match command {
+        "INFO" => vec![
+            Rule::ConnectionPerOperation,
+            Rule::CountsDiffer,
+            Rule::GeneratorBound,
+            Rule::ServerBusyElsewhere,
+            Rule::MemoryLimit,
+            Rule::Distance,
+        ],
+        "CONFIG GET" => vec![
+            Rule::ServerBusyElsewhere,
+            Rule::HugePages,
+            Rule::SyncOnEveryWrite,
+            Rule::MemoryLimit,
+            Rule::OutputLimit,
+            Rule::Watched,
+        ],
+        "CLIENT LIST" => vec![Rule::OtherClients, Rule::Watched],
+        _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::Class;
+
+    #[test]
+    fn a_refusal_names_its_rules_and_takes_nothing_from_the_measurement() {
+        let refused = NotExamined::new("redis", "CLIENT LIST", "NOPERM no\u{1b} permission");
+        let finding = refused.finding();
+        assert_eq!(
+            finding.evidence,
+            "Not examined: LL010, LL026, because the server refuses CLIENT LIST (NOPERM no permission)."
+        );
+        assert_eq!(finding.severity, Severity::Info);
+        assert_eq!(finding.rule.class(), Class::NotExamined);
+        for command in ["INFO", "CONFIG GET"] {
+            assert!(!NotExamined::new("redis", command, "").rules.is_empty());
+        }
+    }
+}

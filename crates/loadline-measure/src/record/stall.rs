@@ -1,0 +1,152 @@
+//! Interruptions: when nothing arrived, and when CPUs did not run.
+
+use serde::{Deserialize, Serialize};
+
+use crate::vocabulary::vocabulary;
+
+/// A scheduler keeps a runnable thread waiting for a few time slices. The waits of a server are known for
+/// a whole round only, so a longer stall is not explained by them.
+const LONGEST_WAIT_NS: u64 = 200_000_000;
+
+vocabulary! {
+    /// What interrupted the flow of replies.
+    pub enum StallCause {
+        /// The server did not answer although it had a CPU.
+        Server = "server",
+        /// The generator did not send or read.
+        Generator = "generator",
+        /// The host of this virtual machine did not run one of its CPUs.
+        Host = "host",
+        /// Other programs had the CPU.
+        Contention = "contention",
+        /// The server or the path to it; which of them cannot be determined from here.
+        ServerOrPath = "server or path",
+    }
+}
+
+/// A stretch in which operations waited and nothing arrived.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stall {
+    /// The round that it belongs to, from 0.
+    pub round: u64,
+    /// Where it starts within its round.
+    pub start_ns: u64,
+    /// How long it took until the next arrival, or until the end of the round.
+    pub length_ns: u64,
+    /// Operations in flight at its end.
+    #[serde(default)]
+    pub in_flight: u64,
+    /// The part of it that the generator's own thread explains.
+    #[serde(default)]
+    pub generator_ns: u64,
+    /// The part of it in which a CPU of this machine did not run.
+    #[serde(default)]
+    pub paused_ns: u64,
+    /// What caused it.
+    pub cause: StallCause,
+}
+
+/// When CPUs of this machine did not run, over all rounds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CpuPauses {
+    /// CPUs that were watched.
+    pub cpus: u64,
+    /// Whether they were watched in real time; if not, other threads on a CPU look like a pause.
+    pub real_time: bool,
+    /// How many pauses there were.
+    pub count: u64,
+    /// The sum of all pauses of all CPUs.
+    pub total_ns: u64,
+    /// The longest one.
+    pub longest_ns: u64,
+}
+
+/// What is known beside a stall when its cause is determined.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Surroundings {
+    /// Whether the server is on this machine, without a link in between.
+    pub is_direct: bool,
+    /// Whether CPUs were watched in real time.
+    pub watched_in_real_time: bool,
+    /// How long the server waited for a CPU in the same round.
+    pub server_wait_ns: Option<u64>,
+}
+
+impl StallCause {
+    /// The cause of `stall`: whatever explains at least half of it. A CPU that did not run stops the
+    /// generator as well, so it is considered first.
+    #[must_use]
+    pub fn of(stall: &Stall, around: &Surroundings) -> Self {
+        let explains = |ns: u64| ns.saturating_mul(2) >= stall.length_ns;
+        if explains(stall.paused_ns) {
+            if around.watched_in_real_time {
+                Self::Host
+            } else {
+                Self::Contention
+            }
+        } else if explains(stall.generator_ns) {
+            Self::Generator
+        } else if !around.is_direct {
+            Self::ServerOrPath
+        } else if stall.length_ns <= LONGEST_WAIT_NS && around.server_wait_ns.is_some_and(explains)
+        {
+            Self::Contention
+        } else {
+            Self::Server
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DIRECT: Surroundings = Surroundings {
+        is_direct: true,
+        watched_in_real_time: true,
+        server_wait_ns: Some(0),
+    };
+
+    #[test]
+    fn a_cause_explains_at_least_half_of_a_stall() {
+        let stall = |generator_ns, paused_ns| Stall {
+            length_ns: 1_000,
+            generator_ns,
+            paused_ns,
+            ..Stall::default()
+        };
+        let remote = Surroundings {
+            is_direct: false,
+            ..DIRECT
+        };
+        let unsure = Surroundings {
+            watched_in_real_time: false,
+            ..DIRECT
+        };
+        let starved = Surroundings {
+            server_wait_ns: Some(700),
+            ..DIRECT
+        };
+        let long = Stall {
+            length_ns: 1_000_000_000,
+            ..Stall::default()
+        };
+        let starved = Surroundings {
+            server_wait_ns: Some(700_000_000),
+            ..starved
+        };
+        for (stall, around, cause) in [
+            (stall(0, 0), DIRECT, StallCause::Server),
+            (stall(499, 499), DIRECT, StallCause::Server),
+            (stall(500, 0), DIRECT, StallCause::Generator),
+            (stall(900, 500), DIRECT, StallCause::Host),
+            (stall(900, 500), unsure, StallCause::Contention),
+            (stall(0, 0), remote, StallCause::ServerOrPath),
+            (stall(0, 0), starved, StallCause::Contention),
+            (stall(600, 0), remote, StallCause::Generator),
+            (long, starved, StallCause::Server),
+        ] {
+            assert_eq!(StallCause::of(&stall, &around), cause, "{stall:?}");
+        }
+    }
+}
