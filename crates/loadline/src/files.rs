@@ -18,6 +18,9 @@ const LARGEST_RECORD_BYTES: u64 = 256 << 20;
 /// The longest password file that is read, in bytes.
 const LONGEST_PASSWORD_FILE_BYTES: u64 = 64 << 10;
 
+/// The beginning of the names of files that are not complete yet.
+const TEMPORARY: &str = ".loadline-";
+
 /// Where an output goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Output {
@@ -42,12 +45,14 @@ impl Output {
     pub(crate) fn write(&self, text: &str) -> Result<(), Failure> {
         match self {
             Self::Stdout => print(text),
-            Self::File(path) => replace(path, text.as_bytes()).map_err(|error| {
-                Failure::new(
-                    Exit::BadFile,
-                    format!("{} could not be written: {error}.", path.display()),
-                )
-            }),
+            Self::File(path) => replace(path, text.as_bytes())
+                .map_err(plain)
+                .map_err(|error| {
+                    Failure::new(
+                        Exit::BadFile,
+                        format!("{} could not be written: {error}.", path.display()),
+                    )
+                }),
         }
     }
 
@@ -71,17 +76,18 @@ impl Output {
             )));
         }
         // A file is replaced by a new one in its directory; a pipe or a device is written itself.
-        let written = if path.exists() && !path.is_file() {
-            path
+        let tried = if path.exists() && !path.is_file() {
+            rustix::fs::access(path, rustix::fs::Access::WRITE_OK).map_err(io::Error::from)
         } else {
-            parent
+            // Permissions do not say all: a file system can be full, or take no files at all.
+            tempfile::Builder::new()
+                .prefix(TEMPORARY)
+                .tempfile_in(parent)
+                .map(drop)
+                .map_err(plain)
         };
-        rustix::fs::access(written, rustix::fs::Access::WRITE_OK).map_err(|error| {
-            Failure::usage(format!(
-                "{} cannot be written: {}.",
-                path.display(),
-                io::Error::from(error)
-            ))
+        tried.map_err(|error| {
+            Failure::usage(format!("{} cannot be written: {error}.", path.display()))
         })
     }
 
@@ -237,6 +243,13 @@ pub(crate) fn find_program(program: &Path) -> Option<PathBuf> {
         .find(|candidate| runs(candidate))
 }
 
+/// What the operating system said, without the name of a temporary file.
+fn plain(error: io::Error) -> io::Error {
+    error
+        .raw_os_error()
+        .map_or(error, io::Error::from_raw_os_error)
+}
+
 /// Writes a neighbour of `path` and renames it over `path`. What is not a regular file, such as
 /// `/dev/stderr` or a named pipe, is written to instead.
 fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
@@ -244,7 +257,7 @@ fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
         return File::options().write(true).open(path)?.write_all(bytes);
     }
     let mut builder = tempfile::Builder::new();
-    builder.prefix(".loadline-");
+    builder.prefix(TEMPORARY);
     // A temporary file is private by default; a report is as readable as any other new file.
     let mut file = builder
         .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666))

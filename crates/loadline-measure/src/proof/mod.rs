@@ -47,6 +47,9 @@ pub struct Proof {
     pub drawn: Vec<Drawn>,
     /// How long all of it took.
     pub duration_ns: u64,
+    /// Whether an interrupt or a failure ended it before its last comparison.
+    #[serde(default)]
+    pub cut_short: bool,
 }
 
 /// One way to make a subject slower, and what the comparisons said.

@@ -64,6 +64,7 @@ fn medians_tails_and_alarms_stand_beside_each_other() {
             alarms: Share { hits: 0, of: 1_000 },
         }],
         duration_ns: 105_000_000_000,
+        cut_short: false,
     };
     insta::assert_snapshot!(proof(&proof_of), @r#"
     Verdicts on this machine: get on embedded, one connection, one command at a time

@@ -18,6 +18,10 @@ pub fn proof(proof: &Proof) -> String {
     });
     let title = format!("Verdicts on this machine: {}", plain(&proof.scenario));
     page.wrapped(Style::Bold, "", "  ", &title);
+    if proof.cut_short {
+        let sentence = "CUT SHORT: this ended before its last comparison. What follows is what was compared until then.";
+        page.wrapped(Style::Red, "", "  ", sentence);
+    }
     page.gap();
     page.line(
         Style::Dim,

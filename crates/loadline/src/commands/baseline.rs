@@ -2,7 +2,6 @@
 
 use std::process::ExitCode;
 
-use loadline_load::Control;
 use loadline_measure::gate::{Baseline, BaselineRun};
 use loadline_measure::record::Record;
 use serde_json::json;
@@ -13,12 +12,10 @@ use crate::args::{
 use crate::commands::judging;
 use crate::exit::{Exit, Failure};
 use crate::files::{self, Output};
-use crate::interrupt::interrupt;
 use crate::plan::{self, Plan, Surroundings};
-use crate::printer::Printer;
 use crate::recording;
 use crate::secret;
-use crate::session;
+use crate::session::{self, Shell};
 
 /// Runs of a new baseline: as many as the gate needs.
 const DEFAULT_RUNS: u32 = 8;
@@ -75,8 +72,7 @@ fn save(args: BaselineSaveArgs) -> anyhow::Result<ExitCode> {
     let filling = Filling {
         plan: &plan,
         output: &output,
-        printer: Printer::new(&args.display),
-        control: control()?,
+        shell: Shell::start(&args.display)?,
     };
     filling.fill(baseline, runs)
 }
@@ -90,8 +86,7 @@ fn add(args: &BaselineAddArgs) -> anyhow::Result<ExitCode> {
     let filling = Filling {
         plan: &plan,
         output: &output,
-        printer: Printer::new(&args.display),
-        control: control()?,
+        shell: Shell::start(&args.display)?,
     };
     filling.fill(baseline, runs)
 }
@@ -135,17 +130,16 @@ pub(super) fn plan_of(
 struct Filling<'f> {
     plan: &'f Plan,
     output: &'f Output,
-    printer: Printer,
-    control: Control,
+    shell: Shell,
 }
 
 impl Filling<'_> {
     fn fill(&self, mut baseline: Baseline, runs: u32) -> anyhow::Result<ExitCode> {
         for run in 1..=runs {
-            if !self.printer.quiet {
-                crate::files::write_error(&format!("loadline: run {run} of {runs}"));
+            if !self.shell.printer.quiet {
+                files::write_error(&format!("loadline: run {run} of {runs}"));
             }
-            let record = session::measure(self.plan, &self.printer, &self.control)?;
+            let record = session::measure(self.plan, &self.shell)?.whole()?;
             if record.run.cut_short {
                 return Ok(Exit::Interrupted.into());
             }
@@ -153,7 +147,7 @@ impl Filling<'_> {
             take(&mut baseline, &record)?;
             self.output.write(&json_of(&baseline)?)?;
         }
-        if !self.printer.quiet {
+        if !self.shell.printer.quiet {
             files::print(&loadline_report::baseline(&baseline))?;
         }
         Ok(ExitCode::SUCCESS)
@@ -179,13 +173,6 @@ fn json_of(baseline: &Baseline) -> Result<String, Failure> {
     baseline
         .to_json()
         .map_err(|error| Failure::new(Exit::Internal, error.to_string()))
-}
-
-fn control() -> anyhow::Result<Control> {
-    Ok(Control {
-        interrupt: interrupt()?,
-        ..Control::default()
-    })
 }
 
 /// What is measured where nothing is named.

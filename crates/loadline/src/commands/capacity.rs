@@ -11,81 +11,56 @@ use loadline_measure::doctor::{Class, Evidence, Finding};
 use loadline_measure::record::{self, Record};
 
 use crate::args::CapacityArgs;
-use crate::descriptors;
-use crate::exit::{Exit, Failure};
-use crate::files::{self, Output};
+use crate::exit::Failure;
+use crate::files;
 use crate::fingerprint;
-use crate::interrupt::interrupt;
-use crate::plan::{self, CapacityPlan, Case, Surroundings, check_outputs};
-use crate::printer::Printer;
+use crate::plan::{self, CapacityPlan, Case, Surroundings};
 use crate::progress::Progress;
 use crate::recording;
-use crate::session::{header, note_steal};
+use crate::session::{self, Recorded, Results, Shell, finish, note_steal};
 use crate::subjects::{self, failure};
 use crate::targets::Opened;
-use crate::targets::link;
 
 pub(super) fn run(args: &CapacityArgs) -> anyhow::Result<ExitCode> {
     let plan = plan::resolve_capacity(args, &Surroundings::look())?;
-    let junit = args.junit.clone().map(Output::from);
-    let outputs: Vec<&Output> = plan.base.outputs.all().into_iter().chain(&junit).collect();
-    check_outputs(&outputs)?;
     if args.dry_run {
         files::print(&plan.to_text())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let printer = Printer::new(&args.display);
-    let control = Control {
-        interrupt: interrupt()?,
-        ..Control::default()
-    };
-    let record = measure(&plan, &printer, &control)?;
-    plan.base.outputs.write(&record)?;
-    if let Some(junit) = &junit {
-        junit.write(&loadline_report::junit(&record))?;
-    }
-    if !printer.quiet && !outputs.contains(&&Output::Stdout) {
-        files::print(&loadline_report::text(&record, &printer.text_options()))?;
-    }
-    if record.run.cut_short {
-        return Ok(Exit::Interrupted.into());
-    }
-    Ok(ExitCode::SUCCESS)
+    let shell = Shell::start(&args.display)?;
+    let recorded = measure(&plan, &shell)?;
+    let mut results = Results::of_record(
+        "capacity",
+        &recorded.record,
+        &plan.base.outputs,
+        &shell.printer,
+    )?;
+    results.broken = recorded.broken;
+    Ok(finish(results, &shell.printer)?)
 }
 
-/// Opens the target, searches, and removes what was written, whatever happens in between.
-fn measure(plan: &CapacityPlan, printer: &Printer, control: &Control) -> Result<Record, Failure> {
-    let begun = Instant::now();
-    descriptors::make_room(u64::from(plan.closed().connections))?;
-    let run_id = plan::new_run_id();
-    let mut target = subjects::open(&plan.base.targets[0], &plan.base, control)?;
-    let mut record = Record::new(
-        header(&run_id, plan.base.seed, plan.to_json()),
-        fingerprint::read(),
-    );
-    record.environment.servers = vec![target.environment()];
-    record.links = target.link().cloned().into_iter().collect();
-    record.doctor = record.links.iter().filter_map(link::finding).collect();
-    let progress = Progress::start(printer, plan.max_time.as_secs());
-    let answer = Searching {
-        plan,
-        run_id: &run_id,
-        control,
-        progress: &progress,
-        target: &mut target,
-        record: &mut record,
-        findings: Vec::new(),
-    }
-    .run();
-    progress.finish();
-    recording::note_refusals(&mut record, &mut target);
-    let answer = target.clean_up_after(&run_id, answer)?;
-    fingerprint::noise(&mut record);
-    record.run.cut_short = control.interrupted();
-    record.run.duration_ns = Some(begun.elapsed().as_nanos() as u64);
-    record.findings = loadline_report::capacity_findings(&target.name, &answer);
-    record.capacity = Some(answer);
-    Ok(record)
+/// Searches, and puts the answer into the record.
+fn measure(plan: &CapacityPlan, shell: &Shell) -> Result<Recorded, Failure> {
+    session::record(shell, &plan.base, plan.to_json(), |session| {
+        session.with_targets(|session, opened| {
+            let progress = session.progress(plan.max_time.as_secs());
+            let target = &mut opened[0];
+            let answer = Searching {
+                plan,
+                run_id: &session.run_id,
+                control: &shell.control,
+                progress: &progress,
+                target,
+                record: &mut session.record,
+                findings: Vec::new(),
+            }
+            .run()?;
+            let sentences = loadline_report::capacity_findings(&target.name, &answer);
+            session.record.findings.extend(sentences);
+            session.record.capacity = Some(answer);
+            Ok(())
+        })
+    })
 }
 
 /// A search under way.

@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use loadline_load::Control;
 use loadline_measure::gate::{self, BaselineRun, Judgement, Thresholds};
 use loadline_measure::{Limit, Record};
 
@@ -11,10 +10,9 @@ use crate::args::CompareArgs;
 use crate::commands::judging::{self, Answer};
 use crate::exit::Failure;
 use crate::files;
-use crate::interrupt::interrupt;
 use crate::plan::{self, Surroundings};
 use crate::printer::Printer;
-use crate::session;
+use crate::session::{self, Shell};
 
 /// What the last line calls it.
 const NAME: &str = "compare";
@@ -38,7 +36,7 @@ pub(super) fn is_record(text: &str) -> bool {
 }
 
 fn targets(args: CompareArgs) -> anyhow::Result<ExitCode> {
-    let (printer, dry_run) = (Printer::new(&args.judge.display), args.judge.dry_run);
+    let (display, dry_run) = (args.judge.display.clone(), args.judge.dry_run);
     let answer = Answer::new(NAME, &args.judge)?;
     let limits = args.judge.limit.clone();
     let plan = plan::resolve_compare(args, &Surroundings::look())?;
@@ -46,15 +44,13 @@ fn targets(args: CompareArgs) -> anyhow::Result<ExitCode> {
         files::print(&plan.to_text())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let control = Control {
-        interrupt: interrupt()?,
-        ..Control::default()
-    };
-    let mut record = session::measure(&plan, &printer, &control)?;
+    let shell = Shell::start(&display)?;
+    let mut recorded = session::measure(&plan, &shell)?;
+    let record = &mut recorded.record;
     if !record.run.cut_short {
-        record.judgement = Some(judge(&record, &limits)?);
+        record.judgement = Some(judge(record, &limits)?);
     }
-    answer.give(&record, &printer)
+    Ok(answer.give(record, recorded.broken, &shell.printer)?)
 }
 
 /// The pairs of the record, and the limits on what was measured of B, whose cases come last.
@@ -78,5 +74,5 @@ fn records(args: &CompareArgs) -> anyhow::Result<ExitCode> {
         files::read_record(args.b.as_ref())?,
     );
     b.judgement = Some(gate::records::judge(&a, &b));
-    answer.give(&b, &printer)
+    Ok(answer.give(&b, None, &printer)?)
 }

@@ -8,9 +8,9 @@ use loadline_report::Asked;
 
 use crate::args::JudgeArgs;
 use crate::exit::{Exit, Failure};
-use crate::files::{self, Output};
-use crate::plan::{Outputs, check_outputs, spare};
+use crate::plan::Outputs;
 use crate::printer::Printer;
+use crate::session::{Ending, Results, finish};
 
 /// Where an answer goes.
 #[derive(Debug)]
@@ -18,7 +18,6 @@ pub(crate) struct Answer {
     /// The command's name, as the last line has it.
     name: &'static str,
     outputs: Outputs,
-    junit: Option<Output>,
     strict: bool,
 }
 
@@ -28,14 +27,9 @@ impl Answer {
     /// # Errors
     /// A usage error where two outputs share a place, or one could not be written later.
     pub(crate) fn new(name: &'static str, args: &JudgeArgs) -> Result<Self, Failure> {
-        let outputs = Outputs::resolve(&args.outputs)?;
-        let junit = args.junit.clone().map(Output::from);
-        let all: Vec<&Output> = outputs.all().into_iter().chain(&junit).collect();
-        check_outputs(&all)?;
         Ok(Self {
             name,
-            outputs,
-            junit,
+            outputs: Outputs::with_junit(&args.outputs, args.junit.as_ref())?,
             strict: args.strict,
         })
     }
@@ -45,51 +39,35 @@ impl Answer {
     /// # Errors
     /// A usage error that names the file.
     pub(crate) fn spare(&self, read: &Path) -> Result<(), Failure> {
-        let all: Vec<&Output> = self.outputs.all().into_iter().chain(&self.junit).collect();
-        spare(&all, read)
+        self.outputs.spare(read)
     }
 
-    /// Writes and prints the judgement of `record`, whose outcome is how the program ends.
+    /// Writes and prints the judgement in `record`, whose outcome is how the program ends; without one, what was
+    /// measured until `broken` or an interrupt ended the run.
     ///
     /// # Errors
-    /// An output that cannot be written.
-    pub(crate) fn give(&self, record: &Record, printer: &Printer) -> anyhow::Result<ExitCode> {
-        let Some(judgement) = &record.judgement else {
-            self.outputs.write(record)?;
-            crate::files::write_error(&format!(
-                "loadline: {}: interrupted before anything could be judged ({})",
-                self.name,
-                Exit::Interrupted.code()
-            ));
-            return Ok(Exit::Interrupted.into());
-        };
-        let asked = Asked {
-            command: self.name,
-            strict: self.strict,
-        };
-        // The summary of a job is of the judgement; the other forms are of all that was measured.
-        let summary = self.outputs.markdown.as_ref();
-        Outputs {
-            markdown: None,
-            ..self.outputs.clone()
-        }
-        .write(record)?;
-        if let Some(output) = summary {
-            output.write(&loadline_report::judgement_markdown(judgement, asked))?;
-        }
-        if let Some(output) = &self.junit {
-            output.write(&loadline_report::judgement_junit(judgement, asked))?;
-        }
-        let last = loadline_report::last_line(judgement, asked);
-        if self.outputs.use_stdout() || self.junit == Some(Output::Stdout) {
-            crate::files::write_error(&last);
-        } else if printer.quiet {
-            files::print(&format!("{last}\n"))?;
-        } else {
+    /// That standard output cannot be written.
+    pub(crate) fn give(
+        &self,
+        record: &Record,
+        broken: Option<Failure>,
+        printer: &Printer,
+    ) -> Result<ExitCode, Failure> {
+        let mut results = Results::of_record(self.name, record, &self.outputs, printer)?;
+        results.broken = broken;
+        if let Some(judgement) = &record.judgement {
+            let asked = Asked {
+                command: self.name,
+                strict: self.strict,
+            };
+            results.files = self.outputs.render(record, Some(asked))?;
             let options = printer.text_options();
-            files::print(&loadline_report::judgement_text(judgement, asked, &options))?;
+            results.text = loadline_report::judgement_text(judgement, asked, &options);
+            results.is_closed = true;
+            let code = judgement.exit_code(self.strict);
+            results.ending = Ending::answer(judgement.outcome.name(), code);
         }
-        Ok(ExitCode::from(judgement.exit_code(self.strict)))
+        finish(results, printer)
     }
 }
 

@@ -3,7 +3,6 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use loadline_load::Control;
 use loadline_measure::Metric;
 use loadline_measure::compare;
 use loadline_measure::gate::{BaselineRun, Judgement, Thresholds};
@@ -16,10 +15,8 @@ use crate::commands::judging;
 use crate::exit::{Exit, Failure};
 use crate::files::{self, Output};
 use crate::fingerprint;
-use crate::interrupt::interrupt;
 use crate::plan::{self, Plan, Surroundings, Usual};
-use crate::printer::Printer;
-use crate::session;
+use crate::session::{self, Ending, Results, Shell, finish};
 use crate::slowdown::InjectedSlowdown;
 
 const DEFAULT_RUNS: u32 = 5;
@@ -41,19 +38,15 @@ pub(super) fn run(args: &ProveArgs) -> anyhow::Result<ExitCode> {
     }
     let around = Surroundings::look();
     let plan = plan::resolve_proof(&args.workload, args.seed, &around)?;
-    let printer = Printer::new(&args.display);
-    let control = Control {
-        interrupt: interrupt()?,
-        ..Control::default()
-    };
+    let shell = Shell::start(&args.display)?;
     let (begun, started_at) = (Instant::now(), jiff::Timestamp::now().to_string());
     let mut comparisons = Comparisons::new(&plan, &args.plant);
-    let ended = comparisons.run(runs, &printer, &control);
+    let broken = comparisons.run(runs, &shell).err();
     if comparisons.done == 0 {
-        ended?;
-        crate::files::write_error(
-            "loadline: prove: interrupted before a comparison was done (130)",
-        );
+        if let Some(failure) = broken {
+            return Err(failure.into());
+        }
+        files::write_error("loadline: prove: interrupted before a comparison was done (130)");
         return Ok(Exit::Interrupted.into());
     }
     let mut proof = Proof {
@@ -68,24 +61,26 @@ pub(super) fn run(args: &ProveArgs) -> anyhow::Result<ExitCode> {
         kinds: comparisons.kinds,
         drawn: Vec::new(),
         duration_ns: 0,
+        cut_short: broken.is_some() || shell.interrupted(),
     };
     proof.draw(SUITES, plan.seed);
     proof.duration_ns = begun.elapsed().as_nanos() as u64;
-    if let Some(json) = &json {
-        let text = serde_json::to_string_pretty(&proof)
-            .map_err(|error| Failure::new(Exit::Internal, error.to_string()))?;
-        json.write(&text)?;
-    }
-    if !printer.quiet && json != Some(Output::Stdout) {
-        files::print(&loadline_report::proof(&proof))?;
-    }
-    // What was found until then is shown, whatever ended it.
-    ended?;
-    Ok(if control.interrupted() {
-        Exit::Interrupted.into()
-    } else {
-        ExitCode::SUCCESS
-    })
+    let text = serde_json::to_string_pretty(&proof)
+        .map_err(|error| Failure::new(Exit::Internal, error.to_string()))?;
+    let results = Results {
+        command: "prove",
+        text: loadline_report::proof(&proof),
+        is_closed: false,
+        remarks: Vec::new(),
+        files: json.into_iter().map(|json| (json, text.clone())).collect(),
+        broken,
+        ending: if proof.cut_short {
+            Ending::interrupted()
+        } else {
+            Ending::done()
+        },
+    };
+    Ok(finish(results, &shell.printer)?)
 }
 
 /// Comparisons of all kinds.
@@ -121,20 +116,20 @@ impl<'p> Comparisons<'p> {
 
     /// Compares `runs` times, all kinds in each, so that none has the quiet hours for itself, until all
     /// is done or an interrupt ends it.
-    fn run(&mut self, runs: u32, printer: &Printer, control: &Control) -> Result<(), Failure> {
-        let printed = printer.quietly();
+    fn run(&mut self, runs: u32, shell: &Shell) -> Result<(), Failure> {
+        let quietly = shell.quietly();
         if self.plants[0] != InjectedSlowdown::Nothing {
             // A share is planted, so it must be known of what.
             let plan = plan::slowed(self.plan, InjectedSlowdown::Nothing, self.usual);
-            self.usual = usual(&session::measure(&plan, &printed, control)?);
+            self.usual = usual(&session::measure(&plan, &quietly)?.whole()?);
         }
         let all = runs as usize * self.plants.len();
         for _ in 0..runs {
             for (plant, kind) in self.plants.iter().zip(&mut self.kinds) {
                 let begun = Instant::now();
                 let plan = plan::slowed(self.plan, *plant, self.usual);
-                let record = session::measure(&plan, &printed, control)?;
-                if control.interrupted() {
+                let record = session::measure(&plan, &quietly)?.whole()?;
+                if shell.interrupted() {
                     return Ok(());
                 }
                 let mut trial = trial(&record, begun.elapsed())?;
@@ -145,7 +140,7 @@ impl<'p> Comparisons<'p> {
                     (trial.normalised_ln, trial.round_ln) = (None, None);
                 }
                 self.done += 1;
-                if !printer.quiet {
+                if !shell.printer.quiet {
                     say(self.done, all, *plant, &trial);
                 }
                 kind.trials.push(trial);
@@ -156,7 +151,7 @@ impl<'p> Comparisons<'p> {
 }
 
 fn say(done: usize, all: usize, plant: InjectedSlowdown, trial: &Trial) {
-    crate::files::write_error(&format!(
+    files::write_error(&format!(
         "loadline: {done} of {all}, {}: {}, {:?} ({:.1} s)",
         plant.name(),
         trial.ratio.map_or_else(

@@ -5,33 +5,26 @@ use std::process::ExitCode;
 use loadline_report::Asked;
 
 use crate::args::ReportArgs;
-use crate::files::{self, Output};
-use crate::plan::{Outputs, check_outputs, spare};
+use crate::files;
+use crate::plan::Outputs;
 use crate::printer::Printer;
+use crate::session::{Ending, Results, finish};
 
 pub(super) fn run(args: &ReportArgs) -> anyhow::Result<ExitCode> {
-    let outputs = Outputs::resolve(&args.outputs)?;
-    let junit = args.junit.clone().map(Output::from);
-    let all: Vec<&Output> = outputs.all().into_iter().chain(&junit).collect();
-    check_outputs(&all)?;
-    spare(&all, &args.record)?;
+    let outputs = Outputs::with_junit(&args.outputs, args.junit.as_ref())?;
+    outputs.spare(&args.record)?;
     let record = files::read_record(&args.record)?;
-    outputs.write(&record)?;
-    if let Some(junit) = &junit {
-        junit.write(&loadline_report::junit(&record))?;
-    }
     let printer = Printer::new(&args.display);
-    if !printer.quiet && !all.contains(&&Output::Stdout) {
-        if let Some(judgement) = &record.judgement {
-            let asked = Asked {
-                command: "report",
-                strict: false,
-            };
-            let options = printer.text_options();
-            files::print(&loadline_report::judgement_text(judgement, asked, &options))?;
-            files::print("\n")?;
-        }
-        files::print(&loadline_report::text(&record, &printer.text_options()))?;
+    let mut results = Results::of_record("report", &record, &outputs, &printer)?;
+    if let Some(judgement) = &record.judgement {
+        let asked = Asked {
+            command: "report",
+            strict: false,
+        };
+        let options = printer.text_options();
+        let judged = loadline_report::judgement_text(judgement, asked, &options);
+        results.text = format!("{judged}\n{}", results.text);
     }
-    Ok(ExitCode::SUCCESS)
+    results.ending = Ending::done();
+    Ok(finish(results, &printer)?)
 }

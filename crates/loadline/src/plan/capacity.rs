@@ -66,7 +66,8 @@ pub(crate) fn resolve(args: &CapacityArgs, around: &Surroundings) -> Result<Capa
             duration_text(trial)
         )));
     }
-    let base = super::resolve(&as_run(args, trial), around)?;
+    let mut base = super::resolve(&as_run(args, trial), around)?;
+    base.outputs = super::Outputs::with_junit(&args.outputs, args.junit.as_ref())?;
     if let Some(called) = base.targets.iter().find(|target| target.is_in_process()) {
         return Err(Failure::usage(format!(
             "{called}: what load a server carries is a question about servers, and this target is called in this process."

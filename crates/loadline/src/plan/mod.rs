@@ -41,7 +41,7 @@ pub(crate) use judge::{resolve_compare, resolve_proof, resolve_run, workload_has
 pub(crate) use lengths::Length;
 pub(crate) use limits::limits;
 pub(crate) use modes::{Mode, ModesPlan, resolve as resolve_modes};
-pub(crate) use outputs::{Outputs, check_outputs, spare};
+pub(crate) use outputs::Outputs;
 pub(crate) use path::{PathShape, measuring_trips};
 pub(crate) use proof::{Usual, slowed};
 pub(crate) use scenario::{case_name, scenario};

@@ -3,13 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use loadline_measure::record::Record;
+use loadline_report::Asked;
 
 use crate::args::OutputArgs;
 use crate::exit::{Exit, Failure};
 use crate::files::Output;
-
-/// Turns a record into the text of a report.
-type Renderer = fn(&Record) -> String;
 
 /// Files to write.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -18,6 +16,7 @@ pub(crate) struct Outputs {
     pub(crate) markdown: Option<Output>,
     pub(crate) html: Option<Output>,
     pub(crate) csv: Option<Output>,
+    pub(crate) junit: Option<Output>,
 }
 
 impl Outputs {
@@ -32,50 +31,89 @@ impl Outputs {
             markdown: output(&args.markdown),
             html: output(&args.html),
             csv: output(&args.csv),
+            junit: None,
         };
         check_outputs(&outputs.all())?;
         Ok(outputs)
     }
 
-    /// Whether one of them is standard output, so that nothing else may go there.
-    pub(crate) fn use_stdout(&self) -> bool {
-        self.all().contains(&&Output::Stdout)
-    }
-
-    /// Writes `record` to all of them, each in its form.
+    /// The same with a JUnit file, for the commands that can write one.
     ///
     /// # Errors
-    /// The first that cannot be written.
-    pub(crate) fn write(&self, record: &Record) -> Result<(), Failure> {
-        if let Some(output) = &self.json {
-            let json = record.to_json_pretty();
-            output
-                .write(&json.map_err(|error| Failure::new(Exit::Internal, error.to_string()))?)?;
-        }
-        let reports: [(&Option<Output>, Renderer); 3] = [
-            (&self.markdown, loadline_report::markdown),
-            (&self.html, loadline_report::html),
-            (&self.csv, loadline_report::csv),
-        ];
-        for (output, render) in reports {
-            if let Some(output) = output {
-                output.write(&render(record))?;
-            }
+    /// As of [`Self::resolve`].
+    pub(crate) fn with_junit(args: &OutputArgs, junit: Option<&PathBuf>) -> Result<Self, Failure> {
+        let outputs = Self {
+            junit: junit.cloned().map(Output::from),
+            ..Self::resolve(args)?
+        };
+        check_outputs(&outputs.all())?;
+        Ok(outputs)
+    }
+
+    /// Refuses to write over a file that is read.
+    ///
+    /// # Errors
+    /// A usage error that names the file.
+    pub(crate) fn spare(&self, read: &Path) -> Result<(), Failure> {
+        if self.all().iter().any(|output| output.is_at(read)) {
+            return Err(Failure::usage(format!(
+                "{} is read here and would be overwritten; name another file for the output.",
+                read.display()
+            )));
         }
         Ok(())
     }
 
+    /// The files to write of `record`, each with its content. Of a record with a judgement that `asked` for, the
+    /// Markdown and the JUnit file are about the judgement, and the others about all that was measured.
+    ///
+    /// # Errors
+    /// Our own fault, where the record cannot be encoded.
+    pub(crate) fn render(
+        &self,
+        record: &Record,
+        asked: Option<Asked<'_>>,
+    ) -> Result<Vec<(Output, String)>, Failure> {
+        let mut files = Vec::new();
+        let mut add = |output: &Option<Output>, render: &dyn Fn() -> String| {
+            files.extend(output.clone().map(|output| (output, render())));
+        };
+        if self.json.is_some() {
+            let json = record.to_json_pretty();
+            let json = json.map_err(|error| Failure::new(Exit::Internal, error.to_string()))?;
+            add(&self.json, &|| json.clone());
+        }
+        let judged = record.judgement.as_ref().zip(asked);
+        add(&self.markdown, &|| match judged {
+            Some((judgement, asked)) => loadline_report::judgement_markdown(judgement, asked),
+            None => loadline_report::markdown(record),
+        });
+        add(&self.html, &|| loadline_report::html(record));
+        add(&self.csv, &|| loadline_report::csv(record));
+        add(&self.junit, &|| match judged {
+            Some((judgement, asked)) => loadline_report::judgement_junit(judgement, asked),
+            None => loadline_report::junit(record),
+        });
+        Ok(files)
+    }
+
     /// The outputs that were asked for.
     pub(crate) fn all(&self) -> Vec<&Output> {
-        [&self.json, &self.markdown, &self.html, &self.csv]
-            .into_iter()
-            .flatten()
-            .collect()
+        [
+            &self.json,
+            &self.markdown,
+            &self.html,
+            &self.csv,
+            &self.junit,
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
     }
 }
 
 /// Whether two outputs share a place, or one could not be written later.
-pub(crate) fn check_outputs(outputs: &[&Output]) -> Result<(), Failure> {
+fn check_outputs(outputs: &[&Output]) -> Result<(), Failure> {
     for (index, output) in outputs.iter().enumerate() {
         if outputs[index + 1..]
             .iter()
@@ -90,20 +128,6 @@ pub(crate) fn check_outputs(outputs: &[&Output]) -> Result<(), Failure> {
             )));
         }
         output.check()?;
-    }
-    Ok(())
-}
-
-/// Refuses to write a report over a file that it is made of.
-///
-/// # Errors
-/// A usage error that names the file.
-pub(crate) fn spare(outputs: &[&Output], read: &Path) -> Result<(), Failure> {
-    if outputs.iter().any(|output| output.is_at(read)) {
-        return Err(Failure::usage(format!(
-            "{} is read here and would be overwritten; name another file for the output.",
-            read.display()
-        )));
     }
     Ok(())
 }

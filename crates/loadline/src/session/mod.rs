@@ -1,73 +1,148 @@
-//! The walk that every measuring command takes: targets are opened, every case is measured on all of
-//! them in interleaved rounds, and what was measured becomes the record. Keys are removed whatever
-//! happens in between.
+//! The walk of every command that measures. It opens the targets of a plan and describes them in a record, lets
+//! the command measure, removes the keys of the run whatever happened in between, and completes the record. The
+//! record is then printed and written by [`finish`].
 
-use std::time::{Duration, Instant};
+mod finish;
+mod rounds;
+mod tally;
+
+use std::sync::Arc;
+use std::time::Instant;
 
 use loadline_load::Control;
-use loadline_load::outcome::Outcome;
-use loadline_load::runner::{self, Event, Measured, Rounds, Subject};
-use loadline_measure::compare;
 use loadline_measure::doctor::{Evidence, Setup};
-use loadline_measure::histogram::SAMPLES_BEYOND;
 use loadline_measure::record::{Record, Run};
 
+use crate::args::DisplayArgs;
 use crate::descriptors;
 use crate::diagnosis;
-use crate::exit::{Exit, Failure};
+use crate::exit::Failure;
 use crate::fingerprint;
+use crate::interrupt::interrupt;
 use crate::pinning::Pinning;
-use crate::plan::{self, Case, Plan};
+use crate::plan::{self, Plan};
 use crate::printer::Printer;
 use crate::progress::Progress;
 use crate::recording;
 use crate::secret;
-use crate::subjects::{self, Reference, failure};
-use crate::targets::link;
-use crate::targets::{Opened, Watch};
+use crate::subjects;
+use crate::targets::{Opened, link};
 
-/// Measures what `plan` says and puts the record together. Must be called on the main thread, since
-/// servers are started.
+pub(crate) use finish::{Ending, Results, finish};
+pub(crate) use rounds::measure;
+
+/// What a command that measures has of its user: a place to print, and the wish to end.
+#[derive(Debug)]
+pub(crate) struct Shell {
+    pub(crate) printer: Printer,
+    pub(crate) control: Arc<Control>,
+}
+
+impl Shell {
+    /// Looks at the terminal, and catches the signals that end a run.
+    ///
+    /// # Errors
+    /// That the operating system lets no signal be caught.
+    pub(crate) fn start(display: &DisplayArgs) -> anyhow::Result<Self> {
+        Ok(Self {
+            printer: Printer::new(display),
+            control: Arc::new(Control {
+                interrupt: interrupt()?,
+                ..Control::default()
+            }),
+        })
+    }
+
+    /// The same without progress and tables, for a run that is part of another.
+    pub(crate) fn quietly(&self) -> Self {
+        Self {
+            printer: self.printer.quietly(),
+            control: Arc::clone(&self.control),
+        }
+    }
+
+    /// Whether the user wants the run to end.
+    pub(crate) fn interrupted(&self) -> bool {
+        self.control.interrupted()
+    }
+}
+
+/// A run under way.
+pub(crate) struct Session<'s> {
+    pub(crate) shell: &'s Shell,
+    pub(crate) plan: &'s Plan,
+    pub(crate) run_id: String,
+    pub(crate) record: Record,
+    /// CPUs of their own for servers and generator, where the plan wants that.
+    pub(crate) pinning: Option<Pinning>,
+    was_opened: bool,
+}
+
+/// What a run gave.
+#[derive(Debug)]
+pub(crate) struct Recorded {
+    /// Everything that was measured.
+    pub(crate) record: Record,
+    /// What ended the run before its plan was done, where something other than an interrupt did.
+    pub(crate) broken: Option<Failure>,
+}
+
+impl Recorded {
+    /// Whether a part of the plan was not measured.
+    pub(crate) fn is_cut_short(&self) -> bool {
+        self.broken.is_some() || self.record.run.cut_short
+    }
+
+    /// The record of a run that nothing but an interrupt ended early.
+    ///
+    /// # Errors
+    /// What ended it.
+    pub(crate) fn whole(self) -> Result<Record, Failure> {
+        match self.broken {
+            None => Ok(self.record),
+            Some(failure) => Err(failure),
+        }
+    }
+}
+
+/// Measures by `walk` what `plan` says and puts the record together, whose plan is `described`. Must be called
+/// on the main thread, since servers are started.
 ///
 /// # Errors
-/// That a target cannot be opened or is lost, or that keys could not be removed.
-pub(crate) fn measure(
+/// What ended `walk` before a case was in the record. With a case, the record comes back with the failure.
+pub(crate) fn record(
+    shell: &Shell,
     plan: &Plan,
-    printer: &Printer,
-    control: &Control,
-) -> Result<Record, Failure> {
+    described: serde_json::Value,
+    walk: impl FnOnce(&mut Session<'_>) -> Result<(), Failure>,
+) -> Result<Recorded, Failure> {
     let begun = Instant::now();
     make_room(plan)?;
     let run_id = plan::new_run_id();
-    let subjects = plan.targets.len() + usize::from(plan.schedule.reference);
-    let blocks = subjects * plan.cases.len() * plan.most_rounds() as usize;
-    let mut measuring = Measuring {
+    let header = header(&run_id, plan.seed, described);
+    let mut session = Session {
+        shell,
         plan,
-        control,
-        run_id: &run_id,
-        progress: Progress::start(printer, blocks as u64),
-        record: Record::new(
-            header(&run_id, plan.seed, plan.to_json()),
-            fingerprint::read(),
-        ),
+        run_id,
+        record: Record::new(header, fingerprint::read()),
+        // Before a target is opened: what it starts is given its CPU, and no thread of ours may have that.
         pinning: plan.schedule.pinned.then(Pinning::start).flatten(),
-        tallies: plan.cases.iter().map(|_| Tally::default()).collect(),
+        was_opened: false,
     };
-    for generation in 0..plan.schedule.generations {
-        if !control.interrupted() {
-            measuring.generation(generation)?;
-        }
-    }
-    let Measuring { mut record, .. } = measuring;
+    let broken = walk(&mut session).err();
+    let mut record = session.record;
+    let broken = match broken {
+        Some(failure) if record.cases.is_empty() => return Err(failure),
+        broken => broken,
+    };
     fingerprint::noise(&mut record);
-    record.run.cut_short = control.interrupted();
-    record.run.duration_ns = Some(begun.elapsed().as_nanos() as u64);
-    recording::conclude(&mut record);
-    Ok(record)
+    record.run.cut_short |= shell.interrupted();
+    record.run.duration_ns = Some(crate::units::nanoseconds(begun.elapsed()));
+    Ok(Recorded { record, broken })
 }
 
-/// What stands at the head of a record.
-pub(crate) fn header(run_id: &str, seed: u64, plan: serde_json::Value) -> Run {
+/// The head of a record.
+fn header(run_id: &str, seed: u64, plan: serde_json::Value) -> Run {
     Run {
         id: run_id.to_owned(),
         started_at: jiff::Timestamp::now().to_string(),
@@ -87,62 +162,64 @@ fn make_room(plan: &Plan) -> Result<(), Failure> {
     descriptors::make_room(most * plan.targets.len() as u64)
 }
 
-/// A run under way.
-struct Measuring<'r> {
-    plan: &'r Plan,
-    control: &'r Control,
-    run_id: &'r str,
-    progress: Progress,
-    record: Record,
-    /// CPUs of their own for servers and generator, where the plan wants that.
-    pinning: Option<Pinning>,
-    /// What was measured so far, per case of the plan.
-    tallies: Vec<Tally>,
-}
+impl Session<'_> {
+    /// A progress bar of `steps` steps.
+    pub(crate) fn progress(&self, steps: u64) -> Progress {
+        Progress::start(&self.shell.printer, steps)
+    }
 
-/// What was measured of one case, over all generations.
-#[derive(Default)]
-struct Tally {
-    /// Per target.
-    measured: Vec<Measured>,
-    /// What was seen beside the blocks, per target.
-    around: Vec<Evidence>,
-    /// The blocks of the reference, where there is one.
-    reference: Vec<Outcome>,
-}
+    /// Opens the targets, has the doctor look at their setup, and lets `walk` measure them. Keys are removed
+    /// whatever comes of it. Targets that are opened again are described and examined only once.
+    ///
+    /// # Errors
+    /// That a target cannot be opened, those of `walk`, and that keys are left.
+    pub(crate) fn with_targets(
+        &mut self,
+        walk: impl FnOnce(&mut Self, &mut [Opened]) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let is_first = !self.was_opened;
+        self.with_unexamined_targets(|session, opened| {
+            if is_first {
+                session.examine_setups(opened);
+            }
+            walk(session, opened)
+        })
+    }
 
-impl Measuring<'_> {
-    /// Opens the targets, runs this generation's rounds of every case, and closes them again. In the
-    /// last one the record is completed while they are open: it asks them what they are.
-    fn generation(&mut self, generation: u32) -> Result<(), Failure> {
-        // What earlier generations measured is still to be written, which takes open targets.
-        let (first, later) = (self.control, &Control::default());
-        let control = if generation == 0 { first } else { later };
-        let targets = self.plan.targets.iter();
-        let opened: Result<Vec<Opened>, Failure> = targets
-            .map(|target| subjects::open(target, self.plan, control))
-            .collect();
-        let mut opened = match opened {
-            // The record says that it was cut short, and has no cases.
-            Err(failure) if failure.exit() == Exit::Interrupted => return Ok(()),
-            opened => opened?,
+    /// The same without a look at the setups, for a walk that examines them itself.
+    ///
+    /// # Errors
+    /// As of [`Self::with_targets`].
+    pub(crate) fn with_unexamined_targets(
+        &mut self,
+        walk: impl FnOnce(&mut Self, &mut [Opened]) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        // What earlier generations measured is still to be recorded, which takes open targets.
+        let later = Control::default();
+        let control = if self.was_opened {
+            &later
+        } else {
+            &self.shell.control
         };
+        let targets = self.plan.targets.iter();
+        let mut opened = targets
+            .map(|target| subjects::open(target, self.plan, control))
+            .collect::<Result<Vec<Opened>, Failure>>()?;
         tell_apart(&mut opened);
         if let Some(pinning) = &self.pinning {
             let children = opened.iter().flat_map(Opened::children);
             children.for_each(|pid| pinning.keep(pid));
         }
-        if generation == 0 {
+        if !self.was_opened {
             self.describe(&mut opened);
         }
-        let is_last = generation + 1 == self.plan.schedule.generations;
-        let result = self.cases(generation, is_last, &mut opened);
+        self.was_opened = true;
+        let result = walk(self, &mut opened);
+        self.record.run.cut_short |= result.is_err();
         for target in &mut opened {
             recording::note_refusals(&mut self.record, target);
         }
-        opened.iter_mut().fold(result, |result, target| {
-            target.clean_up_after(self.run_id, result)
-        })
+        self.clean_up(&mut opened, result)
     }
 
     fn describe(&mut self, opened: &mut [Opened]) {
@@ -150,6 +227,9 @@ impl Measuring<'_> {
         self.record.links = opened.iter().filter_map(Opened::link).cloned().collect();
         self.record.findings = opened.iter().filter_map(Opened::left_out).collect();
         self.record.doctor = self.record.links.iter().filter_map(link::finding).collect();
+    }
+
+    fn examine_setups(&mut self, opened: &mut [Opened]) {
         let setups: Vec<Setup> = opened
             .iter_mut()
             .map(|target| {
@@ -161,249 +241,25 @@ impl Measuring<'_> {
         self.record.doctor.extend(diagnosis::findings(&setups));
     }
 
-    fn cases(
+    /// Removes the keys of the run. After an interrupt a server that does not answer is not waited for.
+    fn clean_up(
         &mut self,
-        generation: u32,
-        is_last: bool,
         opened: &mut [Opened],
+        result: Result<(), Failure>,
     ) -> Result<(), Failure> {
-        let plan = self.plan;
-        for (index, case) in plan.cases.iter().enumerate() {
-            if !self.control.interrupted() {
-                self.case(index, case, generation, opened)?;
-            }
-            // An interrupt in an early generation leaves no later one.
-            if is_last || self.control.interrupted() {
-                self.add(index, case, opened)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn case(
-        &mut self,
-        index: usize,
-        case: &Case,
-        generation: u32,
-        opened: &mut [Opened],
-    ) -> Result<(), Failure> {
-        for target in opened.iter_mut() {
-            self.progress
-                .say(&format!("{}: loading {}", case.name, target.name));
-            subjects::load(target, case, self.run_id, self.plan.seed, self.control)?;
-        }
-        if self.control.interrupted() {
+        if result.is_ok() && self.shell.interrupted() {
+            let left = opened
+                .iter_mut()
+                .filter_map(|target| target.clean_up_soon(&self.run_id));
+            self.record
+                .findings
+                .extend(left.map(|left| left.to_string()));
             return Ok(());
         }
-        let watches: Vec<Watch> = opened.iter_mut().map(Opened::watch).collect();
-        let machine = fingerprint::Counters::read();
-        let measured = self.rounds(index, case, generation, opened)?;
-        let machine = machine.since();
-        note_steal(&mut self.record, &machine);
-        let declared = case.workload.executes();
-        let around = opened
-            .iter_mut()
-            .zip(&watches)
-            .map(|(target, watch)| Evidence {
-                cpu_pressure: machine.cpu_pressure,
-                steal: machine.steal,
-                ..target.seen_since(watch, &declared)
-            });
-        let around = around.collect();
-        self.tallies[index].join(measured, around, opened.len());
-        Ok(())
-    }
-
-    fn rounds(
-        &self,
-        index: usize,
-        case: &Case,
-        generation: u32,
-        opened: &[Opened],
-    ) -> Result<Vec<Measured>, Failure> {
-        let plan = self.plan;
-        let able = || opened.iter().filter(|target| target.can(case));
-        let mut subjects = able()
-            .map(|target| subjects::of(target, case, self.run_id, plan.seed))
-            .collect::<Result<Vec<_>, _>>()?;
-        let mut names: Vec<&str> = able().map(|target| target.name.as_str()).collect();
-        let targets = subjects.len();
-        if targets == 0 {
-            return Ok(opened.iter().map(|_| Measured::default()).collect());
-        }
-        if plan.schedule.reference {
-            subjects.push(Box::new(Reference::open(case, self.pinning.as_ref())?));
-            names.push("the reference");
-        }
-        let (first, last) = plan.rounds_of(generation);
-        let rounds = Rounds {
-            stops: (first..last).map(|round| plan.block(case, round)).collect(),
-            warmup: if case.warms_up() {
-                plan.warmup
-            } else {
-                Duration::ZERO
-            },
-            seed: plan.seed.wrapping_add(u64::from(generation)),
-        };
-        let mut subjects: Vec<&mut dyn Subject> = subjects
-            .iter_mut()
-            .map(|subject| &mut **subject as &mut dyn Subject)
-            .collect();
-        self.progress
-            .say(&format!("{}: measuring {}", case.name, names.join(" and ")));
-        let before = &self.tallies[index];
-        runner::run(
-            &mut subjects,
-            &rounds,
-            self.control,
-            &mut |event| self.show(event, case, &names, first),
-            &|measured| {
-                (last > plan.rounds && before.is_enough(measured, plan))
-                    || (plan.schedule.until_precise && are_precise(&measured[..targets]))
-            },
-        )
-        .map(|measured| with_gaps(measured, opened, case))
-        .map_err(|error| failure(&case.name, &error.error))
-    }
-
-    fn show(&self, event: Event, case: &Case, names: &[&str], first: u32) {
-        match event {
-            Event::WarmUp { subject } => self
-                .progress
-                .begin(&format!("{}: {} is warmed up", case.name, names[subject])),
-            Event::Begin { subject, round } => self.progress.begin(&format!(
-                "{}: {}, round {} of {}",
-                case.name,
-                names[subject],
-                first as usize + round + 1,
-                self.plan.most_rounds()
-            )),
-            Event::End => self.progress.step(),
-        }
-    }
-
-    /// Puts a case of all targets into the record, and what they say about each other.
-    fn add(&mut self, index: usize, case: &Case, opened: &[Opened]) -> Result<(), Failure> {
-        let tally = std::mem::take(&mut self.tallies[index]);
-        let first = self.record.cases.len();
-        for ((target, measured), around) in opened.iter().zip(&tally.measured).zip(tally.around) {
-            if measured.blocks.is_empty() {
-                continue;
-            }
-            let mut entry = recording::case(case, self.plan, target, measured);
-            recording::refer(&mut entry, &tally.reference);
-            self.record
-                .doctor
-                .extend(recording::examine(&entry, case, measured, around));
-            self.record.cases.push(entry);
-        }
-        for b in first + 1..self.record.cases.len() {
-            recording::compare(&mut self.record, first, b)
-                .map_err(|error| Failure::new(Exit::Internal, error.to_string()))?;
-        }
-        Ok(())
-    }
-}
-
-impl Tally {
-    /// Adds what a generation measured of `targets` targets, and of the reference where one ran.
-    fn join(&mut self, mut measured: Vec<Measured>, around: Vec<Evidence>, targets: usize) {
-        for reference in measured.drain(targets..) {
-            self.reference.extend(reference.blocks);
-        }
-        if self.measured.is_empty() {
-            (self.measured, self.around) = (measured, around);
-            return;
-        }
-        for (all, new) in self.measured.iter_mut().zip(measured) {
-            all.blocks.extend(new.blocks);
-            all.warmup += new.warmup;
-            all.steady = all.steady.zip(new.steady).map(|(one, other)| one && other);
-        }
-        for (all, new) in self.around.iter_mut().zip(around) {
-            let evicted = all.evicted_keys.zip(new.evicted_keys);
-            let mut undeclared = std::mem::take(&mut all.undeclared);
-            for (name, count) in &new.undeclared {
-                match undeclared.iter_mut().find(|(known, _)| known == name) {
-                    Some((_, all)) => *all += count,
-                    None => undeclared.push((name.clone(), *count)),
-                }
-            }
-            *all = Evidence {
-                undeclared,
-                evicted_keys: evicted.map(|(one, other)| one + other),
-                other_clients: all.other_clients.max(new.other_clients),
-                ..new
-            };
-        }
-    }
-
-    /// Whether the least rounds of `plan` are run and those so far, with `measured` as the newest, tell
-    /// the median response time of each target beside the first's precisely enough to find 5 %.
-    fn is_enough(&self, measured: &[Measured], plan: &Plan) -> bool {
-        let targets = measured.len() - usize::from(plan.schedule.reference);
-        let others = plan.targets.len().saturating_sub(1);
-        let comparisons = recording::COMPARED.len() * plan.cases.len() * others;
-        let medians = |target: usize| -> Vec<Option<u64>> {
-            let before = self.measured.get(target).map_or(&[][..], |of| &of.blocks);
-            let blocks = before.iter().chain(&measured[target].blocks);
-            blocks.map(|block| block.response.quantile(0.5)).collect()
-        };
-        let first = medians(0);
-        let is_precise = |target: usize| {
-            // A block with too few operations for a median is no pair.
-            let (one, other): (Vec<f64>, Vec<f64>) = first
-                .iter()
-                .zip(medians(target))
-                .filter_map(|(one, other)| Some(((*one)? as f64, other? as f64)))
-                .unzip();
-            compare::log_ratios(&one, &other)
-                .is_ok_and(|differences| compare::precise_for(&differences, comparisons))
-        };
-        first.len() >= plan.rounds as usize && (1..targets).all(is_precise)
-    }
-}
-
-/// Whether the blocks so far tell how each target compares with the first in throughput and in the
-/// median response time, and each has operations enough for its p99.9.
-fn are_precise(targets: &[Measured]) -> bool {
-    let [first, others @ ..] = targets else {
-        return false;
-    };
-    let has_tail = |target: &Measured| {
-        let ops: u64 = target.blocks.iter().map(|block| block.ops).sum();
-        ops >= 1_000 * SAMPLES_BEYOND
-    };
-    let by_throughput = |block: &Outcome| Some(block.throughput());
-    let by_median = |block: &Outcome| block.response.quantile(0.5).map(|ns| ns as f64);
-    !others.is_empty()
-        && targets.iter().all(has_tail)
-        && others.iter().all(|other| {
-            is_precise(first, other, by_throughput) && is_precise(first, other, by_median)
+        opened.iter_mut().fold(result, |result, target| {
+            target.clean_up_after(&self.run_id, result)
         })
-}
-
-/// Whether the blocks of two targets tell the ratio of a metric precisely. A block without it is no
-/// pair.
-fn is_precise(one: &Measured, other: &Measured, metric: fn(&Outcome) -> Option<f64>) -> bool {
-    let pairs = one.blocks.iter().zip(&other.blocks);
-    let (a, b): (Vec<f64>, Vec<f64>) = pairs.filter_map(|(a, b)| metric(a).zip(metric(b))).unzip();
-    compare::log_ratios(&a, &b).is_ok_and(|differences| compare::precise_enough(&differences))
-}
-
-/// What was measured on those of `targets` that can do `case`, with nothing in the places of the others.
-fn with_gaps(measured: Vec<Measured>, targets: &[Opened], case: &Case) -> Vec<Measured> {
-    let mut measured = measured.into_iter();
-    let mut all: Vec<Measured> = targets
-        .iter()
-        .map(|target| {
-            let of_target = target.can(case).then(|| measured.next());
-            of_target.flatten().unwrap_or_default()
-        })
-        .collect();
-    // The reference comes last.
-    all.extend(measured);
-    all
+    }
 }
 
 /// Gives targets of one name, as where a server is compared with itself, a letter each.
@@ -424,55 +280,4 @@ pub(crate) fn note_steal(record: &mut Record, machine: &Evidence) {
         .into_iter()
         .chain(machine.steal)
         .reduce(f64::max);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const BLOCK_OPS: u64 = 10_000;
-
-    /// Blocks whose times are those of `micros`.
-    fn blocks(micros: impl IntoIterator<Item = u64>) -> Measured {
-        let block = |micros| {
-            let mut block = Outcome::empty();
-            block.ops = BLOCK_OPS;
-            block.duration = Duration::from_micros(1_000 * micros);
-            block.response.record_n(1_000 * micros, BLOCK_OPS);
-            block
-        };
-        Measured {
-            blocks: micros.into_iter().map(block).collect(),
-            ..Measured::default()
-        }
-    }
-
-    #[test]
-    fn ratios_are_precise_from_ten_rounds_on_where_rounds_agree() {
-        let steady = |rounds: usize, micros| blocks(std::iter::repeat_n(micros, rounds));
-        assert!(!are_precise(&[steady(9, 100), steady(9, 300)]));
-        assert!(are_precise(&[steady(10, 100), steady(10, 300)]));
-        // 3 % to either side is too wide, and 40 rounds are enough in any case.
-        let wide = |rounds: u64| blocks((0..rounds).map(|round| 97 + 6 * (round % 2)));
-        assert!(!are_precise(&[steady(39, 100), wide(39)]));
-        assert!(are_precise(&[steady(40, 100), wide(40)]));
-        assert!(!are_precise(&[steady(12, 100), steady(12, 100), wide(12)]));
-    }
-
-    #[test]
-    fn ratios_alone_are_not_enough() {
-        let lone = blocks([100; 40]);
-        assert!(!are_precise(&[lone]), "there is nothing to compare");
-        // 99,999 operations have fewer than 100 beyond their p99.9.
-        let [one, mut other] = [blocks([100; 10]), blocks([100; 10])];
-        other.blocks[3].ops -= 1;
-        assert!(!are_precise(&[one, other]));
-        // The rates agree and the medians do not.
-        let [one, mut other] = [blocks([100; 20]), blocks([100; 20])];
-        for block in other.blocks.iter_mut().step_by(2) {
-            block.response.reset();
-            block.response.record_n(300_000, BLOCK_OPS);
-        }
-        assert!(!are_precise(&[one, other]));
-    }
 }

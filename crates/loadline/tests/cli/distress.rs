@@ -218,7 +218,13 @@ fn an_interrupted_proof_says_what_it_has_found() {
     assert_eq!(proving.0.wait().unwrap().code(), Some(130), "{text}");
     assert!(text.contains("\n+50 % of p99, as CPU "), "{text}");
     assert!(text.contains(" (1 comparison)."), "{text}");
+    assert!(text.contains("CUT SHORT"), "{text}");
+    assert!(
+        text.ends_with("loadline: prove: interrupted (130)\n"),
+        "{text}"
+    );
     let proof: Proof = serde_json::from_str(&dir.read("proof.json")).unwrap();
+    assert!(proof.cut_short);
     let [nothing, tail] = proof.kinds.as_slice() else {
         panic!("{:?}", proof.kinds);
     };

@@ -12,6 +12,7 @@ mod judge;
 mod limits;
 mod masters;
 mod modes;
+mod outputs;
 mod redaction;
 mod redis;
 mod report;

@@ -2,7 +2,7 @@
 //! make a measurement of it lie becomes the record's findings.
 
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use loadline_load::pacing::Stop;
 use loadline_load::runner::{self, Measured, Rounds, Subject};
@@ -15,10 +15,9 @@ use crate::diagnosis;
 use crate::exit::Failure;
 use crate::fingerprint;
 use crate::plan::{self, Case, DoctorPlan};
-use crate::printer::Printer;
 use crate::progress::Progress;
 use crate::recording;
-use crate::session::{header, note_steal};
+use crate::session::{self, Recorded, Shell, note_steal};
 use crate::subjects::{self, NullServer, failure};
 use crate::targets::{Asked, Opened};
 use crate::units::{count_text, nanoseconds};
@@ -38,42 +37,34 @@ const STEPS: u64 = 5;
 /// rule. Must be called on the main thread, since servers are started.
 ///
 /// # Errors
-/// That the target cannot be opened or is lost, or that keys could not be removed.
-pub(crate) fn examine(
-    plan: &DoctorPlan,
-    printer: &Printer,
-    control: &Control,
-) -> Result<Record, Failure> {
-    let begun = Instant::now();
-    let run_id = plan::new_run_id();
-    let header = header(&run_id, plan.base.seed, plan.base.to_json());
-    let mut record = Record::new(header, fingerprint::read());
+/// As of [`session::record`].
+pub(crate) fn examine(plan: &DoctorPlan, shell: &Shell) -> Result<Recorded, Failure> {
     // Whether keys of others may be there is asked below: without a leave the look goes on gently.
     let open = plan::Plan {
         allow_non_empty: true,
         ..plan.base.clone()
     };
-    let mut target = subjects::open(&plan.base.targets[0], &open, control)?;
-    let masters = u32::try_from(target.masters()).unwrap_or(u32::MAX);
-    let plan = &plan.for_masters(masters);
-    record.environment.servers = vec![target.environment()];
-    let mut examination = Examination {
-        plan,
-        control,
-        run_id: &run_id,
-        progress: Progress::start(printer, STEPS),
-        record,
-    };
-    let result = examination.run(&mut target);
-    examination.progress.finish();
-    let mut record = examination.record;
-    recording::note_refusals(&mut record, &mut target);
-    target.clean_up_after(&run_id, result)?;
-    record.doctor = worst_first(std::mem::take(&mut record.doctor), &target.node_names());
-    fingerprint::noise(&mut record);
-    record.run.cut_short = control.interrupted();
-    record.run.duration_ns = Some(u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX));
-    Ok(record)
+    let mut nodes = Vec::new();
+    let mut recorded = session::record(shell, &open, plan.base.to_json(), |session| {
+        session.with_unexamined_targets(|session, opened| {
+            let target = &mut opened[0];
+            let masters = u32::try_from(target.masters()).unwrap_or(u32::MAX);
+            nodes = target.node_names();
+            let mut examination = Examination {
+                plan: &plan.for_masters(masters),
+                control: &shell.control,
+                run_id: &session.run_id,
+                progress: session.progress(STEPS),
+                record: &mut session.record,
+            };
+            let result = examination.run(target);
+            examination.progress.finish();
+            result
+        })
+    })?;
+    let record = &mut recorded.record;
+    record.doctor = worst_first(std::mem::take(&mut record.doctor), &nodes);
+    Ok(recorded)
 }
 
 /// An examination under way.
@@ -82,7 +73,7 @@ struct Examination<'e> {
     control: &'e Control,
     run_id: &'e str,
     progress: Progress,
-    record: Record,
+    record: &'e mut Record,
 }
 
 impl Examination<'_> {
@@ -180,7 +171,7 @@ impl Examination<'_> {
         let measured = self.rounds(&mut subjects, |round| cases[0].block(round, base.rounds))?;
         drop(subjects);
         let machine = machine.since();
-        note_steal(&mut self.record, &machine);
+        note_steal(self.record, &machine);
         let declared: BTreeSet<String> = cases
             .iter()
             .flat_map(|case| case.workload.sends())

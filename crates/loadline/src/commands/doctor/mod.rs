@@ -4,15 +4,12 @@ mod examination;
 
 use std::process::ExitCode;
 
-use loadline_load::Control;
 use loadline_measure::record::{Record, Severity};
 
 use crate::args::DoctorArgs;
-use crate::exit::Exit;
 use crate::files;
-use crate::interrupt::interrupt;
 use crate::plan::{self, Surroundings};
-use crate::printer::Printer;
+use crate::session::{Ending, Results, Shell, finish};
 
 pub(super) fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
     let plan = plan::resolve_doctor(args, &Surroundings::look())?;
@@ -20,27 +17,16 @@ pub(super) fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
         files::print(&plan.base.to_text())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let printer = Printer::new(&args.display);
-    let control = Control {
-        interrupt: interrupt()?,
-        ..Control::default()
-    };
-    let record = examination::examine(&plan, &printer, &control)?;
-    let outputs = &plan.base.outputs;
-    outputs.write(&record)?;
-    let last = format!("loadline: doctor: {}", summary(&record));
-    if outputs.use_stdout() {
-        // What went to standard output is for a program, and stays whole.
-        crate::files::write_error(&last);
-    } else {
-        let mut text = String::new();
-        if !printer.quiet {
-            text = loadline_report::diagnosis(&record, &printer.text_options());
-            text.push('\n');
-        }
-        files::print(&format!("{text}{last}\n"))?;
+    let shell = Shell::start(&args.display)?;
+    let recorded = examination::examine(&plan, &shell)?;
+    let (record, printer) = (&recorded.record, &shell.printer);
+    let mut results = Results::of_record("doctor", record, &plan.base.outputs, printer)?;
+    results.text = loadline_report::diagnosis(record, &printer.text_options());
+    results.broken = recorded.broken;
+    if !record.run.cut_short {
+        results.ending = Ending::answer(summary(record), code(record, plan.strict));
     }
-    Ok(exit_code(&record, plan.strict))
+    Ok(finish(results, printer)?)
 }
 
 /// How many findings there are, such as `3 findings (1 critical, 2 warnings)`.
@@ -72,15 +58,13 @@ fn summary(record: &Record) -> String {
     }
 }
 
-fn exit_code(record: &Record, strict: bool) -> ExitCode {
-    if record.run.cut_short {
-        return Exit::Interrupted.into();
-    }
+/// Under --strict the worst finding decides about the exit code.
+fn code(record: &Record, strict: bool) -> u8 {
     let worst = record.doctor.iter().map(|finding| finding.severity).max();
     match worst.filter(|_| strict) {
-        Some(Severity::Critical) => ExitCode::from(2),
-        Some(Severity::Warning) => ExitCode::from(1),
-        Some(Severity::Info) | None => ExitCode::SUCCESS,
+        Some(Severity::Critical) => 2,
+        Some(Severity::Warning) => 1,
+        Some(Severity::Info) | None => 0,
     }
 }
 

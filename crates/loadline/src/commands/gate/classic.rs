@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
 
-use loadline_load::Control;
 use loadline_measure::Metric;
 use loadline_measure::gate::Baseline;
 use loadline_measure::gate::classic::{
@@ -20,9 +19,9 @@ use crate::commands::baseline::default_target;
 use crate::commands::judging::{self, Answer};
 use crate::exit::Failure;
 use crate::files;
-use crate::interrupt::interrupt;
 use crate::plan::{self, Length, Plan, Surroundings};
 use crate::printer::Printer;
+use crate::session::Shell;
 
 /// The suite that measures exactly what the numbers are about.
 const SUITE: &str = "--workload=manager-classic";
@@ -44,12 +43,11 @@ pub(super) fn run(
         )
         .into());
     }
-    let printer = Printer::new(&args.judge.display);
     let judge = |record: &Record| judged(numbers, record, args);
     if let Some(record) = args.candidate.as_deref().filter(|text| is_record(text)) {
         let mut record = files::read_record(Path::new(record))?;
         record.judgement = Some(judge(&record)?);
-        return answer.give(&record, &printer);
+        return Ok(answer.give(&record, None, &Printer::new(&args.judge.display))?);
     }
     let around = Surroundings::look();
     let measure = MeasureArgs::from_words(&[SUITE.to_owned()]).map_err(Failure::usage)?;
@@ -61,12 +59,9 @@ pub(super) fn run(
         files::print(&plan.to_text())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let control = Control {
-        interrupt: interrupt()?,
-        ..Control::default()
-    };
+    let shell = Shell::start(&args.judge.display)?;
     // An alarm of either run alone is none: the milder of two judgements stands.
-    let record = measured(&plan, &printer, &control, |first, second| {
+    let recorded = measured(&plan, &shell, |first, second| {
         let first = judge(first)?;
         let Some(second) = second else {
             return Ok(first);
@@ -78,7 +73,7 @@ pub(super) fn run(
             first
         })
     })?;
-    answer.give(&record, &printer)
+    Ok(answer.give(&recorded.record, recorded.broken, &shell.printer)?)
 }
 
 /// Where a p99 is judged, every round needs as many operations as one takes.

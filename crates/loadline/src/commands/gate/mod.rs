@@ -5,7 +5,6 @@ mod classic;
 use std::path::Path;
 use std::process::ExitCode;
 
-use loadline_load::Control;
 use loadline_measure::gate::{self, Baseline, BaselineRun, Candidate, Judgement, Thresholds};
 use loadline_measure::record::Record;
 
@@ -15,11 +14,10 @@ use crate::args::{GateArgs, PolicyArg};
 use crate::commands::judging::{self, Answer};
 use crate::exit::Failure;
 use crate::files::{self, Kept};
-use crate::interrupt::interrupt;
 use crate::plan::{self, Plan};
 use crate::printer::Printer;
 use crate::recording;
-use crate::session;
+use crate::session::{self, Recorded, Shell};
 
 /// What the last line calls it.
 const NAME: &str = "gate";
@@ -48,13 +46,12 @@ pub(super) fn run(args: &GateArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn strict(args: &GateArgs, answer: &Answer, mut baseline: Baseline) -> anyhow::Result<ExitCode> {
-    let printer = Printer::new(&args.judge.display);
     baseline.limits.extend(args.judge.limit.iter().cloned());
     let thresholds = thresholds(args)?;
     if let Some(record) = args.candidate.as_deref().filter(|text| is_record(text)) {
         let mut record = files::read_record(Path::new(record))?;
         record.judgement = Some(judge(&baseline, &record, None, &thresholds)?);
-        return answer.give(&record, &printer);
+        return Ok(answer.give(&record, None, &Printer::new(&args.judge.display))?);
     }
     let plan = plan_of(
         &baseline,
@@ -65,14 +62,11 @@ fn strict(args: &GateArgs, answer: &Answer, mut baseline: Baseline) -> anyhow::R
         files::print(&plan.to_text())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let control = Control {
-        interrupt: interrupt()?,
-        ..Control::default()
-    };
-    let record = measured(&plan, &printer, &control, |first, second| {
+    let shell = Shell::start(&args.judge.display)?;
+    let recorded = measured(&plan, &shell, |first, second| {
         judge(&baseline, first, second, &thresholds)
     })?;
-    answer.give(&record, &printer)
+    Ok(answer.give(&recorded.record, recorded.broken, &shell.printer)?)
 }
 
 /// From where on a difference is one, where something else was asked for.
@@ -95,32 +89,32 @@ fn thresholds(args: &GateArgs) -> Result<Thresholds, Failure> {
 /// Measures the candidate, and once more in fresh processes where the first run would raise an alarm.
 fn measured(
     plan: &Plan,
-    printer: &Printer,
-    control: &Control,
+    shell: &Shell,
     judge: impl Fn(&Record, Option<&Record>) -> Result<Judgement, Failure>,
-) -> Result<Record, Failure> {
-    let mut record = session::measure(plan, printer, control)?;
-    if record.run.cut_short {
-        return Ok(record);
+) -> Result<Recorded, Failure> {
+    let mut first = session::measure(plan, shell)?;
+    if first.is_cut_short() {
+        return Ok(first);
     }
-    recording::refuse_errors(&record)?;
-    let mut judgement = judge(&record, None)?;
+    recording::refuse_errors(&first.record)?;
+    let mut judgement = judge(&first.record, None)?;
     if judgement.needs_second_run() {
-        if !printer.quiet {
-            crate::files::write_error(
+        if !shell.printer.quiet {
+            files::write_error(
                 "loadline: that looks like an alarm; measuring once more, in fresh processes",
             );
         }
-        let second = session::measure(plan, printer, control)?;
-        if second.run.cut_short {
-            record.run.cut_short = true;
-            return Ok(record);
+        let second = session::measure(plan, shell)?;
+        if second.is_cut_short() {
+            first.record.run.cut_short = true;
+            first.broken = second.broken;
+            return Ok(first);
         }
-        recording::refuse_errors(&second)?;
-        judgement = judge(&record, Some(&second))?;
+        recording::refuse_errors(&second.record)?;
+        judgement = judge(&first.record, Some(&second.record))?;
     }
-    record.judgement = Some(judgement);
-    Ok(record)
+    first.record.judgement = Some(judgement);
+    Ok(first)
 }
 
 fn judge(

@@ -1,9 +1,8 @@
 //! What the doctor has to say about a sweep: its setup, what went on beside its cells, and their times.
 
 use loadline_measure::doctor::{self, Class, Evidence, Finding, Rule, Work};
-use loadline_measure::record::{Case, Environment, RoundSummary};
+use loadline_measure::record::{Case, RoundSummary};
 
-use crate::diagnosis;
 use crate::fingerprint;
 use crate::plan::ModesPlan;
 use crate::targets::{Opened, Watch};
@@ -15,11 +14,6 @@ fn is_beside(rule: &Rule) -> bool {
 
 /// Less than this is over before a neighbour's turn on the CPU is, and its time says nothing.
 const LEAST_WORK_NS: u64 = 1_000_000;
-
-/// Looks at the target and the machine before anything is measured. A sweep has one thread.
-pub(super) fn setup(target: &mut Opened, environment: &Environment) -> Vec<Finding> {
-    diagnosis::findings(&[diagnosis::setup(target, environment, 1)])
-}
 
 /// What is known before the cells of an operation are measured.
 pub(super) struct Look {

@@ -5,23 +5,19 @@ mod evidence;
 
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use loadline_load::Control;
 use loadline_measure::record::{self, Record};
 
-use super::run::exit_code;
 use crate::args::ModesArgs;
 use crate::exit::Failure;
 use crate::files;
-use crate::fingerprint;
-use crate::interrupt::interrupt;
 use crate::pinning::Pinning;
 use crate::plan::{self, Case, Mode, ModesPlan, Surroundings};
-use crate::printer::Printer;
 use crate::progress::Progress;
 use crate::recording;
-use crate::session::header;
+use crate::session::{self, Recorded, Results, Shell, finish};
 use crate::subjects;
 use crate::subjects::client;
 use crate::targets::Opened;
@@ -37,17 +33,15 @@ pub(super) fn run(args: &ModesArgs) -> anyhow::Result<ExitCode> {
         files::print(&plan.to_text())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let printer = Printer::new(&args.display);
-    let control = Arc::new(Control {
-        interrupt: interrupt()?,
-        ..Control::default()
-    });
-    let record = measure(&plan, &printer, &control)?;
-    plan.base.outputs.write(&record)?;
-    if !printer.quiet && !plan.base.outputs.use_stdout() {
-        files::print(&loadline_report::text(&record, &printer.text_options()))?;
-    }
-    exit_code(&record)
+    let shell = Shell::start(&args.display)?;
+    let mut recorded = measure(&plan, &shell)?;
+    let record = &mut recorded.record;
+    recording::conclude_modes(record);
+    let mut results = Results::of_record("modes", record, &plan.base.outputs, &shell.printer)?;
+    results.broken = recorded
+        .broken
+        .or_else(|| recording::refuse_errors(record).err());
+    Ok(finish(results, &shell.printer)?)
 }
 
 /// How often a cell of few operations is measured.
@@ -66,45 +60,26 @@ fn still_rises(cells: &[record::Case]) -> bool {
     most > 0.0 && rate(last) > (1.0 + RISES) * most
 }
 
-/// Opens the target, measures the sweep, and removes what it wrote, whatever happens in between.
-fn measure(plan: &ModesPlan, printer: &Printer, control: &Arc<Control>) -> Result<Record, Failure> {
-    let begun = Instant::now();
-    let run_id = plan::new_run_id();
-    let environment = fingerprint::read();
-    // Before the target is opened: what it starts is given its CPU, and no thread of the client may have it.
-    let pinning = plan.base.schedule.pinned.then(Pinning::start).flatten();
-    let header = header(&run_id, plan.base.seed, plan.to_json(pinning.is_some()));
-    let mut record = Record::new(header, environment);
-    let mut target = subjects::open(&plan.base.targets[0], &plan.base, control)?;
-    for pid in target.children() {
-        pinning.iter().for_each(|pinning| pinning.keep(pid));
-    }
-    record.environment.servers = vec![target.environment()];
-    record.doctor = evidence::setup(&mut target, &record.environment);
-    let cells = plan.latencies.len() * plan.base.cases.len() * (plan.counts.len() + 2);
-    let progress = Progress::start(printer, cells as u64);
-    progress.note(&plan.estimate());
-    let swept = Sweep {
-        plan,
-        run_id: &run_id,
-        control,
-        progress: &progress,
-        pinning: pinning.as_ref(),
-    }
-    .run(&mut target, &mut record);
-    progress.finish();
-    recording::note_refusals(&mut record, &mut target);
-    if swept.is_ok() && control.interrupted() {
-        let left = target.clean_up_soon(&run_id);
-        record.findings.extend(left.map(|left| left.to_string()));
-    } else {
-        target.clean_up_after(&run_id, swept)?;
-    }
-    fingerprint::noise(&mut record);
-    record.run.cut_short = control.interrupted();
-    record.run.duration_ns = Some(begun.elapsed().as_nanos() as u64);
-    recording::conclude_modes(&mut record);
-    Ok(record)
+/// Measures the sweep.
+fn measure(plan: &ModesPlan, shell: &Shell) -> Result<Recorded, Failure> {
+    session::record(shell, &plan.base, plan.to_json(), |session| {
+        session.record.run.plan["pinned"] = session.pinning.is_some().into();
+        session.with_targets(|session, opened| {
+            let cells = plan.latencies.len() * plan.base.cases.len() * (plan.counts.len() + 2);
+            let progress = session.progress(cells as u64);
+            progress.note(&plan.estimate());
+            let swept = Sweep {
+                plan,
+                run_id: &session.run_id,
+                control: &shell.control,
+                progress: &progress,
+                pinning: session.pinning.as_ref(),
+            }
+            .run(&mut opened[0], &mut session.record);
+            progress.finish();
+            swept
+        })
+    })
 }
 
 /// What the cells of a sweep have in common.

@@ -140,9 +140,8 @@ impl ModesPlan {
         ]
     }
 
-    /// The sweep as it stands in the record. `pinned` says whether server and client have CPUs of their
-    /// own, which depends on the machine as well as on the plan.
-    pub(crate) fn to_json(&self, pinned: bool) -> serde_json::Value {
+    /// The sweep as the record has it.
+    pub(crate) fn to_json(&self) -> serde_json::Value {
         serde_json::json!({
             "command": "modes",
             "targets": [self.base.targets[0].to_string()],
@@ -159,7 +158,6 @@ impl ModesPlan {
             "budget_ns": units::nanoseconds(self.budget),
             "seed": self.base.seed,
             "hash_tag": self.hash_tag,
-            "pinned": pinned,
         })
     }
 }

@@ -1,0 +1,230 @@
+//! Cases measured on all targets in interleaved rounds.
+
+use std::time::Duration;
+
+use loadline_load::runner::{self, Event, Measured, Rounds, Subject};
+use loadline_measure::doctor::Evidence;
+
+use super::tally::{Tally, are_precise};
+use super::{Recorded, Session, Shell, note_steal, record};
+use crate::exit::{Exit, Failure};
+use crate::fingerprint;
+use crate::plan::{Case, Plan};
+use crate::progress::Progress;
+use crate::recording;
+use crate::subjects::{self, Reference, failure};
+use crate::targets::{Opened, Watch};
+
+/// Measures every case of `plan` on all of its targets.
+///
+/// # Errors
+/// As of [`record`].
+pub(crate) fn measure(plan: &Plan, shell: &Shell) -> Result<Recorded, Failure> {
+    let mut recorded = record(shell, plan, plan.to_json(), |session| {
+        let subjects = plan.targets.len() + usize::from(plan.schedule.reference);
+        let blocks = subjects * plan.cases.len() * plan.most_rounds() as usize;
+        let mut tallies: Vec<Tally> = plan.cases.iter().map(|_| Tally::default()).collect();
+        let progress = session.progress(blocks as u64);
+        for generation in 0..plan.schedule.generations {
+            if shell.interrupted() {
+                break;
+            }
+            let done = session.with_targets(|session, opened| {
+                let mut measuring = Measuring {
+                    session,
+                    progress: &progress,
+                    tallies: &mut tallies,
+                };
+                measuring.cases(generation, opened)
+            });
+            match done {
+                // The record says that it was cut short, and has no cases.
+                Err(failure) if failure.exit() == Exit::Interrupted => break,
+                done => done?,
+            }
+        }
+        Ok(())
+    })?;
+    recording::conclude(&mut recorded.record);
+    Ok(recorded)
+}
+
+/// A generation of rounds under way.
+struct Measuring<'r, 's> {
+    session: &'r mut Session<'s>,
+    progress: &'r Progress,
+    /// What was measured so far, per case of the plan.
+    tallies: &'r mut [Tally],
+}
+
+impl Measuring<'_, '_> {
+    /// Runs this generation's rounds of every case. In the last one the record is completed while the targets
+    /// are open: it asks them what they are. So it is before the run ends early.
+    fn cases(&mut self, generation: u32, opened: &mut [Opened]) -> Result<(), Failure> {
+        let plan = self.session.plan;
+        let is_last = generation + 1 == plan.schedule.generations;
+        let mut result = Ok(());
+        for (index, case) in plan.cases.iter().enumerate() {
+            if result.is_ok() && !self.session.shell.interrupted() {
+                result = self.case(index, case, generation, opened);
+            }
+            if is_last || result.is_err() || self.session.shell.interrupted() {
+                self.add(index, case, opened)?;
+            }
+        }
+        result
+    }
+
+    fn case(
+        &mut self,
+        index: usize,
+        case: &Case,
+        generation: u32,
+        opened: &mut [Opened],
+    ) -> Result<(), Failure> {
+        let session = &self.session;
+        let control = &session.shell.control;
+        for target in opened.iter_mut() {
+            self.progress
+                .say(&format!("{}: loading {}", case.name, target.name));
+            subjects::load(target, case, &session.run_id, session.plan.seed, control)?;
+        }
+        if control.interrupted() {
+            return Ok(());
+        }
+        let watches: Vec<Watch> = opened.iter_mut().map(Opened::watch).collect();
+        let machine = fingerprint::Counters::read();
+        let (measured, broken) = self.rounds(index, case, generation, opened)?;
+        let machine = machine.since();
+        note_steal(&mut self.session.record, &machine);
+        let declared = case.workload.executes();
+        let seen = |(target, watch): (&mut Opened, &Watch)| Evidence {
+            cpu_pressure: machine.cpu_pressure,
+            steal: machine.steal,
+            // A target that broke the run is asked nothing more: it may not answer.
+            ..match broken {
+                None => target.seen_since(watch, &declared),
+                Some(_) => Evidence::default(),
+            }
+        };
+        let around = opened.iter_mut().zip(&watches).map(seen).collect();
+        self.tallies[index].join(measured, around, opened.len());
+        broken.map_or(Ok(()), Err)
+    }
+
+    /// Measures a case, and says what ended its rounds early, where something other than an interrupt did.
+    fn rounds(
+        &self,
+        index: usize,
+        case: &Case,
+        generation: u32,
+        opened: &[Opened],
+    ) -> Result<(Vec<Measured>, Option<Failure>), Failure> {
+        let session = &self.session;
+        let plan = session.plan;
+        let able = || opened.iter().filter(|target| target.can(case));
+        let mut subjects = able()
+            .map(|target| subjects::of(target, case, &session.run_id, plan.seed))
+            .collect::<Result<Vec<_>, _>>()?;
+        let mut names: Vec<&str> = able().map(|target| target.name.as_str()).collect();
+        let targets = subjects.len();
+        if targets == 0 {
+            let nothing = opened.iter().map(|_| Measured::default());
+            return Ok((nothing.collect(), None));
+        }
+        if plan.schedule.reference {
+            subjects.push(Box::new(Reference::open(case, session.pinning.as_ref())?));
+            names.push("the reference");
+        }
+        let (first, last) = plan.rounds_of(generation);
+        let rounds = Rounds {
+            stops: (first..last).map(|round| plan.block(case, round)).collect(),
+            warmup: if case.warms_up() {
+                plan.warmup
+            } else {
+                Duration::ZERO
+            },
+            seed: plan.seed.wrapping_add(u64::from(generation)),
+        };
+        let mut subjects: Vec<&mut dyn Subject> = subjects
+            .iter_mut()
+            .map(|subject| &mut **subject as &mut dyn Subject)
+            .collect();
+        self.progress
+            .say(&format!("{}: measuring {}", case.name, names.join(" and ")));
+        let before = &self.tallies[index];
+        let ran = runner::run(
+            &mut subjects,
+            &rounds,
+            &session.shell.control,
+            &mut |event| self.show(event, case, &names, first),
+            &|measured| {
+                (last > plan.rounds && before.is_enough(measured, plan))
+                    || (plan.schedule.until_precise && are_precise(&measured[..targets]))
+            },
+        );
+        let (measured, broken) = match ran {
+            Ok(measured) => (measured, None),
+            Err(broken) => {
+                let why = failure(&case.name, &broken.error);
+                (broken.measured, Some(why))
+            }
+        };
+        Ok((with_gaps(measured, opened, case), broken))
+    }
+
+    fn show(&self, event: Event, case: &Case, names: &[&str], first: u32) {
+        match event {
+            Event::WarmUp { subject } => self
+                .progress
+                .begin(&format!("{}: {} is warmed up", case.name, names[subject])),
+            Event::Begin { subject, round } => self.progress.begin(&format!(
+                "{}: {}, round {} of {}",
+                case.name,
+                names[subject],
+                first as usize + round + 1,
+                self.session.plan.most_rounds()
+            )),
+            Event::End => self.progress.step(),
+        }
+    }
+
+    /// Puts a case of all targets into the record, and what they say about each other.
+    fn add(&mut self, index: usize, case: &Case, opened: &[Opened]) -> Result<(), Failure> {
+        let tally = std::mem::take(&mut self.tallies[index]);
+        let plan = self.session.plan;
+        let record = &mut self.session.record;
+        let first = record.cases.len();
+        for ((target, measured), around) in opened.iter().zip(&tally.measured).zip(tally.around) {
+            if measured.blocks.is_empty() {
+                continue;
+            }
+            let mut entry = recording::case(case, plan, target, measured);
+            recording::refer(&mut entry, &tally.reference);
+            record
+                .doctor
+                .extend(recording::examine(&entry, case, measured, around));
+            record.cases.push(entry);
+        }
+        for b in first + 1..record.cases.len() {
+            recording::compare(record, first, b)
+                .map_err(|error| Failure::new(Exit::Internal, error.to_string()))?;
+        }
+        Ok(())
+    }
+}
+
+/// What was measured on those of `targets` that can do `case`, with nothing in the places of the others.
+fn with_gaps(measured: Vec<Measured>, targets: &[Opened], case: &Case) -> Vec<Measured> {
+    let mut measured = measured.into_iter();
+    let mut all: Vec<Measured> = targets
+        .iter()
+        .map(|target| {
+            let of_target = target.can(case).then(|| measured.next());
+            of_target.flatten().unwrap_or_default()
+        })
+        .collect();
+    // The reference comes last.
+    all.extend(measured);
+    all
+}

@@ -1,0 +1,165 @@
+//! What the rounds of a case have shown so far, and whether that is precise enough.
+
+use loadline_load::outcome::Outcome;
+use loadline_load::runner::Measured;
+use loadline_measure::compare;
+use loadline_measure::doctor::Evidence;
+use loadline_measure::histogram::SAMPLES_BEYOND;
+
+use crate::plan::Plan;
+use crate::recording;
+
+/// What was measured of one case, over all generations.
+#[derive(Default)]
+pub(super) struct Tally {
+    /// Per target.
+    pub(super) measured: Vec<Measured>,
+    /// What was seen beside the blocks, per target.
+    pub(super) around: Vec<Evidence>,
+    /// The blocks of the reference, where there is one.
+    pub(super) reference: Vec<Outcome>,
+}
+
+impl Tally {
+    /// Adds what a generation measured of `targets` targets, and of the reference where one ran.
+    pub(super) fn join(
+        &mut self,
+        mut measured: Vec<Measured>,
+        around: Vec<Evidence>,
+        targets: usize,
+    ) {
+        for reference in measured.drain(targets..) {
+            self.reference.extend(reference.blocks);
+        }
+        if self.measured.is_empty() {
+            (self.measured, self.around) = (measured, around);
+            return;
+        }
+        for (all, new) in self.measured.iter_mut().zip(measured) {
+            all.blocks.extend(new.blocks);
+            all.warmup += new.warmup;
+            all.steady = all.steady.zip(new.steady).map(|(one, other)| one && other);
+        }
+        for (all, new) in self.around.iter_mut().zip(around) {
+            let evicted = all.evicted_keys.zip(new.evicted_keys);
+            let mut undeclared = std::mem::take(&mut all.undeclared);
+            for (name, count) in &new.undeclared {
+                match undeclared.iter_mut().find(|(known, _)| known == name) {
+                    Some((_, all)) => *all += count,
+                    None => undeclared.push((name.clone(), *count)),
+                }
+            }
+            *all = Evidence {
+                undeclared,
+                evicted_keys: evicted.map(|(one, other)| one + other),
+                other_clients: all.other_clients.max(new.other_clients),
+                ..new
+            };
+        }
+    }
+
+    /// Whether the least rounds of `plan` are run and those so far, with `measured` as the newest, tell
+    /// the median response time of each target beside the first's precisely enough to find 5 %.
+    pub(super) fn is_enough(&self, measured: &[Measured], plan: &Plan) -> bool {
+        let targets = measured.len() - usize::from(plan.schedule.reference);
+        let others = plan.targets.len().saturating_sub(1);
+        let comparisons = recording::COMPARED.len() * plan.cases.len() * others;
+        let medians = |target: usize| -> Vec<Option<u64>> {
+            let before = self.measured.get(target).map_or(&[][..], |of| &of.blocks);
+            let blocks = before.iter().chain(&measured[target].blocks);
+            blocks.map(|block| block.response.quantile(0.5)).collect()
+        };
+        let first = medians(0);
+        let is_precise = |target: usize| {
+            // A block with too few operations for a median is no pair.
+            let (one, other): (Vec<f64>, Vec<f64>) = first
+                .iter()
+                .zip(medians(target))
+                .filter_map(|(one, other)| Some(((*one)? as f64, other? as f64)))
+                .unzip();
+            compare::log_ratios(&one, &other)
+                .is_ok_and(|differences| compare::precise_for(&differences, comparisons))
+        };
+        first.len() >= plan.rounds as usize && (1..targets).all(is_precise)
+    }
+}
+
+/// Whether the blocks so far tell how each target compares with the first in throughput and in the
+/// median response time, and each has operations enough for its p99.9.
+pub(super) fn are_precise(targets: &[Measured]) -> bool {
+    let [first, others @ ..] = targets else {
+        return false;
+    };
+    let has_tail = |target: &Measured| {
+        let ops: u64 = target.blocks.iter().map(|block| block.ops).sum();
+        ops >= 1_000 * SAMPLES_BEYOND
+    };
+    let by_throughput = |block: &Outcome| Some(block.throughput());
+    let by_median = |block: &Outcome| block.response.quantile(0.5).map(|ns| ns as f64);
+    !others.is_empty()
+        && targets.iter().all(has_tail)
+        && others.iter().all(|other| {
+            is_precise(first, other, by_throughput) && is_precise(first, other, by_median)
+        })
+}
+
+/// Whether the blocks of two targets tell the ratio of a metric precisely. A block without it is no
+/// pair.
+fn is_precise(one: &Measured, other: &Measured, metric: fn(&Outcome) -> Option<f64>) -> bool {
+    let pairs = one.blocks.iter().zip(&other.blocks);
+    let (a, b): (Vec<f64>, Vec<f64>) = pairs.filter_map(|(a, b)| metric(a).zip(metric(b))).unzip();
+    compare::log_ratios(&a, &b).is_ok_and(|differences| compare::precise_enough(&differences))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const BLOCK_OPS: u64 = 10_000;
+
+    /// Blocks whose times are those of `micros`.
+    fn blocks(micros: impl IntoIterator<Item = u64>) -> Measured {
+        let block = |micros| {
+            let mut block = Outcome::empty();
+            block.ops = BLOCK_OPS;
+            block.duration = Duration::from_micros(1_000 * micros);
+            block.response.record_n(1_000 * micros, BLOCK_OPS);
+            block
+        };
+        Measured {
+            blocks: micros.into_iter().map(block).collect(),
+            ..Measured::default()
+        }
+    }
+
+    #[test]
+    fn ratios_are_precise_from_ten_rounds_on_where_rounds_agree() {
+        let steady = |rounds: usize, micros| blocks(std::iter::repeat_n(micros, rounds));
+        assert!(!are_precise(&[steady(9, 100), steady(9, 300)]));
+        assert!(are_precise(&[steady(10, 100), steady(10, 300)]));
+        // 3 % to either side is too wide, and 40 rounds are enough in any case.
+        let wide = |rounds: u64| blocks((0..rounds).map(|round| 97 + 6 * (round % 2)));
+        assert!(!are_precise(&[steady(39, 100), wide(39)]));
+        assert!(are_precise(&[steady(40, 100), wide(40)]));
+        assert!(!are_precise(&[steady(12, 100), steady(12, 100), wide(12)]));
+    }
+
+    #[test]
+    fn ratios_alone_are_not_enough() {
+        let lone = blocks([100; 40]);
+        assert!(!are_precise(&[lone]), "there is nothing to compare");
+        // 99,999 operations have fewer than 100 beyond their p99.9.
+        let [one, mut other] = [blocks([100; 10]), blocks([100; 10])];
+        other.blocks[3].ops -= 1;
+        assert!(!are_precise(&[one, other]));
+        // The rates agree and the medians do not.
+        let [one, mut other] = [blocks([100; 20]), blocks([100; 20])];
+        for block in other.blocks.iter_mut().step_by(2) {
+            block.response.reset();
+            block.response.record_n(300_000, BLOCK_OPS);
+        }
+        assert!(!are_precise(&[one, other]));
+    }
+}
