@@ -101,7 +101,8 @@ fn masked(rest: &str) -> String {
     }
 }
 
-fn quoted(word: &str) -> String {
+/// A word as a shell reads it back.
+pub(crate) fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=@,+%*~".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         word.to_owned()

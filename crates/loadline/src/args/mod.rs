@@ -1,6 +1,7 @@
 //! The command line as it was typed. Nothing is resolved here: the plan says what it means.
 
 mod capacity;
+mod clean;
 mod judge;
 mod limits;
 mod modes;
@@ -17,6 +18,7 @@ use loadline_load::values::ValueSize;
 use crate::units::{self, KeyDistSpec};
 
 pub(crate) use capacity::CapacityArgs;
+pub(crate) use clean::CleanArgs;
 pub(crate) use judge::{
     BaselineAddArgs, BaselineArgs, BaselineCommand, BaselineSaveArgs, BaselineShowArgs,
     CompareArgs, GateArgs, JudgeArgs, MeasureArgs, PolicyArg, ProveArgs,
@@ -89,6 +91,9 @@ pub(crate) enum Command {
     /// Can a verdict be trusted on this machine?
     #[command(after_help = judge::PROVE_HELP)]
     Prove(ProveArgs),
+    /// Remove the keys that an ended run left behind, and nothing else
+    #[command(after_help = clean::HELP)]
+    Clean(Box<CleanArgs>),
     /// Show a record again as text, Markdown, HTML, CSV or JUnit
     #[command(after_help = REPORT_HELP)]
     Report(ReportArgs),

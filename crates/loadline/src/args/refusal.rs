@@ -132,7 +132,7 @@ mod tests {
             ),
             (
                 &["x", "benchmark"],
-                "loadline: there is no command `benchmark`; there are run, capacity, modes, doctor, compare, baseline, gate, prove, report, serve, help.\n`loadline --help` says what can be written.",
+                "loadline: there is no command `benchmark`; there are run, capacity, modes, doctor, compare, baseline, gate, prove, clean, report, serve, help.\n`loadline --help` says what can be written.",
             ),
         ] {
             assert_eq!(refused(words), said);

@@ -2,6 +2,7 @@
 
 mod baseline;
 mod capacity;
+mod clean;
 mod compare;
 mod connections;
 mod doctor;
@@ -23,6 +24,7 @@ pub(crate) fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Run(args) => run::run(&args),
         Command::Capacity(args) => capacity::run(&args),
+        Command::Clean(args) => clean::run(&args),
         Command::Modes(args) => modes::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Compare(args) => compare::run(*args),

@@ -3,6 +3,7 @@
 
 mod bounds;
 mod capacity;
+mod clean;
 mod doctor;
 mod judge;
 mod lengths;
@@ -36,6 +37,7 @@ use crate::workload::{self, Definition};
 
 use bounds::{check_memory, connections, keys, threads, value_size, window};
 pub(crate) use capacity::{CapacityPlan, resolve as resolve_capacity};
+pub(crate) use clean::resolve as resolve_clean;
 pub(crate) use doctor::{DoctorPlan, resolve as resolve_doctor};
 pub(crate) use judge::{resolve_compare, resolve_proof, resolve_run, workload_hash};
 pub(crate) use lengths::Length;
@@ -56,7 +58,8 @@ const MOST_ROUNDS: u32 = 10_000;
 const ENOUGH_OPERATIONS: u64 = 4_000;
 const LONGEST_LATENCY: Duration = Duration::from_secs(10);
 const HIGHEST_RATE: u64 = 1_000_000_000;
-/// Characters of a run's id: base 32 without letters that are taken for digits.
+/// A run's id: so many characters of base 32 without letters that are taken for digits.
+const ID_CHARS: usize = 8;
 const ID_ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 
 /// A run, resolved.
@@ -258,15 +261,23 @@ impl Case {
     }
 }
 
+/// The prefix of all keys of all runs.
+pub(crate) const KEYS: &str = "loadline:";
+
 /// The prefix of all keys that the run `run_id` writes.
 pub(crate) fn run_prefix(run_id: &str) -> String {
-    format!("loadline:{run_id}:")
+    format!("{KEYS}{run_id}:")
+}
+
+/// Whether `text` has the form of a run's name.
+pub(crate) fn is_run_id(text: &str) -> bool {
+    text.len() == ID_CHARS && text.bytes().all(|byte| ID_ALPHABET.contains(&byte))
 }
 
 /// A name for one run that no other run has, by chance: eight characters of base 32.
 pub(crate) fn new_run_id() -> String {
     let mut rng = rand::rng();
-    (0..8)
+    (0..ID_CHARS)
         .map(|_| char::from(ID_ALPHABET[rng.random_range(0..ID_ALPHABET.len())]))
         .collect()
 }

@@ -6,6 +6,7 @@ use super::wire::{self, Place};
 use super::{failure, masters, ram};
 use crate::exit::Failure;
 use crate::plan::Case;
+use crate::targets::hints::hint;
 use crate::targets::{Access, Opened};
 
 /// Brings every key of the case's space in, once per run.
@@ -50,18 +51,7 @@ pub(crate) fn load(
 
 /// That `count` keys of `case` were refused with errors of `kind`, and what to do about it.
 pub(super) fn not_loaded(name: &str, case: &Case, kind: &str, count: u64) -> Failure {
-    let advice = match kind {
-        "READONLY" => "It is a replica that takes no writes: name its primary.",
-        "OOM" => "Its maxmemory is reached: raise it, or lower --keys or --value-size.",
-        "CLUSTERDOWN" | "MOVED" | "ASK" => {
-            "It is a node of a cluster, or its slots are on the move: `cluster://HOST:PORT` is the whole of one."
-        }
-        "NOPERM" => "Let its user write keys under `loadline:`, or name another user in the URL.",
-        "LOADING" => "It still reads its data set: wait until it is done.",
-        "MISCONF" => "It cannot save its data set and takes no writes: see its log.",
-        "NOREPLICAS" => "It asks for replicas (min-replicas-to-write) and has too few.",
-        _ => "See the server's log for why it refuses them.",
-    };
+    let advice = hint(kind).unwrap_or("See the server's log for the reason.");
     Failure::unavailable(format!(
         "{name}: {count} of {} keys of {} could not be loaded: {kind}.\n{advice}",
         case.keys, case.name

@@ -25,6 +25,7 @@ use loadline_load::{Control, Error};
 use crate::exit::Failure;
 use crate::plan::{Case, Plan};
 use crate::target::Target;
+use crate::targets::hints::hint;
 use crate::targets::servers::Child;
 use crate::targets::{Access, Opened};
 use crate::workload::Task;
@@ -159,10 +160,14 @@ fn workload(
 pub(crate) fn failure(name: &str, error: &Error) -> Failure {
     match error {
         Error::Plan(why) => Failure::usage(format!("{name}: {why}.")),
-        // What a subject says of itself may be a whole sentence already.
-        _ => Failure::unavailable(format!(
-            "{name}: {}.",
-            error.to_string().trim_end_matches('.')
-        )),
+        _ => {
+            let said = error.to_string();
+            // What a subject says of itself can be a whole sentence already.
+            let failure = Failure::unavailable(format!("{name}: {}.", said.trim_end_matches('.')));
+            match hint(&said).filter(|_| !said.contains('\n')) {
+                Some(hint) => failure.followed_by(hint),
+                None => failure,
+            }
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! How loadline-client reaches a target, and the connections that it makes.
 
-use loadline_client::cluster::{self, Cluster};
+use loadline_client::cluster::{self, Cluster, Node};
 use loadline_client::{Client, Error, Request, Tls, blocking, multiplexed};
 
 use super::connect::builder;
@@ -28,6 +28,26 @@ pub(crate) fn client(server: &Server, address: &Address, tls: &Tls) -> Client {
         .connect_timeout(patience)
         .response_timeout(Some(PATIENCE))
         .build()
+}
+
+/// The cluster that `seeds` belong to, before it is asked for its nodes.
+///
+/// # Errors
+/// That there is no such cluster.
+pub(crate) fn cluster(seeds: &[Server], tls: &Tls) -> Result<cluster::Builder, Error> {
+    let (first, others) = seeds.split_first().expect("a cluster has a node");
+    let client = client(first, &first.address, tls);
+    let builder = cluster::Builder::from_config(client.config().clone())?;
+    let others = others.iter().filter_map(|seed| node(&seed.address));
+    Ok(others.fold(builder, cluster::Builder::seed))
+}
+
+/// The node at an address; a cluster has none behind a socket in the file system.
+pub(crate) fn node(address: &Address) -> Option<Node> {
+    match address {
+        Address::Tcp { host, port } => Some(Node::new(host.as_str(), *port)),
+        Address::Unix(_) => None,
+    }
 }
 
 /// How a target is reached by loadline-client.

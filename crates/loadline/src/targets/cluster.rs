@@ -1,7 +1,7 @@
 //! A cluster that is measured: its nodes, and what is done there beside the load.
 
 use loadline_client::cluster::{Builder, Node};
-use loadline_client::commands::{dbsize, scan, unlink};
+use loadline_client::commands::dbsize;
 use loadline_client::{Error, Tls, blocking};
 use loadline_measure::record;
 use loadline_resp::Protocol;
@@ -9,16 +9,13 @@ use loadline_resp::Protocol;
 use super::admin::{Admin, Info};
 use super::client;
 use super::connect::Endpoint;
+use super::hints::hint;
 use super::link::Path;
 use super::servers::ClusterChild;
 use super::tls;
 use crate::exit::Failure;
 use crate::plan::Plan;
 use crate::target::{Address, Server};
-use crate::units::count_text;
-
-/// Keys that a step of the clean-up looks at.
-const SCAN_COUNT: u64 = 1_000;
 
 /// A cluster that can be measured.
 #[derive(Debug)]
@@ -56,24 +53,14 @@ impl ClusterAccess {
         children: Option<ClusterChild>,
         plan: &Plan,
     ) -> Result<Self, Failure> {
-        let unreachable = |error: Error| {
-            Failure::unavailable(format!(
-                "{name} cannot be measured: {error}.\nName a node of a cluster that runs; a single server is redis://HOST:PORT."
-            ))
-        };
-        let (first, others) = seeds.split_first().expect("a cluster has a node");
-        let builder = |tls: &Tls| {
-            let client = client::client(first, &first.address, tls);
-            let builder = Builder::from_config(client.config().clone())?;
-            let seeds = others.iter().filter_map(|seed| node(&seed.address));
-            Ok(seeds.fold(builder, Builder::seed))
-        };
+        let unreachable = |error: Error| unreachable(name, &error);
+        let first = &seeds[0];
         let trust = |hosts: &[&str]| match first.tls {
             true => tls::trust(&plan.tls, hosts),
             false => Ok(Tls::default()),
         };
         let tls = trust(&[])?;
-        let direct = builder(&tls).map_err(unreachable)?;
+        let direct = client::cluster(seeds, &tls).map_err(unreachable)?;
         let cluster = direct.clone().open_blocking().map_err(unreachable)?;
         let master = cluster.masters().swap_remove(0);
         let endpoint = Endpoint::new(server(first, &master), plan.protocol, tls.clone());
@@ -85,7 +72,7 @@ impl ClusterAccess {
         let linked_tls = trust(&hosts)?;
         Ok(Self {
             name: name.to_owned(),
-            linked: builder(&linked_tls).map_err(unreachable)?,
+            linked: client::cluster(seeds, &linked_tls).map_err(unreachable)?,
             direct,
             tls,
             linked_tls,
@@ -143,23 +130,12 @@ impl ClusterAccess {
     pub(crate) fn through(&self, path: Option<&Path>) -> Builder {
         let routes = path.map_or(&[][..], Path::routes);
         let nodes = routes.iter().filter_map(|(own, instead)| {
-            let (own, instead) = (node(own)?, node(instead)?);
+            let (own, instead) = (client::node(own)?, client::node(instead)?);
             Some((own, instead))
         });
         let builder = path.map_or(&self.direct, |_| &self.linked);
         nodes.fold(builder.clone(), |builder, (own, instead)| {
             builder.reach(own, instead)
-        })
-    }
-
-    /// Whether every master answers soon.
-    ///
-    /// # Errors
-    /// That one does not.
-    pub(crate) fn answers_soon(&self) -> Result<(), Failure> {
-        self.cluster.masters().iter().try_for_each(|master| {
-            let (direct, _) = self.endpoints(master);
-            Admin::open(&direct.hurried()).map(drop)
         })
     }
 
@@ -177,74 +153,24 @@ impl ClusterAccess {
         let counted = self.cluster.run(dbsize());
         counted.map_err(|error| Failure::unavailable(format!("{}: DBSIZE: {error}.", self.name)))
     }
+}
 
-    /// Refuses a cluster that holds keys, as a server that does is refused.
-    ///
-    /// # Errors
-    /// A usage error that names the flag which allows it, or that a node does not answer.
-    pub(crate) fn refuse_keys(&mut self) -> Result<(), Failure> {
-        match self.key_count()? {
-            0 => Ok(()),
-            keys => Err(Failure::usage(format!(
-                "{} holds keys already ({}), so somebody may be using it.\nMeasure another cluster, or add --allow-non-empty.",
-                self.name,
-                count_text(keys)
-            ))),
-        }
-    }
-
-    /// Removes every key under `prefix` from all masters.
-    ///
-    /// # Errors
-    /// That a node does not answer, and what is left.
-    pub(crate) fn remove_prefix(&mut self, prefix: &str) -> Result<(), Failure> {
-        let name = self.name.clone();
-        self.remove(prefix).map_err(|error| {
-            Failure::unavailable(format!(
-                "{name}: keys under {prefix} are left: {error}.\nRemove them with SCAN and UNLINK on every master."
-            ))
-        })
-    }
-
-    fn remove(&mut self, prefix: &str) -> Result<(), Error> {
-        // A prefix of ours has no character that means something in a pattern but braces, which do not.
-        let pattern = format!("{prefix}*");
-        for master in self.cluster.masters() {
-            let mut node = self.cluster.connection(&master)?;
-            let mut cursor = 0;
-            loop {
-                let found = node.run(scan::<Vec<u8>>(cursor, &pattern, SCAN_COUNT))?;
-                let (next, mut keys) = found;
-                keys.retain(|key| key.starts_with(prefix.as_bytes()));
-                if !keys.is_empty() {
-                    self.cluster.run(unlink(&keys))?;
-                }
-                if next == 0 {
-                    break;
-                }
-                cursor = next;
-            }
-        }
-        Ok(())
-    }
+/// That a cluster cannot be reached.
+pub(crate) fn unreachable(name: &str, error: &Error) -> Failure {
+    let said = error.to_string();
+    let advice = hint(&said)
+        .unwrap_or("Name a node of a running cluster; a single server is redis://HOST:PORT.");
+    Failure::unavailable(format!("{name} cannot be measured: {said}.\n{advice}"))
 }
 
 /// A node as a server that is logged in to as `login` is.
-fn server(login: &Server, node: &Node) -> Server {
+pub(crate) fn server(login: &Server, node: &Node) -> Server {
     Server {
         address: Address::Tcp {
             host: node.host().to_owned(),
             port: node.port(),
         },
         ..login.clone()
-    }
-}
-
-/// The node at an address; a cluster has none behind a socket in the file system.
-fn node(address: &Address) -> Option<Node> {
-    match address {
-        Address::Tcp { host, port } => Some(Node::new(host.as_str(), *port)),
-        Address::Unix(_) => None,
     }
 }
 

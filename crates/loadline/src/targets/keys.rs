@@ -1,73 +1,325 @@
-//! The removal of a run's keys.
+//! The keys of runs on somebody else's server: found, removed, and how to remove what is left.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use super::admin::Admin;
+use super::client;
+use super::cluster;
+use super::connect::Endpoint;
 use super::opened::{Access, Opened};
+use super::tls;
 use crate::exit::Failure;
-use crate::plan::run_prefix;
+use crate::plan::{KEYS, TlsFiles, is_run_id, run_prefix};
+use crate::secret::{PASSWORD_VARIABLE, quoted};
+use crate::target::{Server, Target};
+use crate::units::count_text;
+
+/// The most time for looking for the keys of earlier runs before a run.
+const LOOK_FOR: Duration = Duration::from_secs(2);
+/// The most time for going through all keys.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// How often the nodes of a cluster are gone through while keys are on their way between them.
+const PASSES: u32 = 5;
+
+/// The servers that hold the keys of a target: a server, or the masters of a cluster.
+#[derive(Debug)]
+pub(crate) struct Holders {
+    name: String,
+    admins: Vec<Admin>,
+}
+
+impl Holders {
+    /// Connects to the servers that `target` names.
+    ///
+    /// # Errors
+    /// A usage error for a target that a run starts itself; that a server does not answer.
+    pub(crate) fn open(target: &Target, files: &TlsFiles) -> Result<Self, Failure> {
+        let trust = |server: &Server| match server.tls {
+            true => tls::trust(files, &[]),
+            false => Ok(loadline_client::Tls::default()),
+        };
+        let endpoint =
+            |server: Server, tls| Endpoint::new(server, loadline_client::Protocol::Resp2, tls);
+        let endpoints = match target {
+            Target::Server(server) => vec![endpoint(server.clone(), trust(server)?)],
+            Target::Cluster(seeds) => {
+                let tls = trust(&seeds[0])?;
+                let unreachable = |error| cluster::unreachable(&target.to_string(), &error);
+                let opened = client::cluster(seeds, &tls).and_then(|found| found.open_blocking());
+                let masters = opened.map_err(unreachable)?.masters();
+                let nodes = masters.iter().map(|node| cluster::server(&seeds[0], node));
+                nodes.map(|node| endpoint(node, tls.clone())).collect()
+            }
+            _ => {
+                return Err(Failure::usage(format!(
+                    "{target}: nothing to remove: a run starts this target and ends it."
+                )));
+            }
+        };
+        Self::over(target.to_string(), &endpoints)
+    }
+
+    fn over(name: String, endpoints: &[Endpoint]) -> Result<Self, Failure> {
+        let admins = endpoints.iter().map(Admin::open);
+        Ok(Self {
+            admins: admins.collect::<Result<_, _>>()?,
+            name,
+        })
+    }
+
+    /// How many keys there are, in all databases.
+    ///
+    /// # Errors
+    /// That a server does not answer.
+    pub(crate) fn key_count(&mut self) -> Result<u64, Failure> {
+        let mut counts = self.admins.iter_mut().map(Admin::key_count);
+        counts.try_fold(0, |sum, count| Ok(sum + count?))
+    }
+
+    /// The runs that have left keys, each with how many; those that are found within `patience`.
+    ///
+    /// # Errors
+    /// That a server does not answer.
+    pub(crate) fn runs(&mut self, patience: Duration) -> Result<BTreeMap<String, u64>, Failure> {
+        let deadline = Instant::now() + patience;
+        let mut runs = BTreeMap::new();
+        for admin in &mut self.admins {
+            admin.walk(KEYS, deadline, |_, keys| {
+                let ids = keys.iter().filter_map(|key| run_of(key));
+                ids.for_each(|id| *runs.entry(id.to_owned()).or_insert(0) += 1);
+                Ok(())
+            })?;
+        }
+        Ok(runs)
+    }
+
+    /// Removes the keys of the run `run_id`, and returns how many there were.
+    ///
+    /// # Errors
+    /// That a server does not answer or refuses, or that it takes too long.
+    pub(crate) fn remove(&mut self, run_id: &str) -> Result<u64, Failure> {
+        let prefix = run_prefix(run_id);
+        let (deadline, mut removed) = (Instant::now() + PATIENCE, 0);
+        for _ in 0..PASSES {
+            let mut moving = 0;
+            for admin in &mut self.admins {
+                let pass = admin.remove_prefix(&prefix, deadline)?;
+                removed += pass.removed;
+                moving += pass.moving;
+            }
+            if moving == 0 {
+                return Ok(removed);
+            }
+        }
+        Err(Failure::unavailable(format!(
+            "{}: keys under {prefix} are moving between the nodes, and some are left.",
+            self.name
+        )))
+    }
+
+    /// Refuses servers that hold keys: they are somebody's, and a load would disturb their use. Those of
+    /// earlier runs are named.
+    ///
+    /// # Errors
+    /// A usage error that names the flag which allows it, or that a server does not answer.
+    fn refuse_keys(&mut self, clean: &str) -> Result<(), Failure> {
+        let keys = self.key_count()?;
+        if keys == 0 {
+            return Ok(());
+        }
+        let counted = |keys| match keys {
+            1 => "1 key".to_owned(),
+            keys => format!("{} keys", count_text(keys)),
+        };
+        let (name, all) = (&self.name.clone(), counted(keys));
+        let runs = self.runs(LOOK_FOR).unwrap_or_default();
+        let ours: u64 = runs.values().sum();
+        if ours == 0 {
+            return Err(Failure::usage(format!(
+                "{name} already holds {all}, so it may be in use.\nMeasure another server, or add --allow-non-empty."
+            )));
+        }
+        let ids: Vec<&str> = runs.keys().map(String::as_str).take(3).collect();
+        let more = if runs.len() > ids.len() { ", ..." } else { "" };
+        Err(Failure::usage(format!(
+            "{name} already holds {all}; {} of them are left from earlier runs of Loadline ({}{more}).\nRemove those with: {clean}",
+            count_text(ours),
+            ids.join(", ")
+        )))
+    }
+
+    /// Refuses servers on which the keys of a run could not be found and removed afterwards.
+    ///
+    /// # Errors
+    /// That a right is missing; that a server does not answer.
+    fn refuse_without_rights(&mut self) -> Result<(), Failure> {
+        self.admins.iter_mut().try_for_each(Admin::may_remove)
+    }
+}
+
+/// The run that wrote `key`, if one did.
+fn run_of(key: &[u8]) -> Option<&str> {
+    let rest = std::str::from_utf8(key).ok()?.strip_prefix(KEYS)?;
+    let (id, _) = rest.split_once(':')?;
+    is_run_id(id).then_some(id)
+}
+
+/// The command that removes the keys of the run `run_id` from `target`, or of all runs.
+fn clean_command(target: &Target, files: &TlsFiles, run_id: Option<&str>) -> String {
+    let mut shown = target.clone();
+    let servers = match &mut shown {
+        Target::Server(server) => std::slice::from_mut(server),
+        Target::Cluster(seeds) => seeds,
+        _ => &mut [],
+    };
+    let mut command = String::new();
+    for server in servers {
+        if server.login.password.take().is_some() {
+            command = format!("{PASSWORD_VARIABLE}=... ");
+        }
+    }
+    command.push_str(&format!("loadline clean {}", quoted(&shown.to_string())));
+    let mut flag =
+        |name: &str, value: &str| command.push_str(&format!(" {name} {}", quoted(value)));
+    if let Some(ca) = &files.ca {
+        flag("--tls-ca", &ca.to_string_lossy());
+    }
+    if let Some((certificate, key)) = &files.identity {
+        flag("--tls-cert", &certificate.to_string_lossy());
+        flag("--tls-key", &key.to_string_lossy());
+    }
+    if let Some(run_id) = run_id {
+        flag("--run", run_id);
+    }
+    if files.insecure {
+        command.push_str(" --tls-insecure");
+    }
+    command
+}
 
 impl Opened {
+    /// Refuses a server of somebody else's that holds keys, unless `allow_non_empty`, or on which this run
+    /// could not remove its own.
+    ///
+    /// # Errors
+    /// What is in the way, and what to do.
+    pub(super) fn refuse_unfit(&mut self, allow_non_empty: bool) -> Result<(), Failure> {
+        if self.target.is_ours() {
+            return Ok(());
+        }
+        let clean = clean_command(&self.target, &self.tls_files, None);
+        let mut holders = self.holders(false)?;
+        if !allow_non_empty {
+            holders.refuse_keys(&clean)?;
+        }
+        holders.refuse_without_rights()
+    }
+
     /// Removes what this run wrote after it came to `result`, which is returned.
     ///
     /// # Errors
-    /// That of the run, with a word on keys that may be left; after a good run, that they are.
+    /// That of the run, with the command that removes what may be left; after a good run, that keys are left.
     pub(crate) fn clean_up_after<T>(
         &mut self,
         run_id: &str,
         result: Result<T, Failure>,
     ) -> Result<T, Failure> {
-        match (result, self.clean_up(run_id)) {
-            (Ok(value), Ok(())) => Ok(value),
-            (Ok(_), Err(left)) => Err(left),
-            (Err(failure), Ok(())) => Err(failure),
-            (Err(failure), Err(_)) => Err(failure.followed_by(&format!(
-                "Keys under {} may be left there: remove them with SCAN and UNLINK.",
-                run_prefix(run_id)
-            ))),
+        let cleaned = self.clean_up(run_id, result.is_err());
+        match (result, cleaned) {
+            (result, Ok(())) => result,
+            (Ok(_), Err(left)) => Err(left.followed_by(&self.remedy(run_id))),
+            (Err(failure), Err(_)) => Err(failure.followed_by(&self.remedy(run_id))),
         }
     }
 
-    /// Removes what this run wrote after an interrupt, when nobody waits long for a server that does not
+    /// Removes what this run wrote after an interrupt, without waiting long for a server that does not
     /// answer. Says on standard error what is left, and returns that.
     pub(crate) fn clean_up_soon(&mut self, run_id: &str) -> Option<Failure> {
-        let answers = match &self.access {
-            _ if self.target.is_ours() => Ok(()),
-            Access::Server(server) => Admin::open(&server.endpoint.clone().hurried()).map(drop),
-            Access::Cluster(cluster) => cluster.answers_soon(),
-            Access::Ram(_) => Ok(()),
-        };
-        let left = match answers {
-            Ok(()) => self.clean_up(run_id).err()?,
-            Err(_) => {
-                Failure::unavailable(format!("{}: no answer after the interrupt.", self.name))
-            }
-        };
-        let left = left.followed_by(&format!(
-            "Keys under {} are left there: remove them with SCAN and UNLINK.",
-            run_prefix(run_id)
-        ));
+        let left = self.clean_up(run_id, true).err()?;
+        let left = left.followed_by(&self.remedy(run_id));
         crate::files::complain(&left.to_string());
         Some(left)
     }
 
-    /// Removes what this run wrote, where the server lives on.
+    /// What to do about keys that are left.
+    fn remedy(&self, run_id: &str) -> String {
+        format!(
+            "Keys of this run may be left. Remove them with: {}",
+            clean_command(&self.target, &self.tls_files, Some(run_id))
+        )
+    }
+
+    /// Removes what this run wrote, unless the server ends with it. Without a `hurry`, a server has time to
+    /// answer; with one, only after it has answered soon.
     ///
     /// # Errors
-    /// That the server does not answer; the sentence names what is left.
-    fn clean_up(&mut self, run_id: &str) -> Result<(), Failure> {
+    /// That the server does not answer or refuses.
+    fn clean_up(&mut self, run_id: &str, hurry: bool) -> Result<(), Failure> {
         if self.target.is_ours() {
             return Ok(());
         }
-        let prefix = run_prefix(run_id);
-        let server = match &mut self.access {
-            Access::Server(server) => server,
-            Access::Cluster(cluster) => return cluster.remove_prefix(&prefix),
-            Access::Ram(_) => return Ok(()),
-        };
-        // The connection may have broken meanwhile, and the keys must go all the same.
-        if !server.admin.is_connected() || server.admin.remove_prefix(&prefix).is_err() {
-            server.admin = Admin::open(&server.endpoint)?;
-            server.admin.remove_prefix(&prefix)?;
+        if hurry && self.holders(true).is_err() {
+            return Err(Failure::unavailable(format!(
+                "{}: no answer, so the keys were not removed.",
+                self.name
+            )));
         }
-        Ok(())
+        self.holders(false)?.remove(run_id).map(drop)
+    }
+
+    /// New connections to the servers: those before may be broken.
+    fn holders(&self, hurry: bool) -> Result<Holders, Failure> {
+        let endpoints = match &self.access {
+            Access::Server(server) => vec![server.endpoint.clone()],
+            Access::Cluster(cluster) => {
+                let masters = cluster.cluster.masters();
+                masters
+                    .iter()
+                    .map(|node| cluster.endpoints(node).0)
+                    .collect()
+            }
+            Access::Ram(_) => Vec::new(),
+        };
+        let endpoints = endpoints.into_iter();
+        let endpoints = endpoints.map(|to| if hurry { to.hurried() } else { to });
+        Holders::over(self.name.clone(), &endpoints.collect::<Vec<_>>())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_keys_under_the_name_of_a_run_are_those_of_runs() {
+        assert_eq!(run_of(b"loadline:abcdefgh:string:1"), Some("abcdefgh"));
+        for other in [
+            "loadline:config",
+            "loadline:config:x",
+            "loadline:ABCDEFGH:x",
+            "loadline:abcdefgh",
+            "other:abcdefgh:x",
+        ] {
+            assert_eq!(run_of(other.as_bytes()), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn the_command_that_cleans_up_has_no_password_and_can_be_typed() {
+        let files = TlsFiles {
+            ca: Some("my ca.pem".into()),
+            ..TlsFiles::default()
+        };
+        let target = Target::parse("rediss://ann:hunter2@db:1/3").unwrap();
+        assert_eq!(
+            clean_command(&target, &files, Some("abcdefgh")),
+            "LOADLINE_REDIS_PASSWORD=... loadline clean rediss://ann@db:1/3 --tls-ca 'my ca.pem' --run abcdefgh"
+        );
+        let target = Target::parse("cluster://a:1,b:2").unwrap();
+        assert_eq!(
+            clean_command(&target, &TlsFiles::default(), None),
+            "loadline clean cluster://a:1,b:2"
+        );
     }
 }

@@ -18,6 +18,7 @@ mod watch;
 pub(crate) use admin::Admin;
 pub(crate) use cluster::ClusterAccess;
 pub(crate) use counters::{Counters, SECTIONS, process, together};
+pub(crate) use keys::Holders;
 pub(crate) use nodes::Asked;
 pub(crate) use opened::{Access, Opened};
 pub(crate) use watch::Watch;

@@ -18,7 +18,7 @@ use super::link::Path;
 use super::servers::{Child, ClusterChild};
 use super::tls;
 use crate::exit::Failure;
-use crate::plan::{Case, Plan};
+use crate::plan::{Case, Plan, TlsFiles};
 use crate::target::{Address, Server, Target};
 
 /// A target that can be measured: started where it is ours, reachable, and allowed.
@@ -28,6 +28,8 @@ pub(crate) struct Opened {
     pub(crate) name: String,
     /// The target as it was planned.
     pub(crate) target: Target,
+    /// How encrypted connections to it are made.
+    pub(super) tls_files: TlsFiles,
     pub(crate) access: Access,
     /// Whether operations run one at a time after each block, beside the reference.
     pub(crate) with_tails: bool,
@@ -97,6 +99,7 @@ impl Opened {
         let mut opened = Self {
             name,
             target: target.clone(),
+            tls_files: plan.tls.clone(),
             access,
             with_tails: plan.schedule.tails,
             loaded: Vec::new(),
@@ -105,13 +108,7 @@ impl Opened {
         if let Some(bytes) = opened.machine_memory() {
             plan.check_server_memory(&opened.name, bytes)?;
         }
-        if !target.is_ours() && !plan.allow_non_empty {
-            match &mut opened.access {
-                Access::Server(server) => server.admin.refuse_keys()?,
-                Access::Cluster(cluster) => cluster.refuse_keys()?,
-                Access::Ram(_) => {}
-            }
-        }
+        opened.refuse_unfit(plan.allow_non_empty)?;
         Ok(opened)
     }
 

@@ -13,14 +13,11 @@ use loadline_resp::{Frame, OwnedReply};
 use super::connect::{Endpoint, command, reply_of, shown_text};
 use super::hints::hint;
 use crate::exit::Failure;
-use crate::units::count_text;
+use crate::plan::KEYS;
 use clients::{active_others, monitors};
 
 /// Keys that a step of the clean-up looks at.
 const SCAN_COUNT: &str = "1000";
-/// How long the clean-up may take in all.
-const CLEANUP_PATIENCE: Duration = Duration::from_secs(120);
-
 /// A connection for everything but the load.
 #[derive(Debug)]
 pub(crate) struct Admin {
@@ -61,11 +58,6 @@ impl Admin {
         }
     }
 
-    /// Whether the connection is there, as far as is known.
-    pub(crate) fn is_connected(&self) -> bool {
-        self.connection.is_connected()
-    }
-
     /// INFO with `sections`, such as `server` or `commandstats`; all usual ones where none is named.
     ///
     /// # Errors
@@ -90,25 +82,6 @@ impl Admin {
             other => return Err(self.unexpected("DBSIZE", &other)),
         };
         Ok(self.info(&["keyspace"])?.key_count().max(selected))
-    }
-
-    /// Refuses a server that holds keys: they are somebody's, and a load would be felt by them.
-    ///
-    /// # Errors
-    /// A usage error that names the flag which allows it, or that the server does not answer.
-    pub(crate) fn refuse_keys(&mut self) -> Result<(), Failure> {
-        match self.key_count()? {
-            0 => Ok(()),
-            keys => Err(Failure::usage(format!(
-                "{} holds {} already, so somebody may be using it.\nMeasure another server, or add --allow-non-empty.",
-                self.name,
-                if keys == 1 {
-                    "a key".into()
-                } else {
-                    format!("{} keys", count_text(keys))
-                }
-            ))),
-        }
     }
 
     /// Those of `commands` that the server does not have.
@@ -187,36 +160,87 @@ impl Admin {
         Ok(list.map(|list| String::from_utf8_lossy(list).into_owned()))
     }
 
-    /// Removes every key under `prefix` and returns how many there were.
+    /// Hands every page of keys under `prefix` to `each`, until all were seen or `deadline` has passed.
+    /// `false` where it has.
     ///
     /// # Errors
-    /// That the server does not answer, refuses, or takes too long.
-    pub(crate) fn remove_prefix(&mut self, prefix: &str) -> Result<u64, Failure> {
+    /// That the server does not answer or refuses; those of `each`.
+    pub(crate) fn walk(
+        &mut self,
+        prefix: &str,
+        deadline: Instant,
+        mut each: impl FnMut(&mut Self, &[Vec<u8>]) -> Result<(), Failure>,
+    ) -> Result<bool, Failure> {
         let pattern = format!("{}*", escaped(prefix));
-        let (mut cursor, mut removed, mut removal) = (b"0".to_vec(), 0, Removal::default());
-        let deadline = Instant::now() + CLEANUP_PATIENCE;
+        let mut cursor = b"0".to_vec();
         loop {
-            let keys;
+            let mut keys;
             (cursor, keys) = self.scan(&cursor, &pattern)?;
             // The server's pattern decides what is found, and this decides what is removed.
-            let ours: Vec<&[u8]> = keys
-                .iter()
-                .map(Vec::as_slice)
-                .filter(|key| key.starts_with(prefix.as_bytes()))
-                .collect();
-            if !ours.is_empty() {
-                removed += self.remove(&mut removal, &ours)?;
+            keys.retain(|key| key.starts_with(prefix.as_bytes()));
+            if !keys.is_empty() {
+                each(self, &keys)?;
             }
             if cursor == b"0" {
-                return Ok(removed);
+                return Ok(true);
             }
             if Instant::now() >= deadline {
-                return Err(Failure::unavailable(format!(
-                    "{}: removing the keys under {prefix} took too long, and some are left.\nRemove what matches {pattern} with SCAN and UNLINK.",
-                    self.name
-                )));
+                return Ok(false);
             }
         }
+    }
+
+    /// Removes every key under `prefix`.
+    ///
+    /// # Errors
+    /// That the server does not answer, refuses, or takes until after `deadline`.
+    pub(crate) fn remove_prefix(
+        &mut self,
+        prefix: &str,
+        deadline: Instant,
+    ) -> Result<Pass, Failure> {
+        let (mut pass, mut removal) = (Pass::default(), Removal::default());
+        let is_through = self.walk(prefix, deadline, |admin, keys| {
+            let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+            admin.remove(&mut removal, &keys, &mut pass)
+        })?;
+        if is_through {
+            return Ok(pass);
+        }
+        Err(Failure::unavailable(format!(
+            "{}: removing the keys under {prefix} took too long, and some are left.",
+            self.name
+        )))
+    }
+
+    /// Refuses a server on which this user can find no keys, or remove none.
+    ///
+    /// # Errors
+    /// What the server answers; that it does not answer.
+    pub(crate) fn may_remove(&mut self) -> Result<(), Failure> {
+        let key = format!("{KEYS}rights");
+        let refused = |reply: &OwnedReply| {
+            let text = reply.error_text();
+            text.is_some_and(|text| text.starts_with(b"NOPERM"))
+        };
+        let scan = self.call(&["SCAN", "0", "MATCH", &key, "COUNT", "1"])?;
+        if refused(&scan) {
+            return Err(self.unremovable("SCAN", &scan));
+        }
+        let unlink = self.call(&["UNLINK", &key])?;
+        if refused(&unlink) && refused(&self.call(&["DEL", &key])?) {
+            return Err(self.unremovable("UNLINK", &unlink));
+        }
+        Ok(())
+    }
+
+    fn unremovable(&self, command: &str, reply: &OwnedReply) -> Failure {
+        let text = shown_text(reply.error_text().unwrap_or_default());
+        Failure::unavailable(format!(
+            "{}: the keys of a run could not be removed afterwards: {command} was answered `{text}`. Nothing was written.\n\
+             Allow its user +scan and +unlink on ~{KEYS}* with ACL SETUSER, or log in as another user.",
+            self.name
+        ))
     }
 
     fn scan(&mut self, cursor: &[u8], pattern: &str) -> Result<(Vec<u8>, Vec<Vec<u8>>), Failure> {
@@ -244,26 +268,28 @@ impl Admin {
     }
 
     /// Removes `keys`, and learns from refusals how the server lets keys be removed.
-    fn remove(&mut self, removal: &mut Removal, keys: &[&[u8]]) -> Result<u64, Failure> {
+    fn remove(
+        &mut self,
+        removal: &mut Removal,
+        keys: &[&[u8]],
+        pass: &mut Pass,
+    ) -> Result<(), Failure> {
         let verb = removal.verb;
         let together = if removal.one_by_one { 1 } else { keys.len() };
         let commands: Vec<_> = keys
             .chunks(together)
             .map(|keys| command(&[&[verb.as_bytes()], keys].concat()))
             .collect();
-        let replies = self.connection.run(&commands);
-        let mut removed = 0;
-        for reply in replies {
+        for reply in self.connection.run(&commands) {
             match &reply_of(reply).map_err(|error| self.silent(verb, &error))? {
-                Frame::Integer(count) => removed += u64::try_from(*count).unwrap_or(0),
+                Frame::Integer(count) => pass.removed += u64::try_from(*count).unwrap_or(0),
                 // What this call has removed already is counted as none when it is asked for again.
-                refusal if removal.learn(refusal) => {
-                    return Ok(removed + self.remove(removal, keys)?);
-                }
+                refusal if removal.learn(refusal) => return self.remove(removal, keys, pass),
+                refusal if is_elsewhere(refusal) => pass.moving += 1,
                 other => return Err(self.unexpected(verb, other)),
             }
         }
-        Ok(removed)
+        Ok(())
     }
 
     /// Questions that the server refused so far, each with what it said.
@@ -305,6 +331,22 @@ impl Admin {
     }
 }
 
+/// What came of one walk over the keys of a server.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Pass {
+    /// Keys that were removed.
+    pub(crate) removed: u64,
+    /// Keys, or groups of them, that are on their way to another node.
+    pub(crate) moving: u64,
+}
+
+/// Whether a node of a cluster says that a key is moving.
+fn is_elsewhere(refusal: &OwnedReply) -> bool {
+    let text = refusal.error_text().unwrap_or_default();
+    let codes: [&[u8]; 3] = [b"MOVED ", b"ASK ", b"TRYAGAIN"];
+    codes.iter().any(|code| text.starts_with(code))
+}
+
 /// How a server lets keys be removed.
 #[derive(Debug)]
 struct Removal {
@@ -330,7 +372,7 @@ impl Removal {
             let text = refusal.error_text();
             text.is_some_and(|text| text.starts_with(with))
         };
-        if self.verb == "UNLINK" && starts(b"ERR unknown command") {
+        if self.verb == "UNLINK" && (starts(b"ERR unknown command") || starts(b"NOPERM")) {
             self.verb = "DEL";
             true
         } else if !self.one_by_one && starts(b"CROSSSLOT") {

@@ -1,0 +1,37 @@
+//! What `loadline clean` is asked for.
+
+use std::slice;
+
+use super::{Surroundings, TlsFiles, is_run_id, targets};
+use crate::args::CleanArgs;
+use crate::exit::Failure;
+use crate::target::Target;
+
+/// A removal of keys, resolved.
+#[derive(Debug)]
+pub(crate) struct CleanPlan {
+    pub(crate) target: Target,
+    pub(crate) tls: TlsFiles,
+    /// The run whose keys are removed; without one those of all runs.
+    pub(crate) run: Option<String>,
+}
+
+/// Resolves what was typed.
+///
+/// # Errors
+/// A usage error for a target or a run that cannot be, a bad file for a password file that cannot be read.
+pub(crate) fn resolve(args: &CleanArgs, around: &Surroundings) -> Result<CleanPlan, Failure> {
+    let mut target = Target::parse(&args.target)?;
+    if let Some(id) = args.run.as_ref().filter(|id| !is_run_id(id)) {
+        return Err(Failure::usage(format!(
+            "--run `{id}`: not the id of a run: eight digits and small letters, as in keys such as `loadline:3k9fz0qa:...`."
+        )));
+    }
+    targets::refuse_unused_tls(slice::from_ref(&target), &args.tls)?;
+    targets::log_in(slice::from_mut(&mut target), &args.login, around)?;
+    Ok(CleanPlan {
+        target,
+        tls: TlsFiles::given(&args.tls),
+        run: args.run.clone(),
+    })
+}

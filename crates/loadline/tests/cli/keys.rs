@@ -1,0 +1,167 @@
+//! Keys on somebody else's server: what runs leave, what is removed, and what is said about it.
+
+use crate::redis::Redis;
+use crate::util::Dir;
+
+/// Names that runs can have.
+const RUNS: [&str; 2] = ["3k9fz0qa", "abcdefgh"];
+
+/// A server with keys of two runs, and four of somebody else's that look alike.
+fn used() -> Redis {
+    let redis = Redis::start(&[]);
+    for number in 0..1_500 {
+        redis.answers(
+            &format!("SET loadline:{}:string:{number} x\r\n", RUNS[0]),
+            "+OK\r\n",
+        );
+    }
+    redis.answers(
+        &format!("SET loadline:{}:string:1 x\r\n", RUNS[1]),
+        "+OK\r\n",
+    );
+    for theirs in [
+        "loadline:config",
+        "loadline:a:b",
+        "loadline:ABCDEFGH:x",
+        "shop:1",
+    ] {
+        redis.answers(&format!("SET {theirs} x\r\n"), "+OK\r\n");
+    }
+    redis
+}
+
+#[test]
+fn clean_removes_the_keys_of_runs_and_nothing_else() {
+    let (redis, dir) = (used(), Dir::new());
+    let text = dir.run(&["clean", &redis.url()]).succeeded();
+    assert!(text.contains("3k9fz0qa: 1,500 keys removed\n"), "{text}");
+    assert!(text.contains("abcdefgh: 1 key removed\n"), "{text}");
+    let last = text.lines().last().unwrap();
+    assert!(
+        last.starts_with("loadline: clean: 1,501 keys of 2 runs removed"),
+        "{text}"
+    );
+    redis.answers("DBSIZE\r\n", ":4\r\n");
+    let text = dir.run(&["clean", &redis.url()]).succeeded();
+    assert!(text.contains("0 keys of 0 runs"), "{text}");
+}
+
+#[test]
+fn clean_removes_the_keys_of_one_run() {
+    let (redis, dir) = (used(), Dir::new());
+    dir.run(&["clean", &redis.url(), "--run", RUNS[1]])
+        .succeeded();
+    redis.answers("DBSIZE\r\n", ":1504\r\n");
+    dir.run(&["clean", &redis.url(), "--run", "shop"])
+        .failed(64, "not the id of a run");
+    dir.run(&["clean", "embedded"])
+        .failed(64, "nothing to remove");
+}
+
+#[test]
+fn keys_of_earlier_runs_are_named_with_the_command_that_removes_them() {
+    let (redis, dir) = (used(), Dir::new());
+    let url = redis.url();
+    let ended = dir.run(&["run", &url, "--workload", "get", "--quiet"]);
+    ended.failed(
+        64,
+        "1,501 of them are left from earlier runs of Loadline (3k9fz0qa, abcdefgh)",
+    );
+    ended.failed(64, &format!("Remove those with: loadline clean {url}"));
+    // The command does what it says.
+    dir.run(&["clean", &url]).succeeded();
+    let ended = dir.run(&["run", &url, "--workload", "get", "--quiet"]);
+    ended.failed(64, "already holds 4 keys");
+    assert!(!ended.stderr.contains("earlier runs"), "{}", ended.stderr);
+}
+
+/// A user without UNLINK left 100,000 keys behind.
+#[test]
+fn a_user_who_may_not_remove_keys_writes_none() {
+    for lacks in ["-unlink -del", "-scan"] {
+        let redis = Redis::start(&[]);
+        redis.answers(
+            &format!("ACL SETUSER ann on >secret ~* +@all {lacks}\r\n"),
+            "+OK\r\n",
+        );
+        let url = format!("redis://ann:secret@127.0.0.1:{}", redis.port());
+        let ended = Dir::new().run(&["run", &url, "--workload", "set", "--quiet", "--ops", "1k"]);
+        ended.failed(69, "could not be removed afterwards");
+        ended.failed(69, "ACL SETUSER");
+        redis.answers("DBSIZE\r\n", ":0\r\n");
+    }
+}
+
+#[test]
+fn a_user_without_unlink_removes_keys_by_del() {
+    let redis = Redis::start(&[]);
+    redis.answers(
+        "ACL SETUSER ann on >secret ~loadline:* +@all -unlink -client -info -config\r\n",
+        "+OK\r\n",
+    );
+    let url = format!("redis://ann:secret@127.0.0.1:{}", redis.port());
+    let words = [
+        "run",
+        &url,
+        "--workload",
+        "set",
+        "--quiet",
+        "--ops",
+        "1k",
+        "--keys",
+        "2k",
+    ];
+    Dir::new().run(&words).succeeded();
+    assert!(redis.calls("del") > 0);
+    redis.answers("DBSIZE\r\n", ":0\r\n");
+}
+
+/// What connections are refused with, and the hint to each.
+#[test]
+fn a_refused_connection_comes_with_the_hint_that_fits() {
+    let redis = Redis::start(&["--requirepass", "secret"]);
+    let (port, dir) = (redis.port(), Dir::new());
+    for (url, hint) in [
+        (
+            format!("redis://127.0.0.1:{port}"),
+            "Give a user and password",
+        ),
+        (
+            format!("redis://:wrong@127.0.0.1:{port}"),
+            "Check the user and the password",
+        ),
+        (
+            format!("redis://ann:secret@127.0.0.1:{port}"),
+            "Check the user and the password",
+        ),
+        (
+            format!("redis://:secret@127.0.0.1:{port}/99"),
+            "CONFIG GET databases",
+        ),
+    ] {
+        for version in ["2", "3"] {
+            dir.run(&["run", &url, "--resp", version, "--quiet"])
+                .failed(69, hint);
+        }
+    }
+    let redis = Redis::start(&[]);
+    let url = format!("redis://:secret@127.0.0.1:{}", redis.port());
+    dir.run(&["run", &url, "--quiet"])
+        .failed(69, "asks for no password");
+    redis.answers("CONFIG SET maxclients 8\r\n", "+OK\r\n");
+    let words = [
+        "run",
+        &redis.url(),
+        "--workload",
+        "get",
+        "--quiet",
+        "--connections",
+        "20",
+    ];
+    dir.run(&words)
+        .failed(69, "raise its maxclients, or lower --connections");
+    redis.answers("DBSIZE\r\n", ":0\r\n");
+    redis.answers("ACL SETUSER default -ping\r\n", "+OK\r\n");
+    dir.run(&["run", &redis.url(), "--quiet"])
+        .failed(69, "ACL SETUSER");
+}
