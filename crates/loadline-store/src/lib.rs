@@ -1,6 +1,6 @@
 //! A sharded in-memory keyspace with expiry, usable as a library.
 //!
-//! Keys and values are bytes; a value is a string, a set or a hash. The store reads no clock: `now`
+//! Keys and values are bytes; a value is a string, a set, a hash or a list. The store reads no clock: `now`
 //! is an argument of every call, in milliseconds since the Unix epoch. An entry whose time has come
 //! is gone for every reader at once and freed when it is asked for (lazy expiry), and
 //! [`Store::expire_some`] frees what nobody asks for (active expiry). It is no database yet: it holds
@@ -17,12 +17,14 @@
 //! assert!(store.view(b"greeting", 2_000, |value| value.is_none()));
 //! ```
 
+mod list;
 mod shard;
 mod slot;
 mod store;
 mod table;
 mod value;
 
+pub use list::List;
 pub use store::Store;
-pub use table::{Bytes, Table};
-pub use value::{Change, Entry, Expiry, Fields, Members, Value, View};
+pub use table::{Bytes, Held, Table};
+pub use value::{Change, Entry, Expiry, Fields, Members, Shape, Value, View};

@@ -14,7 +14,7 @@
 //! being copied at each step.
 
 use crate::table::Bytes;
-use crate::value::{Entry, Value, View};
+use crate::value::{Entry, Shape, Value, View};
 
 const HEADER_BYTES: usize = 12;
 
@@ -149,29 +149,49 @@ impl Slot {
         }
     }
 
-    /// Bytes of memory that it takes, without what an allocator adds.
-    pub(crate) fn memory_bytes(&self) -> usize {
-        let held = match self {
-            Self::Packed(packed) => packed.len(),
-            Self::Node(node) => {
-                let held = match &node.entry.value {
-                    Value::String(bytes) => bytes.capacity(),
-                    Value::Set(members) => {
-                        let bytes: usize = members.iter().map(|(member, ())| member.len()).sum();
-                        bytes + members.table_bytes()
-                    }
-                    Value::Hash(fields) => {
-                        let bytes: usize = fields
-                            .iter()
-                            .map(|(field, value)| field.len() + value.len())
-                            .sum();
-                        bytes + fields.table_bytes()
-                    }
-                };
-                size_of::<Node>() + node.key.len() + held
+    /// The same for another key.
+    pub(crate) fn for_key(&self, key: &[u8]) -> Self {
+        match self {
+            Self::Packed(packed) => {
+                Self::string(key, &packed[value_start(packed)..], self.expires_at())
             }
-        };
-        size_of::<Self>() + held
+            Self::Node(node) => Self::Node(Box::new(Node {
+                key: key.into(),
+                entry: node.entry.clone(),
+            })),
+        }
+    }
+
+    /// Becomes that of another key.
+    pub(crate) fn rename(self, key: &[u8]) -> Self {
+        match self {
+            Self::Packed(_) => self.for_key(key),
+            Self::Node(mut node) => {
+                node.key = key.into();
+                Self::Node(node)
+            }
+        }
+    }
+
+    pub(crate) fn shape(&self) -> Shape {
+        match self {
+            Self::Packed(_) => Shape::Packed,
+            Self::Node(node) => match &node.entry.value {
+                Value::String(_) => Shape::Growing,
+                Value::Set(members) if !members.is_ordered() => Shape::Hashed,
+                Value::Hash(fields) if !fields.is_ordered() => Shape::Hashed,
+                Value::Set(_) | Value::Hash(_) | Value::List(_) => Shape::Ordered,
+            },
+        }
+    }
+
+    /// Bytes of memory that it takes outside of the table of slots, without what an allocator adds.
+    #[inline]
+    pub(crate) fn held_bytes(&self) -> usize {
+        match self {
+            Self::Packed(packed) => packed.len(),
+            Self::Node(node) => size_of::<Node>() + node.key.len() + node.entry.value.held_bytes(),
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use hashbrown::DefaultHashBuilder;
 
 use crate::shard::{Shard, lock};
 use crate::slot::Slot;
-use crate::value::{Change, Entry, Expiry, Value, View};
+use crate::value::{Change, Entry, Expiry, Shape, Value, View};
 
 /// Parts of the keyspace, each behind its own lock; a key's part never changes. Many, so that a part
 /// that is walked, swept or grown in one piece stays small: 2,500 keys of ten millions.
@@ -71,7 +71,23 @@ impl Store {
     #[must_use]
     pub fn memory_bytes(&self, key: &[u8], now: u64) -> Option<usize> {
         let (mut shard, hash) = self.shard_of(key);
-        shard.find(hash, key, now).map(Slot::memory_bytes)
+        let slot = shard.find(hash, key, now);
+        slot.map(|slot| size_of::<Slot>() + slot.held_bytes())
+    }
+
+    /// How the value of `key` lies in memory.
+    #[must_use]
+    pub fn shape(&self, key: &[u8], now: u64) -> Option<Shape> {
+        let (mut shard, hash) = self.shard_of(key);
+        shard.find(hash, key, now).map(Slot::shape)
+    }
+
+    /// Bytes of memory that keys, values and tables take, without what an allocator adds.
+    #[must_use]
+    pub fn total_memory_bytes(&self) -> usize {
+        let shards = self.shards.get().map_or(0, |shards| size_of_val(&**shards));
+        let each = self.each_shard().map(|shard| shard.memory_bytes());
+        shards + each.sum::<usize>()
     }
 
     /// Puts the string `bytes` at `key` and says whether it did. What is there now is shown to `until`
@@ -93,12 +109,73 @@ impl Store {
             return false;
         };
         if let Some(slot) = current {
+            let held = slot.held_bytes();
             slot.set_string(bytes, expires_at);
+            let holds = slot.held_bytes();
+            shard.resize(held, holds);
             shard.recount(was.flatten(), expires_at);
         } else {
             shard.insert(hash, Slot::string(key, bytes, expires_at), &self.hasher);
         }
         true
+    }
+
+    /// Puts at `key` the string that `next` makes of the value that is there now, which keeps its expiry.
+    ///
+    /// # Errors
+    /// Those of `next`; nothing is changed then.
+    pub fn replace_string<B: AsRef<[u8]>, E>(
+        &self,
+        key: &[u8],
+        now: u64,
+        next: impl FnOnce(Option<View<'_>>) -> Result<B, E>,
+    ) -> Result<B, E> {
+        let (mut shard, hash) = self.shard_of(key);
+        let Some(slot) = shard.find_mut(hash, key, now) else {
+            let bytes = next(None)?;
+            shard.insert(hash, Slot::string(key, bytes.as_ref(), None), &self.hasher);
+            return Ok(bytes);
+        };
+        let bytes = next(Some(slot.view()))?;
+        let held = slot.held_bytes();
+        slot.set_string(bytes.as_ref(), slot.expires_at());
+        let holds = slot.held_bytes();
+        shard.resize(held, holds);
+        Ok(bytes)
+    }
+
+    /// Gives the value of `from`, with its expiry, the name `to`, in the place of what is there. Says
+    /// whether there was one.
+    pub fn rename(&self, from: &[u8], to: &[u8], now: u64) -> bool {
+        let Some(slot) = self.take_slot(from, now) else {
+            return false;
+        };
+        self.put_slot(to, slot.rename(to));
+        true
+    }
+
+    /// Copies the value of `from`, with its expiry, to `to` in `target`, in the place of what is there.
+    /// Says whether there was one.
+    pub fn copy(&self, from: &[u8], target: &Self, to: &[u8], now: u64) -> bool {
+        let copy = {
+            let (mut shard, hash) = self.shard_of(from);
+            shard.find(hash, from, now).map(|slot| slot.for_key(to))
+        };
+        let is_there = copy.is_some();
+        if let Some(copy) = copy {
+            target.put_slot(to, copy);
+        }
+        is_there
+    }
+
+    /// Moves `key` to `target`, in the place of what is there, and says whether it was here.
+    pub fn move_to(&self, target: &Self, key: &[u8], now: u64) -> bool {
+        let slot = self.take_slot(key, now);
+        let was_there = slot.is_some();
+        if let Some(slot) = slot {
+            target.put_slot(key, slot);
+        }
+        was_there
     }
 
     /// Gives the entry of `key` to `change`, which may change it in place and says what becomes of it.
@@ -118,6 +195,7 @@ impl Store {
             }
             return result;
         };
+        let held = slot.held_bytes();
         let (result, change) = change(Some(slot.entry()));
         let stays = match change {
             Change::Put(entry) => {
@@ -128,9 +206,12 @@ impl Store {
             Change::Remove => false,
         };
         let is = slot.expires_at();
+        let holds = slot.held_bytes();
         shard.recount(was, is);
+        shard.resize(held, holds);
         if !stays {
             shard.remove(hash, key);
+            shard.shrink(&self.hasher);
         }
         result
     }
@@ -155,6 +236,7 @@ impl Store {
             }
             (Some(_), Expiry::At(_) | Expiry::Now) => {
                 shard.remove(hash, key);
+                shard.shrink(&self.hasher);
             }
         }
         result
@@ -243,7 +325,7 @@ impl Store {
             let mut shard = lock(&shards[index]);
             if shard.expiring() > 0 {
                 looked += shard.len();
-                freed += shard.expire(now);
+                freed += shard.expire(now, &self.hasher);
             }
         }
         freed
@@ -251,7 +333,15 @@ impl Store {
 
     fn take_slot(&self, key: &[u8], now: u64) -> Option<Slot> {
         let (mut shard, hash) = self.shard_of(key);
-        shard.take(hash, key, now)
+        let slot = shard.take(hash, key, now);
+        shard.shrink(&self.hasher);
+        slot
+    }
+
+    fn put_slot(&self, key: &[u8], slot: Slot) {
+        let (mut shard, hash) = self.shard_of(key);
+        shard.remove(hash, key);
+        shard.insert(hash, slot, &self.hasher);
     }
 
     /// The shard of `key`, and the hash of the key for its table.
@@ -288,6 +378,9 @@ mod tests {
         ChangeExpiry(u8, Option<u8>),
         RemoveInPlace(u8),
         Take(u8),
+        Rename(u8, u8),
+        Copy(u8, u8),
+        Increment(u8),
         Clear,
         Pass(u8),
         Sweep,
@@ -311,6 +404,9 @@ mod tests {
             (key(), life()).prop_map(|(key, life)| Step::ChangeExpiry(key, life)),
             key().prop_map(Step::RemoveInPlace),
             key().prop_map(Step::Take),
+            (key(), key()).prop_map(|(from, to)| Step::Rename(from, to)),
+            (key(), key()).prop_map(|(from, to)| Step::Copy(from, to)),
+            key().prop_map(Step::Increment),
             Just(Step::Clear),
             (1..50_u8).prop_map(Step::Pass),
             (1..50_u8).prop_map(Step::Pass),
@@ -372,6 +468,23 @@ mod tests {
                 Step::RemoveInPlace(key) | Step::Take(key) => {
                     self.entries.remove(key);
                 }
+                Step::Rename(from, to) => {
+                    if let Some(entry) = self.entries.remove(from) {
+                        self.entries.insert(*to, entry);
+                    }
+                }
+                Step::Copy(from, to) => {
+                    if let Some(entry) = self.entries.get(from).cloned() {
+                        self.entries.insert(*to, entry);
+                    }
+                }
+                Step::Increment(key) => {
+                    let fresh = Entry::lasting(Value::String(Vec::new()));
+                    let entry = self.entries.entry(*key).or_insert(fresh);
+                    if let Value::String(bytes) = &mut entry.value {
+                        bytes.push(b'+');
+                    }
+                }
                 Step::Clear => self.entries.clear(),
                 Step::Pass(time) => self.now += u64::from(*time),
                 Step::Sweep => {}
@@ -431,6 +544,22 @@ mod tests {
             Step::Take(key) => {
                 assert_eq!(store.take(&[*key], now).as_ref(), model.entries.get(key));
             }
+            Step::Rename(from, to) => {
+                let was_there = model.entries.contains_key(from);
+                assert_eq!(store.rename(&[*from], &[*to], now), was_there);
+            }
+            Step::Copy(from, to) => {
+                let is_there = model.entries.contains_key(from);
+                assert_eq!(store.copy(&[*from], store, &[*to], now), is_there);
+            }
+            Step::Increment(key) => {
+                let longer = |value: Option<View<'_>>| match value {
+                    Some(View::String(bytes)) => Ok([bytes, b"+"].concat()),
+                    Some(_) => Err(()),
+                    None => Ok(b"+".to_vec()),
+                };
+                let _ = store.replace_string(&[*key], now, longer);
+            }
             Step::Clear => store.clear(),
             Step::Pass(_) | Step::Sweep => {
                 store.expire_some(now, usize::MAX);
@@ -457,6 +586,10 @@ mod tests {
             }
             // Every key was asked for, so what is over is freed.
             prop_assert_eq!(store.len(), model.entries.len());
+            let each = (0..12).filter_map(|key| store.memory_bytes(&[key], model.now));
+            let slots: usize = each.map(|bytes| bytes - size_of::<Slot>()).sum();
+            let counted: usize = store.each_shard().map(|shard| shard.held_bytes()).sum();
+            prop_assert_eq!(counted, slots);
             let expiring = model.entries.values().filter(|entry| entry.expires_at.is_some());
             prop_assert_eq!(store.expiring(), expiring.count());
         }
@@ -507,6 +640,61 @@ mod tests {
             (store.len(), store.expiring(), store.expired()),
             (5_000, 0, 5_000)
         );
+    }
+
+    /// Keys that go take the room of their tables with them, however they go.
+    #[test]
+    fn memory_is_given_back() {
+        let store = Store::new();
+        let fill = || {
+            for n in 0..200_000_u32 {
+                store.put_string(&n.to_le_bytes(), b"value", 0, |_| Some(Some(5)));
+            }
+        };
+        let ways: [(&str, &dyn Fn()); 3] = [
+            ("removal", &|| {
+                (0..200_000_u32).for_each(|n| assert!(store.remove(&n.to_le_bytes(), 0)));
+            }),
+            ("expiry", &|| {
+                store.expire_some(5, usize::MAX);
+            }),
+            ("clear", &|| store.clear()),
+        ];
+        store.remove(b"none", 0);
+        let empty = store.total_memory_bytes();
+        for (name, empty_it) in ways {
+            fill();
+            let full = store.total_memory_bytes() - empty;
+            assert!(full > 200_000 * (5 + 4 + size_of::<Slot>()), "{full}");
+            empty_it();
+            let left = store.total_memory_bytes() - empty;
+            // Room for a few slots in each shard.
+            assert!(left < full / 10, "{left} of {full} bytes after {name}");
+        }
+    }
+
+    #[test]
+    fn values_keep_their_shape_under_other_names() {
+        let (store, other) = (Store::new(), Store::new());
+        store.put_string(b"k", b"v", 0, |_| Some(None));
+        assert_eq!(store.shape(b"k", 0), Some(Shape::Packed));
+        store.modify(b"k", 0, |_| ((), Change::Keep));
+        assert_eq!(store.shape(b"k", 0), Some(Shape::Growing));
+        assert!(store.rename(b"k", b"l", 0) && store.copy(b"l", &other, b"m", 0));
+        assert_eq!(store.shape(b"k", 0), None);
+        assert_eq!(store.shape(b"l", 0), Some(Shape::Growing));
+        assert_eq!(other.shape(b"m", 0), Some(Shape::Growing));
+        assert!(other.move_to(&store, b"m", 0) && other.is_empty());
+        assert_eq!(store.shape(b"m", 0), Some(Shape::Growing));
+        let plus = |_: Option<View<'_>>| Ok::<_, ()>(b"w");
+        assert_eq!(store.replace_string(b"m", 0, plus), Ok(b"w"));
+        assert_eq!(store.shape(b"m", 0), Some(Shape::Packed));
+        let mut members = crate::Members::new();
+        members.insert(b"a", ());
+        members.relax();
+        let set = Entry::lasting(Value::Set(members));
+        store.modify(b"s", 0, |_| ((), Change::Put(set)));
+        assert_eq!(store.shape(b"s", 0), Some(Shape::Hashed));
     }
 
     #[test]

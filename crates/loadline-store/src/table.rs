@@ -1,132 +1,195 @@
 //! What a set or a hash holds: names, each with something.
 
 use std::fmt;
-use std::hash::BuildHasher;
 
-use hashbrown::{DefaultHashBuilder, HashTable};
+use hashbrown::DefaultHashBuilder;
+use indexmap::IndexMap;
 
 /// Bytes of a member, a field or a field's value.
 pub type Bytes = Box<[u8]>;
 
-/// Places that a random choice tries before it takes the next one that is taken.
-const TRIES: u64 = 64;
-
-/// A table that has more than so many places for every name gets smaller.
+/// A table with more than this many places per name shrinks.
 const PLACES_PER_NAME: usize = 8;
 
-/// Names without order, each with something: nothing in a set, a value in a hash.
-///
-/// Beside what a map does, it chooses a name at random in constant time, for which the standard maps
-/// have to be walked. To keep it so, it gives room back as names go.
-#[derive(Clone, Default)]
-pub struct Table<V> {
-    places: HashTable<(Bytes, V)>,
-    /// With a seed of its own, so that nobody can aim at one place.
-    hasher: DefaultHashBuilder,
+/// What a [`Table`] keeps with a name.
+pub trait Held {
+    /// Bytes of memory that it takes outside of the table.
+    fn held_bytes(&self) -> usize;
 }
 
-impl<V> Table<V> {
-    /// An empty one.
+impl Held for () {
+    fn held_bytes(&self) -> usize {
+        0
+    }
+}
+
+impl Held for Bytes {
+    fn held_bytes(&self) -> usize {
+        self.len()
+    }
+}
+
+/// Names, each with something: nothing in a set, a value in a hash.
+///
+/// Beside what a map does, it chooses a name at random in constant time and knows how much memory it
+/// takes. It gives room back as names go.
+///
+/// Names are in the order in which they were added. To keep it, a removal takes time in proportion to the
+/// number of names, until [`relax`](Self::relax) gives the order up.
+#[derive(Clone)]
+pub struct Table<V> {
+    /// The hasher has a seed of its own, so that no peer can aim at one place.
+    entries: IndexMap<Bytes, V, DefaultHashBuilder>,
+    /// Bytes of all names and of what is with them.
+    held: usize,
+    is_ordered: bool,
+}
+
+impl<V> Default for Table<V> {
+    fn default() -> Self {
+        Self {
+            entries: IndexMap::default(),
+            held: 0,
+            is_ordered: true,
+        }
+    }
+}
+
+impl<V: Held> Table<V> {
+    /// An empty one, in order.
     #[must_use]
     pub fn new() -> Self {
-        Self {
-            places: HashTable::new(),
-            hasher: DefaultHashBuilder::default(),
+        Self::default()
+    }
+
+    /// Adds `name` with `value`, or replaces the value of a name that is there, and returns the old one.
+    pub fn insert(&mut self, name: &[u8], value: V) -> Option<V> {
+        self.held += value.held_bytes();
+        if let Some(old) = self.entries.get_mut(name) {
+            let old = std::mem::replace(old, value);
+            self.held -= old.held_bytes();
+            return Some(old);
+        }
+        self.held += name.len();
+        self.entries.insert(name.into(), value);
+        None
+    }
+
+    /// Adds a name that is not there in front of the first one for which `is_behind` is true. The names
+    /// have to be sorted by it.
+    pub fn insert_sorted(
+        &mut self,
+        name: &[u8],
+        value: V,
+        mut is_behind: impl FnMut(&[u8]) -> bool,
+    ) {
+        let index = self.entries.partition_point(|other, _| !is_behind(other));
+        self.held += name.len() + value.held_bytes();
+        if let Some(old) = self.entries.shift_insert(index, name.into(), value) {
+            self.held -= name.len() + old.held_bytes();
         }
     }
 
+    /// Takes `name` out, with its value.
+    pub fn remove(&mut self, name: &[u8]) -> Option<V> {
+        let value = if self.is_ordered {
+            self.entries.shift_remove(name)
+        } else {
+            self.entries.swap_remove(name)
+        }?;
+        self.held -= name.len() + value.held_bytes();
+        self.give_room_back();
+        Some(value)
+    }
+
+    /// Keeps the names for which `wanted` is true.
+    pub fn retain(&mut self, mut wanted: impl FnMut(&[u8], &V) -> bool) {
+        let held = &mut self.held;
+        self.entries.retain(|name, value| {
+            let stays = wanted(name, value);
+            if !stays {
+                *held -= name.len() + value.held_bytes();
+            }
+            stays
+        });
+        self.give_room_back();
+    }
+}
+
+impl<V> Table<V> {
     /// How many names there are.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.places.len()
+        self.entries.len()
     }
 
     /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.places.is_empty()
+        self.entries.is_empty()
     }
 
-    /// What stands with `name`.
+    /// The value of `name`.
     #[must_use]
     pub fn get(&self, name: &[u8]) -> Option<&V> {
-        let hash = self.hasher.hash_one(name);
-        let place = self.places.find(hash, |place| *place.0 == *name);
-        place.map(|(_, value)| value)
+        self.entries.get(name)
     }
 
     /// Whether `name` is there.
     #[must_use]
     pub fn contains(&self, name: &[u8]) -> bool {
-        self.get(name).is_some()
+        self.entries.contains_key(name)
     }
 
-    /// Puts `value` with `name` and returns what stood there.
-    pub fn insert(&mut self, name: &[u8], value: V) -> Option<V> {
-        let hash = self.hasher.hash_one(name);
-        if let Some((_, old)) = self.places.find_mut(hash, |place| *place.0 == *name) {
-            return Some(std::mem::replace(old, value));
-        }
-        let hash_of = |place: &(Bytes, V)| self.hasher.hash_one(&*place.0);
-        self.places
-            .insert_unique(hash, (name.into(), value), hash_of);
-        None
+    /// Gives up the order of the names, for good.
+    pub fn relax(&mut self) {
+        self.is_ordered = false;
     }
 
-    /// Takes `name` out, with what stands there.
-    pub fn remove(&mut self, name: &[u8]) -> Option<V> {
-        let hash = self.hasher.hash_one(name);
-        let place = self.places.find_entry(hash, |place| *place.0 == *name);
-        let ((_, value), _) = place.ok()?.remove();
-        self.give_room_back();
-        Some(value)
+    /// Whether the names are in the order in which they were added.
+    #[must_use]
+    pub fn is_ordered(&self) -> bool {
+        self.is_ordered
     }
 
-    /// Keeps what `wanted` is true of.
-    pub fn retain(&mut self, mut wanted: impl FnMut(&[u8], &V) -> bool) {
-        self.places.retain(|(name, value)| wanted(name, value));
-        self.give_room_back();
-    }
-
-    /// All names with what stands there, in no order.
+    /// All names with their values.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&[u8], &V)> {
-        self.places.iter().map(|(name, value)| (&**name, value))
+        self.entries.iter().map(|(name, value)| (&**name, value))
     }
 
-    /// A name chosen at random, with what stands there. `below` returns a random number below its
-    /// argument; all names are as likely as its numbers are.
+    /// A name chosen at random, with its value. `below` returns a random number below its argument; all
+    /// names are as likely as its numbers are.
     pub fn choose(&self, mut below: impl FnMut(u64) -> u64) -> Option<(&[u8], &V)> {
-        let count = self.places.num_buckets();
         if self.is_empty() {
             return None;
         }
-        let mut place = || self.places.get_bucket(below(count as u64) as usize);
-        let chosen = (0..TRIES).find_map(|_| place());
-        // A table is seldom so thin that all of them miss.
-        let (name, value) = chosen.or_else(|| self.places.iter().next())?;
+        let (name, value) = self.entries.get_index(below(self.len() as u64) as usize)?;
         Some((name, value))
     }
 
-    /// Bytes that the table takes, without those of names and values and what an allocator adds.
+    /// Bytes of memory that the table, its names and values take, without what an allocator adds.
     #[must_use]
-    pub fn table_bytes(&self) -> usize {
-        self.places.allocation_size()
+    pub fn memory_bytes(&self) -> usize {
+        self.held + self.table_bytes()
+    }
+
+    /// Bytes that the table takes without names and values: for each name its place, the hash of the name,
+    /// and the number of the place in an index with a byte of its own.
+    fn table_bytes(&self) -> usize {
+        let place = size_of::<(u64, Bytes, V)>() + size_of::<usize>() + 1;
+        self.entries.capacity() * place
     }
 
     fn give_room_back(&mut self) {
-        if self.places.num_buckets() > PLACES_PER_NAME * (self.len() + 1) {
-            let hash_of = |place: &(Bytes, V)| self.hasher.hash_one(&*place.0);
-            self.places.shrink_to(2 * self.places.len(), hash_of);
+        if self.entries.capacity() > PLACES_PER_NAME * (self.len() + 1) {
+            self.entries.shrink_to(2 * self.len());
         }
     }
 }
 
 impl<V: PartialEq> PartialEq for Table<V> {
     fn eq(&self, other: &Self) -> bool {
-        self.len() == other.len()
-            && self
-                .iter()
-                .all(|(name, value)| other.get(name) == Some(value))
+        self.entries == other.entries
     }
 }
 
@@ -138,7 +201,7 @@ impl<V: fmt::Debug> fmt::Debug for Table<V> {
     }
 }
 
-impl<'n, V> FromIterator<(&'n [u8], V)> for Table<V> {
+impl<'n, V: Held> FromIterator<(&'n [u8], V)> for Table<V> {
     fn from_iter<I: IntoIterator<Item = (&'n [u8], V)>>(pairs: I) -> Self {
         let mut table = Self::new();
         for (name, value) in pairs {
@@ -152,28 +215,71 @@ impl<'n, V> FromIterator<(&'n [u8], V)> for Table<V> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use std::collections::BTreeMap;
+
+    /// A value whose number of bytes is its own.
+    fn bytes(count: u8) -> Bytes {
+        vec![b'x'; count.into()].into()
+    }
+
+    fn held(table: &Table<Bytes>) -> usize {
+        let each = table.iter().map(|(name, value)| name.len() + value.len());
+        each.sum()
+    }
 
     proptest! {
+        /// Against a list of pairs, in order until that is given up.
         #[test]
-        fn it_behaves_like_a_map(steps in proptest::collection::vec((any::<u8>(), any::<Option<u8>>()), 1..300)) {
+        fn it_behaves_like_a_map(
+            steps in proptest::collection::vec((any::<u8>(), any::<Option<u8>>()), 1..300),
+            relaxed_at in proptest::option::of(0..300_usize),
+        ) {
             let mut table = Table::new();
-            let mut model = BTreeMap::new();
-            for (name, value) in steps {
-                let name = [name % 50];
-                match value {
-                    Some(value) => prop_assert_eq!(table.insert(&name, value), model.insert(name, value)),
-                    None => prop_assert_eq!(table.remove(&name), model.remove(&name)),
+            let mut model: Vec<([u8; 1], Bytes)> = Vec::new();
+            for (step, (name, value)) in steps.into_iter().enumerate() {
+                if Some(step) == relaxed_at {
+                    table.relax();
                 }
-                prop_assert_eq!(table.get(&name), model.get(&name));
+                let name = [name % 50];
+                let place = model.iter().position(|(other, _)| *other == name);
+                match (value.map(bytes), place) {
+                    (Some(value), Some(place)) => {
+                        let old = std::mem::replace(&mut model[place].1, value.clone());
+                        prop_assert_eq!(table.insert(&name, value), Some(old));
+                    }
+                    (Some(value), None) => {
+                        prop_assert_eq!(table.insert(&name, value.clone()), None);
+                        model.push((name, value));
+                    }
+                    (None, place) => {
+                        let old = place.map(|place| model.remove(place).1);
+                        prop_assert_eq!(table.remove(&name), old);
+                    }
+                }
+                prop_assert_eq!(table.held, held(&table));
             }
             let mut all: Vec<_> = table.iter().collect();
-            all.sort_unstable();
-            let wanted: Vec<_> = model.iter().map(|(name, value)| (&name[..], value)).collect();
+            let mut wanted: Vec<_> = model.iter().map(|(name, value)| (&name[..], value)).collect();
+            if !table.is_ordered() {
+                all.sort_unstable();
+                wanted.sort_unstable();
+            }
             prop_assert_eq!(all, wanted);
-            table.retain(|_, value| value % 2 == 0);
-            model.retain(|_, value| *value % 2 == 0);
-            prop_assert!(table == model.iter().map(|(name, value)| (&name[..], *value)).collect());
+            table.retain(|_, value| value.len() % 2 == 0);
+            model.retain(|(_, value)| value.len() % 2 == 0);
+            prop_assert_eq!(table.held, held(&table));
+            prop_assert!(table == model.iter().map(|(name, value)| (&name[..], value.clone())).collect());
+        }
+
+        #[test]
+        fn sorted_names_stay_sorted(names in proptest::collection::btree_set(any::<u16>(), 0..100), salt in any::<u16>()) {
+            let mut table = Table::new();
+            let mut shuffled: Vec<u16> = names.iter().copied().collect();
+            shuffled.sort_by_key(|name| (name ^ salt).wrapping_mul(0x9E37));
+            for name in shuffled {
+                table.insert_sorted(&name.to_be_bytes(), (), |other| other > &name.to_be_bytes()[..]);
+            }
+            let all: Vec<u16> = table.iter().map(|(name, ())| u16::from_be_bytes(name.try_into().unwrap())).collect();
+            prop_assert_eq!(all, names.into_iter().collect::<Vec<_>>());
         }
     }
 
@@ -206,6 +312,7 @@ mod tests {
     #[test]
     fn names_that_go_leave_no_room_behind() {
         let mut table = Table::new();
+        table.relax();
         for name in 0..100_000_u32 {
             table.insert(&name.to_le_bytes(), ());
         }

@@ -1,5 +1,6 @@
 //! What a key holds, and when it goes.
 
+use crate::list::List;
 use crate::table::{Bytes, Table};
 
 /// What a set holds.
@@ -13,10 +14,12 @@ pub type Fields = Table<Bytes>;
 pub enum Value {
     /// Bytes.
     String(Vec<u8>),
-    /// Members without order.
+    /// Members.
     Set(Members),
     /// Fields with a value each.
     Hash(Fields),
+    /// Items in a row.
+    List(List),
 }
 
 impl Value {
@@ -26,6 +29,16 @@ impl Value {
         self.view().kind()
     }
 
+    /// Bytes of memory that it takes beside the value itself, without what an allocator adds.
+    pub(crate) fn held_bytes(&self) -> usize {
+        match self {
+            Self::String(bytes) => bytes.capacity(),
+            Self::Set(members) => members.memory_bytes(),
+            Self::Hash(fields) => fields.memory_bytes(),
+            Self::List(items) => items.memory_bytes(),
+        }
+    }
+
     /// Whether nothing is left in it, so that its key goes. An empty string is something.
     #[must_use]
     pub fn is_empty_collection(&self) -> bool {
@@ -33,6 +46,7 @@ impl Value {
             Self::String(_) => false,
             Self::Set(members) => members.is_empty(),
             Self::Hash(fields) => fields.is_empty(),
+            Self::List(items) => items.is_empty(),
         }
     }
 
@@ -43,6 +57,7 @@ impl Value {
             Self::String(bytes) => View::String(bytes),
             Self::Set(members) => View::Set(members),
             Self::Hash(fields) => View::Hash(fields),
+            Self::List(items) => View::List(items),
         }
     }
 }
@@ -52,10 +67,12 @@ impl Value {
 pub enum View<'v> {
     /// Bytes.
     String(&'v [u8]),
-    /// Members without order.
+    /// Members.
     Set(&'v Members),
     /// Fields with a value each.
     Hash(&'v Fields),
+    /// Items in a row.
+    List(&'v List),
 }
 
 impl View<'_> {
@@ -66,6 +83,7 @@ impl View<'_> {
             Self::String(_) => "string",
             Self::Set(_) => "set",
             Self::Hash(_) => "hash",
+            Self::List(_) => "list",
         }
     }
 
@@ -76,8 +94,22 @@ impl View<'_> {
             Self::String(bytes) => Value::String(bytes.to_vec()),
             Self::Set(members) => Value::Set(members.clone()),
             Self::Hash(fields) => Value::Hash(fields.clone()),
+            Self::List(items) => Value::List(items.clone()),
         }
     }
+}
+
+/// How a value lies in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shape {
+    /// A string as it was put, in one piece with its key.
+    Packed,
+    /// A string that was changed in place and has room to grow.
+    Growing,
+    /// A collection whose elements are in order.
+    Ordered,
+    /// A collection whose elements have no order.
+    Hashed,
 }
 
 /// A value and when it goes.
