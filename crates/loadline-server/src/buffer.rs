@@ -25,6 +25,11 @@ impl Buffer {
         self.len() == 0
     }
 
+    /// Bytes that it could hold in the memory that it has.
+    pub(crate) fn capacity(&self) -> usize {
+        self.bytes.capacity()
+    }
+
     #[inline]
     pub(crate) fn append(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
@@ -75,6 +80,10 @@ impl Output {
 
     pub(crate) fn len(&self) -> usize {
         self.replies.len()
+    }
+
+    pub(crate) fn capacity(&self) -> usize {
+        self.replies.capacity()
     }
 
     pub(crate) fn advance(&mut self, count: usize) {

@@ -1,6 +1,6 @@
 //! One connection: bytes in, requests executed, bytes out.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use loadline_resp::{Limits, RequestParser, encode};
 use rustix::event::epoll::EventFlags;
@@ -10,7 +10,7 @@ use rustix::net::{Shutdown, shutdown};
 use crate::buffer::{Buffer, Output};
 use crate::commands;
 use crate::listen::Stream;
-use crate::state::{Session, Shared};
+use crate::state::{Queue, Session, Shared};
 
 /// Replies that may wait before no further request is executed. The next ones wait then, which take less
 /// memory than their replies.
@@ -120,6 +120,7 @@ impl Connection {
         if bytes > 0 || self.paused {
             self.take(&buffer[..bytes], shared);
         }
+        self.gauge();
         let waiting = self.input.len() + self.parser.held_bytes() + self.session.held_bytes();
         if waiting > self.request_bytes || self.output.has_overflowed() {
             return Err(Over);
@@ -127,9 +128,35 @@ impl Connection {
         Ok(())
     }
 
+    /// Notes what it holds, for CLIENT LIST.
+    fn gauge(&self) {
+        let gauges = &self.session.peer.gauges;
+        let set = |gauge: &AtomicUsize, value: usize| gauge.store(value, Ordering::Relaxed);
+        set(&gauges.input, self.input.len());
+        set(&gauges.input_room, self.input.capacity() - self.input.len());
+        set(&gauges.arguments, self.parser.held_bytes());
+        let queue = self.session.queue.as_ref();
+        set(&gauges.queued, queue.map_or(0, |queue| queue.len() + 1));
+        set(&gauges.queued_bytes, queue.map_or(0, Queue::held_bytes));
+        let peak = gauges.output_peak.load(Ordering::Relaxed);
+        set(&gauges.output_peak, peak.max(self.output.len()));
+    }
+
     /// Writes replies until there are none, the socket is full or others are to have their turn, and says
     /// what to wait for.
     pub(crate) fn flush(&mut self, shared: &mut Shared) -> Result<EventFlags, Over> {
+        let interest = self.write(shared)?;
+        let gauges = &self.session.peer.gauges;
+        gauges.output.store(self.output.len(), Ordering::Relaxed);
+        gauges
+            .output_room
+            .store(self.output.capacity(), Ordering::Relaxed);
+        let is_writing = interest.contains(EventFlags::OUT);
+        gauges.is_writing.store(is_writing, Ordering::Relaxed);
+        Ok(interest)
+    }
+
+    fn write(&mut self, shared: &mut Shared) -> Result<EventFlags, Over> {
         let reading = if self.finished {
             EventFlags::empty()
         } else {

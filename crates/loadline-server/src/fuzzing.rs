@@ -5,7 +5,7 @@ use loadline_resp::{Limits, RequestParser, Skipper};
 
 use crate::buffer::Output;
 use crate::commands;
-use crate::state::{Replies, Shared};
+use crate::state::{Origin, Replies, Shared};
 
 /// Replies that a connection may have waiting; a value of 512 MB is not what is looked for.
 const OUTPUT_BYTES: usize = 16 << 20;
@@ -18,7 +18,7 @@ const MOST_REQUESTS: usize = 64;
 /// Where a request is answered by anything but one whole reply, as far as the client wants replies.
 pub fn serve(bytes: &[u8]) {
     let mut shared = Shared::new(None, 10, 6_379);
-    let mut session = shared.session("127.0.0.1:1".to_owned(), "127.0.0.1:6379".to_owned());
+    let mut session = shared.session(Origin::default());
     let mut parser = RequestParser::new(Limits::default());
     let mut at = 0;
     for _ in 0..MOST_REQUESTS {

@@ -25,6 +25,7 @@ mod error;
 pub mod fuzzing;
 mod listen;
 mod server;
+mod settings;
 mod state;
 mod stats;
 

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -13,6 +13,7 @@ use rustix::net::sockopt::{
 };
 
 use crate::Error;
+use crate::state::Origin;
 
 /// A place to listen.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -181,17 +182,27 @@ pub(crate) enum Stream {
 
 impl Stream {
     /// Where the connection comes from and where it arrived, as CLIENT LIST shows it.
-    pub(crate) fn addresses(&self) -> (String, String) {
+    pub(crate) fn origin(&self) -> Origin {
         let shown = |address: io::Result<SocketAddr>| {
             address.map_or_else(|_| "?:0".into(), |address| address.to_string())
         };
         match self {
-            Self::Tcp(stream) => (shown(stream.peer_addr()), shown(stream.local_addr())),
+            Self::Tcp(stream) => Origin {
+                address: shown(stream.peer_addr()),
+                local_address: shown(stream.local_addr()),
+                fd: stream.as_raw_fd(),
+                is_unix: false,
+            },
             Self::Unix(stream) => {
                 let path = stream.local_addr().ok();
                 let path = path.as_ref().and_then(|address| address.as_pathname());
                 let place = path.map_or_else(|| "?".into(), |path| path.display().to_string());
-                (format!("{place}:0"), format!("{place}:0"))
+                Origin {
+                    address: format!("{place}:0"),
+                    local_address: format!("{place}:0"),
+                    fd: stream.as_raw_fd(),
+                    is_unix: true,
+                }
             }
         }
     }

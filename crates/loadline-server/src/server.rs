@@ -199,8 +199,7 @@ impl Server {
             request_bytes: self.config.max_request_bytes,
             output_bytes: self.config.max_output_bytes,
         };
-        let (address, local_address) = stream.addresses();
-        let session = self.shared.session(address, local_address);
+        let session = self.shared.session(stream.origin());
         self.connections
             .insert(token, Connection::new(stream, session, bounds));
         self.shared.stats.connections += 1;

@@ -9,6 +9,7 @@ use loadline_resp::Protocol;
 use loadline_store::Store;
 
 use crate::commands;
+use crate::settings::Settings;
 use crate::stats::Stats;
 
 /// Databases that SELECT can choose from.
@@ -39,6 +40,9 @@ pub(crate) struct Shared {
     /// Time that every command burns beyond its own.
     pub(crate) burn_per_command: Duration,
     pub(crate) warnings: Warnings,
+    pub(crate) settings: Settings,
+    /// The bytes that the data took when they were last added up, and when that was.
+    added_up: Option<(usize, Instant)>,
 }
 
 /// Reports an event to the operator, at most once a minute, since a client can repeat it at will.
@@ -180,6 +184,15 @@ impl Session {
     }
 }
 
+/// Where a connection comes from and where it arrived.
+#[derive(Debug, Default)]
+pub(crate) struct Origin {
+    pub(crate) address: String,
+    pub(crate) local_address: String,
+    pub(crate) fd: i32,
+    pub(crate) is_unix: bool,
+}
+
 /// What CLIENT LIST shows of a connection, and how CLIENT KILL reaches it.
 #[derive(Debug, Default)]
 pub(crate) struct Peer {
@@ -187,6 +200,8 @@ pub(crate) struct Peer {
     /// Where it comes from and where it arrived.
     pub(crate) address: String,
     pub(crate) local_address: String,
+    pub(crate) fd: i32,
+    pub(crate) is_unix: bool,
     /// When it connected, in milliseconds since the Unix epoch.
     pub(crate) since_ms: u64,
     /// When it last sent something.
@@ -194,10 +209,31 @@ pub(crate) struct Peer {
     pub(crate) name: Mutex<Vec<u8>>,
     pub(crate) database: AtomicUsize,
     pub(crate) resp: AtomicUsize,
-    /// The place of the command that it sent last among [`commands::names`].
+    /// The command that it sent last: its place among [`commands::names`], and that of its subcommand.
     pub(crate) command: AtomicUsize,
+    pub(crate) subcommand: AtomicUsize,
+    pub(crate) gauges: Gauges,
     /// Set to close it.
     pub(crate) killed: AtomicBool,
+}
+
+/// What a connection held at the end of its last turn.
+#[derive(Debug, Default)]
+pub(crate) struct Gauges {
+    /// Bytes of requests that wait, and the room that is left for more.
+    pub(crate) input: AtomicUsize,
+    pub(crate) input_room: AtomicUsize,
+    /// Bytes of the places of an incomplete request's arguments.
+    pub(crate) arguments: AtomicUsize,
+    /// Commands of a transaction and one, 0 where there is none, and their bytes.
+    pub(crate) queued: AtomicUsize,
+    pub(crate) queued_bytes: AtomicUsize,
+    /// Bytes of replies that wait, the most that ever did, and the room for them.
+    pub(crate) output: AtomicUsize,
+    pub(crate) output_peak: AtomicUsize,
+    pub(crate) output_room: AtomicUsize,
+    /// Whether it waits for the socket to take more.
+    pub(crate) is_writing: AtomicBool,
 }
 
 impl Peer {
@@ -225,6 +261,8 @@ pub(crate) struct Queue {
     command_ends: Vec<usize>,
     /// Whether a command could not be queued, so that EXEC must fail.
     pub(crate) spoilt: bool,
+    /// Whether one of them adds to the data.
+    pub(crate) grows: bool,
 }
 
 impl Queue {
@@ -254,7 +292,7 @@ impl Queue {
         })
     }
 
-    fn held_bytes(&self) -> usize {
+    pub(crate) fn held_bytes(&self) -> usize {
         self.bytes.len() + (self.word_ends.len() + self.command_ends.len()) * size_of::<usize>()
     }
 }
@@ -279,17 +317,21 @@ impl Shared {
             shutdown: false,
             burn_per_command: Duration::ZERO,
             warnings: Warnings::new(|_| {}),
+            settings: Settings::default(),
+            added_up: None,
         }
     }
 
     /// A session for a connection that has just arrived.
-    pub(crate) fn session(&mut self, address: String, local_address: String) -> Session {
+    pub(crate) fn session(&mut self, origin: Origin) -> Session {
         let id = self.next_id;
         self.next_id += 1;
         let peer = Arc::new(Peer {
             id,
-            address,
-            local_address,
+            address: origin.address,
+            local_address: origin.local_address,
+            fd: origin.fd,
+            is_unix: origin.is_unix,
             since_ms: self.now,
             active_ms: self.now.into(),
             resp: 2.into(),
@@ -307,6 +349,37 @@ impl Shared {
             watched_bytes: 0,
             replies: Replies::On,
             peer,
+        }
+    }
+
+    /// Changes the settings.
+    pub(crate) fn set(&mut self, settings: Settings) {
+        self.settings = settings;
+        self.added_up = None;
+    }
+
+    /// Bytes of memory that the data takes, without what an allocator adds.
+    pub(crate) fn data_bytes(&self) -> usize {
+        self.databases.iter().map(Store::total_memory_bytes).sum()
+    }
+
+    /// Whether the data takes more than `maxmemory`. It is added up now and then only, since that takes
+    /// some 50 microseconds.
+    #[inline]
+    pub(crate) fn is_full(&mut self) -> bool {
+        self.settings.maxmemory > 0 && self.added_up() > self.settings.maxmemory
+    }
+
+    #[cold]
+    fn added_up(&mut self) -> u64 {
+        const VALID_FOR: Duration = Duration::from_millis(10);
+        match self.added_up {
+            Some((bytes, at)) if at.elapsed() < VALID_FOR => bytes as u64,
+            _ => {
+                let bytes = self.data_bytes();
+                self.added_up = Some((bytes, Instant::now()));
+                bytes as u64
+            }
         }
     }
 

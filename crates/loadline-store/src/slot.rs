@@ -14,7 +14,7 @@
 //! being copied at each step.
 
 use crate::table::Bytes;
-use crate::value::{Entry, Shape, Value, View};
+use crate::value::{Change, Entry, Shape, Value, View};
 
 const HEADER_BYTES: usize = 12;
 
@@ -120,19 +120,27 @@ impl Slot {
         *self = Self::string(self.key(), bytes, expires_at);
     }
 
-    /// The entry, to be changed in place: from now on in the form that can grow.
-    pub(crate) fn entry(&mut self) -> &mut Entry {
-        if let Self::Packed(_) = self {
-            let node = Node {
-                key: self.key().into(),
-                entry: self.to_entry(),
-            };
-            *self = Self::Node(Box::new(node));
+    /// Shows the entry to `change`. A packed string that it changes has the form that can grow from then on.
+    pub(crate) fn change<R>(
+        &mut self,
+        change: impl FnOnce(Option<&mut Entry>) -> (R, Change),
+    ) -> (R, Change) {
+        if let Self::Node(node) = self {
+            return change(Some(&mut node.entry));
         }
-        match self {
-            Self::Node(node) => &mut node.entry,
-            Self::Packed(_) => unreachable!("it has just become a node"),
+        let mut entry = self.to_entry();
+        let (result, after) = change(Some(&mut entry));
+        let is_same = match (&entry.value, self.view()) {
+            (Value::String(bytes), View::String(old)) => bytes == old,
+            _ => false,
+        };
+        if is_same {
+            self.set_expiry(entry.expires_at);
+        } else {
+            let key = self.key().into();
+            *self = Self::Node(Box::new(Node { key, entry }));
         }
+        (result, after)
     }
 
     pub(crate) fn to_entry(&self) -> Entry {
@@ -218,6 +226,15 @@ mod tests {
         assert_eq!(size_of::<Slot>(), 16);
     }
 
+    fn change_string(slot: &mut Slot, change: impl FnOnce(&mut Vec<u8>)) {
+        slot.change(|entry| {
+            if let Some(Value::String(bytes)) = entry.map(|entry| &mut entry.value) {
+                change(bytes);
+            }
+            ((), Change::Keep)
+        });
+    }
+
     #[test]
     fn strings_keep_key_value_and_expiry_in_every_form() {
         for (key, value) in [
@@ -230,7 +247,9 @@ mod tests {
                 let mut slot = Slot::string(key, value, expires_at);
                 for changed_in_place in [false, true] {
                     if changed_in_place {
-                        slot.entry();
+                        let push = |bytes: &mut Vec<u8>| bytes.push(b'x');
+                        change_string(&mut slot, push);
+                        change_string(&mut slot, |bytes| bytes.truncate(value.len()));
                     }
                     assert!(matches!(slot, Slot::Packed(_)) != changed_in_place);
                     assert_eq!((slot.key(), slot.expires_at()), (key, expires_at));

@@ -196,7 +196,7 @@ impl Store {
             return result;
         };
         let held = slot.held_bytes();
-        let (result, change) = change(Some(slot.entry()));
+        let (result, change) = slot.change(change);
         let stays = match change {
             Change::Put(entry) => {
                 *slot = Slot::new(key, entry);
@@ -673,12 +673,24 @@ mod tests {
         }
     }
 
+    fn append(store: &Store, key: &[u8]) {
+        store.modify(key, 0, |entry| {
+            if let Some(Value::String(bytes)) = entry.map(|entry| &mut entry.value) {
+                bytes.push(b'x');
+            }
+            ((), Change::Keep)
+        });
+    }
+
     #[test]
     fn values_keep_their_shape_under_other_names() {
         let (store, other) = (Store::new(), Store::new());
         store.put_string(b"k", b"v", 0, |_| Some(None));
         assert_eq!(store.shape(b"k", 0), Some(Shape::Packed));
-        store.modify(b"k", 0, |_| ((), Change::Keep));
+        let look = |entry: Option<&mut Entry>| (entry.unwrap().expires_at = Some(9), Change::Keep);
+        store.modify(b"k", 0, look);
+        assert_eq!(store.shape(b"k", 0), Some(Shape::Packed));
+        append(&store, b"k");
         assert_eq!(store.shape(b"k", 0), Some(Shape::Growing));
         assert!(store.rename(b"k", b"l", 0) && store.copy(b"l", &other, b"m", 0));
         assert_eq!(store.shape(b"k", 0), None);
@@ -701,6 +713,7 @@ mod tests {
     fn a_caller_that_panics_leaves_the_store_whole() {
         let store = Store::new();
         store.put_string(b"k", b"v", 0, |_| Some(None));
+        append(&store, b"k");
         let panicking = || {
             store.modify(b"k", 0, |entry| -> ((), Change) {
                 entry.unwrap().expires_at = Some(9);

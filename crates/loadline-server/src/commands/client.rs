@@ -1,11 +1,12 @@
 //! CLIENT: what connections say about themselves and may do to each other.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::connection::check_name;
 use super::numbers::integer;
-use super::refusal::{Refusal, SYNTAX, lower, no_such_form, shown};
+use super::refusal::{Refusal, SYNTAX, no_such_form, shown};
 use super::{Call, Known, Words, is, other, sub};
+use crate::connection::Connection;
 use crate::state::{Peer, Replies};
 
 pub(super) const TABLE: &[Known] = &[other("CLIENT", -2, client).with(&[
@@ -102,23 +103,50 @@ fn reply(call: &mut Call<'_>, wish: &[u8]) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// A connection as CLIENT LIST shows it, with those of Redis's fields that have a meaning here.
+/// A connection as CLIENT LIST shows it, with the fields of Redis 7.0. There is one buffer of replies, so
+/// that `oll` and `omem`, which are about a second one, are 0.
 fn line(call: &Call<'_>, peer: &Peer) -> String {
     let seconds = |since_ms: u64| call.now().saturating_sub(since_ms) / 1_000;
-    let command = super::names()
-        .nth(peer.command.load(Ordering::Relaxed))
-        .unwrap_or_default();
+    let get = |gauge: &AtomicUsize| gauge.load(Ordering::Relaxed);
+    let gauges = &peer.gauges;
+    // What the caller has queued is not noted before its turn is over.
+    let own = (peer.id == call.session.id).then_some(call.session.queue.as_ref());
+    let (queued, queued_bytes) = match own {
+        Some(queue) => queue.map_or((0, 0), |queue| (queue.len() + 1, queue.held_bytes())),
+        None => (get(&gauges.queued), get(&gauges.queued_bytes)),
+    };
+    let mut flags = String::new();
+    let has_changed = call.shared.watched.changed.contains(&peer.id);
+    for (flag, holds) in [('x', queued > 0), ('d', has_changed), ('U', peer.is_unix)] {
+        flags.extend(holds.then_some(flag));
+    }
+    if flags.is_empty() {
+        flags.push('N');
+    }
+    let (input, input_room) = (get(&gauges.input), get(&gauges.input_room));
+    let (arguments, output_room) = (get(&gauges.arguments), get(&gauges.output_room));
+    let total =
+        size_of::<Connection>() + input + input_room + arguments + queued_bytes + output_room;
+    let is_writing = gauges.is_writing.load(Ordering::Relaxed);
     format!(
-        "id={} addr={} laddr={} name={} age={} idle={} flags=N db={} sub=0 psub=0 ssub=0 cmd={} user=default redir=-1 resp={}\n",
+        "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={flags} db={} sub=0 psub=0 ssub=0 \
+         multi={} qbuf={input} qbuf-free={input_room} argv-mem={arguments} multi-mem={queued_bytes} \
+         rbs={output_room} rbp={} obl={} oll=0 omem=0 tot-mem={total} events={} cmd={} user=default \
+         redir=-1 resp={}\n",
         peer.id,
         peer.address,
         peer.local_address,
+        peer.fd,
         String::from_utf8_lossy(&peer.name()),
         seconds(peer.since_ms),
         seconds(peer.active_ms.load(Ordering::Relaxed)),
-        peer.database.load(Ordering::Relaxed),
-        lower(command.as_bytes()),
-        peer.resp.load(Ordering::Relaxed),
+        get(&peer.database),
+        queued as i64 - 1,
+        get(&gauges.output_peak),
+        get(&gauges.output),
+        if is_writing { "rw" } else { "r" },
+        super::full_name(get(&peer.command), get(&peer.subcommand)),
+        get(&peer.resp),
     )
 }
 

@@ -1,9 +1,11 @@
 //! CONFIG: the settings of Redis that tools ask for, as they hold here.
 
 use super::glob::glob;
+use super::numbers::integer;
 use super::refusal::{Refusal, lower, no_such_form, wrong_number};
 use super::{Call, Words, is};
 use crate::listen::KEEP_ALIVE;
+use crate::settings::{NAMES, Unit, memory_bytes};
 use crate::state::DATABASES;
 use crate::stats::Stats;
 
@@ -12,7 +14,6 @@ fn settings(call: &Call<'_>) -> Vec<(&'static str, String)> {
     let numbers = [
         ("databases", DATABASES as u64),
         ("maxclients", call.shared.max_clients as u64),
-        ("maxmemory", 0),
         ("port", u64::from(call.shared.port)),
         ("proto-max-bulk-len", 512 << 20),
         ("tcp-keepalive", KEEP_ALIVE.as_secs()),
@@ -26,7 +27,9 @@ fn settings(call: &Call<'_>) -> Vec<(&'static str, String)> {
     ];
     let numbers = numbers.map(|(name, number)| (name, number.to_string()));
     let words = words.map(|(name, word)| (name, word.to_owned()));
-    numbers.into_iter().chain(words).collect()
+    let mut values = call.shared.settings.clone();
+    let changeable = NAMES.map(|(name, _, place)| (name, place(&mut values).to_string()));
+    numbers.into_iter().chain(words).chain(changeable).collect()
 }
 
 pub(super) fn config(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
@@ -63,25 +66,43 @@ fn get(call: &mut Call<'_>, patterns: &[&[u8]]) {
     }
 }
 
-/// Nothing can be set to anything but what it is, since nothing else would be true.
+/// Changes settings, all of them or none. Those that are not in [`NAMES`] can only be set to what they are.
 fn set(call: &mut Call<'_>, pairs: &[&[u8]]) -> Result<(), Refusal> {
     if !pairs.len().is_multiple_of(2) {
         return Err(wrong_number("config|set"));
     }
-    let settings = settings(call);
+    let fixed = settings(call);
+    let mut changed = call.shared.settings.clone();
     for pair in pairs.chunks_exact(2) {
         let name = lower(pair[0]);
-        let value = settings.iter().find(|(known, _)| *known == name);
+        let refuse = |why: &str| {
+            format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {why}")
+        };
+        if let Some((_, unit, place)) = NAMES.iter().find(|(known, ..)| *known == name) {
+            *place(&mut changed) = value(pair[1], *unit).map_err(refuse)?;
+            continue;
+        }
+        let value = fixed.iter().find(|(known, _)| *known == name);
         let (_, value) = value.ok_or_else(|| {
             format!("ERR Unknown option or number of arguments for CONFIG SET - '{name}'")
         })?;
         if value.as_bytes() != pair[1] {
-            return Err(format!(
-                "ERR CONFIG SET failed (possibly related to argument '{name}') - it is always '{value}' here"
-            )
-            .into());
+            return Err(refuse(&format!("it is always '{value}' here")).into());
         }
     }
+    call.shared.set(changed);
     call.reply().ok();
     Ok(())
+}
+
+fn value(word: &[u8], unit: Unit) -> Result<u64, &'static str> {
+    match unit {
+        Unit::Memory => memory_bytes(word).ok_or("argument must be a memory value"),
+        Unit::Count => {
+            let number =
+                integer(word).map_err(|_| "argument couldn't be parsed into an integer")?;
+            let limits = "argument must be between 0 and 9223372036854775807 inclusive";
+            u64::try_from(number).map_err(|_| limits)
+        }
+    }
 }

@@ -134,6 +134,11 @@ fn list(reply: &mut Reply<'_>, options: &[&[u8]]) -> Result<(), Refusal> {
 fn keys_of<'w>(words: &[&'w [u8]]) -> Result<Vec<&'w [u8]>, Refusal> {
     let found = find(words[0]).ok_or("ERR Invalid command specified")?;
     let known = found.known;
+    if let ([_, second, ..], [_, ..]) = (words, known.subcommands)
+        && !known.has_subcommand(second)
+    {
+        return Err("ERR Invalid command specified".into());
+    }
     if known.keys == Keys::None {
         return Err("ERR The command has no key arguments".into());
     }

@@ -10,6 +10,7 @@ use super::numbers::{
 use super::refusal::{NOT_FLOAT, OVERFLOW, Refusal, SYNTAX, WRONG_TYPE, wrong_number};
 use super::reply::Reply;
 use super::{Call, Effect, Known, ONE, Words, is, read, scan, write};
+use crate::settings::Settings;
 
 pub(super) const TABLE: &[Known] = &[
     write("HSET", -4, ONE, |call, words| {
@@ -73,6 +74,16 @@ fn fields_of(value: &mut Value) -> Result<&mut Fields, Refusal> {
     }
 }
 
+/// Sets a field. The hash gives its order up where Redis turns to a hash table, for good.
+fn set_field(fields: &mut Fields, field: &[u8], value: Bytes, settings: &Settings) {
+    let is_long = |bytes: &[u8]| bytes.len() as u64 > settings.hash_max_listpack_value;
+    let has_long = is_long(field) || is_long(&value);
+    fields.insert(field, value);
+    if has_long || fields.len() as u64 > settings.hash_max_listpack_entries {
+        fields.relax();
+    }
+}
+
 /// Shows the fields at `key`, none where there is no key.
 fn look<R>(
     call: &mut Call<'_>,
@@ -92,22 +103,24 @@ fn put(call: &mut Call<'_>, words: Words<'_>, command: &str) -> Result<usize, Re
     if !pairs.remainder().is_empty() {
         return Err(wrong_number(command));
     }
+    let settings = call.shared.settings.clone();
     call.change(words[1], fresh, |value| {
         let fields = fields_of(value)?;
         let before = fields.len();
         for pair in pairs {
-            fields.insert(pair[0], Bytes::from(pair[1]));
+            set_field(fields, pair[0], Bytes::from(pair[1]), &settings);
         }
         Ok(Effect::Changed(fields.len() - before))
     })
 }
 
 fn hsetnx(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
+    let settings = call.shared.settings.clone();
     let is_new = call.change(words[1], fresh, |value| {
         let fields = fields_of(value)?;
         let is_new = !fields.contains(words[2]);
         if is_new {
-            fields.insert(words[2], Bytes::from(words[3]));
+            set_field(fields, words[2], Bytes::from(words[3]), &settings);
         }
         Ok(Effect::of(is_new, is_new))
     })?;
@@ -149,6 +162,7 @@ fn hdel(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
 
 fn hincrby(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     let number = integer(words[3])?;
+    let settings = call.shared.settings.clone();
     let sum = call.change(words[1], fresh, |value| {
         let fields = fields_of(value)?;
         let old = match fields.get(words[2]) {
@@ -158,7 +172,7 @@ fn hincrby(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
         let sum = old.checked_add(number).ok_or(OVERFLOW)?;
         let mut text = Vec::new();
         write_integer(&mut text, sum);
-        fields.insert(words[2], text.into_boxed_slice());
+        set_field(fields, words[2], text.into_boxed_slice(), &settings);
         Ok(Effect::Changed(sum))
     })?;
     call.reply().integer(sum);
@@ -168,6 +182,7 @@ fn hincrby(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
 fn hincrbyfloat(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     // The increment is refused before the kind and the old value.
     check_finite(words[3], NOT_FLOAT)?;
+    let settings = call.shared.settings.clone();
     let sum = call.change(words[1], fresh, |value| {
         let fields = fields_of(value)?;
         let old = fields.get(words[2]).map_or(&b"0"[..], |old| old);
@@ -175,7 +190,7 @@ fn hincrbyfloat(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
             (old, "ERR hash value is not a float"),
             (words[3], NOT_FLOAT),
         )?;
-        fields.insert(words[2], sum.as_bytes().into());
+        set_field(fields, words[2], sum.as_bytes().into(), &settings);
         Ok(Effect::Changed(sum))
     })?;
     call.reply().bulk(sum.as_bytes());

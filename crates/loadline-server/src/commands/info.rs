@@ -84,15 +84,19 @@ fn clients(shared: &Shared, out: &mut String) {
     line(out, "blocked_clients", 0);
 }
 
-/// What the store holds is not counted apart, so that the memory used is that of the process.
-fn memory(_: &Shared, out: &mut String) {
+/// The memory used is that of the data: keys, values and their tables, without what the allocator adds.
+fn memory(shared: &Shared, out: &mut String) {
+    let data = shared.data_bytes() as u64;
     let resident = resident_bytes().unwrap_or(0);
-    line(out, "used_memory", resident);
-    line(out, "used_memory_human", human(resident));
-    line(out, "used_memory_rss", resident);
-    line(out, "used_memory_rss_human", human(resident));
-    line(out, "maxmemory", 0);
-    line(out, "maxmemory_human", "0B");
+    let most = shared.settings.maxmemory;
+    for (name, bytes) in [
+        ("used_memory", data),
+        ("used_memory_rss", resident),
+        ("maxmemory", most),
+    ] {
+        line(out, name, bytes);
+        line(out, &format!("{name}_human"), human(bytes));
+    }
     line(out, "maxmemory_policy", "noeviction");
     line(out, "mem_allocator", "libc");
 }

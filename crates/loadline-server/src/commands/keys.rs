@@ -1,6 +1,6 @@
 //! Keys of any kind: whether they are there, their names, walks over them.
 
-use loadline_store::{Change, Store, View};
+use loadline_store::{Shape, Store, View};
 use rand::RngExt;
 use rand::seq::IndexedRandom;
 
@@ -100,9 +100,11 @@ fn give_name(call: &mut Call<'_>, from: &[u8], to: &[u8]) -> Result<(), Refusal>
             Err(NO_KEY.into())
         };
     }
-    let entry = call.store().take(from, call.now()).ok_or(NO_KEY)?;
+    if !call.store().rename(from, to, call.now()) {
+        return Err(NO_KEY.into());
+    }
     call.touched(from);
-    call.put(to, entry);
+    call.touched(to);
     Ok(())
 }
 
@@ -131,18 +133,11 @@ fn copy(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     if target == call.session.database && words[1] == words[2] {
         return Err("ERR source and destination objects are the same".into());
     }
-    let entry = call.store().entry(words[1], call.now());
-    call.shared.stats.count_lookup(entry.is_some());
-    let is_copied = entry.is_some_and(|entry| {
-        let now = call.now();
-        call.shared.databases[target].modify(words[2], now, |current| {
-            if current.is_some() && !replaces {
-                (false, Change::Keep)
-            } else {
-                (true, Change::Put(entry))
-            }
-        })
-    });
+    let is_there = call.show(words[1], |value, _| value.is_some());
+    let (now, databases) = (call.now(), &call.shared.databases);
+    let (from, to) = (&databases[call.session.database], &databases[target]);
+    let is_free = || to.view(words[2], now, |value| value.is_none());
+    let is_copied = is_there && (replaces || is_free()) && from.copy(words[1], to, words[2], now);
     if is_copied {
         call.shared.watched.touch(target, words[2]);
     }
@@ -156,11 +151,10 @@ fn move_key(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     if target == call.session.database {
         return Err("ERR source and destination objects are the same".into());
     }
-    let is_free = call.shared.databases[target].view(key, now, |value| value.is_none());
-    let entry = is_free.then(|| call.store().take(key, now)).flatten();
-    let is_moved = entry.is_some();
-    if let Some(entry) = entry {
-        call.shared.databases[target].modify(key, now, |_| ((), Change::Put(entry)));
+    let to = &call.shared.databases[target];
+    let is_free = to.view(key, now, |value| value.is_none());
+    let is_moved = is_free && call.store().move_to(to, key, now);
+    if is_moved {
         call.touched(key);
         call.shared.watched.touch(target, key);
     }
@@ -198,15 +192,16 @@ fn random_key(call: &mut Call<'_>, _: Words<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// What can be said of a value that has no encodings as Redis has them: they are named as Redis would
-/// choose them, by size. When a key was used last, and how often, is not kept.
+/// The encodings are named as Redis names them, which goes by size and by what was done to a value; only
+/// a whole number that INCRBYFLOAT made is `int` here and `embstr` there. When a key was used last, and how often, is not kept.
 fn object(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     let &[_, word, key] = words else {
         return Err(no_such_form(words));
     };
+    let shape = call.store().shape(key, call.now());
     let encoding = call
         .store()
-        .view(key, call.now(), |value| value.map(encoding));
+        .view(key, call.now(), |value| Some(encoding(value?, shape?)));
     let mut reply = call.reply();
     match encoding {
         None => reply.null(),
@@ -224,29 +219,15 @@ fn object(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn encoding(value: View<'_>) -> &'static str {
+fn encoding(value: View<'_>, shape: Shape) -> &'static str {
     const EMBEDDED_BYTES: usize = 44;
-    const FEW: usize = 512;
-    const SHORT_BYTES: usize = 64;
-    let is_short = |bytes: &[u8]| bytes.len() <= SHORT_BYTES;
-    match value {
-        View::String(bytes) if integer(bytes).is_ok() => "int",
-        View::String(bytes) if bytes.len() <= EMBEDDED_BYTES => "embstr",
-        View::String(_) => "raw",
-        View::Set(members)
-            if members.len() <= FEW
-                && members.iter().all(|(member, ())| integer(member).is_ok()) =>
-        {
-            "intset"
-        }
-        View::Hash(fields)
-            if fields.len() <= FEW
-                && fields
-                    .iter()
-                    .all(|(field, value)| is_short(field) && is_short(value)) =>
-        {
-            "listpack"
-        }
-        View::Set(_) | View::Hash(_) => "hashtable",
+    match (value, shape) {
+        (View::String(bytes), Shape::Packed) if integer(bytes).is_ok() => "int",
+        (View::String(bytes), Shape::Packed) if bytes.len() <= EMBEDDED_BYTES => "embstr",
+        (View::String(_), _) => "raw",
+        (View::Set(_), Shape::Ordered) => "intset",
+        (View::Hash(_), Shape::Ordered) => "listpack",
+        (View::Set(_) | View::Hash(_), _) => "hashtable",
+        (View::List(_), _) => "quicklist",
     }
 }

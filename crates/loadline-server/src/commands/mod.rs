@@ -1,15 +1,19 @@
 //! The commands: one file per family. This one lists them and dispatches.
 
+mod bits;
 mod client;
 mod config;
 mod connection;
 mod describe;
 mod expiry;
+mod functions;
 mod glob;
 mod hashes;
 mod help;
 mod info;
 mod keys;
+mod lcs;
+mod lists;
 #[cfg(test)]
 mod model;
 mod numbers;
@@ -18,6 +22,7 @@ mod reply;
 mod scan;
 mod server;
 mod sets;
+mod sort;
 mod strings;
 mod transactions;
 
@@ -134,12 +139,16 @@ const fn other(name: &'static str, arity: i32, handler: Handler) -> Known {
 }
 
 /// The tables of all families, under the names that Redis's documentation has for them.
-const FAMILIES: [(&str, &[Known]); 10] = [
+const FAMILIES: [(&str, &[Known]); 14] = [
     ("string", strings::TABLE),
     ("generic", keys::TABLE),
     ("generic", expiry::TABLE),
     ("set", sets::TABLE),
     ("hash", hashes::TABLE),
+    ("list", lists::TABLE),
+    ("bitmap", bits::TABLE),
+    ("generic", sort::TABLE),
+    ("scripting", functions::TABLE),
     ("connection", connection::TABLE),
     ("connection", client::TABLE),
     ("server", server::TABLE),
@@ -149,6 +158,58 @@ const FAMILIES: [(&str, &[Known]); 10] = [
 
 fn all() -> impl Iterator<Item = &'static Known> {
     FAMILIES.into_iter().flat_map(|(_, table)| table)
+}
+
+/// The name of a command at its place, with that of its subcommand where there is one.
+fn full_name(command: usize, subcommand: usize) -> String {
+    let Some(known) = all().nth(command) else {
+        return "NULL".to_owned();
+    };
+    let sub = subcommand
+        .checked_sub(1)
+        .and_then(|at| known.subcommands.get(at));
+    let name = match sub {
+        Some(sub) => format!("{}|{}", known.name, sub.name),
+        None => known.name.to_owned(),
+    };
+    name.to_ascii_lowercase()
+}
+
+/// Commands that write and are not refused when the memory is full, since they add nothing to the data.
+const NEVER_GROWING: [&str; 21] = [
+    "DEL",
+    "UNLINK",
+    "RENAME",
+    "RENAMENX",
+    "MOVE",
+    "GETDEL",
+    "GETEX",
+    "EXPIRE",
+    "PEXPIRE",
+    "EXPIREAT",
+    "PEXPIREAT",
+    "PERSIST",
+    "SREM",
+    "SPOP",
+    "SMOVE",
+    "HDEL",
+    "LPOP",
+    "RPOP",
+    "FLUSHDB",
+    "FLUSHALL",
+    "SWAPDB",
+];
+
+impl Known {
+    /// Whether `word` names one of its subcommands.
+    fn has_subcommand(&self, word: &[u8]) -> bool {
+        is(word, "HELP") || self.subcommands.iter().any(|sub| is(word, sub.name))
+    }
+
+    /// Whether it can add to the data.
+    fn grows(&self) -> bool {
+        self.access == Access::Write && !NEVER_GROWING.contains(&self.name)
+    }
 }
 
 /// The names of all commands, in the order of their statistics.
@@ -267,7 +328,7 @@ impl Call<'_> {
                 if self.session.queue.is_some()
                     && !transactions::runs_at_once(found.known.name) =>
             {
-                self.queue(words);
+                self.queue(found.known, words);
             }
             Ok(found) => self.perform(found, words),
             Err(refusal) => {
@@ -323,7 +384,20 @@ impl Call<'_> {
             stat.rejected += 1;
             return Err("ERR Command not allowed inside a transaction".into());
         }
+        if self.shared.is_full() && self.is_growing(known) {
+            self.shared.stats.calls[found.index].rejected += 1;
+            return Err("OOM command not allowed when used memory > 'maxmemory'.".into());
+        }
         Ok(found)
+    }
+
+    /// Whether a command adds to the data, or to a transaction.
+    fn is_growing(&self, known: &Known) -> bool {
+        match &self.session.queue {
+            Some(queue) if known.name == "EXEC" => queue.grows,
+            Some(_) => known.grows() || !transactions::runs_at_once(known.name),
+            None => known.grows(),
+        }
     }
 
     /// Runs a command and counts it. Its time is taken at its first calls and then in one of a few,
@@ -333,6 +407,8 @@ impl Call<'_> {
         let begun = stat.is_timed().then(Instant::now);
         let peer = &self.session.peer;
         peer.command.store(found.index, Ordering::Relaxed);
+        peer.subcommand
+            .store(subcommand(found.known, words), Ordering::Relaxed);
         let outcome = self.handle(found.known, words);
         self.shared.stats.commands += 1;
         let stat = &mut self.shared.stats.calls[found.index];
@@ -356,8 +432,9 @@ impl Call<'_> {
         }
     }
 
-    fn queue(&mut self, words: Words<'_>) {
+    fn queue(&mut self, known: &Known, words: Words<'_>) {
         if let Some(queue) = &mut self.session.queue {
+            queue.grows |= known.grows();
             queue.push(words);
         }
         self.reply().simple("QUEUED");
@@ -438,6 +515,21 @@ impl Call<'_> {
         was_there
     }
 
+    /// Puts a string at `key`, whatever is there.
+    fn put_string(&mut self, key: &[u8], bytes: &[u8], expires_at: Option<u64>) {
+        self.store()
+            .put_string(key, bytes, self.now(), |_| Some(expires_at));
+        self.touched(key);
+    }
+
+    /// Sees to it that a string that comes into being at `key` is one that is changed in place.
+    fn make_growing(&mut self, key: &[u8]) {
+        if !self.has(key) {
+            self.store()
+                .put_string(key, b"", self.now(), |_| Some(None));
+        }
+    }
+
     /// Puts `entry` at `key`.
     fn put(&mut self, key: &[u8], entry: Entry) {
         self.store()
@@ -482,6 +574,18 @@ impl Call<'_> {
             }
             Effect::Same(result) => result,
         })
+    }
+}
+
+/// The place of the subcommand that the words name, counted from 1; 0 where there is none.
+fn subcommand(known: &Known, words: Words<'_>) -> usize {
+    match words {
+        [_, second, ..] if !known.subcommands.is_empty() => {
+            let mut subs = known.subcommands.iter();
+            subs.position(|sub| is(second, sub.name))
+                .map_or(0, |at| at + 1)
+        }
+        _ => 0,
     }
 }
 

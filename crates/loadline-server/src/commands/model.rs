@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::{execute, names};
 use crate::buffer::Output;
-use crate::state::{Session, Shared};
+use crate::state::{Origin, Session, Shared};
 
 /// A server without sockets, and one of its sessions.
 struct Rig {
@@ -21,7 +21,7 @@ impl Rig {
     fn new() -> Self {
         let mut shared = Shared::new(None, 1, 0);
         shared.now = 1_000_000;
-        let session = shared.session(String::new(), String::new());
+        let session = shared.session(Origin::default());
         Self {
             shared,
             session,

@@ -3,10 +3,10 @@
 use std::fmt::Write;
 
 use rand::RngExt;
-use rustc_apfloat::Float;
-use rustc_apfloat::ieee::X87DoubleExtended;
+use rustc_apfloat::ieee::{Double, X87DoubleExtended};
+use rustc_apfloat::{Float, FloatConvert, Status};
 
-use super::refusal::{NOT_FINITE, NOT_INTEGER, Refusal};
+use super::refusal::{NOT_FINITE, NOT_INTEGER, Refusal, shown};
 
 /// The most elements that a random choice with repetition may be asked for: the reply is built in
 /// memory, and Redis's own bound of half of all numbers would fill it.
@@ -72,6 +72,36 @@ pub(super) fn write_integer(text: &mut Vec<u8>, number: i64) {
     std::io::Write::write_fmt(text, format_args!("{number}")).expect("a vector takes everything");
 }
 
+/// The digits of a whole number, without memory of their own.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Digits {
+    bytes: [u8; Self::MOST],
+    length: usize,
+}
+
+impl Digits {
+    /// Those of the least number, with its sign.
+    const MOST: usize = "-9223372036854775808".len();
+
+    pub(super) fn new(number: i64) -> Self {
+        let mut digits = Self {
+            bytes: [0; Self::MOST],
+            length: 0,
+        };
+        let mut rest = &mut digits.bytes[..];
+        std::io::Write::write_fmt(&mut rest, format_args!("{number}"))
+            .expect("the longest number fits");
+        digits.length = Self::MOST - rest.len();
+        digits
+    }
+}
+
+impl AsRef<[u8]> for Digits {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+}
+
 /// How many elements a random choice is to have; negative for a choice with repetition.
 pub(super) fn sample_count(word: &[u8]) -> Result<i64, Refusal> {
     let count = integer(word)?;
@@ -110,6 +140,24 @@ pub(super) fn check_finite(word: &[u8], refusal: &'static str) -> Result<(), Ref
     } else {
         Err("ERR value is NaN or Infinity".into())
     }
+}
+
+/// Reads a number of 64 bits as `strtod` does, up to a zero byte and with spaces in front; nothing is 0. One that is too large or
+/// too small to be held is none.
+pub(super) fn double(word: &[u8]) -> Option<f64> {
+    let word = shown(word, word.len());
+    let spaces = word.iter().take_while(|byte| byte.is_ascii_whitespace());
+    let word = &word[spaces.count()..];
+    if word.is_empty() {
+        return Some(0.0);
+    }
+    let exact = float(word)?;
+    let status = exact.convert(&mut false);
+    let number: Double = status.value;
+    let is_held = !status
+        .status
+        .intersects(Status::OVERFLOW | Status::UNDERFLOW);
+    is_held.then(|| f64::from_bits(number.to_bits() as u64))
 }
 
 /// Reads a number as `strtold` does, which Redis asks, but without spaces in front: decimal, hexadecimal

@@ -54,6 +54,9 @@ pub(super) const TABLE: &[Known] = &[
     })
     .with(&[sub("WHOAMI", 2, "\nReturn the current connection username.")]),
     other("WAIT", 3, wait),
+    other("SAVE", 1, |_, _| {
+        Err("ERR this server holds its data in memory only and cannot save it".into())
+    }),
     other("LASTSAVE", 1, |call, _| {
         // Nothing was ever saved, so that is when it began, as in Redis.
         let age = call.shared.started.elapsed().as_millis() as u64;

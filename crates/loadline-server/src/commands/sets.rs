@@ -3,10 +3,11 @@
 use loadline_store::{Entry, Members, Value, View};
 use rand::seq::IteratorRandom;
 
-use super::numbers::{random_below, sample_count, unsigned};
+use super::numbers::{integer, random_below, sample_count, unsigned};
 use super::refusal::{Refusal, SYNTAX, WRONG_TYPE};
 use super::reply::Reply;
 use super::{ALL, Call, Effect, Keys, Known, ONE, TWO, Words, is, read, scan, write};
+use crate::settings::Settings;
 
 pub(super) const TABLE: &[Known] = &[
     write("SADD", -3, ONE, sadd),
@@ -69,6 +70,31 @@ fn members_of(value: &mut Value) -> Result<&mut Members, Refusal> {
     }
 }
 
+/// Adds a member. A set of whole numbers is sorted, until it gives its order up where Redis turns to a
+/// hash table, for good.
+fn add(members: &mut Members, member: &[u8], settings: &Settings) -> bool {
+    if members.contains(member) {
+        return false;
+    }
+    match integer(member) {
+        Ok(number) if members.is_ordered() => {
+            let is_behind = |other: &[u8]| integer(other).is_ok_and(|other| other > number);
+            members.insert_sorted(member, (), is_behind);
+        }
+        Ok(_) => {
+            members.insert(member, ());
+        }
+        Err(_) => {
+            members.relax();
+            members.insert(member, ());
+        }
+    }
+    if members.len() as u64 > settings.set_max_intset_entries {
+        members.relax();
+    }
+    true
+}
+
 /// Shows the members at `key`, none where there is no key.
 fn look<R>(
     call: &mut Call<'_>,
@@ -88,13 +114,11 @@ fn reply_members(members: &Members, reply: &mut Reply<'_>) {
 }
 
 fn sadd(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
+    let settings = call.shared.settings.clone();
     let added = call.change(words[1], fresh, |value| {
         let members = members_of(value)?;
-        let before = members.len();
-        for member in &words[2..] {
-            members.insert(member, ());
-        }
-        let added = members.len() - before;
+        let new = words[2..].iter();
+        let added = new.filter(|member| add(members, member, &settings)).count();
         Ok(Effect::of(added > 0, added))
     })?;
     call.reply().count(added);
@@ -214,9 +238,10 @@ fn smove(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
             members_of(value)?.remove(member);
             Ok(Effect::Changed(()))
         })?;
+        let settings = call.shared.settings.clone();
         call.change(to, fresh, |value| {
-            let was_there = members_of(value)?.insert(member, ()).is_some();
-            Ok(Effect::of(!was_there, ()))
+            let is_new = add(members_of(value)?, member, &settings);
+            Ok(Effect::of(is_new, ()))
         })?;
     }
     call.reply().flag(is_member);
@@ -239,25 +264,31 @@ fn sscan(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     })
 }
 
-/// The sets at `keys` as one. Every key is looked at, so that one of another kind is refused.
+/// The sets at `keys` as one. Every key is looked at, so that one of another kind is refused. The result
+/// is a set of its own: of whole numbers where all of its members are.
 fn combined(
     call: &mut Call<'_>,
     keys: &[&[u8]],
     combination: Combination,
 ) -> Result<Members, Refusal> {
-    let mut result = look(call, keys[0], |members, _| members.clone())?;
+    let settings = call.shared.settings.clone();
+    let mut chosen: Vec<Vec<u8>> = look(call, keys[0], |members, _| names(members))?;
     for key in &keys[1..] {
         look(call, key, |other, _| match combination {
-            Combination::Intersection => result.retain(|member, ()| other.contains(member)),
-            Combination::Union => {
-                for (member, ()) in other.iter() {
-                    result.insert(member, ());
-                }
-            }
-            Combination::Difference => result.retain(|member, ()| !other.contains(member)),
+            Combination::Intersection => chosen.retain(|member| other.contains(member)),
+            Combination::Union => chosen.extend(names(other)),
+            Combination::Difference => chosen.retain(|member| !other.contains(member)),
         })?;
     }
+    let mut result = Members::new();
+    for member in &chosen {
+        add(&mut result, member, &settings);
+    }
     Ok(result)
+}
+
+fn names(members: &Members) -> Vec<Vec<u8>> {
+    members.iter().map(|(member, ())| member.to_vec()).collect()
 }
 
 fn combine(call: &mut Call<'_>, keys: &[&[u8]], combination: Combination) -> Result<(), Refusal> {

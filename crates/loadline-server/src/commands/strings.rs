@@ -3,7 +3,8 @@
 use loadline_store::{Expiry, Value, View};
 
 use super::expiry::{Deadline, deadline};
-use super::numbers::{add_floats, integer, unsigned, write_integer};
+use super::lcs::LCS;
+use super::numbers::{Digits, add_floats, integer, unsigned};
 use super::refusal::{
     NOT_FLOAT, NOT_INTEGER, OVERFLOW, Refusal, SYNTAX, TOO_LONG, WRONG_TYPE, wrong_number,
 };
@@ -55,10 +56,11 @@ pub(super) const TABLE: &[Known] = &[
         )
     }),
     write("INCRBYFLOAT", 3, ONE, incr_by_float),
+    LCS,
 ];
 
 /// The most that a string may hold, as in Redis.
-const LARGEST: usize = 512 << 20;
+pub(super) const LARGEST: usize = 512 << 20;
 
 fn get(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     call.show(words[1], reply_string)?;
@@ -164,17 +166,10 @@ fn set(call: &mut Call<'_>, key: &[u8], bytes: &[u8], options: Options) -> Resul
     Ok(())
 }
 
-/// Puts a string, whatever is there.
-fn put(call: &mut Call<'_>, key: &[u8], bytes: &[u8], expires_at: Option<u64>) {
-    call.store()
-        .put_string(key, bytes, call.now(), |_| Some(expires_at));
-    call.touched(key);
-}
-
 fn setnx(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     let is_new = !call.has(words[1]);
     if is_new {
-        put(call, words[1], words[2], None);
+        call.put_string(words[1], words[2], None);
     }
     call.reply().flag(is_new);
     Ok(())
@@ -187,7 +182,7 @@ fn set_for(
     command: &str,
 ) -> Result<(), Refusal> {
     let expires_at = deadline(words[2], unit, call.now(), command)?;
-    put(call, words[1], words[3], Some(expires_at));
+    call.put_string(words[1], words[3], Some(expires_at));
     call.reply().ok();
     Ok(())
 }
@@ -263,7 +258,7 @@ fn pairs<'w>(
 
 fn mset(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     for pair in pairs(words, "mset")? {
-        put(call, pair[0], pair[1], None);
+        call.put_string(pair[0], pair[1], None);
     }
     call.reply().ok();
     Ok(())
@@ -274,46 +269,50 @@ fn msetnx(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     let all_are_new = !pairs.clone().any(|pair| call.has(pair[0]));
     if all_are_new {
         for pair in pairs {
-            put(call, pair[0], pair[1], None);
+            call.put_string(pair[0], pair[1], None);
         }
     }
     call.reply().flag(all_are_new);
     Ok(())
 }
 
-fn fresh() -> Value {
+pub(super) fn fresh() -> Value {
     Value::String(Vec::new())
 }
 
-fn bytes_of(value: &mut Value) -> Result<&mut Vec<u8>, Refusal> {
+pub(super) fn bytes_of(value: &mut Value) -> Result<&mut Vec<u8>, Refusal> {
     match value {
         Value::String(bytes) => Ok(bytes),
         _ => Err(WRONG_TYPE.into()),
     }
 }
 
+/// The string that a number is read from, `0` where there is no key.
+fn numeral<'v>(value: Option<View<'v>>) -> Result<&'v [u8], Refusal> {
+    match value {
+        Some(View::String(bytes)) => Ok(bytes),
+        Some(_) => Err(WRONG_TYPE.into()),
+        None => Ok(b"0"),
+    }
+}
+
 fn add(call: &mut Call<'_>, key: &[u8], number: i64) -> Result<(), Refusal> {
-    let zero = || Value::String(b"0".to_vec());
-    let sum = call.change(key, zero, |value| {
-        let bytes = bytes_of(value)?;
-        let old = integer(bytes).map_err(|_| NOT_INTEGER)?;
-        let sum = old.checked_add(number).ok_or(OVERFLOW)?;
-        write_integer(bytes, sum);
-        Ok(Effect::Changed(sum))
+    let mut sum = 0;
+    call.store().replace_string(key, call.now(), |value| {
+        let old = integer(numeral(value)?).map_err(|_| NOT_INTEGER)?;
+        sum = old.checked_add(number).ok_or(OVERFLOW)?;
+        Ok::<_, Refusal>(Digits::new(sum))
     })?;
+    call.touched(key);
     call.reply().integer(sum);
     Ok(())
 }
 
 fn incr_by_float(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
-    let zero = || Value::String(b"0".to_vec());
-    let sum = call.change(words[1], zero, |value| {
-        let bytes = bytes_of(value)?;
-        let sum = add_floats((bytes, NOT_FLOAT), (words[2], NOT_FLOAT))?;
-        bytes.clear();
-        bytes.extend_from_slice(sum.as_bytes());
-        Ok(Effect::Changed(sum))
+    let sum = call.store().replace_string(words[1], call.now(), |value| {
+        add_floats((numeral(value)?, NOT_FLOAT), (words[2], NOT_FLOAT))
     })?;
+    call.touched(words[1]);
     call.reply().bulk(sum.as_bytes());
     Ok(())
 }
@@ -372,12 +371,16 @@ fn setrange(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     integer(words[2])?;
     let offset = unsigned(words[2], "ERR offset is out of range")?;
     let patch = words[3];
+    if patch.is_empty() {
+        return strlen(call, words);
+    }
+    let end = offset.saturating_add(patch.len());
+    // A wrong kind is refused before a length.
+    if end <= LARGEST {
+        call.make_growing(words[1]);
+    }
     let length = call.change(words[1], fresh, |value| {
         let bytes = bytes_of(value)?;
-        if patch.is_empty() {
-            return Ok(Effect::Same(bytes.len()));
-        }
-        let end = offset.saturating_add(patch.len());
         if end > LARGEST {
             return Err(TOO_LONG.into());
         }

@@ -22,9 +22,9 @@ pub(super) fn runs_at_once(name: &str) -> bool {
     ["MULTI", "EXEC", "DISCARD", "WATCH", "RESET", "QUIT"].contains(&name)
 }
 
-/// Whether a command may not be queued: it would end the server with the rest of the queue.
+/// Whether a command may not be queued, as in Redis.
 pub(super) fn is_forbidden(name: &str) -> bool {
-    name == "SHUTDOWN"
+    ["SAVE", "SHUTDOWN"].contains(&name)
 }
 
 /// What a command that cannot be called does to a transaction: EXEC is not to run the rest without it,

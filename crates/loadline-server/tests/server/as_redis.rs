@@ -1,7 +1,8 @@
 //! The same commands to our server and to a real redis-server: the replies must be the same bytes.
 
+use std::io::{Read as _, Write as _};
 use std::sync::Mutex;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use loadline_server::ServerConfig;
 
@@ -43,6 +44,14 @@ OBJECT HELP|OBJECT ENCODING|OBJECT NOSUCH a|SRANDMEMBER s 1 2|SHUTDOWN BOGUS|MEM
 HELLO 3 SETNAME|HELLO 3 BOGUS|HELLO 3 SETNAME \"a b\"|HELLO 3 AUTH default|HELLO 3 AUTH nobody x|AUTH default x|SETEX k 9223372036854775807 v|EXPIRE k 9223372036854775807|GETEX k EX 9223372036854775807|SET k v PX 9223372036854775807|GETSET k
 SET e \"\"|SETRANGE e 0 \"\"|EXISTS e|STRLEN e|SETRANGE e 5 \"\"|EXPIRE e 100|EXPIRE e 50 gt|SET e w KEEPTTL|TTL e|RENAME e e|TTL e|RENAME e f|TTL f|COPY f g|TTL g|APPEND g x|TTL g|INCRBYFLOAT nf 1|TTL nf
 nosuch aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa b c|nosuch a b c d e f g h i j k l m n o p q r s t u v w x y z 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6
+FLUSHALL|LPUSH l a b c|RPUSH l d|LRANGE l 0 -1|LRANGE l -2 -1|LRANGE l 5 9|LRANGE l 2 1|LRANGE l x 1|LLEN l|LLEN nope|LINDEX l 0|LINDEX l -1|LINDEX l 9|LINDEX l -9|LINDEX l x|LINDEX nope x|LSET l 0 z|LSET l 9 z|LSET l x z|LSET nope 0 z|LPOP l|RPOP l|LPOP l 0|LPOP l -1|LPOP l x|LPOP l 9|EXISTS l|LPOP l|LPOP l 2|LPOP l 1 2|LPUSHX l a|RPUSHX l a|RPUSH l a|RPUSHX l b c|TYPE l|OBJECT ENCODING l|GET l|SADD l a|SET s v|LPUSH s a|LRANGE s 0 1|COPY l m|LRANGE m 0 -1|RENAME m n|LRANGE n 0 -1
+SETBIT b 7 1|GET b|GETBIT b 7|GETBIT b 6|GETBIT b 100|GETBIT nope 0|SETBIT b 7 0|SETBIT b 0 2|SETBIT b x 1|SETBIT b -1 1|SETBIT b 4294967296 1|SETBIT b 0 x|GETBIT b 4294967296|SETBIT l 0 1|GETBIT l 0|OBJECT ENCODING b|SET b foobar|BITCOUNT b|BITCOUNT b 0 0|BITCOUNT b 1 1|BITCOUNT b 5 30 BIT|BITCOUNT b -2 -1|BITCOUNT b 3 1|BITCOUNT b 0|BITCOUNT b 0 1 BOGUS|BITCOUNT nope|BITCOUNT l|BITCOUNT b 0 -100|SET c abcdef|BITOP AND d b c|GET d|BITOP OR d b c nope|GET d|BITOP XOR d b c|BITOP NOT d b|BITOP NOT d b c|BITOP BOGUS d b|BITOP AND d nope|EXISTS d|BITOP AND d l
+MSET v1 ohmytext v2 mynewtext|LCS v1 v2|LCS v1 v2 LEN|LCS v1 v2 IDX|LCS v1 v2 IDX MINMATCHLEN 4|LCS v1 v2 IDX MINMATCHLEN 4 WITHMATCHLEN|LCS v1 nope|LCS v1 l|LCS v1 v2 LEN IDX|LCS v1 v2 BOGUS|LCS v1 v2 MINMATCHLEN x|SET e1 \"\"|LCS e1 v1 IDX
+RPUSH so 3 1 2 10|SORT so|SORT so DESC|SORT so ALPHA|SORT so LIMIT 1 2|SORT so LIMIT 5 2|SORT so LIMIT -1 -1|SORT so LIMIT x 1|SORT so BOGUS|SORT so BY|SORT so STORE sd|LRANGE sd 0 -1|SORT nope STORE sd|EXISTS sd|MSET w_1 9 w_2 8 w_3 7 w_10 6|SORT so BY w_*|SORT so BY w_* DESC|SORT so BY w_* GET # GET w_* GET x_*|SORT so BY nosort|SORT so BY nosort DESC LIMIT 0 2|HSET h_1 f b|HSET h_2 f a|SORT so BY h_*->f ALPHA GET h_*->f GET #|RPUSH so x|SORT so|SORT so ALPHA DESC|SORT s|SORT_RO so ALPHA|SORT_RO so STORE x|SADD ss 5 3 4|SORT ss|SORT ss BY nosort STORE sd|LRANGE sd 0 -1
+FUNCTION FLUSH|FUNCTION FLUSH ASYNC|FUNCTION FLUSH BOGUS|FUNCTION LIST|FUNCTION LIST WITHCODE|FUNCTION|FUNCTION NOSUCH|CONFIG SET hash-max-listpack-entries x|CONFIG SET maxmemory bla|CONFIG SET maxmemory 100mb|CONFIG GET maxmemory|CONFIG SET maxmemory 0|CONFIG SET set-max-intset-entries -1|CONFIG SET hash-max-ziplist-value 1kb|CONFIG GET hash-max-listpack-value|CONFIG SET hash-max-listpack-value 64|CONFIG SET nosuch 1
+SADD i 5 3 1 4 2 -7 9223372036854775807|SMEMBERS i|SSCAN i 0|SREM i 3|SADD i 0 6|SMEMBERS i|SADD j 2 5 8|SUNION i j|SINTER i j|SDIFF i j|SDIFFSTORE k i j|SMEMBERS k|OBJECT ENCODING k|SUNIONSTORE k i j|SMEMBERS k|SMOVE i j 1|SMEMBERS j|SPOP k 100|SRANDMEMBER i 100|SADD i x|OBJECT ENCODING i|SREM i x|OBJECT ENCODING i|DEL i|SADD i 1|OBJECT ENCODING i|COPY i i2|OBJECT ENCODING i2
+HSET o z 1 a 2 m 3|HGETALL o|HKEYS o|HVALS o|HSET o a 9|HGETALL o|HDEL o z|HSET o z 4 b 5|HGETALL o|HSCAN o 0|HRANDFIELD o 100|HRANDFIELD o 100 WITHVALUES|HINCRBY o c 1|HGETALL o|COPY o p|HGETALL p|OBJECT ENCODING p
+SET q 12|APPEND q 3|GET q|OBJECT ENCODING q|APPEND fresh 12|OBJECT ENCODING fresh|APPEND fresh 3|OBJECT ENCODING fresh|INCR fresh|OBJECT ENCODING fresh|SETRANGE fresh 0 7|OBJECT ENCODING fresh|RENAME fresh f2|OBJECT ENCODING f2|COPY f2 f3|OBJECT ENCODING f3|GETSET f3 5|OBJECT ENCODING f3|SETRANGE f4 0 12|OBJECT ENCODING f4|INCRBYFLOAT f4 0.5|OBJECT ENCODING f4|SET f5 abc|SETRANGE f5 0 \"\"|OBJECT ENCODING f5|SETBIT f5 0 1|OBJECT ENCODING f5|SETBIT f6 7 1|OBJECT ENCODING f6|SET f7 7|SETRANGE f7 1 x|OBJECT ENCODING f7|SETRANGE f7 600000000 x|SETRANGE nope 600000000 x|EXISTS nope
 SCAN x|SCAN 0 MATCH|SCAN 0 COUNT 0|SCAN 0 BOGUS 1|KEYS nope*|DBSIZE x|FLUSHALL|DBSIZE|RESET";
 
 #[test]
@@ -62,7 +71,7 @@ fn replies_are_those_of_redis_to_the_byte() {
             assert_eq!(one, other, "{group} (ours left, after {hello:?})");
             count += group.split('|').count();
         }
-        assert!(count > 470, "{count} commands");
+        assert!(count > 700, "{count} commands");
     }
 }
 
@@ -120,6 +129,89 @@ fn http_requests_are_cut_off_as_by_redis() {
         warnings[0].contains("closed the connection from 127.0.0.1:"),
         "{warnings:?}"
     );
+}
+
+/// The fields of CLIENT LIST, in their order; their values are about each server.
+#[test]
+fn client_list_has_the_fields_of_redis() {
+    let (ours, redis) = (Ours::start(ServerConfig::default()), Redis::start());
+    let mut shown = Vec::new();
+    for stream in [
+        &mut ours.connect() as &mut dyn ReadWrite,
+        &mut redis.connect(),
+    ] {
+        let mut stream = stream;
+        ask(&mut stream, "SELECT 3\r\nCLIENT SETNAME me");
+        let reply = ask(
+            &mut stream,
+            "MULTI\r\nPING\r\nCLIENT LIST\r\nDISCARD\r\nCLIENT LIST",
+        );
+        let line = reply.lines().find(|line| line.starts_with("id=")).unwrap();
+        let fields: Vec<String> = line
+            .split(' ')
+            .map(|field| field.split('=').next().unwrap().to_owned())
+            .collect();
+        for same in [
+            "name=me",
+            "db=3",
+            "multi=-1",
+            "cmd=client|list",
+            "resp=2",
+            "events=r",
+        ] {
+            assert!(line.split(' ').any(|field| field == same), "{same}: {line}");
+        }
+        shown.push(fields);
+    }
+    assert_eq!(shown[0], shown[1], "ours left");
+}
+
+/// What CLIENT LIST says about a connection in the middle of something.
+#[test]
+fn client_list_shows_what_connections_hold() {
+    let ours = Ours::start(ServerConfig::default());
+    let (mut one, mut other) = (ours.connect(), ours.connect());
+    ask(&mut one, "CLIENT SETNAME one\r\nWATCH k");
+    one.write_all(b"MULTI\r\nSET k v\r\nGET k\r\n").unwrap();
+    one.read_exact(&mut [0; b"+OK\r\n+QUEUED\r\n+QUEUED\r\n".len()])
+        .unwrap();
+    // The beginning of a request.
+    one.write_all(b"*2\r\n$3\r\nGET\r\n").unwrap();
+    let field = |line: &str, name: &str| {
+        let value = line.split(' ').find_map(|field| field.strip_prefix(name));
+        value.unwrap().to_owned()
+    };
+    let until = Instant::now() + Duration::from_secs(10);
+    loop {
+        let list = ask(&mut other, "CLIENT LIST");
+        let line = list.lines().find(|line| line.contains("name=one")).unwrap();
+        if field(line, "qbuf=") == "13" {
+            assert_eq!(field(line, "multi="), "2", "{line}");
+            assert_eq!(field(line, "flags="), "x", "{line}");
+            assert_ne!(field(line, "multi-mem="), "0", "{line}");
+            break;
+        }
+        assert!(Instant::now() < until, "{line}");
+    }
+    ask(&mut other, "SET k w");
+    let list = ask(&mut other, "CLIENT LIST");
+    let line = list.lines().find(|line| line.contains("name=one")).unwrap();
+    assert_eq!(field(line, "flags="), "xd", "{line}");
+}
+
+/// With `maxmemory`, what adds to the data is refused as by Redis, and the rest goes on.
+#[test]
+fn a_full_memory_refuses_as_redis_does() {
+    let (ours, redis) = (Ours::start(ServerConfig::default()), Redis::start());
+    let (mut one, mut other) = (ours.connect(), redis.connect());
+    for group in [
+        "SET k v\r\nSADD s a b\r\nCONFIG SET maxmemory 1\r\nSET k w\r\nSADD s c\r\nGET k\r\nSREM s a\r\nEXPIRE k 100",
+        "MULTI\r\nSET k w\r\nGET k\r\nEXEC\r\nMULTI\r\nDISCARD\r\nMULTI\r\nGET k\r\nDEL k\r\nEXEC\r\nMULTI\r\nEXEC",
+        "CONFIG SET maxmemory 0\r\nSET k x\r\nMULTI\r\nGET k\r\nCONFIG SET maxmemory 1\r\nEXEC\r\nSET k y\r\nCONFIG SET maxmemory 0\r\nSET k z",
+    ] {
+        let (one, other) = (ask(&mut one, group), ask(&mut other, group));
+        assert_eq!(one, other, "{group} (ours left)");
+    }
 }
 
 /// More arguments than Redis took before version 7.

@@ -484,3 +484,29 @@ fn expired_keys_go_under_load() {
     assert!(info.contains("expired_keys:20000\r\n"), "{info}");
     assert!(info.contains("db0:keys=20001,expires=0,"), "{info}");
 }
+
+/// `used_memory` follows the data: it grows by what is put in and shrinks by what is taken out.
+#[test]
+fn used_memory_is_that_of_the_data() {
+    let ours = Ours::start(ServerConfig::default());
+    let mut stream = ours.connect();
+    let used = |stream: &mut TcpStream| -> i64 {
+        let info = ask(stream, "INFO memory");
+        field(&info, "used_memory:").parse().unwrap()
+    };
+    ask(&mut stream, "SET k v");
+    let before = used(&mut stream);
+    ask(&mut stream, "SETRANGE big 9999999 x");
+    let with_big = used(&mut stream) - before;
+    assert!((10_000_000..10_010_000).contains(&with_big), "{with_big}");
+    ask(&mut stream, "HSET h f v\r\nSADD s 1 2 3\r\nRPUSH l a b");
+    let sets: String = (0..10_000)
+        .map(|n| format!("SADD many member:{n}\r\n"))
+        .collect();
+    ask(&mut stream, sets.trim_end());
+    let with_set = used(&mut stream) - before - with_big;
+    assert!((500_000..2_000_000).contains(&with_set), "{with_set}");
+    ask(&mut stream, "DEL big many h s l");
+    let left = used(&mut stream) - before;
+    assert!(left.abs() < 1_000, "{left}");
+}

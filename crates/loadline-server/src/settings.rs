@@ -1,0 +1,101 @@
+//! Settings that CONFIG SET can change.
+
+/// The settings, with the defaults of Redis.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    /// The most fields of a hash that is kept in order.
+    pub(crate) hash_max_listpack_entries: u64,
+    /// The most bytes of a field or a value of a hash that is kept in order.
+    pub(crate) hash_max_listpack_value: u64,
+    /// The most members of a set of whole numbers that is kept in order.
+    pub(crate) set_max_intset_entries: u64,
+    /// Bytes of data beyond which commands that add to it are refused; 0 for no limit.
+    pub(crate) maxmemory: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            hash_max_listpack_entries: 512,
+            hash_max_listpack_value: 64,
+            set_max_intset_entries: 512,
+            maxmemory: 0,
+        }
+    }
+}
+
+/// How the value of a setting is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unit {
+    Count,
+    /// Bytes, with a unit such as `kb`.
+    Memory,
+}
+
+/// The place of a setting.
+type Place = fn(&mut Settings) -> &mut u64;
+
+/// The names of the settings, those of before Redis 7 behind those of today.
+pub(crate) const NAMES: [(&str, Unit, Place); 6] = [
+    ("hash-max-listpack-entries", Unit::Count, |all| {
+        &mut all.hash_max_listpack_entries
+    }),
+    ("hash-max-ziplist-entries", Unit::Count, |all| {
+        &mut all.hash_max_listpack_entries
+    }),
+    ("hash-max-listpack-value", Unit::Memory, |all| {
+        &mut all.hash_max_listpack_value
+    }),
+    ("hash-max-ziplist-value", Unit::Memory, |all| {
+        &mut all.hash_max_listpack_value
+    }),
+    ("set-max-intset-entries", Unit::Count, |all| {
+        &mut all.set_max_intset_entries
+    }),
+    ("maxmemory", Unit::Memory, |all| &mut all.maxmemory),
+];
+
+/// Reads bytes as Redis does: a number, and a unit in any case.
+pub(crate) fn memory_bytes(text: &[u8]) -> Option<u64> {
+    let text = std::str::from_utf8(text).ok()?.to_ascii_lowercase();
+    let digits = text.len()
+        - text
+            .trim_start_matches(|letter: char| letter.is_ascii_digit())
+            .len();
+    let (number, unit) = text.split_at(digits);
+    let factor = match unit {
+        "" | "b" => 1,
+        "k" => 1_000,
+        "kb" => 1 << 10,
+        "m" => 1_000_000,
+        "mb" => 1 << 20,
+        "g" => 1_000_000_000,
+        "gb" => 1 << 30,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(factor)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_read_with_its_unit() {
+        for (text, bytes) in [
+            ("0", Some(0)),
+            ("100", Some(100)),
+            ("1k", Some(1_000)),
+            ("1Kb", Some(1_024)),
+            ("2mb", Some(2 << 20)),
+            ("1GB", Some(1 << 30)),
+            ("", None),
+            ("kb", None),
+            ("-1", None),
+            ("1tb", None),
+            ("99999999999gb", None),
+        ] {
+            assert_eq!(memory_bytes(text.as_bytes()), bytes, "{text:?}");
+        }
+    }
+}
