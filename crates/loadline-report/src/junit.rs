@@ -1,210 +1,136 @@
-//! JUnit XML, for CI servers: a test suite per scenario, a test case per subject.
-//!
-//! A case fails where operations failed or the doctor found something critical in it. That a
-//! subject is slower than another is no failure here; judging that is the gate's work.
-//!
-//! Of a search for the highest load there is a test case for its limit instead: the trials are the
-//! way to the answer, and most of them are meant to fail.
+//! The JUnit printer, for CI servers: the verdict as the first test case, then a suite per block of
+//! checks.
 
-use loadline_measure::capacity::Answer;
-use loadline_measure::record::{Case, Record, Severity};
+use std::fmt::Write as _;
 
-use crate::capacity::capacity_findings;
+use loadline_measure::gate::Judgement;
+use loadline_measure::record::Record;
+
+use crate::Asked;
 use crate::clean::plain;
-use crate::view::{self, Group};
-use loadline_measure::words;
+use crate::document::{Block, Check, CheckResult, Checks, Document};
+use crate::view;
 
 /// The record as JUnit XML, with a line feed at the end.
 #[must_use]
 pub fn junit(record: &Record) -> String {
-    if let Some(answer) = &record.capacity {
-        return searched(record, answer);
-    }
-    let groups = view::groups(record);
-    let failures: usize = groups.iter().map(|group| failed(record, group)).sum();
-    let time: f64 = record.cases.iter().map(seconds).sum();
-    let errors = usize::from(record.run.cut_short);
-    let tests = record.cases.len() + errors;
+    print(&view::of_record(record), "loadline")
+}
+
+/// The judgement as JUnit XML, with a line feed at the end.
+///
+/// Warnings and critical rows are failures, and inconclusive ones are skipped. Where the two sides
+/// cannot be compared, the verdict is an error.
+#[must_use]
+pub fn judgement_junit(judgement: &Judgement, asked: Asked<'_>) -> String {
+    let name = format!("loadline {}", asked.command);
+    print(&view::judgement(judgement, asked), &name)
+}
+
+fn print(document: &Document, name: &str) -> String {
+    let verdict = Checks {
+        name: document.title.clone(),
+        checks: vec![Check {
+            name: "verdict".to_owned(),
+            class: "verdict".to_owned(),
+            result: document.verdict.result,
+            message: document.verdict.sentence.clone(),
+            ..Check::default()
+        }],
+        shown: false,
+    };
+    let blocks = document.sections.iter().flat_map(|section| &section.blocks);
+    let suites = blocks.filter_map(|block| match block {
+        Block::Checks(checks) => Some(checks),
+        _ => None,
+    });
+    let suites: Vec<&Checks> = std::iter::once(&verdict)
+        .chain(suites)
+        .filter(|suite| !suite.checks.is_empty())
+        .collect();
+    let all: Vec<&Check> = suites.iter().flat_map(|suite| &suite.checks).collect();
     let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
-    out.push_str(&format!(
-        "<testsuites name=\"loadline\" tests=\"{tests}\" failures=\"{failures}\" errors=\"{errors}\" time=\"{time:.3}\">\n"
-    ));
-    for group in &groups {
-        suite(&mut out, record, group);
-    }
-    if record.run.cut_short {
-        out.push_str(concat!(
-            "  <testsuite name=\"run\" tests=\"1\" failures=\"0\" errors=\"1\">\n",
-            "    <testcase name=\"the plan was done\" classname=\"loadline.run\">\n",
-            "      <error message=\"cut short: an interrupt ended this run before its plan was done\"/>\n",
-            "    </testcase>\n  </testsuite>\n",
-        ));
+    let (name, prefix) = (escaped(name), escaped(&name.replace(' ', ".")));
+    let _ = writeln!(out, "<testsuites name=\"{name}\" {}>", counts(&all));
+    for suite in suites {
+        print_suite(&mut out, suite, &prefix, &document.timestamp);
     }
     out.push_str("</testsuites>\n");
     out
 }
 
-/// A search: its limit fails where no rate kept it, and is skipped where a rate did that was not
-/// confirmed, or where an interrupt ended the search.
-fn searched(record: &Record, answer: &Answer) -> String {
-    let is_open = record.run.cut_short || (answer.rate.is_some() && !answer.is_confirmed());
-    let fails = !is_open && answer.rate.is_none();
-    let (failures, skipped) = (usize::from(fails), usize::from(is_open));
-    let time = record.run.duration_ns.unwrap_or(0) as f64 / 1e9;
-    let subject = record.cases.first().map(|case| &case.subject.name);
-    let subject = subject.map_or("target", String::as_str);
-    let found = escaped(&capacity_findings(subject, answer).join(" "));
-    let told = if fails {
-        format!("<failure type=\"capacity\" message=\"{found}\"/>")
-    } else if is_open {
-        format!("<skipped message=\"{found}\"/>")
-    } else {
-        format!("<system-out>{found}</system-out>")
+fn counts(checks: &[&Check]) -> String {
+    let count = |test: fn(CheckResult) -> bool| {
+        let checks = checks.iter();
+        checks.filter(|check| test(check.result)).count()
     };
-    let figure = |value: Option<f64>| value.map_or_else(|| "none".to_owned(), |v| v.to_string());
-    let properties: String = [
-        ("rate_ops_per_s", figure(answer.rate)),
-        ("response_time_ns_of_the_limit", figure(answer.value_ns)),
-        ("knee_ops_per_s", figure(answer.knee)),
-        ("closed_loop_ops_per_s", answer.closed_loop.to_string()),
-        ("confirmations_held", answer.confirmations.held.to_string()),
-        ("confirmations", answer.confirmations.trials().to_string()),
-    ]
-    .iter()
-    .map(|(name, value)| format!("        <property name=\"{name}\" value=\"{value}\"/>\n"))
-    .collect();
-    let counts = format!(
-        "tests=\"1\" failures=\"{failures}\" errors=\"0\" skipped=\"{skipped}\" time=\"{time:.3}\""
-    );
-    let timestamp = escaped(&record.run.started_at);
-    let (subject, limit) = (escaped(subject), escaped(&answer.slo.to_string()));
+    let seconds = checks.iter().filter_map(|check| check.seconds);
     format!(
-        concat!(
-            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n",
-            "<testsuites name=\"loadline\" {counts}>\n",
-            "  <testsuite name=\"capacity of {subject}\" {counts} timestamp=\"{timestamp}\">\n",
-            "    <testcase name=\"{limit}\" classname=\"loadline.capacity\" time=\"{time:.3}\">\n",
-            "      <properties>\n{properties}      </properties>\n",
-            "      {told}\n",
-            "    </testcase>\n  </testsuite>\n</testsuites>\n",
-        ),
-        counts = counts,
-        subject = subject,
-        timestamp = timestamp,
-        limit = limit,
-        time = time,
-        properties = properties,
-        told = told,
+        "tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\" time=\"{:.3}\"",
+        checks.len(),
+        count(|result| matches!(result, CheckResult::Failed(_))),
+        count(|result| result == CheckResult::Error),
+        count(|result| result == CheckResult::Skipped),
+        seconds.fold(0.0, |sum, seconds| sum + seconds)
     )
 }
 
-fn suite(out: &mut String, record: &Record, group: &Group<'_>) {
-    let title = escaped(&view::title(group, &[]));
-    let time: f64 = group.rows.iter().map(|row| seconds(row.case)).sum();
-    let timestamp = escaped(&record.run.started_at);
-    out.push_str(&format!(
-        "  <testsuite name=\"{title}\" tests=\"{}\" failures=\"{}\" errors=\"0\" time=\"{time:.3}\" timestamp=\"{timestamp}\">\n",
-        group.rows.len(),
-        failed(record, group),
-    ));
-    for row in &group.rows {
-        let (name, workload) = (escaped(&row.name), escaped(&group.workload));
-        out.push_str(&format!(
-            "    <testcase name=\"{name}\" classname=\"loadline.{workload}\" time=\"{:.3}\">\n",
-            seconds(row.case)
-        ));
-        out.push_str(&properties(row.case));
-        if let Some(reason) = reasons(record, row.case) {
-            out.push_str(&format!(
-                "      <failure message=\"{}\"/>\n",
-                escaped(&reason)
-            ));
-        }
-        let lines: Vec<String> = row
-            .comparisons
-            .iter()
-            .map(|comparison| {
-                let beside = row.beside.as_deref().unwrap_or_default();
-                let (metric, ratio) = (view::metric(comparison), view::comparison(comparison));
-                format!(
-                    "{metric} beside {beside}: {ratio}, {}",
-                    view::evidence(comparison)
-                )
-            })
-            .collect();
-        if !lines.is_empty() {
-            let lines: Vec<String> = lines.iter().map(|line| escaped(line)).collect();
-            out.push_str(&format!(
-                "      <system-out>{}</system-out>\n",
-                lines.join("\n")
-            ));
-        }
-        out.push_str("    </testcase>\n");
+fn print_suite(out: &mut String, suite: &Checks, prefix: &str, timestamp: &str) {
+    let checks: Vec<&Check> = suite.checks.iter().collect();
+    let (name, counts) = (escaped(&suite.name), counts(&checks));
+    let timestamp = if timestamp.is_empty() {
+        String::new()
+    } else {
+        format!(" timestamp=\"{}\"", escaped(timestamp))
+    };
+    let _ = writeln!(out, "  <testsuite name=\"{name}\" {counts}{timestamp}>");
+    for check in checks {
+        print_case(out, check, prefix);
     }
     out.push_str("  </testsuite>\n");
 }
 
-fn properties(case: &Case) -> String {
-    let times = &case.response_time_ns;
-    let whole = |value: Option<u64>| {
-        value.map_or_else(|| words::TOO_FEW.to_owned(), |value| value.to_string())
+fn print_case(out: &mut String, check: &Check, prefix: &str) {
+    let name = escaped(&check.name);
+    let class = match check.class.as_str() {
+        "" => prefix.to_owned(),
+        class => format!("{prefix}.{}", escaped(class)),
     };
-    let mut out = String::from("      <properties>\n");
-    for (name, value) in [
-        ("ops", case.ops.to_string()),
-        ("errors", case.error_count().to_string()),
-        (
-            "throughput_ops_per_s",
-            case.throughput_ops_per_s.to_string(),
-        ),
-        ("response_time_ns_p50", whole(times.p50)),
-        ("response_time_ns_p99", whole(times.p99)),
-        ("response_time_ns_p999", whole(times.p999)),
-    ] {
-        out.push_str(&format!(
-            "        <property name=\"{name}\" value=\"{value}\"/>\n"
-        ));
+    let time = check
+        .seconds
+        .map(|seconds| format!(" time=\"{seconds:.3}\""));
+    let time = time.unwrap_or_default();
+    let _ = writeln!(
+        out,
+        "    <testcase name=\"{name}\" classname=\"{class}\"{time}>"
+    );
+    if !check.properties.is_empty() {
+        out.push_str("      <properties>\n");
+        for (name, value) in &check.properties {
+            let value = escaped(value);
+            let _ = writeln!(out, "        <property name=\"{name}\" value=\"{value}\"/>");
+        }
+        out.push_str("      </properties>\n");
     }
-    out.push_str("      </properties>\n");
-    out
-}
-
-fn failed(record: &Record, group: &Group<'_>) -> usize {
-    group
-        .rows
-        .iter()
-        .filter(|row| reasons(record, row.case).is_some())
-        .count()
-}
-
-/// Why a case fails; nothing where it does not. JUnit knows one failure per case, so all reasons
-/// come as one.
-fn reasons(record: &Record, case: &Case) -> Option<String> {
-    let scope = format!("{}, {}", case.subject.name, case.scenario.workload);
-    let critical = record
-        .doctor
-        .iter()
-        .filter(|finding| finding.severity == Severity::Critical && finding.scope == scope);
-    let mut reasons: Vec<String> = critical
-        .map(|finding| format!("{}: {}", finding.rule, finding.evidence))
-        .collect();
-    if reasons.is_empty() && case.error_count() > 0 {
-        reasons.push(format!(
-            "{} of {} operations failed.",
-            case.error_count(),
-            case.ops
-        ));
-    }
-    (!reasons.is_empty()).then(|| reasons.join(" "))
-}
-
-fn seconds(case: &Case) -> f64 {
-    case.duration_ns as f64 / 1e9
+    let message = escaped(&check.message);
+    let _ = match check.result {
+        CheckResult::Failed(kind) => {
+            writeln!(
+                out,
+                "      <failure type=\"{kind}\" message=\"{message}\"/>"
+            )
+        }
+        CheckResult::Skipped => writeln!(out, "      <skipped message=\"{message}\"/>"),
+        CheckResult::Error => writeln!(out, "      <error message=\"{message}\"/>"),
+        CheckResult::Passed if message.is_empty() => Ok(()),
+        CheckResult::Passed => writeln!(out, "      <system-out>{message}</system-out>"),
+    };
+    out.push_str("    </testcase>\n");
 }
 
 /// A text for an attribute or an element. What XML 1.0 cannot hold, even as an entity, is gone by
 /// then: control characters are made visible, and the two non-characters replaced here.
-pub(crate) fn escaped(text: &str) -> String {
+fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in plain(text).chars() {
         match c {

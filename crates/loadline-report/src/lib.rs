@@ -1,11 +1,12 @@
 //! A record in, a String out: text, Markdown, HTML, CSV and JUnit.
 //!
-//! One file per form. Nothing here opens a file, asks a terminal or measures anything: what is not in
-//! the [`Record`](loadline_measure::Record) is not shown. A record may come from anywhere, so every
-//! string in it is made harmless for the form that it is shown in: terminal escapes, HTML, XML,
-//! formulas of spreadsheets.
+//! A builder turns what was measured into a document, which is a verdict and a list of sections; a
+//! printer per form turns the document into a String. So a new kind of record needs a builder and no
+//! printer. Nothing here opens a file, asks a terminal or measures anything: what is not in the
+//! [`Record`](loadline_measure::Record) is not shown. A record may come from anywhere, so each printer
+//! makes every string harmless for its form: terminal escapes, HTML, XML, formulas of spreadsheets.
 //!
-//! The main function is [`text()`], which is what stands at the end of every run.
+//! The main function is [`text()`], which prints the end of every run.
 //!
 //! ```
 //! use loadline_measure::Record;
@@ -21,30 +22,44 @@
 //!     ..Case::default()
 //! });
 //! let report = text(&record, &TextOptions { width: 80, color: false, unicode: false });
-//! assert!(report.contains("118.2k"));
-//! assert!(report.contains("closed loop"));
+//! assert!(report.starts_with("embedded: 118.2k GETs per second"));
 //! ```
 
 #![forbid(unsafe_code)]
 
-mod capacity;
 mod clean;
 mod csv;
+mod document;
 mod html;
-mod judgement;
 mod junit;
 mod markdown;
 mod picture;
-mod sweep;
 #[cfg(test)]
 mod tests;
 mod text;
 mod view;
 
-pub use capacity::capacity_findings;
+use loadline_measure::gate::Judgement;
+
 pub use csv::csv;
 pub use html::html;
-pub use judgement::{Asked, judgement_junit, judgement_markdown, last_line};
-pub use junit::junit;
-pub use markdown::markdown;
+pub use junit::{judgement_junit, junit};
+pub use markdown::{judgement_markdown, markdown};
 pub use text::{TextOptions, baseline, diagnosis, judgement_text, proof, text};
+pub use view::capacity_findings;
+
+/// The command that asked for a judgement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Asked<'a> {
+    /// The command, such as `gate`.
+    pub command: &'a str,
+    /// Whether an inconclusive outcome is a failure.
+    pub strict: bool,
+}
+
+/// The last line of a judgement, for scripts: `loadline: gate: warning (1)`, the number being the exit
+/// code.
+#[must_use]
+pub fn last_line(judgement: &Judgement, asked: Asked<'_>) -> String {
+    view::last_line(judgement, asked)
+}

@@ -1,269 +1,216 @@
-//! Markdown, for pull requests and wikis: GitHub's flavour, one table per scenario.
+//! The Markdown printer, for pull requests, wikis and the summaries of jobs: GitHub's flavour.
 
-use loadline_measure::capacity::Answer;
+use loadline_measure::gate::Judgement;
 use loadline_measure::record::Record;
 
-use crate::capacity;
-use crate::clean::plain;
-use crate::sweep;
-use crate::view::{self, Group, Row};
-use loadline_measure::words;
+use crate::Asked;
+use crate::clean::{plain, shortened};
+use crate::document::{Block, Cell, Checks, Document, Item, Section, Table};
+use crate::view;
 
-/// The record as GitHub-flavoured Markdown, with a line feed at the end.
+/// GitHub takes 1 MiB per step and others take less; a comment on a pull request takes 64 KiB.
+const MOST_BYTES: usize = 60 << 10;
+
+/// Room for the end: the end of a fold, the notice of omitted lines, and the last line.
+const END_BYTES: usize = 1 << 10;
+
+/// A cell or a sentence is cut where it is longer, in columns of text.
+const MOST_COLUMNS: usize = 400;
+
+/// The record as GitHub-flavoured Markdown of less than 64 KiB, with a line feed at the end.
 #[must_use]
 pub fn markdown(record: &Record) -> String {
-    let mut out = Lines::default();
-    let run = &record.run;
-    out.paragraph(&format!("## Loadline {}", escaped(&run.version)));
-    let mut about = vec![format!(
-        "Run {}, {}",
-        escaped(&run.id),
-        escaped(&run.started_at)
-    )];
-    about.extend(view::surroundings(record).iter().map(|line| escaped(line)));
-    out.paragraph(&about.join("  \n"));
-    if run.cut_short {
-        out.paragraph("**Cut short:** an interrupt ended this run before its plan was done.");
-    }
-    let groups = view::groups(record);
-    if groups.is_empty() {
-        out.paragraph("Nothing was measured.");
-    }
-    if let Some(answer) = &record.capacity {
-        findings(&mut out, record);
-        curve(&mut out, answer);
-        doctor(&mut out, record);
-    } else if sweep::is_sweep(record) {
-        swept(&mut out, record);
-        doctor(&mut out, record);
-        findings(&mut out, record);
-    } else {
-        let shared = view::shared_conditions(&groups);
-        for group in &groups {
-            table(&mut out, group, &shared);
+    print(&view::of_record(record))
+}
+
+/// The judgement as GitHub-flavoured Markdown of less than 64 KiB, with a line feed at the end: the
+/// verdict first, then what changed; the rest is folded.
+#[must_use]
+pub fn judgement_markdown(judgement: &Judgement, asked: Asked<'_>) -> String {
+    print(&view::judgement(judgement, asked))
+}
+
+fn print(document: &Document) -> String {
+    let mut out = Bounded::default();
+    out.line(&format!("**{}**", cut(&document.verdict.sentence)));
+    out.line("");
+    out.line(&format!("## {}", cut(&document.title)));
+    for section in &document.sections {
+        let is_shown = section.blocks.iter().any(|block| match block {
+            Block::Checks(checks) => checks.shown,
+            Block::Plot(_) | Block::Data(_) => false,
+            _ => true,
+        });
+        if is_shown {
+            print_section(&mut out, section);
         }
-        doctor(&mut out, record);
-        findings(&mut out, record);
     }
-    let legend = view::legend(record);
-    let cpu = view::cpu_legend(record).into_iter();
-    let legend = cpu.chain(legend.iter().map(String::as_str));
-    list(&mut out, "How to read this", legend.map(escaped));
-    out.paragraph(&escaped(&view::how_measured(record)));
-    out.text
+    out.finish(document.last.as_deref())
 }
 
+fn print_section(out: &mut Bounded, section: &Section) {
+    if section.folded {
+        out.fold(&cut(&section.heading));
+    } else if !section.heading.is_empty() {
+        out.paragraph(&format!("### {}", cut(&section.heading)));
+    }
+    for block in &section.blocks {
+        match block {
+            Block::Sentence(_, text) => out.paragraph(&cut(text)),
+            Block::List(items) => out.list(items.iter().map(item)),
+            Block::Facts(facts) => {
+                let facts = facts.iter();
+                out.list(facts.map(|(name, value)| labelled(name, &cut(value))));
+            }
+            Block::Table(table) => print_table(out, table),
+            Block::Checks(checks) if checks.shown => print_checks(out, checks),
+            Block::Plot(_) | Block::Checks(_) | Block::Data(_) => {}
+        }
+    }
+    if section.folded {
+        out.unfold();
+    }
+}
+
+fn print_table(out: &mut Bounded, table: &Table) {
+    let heads = table.columns.iter().map(|column| cut(&column.head));
+    out.paragraph(&row(heads));
+    let rules = table.columns.iter();
+    out.line(&row(rules.map(|column| {
+        if column.right { "--:" } else { "---" }.to_owned()
+    })));
+    for group in &table.groups {
+        if !group.title.is_empty() {
+            let title = format!("**{}**", cut(&group.title));
+            let blanks = std::iter::repeat_n(String::new(), table.columns.len() - 1);
+            out.line(&row(std::iter::once(title).chain(blanks)));
+        }
+        for of in &group.rows {
+            out.line(&row(of.cells.iter().map(cell)));
+        }
+    }
+    let rows = table.groups.iter().flat_map(|group| {
+        let rows = group.rows.iter();
+        rows.map(|row| (&group.title, row))
+    });
+    let notes = rows.flat_map(|(title, row)| {
+        let name = row.cells.first().map_or("", |cell| cell.text.as_str());
+        let parts: Vec<&str> = [title.as_str(), name]
+            .into_iter()
+            .filter(|part| !part.is_empty())
+            .collect();
+        let label = parts.join(", ");
+        row.notes
+            .iter()
+            .map(move |note| labelled(&label, &item(note)))
+    });
+    out.list(notes.collect::<Vec<_>>().into_iter());
+}
+
+fn row(cells: impl Iterator<Item = String>) -> String {
+    format!("| {} |", cells.collect::<Vec<_>>().join(" | "))
+}
+
+fn cell(cell: &Cell) -> String {
+    let text = cut(&cell.text);
+    if cell.strong && !text.is_empty() {
+        format!("**{text}**")
+    } else {
+        text
+    }
+}
+
+fn print_checks(out: &mut Bounded, checks: &Checks) {
+    let items = checks.checks.iter().map(|check| {
+        let text = format!("{}: {}", check.name, check.message);
+        labelled(check.result.word(), &cut(&text))
+    });
+    out.list(items);
+}
+
+fn item(item: &Item) -> String {
+    let lines = std::iter::once(&item.text).chain(&item.more);
+    let text = lines.map(|line| cut(line)).collect::<Vec<_>>().join("; ");
+    let advice = if item.advice.is_empty() {
+        String::new()
+    } else {
+        format!(" *{}*", cut(&item.advice))
+    };
+    labelled(&item.label, &format!("{text}{advice}"))
+}
+
+fn labelled(label: &str, text: &str) -> String {
+    if label.is_empty() {
+        text.to_owned()
+    } else {
+        format!("**{}**: {text}", cut(label))
+    }
+}
+
+/// Text that stops growing before it is too long, and counts the lines that it omits.
 #[derive(Default)]
-struct Lines {
+struct Bounded {
     text: String,
+    left_out: u64,
 }
 
-impl Lines {
+impl Bounded {
     fn line(&mut self, line: &str) {
-        self.text.push_str(line);
-        self.text.push('\n');
+        if self.text.len() + line.len() + 1 + END_BYTES > MOST_BYTES {
+            self.left_out += 1;
+        } else {
+            self.text.push_str(line);
+            self.text.push('\n');
+        }
     }
 
     fn paragraph(&mut self, text: &str) {
-        if !self.text.is_empty() {
-            self.text.push('\n');
-        }
+        self.line("");
         self.line(text);
     }
-}
 
-/// A table for every operation under every latency: a row per mode, a column per count.
-fn swept(out: &mut Lines, record: &Record) {
-    let counts = sweep::counts(record);
-    for setting in sweep::settings(record) {
-        out.paragraph(&format!("### {}", escaped(&setting.title())));
-        for line in setting.accuracy().into_iter().chain(setting.codec_cost()) {
-            out.paragraph(&escaped(&line));
+    fn list(&mut self, items: impl Iterator<Item = String>) {
+        let mut items = items.peekable();
+        if items.peek().is_some() {
+            self.line("");
         }
-        let heads: String = counts
-            .iter()
-            .map(|count| format!(" {} |", words::amount(*count)))
-            .collect();
-        out.paragraph(&format!("| mode |{heads} ops/s | p50 | p99 | CPU us |"));
-        out.line(&format!("| --- |{}", " --: |".repeat(counts.len() + 4)));
-        for mode in &setting.modes {
-            let mut line = format!("| {} |", escaped(mode.name));
-            for count in &counts {
-                let text = escaped(&mode.total(*count).text());
-                let best = setting.best(*count).map(|best| best.name);
-                line += &if best == Some(mode.name) {
-                    format!(" **{text}** |")
-                } else {
-                    format!(" {text} |")
-                };
-            }
-            let largest = mode.largest;
-            let [p50, p99] =
-                [largest.response_time_ns.p50, largest.response_time_ns.p99].map(words::percentile);
-            let cpu = words::cpu_us(largest.cost.client_cpu_ns_per_op);
-            let rate = sweep::rate(largest.throughput_ops_per_s);
-            out.line(&format!("{line} {rate} | {p50} | {p99} | {cpu} |"));
-        }
-        let left_out = setting.left_out.iter().map(|left_out| {
-            let (mode, reason) = (escaped(left_out.mode.as_str()), escaped(&left_out.reason));
-            format!("{mode}: {reason}")
-        });
-        let curves = setting
-            .curves
-            .iter()
-            .map(|curve| escaped(&format!("{}: {}", curve.title(), curve.sentence())));
-        list(out, "", left_out.chain(curves));
-    }
-    out.paragraph(&escaped(sweep::LEGEND));
-}
-
-fn table(out: &mut Lines, group: &Group<'_>, shared: &[String]) {
-    out.paragraph(&format!("### {}", escaped(&view::title(group, shared))));
-    out.paragraph(&escaped(&group.conditions.join(", ")));
-    let beside = group.rows.iter().find_map(|row| row.beside.as_deref());
-    let ratio = beside.map(|beside| format!(" throughput beside {} |", escaped(beside)));
-    out.paragraph(&format!(
-        "| target | ops/s | p50 | p99 | p99.9 | CPU us/op |{}",
-        ratio.as_deref().unwrap_or_default()
-    ));
-    out.line(&format!(
-        "| --- | --: | --: | --: | --: | --: |{}",
-        if ratio.is_some() { " --- |" } else { "" }
-    ));
-    for row in &group.rows {
-        out.line(&cells(row, ratio.is_some()));
-        if group.open_loop {
-            let times = [
-                ("service time", Some(&row.case.service_time_ns)),
-                ("generator lag", row.case.lag_ns.as_ref()),
-            ];
-            for (name, summary) in times {
-                let Some(summary) = summary else { continue };
-                let [p50, p99, p999] =
-                    [summary.p50, summary.p99, summary.p999].map(words::percentile);
-                let end = if ratio.is_some() { " |" } else { "" };
-                out.line(&format!(
-                    "| {}, {name} | | {p50} | {p99} | {p999} | |{end}",
-                    escaped(&row.name)
-                ));
-            }
+        for item in items {
+            self.line(&format!("- {item}"));
         }
     }
-    list(out, "", group.rows.iter().flat_map(notes));
-}
 
-fn cells(row: &Row<'_>, with_ratio: bool) -> String {
-    let (times, cost) = (&row.case.response_time_ns, &row.case.cost);
-    let [p50, p99, p999] = [times.p50, times.p99, times.p999].map(words::percentile);
-    let cpu = format!(
-        "{} + {}",
-        words::cpu_us(cost.client_cpu_ns_per_op),
-        words::cpu_us(cost.server_cpu_ns_per_op)
-    );
-    let throughput = row
-        .comparisons
-        .first()
-        .map(|comparison| view::comparison(comparison))
-        .unwrap_or_default();
-    let ratio = if with_ratio {
-        format!(" {throughput} |")
-    } else {
-        String::new()
-    };
-    format!(
-        "| {} | {} | {p50} | {p99} | {p999} | {cpu} |{ratio}",
-        escaped(&row.name),
-        words::count(row.case.throughput_ops_per_s)
-    )
-}
-
-fn notes(row: &Row<'_>) -> Vec<String> {
-    let mut notes: Vec<String> = view::warnings(row.case)
-        .iter()
-        .map(|warning| format!("**{}**: {}", escaped(&row.name), escaped(warning)))
-        .collect();
-    let tail = view::tail(row.case);
-    notes.extend(tail.map(|tail| escaped(&format!("{}, {tail}", row.name))));
-    for comparison in &row.comparisons {
-        let beside = row.beside.as_deref().unwrap_or_default();
-        let (metric, ratio) = (view::metric(comparison), view::comparison(comparison));
-        let evidence = view::evidence(comparison);
-        let line = format!(
-            "{} beside {beside}, {metric}: {ratio}, {evidence}",
-            row.name
-        );
-        notes.push(escaped(&line));
+    /// Opens a fold, which [`END_BYTES`] has room for in any case.
+    fn fold(&mut self, summary: &str) {
+        self.text.push_str("\n<details><summary>");
+        self.text.push_str(summary);
+        self.text.push_str("</summary>\n");
     }
-    notes
-}
 
-fn findings(out: &mut Lines, record: &Record) {
-    list(
-        out,
-        "What was found",
-        record.findings.iter().map(|finding| escaped(finding)),
-    );
-}
+    fn unfold(&mut self) {
+        self.text.push_str("\n</details>\n");
+    }
 
-/// The throughput-latency curve of a search, a row for every rate.
-fn curve(out: &mut Lines, answer: &Answer) {
-    out.paragraph("### Response time by rate");
-    let header = capacity::header(answer);
-    out.paragraph(&format!("| {} | |", header.join(" | ")));
-    out.line(&format!("|{} --- |", " --: |".repeat(header.len())));
-    for point in &answer.curve {
-        let (cells, marks) = (
-            capacity::cells(answer, point).join(" | "),
-            capacity::marks(answer, point),
-        );
-        let marks = match marks.as_str() {
-            marks if marks.contains("answer") => format!("**{marks}**"),
-            marks => marks.to_owned(),
-        };
-        out.line(&format!("| {cells} | {marks} |"));
+    fn finish(mut self, last: Option<&str>) -> String {
+        if self.left_out > 0 {
+            let lines = loadline_measure::words::plural(self.left_out, "line");
+            self.text.push_str(&format!(
+                "\n{lines} left out to stay below 64 KiB; the JSON holds all.\n"
+            ));
+        }
+        if let Some(last) = last {
+            self.text.push_str(&format!("\n`{}`\n", cut(last)));
+        }
+        self.text
     }
 }
 
-fn doctor(out: &mut Lines, record: &Record) {
-    let diagnoses = view::diagnoses(record);
-    if diagnoses.is_empty() {
-        out.paragraph("Doctor: no findings.");
-        return;
-    }
-    let lines = diagnoses.iter().flat_map(|diagnosis| {
-        diagnosis.seen.iter().map(|(scope, evidence)| {
-            let scope = if scope.is_empty() {
-                String::new()
-            } else {
-                format!("{}: ", escaped(scope))
-            };
-            let severity = format!("{:?}", diagnosis.severity).to_lowercase();
-            format!(
-                "**{severity} {}** {scope}{} *{}*",
-                escaped(diagnosis.rule),
-                escaped(evidence),
-                escaped(diagnosis.what_to_do)
-            )
-        })
-    });
-    list(out, "Doctor", lines);
-}
-
-fn list(out: &mut Lines, title: &str, items: impl Iterator<Item = String>) {
-    let mut items = items.peekable();
-    if items.peek().is_none() {
-        return;
-    }
-    if !title.is_empty() {
-        out.paragraph(&format!("### {title}"));
-    }
-    let items: Vec<String> = items.map(|item| format!("- {item}")).collect();
-    out.paragraph(&items.join("\n"));
+fn cut(text: &str) -> String {
+    escaped(&shortened(text, MOST_COLUMNS))
 }
 
 /// A text that Markdown takes as it is: what could be markup gets a backslash, and what could be
 /// HTML or a mention becomes an entity.
-pub(crate) fn escaped(text: &str) -> String {
+fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in plain(text).chars() {
         match c {

@@ -20,7 +20,7 @@ fn run(micros: f64) -> BaselineRun {
     };
     let case = BaselineCase {
         metrics: BTreeMap::from([(Metric::P50, measured)]),
-        response_time: String::new(),
+        ..BaselineCase::default()
     };
     BaselineRun {
         id: format!("run {micros}"),
@@ -54,6 +54,6 @@ fn the_page_and_the_gate_print_one_median_of_eight_runs() {
     );
     assert_eq!(judgement.rows[0].baseline, Some(105_000.0));
     let page = shown(&baseline);
-    let row = page.lines().find(|line| line.starts_with("get ")).unwrap();
+    let row = page.lines().find(|line| line.starts_with("p50 ")).unwrap();
     assert!(row.contains(" 105"), "{page}");
 }

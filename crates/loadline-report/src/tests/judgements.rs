@@ -2,6 +2,7 @@
 
 use loadline_measure::Metric;
 use loadline_measure::gate::{Basis, Judgement, Outcome, Policy, Row, RowVerdict};
+use loadline_measure::work::FunctionDifference;
 
 use super::{PIPE, TERMINAL, widest};
 use crate::{Asked, TextOptions, judgement_junit, judgement_markdown, judgement_text, last_line};
@@ -23,6 +24,7 @@ fn row(case: &str, metric: Metric, verdict: RowVerdict, ratio: f64, evidence: &s
         hi: Some(ratio * 1.03),
         interval_95: None,
         minimum_detectable_effect: Some(0.053),
+        functions: Vec::new(),
         verdict,
         evidence: evidence.to_owned(),
     }
@@ -189,127 +191,206 @@ fn the_last_line_is_what_scripts_rely_on() {
 
 #[test]
 fn a_warning_in_a_pipe() {
-    insta::assert_snapshot!(judgement_text(&warned(), GATE, &PIPE), @r"
-    Warning: 1 of 5 figures got worse.
+    insta::assert_snapshot!(judgement_text(&warned(), GATE, &PIPE), @r#"
+    Warning: get, p50 10 % higher [7.2, 14]; 1 of 5 figures got worse.
 
     What changed
-      get, p50: 402 us -> 444 us, 1.10x [1.07, 1.14] slower
-        slower by 10.5 %, by at least 7.9 %, than 8 runs, in both runs; changes of
-        5.3 % or more would show
-      set, server_cpu: 402 us -> 362 us, 0.90x [0.87, 0.93] lower
-        lower by at least 7.0 %; changes of 5.3 % or more would show
+    figure        then     now  ratio               verdict  detects
+    get
+    p50         402 us  444 us  1.10x [1.07, 1.14]  slower     5.3 %
+      slower by 10.5 %, by at least 7.9 %, than 8 runs, in both runs
 
-    What did not, or cannot be told
-      get: throughput the same, 1.00x [0.97, 1.03] (5.3 % would show); p99: cannot
-        tell: between -4.0 % and 9.0 % slower, margin 2.0 %
-      set: p50 the same, 1.00x [0.97, 1.03] (5.3 % would show)
+    set
+    server cpu  402 us  362 us  0.90x [0.87, 0.93]  lower      5.3 %
+      lower by at least 7.0 %
 
-    To be known
+    3 figures without a change, or inconclusive
+    figure          then       now  ratio               verdict       detects
+    get
+    throughput  402.0k/s  401.2k/s  1.00x [0.97, 1.03]  the same        5.3 %
+    p99           402 us    410 us  1.02x [0.99, 1.05]  inconclusive    5.3 %
+      cannot tell: between -4.0 % and 9.0 % slower, margin 2.0 %
+
+    set
+    p50           402 us    404 us  1.00x [0.97, 1.03]  the same        5.3 %
+
+    Notes
       The server's version was 7.0.15 and is 7.2.4 now.
 
     loadline: gate: warning (1)
-    ");
+    "#);
+}
+
+#[test]
+fn a_row_of_work_names_its_functions() {
+    let mut judgement = warned();
+    let function = |name: &str, a: f64, b: f64| FunctionDifference {
+        name: name.to_owned(),
+        object: "redis-server".to_owned(),
+        a,
+        b,
+    };
+    judgement.rows[4].functions = vec![
+        function("dictFind", 812.0, 1_204.0),
+        function("readQuery", 90.0, 0.0),
+    ];
+    let text = judgement_text(&judgement, GATE, &PIPE);
+    let note = "  dictFind 812 -> 1.20k, readQuery 90 -> 0 instructions per operation\n";
+    assert!(text.contains(note), "{text}");
+}
+
+#[test]
+fn figures_that_do_not_have_their_ratio_say_why() {
+    let mut judgement = warned();
+    judgement.rows[3].candidate = Some(402_000.0 * 1.4);
+    let text = judgement_text(&judgement, GATE, &PIPE).replace("\n    ", " ");
+    assert!(text.contains("without the part that the echo"), "{text}");
+    judgement.basis = Basis::Pairs;
+    let text = judgement_text(&judgement, GATE, &PIPE).replace("\n    ", " ");
+    assert!(
+        text.contains("the median of the ratios of single"),
+        "{text}"
+    );
+    let agrees = judgement_text(&warned(), GATE, &PIPE);
+    assert!(
+        !agrees.contains("echo") && !agrees.contains("median of"),
+        "{agrees}"
+    );
+}
+
+#[test]
+fn a_baseline_of_a_noisy_machine_names_the_way_out() {
+    let mut judgement = inconclusive();
+    for row in &mut judgement.rows {
+        row.verdict = RowVerdict::Inconclusive;
+        row.minimum_detectable_effect = Some(0.31);
+    }
+    let text = judgement_text(&judgement, GATE, &PIPE);
+    let verdict =
+        "Inconclusive: this machine is too noisy for a baseline to show 10 %; run `compare";
+    assert!(text.replace("\n  ", " ").starts_with(verdict), "{text}");
 }
 
 #[test]
 fn a_broken_limit_in_a_pipe() {
-    insta::assert_snapshot!(judgement_text(&critical(), GATE, &PIPE), @r"
-    Critical: 1 of 4 figures got worse or broke a limit, 1 critically.
+    insta::assert_snapshot!(judgement_text(&critical(), GATE, &PIPE), @r#"
+    Critical: xread, limit xread.p99<10ms: 12.3 ms breaks xread.p99<10ms; 1 of 4
+      figures got worse or broke a limit, 1 critically.
 
-    What changed
-      xread, limit xread.p99<10ms: 12.3 ms broken
-        12.3 ms breaks xread.p99<10ms
+    Limits
+      fail: xread.p99<10ms: 12.3 ms breaks xread.p99<10ms
 
-    What did not, or cannot be told
-      get: throughput the same, 1.00x [0.97, 1.03] (5.3 % would show); p99: cannot
-        tell: between -4.0 % and 9.0 % slower, margin 2.0 %
-      set: p50 the same, 1.00x [0.97, 1.03] (5.3 % would show)
+    3 figures without a change, or inconclusive
+    figure          then       now  ratio               verdict       detects
+    get
+    throughput  402.0k/s  401.2k/s  1.00x [0.97, 1.03]  the same        5.3 %
+    p99           402 us    410 us  1.02x [0.99, 1.05]  inconclusive    5.3 %
+      cannot tell: between -4.0 % and 9.0 % slower, margin 2.0 %
 
-    To be known
+    set
+    p50           402 us    404 us  1.00x [0.97, 1.03]  the same        5.3 %
+
+    Notes
       The server's version was 7.0.15 and is 7.2.4 now.
 
     loadline: gate: critical (2)
-    ");
+    "#);
 }
 
 #[test]
 fn nothing_that_could_be_told_in_a_pipe() {
-    insta::assert_snapshot!(judgement_text(&inconclusive(), GATE, &PIPE), @r"
-    Inconclusive: it cannot be told whether it got worse.
-      The baseline holds 5 of the 8 runs that it needs to raise an alarm: add 3
-        more. Until then only limits can fail.
+    insta::assert_snapshot!(judgement_text(&inconclusive(), GATE, &PIPE), @r#"
+    Inconclusive: The baseline holds 5 of the 8 runs that it needs to raise an
+      alarm: add 3 more. Until then only limits can fail.
 
-    What did not, or cannot be told
-      get: throughput the same, 1.00x [0.97, 1.03] (5.3 % would show); p99: cannot
-        tell: between -4.0 % and 9.0 % slower, margin 2.0 %
-      set: p50 the same, 1.00x [0.97, 1.03] (5.3 % would show)
+    3 figures without a change, or inconclusive
+    figure          then       now  ratio               verdict       detects
+    get
+    throughput  402.0k/s  401.2k/s  1.00x [0.97, 1.03]  the same        5.3 %
+    p99           402 us    410 us  1.02x [0.99, 1.05]  inconclusive    5.3 %
+      cannot tell: between -4.0 % and 9.0 % slower, margin 2.0 %
 
-    To be known
+    set
+    p50           402 us    404 us  1.00x [0.97, 1.03]  the same        5.3 %
+
+    Notes
       The server's version was 7.0.15 and is 7.2.4 now.
 
     loadline: gate: inconclusive (0)
-    ");
+    "#);
 }
 
 #[test]
 fn a_refusal_in_a_pipe() {
-    insta::assert_snapshot!(judgement_text(&refused(), GATE, &PIPE), @r"
-    These cannot be compared.
-      The baseline is of the workload a1, the run of b2; measure with the baseline's
-        plan.
+    insta::assert_snapshot!(judgement_text(&refused(), GATE, &PIPE), @r#"
+    These cannot be compared: The baseline is of the workload a1, the run of b2;
+      measure with the baseline's plan.
 
     loadline: gate: inconclusive (3)
-    ");
+    "#);
 }
 
 #[test]
 fn a_warning_in_a_job_summary() {
-    insta::assert_snapshot!(judgement_markdown(&warned(), GATE), @r"
-    ## Loadline gate: warning
+    insta::assert_snapshot!(judgement_markdown(&warned(), GATE), @r#"
+    **Warning: get, p50 10 % higher \[7.2, 14\]; 1 of 5 figures got worse.**
 
-    **Warning: 1 of 5 figures got worse.**
+    ## loadline gate
 
-    | case | figure | before | now | ratio | verdict | evidence |
-    | --- | --- | --: | --: | --- | --- | --- |
-    | get | p50 | 402 us | 444 us | 1.10x \[1.07, 1.14\] | slower | slower by 10.5 %, by at least 7.9 %, than 8 runs, in both runs; changes of 5.3 % or more would show |
-    | set | server\_cpu | 402 us | 362 us | 0.90x \[0.87, 0.93\] | lower | lower by at least 7.0 %; changes of 5.3 % or more would show |
+    ### What changed
 
-    <details><summary>3 figures did not change, or cannot be told</summary>
+    | figure | then | now | ratio | verdict | detects | evidence |
+    | --- | --: | --: | --- | --- | --: | --- |
+    | **get** |  |  |  |  |  |  |
+    | p50 | 402 us | 444 us | 1.10x \[1.07, 1.14\] | slower | 5.3 % | slower by 10.5 %, by at least 7.9 %, than 8 runs, in both runs |
+    | **set** |  |  |  |  |  |  |
+    | server cpu | 402 us | 362 us | 0.90x \[0.87, 0.93\] | lower | 5.3 % | lower by at least 7.0 % |
 
-    | case | figure | before | now | ratio | verdict | evidence |
-    | --- | --- | --: | --: | --- | --- | --- |
-    | get | throughput | 402.0k/s | 401.2k/s | 1.00x \[0.97, 1.03\] | the same | slower by 2.1 % at most, less than 5.0 %; changes of 5.3 % or more would show |
-    | get | p99 | 402 us | 410 us | 1.02x \[0.99, 1.05\] | cannot tell | cannot tell: between -4.0 % and 9.0 % slower, margin 2.0 %; changes of 5.3 % or more would show |
-    | set | p50 | 402 us | 404 us | 1.00x \[0.97, 1.03\] | the same | slower by 1.1 % at most, less than 5.0 %; changes of 5.3 % or more would show |
+    <details><summary>3 figures without a change, or inconclusive</summary>
+
+    | figure | then | now | ratio | verdict | detects | evidence |
+    | --- | --: | --: | --- | --- | --: | --- |
+    | **get** |  |  |  |  |  |  |
+    | throughput | 402.0k/s | 401.2k/s | 1.00x \[0.97, 1.03\] | the same | 5.3 % |  |
+    | p99 | 402 us | 410 us | 1.02x \[0.99, 1.05\] | inconclusive | 5.3 % | cannot tell: between -4.0 % and 9.0 % slower, margin 2.0 % |
+    | **set** |  |  |  |  |  |  |
+    | p50 | 402 us | 404 us | 1.00x \[0.97, 1.03\] | the same | 5.3 % |  |
 
     </details>
+
+    ### Notes
 
     - The server's version was 7.0.15 and is 7.2.4 now.
 
     `loadline: gate: warning (1)`
-    ");
+    "#);
 }
 
 #[test]
 fn a_warning_for_a_ci_server() {
     insta::assert_snapshot!(judgement_junit(&warned(), GATE), @r#"
     <?xml version="1.0" encoding="UTF-8"?>
-    <testsuites name="loadline gate" tests="5" failures="1" errors="0" skipped="1">
-      <testsuite name="loadline gate" tests="5" failures="1" errors="0" skipped="1">
+    <testsuites name="loadline gate" tests="6" failures="2" errors="0" skipped="1" time="0.000">
+      <testsuite name="loadline gate" tests="1" failures="1" errors="0" skipped="0" time="0.000">
+        <testcase name="verdict" classname="loadline.gate.verdict">
+          <failure type="warning" message="Warning: get, p50 10 % higher [7.2, 14]; 1 of 5 figures got worse."/>
+        </testcase>
+      </testsuite>
+      <testsuite name="compared" tests="5" failures="1" errors="0" skipped="1" time="0.000">
         <testcase name="throughput" classname="loadline.gate.get">
-          <system-out>402.0k/s before, 401.2k/s now, 1.00x [0.97, 1.03]: slower by 2.1 % at most, less than 5.0 %; changes of 5.3 % or more would show</system-out>
+          <system-out>402.0k/s -&gt; 401.2k/s, 1.00x [0.97, 1.03]: slower by 2.1 % at most, less than 5.0 %</system-out>
         </testcase>
         <testcase name="p99" classname="loadline.gate.get">
-          <skipped message="cannot tell: between -4.0 % and 9.0 % slower, margin 2.0 %; changes of 5.3 % or more would show"/>
+          <skipped message="402 us -&gt; 410 us, 1.02x [0.99, 1.05]: cannot tell: between -4.0 % and 9.0 % slower, margin 2.0 %"/>
         </testcase>
         <testcase name="p50" classname="loadline.gate.set">
-          <system-out>402 us before, 404 us now, 1.00x [0.97, 1.03]: slower by 1.1 % at most, less than 5.0 %; changes of 5.3 % or more would show</system-out>
+          <system-out>402 us -&gt; 404 us, 1.00x [0.97, 1.03]: slower by 1.1 % at most, less than 5.0 %</system-out>
         </testcase>
         <testcase name="p50" classname="loadline.gate.get">
-          <failure type="warning" message="slower by 10.5 %, by at least 7.9 %, than 8 runs, in both runs; changes of 5.3 % or more would show"/>
+          <failure type="warning" message="402 us -&gt; 444 us, 1.10x [1.07, 1.14]: slower by 10.5 %, by at least 7.9 %, than 8 runs, in both runs"/>
         </testcase>
         <testcase name="server_cpu" classname="loadline.gate.set">
-          <system-out>402 us before, 362 us now, 0.90x [0.87, 0.93]: lower by at least 7.0 %; changes of 5.3 % or more would show</system-out>
+          <system-out>402 us -&gt; 362 us, 0.90x [0.87, 0.93]: lower by at least 7.0 %</system-out>
         </testcase>
       </testsuite>
     </testsuites>

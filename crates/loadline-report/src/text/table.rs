@@ -1,196 +1,186 @@
-//! The table of the text report: one row per case, columns aligned over all scenarios.
+//! Tables whose columns are aligned over all groups, and that fit the page.
 
-use loadline_measure::LatencySummary;
-use loadline_measure::record::Comparison;
-
-use super::page::Style;
+use super::page::{Page, Style};
 use super::style_of;
-use crate::clean::{columns, shortened};
-use crate::view::{self, Group, Row};
-use loadline_measure::words;
+use crate::clean::{columns, plain, shortened};
+use crate::document::{Cell, Column, Row, Table};
 
-/// Throughput, three percentiles, CPU.
-const FIGURES: usize = 5;
-const HEADERS: [&str; FIGURES] = ["ops/s", "p50", "p99", "p99.9", "CPU us/op"];
-/// Names are not cut below this.
-const LEAST_NAME: usize = 12;
-/// Names are cut beyond this, whatever the width.
-const MOST_NAME: usize = 40;
+/// The first column is not cut below this, nor wider than the second.
+const NAME: (usize, usize) = (12, 40);
+/// A head that is wider than its cells is cut to this.
+const HEAD: usize = 15;
+/// A phrase up to this long is not broken.
+const PHRASE: usize = 30;
 
-/// The widths of the columns.
-pub(super) struct Table {
-    name: usize,
-    figures: [usize; FIGURES],
-    /// How many columns of figures there is room for.
-    shown: usize,
-    /// `None` where there are no ratios, or no room for them.
-    ratio: Option<usize>,
-    ratio_header: String,
+/// The widths of the columns that are shown, by their place in the table.
+struct Layout {
+    shown: Vec<(usize, usize)>,
     gap: usize,
 }
 
-impl Table {
-    /// The widest layout that fits. First the gaps shrink, then the names; then the ratios leave the
-    /// table, and at last the rightmost figures.
-    pub(super) fn fit(groups: &[Group<'_>], width: usize) -> Self {
-        let rows: Vec<&Row<'_>> = groups.iter().flat_map(|group| &group.rows).collect();
-        let mut figures = HEADERS.map(columns);
-        for row in &rows {
-            let cells = cells(row)
-                .into_iter()
-                .chain(times(&row.case.service_time_ns))
-                .chain(row.case.lag_ns.iter().flat_map(times));
-            for (place, cell) in cells.enumerate() {
-                // After the row's own figures come times, which stand below the percentiles.
-                let column = if place < FIGURES {
-                    place
-                } else {
-                    1 + (place - FIGURES) % 3
-                };
-                figures[column] = figures[column].max(columns(&cell));
+pub(super) fn draw(page: &mut Page, table: &Table) {
+    let layout = Layout::fit(table, page.width());
+    let heads: Vec<Cell> = table
+        .columns
+        .iter()
+        .map(|column| column.head.as_str().into())
+        .collect();
+    let header = layout.pieces(&table.columns, &heads, false);
+    page.line(
+        Style::Dim,
+        &header.into_iter().map(|piece| piece.1).collect::<String>(),
+    );
+    for (index, group) in table.groups.iter().enumerate() {
+        if !group.title.is_empty() {
+            if index > 0 {
+                page.gap();
+            }
+            page.wrapped(Style::Bold, "", "  ", &plain(&group.title));
+        }
+        for row in &group.rows {
+            page.styled(&layout.pieces(&table.columns, &row.cells, row.is_part));
+            beneath(page, &layout, table, row);
+        }
+    }
+}
+
+/// The cells that have no room, and what must be known about the row.
+fn beneath(page: &mut Page, layout: &Layout, table: &Table, row: &Row) {
+    let has_room = |place: &usize| layout.shown.iter().any(|(shown, _)| shown == place);
+    let cells = table.columns.iter().zip(&row.cells).enumerate();
+    let left = cells.filter(|(place, (_, cell))| !has_room(place) && !cell.text.is_empty());
+    let left: Vec<String> = left
+        .map(|(_, (column, cell))| {
+            let text = if column.right {
+                format!("{} {}", column.head, cell.text)
+            } else {
+                cell.text.clone()
+            };
+            let text = plain(&text).into_owned();
+            if columns(&text) > PHRASE {
+                text
+            } else {
+                Page::unbroken(&text)
+            }
+        })
+        .collect();
+    if !left.is_empty() {
+        page.wrapped(Style::Dim, "  ", "    ", &left.join(", "));
+    }
+    for note in &row.notes {
+        let style = style_of(note.tone);
+        let first = if style == Style::Dim { "  " } else { "  ! " };
+        page.wrapped(style, first, "    ", &plain(&note.text));
+    }
+}
+
+impl Layout {
+    /// The widest layout that fits: first the gaps shrink, then the names; then columns leave the
+    /// table.
+    fn fit(table: &Table, width: usize) -> Self {
+        let natural: Vec<usize> = (0..table.columns.len())
+            .map(|place| natural_width(table, place))
+            .collect();
+        let mut shown: Vec<usize> = (0..table.columns.len()).collect();
+        loop {
+            for gap in [2, 1] {
+                let rest: usize = shown
+                    .iter()
+                    .skip(1)
+                    .map(|place| natural[*place] + gap)
+                    .sum();
+                let name = natural.first().copied().unwrap_or(0);
+                let least = if gap == 1 { name.min(NAME.0) } else { name };
+                if rest + least <= width {
+                    let name = name.min(width - rest);
+                    let widths = shown.iter().map(|place| (*place, natural[*place]));
+                    let mut widths: Vec<(usize, usize)> = widths.collect();
+                    if let Some(first) = widths.first_mut() {
+                        first.1 = name;
+                    }
+                    return Self { shown: widths, gap };
+                }
+            }
+            let droppable = shown.iter().filter(|place| table.columns[**place].drop > 0);
+            match droppable.max_by_key(|place| table.columns[**place].drop) {
+                Some(place) => {
+                    let place = *place;
+                    shown.retain(|other| *other != place);
+                }
+                None => return Self::squeezed(&shown, &natural, width),
             }
         }
-        let ratios = rows
-            .iter()
-            .filter_map(|row| throughput(row))
-            .map(|comparison| columns(&view::comparison(comparison)));
-        let mut besides: Vec<&str> = rows
-            .iter()
-            .filter_map(|row| row.beside.as_deref())
-            .collect();
-        besides.dedup();
-        let ratio_header = match besides[..] {
-            [beside] => format!("vs {}", shortened(beside, 15)),
-            _ => "ratio".to_owned(),
-        };
-        let names = rows
-            .iter()
-            .map(|row| columns(&row.name))
-            .chain(groups.iter().filter(|group| group.open_loop).map(|_| 15));
-        let name = names.max().unwrap_or(0).clamp(LEAST_NAME, MOST_NAME);
-        let ratio = ratios.max().map(|ratio| ratio.max(columns(&ratio_header)));
-        Self {
-            name,
-            figures,
-            shown: FIGURES,
-            ratio,
-            ratio_header,
-            gap: 2,
-        }
-        .shrunk(width)
     }
 
-    pub(super) fn shows_ratios(&self) -> bool {
-        self.ratio.is_some()
-    }
-
-    pub(super) fn header(&self) -> String {
-        let mut line = " ".repeat(self.name);
-        for (header, width) in HEADERS.iter().zip(self.figures).take(self.shown) {
-            line.push_str(&self.right(header, width));
-        }
-        if self.ratio.is_some() {
-            line.push_str(&format!("{}{}", " ".repeat(self.gap), self.ratio_header));
-        }
-        line
-    }
-
-    pub(super) fn row(&self, row: &Row<'_>) -> Vec<(Style, String)> {
-        let mut pieces = vec![(Style::Plain, self.name(&row.name))];
-        for (cell, width) in cells(row).iter().zip(self.figures).take(self.shown) {
-            let style = if cell == words::TOO_FEW {
-                Style::Dim
+    /// Where even the columns that stay are too wide, the rightmost are cut.
+    fn squeezed(shown: &[usize], natural: &[usize], width: usize) -> Self {
+        let mut room = width;
+        let mut widths = Vec::new();
+        for (index, place) in shown.iter().enumerate() {
+            let wanted = if index == 0 {
+                natural[*place].min(NAME.0)
             } else {
-                Style::Plain
+                natural[*place]
             };
-            pieces.push((style, self.right(cell, width)));
+            let wanted = wanted.min(room.saturating_sub(usize::from(index > 0)));
+            room = room.saturating_sub(wanted + usize::from(index > 0));
+            if wanted > 0 {
+                widths.push((*place, wanted));
+            }
         }
-        if let Some(comparison) = self.ratio.and(throughput(row)) {
-            pieces.push((Style::Plain, " ".repeat(self.gap)));
-            pieces.push((style_of(comparison.verdict), view::comparison(comparison)));
+        Self {
+            shown: widths,
+            gap: 1,
+        }
+    }
+
+    fn pieces(&self, heads: &[Column], cells: &[Cell], is_part: bool) -> Vec<(Style, String)> {
+        let mut pieces = Vec::new();
+        for (index, (place, width)) in self.shown.iter().enumerate() {
+            let Some(cell) = cells.get(*place) else {
+                continue;
+            };
+            let text = plain(&cell.text);
+            let indented = if is_part && index == 0 {
+                format!("  {text}")
+            } else {
+                text.into_owned()
+            };
+            let text = shortened(&indented, *width);
+            let blank = " ".repeat(width.saturating_sub(columns(&text)));
+            if index > 0 {
+                pieces.push((Style::Plain, " ".repeat(self.gap)));
+            }
+            let style = style_of(cell.tone);
+            if heads[*place].right {
+                pieces.push((Style::Plain, blank));
+                pieces.push((style, text.into_owned()));
+            } else {
+                pieces.push((style, text.into_owned()));
+                pieces.push((Style::Plain, blank));
+            }
+        }
+        // Blanks at the end of a line are of no piece.
+        while pieces.last().is_some_and(|piece| piece.1.trim().is_empty()) {
+            pieces.pop();
         }
         pieces
     }
-
-    /// The figures of a row that there is no room for in the table, by name.
-    pub(super) fn beneath(&self, row: &Row<'_>) -> Option<String> {
-        let left = HEADERS.iter().zip(cells(row)).skip(self.shown);
-        let left: Vec<String> = left.map(|(name, cell)| format!("{name} {cell}")).collect();
-        (!left.is_empty()).then(|| left.join(", "))
-    }
-
-    /// A row that has only times, below the percentiles of the row before.
-    pub(super) fn times(&self, label: &str, summary: &LatencySummary) -> String {
-        let mut line = self.name(label) + &self.right("", self.figures[0]);
-        for (cell, width) in times(summary).iter().zip(&self.figures[1..self.shown]) {
-            line.push_str(&self.right(cell, *width));
-        }
-        line
-    }
-
-    fn shrunk(mut self, width: usize) -> Self {
-        if self.total() > width {
-            self.gap = 1;
-        }
-        let over = self.total().saturating_sub(width);
-        if self.ratio.is_some() && self.name.saturating_sub(over) < LEAST_NAME {
-            self.ratio = None;
-        }
-        let over = self.total().saturating_sub(width);
-        self.name = self
-            .name
-            .saturating_sub(over)
-            .max(LEAST_NAME.min(self.name));
-        // The throughput and the median stay.
-        while self.total() > width && self.shown > 2 {
-            self.shown -= 1;
-        }
-        self
-    }
-
-    fn total(&self) -> usize {
-        let ratio = self.ratio.map_or(0, |ratio| ratio + self.gap);
-        self.name
-            + self
-                .figures
-                .iter()
-                .take(self.shown)
-                .map(|figure| figure + self.gap)
-                .sum::<usize>()
-            + ratio
-    }
-
-    fn name(&self, name: &str) -> String {
-        let name = shortened(name, self.name);
-        format!("{name}{}", " ".repeat(self.name - columns(&name)))
-    }
-
-    fn right(&self, cell: &str, width: usize) -> String {
-        format!(
-            "{}{cell}",
-            " ".repeat(self.gap + width.saturating_sub(columns(cell)))
-        )
-    }
 }
 
-fn cells(row: &Row<'_>) -> [String; FIGURES] {
-    let case = row.case;
-    let [p50, p99, p999] = times(&case.response_time_ns);
-    let cost = &case.cost;
-    let cpu = match (cost.client_cpu_ns_per_op, cost.server_cpu_ns_per_op) {
-        (None, None) => "-".to_owned(),
-        (client, server) => format!("{}+{}", words::cpu_us(client), words::cpu_us(server)),
-    };
-    [words::count(case.throughput_ops_per_s), p50, p99, p999, cpu]
-}
-
-fn times(summary: &LatencySummary) -> [String; 3] {
-    [summary.p50, summary.p99, summary.p999].map(words::percentile)
-}
-
-fn throughput<'r>(row: &Row<'r>) -> Option<&'r Comparison> {
-    row.comparisons
-        .first()
-        .copied()
-        .filter(|comparison| view::metric(comparison) == "throughput")
+fn natural_width(table: &Table, place: usize) -> usize {
+    let rows = table.groups.iter().flat_map(|group| &group.rows);
+    let cells = rows.filter_map(|row| {
+        let part = if row.is_part && place == 0 { 2 } else { 0 };
+        Some(columns(&plain(&row.cells.get(place)?.text)) + part)
+    });
+    let widest = cells.max().unwrap_or(0);
+    let head = columns(&plain(&table.columns[place].head));
+    let width = widest.max(head.min(HEAD));
+    if place == 0 {
+        // As wide as the shortest cut, so that short names do not crowd their figures.
+        width.min(NAME.1)
+    } else {
+        width
+    }
 }

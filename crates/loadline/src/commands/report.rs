@@ -2,8 +2,6 @@
 
 use std::process::ExitCode;
 
-use loadline_report::Asked;
-
 use crate::args::ReportArgs;
 use crate::files;
 use crate::plan::Outputs;
@@ -16,15 +14,6 @@ pub(super) fn run(args: &ReportArgs) -> anyhow::Result<ExitCode> {
     let record = files::read_record(&args.record)?;
     let printer = Printer::new(&args.display);
     let mut results = Results::of_record("report", &record, &outputs, &printer)?;
-    if let Some(judgement) = &record.judgement {
-        let asked = Asked {
-            command: "report",
-            strict: false,
-        };
-        let options = printer.text_options();
-        let judged = loadline_report::judgement_text(judgement, asked, &options);
-        results.text = format!("{judged}\n{}", results.text);
-    }
     results.ending = Ending::done();
     Ok(finish(results, &printer)?)
 }

@@ -68,7 +68,7 @@ fn a_slower_server_is_critical_in_every_form() {
     assert_eq!(judgement.outcome, Outcome::Critical);
     let markdown = dir.read("out.md");
     assert!(
-        markdown.starts_with("## Loadline compare: critical"),
+        markdown.starts_with("**Critical: ") && markdown.contains("\n## loadline compare\n"),
         "{markdown}"
     );
     let junit = dir.read("out.xml");

@@ -199,7 +199,7 @@ fn jitter_and_bandwidth_are_in_the_path() {
     let link = &record.links[0];
     assert_eq!(link.jitter.as_deref(), Some("1ms:uniform"));
     assert_eq!(link.bandwidth_bytes_per_s, Some(1_000_000));
-    let shown = "get, 4 ms added by l4 (jitter 1ms:uniform, 8.00 Mbit/s each way, round trips";
+    let shown = "get, 4 ms added by l4 jitter 1ms:uniform, 8.00 Mbit/s each way, round trips";
     assert!(text.contains(shown), "{text}");
     // 10 KiB take 10.24 ms at a million bytes per second, on top of 4 ms less the jitter.
     let fastest = record.cases[0].response_time_ns.min.unwrap();

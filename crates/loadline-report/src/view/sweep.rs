@@ -1,63 +1,187 @@
-//! A sweep over ways of calling, as every renderer shows it: settings, modes, counts, and sizes.
+//! A sweep over ways of calling: total times by mode and count, and throughput by size.
 
 use loadline_measure::record::{Case, LeftOut, Link, Record};
 
-use crate::clean::plain;
-use crate::view;
 use loadline_measure::words;
 
-/// What stands below the tables.
-pub(crate) const LEGEND: &str = "Times are those of all operations of a column; ~ is extrapolated from as many as the budget of a cell allowed. Operations per second, quantiles and CPU (microseconds of the client) are those of the highest count that was measured, per operation: in a call of many, each takes as long as the call.";
+use crate::document::{
+    Axis, Block, Cell, Column, Item, Lines, Mark, Plot, Row, RowGroup, Scale, Section, Series,
+    Table, Tone, Unit,
+};
+
+/// How the tables are read.
+pub(super) const LEGEND: &str = "Times are those of all operations of a column; ~ is extrapolated from as many as the budget of a cell allowed. Operations per second, quantiles and CPU (microseconds of the client) are those of the highest count that was measured, per operation: in a call of many, each takes as long as the call.";
 /// Within this share of the most, a smaller size is as good.
 const AS_GOOD: f64 = 0.05;
 
 /// Whether the record holds a sweep.
-pub(crate) fn is_sweep(record: &Record) -> bool {
+pub(super) fn is_sweep(record: &Record) -> bool {
     record
         .cases
         .iter()
         .any(|case| case.scenario.ops_asked.is_some())
 }
 
+/// A section for every operation under every latency.
+pub(super) fn sections(record: &Record) -> Vec<Option<Section>> {
+    let counts = counts(record);
+    let settings = settings(record);
+    settings
+        .iter()
+        .map(|setting| section(setting, &counts))
+        .collect()
+}
+
+fn section(setting: &Setting<'_>, counts: &[u64]) -> Option<Section> {
+    let about = setting.accuracy().into_iter().chain(setting.codec_cost());
+    let mut blocks: Vec<Block> = about
+        .map(|line| Block::Sentence(Tone::Faint, line))
+        .collect();
+    blocks.push(Block::Table(table(setting, counts)));
+    let left_out = setting.left_out.iter();
+    let left_out = left_out
+        .map(|left_out| Item::new(Tone::Faint, &left_out.reason).labelled(left_out.mode.as_str()));
+    let curves = setting.curves.iter();
+    let curves =
+        curves.map(|curve| Item::new(Tone::Plain, curve.sentence()).labelled(curve.title()));
+    blocks.push(Block::List(left_out.chain(curves).collect()));
+    blocks.extend(plot(setting).map(|lines| Block::Plot(Plot::Lines(lines))));
+    Section::new(&setting.title(), blocks)
+}
+
+/// A row per mode, a column per count; the least time of each column is marked.
+fn table(setting: &Setting<'_>, counts: &[u64]) -> Table {
+    let mut columns = vec![Column::text("mode", 0)];
+    // The smallest counts leave a narrow page first.
+    let places = (1..=counts.len()).rev();
+    columns.extend(counts.iter().zip(places).map(|(count, place)| {
+        Column::figure(
+            words::amount(*count),
+            u8::try_from(place).unwrap_or(u8::MAX),
+        )
+    }));
+    columns.extend(["ops/s", "p50", "p99", "CPU"].map(|name| Column::figure(name, 0)));
+    let rows = setting.modes.iter().map(|mode| {
+        let mut cells = vec![mode.name.into()];
+        cells.extend(counts.iter().map(|count| {
+            let total = mode.total(*count);
+            let best = setting
+                .best(*count)
+                .is_some_and(|best| best.name == mode.name);
+            let tone = match (best, total.extrapolated) {
+                (true, _) => Tone::Good,
+                (false, true) => Tone::Faint,
+                (false, false) => Tone::Plain,
+            };
+            Cell {
+                strong: best,
+                ..Cell::new(tone, total.text())
+            }
+        }));
+        let largest = mode.largest;
+        cells.extend([
+            rate(largest.throughput_ops_per_s).into(),
+            words::percentile(largest.response_time_ns.p50).into(),
+            words::percentile(largest.response_time_ns.p99).into(),
+            words::cpu_us(largest.cost.client_cpu_ns_per_op).into(),
+        ]);
+        Row {
+            cells,
+            ..Row::default()
+        }
+    });
+    Table {
+        caption: format!("Total times: {}", setting.title()),
+        columns,
+        groups: vec![RowGroup {
+            title: String::new(),
+            rows: rows.collect(),
+        }],
+    }
+}
+
+/// The curves of sizes; `None` where no curve has two sizes.
+fn plot(setting: &Setting<'_>) -> Option<Lines> {
+    let axis = |name, unit| Axis {
+        name,
+        scale: Scale::Log,
+        unit,
+    };
+    let curves = || setting.curves.iter().enumerate();
+    let series = curves().map(|(colour, curve)| Series {
+        label: curve.mode.to_owned(),
+        colour,
+        dashed: false,
+        points: curve
+            .cells
+            .iter()
+            .map(|case| (case.scenario.batch as f64, case.throughput_ops_per_s))
+            .collect(),
+    });
+    let series: Vec<Series> = series.collect();
+    let drawn = series.iter().any(|line| line.points.len() > 1);
+    let marks = curves().map(|(_, curve)| Mark {
+        is_level: false,
+        at: curve.knee.scenario.batch as f64,
+        label: format!(
+            "{} {}",
+            curve.mode,
+            words::amount(curve.knee.scenario.batch)
+        ),
+    });
+    let title = setting.title();
+    drawn.then(|| Lines {
+        caption: format!(
+            "{title}: operations per second by size of a call (marked: the size chosen)"
+        ),
+        x: axis("operations per call", Unit::Count),
+        y: axis("", Unit::Count),
+        series,
+        marks: marks.collect(),
+        dots: true,
+        in_text: false,
+    })
+}
+
 /// One operation, with its codec, under one latency.
-pub(crate) struct Setting<'r> {
-    pub(crate) workload: &'r str,
-    pub(crate) codec: Option<&'r str>,
-    pub(crate) latency_ns: u64,
+pub(super) struct Setting<'r> {
+    pub(super) workload: &'r str,
+    pub(super) codec: Option<&'r str>,
+    pub(super) latency_ns: u64,
     /// What added the latency.
-    pub(crate) link: Option<&'r Link>,
-    pub(crate) modes: Vec<Mode<'r>>,
-    pub(crate) left_out: Vec<&'r LeftOut>,
-    pub(crate) curves: Vec<Curve<'r>>,
+    pub(super) link: Option<&'r Link>,
+    pub(super) modes: Vec<Mode<'r>>,
+    pub(super) left_out: Vec<&'r LeftOut>,
+    pub(super) curves: Vec<Curve<'r>>,
 }
 
 /// One way of calling over all counts.
-pub(crate) struct Mode<'r> {
-    pub(crate) name: &'r str,
+pub(super) struct Mode<'r> {
+    pub(super) name: &'r str,
     cells: Vec<&'r Case>,
     /// The cell of the highest count: what is extrapolated comes from it, and so do the figures
     /// that do not depend on the count.
-    pub(crate) largest: &'r Case,
+    pub(super) largest: &'r Case,
 }
 
 /// Throughput by size.
-pub(crate) struct Curve<'r> {
-    pub(crate) mode: &'r str,
+pub(super) struct Curve<'r> {
+    pub(super) mode: &'r str,
     /// Ascending by size; never empty.
-    pub(crate) cells: Vec<&'r Case>,
+    pub(super) cells: Vec<&'r Case>,
     /// The smallest size that is as good as the best.
-    pub(crate) knee: &'r Case,
+    pub(super) knee: &'r Case,
 }
 
 /// How long all operations of a cell take.
 #[derive(Clone, Copy, PartialEq)]
-pub(crate) struct Total {
-    pub(crate) seconds: f64,
-    pub(crate) extrapolated: bool,
+pub(super) struct Total {
+    pub(super) seconds: f64,
+    pub(super) extrapolated: bool,
 }
 
 /// Operations per second in the words of a table; `-` where it is none.
-pub(crate) fn rate(ops_per_s: f64) -> String {
+pub(super) fn rate(ops_per_s: f64) -> String {
     if is_rate(ops_per_s) {
         words::count(ops_per_s)
     } else {
@@ -70,7 +194,7 @@ fn is_rate(ops_per_s: f64) -> bool {
 }
 
 /// The counts of the sweep, ascending.
-pub(crate) fn counts(record: &Record) -> Vec<u64> {
+pub(super) fn counts(record: &Record) -> Vec<u64> {
     let asked = record
         .cases
         .iter()
@@ -82,7 +206,7 @@ pub(crate) fn counts(record: &Record) -> Vec<u64> {
 }
 
 /// The settings in the order in which they were measured.
-pub(crate) fn settings(record: &Record) -> Vec<Setting<'_>> {
+pub(super) fn settings(record: &Record) -> Vec<Setting<'_>> {
     let key = |case: &Case| {
         let scenario = &case.scenario;
         (
@@ -172,10 +296,10 @@ fn of_mode<'r>(here: &[&'r Case], mode: &str) -> impl Iterator<Item = &'r Case> 
 
 impl<'r> Setting<'r> {
     /// What was called, and under what.
-    pub(crate) fn title(&self) -> String {
-        let mut title = plain(self.workload).into_owned();
+    pub(super) fn title(&self) -> String {
+        let mut title = self.workload.to_owned();
         if let Some(codec) = self.codec {
-            title += &format!(" as {}", plain(codec));
+            title += &format!(" as {}", codec);
         }
         match self.link {
             None if self.latency_ns == 0 => format!("{title}, no added latency"),
@@ -183,18 +307,18 @@ impl<'r> Setting<'r> {
             Some(link) => format!(
                 "{title}, {} added by {}",
                 words::span(self.latency_ns),
-                plain(link.class.as_str())
+                link.class.as_str()
             ),
         }
     }
 
     /// What the link really does, as it measured itself.
-    pub(crate) fn accuracy(&self) -> Option<String> {
-        self.link.map(view::path)
+    pub(super) fn accuracy(&self) -> Option<String> {
+        self.link.map(super::path)
     }
 
     /// What the codec of the values costs, over all modes.
-    pub(crate) fn codec_cost(&self) -> Option<String> {
+    pub(super) fn codec_cost(&self) -> Option<String> {
         let codec = self.codec?;
         let cells = || self.modes.iter().map(|mode| mode.largest);
         let mean = |of: fn(&Case) -> Option<u64>| {
@@ -204,7 +328,7 @@ impl<'r> Setting<'r> {
             });
             (ops > 0.0).then(|| words::duration(sum / ops))
         };
-        let mut text = format!("values as {}", plain(codec));
+        let mut text = format!("values as {}", codec);
         if let Some(bytes) = cells().find_map(|case| case.cost.encoded_value_bytes) {
             text += &format!(": {bytes:.0} bytes each");
         }
@@ -218,7 +342,7 @@ impl<'r> Setting<'r> {
     }
 
     /// The mode that takes the least time for so many operations.
-    pub(crate) fn best(&self, count: u64) -> Option<&Mode<'r>> {
+    pub(super) fn best(&self, count: u64) -> Option<&Mode<'r>> {
         self.modes.iter().min_by(|one, other| {
             one.total(count)
                 .seconds
@@ -229,7 +353,7 @@ impl<'r> Setting<'r> {
 
 impl Mode<'_> {
     /// How long so many operations take.
-    pub(crate) fn total(&self, count: u64) -> Total {
+    pub(super) fn total(&self, count: u64) -> Total {
         let measured = self
             .cells
             .iter()
@@ -244,7 +368,7 @@ impl Mode<'_> {
 
 impl Curve<'_> {
     /// What the curve shows.
-    pub(crate) fn sentence(&self) -> String {
+    pub(super) fn sentence(&self) -> String {
         let shown = |case: &Case| words::count(case.throughput_ops_per_s);
         let [first, .., _] = &self.cells[..] else {
             return format!("{} ops/s", shown(self.knee));
@@ -276,8 +400,8 @@ impl Curve<'_> {
     }
 
     /// Whose curve it is, and over which sizes.
-    pub(crate) fn title(&self) -> String {
-        let mode = plain(self.mode);
+    pub(super) fn title(&self) -> String {
+        let mode = self.mode;
         let size = |case: &Case| words::amount(case.scenario.batch);
         match &self.cells[..] {
             [first, .., last] => format!("{mode} by size, {} to {}", size(first), size(last)),
@@ -288,7 +412,7 @@ impl Curve<'_> {
 
 impl Total {
     /// In the words of a table; `~` marks what was not measured in full.
-    pub(crate) fn text(self) -> String {
+    pub(super) fn text(self) -> String {
         let mark = if self.extrapolated { "~" } else { "" };
         // What no cell can have taken comes of a record that nobody measured.
         if !(1e-9..3.6e8).contains(&self.seconds) {

@@ -1,9 +1,16 @@
-//! What was found about the load that a target carries, in sentences and rows that all forms share.
+//! The load that a target carries: sentences for the record, the curve and its table.
 
 use loadline_measure::Metric;
 use loadline_measure::capacity::{Answer, LimitedBy, Point};
-
+use loadline_measure::record::Record;
 use loadline_measure::words;
+
+use super::cases::TIME;
+use super::verdict;
+use crate::document::{
+    Axis, Block, Cell, Check, CheckResult, Checks, Column, Lines, Mark, Plot, Row, RowGroup, Scale,
+    Section, Series, Table, Tone, Unit,
+};
 
 /// The findings of a search as sentences for the record: the answer, what lies above it and who is the
 /// limit, then what else must be known.
@@ -125,7 +132,7 @@ fn value(point: &Point) -> String {
 
 /// The percentiles that a curve is shown by: the usual three, or with that of the limit in place of
 /// the median.
-pub(crate) fn percentiles(answer: &Answer) -> [Metric; 3] {
+fn percentiles(answer: &Answer) -> [Metric; 3] {
     match answer.slo.metric {
         Metric::P50 | Metric::P99 | Metric::P999 => [Metric::P50, Metric::P99, Metric::P999],
         other => [other, Metric::P99, Metric::P999],
@@ -133,7 +140,7 @@ pub(crate) fn percentiles(answer: &Answer) -> [Metric; 3] {
 }
 
 /// A percentile of a point, in nanoseconds.
-pub(crate) fn percentile(answer: &Answer, point: &Point, metric: Metric) -> Option<f64> {
+fn percentile(answer: &Answer, point: &Point, metric: Metric) -> Option<f64> {
     if metric == answer.slo.metric {
         return point.value_ns;
     }
@@ -146,23 +153,146 @@ pub(crate) fn percentile(answer: &Answer, point: &Point, metric: Metric) -> Opti
     ns.map(|ns| ns as f64)
 }
 
-/// The header of the table, without the marks at its end.
-pub(crate) fn header(answer: &Answer) -> [String; 8] {
-    let [first, second, third] = percentiles(answer).map(|metric| metric.name().to_owned());
-    [
-        "rate".to_owned(),
-        "answered".to_owned(),
-        first,
-        second,
-        third,
-        "server".to_owned(),
-        "gen.".to_owned(),
-        "held".to_owned(),
-    ]
+/// The curve as a plot and as a table, a row for every rate.
+pub(super) fn section(answer: &Answer) -> Option<Section> {
+    if answer.curve.is_empty() {
+        return None;
+    }
+    let blocks = vec![
+        Block::Plot(Plot::Lines(plot(answer))),
+        Block::Table(table(answer)),
+    ];
+    Section::new("Response time by rate", blocks)
 }
 
-/// The cells of a point, in the order of the header.
-pub(crate) fn cells(answer: &Answer, point: &Point) -> [String; 8] {
+fn plot(answer: &Answer) -> Lines {
+    let mut metrics: Vec<_> = percentiles(answer).into_iter().enumerate().collect();
+    // The percentile of the limit is drawn last, so that it is seen where several coincide.
+    metrics.sort_by_key(|(_, metric)| *metric == answer.slo.metric);
+    let series = metrics.into_iter();
+    let series = series.map(|(colour, metric)| {
+        let points = answer.curve.iter().filter_map(|point| {
+            let ns = percentile(answer, point, metric)?;
+            Some((point.rate, ns))
+        });
+        Series {
+            label: metric.name().to_owned(),
+            colour,
+            dashed: false,
+            points: points.collect(),
+        }
+    });
+    let limit = words::span_or_duration(answer.slo.limit_ns);
+    let mut marks = vec![Mark {
+        is_level: true,
+        at: answer.slo.limit_ns,
+        label: format!("limit {limit}"),
+    }];
+    let mut mark = |name: &str, rate: Option<f64>| {
+        marks.extend(rate.map(|rate| Mark {
+            is_level: false,
+            at: rate,
+            label: format!("{name} {}", words::count(rate)),
+        }));
+    };
+    if answer.knee.is_some() && answer.knee == answer.rate {
+        mark("knee and answer", answer.rate);
+    } else {
+        mark("knee", answer.knee);
+        mark("answer", answer.rate);
+    }
+    Lines {
+        caption: "Response time by rate, on a log scale".to_owned(),
+        x: Axis {
+            name: "operations per second",
+            scale: Scale::Linear,
+            unit: Unit::Count,
+        },
+        y: TIME,
+        series: series.collect(),
+        marks,
+        dots: true,
+        in_text: true,
+    }
+}
+
+fn table(answer: &Answer) -> Table {
+    let [first, second, third] = percentiles(answer).map(Metric::name);
+    let columns = vec![
+        Column::figure("rate", 0),
+        Column::figure("answered", 3),
+        Column::figure(first, 0),
+        Column::figure(second, 0),
+        Column::figure(third, 0),
+        Column::figure("server", 1),
+        Column::figure("gen.", 2),
+        Column::figure("held", 2),
+        Column::text("", 0),
+    ];
+    let rows = answer.curve.iter().map(|point| {
+        let tone = if answer.rate == Some(point.rate) {
+            Tone::Good
+        } else if point.held {
+            Tone::Plain
+        } else {
+            Tone::Warn
+        };
+        let mut cells: Vec<Cell> = cells(answer, point).map(Cell::from).into();
+        let marks = marks(answer, point);
+        cells.push(Cell {
+            strong: marks.contains("answer"),
+            ..Cell::new(tone, marks)
+        });
+        Row {
+            cells,
+            ..Row::default()
+        }
+    });
+    Table {
+        caption: "Response time by rate".to_owned(),
+        columns,
+        groups: vec![RowGroup {
+            title: String::new(),
+            rows: rows.collect(),
+        }],
+    }
+}
+
+/// The limit as one check: failed where no rate kept it, inconclusive where one did that was not
+/// confirmed, or where the search was cut short.
+pub(super) fn checks(record: &Record, answer: &Answer) -> Checks {
+    let verdict = verdict::of_record(record);
+    let subject = record.cases.first().map(|case| case.subject.name.as_str());
+    let figure = |value: Option<f64>| value.map_or_else(|| "none".to_owned(), |v| v.to_string());
+    let is_open = record.run.cut_short || verdict.result == CheckResult::Skipped;
+    let check = Check {
+        name: answer.slo.to_string(),
+        class: "capacity".to_owned(),
+        result: if is_open {
+            CheckResult::Skipped
+        } else {
+            verdict.result
+        },
+        message: record.findings.join(" "),
+        seconds: record.run.duration_ns.map(|ns| ns as f64 / 1e9),
+        properties: vec![
+            ("rate_ops_per_s", figure(answer.rate)),
+            ("response_time_ns_of_the_limit", figure(answer.value_ns)),
+            ("knee_ops_per_s", figure(answer.knee)),
+            ("closed_loop_ops_per_s", answer.closed_loop.to_string()),
+            ("confirmations_held", answer.confirmations.held.to_string()),
+            ("confirmations", answer.confirmations.trials().to_string()),
+        ],
+    };
+    Checks {
+        name: format!("capacity of {}", subject.unwrap_or("target")),
+        checks: vec![check],
+        shown: false,
+    }
+}
+
+/// The cells of a point, in the order of the columns.
+fn cells(answer: &Answer, point: &Point) -> [String; 8] {
     let shown = |metric: Metric| {
         percentile(answer, point, metric).map_or_else(|| words::TOO_FEW.to_owned(), words::duration)
     };
@@ -181,7 +311,7 @@ pub(crate) fn cells(answer: &Answer, point: &Point) -> [String; 8] {
 }
 
 /// What a point is: the knee, the answer, or beyond the limit.
-pub(crate) fn marks(answer: &Answer, point: &Point) -> String {
+fn marks(answer: &Answer, point: &Point) -> String {
     let knee = answer.knee == Some(point.rate);
     let is_answer = answer.rate == Some(point.rate);
     let beyond = !point.held;
@@ -194,7 +324,7 @@ pub(crate) fn marks(answer: &Answer, point: &Point) -> String {
 }
 
 /// What the columns mean.
-pub(crate) const LEGEND: [&str; 4] = [
+pub(super) const LEGEND: [&str; 4] = [
     "rate: operations started per second, by a schedule; answered: replies per second.",
     "Percentiles are of the response time, from the intended start of an operation; \"too few\": fewer than 100 samples lie beyond.",
     "server, gen.: CPU of the server and of the busiest generator thread, as shares of one CPU.",

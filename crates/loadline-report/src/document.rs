@@ -1,0 +1,365 @@
+//! The document model: what every report is made of, whatever it is printed as.
+//!
+//! A builder in [`view`](crate::view) turns a record, a judgement, a proof or a baseline into a
+//! [`Document`]; each printer turns a document into a String. Strings in a document are as they came:
+//! the printers escape all of them.
+
+use loadline_measure::Histogram;
+
+/// A report.
+#[derive(Debug, Default)]
+pub(crate) struct Document {
+    /// What was measured, in a line.
+    pub(crate) title: String,
+    /// The answer, which every printer puts first.
+    pub(crate) verdict: Verdict,
+    pub(crate) sections: Vec<Section>,
+    /// When it was measured (RFC 3339); may be empty.
+    pub(crate) timestamp: String,
+    /// The last line, for scripts.
+    pub(crate) last: Option<String>,
+}
+
+/// The answer in one sentence.
+#[derive(Debug, Default)]
+pub(crate) struct Verdict {
+    pub(crate) result: CheckResult,
+    pub(crate) tone: Tone,
+    pub(crate) sentence: String,
+}
+
+/// What a piece of text means, shown by its colour.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Tone {
+    #[default]
+    Plain,
+    Faint,
+    Good,
+    Warn,
+    Bad,
+}
+
+/// A part of a document under a heading.
+#[derive(Debug, Default)]
+pub(crate) struct Section {
+    /// May be empty.
+    pub(crate) heading: String,
+    pub(crate) blocks: Vec<Block>,
+    /// Whether a printer that can may show the heading only at first.
+    pub(crate) folded: bool,
+}
+
+/// A piece of a section.
+#[derive(Debug)]
+pub(crate) enum Block {
+    Sentence(Tone, String),
+    List(Vec<Item>),
+    /// Names with their values.
+    Facts(Vec<(String, String)>),
+    Table(Table),
+    Plot(Plot),
+    /// Results that passed or failed.
+    Checks(Checks),
+    /// Figures for machines, which only the CSV printer shows.
+    Data(Data),
+}
+
+/// An entry of a list.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Item {
+    pub(crate) tone: Tone,
+    /// What it is about, such as `critical LL007`; may be empty.
+    pub(crate) label: String,
+    pub(crate) text: String,
+    /// Further lines of the same kind.
+    pub(crate) more: Vec<String>,
+    /// What to do; may be empty.
+    pub(crate) advice: String,
+}
+
+/// A table of one or several groups of rows under the same columns.
+#[derive(Debug, Default)]
+pub(crate) struct Table {
+    /// What it shows.
+    pub(crate) caption: String,
+    pub(crate) columns: Vec<Column>,
+    pub(crate) groups: Vec<RowGroup>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Column {
+    pub(crate) head: String,
+    pub(crate) right: bool,
+    /// Where a page is too narrow, the columns with the highest number leave the table first and stand
+    /// below their row; those with 0 stay.
+    pub(crate) drop: u8,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct RowGroup {
+    /// May be empty.
+    pub(crate) title: String,
+    pub(crate) rows: Vec<Row>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Row {
+    /// As many as there are columns.
+    pub(crate) cells: Vec<Cell>,
+    /// What must be known about the row.
+    pub(crate) notes: Vec<Item>,
+    /// A part of the row above.
+    pub(crate) is_part: bool,
+    /// The colour of the row's series in plots.
+    pub(crate) colour: Option<usize>,
+}
+
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Cell {
+    pub(crate) tone: Tone,
+    pub(crate) strong: bool,
+    pub(crate) text: String,
+}
+
+/// A picture, as values; printers draw it.
+#[derive(Debug)]
+pub(crate) enum Plot {
+    Lines(Lines),
+    Spread(Spread),
+    Ratios(Ratios),
+}
+
+/// Series of points on two axes.
+#[derive(Debug)]
+pub(crate) struct Lines {
+    pub(crate) caption: String,
+    pub(crate) x: Axis,
+    pub(crate) y: Axis,
+    pub(crate) series: Vec<Series>,
+    pub(crate) marks: Vec<Mark>,
+    /// Whether each point has a dot.
+    pub(crate) dots: bool,
+    /// Whether a text report draws it.
+    pub(crate) in_text: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Axis {
+    pub(crate) name: &'static str,
+    pub(crate) scale: Scale,
+    pub(crate) unit: Unit,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scale {
+    /// From zero.
+    Linear,
+    Log,
+    /// Quantiles by the number of their nines.
+    Nines,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unit {
+    /// Nanoseconds.
+    Time,
+    Count,
+}
+
+#[derive(Debug)]
+pub(crate) struct Series {
+    pub(crate) label: String,
+    pub(crate) colour: usize,
+    pub(crate) dashed: bool,
+    pub(crate) points: Vec<(f64, f64)>,
+}
+
+/// A value of an axis that is marked by a line across the plot.
+#[derive(Debug)]
+pub(crate) struct Mark {
+    /// On the vertical axis.
+    pub(crate) is_level: bool,
+    pub(crate) at: f64,
+    pub(crate) label: String,
+}
+
+/// How times are spread: histograms on one logarithmic axis.
+#[derive(Debug)]
+pub(crate) struct Spread {
+    pub(crate) caption: String,
+    pub(crate) title: String,
+    pub(crate) from_ns: u64,
+    pub(crate) to_ns: u64,
+    pub(crate) rows: Vec<Distribution>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Distribution {
+    pub(crate) label: String,
+    pub(crate) colour: usize,
+    /// `None` where it was not kept.
+    pub(crate) histogram: Option<Histogram>,
+    /// Throughput by round, which a text report shows on the same line.
+    pub(crate) rounds: Vec<f64>,
+}
+
+/// Ratios with their intervals.
+#[derive(Debug)]
+pub(crate) struct Ratios {
+    pub(crate) caption: String,
+    pub(crate) rows: Vec<Ratio>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Ratio {
+    pub(crate) label: String,
+    pub(crate) title: String,
+    pub(crate) colour: usize,
+    pub(crate) ratio: f64,
+    pub(crate) lo: f64,
+    pub(crate) hi: f64,
+}
+
+/// A suite of checks, one JUnit test case each.
+#[derive(Debug, Default)]
+pub(crate) struct Checks {
+    pub(crate) name: String,
+    pub(crate) checks: Vec<Check>,
+    /// Whether people see them too.
+    pub(crate) shown: bool,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Check {
+    pub(crate) name: String,
+    /// What it belongs to, with points between the parts.
+    pub(crate) class: String,
+    pub(crate) result: CheckResult,
+    /// Why, or what was found.
+    pub(crate) message: String,
+    pub(crate) seconds: Option<f64>,
+    pub(crate) properties: Vec<(&'static str, String)>,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum CheckResult {
+    #[default]
+    Passed,
+    /// With the severity.
+    Failed(&'static str),
+    /// Inconclusive.
+    Skipped,
+    /// Not judged at all.
+    Error,
+}
+
+/// Rows of figures that are not rounded.
+#[derive(Debug, Default)]
+pub(crate) struct Data {
+    pub(crate) header: Vec<&'static str>,
+    pub(crate) rows: Vec<Vec<Value>>,
+}
+
+#[derive(Debug)]
+pub(crate) enum Value {
+    /// A string of the record.
+    Text(String),
+    /// A figure; may be empty.
+    Figure(String),
+}
+
+impl Section {
+    /// A section, or none where nothing is in it.
+    pub(crate) fn new(heading: &str, blocks: Vec<Block>) -> Option<Self> {
+        let is_empty = blocks.iter().all(|block| match block {
+            Block::List(items) => items.is_empty(),
+            Block::Facts(facts) => facts.is_empty(),
+            Block::Checks(checks) => checks.checks.is_empty(),
+            _ => false,
+        });
+        (!is_empty).then(|| Self {
+            heading: heading.to_owned(),
+            blocks,
+            folded: false,
+        })
+    }
+}
+
+impl Item {
+    pub(crate) fn new(tone: Tone, text: impl Into<String>) -> Self {
+        Self {
+            tone,
+            text: text.into(),
+            ..Self::default()
+        }
+    }
+
+    /// The entry with what it is about.
+    pub(crate) fn labelled(self, label: impl Into<String>) -> Self {
+        Self {
+            label: label.into(),
+            ..self
+        }
+    }
+}
+
+impl Cell {
+    pub(crate) fn new(tone: Tone, text: impl Into<String>) -> Self {
+        Self {
+            tone,
+            text: text.into(),
+            strong: false,
+        }
+    }
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Self {
+        Self::new(Tone::Plain, text)
+    }
+}
+
+impl From<&str> for Cell {
+    fn from(text: &str) -> Self {
+        Self::new(Tone::Plain, text)
+    }
+}
+
+impl Column {
+    /// A column of text.
+    pub(crate) fn text(head: impl Into<String>, drop: u8) -> Self {
+        Self {
+            head: head.into(),
+            right: false,
+            drop,
+        }
+    }
+
+    /// A column of figures.
+    pub(crate) fn figure(head: impl Into<String>, drop: u8) -> Self {
+        Self {
+            right: true,
+            ..Self::text(head, drop)
+        }
+    }
+}
+
+impl CheckResult {
+    /// The word for people.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Passed => "pass",
+            Self::Failed(_) => "fail",
+            Self::Skipped => "inconclusive",
+            Self::Error => "error",
+        }
+    }
+
+    pub(crate) fn tone(self) -> Tone {
+        match self {
+            Self::Passed => Tone::Good,
+            Self::Failed("warning") | Self::Skipped => Tone::Warn,
+            Self::Failed(_) | Self::Error => Tone::Bad,
+        }
+    }
+}

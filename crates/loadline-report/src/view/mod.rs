@@ -1,0 +1,326 @@
+//! Builders: what a record, a judgement, a proof or a baseline says, as sections in the order of
+//! reading. The verdict comes first, then limits, evidence, findings, how to read it, and where it was
+//! measured. A new kind of record adds a file here and a line in [`of_record`].
+
+mod baseline;
+mod capacity;
+mod cases;
+mod compared;
+mod machine;
+mod proof;
+mod sweep;
+mod verdict;
+
+use loadline_measure::record::{Case, Finding, Link, Record, Severity, Verdict as Told};
+use loadline_measure::words;
+
+use crate::document::{Block, Document, Item, Section, Tone};
+
+pub(crate) use baseline::baseline;
+pub use capacity::capacity_findings;
+pub(crate) use compared::{judgement, last_line};
+pub(crate) use proof::proof;
+
+/// A rule that found something more often than this has the rest counted.
+const MOST_SEEN: usize = 4;
+
+/// The document of a record.
+pub(crate) fn of_record(record: &Record) -> Document {
+    let mut sections = vec![compared::limits(&record.limits)];
+    if let Some(judgement) = &record.judgement {
+        sections.extend(compared::sections(judgement));
+    }
+    // The first finding of a search or a sweep is its verdict.
+    let mut known = 0;
+    if let Some(answer) = &record.capacity {
+        known = 1;
+        sections.push(capacity::section(answer));
+    } else if sweep::is_sweep(record) {
+        known = 1;
+        sections.extend(sweep::sections(record));
+    } else {
+        sections.extend(cases::sections(record));
+    }
+    sections.push(doctor(record));
+    let findings = record.findings.iter().skip(known);
+    let findings = findings.map(|text| Item::new(Tone::Plain, text)).collect();
+    sections.push(Section::new("Findings", vec![Block::List(findings)]));
+    sections.push(how_to_read(record));
+    sections.push(facts(record));
+    sections.push(machine::section(record));
+    Document {
+        title: cases::title(record),
+        verdict: verdict::of_record(record),
+        sections: sections.into_iter().flatten().collect(),
+        timestamp: record.run.started_at.clone(),
+        last: None,
+    }
+}
+
+/// The document of an examination: findings in the order of their severity, and what was examined.
+pub(crate) fn examination(record: &Record) -> Document {
+    let numbered = record.doctor.iter().enumerate().map(|(place, finding)| {
+        let item = diagnosis(finding);
+        Item {
+            label: format!("{}. {}", place + 1, item.label),
+            ..item
+        }
+    });
+    let examined = record.findings.iter();
+    let examined = examined.map(|text| Item::new(Tone::Plain, text)).collect();
+    let sections = [
+        Section::new("", vec![Block::List(numbered.collect())]),
+        Section::new("What was examined", vec![Block::List(examined)]),
+        facts(record),
+    ];
+    Document {
+        title: "Examination".to_owned(),
+        verdict: verdict::of_examination(record),
+        sections: sections.into_iter().flatten().collect(),
+        timestamp: record.run.started_at.clone(),
+        last: None,
+    }
+}
+
+fn diagnosis(finding: &Finding) -> Item {
+    let (tone, severity) = severity(finding.severity);
+    Item {
+        tone,
+        label: format!("{severity} {}", finding.rule),
+        text: seen(finding),
+        more: Vec::new(),
+        advice: finding.what_to_do.clone(),
+    }
+}
+
+fn severity(severity: Severity) -> (Tone, &'static str) {
+    match severity {
+        Severity::Critical => (Tone::Bad, "critical"),
+        Severity::Warning => (Tone::Warn, "warning"),
+        Severity::Info => (Tone::Plain, "info"),
+    }
+}
+
+fn seen(finding: &Finding) -> String {
+    if finding.scope.is_empty() {
+        finding.evidence.clone()
+    } else {
+        format!("{}: {}", finding.scope, finding.evidence)
+    }
+}
+
+/// The doctor's findings, the gravest first, each rule with its advice once.
+fn doctor(record: &Record) -> Option<Section> {
+    if record.doctor.is_empty() {
+        let text = "Doctor: no findings.".to_owned();
+        return Section::new("", vec![Block::Sentence(Tone::Plain, text)]);
+    }
+    let mut findings: Vec<&Finding> = record.doctor.iter().collect();
+    findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    let mut known: Vec<(&Finding, usize, Item)> = Vec::new();
+    for finding in findings {
+        let same = |(other, ..): &&mut (&Finding, usize, Item)| {
+            (&other.rule, other.severity, &other.what_to_do)
+                == (&finding.rule, finding.severity, &finding.what_to_do)
+        };
+        match known.iter_mut().find(same) {
+            Some((_, count, item)) => {
+                *count += 1;
+                if *count <= MOST_SEEN {
+                    item.more.push(seen(finding));
+                }
+            }
+            None => known.push((finding, 1, diagnosis(finding))),
+        }
+    }
+    let items = known.into_iter().map(|(_, count, mut item)| {
+        if count > MOST_SEEN {
+            item.more
+                .push(format!("and {} more of this kind", count - MOST_SEEN));
+        }
+        item
+    });
+    let heading = "Doctor: what makes these figures unreliable";
+    Section::new(heading, vec![Block::List(items.collect())])
+}
+
+/// What the columns mean, as far as their names do not say it.
+fn how_to_read(record: &Record) -> Option<Section> {
+    let mut lines: Vec<&str> = Vec::new();
+    let is_sweep = sweep::is_sweep(record);
+    if record.capacity.is_some() {
+        lines.extend(capacity::LEGEND);
+    } else if is_sweep {
+        lines.push(sweep::LEGEND);
+    } else if !record.cases.is_empty() {
+        lines.push("CPU us/op: CPU time of the generator + of the server per operation.");
+        let open = |case: &Case| case.is_open_loop();
+        if record.cases.iter().any(open) {
+            lines.push("Percentiles are of the response time, from the intended start of an operation; service time counts from its sending, lag is the generator's own.");
+        }
+        if !record.cases.iter().all(open) {
+            lines.push("A closed loop waits for replies before it sends more: it shows capacity. For claims about response times use --rate.");
+        }
+    }
+    let few =
+        |case: &Case| case.response_time_ns.p50.is_none() || case.response_time_ns.p999.is_none();
+    if record.capacity.is_none() && record.cases.iter().any(few) {
+        lines.push("\"too few\": fewer than 100 samples lie beyond that percentile.");
+    }
+    if !record.comparisons.is_empty() {
+        lines.push(compared::LEGEND);
+    }
+    let open = |told: &loadline_measure::record::Comparison| told.verdict == Told::Inconclusive;
+    if record.comparisons.iter().any(open) {
+        lines.push("More rounds (--rounds) or a quieter machine detect smaller changes.");
+    }
+    let items = lines.into_iter();
+    let items = items.map(|line| Item::new(Tone::Faint, line)).collect();
+    Section::new("How to read this", vec![Block::List(items)])
+}
+
+/// The run, the machine, the servers with their settings, and the links.
+fn facts(record: &Record) -> Option<Section> {
+    let (run, environment) = (&record.run, &record.environment);
+    let fact = |name: &str, value: String| (name.to_owned(), value);
+    let about = [
+        format!("Loadline {}", run.version),
+        run.id.clone(),
+        run.started_at.clone(),
+    ];
+    let mut facts = vec![
+        fact("run", about.join(", ")),
+        fact("method", how_measured(record)),
+    ];
+    let share = |name: &str, share: Option<f64>| {
+        share.map(|share| format!("{name} {}", words::percent(share)))
+    };
+    let memory = environment.memory_bytes;
+    let machine: Vec<String> = [
+        environment.cores.map(|cores| words::plural(cores, "CPU")),
+        environment.cpu_model.clone(),
+        memory.map(|bytes| format!("{} of memory", words::bytes(bytes))),
+        environment.kernel.clone(),
+        environment.virtualization.clone(),
+        share("CPU pressure up to", environment.noise.cpu_pressure),
+        share("steal", environment.noise.steal),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    if !machine.is_empty() {
+        facts.push(fact("machine", machine.join(", ")));
+    }
+    for server in &environment.servers {
+        let name = server.name.as_deref().unwrap_or("a server");
+        let version = server.version.as_deref();
+        let allocator = server.allocator.as_deref();
+        let mut text = name.to_owned();
+        if let Some(version) = version {
+            text += &format!(" {version}");
+        }
+        if let Some(allocator) = allocator {
+            text += &format!(", allocator {allocator}");
+        }
+        for (name, value) in &server.settings {
+            let value = if value.is_empty() { "\"\"" } else { value };
+            text += &format!(", {name} {value}");
+        }
+        facts.push((server.subject.clone(), text));
+    }
+    if !sweep::is_sweep(record) {
+        facts.extend(record.links.iter().map(|link| {
+            let added = format!("{} added by {}", words::span(link.latency_ns), link.class);
+            (added, path(link))
+        }));
+    }
+    if !run.command.is_empty() {
+        facts.push(fact("command", run.command.clone()));
+    }
+    Section::new("Where and how it was measured", vec![Block::Facts(facts)])
+}
+
+/// What a link does, as it measured itself, and the properties it was given.
+fn path(link: &Link) -> String {
+    let mut text = String::new();
+    if let Some(jitter) = &link.jitter {
+        text += &format!("jitter {jitter}, ");
+    }
+    if let Some(bandwidth) = link.bandwidth_bytes_per_s {
+        text += &format!("{} each way, ", words::bits_per_second(bandwidth));
+    }
+    text += &format!(
+        "round trips through it p50 {}, p99 {}",
+        words::duration(link.through_p50_ns as f64),
+        words::duration(link.through_p99_ns as f64),
+    );
+    if let (Some(late), Some(scheduling)) = (link.release_late_p99_ns, &link.scheduling) {
+        text += &format!(
+            ", released late p99 {} ({scheduling} scheduling)",
+            words::duration(late as f64),
+        );
+    }
+    if link.keeps_awake {
+        text += ", idle processors polled";
+    }
+    if let Some(mtu) = link.mtu {
+        text += &format!(", MTU {mtu}");
+    }
+    if let Some(control) = &link.congestion_control {
+        text += &format!(", {control}");
+    }
+    text
+}
+
+/// How the figures were made, in one sentence.
+fn how_measured(record: &Record) -> String {
+    let seed = record.run.seed;
+    if record.cases.is_empty() {
+        return format!("Seed {seed}.");
+    }
+    let took = record.run.duration_ns.map_or_else(String::new, |ns| {
+        format!(", {} in all", words::duration(ns as f64))
+    });
+    if record.capacity.is_some() {
+        let trials = words::plural(record.cases.len().saturating_sub(1) as u64, "trial");
+        return format!(
+            "Measured in a closed loop and {trials} in an open loop; seed {seed}{took}."
+        );
+    }
+    let rounds = record.cases.iter().map(|case| case.rounds.len());
+    let (fewest, most) = (rounds.clone().min().unwrap_or(0), rounds.max().unwrap_or(0));
+    let rounds = if fewest == most {
+        words::plural(most as u64, "round")
+    } else {
+        format!("{fewest} to {most} rounds")
+    };
+    let precise = ended_by_precision(record, fewest);
+    let first = &record.cases[0].subject;
+    let interleaved = if record.cases.iter().any(|case| case.subject != *first) {
+        ", the targets interleaved in random order"
+    } else {
+        ""
+    };
+    let open = record.cases.iter().filter(|case| case.is_open_loop());
+    let pacing = match open.count() {
+        0 => "closed loop",
+        open if open == record.cases.len() => "open loop",
+        _ => "closed and open loops",
+    };
+    format!("Measured in {rounds} per case{precise}{interleaved}; {pacing}; seed {seed}{took}.")
+}
+
+/// Why cases have fewer rounds than were planned, where they may end once ratios are precise.
+fn ended_by_precision(record: &Record, fewest: usize) -> String {
+    let plan = &record.run.plan;
+    let is_asked = plan["until_precise"].as_bool() == Some(true) && !record.run.cut_short;
+    let planned = plan["rounds"].as_u64();
+    planned
+        .filter(|planned| is_asked && (fewest as u64) < *planned)
+        .map(|planned| {
+            format!(
+                " (fewer than {planned} where the ratios of throughput and p50 were known to 1.5 % by then)"
+            )
+        })
+        .unwrap_or_default()
+}
