@@ -9,6 +9,7 @@ mod distress;
 mod doctor;
 mod dry_run;
 mod judge;
+mod kernel;
 mod keys;
 mod limits;
 mod masters;
