@@ -1,13 +1,14 @@
-//! Scans: all keys, or all that is in a hash or a set, page by page. No socket, no clock.
+//! Scans: all keys, or all elements of a hash or set, page by page. No socket, no clock.
 //!
-//! The plain version: ask with cursor zero, and with the cursor of each answer, until that is zero again. The
-//! cursor is a place in the hash table of the server that gave it, whose order is drawn anew with every start
-//! of a server. So where another server answers than before, because it was restarted or a replica took over,
-//! the cursor means nothing, and keys would be missing without a word. Therefore each page comes in one
-//! transaction with what the server says of itself, and another server is scanned from its beginning.
+//! The plain version: ask with cursor zero, and with the cursor of each answer, until that is zero again. A
+//! cursor is a position in the hash table of the server that gave it, and every start of a server orders its
+//! tables differently. So if another server answers, because the first one was restarted or a replica took over,
+//! the cursor has no meaning, and keys would be missing without an error. Therefore each page is read in one
+//! transaction with the identity of the server, and another server is scanned from its beginning.
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::task::Poll;
 
 use bytes::Bytes;
 
@@ -15,19 +16,19 @@ use crate::cluster::Cursor;
 use crate::flags::{Flags, Keys, Meta};
 use crate::{Cmd, Command, Error, FromReply, Request, ToArgs, atomic, cmd};
 
-/// How many elements a server looks at for a page, unless it is told.
+/// The default number of elements that a server looks at for a page.
 const COUNT: u64 = 100;
 
-/// What to look through, and what for. `scan` of any connection runs it.
+/// A search for keys, or for the elements of a hash or set. The `scan` method of any connection runs it.
 ///
-/// What is there from the beginning of a scan to its end is found at least once, also where the connection
-/// breaks meanwhile, where the server is restarted with its data or a replica takes over, and where slots of
-/// a cluster move. It may be found more than once; what comes or goes meanwhile may be found or not. No more
-/// is held than one page, which is about [`Scan::count`] elements; collections that a server holds in compact
-/// form (512 elements at most by default) come as one page.
+/// An element that exists for the whole scan is found at least once, also if the connection breaks, the server
+/// is restarted with its data, a replica takes over, or slots of a cluster move. It can be found more than once.
+/// An element that is added or removed during the scan can be found or not. Only one page is in memory, about
+/// [`Scan::count`] elements; a collection that the server holds in compact form (by default up to 512 elements)
+/// is one page.
 ///
-/// For that, each page is asked for together with `INFO server`, whose `run_id` tells one server from another;
-/// see [`Scan::unchecked`] for a user who may not ask that.
+/// Each page is read together with `INFO server`, whose `run_id` identifies a start of a server. For users without
+/// the right to run `INFO` there is [`Scan::unchecked`].
 ///
 /// ```no_run
 /// # let client = loadline_client::Client::open("redis://localhost")?;
@@ -71,33 +72,32 @@ impl<T: FromReply> Scan<T> {
         Self::within("SSCAN", key.into())
     }
 
-    /// Only keys, fields or members that match this pattern: `user:*`. The server looks at the others too, so
-    /// a page may be empty.
+    /// Finds only keys, fields or members that match this pattern, such as `user:*`. The server also looks at the
+    /// others, so a page can be empty.
     #[must_use]
     pub fn matching(mut self, pattern: impl Into<Bytes>) -> Self {
         self.pattern = Some(pattern.into());
         self
     }
 
-    /// Only keys whose value is of this type: `string`, `hash`. It is for [`Scan::keys`] alone; of others the
-    /// server says that it is wrong.
+    /// Finds only keys whose value has this type, such as `string` or `hash`. Only for [`Scan::keys`]; the server
+    /// refuses it for others.
     #[must_use]
     pub fn of_type(mut self, name: impl Into<Bytes>) -> Self {
         self.of_type = Some(name.into());
         self
     }
 
-    /// How many elements the server looks at for a page, which nobody else is served during; default 100, and
-    /// at least 1.
+    /// The number of elements that the server looks at for a page, during which it serves no other client.
+    /// Default 100, at least 1.
     #[must_use]
     pub fn count(mut self, count: u64) -> Self {
         self.count = count.max(1);
         self
     }
 
-    /// Does not ask who answers, for a user who may not run `INFO`. A server that was restarted, or a replica
-    /// that took over, is not noticed then, and what it holds may be missing. A scan of the keys of a cluster
-    /// asks all the same.
+    /// Leaves out `INFO server`, for users without the right to run it. A restart of the server or a failover is
+    /// not noticed then, and elements can be missing. A scan of the keys of a cluster asks all the same.
     #[must_use]
     pub fn unchecked(mut self) -> Self {
         self.checked = false;
@@ -176,21 +176,22 @@ impl<T> fmt::Debug for Scan<T> {
     }
 }
 
-/// A scan that is under way.
+/// The state of a running scan.
 #[derive(Debug)]
 pub(crate) struct Walk<T> {
     scan: Scan<T>,
     found: std::vec::IntoIter<T>,
     at: u64,
-    /// The server that gave the cursor, if it was asked.
+    /// The identity of the server that gave the cursor, if it was asked.
     server: Option<String>,
     finished: bool,
-    /// How far a scan of the keys of a cluster has come.
-    pub(crate) cursor: Option<Cursor>,
+    /// The position of a scan of the keys of a cluster.
+    cursor: Option<Cursor>,
 }
 
-/// What a server answers to the question for a page: nil only where a watched key has changed.
-type Answer<T> = Result<Option<(Result<(u64, Vec<T>), Error>, Vec<Result<String, Error>>)>, Error>;
+/// The reply to the question for a page. Nil only if a watched key has changed, and none is watched.
+type ScanReply<T> =
+    Result<Option<(Result<(u64, Vec<T>), Error>, Vec<Result<String, Error>>)>, Error>;
 
 impl<T: FromReply> Walk<T> {
     pub(crate) fn new(scan: Scan<T>) -> Self {
@@ -217,36 +218,41 @@ impl<T: FromReply> Walk<T> {
         &self.scan
     }
 
-    /// The next element of the page that is here.
-    pub(crate) fn next(&mut self) -> Option<T> {
-        self.found.next()
+    /// The next element, if it is here, or `None` after the last one.
+    pub(crate) fn next(&mut self) -> Poll<Option<T>> {
+        match self.found.next() {
+            None if !self.finished => Poll::Pending,
+            found => Poll::Ready(found),
+        }
     }
 
-    /// Whether nothing is left to ask.
-    pub(crate) fn is_finished(&self) -> bool {
-        self.finished
+    /// A copy of the position of a scan of the keys of a cluster. The walk keeps its own until the page is
+    /// here, so that a future can be dropped.
+    pub(crate) fn cursor(&self) -> Option<Cursor> {
+        self.cursor.clone()
     }
 
-    /// The question for the next page, to a server that stands for itself.
-    pub(crate) fn question(&self) -> impl Request<Output = Answer<T>> + use<T> {
+    /// The question for the next page, to a single server.
+    pub(crate) fn question(&self) -> impl Request<Output = ScanReply<T>> + use<T> {
         self.ask(Flags::READ_ONLY)
     }
 
-    /// The same to the master of the key. Replicas take turns, and none knows the cursor of another.
-    pub(crate) fn question_to_master(&self) -> impl Request<Output = Answer<T>> + use<T> {
+    /// The same to the master of the key. Requests go to replicas in turn, and a replica does not know the cursor
+    /// of another one.
+    pub(crate) fn question_to_master(&self) -> impl Request<Output = ScanReply<T>> + use<T> {
         self.ask(Flags::IDEMPOTENT)
     }
 
-    fn ask(&self, flags: Flags) -> impl Request<Output = Answer<T>> + use<T> {
+    fn ask(&self, flags: Flags) -> impl Request<Output = ScanReply<T>> + use<T> {
         let who = self.scan.checked.then(|| who().flags(flags));
         atomic((self.scan.page::<T>(self.at), Vec::from_iter(who)))
     }
 
-    /// Takes what was answered.
+    /// Takes a reply.
     ///
     /// # Errors
-    /// What went wrong; the place is the same.
-    pub(crate) fn took(&mut self, answer: Answer<T>) -> Result<(), Error> {
+    /// The error of the request; the position is unchanged.
+    pub(crate) fn took(&mut self, answer: ScanReply<T>) -> Result<(), Error> {
         let Some((page, who)) = answer? else {
             return Ok(());
         };
@@ -256,16 +262,16 @@ impl<T: FromReply> Walk<T> {
         let other = self.at != 0 && server != self.server;
         self.server = server;
         self.found = found.into_iter();
-        // What another server has found at a cursor that is not its own is there, but no cursor to go on from.
+        // The elements exist, but the cursor of another server is no position to continue from.
         self.at = if other { 0 } else { next };
         self.finished = next == 0 && !other;
         Ok(())
     }
 
-    /// Takes the keys of a page of a cluster, and how far the scan has come with it.
+    /// Takes the keys of a page of a cluster, and the new position.
     ///
     /// # Errors
-    /// Why there is no page.
+    /// The reason why there is no page.
     pub(crate) fn took_of_cluster(
         &mut self,
         keys: Result<Vec<T>, Error>,
@@ -278,20 +284,57 @@ impl<T: FromReply> Walk<T> {
     }
 }
 
-/// Asks a server who it is.
+/// Asks for the next page. `await` as the last argument makes it asynchronous.
+macro_rules! read_page {
+    ($over:expr, $walk:expr $(, $await:tt)?) => {{
+        let cursor = $walk.cursor();
+        match ($over, cursor) {
+            (Over::Cluster(cluster), Some(mut cursor)) => {
+                let keys = cluster.page_of_keys(&mut cursor, $walk.scan())$(.$await)?;
+                $walk.took_of_cluster(keys, cursor)
+            }
+            (Over::Cluster(cluster), None) => {
+                let reply = cluster.run($walk.question_to_master())$(.$await)?;
+                $walk.took(reply)
+            }
+            (Over::Connection(connection), _) => {
+                let reply = connection.run($walk.question())$(.$await)?;
+                $walk.took(reply)
+            }
+        }
+    }};
+}
+pub(crate) use read_page;
+
+/// The parts of the documentation that scans on tokio and scans for one thread share.
+macro_rules! scan_text {
+    (connection) => {
+        "Finds all keys, or all elements of a hash or set; see [`Scan`]."
+    };
+    (cluster) => {
+        "Finds all keys of all masters, or all elements of a hash or set; see [`Scan`]. Masters are scanned one
+after the other, as by [`Cluster::scan_page`]."
+    };
+    (scanning) => {
+        "The elements that a [`Scan`] finds. The next page is read when the previous one is used up."
+    };
+}
+pub(crate) use scan_text;
+
+/// Asks a server for its identity.
 pub(crate) fn who() -> Cmd<String> {
     cmd("INFO server").flags(Flags::READ_ONLY)
 }
 
-/// What tells one start of a server from another.
+/// The identity of a start of a server.
 ///
 /// # Errors
-/// [`Error::Type`] where a server does not say it.
+/// [`Error::Type`] if the text does not have it.
 pub(crate) fn run_id(info: &str) -> Result<String, Error> {
     let id = info.lines().find_map(|line| line.strip_prefix("run_id:"));
     id.map(str::to_owned).ok_or(Error::Type {
-        expected: "an INFO with the run_id by which a scan notices that another server answers",
-        got: "a text without one",
+        expected: "INFO with a run_id, by which a scan notices that another server answers",
+        got: "a text without a run_id",
     })
 }
 
@@ -310,10 +353,19 @@ mod tests {
         words.collect::<Vec<_>>().join(" ").trim().to_owned()
     }
 
-    fn page(next: u64, found: &[&str], server: &str) -> Answer<String> {
+    fn page(next: u64, found: &[&str], server: &str) -> ScanReply<String> {
         let found = found.iter().map(ToString::to_string).collect();
         let info = format!("# Server\r\nredis_version:7.0.15\r\nrun_id:{server}\r\n");
         Ok(Some((Ok((next, found)), vec![Ok(info)])))
+    }
+
+    /// The elements that are here.
+    fn found(walk: &mut Walk<String>) -> Vec<String> {
+        let ready = std::iter::from_fn(|| match walk.next() {
+            Poll::Ready(found) => found,
+            Poll::Pending => None,
+        });
+        ready.collect()
     }
 
     #[test]
@@ -345,10 +397,10 @@ mod tests {
     fn a_scan_ends_with_the_cursor_zero_of_the_server_that_it_is_of() {
         let mut walk = Walk::new(Scan::keys());
         walk.took(page(5, &["a", "b"], "one")).unwrap();
-        assert_eq!(walk.next().as_deref(), Some("a"));
-        assert!(!walk.is_finished());
+        assert_eq!(found(&mut walk), ["a", "b"]);
+        assert!(!walk.finished);
         walk.took(page(0, &[], "one")).unwrap();
-        assert_eq!((walk.next(), walk.is_finished()), (None, true));
+        assert!(walk.next() == Poll::Ready(None) && walk.finished);
     }
 
     #[test]
@@ -357,11 +409,10 @@ mod tests {
         walk.took(page(5, &["a"], "one")).unwrap();
         // The end of another server's table is not the end of the scan.
         walk.took(page(0, &["b"], "two")).unwrap();
-        assert_eq!(walk.next().as_deref(), Some("b"));
-        assert!(!walk.is_finished());
+        assert_eq!(found(&mut walk), ["b"]);
         assert_eq!(walk.at, 0);
         walk.took(page(0, &["c"], "three")).unwrap();
-        assert!(walk.is_finished(), "it began there, and ends there");
+        assert!(walk.finished, "it began there, and ends there");
     }
 
     #[test]
@@ -371,6 +422,6 @@ mod tests {
         let nameless = Ok(Some((Ok((9, Vec::new())), vec![Ok(String::new())])));
         let error = walk.took(nameless).unwrap_err().to_string();
         assert!(error.contains("run_id"), "{error}");
-        assert_eq!((walk.at, walk.is_finished()), (5, false));
+        assert_eq!((walk.at, walk.finished), (5, false));
     }
 }

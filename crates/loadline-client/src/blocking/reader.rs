@@ -1,20 +1,21 @@
-//! A reader of a stream for one thread.
+//! A reader of a stream, for one thread.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 
 use super::Connection;
-use super::feed::Feed;
+use super::feed::Leftover;
+use crate::streams::patience::Patience;
 use crate::streams::progress::Progress;
-use crate::streams::{Event, Start, StreamId, patience_of, wait_of, xinfo};
+use crate::streams::steps::read_stream;
+use crate::streams::text::text;
+use crate::streams::{Event, Start, StreamId, wait_of, xinfo};
 use crate::{Client, Error};
 
-/// Reads a stream from one place on (`XREAD`): each entry once, and in order, however often the connection
-/// breaks. See [`streams`](crate::streams).
+#[doc = text!(stream_reader)]
 ///
-/// It reads only while it is asked to, a batch of up to 100 entries at a time. It needs a server that counts
-/// the entries of a stream: Redis 7.0 or later.
+/// It reads only during a call, up to 100 entries at a time.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -36,72 +37,54 @@ use crate::{Client, Error};
 /// ```
 #[derive(Debug)]
 pub struct StreamReader {
-    feed: Feed,
-    reading: Reading,
-    handed_out: StreamId,
-}
-
-/// What asks the server.
-#[derive(Debug)]
-struct Reading {
+    leftover: Leftover,
     connection: Connection,
     progress: Progress,
     /// The longest that the server waits for an entry.
     wait: Duration,
+    handed_out: StreamId,
 }
 
 impl StreamReader {
-    /// Connects, and finds the place to begin at. The stream need not be there yet.
-    ///
-    /// # Errors
-    /// Why there is no connection; [`Error::Server`] where the key holds something else.
+    #[doc = text!(open_stream)]
     pub fn open(client: &Client, key: impl Into<Bytes>, start: Start) -> Result<Self, Error> {
         let key = key.into();
         let mut connection = client.blocking()?;
         let info = connection.run(xinfo(&key));
         let progress = Progress::new(key, start, info)?;
         Ok(Self {
-            feed: Feed::new(patience_of(client.config())),
+            leftover: Leftover::new(Patience::of(client.config())),
             handed_out: progress.last(),
-            reading: Reading {
-                connection,
-                progress,
-                wait: wait_of(client.config()),
-            },
+            connection,
+            progress,
+            wait: wait_of(client.config()),
         })
     }
 
-    /// The next entry, or word of entries that are missing, if there is one within this time.
+    /// Waits up to `timeout` for the next entry, or for the news that entries are missing.
     ///
-    /// # Errors
-    /// Why nothing can be read: an outage that lasts longer than the response timeout, or an answer of the
-    /// server. The reader goes on at the same place, so it can be called again.
+    #[doc = text!(next_errors)]
     pub fn next(&mut self, timeout: Duration) -> Result<Option<Event>, Error> {
-        let Self { feed, reading, .. } = self;
-        let event = feed.next(timeout, |left| reading.read(left))?;
+        let Self {
+            leftover,
+            connection,
+            progress,
+            wait,
+            ..
+        } = self;
+        let event = leftover.next(timeout, |left| {
+            let wait = left.unwrap_or(*wait).min(*wait);
+            read_stream!(connection, progress, wait)
+        })?;
         if let Some(Event::Entry(entry)) = &event {
             self.handed_out = entry.id;
         }
         Ok(event)
     }
 
-    /// The id of the last entry that was handed out, for [`Start::After`] another time; the place of the
-    /// beginning before that.
+    #[doc = text!(last_id)]
     #[must_use]
     pub fn last_id(&self) -> StreamId {
         self.handed_out
-    }
-}
-
-impl Reading {
-    /// One read, in which the server waits no longer than so long.
-    fn read(&mut self, left: Option<Duration>) -> Result<Vec<Event>, Error> {
-        if self.progress.may_wait() {
-            let wait = left.map_or(self.wait, |left| left.min(self.wait));
-            let waited = self.connection.run(self.progress.wait(wait));
-            return self.progress.waited(waited);
-        }
-        let looked = self.connection.run(self.progress.look());
-        self.progress.looked(looked)
     }
 }

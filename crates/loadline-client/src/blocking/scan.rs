@@ -1,13 +1,15 @@
 //! Scans for one thread.
 
+use std::task::Poll;
+
 use super::{Cluster, Connection};
-use crate::scan::Walk;
+use crate::scan::{Walk, read_page, scan_text};
 use crate::{Error, FromReply, Scan};
 
-/// What a [`Scan`] finds, an element at a time; a page is asked for when the one before it is used up.
+#[doc = scan_text!(scanning)]
 ///
-/// After an error it goes on where it was, so `next` can be called again: the last page is asked for once more.
-/// It ends after the last page, and never by an error.
+/// After an error, `next` can be called again and reads the page once more. The iterator ends after the last page,
+/// and never because of an error.
 #[derive(Debug)]
 pub struct Scanning<'c, T> {
     over: Over<'c>,
@@ -21,7 +23,7 @@ enum Over<'c> {
 }
 
 impl Connection {
-    /// Finds all keys, or all that is in a hash or a set; see [`Scan`].
+    #[doc = scan_text!(connection)]
     pub fn scan<T: FromReply>(&mut self, scan: Scan<T>) -> Scanning<'_, T> {
         Scanning {
             over: Over::Connection(self),
@@ -31,8 +33,7 @@ impl Connection {
 }
 
 impl Cluster {
-    /// Finds all keys of all masters, or all that is in a hash or a set; see [`Scan`]. Masters are scanned one
-    /// after the other, as by [`Cluster::scan_page`].
+    #[doc = scan_text!(cluster)]
     pub fn scan<T: FromReply>(&mut self, scan: Scan<T>) -> Scanning<'_, T> {
         Scanning {
             over: Over::Cluster(self),
@@ -41,33 +42,16 @@ impl Cluster {
     }
 }
 
-impl<T: FromReply> Scanning<'_, T> {
-    fn page(&mut self) -> Result<(), Error> {
-        let walk = &mut self.walk;
-        let answer = match (&mut self.over, walk.cursor.take()) {
-            (Over::Cluster(cluster), Some(mut cursor)) => {
-                let keys = cluster.page_of_keys(&mut cursor, walk.scan());
-                return walk.took_of_cluster(keys, cursor);
-            }
-            (Over::Cluster(cluster), None) => cluster.run(walk.question_to_master()),
-            (Over::Connection(connection), _) => connection.run(walk.question()),
-        };
-        walk.took(answer)
-    }
-}
-
 impl<T: FromReply> Iterator for Scanning<'_, T> {
     type Item = Result<T, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
+        let Self { over, walk } = self;
         loop {
-            if let Some(found) = self.walk.next() {
-                return Some(Ok(found));
+            if let Poll::Ready(found) = walk.next() {
+                return found.map(Ok);
             }
-            if self.walk.is_finished() {
-                return None;
-            }
-            if let Err(error) = self.page() {
+            if let Err(error) = read_page!(&mut *over, walk) {
                 return Some(Err(error));
             }
         }

@@ -43,7 +43,7 @@ pub(crate) struct Batch<'p> {
 /// What has become of a unit.
 #[derive(Debug)]
 struct Fate {
-    state: State,
+    state: UnitState,
     via: Via,
     redirections: u8,
     /// How often a node may have executed it on connections that are gone.
@@ -54,7 +54,7 @@ struct Fate {
 }
 
 #[derive(Debug)]
-enum State {
+enum UnitState {
     /// To be sent, with what is to be said where that is not possible any more.
     Open(Vec<Outcome>),
     Done(Vec<Outcome>),
@@ -104,7 +104,7 @@ impl<'p> Batch<'p> {
             .response_timeout
             .and_then(|timeout| timeout.checked_add(plan.wait()));
         let open = |_| Fate {
-            state: State::Open(Vec::new()),
+            state: UnitState::Open(Vec::new()),
             via: Via::Slot,
             redirections: 0,
             tries: 0,
@@ -147,7 +147,7 @@ impl<'p> Batch<'p> {
         // Where units of a slot go in this round. In the first one they all go to the same node.
         let mut taken: HashMap<u16, Option<Node>> = HashMap::new();
         for (unit, fate) in self.fates.iter_mut().enumerate() {
-            let State::Open(last) = &mut fate.state else {
+            let UnitState::Open(last) = &mut fate.state else {
                 continue;
             };
             let slot = plan.units()[unit].slot();
@@ -192,7 +192,7 @@ impl<'p> Batch<'p> {
     ) {
         let (handed_out, rest) = group.units.split_at(handed_out);
         for GroupUnit { unit, .. } in handed_out {
-            self.fates[*unit].state = State::Done(Vec::new());
+            self.fates[*unit].state = UnitState::Done(Vec::new());
         }
         let mut outcomes = outcomes.into_iter();
         let mut lost = Vec::new();
@@ -208,7 +208,7 @@ impl<'p> Batch<'p> {
                 continue;
             }
             match Refusal::of(&outcomes, &group.node) {
-                None => self.fates[unit].state = State::Done(outcomes),
+                None => self.fates[unit].state = UnitState::Done(outcomes),
                 Some(refusal) => self.refused(unit, refusal, outcomes),
             }
         }
@@ -218,7 +218,7 @@ impl<'p> Batch<'p> {
     /// What comes next. Where the time would be over, the open units are given up.
     pub(crate) fn next(&mut self, now: Instant) -> Next {
         self.keep_order();
-        let open = |fate: &Fate| matches!(fate.state, State::Open(_));
+        let open = |fate: &Fate| matches!(fate.state, UnitState::Open(_));
         if !self.fates.iter().any(open) {
             return Next::Finish;
         }
@@ -253,16 +253,16 @@ impl<'p> Batch<'p> {
         let plan = self.plan;
         let fates = self.fates.into_iter().enumerate();
         let outcomes = fates.map(|(unit, fate)| match (fate.state, fate.lost) {
-            (State::Done(last), _) => last,
-            (State::Open(_) | State::GivenUp(_), Some(lost)) => repeated(plan, unit, &lost),
-            (State::Open(last) | State::GivenUp(last), None) => last,
+            (UnitState::Done(last), _) => last,
+            (UnitState::Open(_) | UnitState::GivenUp(_), Some(lost)) => repeated(plan, unit, &lost),
+            (UnitState::Open(last) | UnitState::GivenUp(last), None) => last,
         });
         plan.answer(outcomes.collect())
     }
 
     fn refused(&mut self, unit: usize, refusal: Refusal, outcomes: Vec<Outcome>) {
         let fate = &mut self.fates[unit];
-        fate.state = State::Open(outcomes);
+        fate.state = UnitState::Open(outcomes);
         fate.via = match refusal {
             Refusal::Moved(slot, node) => {
                 self.moved.push((slot, node.clone()));
@@ -300,9 +300,9 @@ impl<'p> Batch<'p> {
             fate.lost = error.maybe_executed().then_some(error);
             fate.via = Via::Master;
             fate.state = if broken && allowed && fate.tries < MOST_TRIES {
-                State::Open(outcomes)
+                UnitState::Open(outcomes)
             } else {
-                State::Done(outcomes)
+                UnitState::Done(outcomes)
             };
         }
     }
@@ -316,15 +316,15 @@ impl<'p> Batch<'p> {
         let mut executed = HashSet::new();
         for (fate, unit) in self.fates.iter_mut().zip(self.plan.units()).rev() {
             match &fate.state {
-                State::Done(_) => {
+                UnitState::Done(_) => {
                     executed.insert(unit.slot());
                 }
-                State::Open(_) if !matches!(fate.via, Via::Asking(_)) => {
+                UnitState::Open(_) if !matches!(fate.via, Via::Asking(_)) => {
                     if executed.contains(&unit.slot()) {
                         fate.give_up();
                     }
                 }
-                State::Open(_) | State::GivenUp(_) => {}
+                UnitState::Open(_) | UnitState::GivenUp(_) => {}
             }
         }
     }
@@ -339,8 +339,8 @@ impl Group<'_> {
 
 impl Fate {
     fn give_up(&mut self) {
-        if let State::Open(last) = &mut self.state {
-            self.state = State::GivenUp(std::mem::take(last));
+        if let UnitState::Open(last) = &mut self.state {
+            self.state = UnitState::GivenUp(std::mem::take(last));
         }
     }
 }

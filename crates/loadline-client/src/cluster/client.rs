@@ -28,11 +28,11 @@ use crate::{Error, FromReply, Request, Scan};
 /// A cluster that any number of tasks share; a clone is the same. See the [module](super).
 #[derive(Clone, Debug)]
 pub struct Cluster {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<Hub>,
 }
 
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct Hub {
     pub(super) plain: Plain,
     topology: Mutex<Arc<Topology>>,
     connections: Mutex<HashMap<Node, Connection>>,
@@ -54,7 +54,7 @@ impl Cluster {
     }
 
     pub(super) async fn connect(plain: Plain) -> Result<Self, Error> {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(Hub {
             plain,
             topology: Mutex::new(Arc::new(Topology::empty())),
             connections: Mutex::new(HashMap::new()),
@@ -200,7 +200,7 @@ impl Cluster {
     }
 }
 
-impl Shared {
+impl Hub {
     fn plan<Q: Request>(&self, request: &Q, second_try: bool) -> Result<Plan, Error> {
         Plan::new(request, second_try, &self.topology(), self.turn())
     }

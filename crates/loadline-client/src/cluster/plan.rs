@@ -23,7 +23,7 @@ pub(crate) struct Plan {
     /// The bytes of all units.
     wire: Vec<u8>,
     units: Vec<Unit>,
-    answers: Vec<Answer>,
+    answers: Vec<AnswerSource>,
     /// Whether the whole request reads only, so that replicas may answer it.
     reads: bool,
     /// How long the server may take on purpose.
@@ -42,7 +42,7 @@ pub(crate) struct Unit {
 
 /// From which units the replies to a part of the request come.
 #[derive(Debug)]
-enum Answer {
+enum AnswerSource {
     /// Those of this unit as they are.
     Whole(usize),
     /// One reply from several units.
@@ -123,8 +123,8 @@ impl Plan {
         let mut answers = Vec::with_capacity(self.answers.len());
         for answer in &self.answers {
             match answer {
-                Answer::Whole(unit) => answers.append(&mut outcomes[*unit]),
-                Answer::Joined {
+                AnswerSource::Whole(unit) => answers.append(&mut outcomes[*unit]),
+                AnswerSource::Joined {
                     join: how,
                     units,
                     places,
@@ -210,7 +210,7 @@ impl Plan {
     }
 
     fn whole(&mut self, bytes: Range<usize>, summary: Summary, slot: u16) {
-        self.answers.push(Answer::Whole(self.units.len()));
+        self.answers.push(AnswerSource::Whole(self.units.len()));
         self.units.push(Unit {
             bytes,
             summary,
@@ -220,7 +220,7 @@ impl Plan {
 
     fn joined(&mut self, join: Join, first: usize, places: Vec<Vec<usize>>) {
         self.plain = false;
-        self.answers.push(Answer::Joined {
+        self.answers.push(AnswerSource::Joined {
             join,
             units: first..self.units.len(),
             places,

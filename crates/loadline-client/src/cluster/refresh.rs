@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout, timeout_at};
 
-use super::client::Shared;
+use super::client::Hub;
 use super::survey::{Survey, THROTTLE};
 use super::topology::Node;
 use super::view::{View, question};
@@ -16,7 +16,7 @@ use crate::Error;
 /// How long the others have to contradict the first one that answers.
 const GRACE: Duration = Duration::from_millis(50);
 
-impl Shared {
+impl Hub {
     /// Asks for the map, unless another task has just done so.
     ///
     /// # Errors

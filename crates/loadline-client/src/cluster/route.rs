@@ -70,12 +70,12 @@ pub(crate) fn route(meta: &Meta, wire: &[u8]) -> Result<Route, Error> {
         Keys::Unknown => keys_by_name(&name, args.clone()),
         known => known,
     };
-    let mut slots = Slots::default();
+    let mut slots = SlotSpan::default();
     for_each_key(keys, &name, args.clone(), |key| slots.add(key));
     match slots {
-        Slots::None => without_keys(&name, args),
-        Slots::One(slot) => Ok(Route::Slot(slot)),
-        Slots::Several => split(&name).ok_or(CROSSSLOT),
+        SlotSpan::None => without_keys(&name, args),
+        SlotSpan::One(slot) => Ok(Route::Slot(slot)),
+        SlotSpan::Several => split(&name).ok_or(CROSSSLOT),
     }
 }
 
@@ -103,14 +103,14 @@ pub(crate) fn one_slot(
 
 /// The slots of some keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Slots {
+enum SlotSpan {
     #[default]
     None,
     One(u16),
     Several,
 }
 
-impl Slots {
+impl SlotSpan {
     fn add(&mut self, key: &[u8]) {
         let slot = slot_of(key);
         *self = match *self {

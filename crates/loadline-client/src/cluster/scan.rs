@@ -30,7 +30,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// clone of it is a place to go on from, also with another client of the same cluster.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Cursor {
-    done: Slots,
+    done: SlotSet,
     current: Option<Current>,
     fruitless: u32,
 }
@@ -39,8 +39,8 @@ pub struct Cursor {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Current {
     node: Node,
-    /// Slots that it served with every page so far.
-    served: Slots,
+    /// SlotSet that it served with every page so far.
+    served: SlotSet,
     at: u64,
     /// The start of the server that gave the cursor.
     server: String,
@@ -70,7 +70,7 @@ impl Cursor {
     #[must_use]
     pub fn start() -> Self {
         Self {
-            done: Slots::none(),
+            done: SlotSet::none(),
             current: None,
             fruitless: 0,
         }
@@ -149,7 +149,7 @@ impl Cursor {
 
     /// Takes a page; the keys of it that were not returned before.
     fn took(&mut self, step: Step, page: Page) -> Vec<Bytes> {
-        let served = Slots::served(&page.nodes);
+        let served = SlotSet::served(&page.nodes);
         let restarted =
             (self.current.as_ref()).is_some_and(|current| current.server != page.server);
         let served = match &self.current {
@@ -209,14 +209,14 @@ impl Step {
     pub(crate) fn question<T: FromReply>(
         &self,
         scan: &Scan<T>,
-    ) -> impl Request<Output = Result<Option<Answer>, Error>> + use<T> {
+    ) -> impl Request<Output = Result<Option<PageReply>, Error>> + use<T> {
         let nodes = cmd::<String>("CLUSTER NODES").flags(Flags::READ_ONLY);
         atomic((scan.page::<Bytes>(self.at), nodes, who()))
     }
 }
 
 /// What a node answers to the question for a page.
-type Answer = (
+type PageReply = (
     Result<(u64, Vec<Bytes>), Error>,
     Result<String, Error>,
     Result<String, Error>,
@@ -227,7 +227,7 @@ impl Page {
     ///
     /// # Errors
     /// What the node refused.
-    pub(crate) fn of(answer: Option<Answer>) -> Result<Self, Error> {
+    pub(crate) fn of(answer: Option<PageReply>) -> Result<Self, Error> {
         let (page, nodes, info) = answer.ok_or_else(|| {
             Error::Cluster(
                 "a page of a scan was not executed, although no key of it is watched".into(),
@@ -245,9 +245,9 @@ impl Page {
 
 /// A set of slots.
 #[derive(Clone, PartialEq, Eq)]
-struct Slots(Box<[u64]>);
+struct SlotSet(Box<[u64]>);
 
-impl Slots {
+impl SlotSet {
     fn none() -> Self {
         Self(vec![0; usize::from(SLOTS) / 64].into())
     }
@@ -306,9 +306,9 @@ impl Slots {
     }
 }
 
-impl fmt::Debug for Slots {
+impl fmt::Debug for SlotSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Slots({})", self.count())
+        write!(f, "SlotSet({})", self.count())
     }
 }
 
@@ -357,13 +357,13 @@ mod tests {
 
     #[test]
     fn a_node_says_which_slots_it_serves_and_which_are_on_the_move() {
-        let slots = Slots::served(&nodes("0-2 7 9-12 [7->-a1] [100-<-a1]"));
+        let slots = SlotSet::served(&nodes("0-2 7 9-12 [7->-a1] [100-<-a1]"));
         let served: Vec<u16> = (0..SLOTS).filter(|&slot| slots.has(slot)).collect();
         assert_eq!(served, [0, 1, 2, 9, 10, 11, 12]);
-        assert_eq!(Slots::served("").count(), 0);
-        assert_eq!(Slots::served(&nodes("x 1-y -3 16384")).count(), 0);
+        assert_eq!(SlotSet::served("").count(), 0);
+        assert_eq!(SlotSet::served(&nodes("x 1-y -3 16384")).count(), 0);
         let replica = nodes("0-9").replace("myself,master", "myself,slave");
-        assert_eq!(Slots::served(&replica).count(), 0);
+        assert_eq!(SlotSet::served(&replica).count(), 0);
     }
 
     #[test]

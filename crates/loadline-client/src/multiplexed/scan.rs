@@ -1,11 +1,13 @@
 //! Scans on tokio.
 
+use std::task::Poll;
+
 use super::{Connection, Dedicated};
 use crate::cluster::Cluster;
-use crate::scan::Walk;
+use crate::scan::{Walk, read_page, scan_text};
 use crate::{Error, FromReply, Scan};
 
-/// What a [`Scan`] finds, an element at a time; a page is asked for when the one before it is used up.
+#[doc = scan_text!(scanning)]
 ///
 /// ```no_run
 /// # async fn example(client: loadline_client::Client) -> Result<(), loadline_client::Error> {
@@ -32,7 +34,8 @@ enum Over<'c> {
 }
 
 impl Connection {
-    /// Finds all keys, or all that is in a hash or a set; see [`Scan`]. Others use the connection meanwhile.
+    #[doc = scan_text!(connection)]
+    /// Others can use the connection at the same time.
     pub fn scan<T: FromReply>(&self, scan: Scan<T>) -> Scanning<'_, T> {
         Scanning {
             over: Over::Connection(self),
@@ -42,15 +45,14 @@ impl Connection {
 }
 
 impl Dedicated {
-    /// Finds all keys, or all that is in a hash or a set; see [`Scan`].
+    #[doc = scan_text!(connection)]
     pub fn scan<T: FromReply>(&mut self, scan: Scan<T>) -> Scanning<'_, T> {
         self.connection.scan(scan)
     }
 }
 
 impl Cluster {
-    /// Finds all keys of all masters, or all that is in a hash or a set; see [`Scan`]. Masters are scanned one
-    /// after the other, as by [`Cluster::scan_page`].
+    #[doc = scan_text!(cluster)]
     pub fn scan<T: FromReply>(&self, scan: Scan<T>) -> Scanning<'_, T> {
         Scanning {
             over: Over::Cluster(self),
@@ -60,34 +62,17 @@ impl Cluster {
 }
 
 impl<T: FromReply> Scanning<'_, T> {
-    /// The next element; `None` after the last one. A future that is dropped loses nothing.
+    /// Returns the next element, or `None` after the last one. A future that is dropped loses nothing.
     ///
     /// # Errors
-    /// Why a page cannot be had. The scan goes on where it was, so it can be called again.
+    /// The reason why a page cannot be read. The scan continues at the same position, so it can be called again.
     pub async fn next(&mut self) -> Result<Option<T>, Error> {
+        let Self { over, walk } = self;
         loop {
-            if let Some(found) = self.walk.next() {
-                return Ok(Some(found));
+            if let Poll::Ready(found) = walk.next() {
+                return Ok(found);
             }
-            if self.walk.is_finished() {
-                return Ok(None);
-            }
-            self.page().await?;
+            read_page!(&*over, walk, await)?;
         }
-    }
-
-    async fn page(&mut self) -> Result<(), Error> {
-        let walk = &mut self.walk;
-        let answer = match (&self.over, &walk.cursor) {
-            (Over::Cluster(cluster), Some(cursor)) => {
-                // The walk keeps its own until the page is here, so that a future can be dropped.
-                let mut cursor = cursor.clone();
-                let keys = cluster.page_of_keys(&mut cursor, walk.scan()).await;
-                return walk.took_of_cluster(keys, cursor);
-            }
-            (Over::Cluster(cluster), None) => cluster.run(walk.question_to_master()).await,
-            (Over::Connection(connection), _) => connection.run(walk.question()).await,
-        };
-        walk.took(answer)
     }
 }

@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[derive(Debug, Clone)]
-    enum Step {
+    enum PoolStep {
         Ask,
         Open(bool),
         GiveBack,
@@ -179,14 +179,14 @@ mod tests {
         Pass(u8),
     }
 
-    fn steps() -> impl Strategy<Value = Vec<Step>> {
+    fn steps() -> impl Strategy<Value = Vec<PoolStep>> {
         let step = prop_oneof![
-            3 => Just(Step::Ask),
-            3 => any::<bool>().prop_map(Step::Open),
-            3 => Just(Step::GiveBack),
-            1 => Just(Step::Break),
-            1 => any::<u8>().prop_map(Step::GiveUp),
-            1 => any::<u8>().prop_map(Step::Pass),
+            3 => Just(PoolStep::Ask),
+            3 => any::<bool>().prop_map(PoolStep::Open),
+            3 => Just(PoolStep::GiveBack),
+            1 => Just(PoolStep::Break),
+            1 => any::<u8>().prop_map(PoolStep::GiveUp),
+            1 => any::<u8>().prop_map(PoolStep::Pass),
         ];
         proptest::collection::vec(step, 1..200)
     }
@@ -204,7 +204,7 @@ mod tests {
             opening += books.open_more();
             for step in steps {
                 let served = match step {
-                    Step::Ask => {
+                    PoolStep::Ask => {
                         match books.borrow() {
                             Some(connection) => lent.push(connection),
                             None => {
@@ -215,35 +215,35 @@ mod tests {
                         }
                         None
                     }
-                    Step::Open(_) if opening == 0 => None,
-                    Step::Open(true) => {
+                    PoolStep::Open(_) if opening == 0 => None,
+                    PoolStep::Open(true) => {
                         (opening, next) = (opening - 1, next + 1);
                         books.opened(next, now)
                     }
-                    Step::Open(false) => {
+                    PoolStep::Open(false) => {
                         opening -= 1;
                         books.failed("refused".into());
                         None
                     }
-                    Step::GiveBack if lent.is_empty() => None,
-                    Step::GiveBack => {
+                    PoolStep::GiveBack if lent.is_empty() => None,
+                    PoolStep::GiveBack => {
                         let connection = lent.remove(0);
                         books.give_back(connection, now)
                     }
-                    Step::Break if lent.is_empty() => None,
-                    Step::Break => {
+                    PoolStep::Break if lent.is_empty() => None,
+                    PoolStep::Break => {
                         lent.remove(0);
                         books.lost();
                         None
                     }
-                    Step::GiveUp(which) => {
+                    PoolStep::GiveUp(which) => {
                         if !queue.is_empty() {
                             let gone = queue.remove(usize::from(which) % queue.len()).unwrap_or(0);
                             books.forget(|waiter| *waiter == gone);
                         }
                         None
                     }
-                    Step::Pass(seconds) => {
+                    PoolStep::Pass(seconds) => {
                         now += Duration::from_secs(u64::from(seconds));
                         books.sift(now, |connection| connection % 7 != 0);
                         None

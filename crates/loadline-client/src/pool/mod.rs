@@ -116,7 +116,7 @@ impl fmt::Display for Status {
 /// It ends with its last clone: connections that are still lent are closed when they come back.
 #[derive(Clone, Debug)]
 pub struct Pool {
-    shared: Arc<Shared>,
+    shared: Arc<PoolState>,
 }
 
 /// A connection that is borrowed; it goes back when this is dropped, or is replaced if it broke.
@@ -124,11 +124,11 @@ pub struct Pool {
 pub struct Borrowed {
     /// Always there until it is dropped.
     connection: Option<Dedicated>,
-    pool: Weak<Shared>,
+    pool: Weak<PoolState>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct PoolState {
     config: Arc<Config>,
     wait: Duration,
     books: Mutex<Books<Dedicated, oneshot::Sender<Borrowed>>>,
@@ -145,7 +145,7 @@ impl Pool {
                 "a pool needs at least one connection, and no more at least than at most",
             ));
         }
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(PoolState {
             config,
             wait: limits.wait,
             books: Mutex::new(Books::new(limits)),
@@ -219,7 +219,7 @@ impl Pool {
     }
 }
 
-impl Shared {
+impl PoolState {
     fn lock(&self) -> MutexGuard<'_, Books<Dedicated, oneshot::Sender<Borrowed>>> {
         // No panic can leave the books half written.
         self.books.lock().unwrap_or_else(PoisonError::into_inner)
@@ -258,7 +258,7 @@ impl Shared {
     }
 }
 
-impl Drop for Shared {
+impl Drop for PoolState {
     fn drop(&mut self) {
         let (free, waiting) = self.lock().close();
         drop((free, waiting));
@@ -282,7 +282,7 @@ impl Drop for Borrowed {
 }
 
 /// Takes back a connection once it is in the state of a new one.
-async fn give_back_reset(pool: Arc<Shared>, mut connection: Dedicated) {
+async fn give_back_reset(pool: Arc<PoolState>, mut connection: Dedicated) {
     let reset = reset::reset(&mut connection, &pool.config).await;
     if let Err(error) = &reset {
         crate::meter::lost(&pool.config, error);
@@ -312,7 +312,7 @@ impl DerefMut for Borrowed {
 }
 
 /// The pool as its keeper sees it. When the runtime ends, so does the pool.
-struct Keeper(Weak<Shared>);
+struct Keeper(Weak<PoolState>);
 
 impl Drop for Keeper {
     fn drop(&mut self) {

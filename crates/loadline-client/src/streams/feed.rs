@@ -1,39 +1,40 @@
-//! The task that reads ahead of a consumer, by a batch.
+//! The task that reads ahead of a consumer, by one batch.
 //!
-//! A read that waits at the server holds up its connection, and cannot be taken back. So it is not the
-//! consumer who waits for it, and may stop to at any time, but a task that lives as long as the reader.
+//! A read that blocks at the server holds up its connection, and cannot be taken back. So the consumer, whose
+//! future can be dropped at any time, does not wait for it itself: a task that lives as long as the reader does.
 
 use std::future::Future;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use super::{Event, LOADING_PAUSE, passes};
+use super::Event;
+use super::patience::Patience;
 use crate::Error;
 
-type Batch = Result<Vec<Event>, Error>;
+type Events = Result<Vec<Event>, Error>;
 
 /// Something that gives events in order, a batch at a time.
 pub(super) trait Source: Send + 'static {
-    /// The next events; none where there was nothing new in its time.
+    /// The next events; none if there was nothing new in its time.
     ///
     /// # Errors
-    /// Why there are none. The next call goes on at the same place.
-    fn read(&mut self) -> impl Future<Output = Batch> + Send;
+    /// The reason why there are none. The next call continues at the same position.
+    fn read(&mut self) -> impl Future<Output = Events> + Send;
 }
 
 /// The consumer's end.
 #[derive(Debug)]
-pub(super) struct Feed {
-    batches: mpsc::Receiver<Batch>,
+pub(super) struct ReadAhead {
+    batches: mpsc::Receiver<Events>,
     batch: std::vec::IntoIter<Event>,
     task: JoinHandle<()>,
 }
 
-impl Feed {
-    /// Starts to read. A source that broke is read again for so long before the consumer is told.
-    pub(super) fn start(source: impl Source, patience: Duration) -> Self {
+impl ReadAhead {
+    /// Starts to read. Errors that pass in time are hidden from the consumer.
+    pub(super) fn start(source: impl Source, patience: Patience) -> Self {
         let (sender, batches) = mpsc::channel(1);
         Self {
             batches,
@@ -56,28 +57,30 @@ impl Feed {
     }
 }
 
-impl Drop for Feed {
+impl Drop for ReadAhead {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-async fn read_on(mut source: impl Source, patience: Duration, sender: mpsc::Sender<Batch>) {
-    let mut broken_since: Option<Instant> = None;
+async fn read_on(mut source: impl Source, mut patience: Patience, sender: mpsc::Sender<Events>) {
     loop {
-        let batch = source.read().await;
-        if let Err(error) = &batch
-            && passes(error)
-            && broken_since.get_or_insert_with(Instant::now).elapsed() < patience
-        {
-            if matches!(error, Error::Server(_)) {
-                tokio::time::sleep(LOADING_PAUSE).await;
+        let events = source.read().await;
+        match &events {
+            Ok(events) => {
+                patience.recovered();
+                if events.is_empty() {
+                    continue;
+                }
             }
-            continue;
+            Err(error) => {
+                if let Some(pause) = patience.retry(error, Instant::now()) {
+                    tokio::time::sleep(pause).await;
+                    continue;
+                }
+            }
         }
-        broken_since = None;
-        let nothing = matches!(&batch, Ok(events) if events.is_empty());
-        if !nothing && sender.send(batch).await.is_err() {
+        if sender.send(events).await.is_err() {
             return;
         }
     }

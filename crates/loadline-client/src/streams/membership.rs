@@ -1,6 +1,7 @@
-//! How a consumer of a group gets on: what it asks next, and what the answers mean. No socket, no clock.
+//! The state of a consumer of a group: its next question, and the meaning of the answers. No socket, no clock.
 
 use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -10,22 +11,22 @@ use super::{BATCH, Event, Reads, Start, StreamId, entries, none_if_missing};
 use crate::commands::{xack, xgroup_create, xread_group, xread_group_waiting};
 use crate::{Error, Request};
 
-/// A consumer of a group, and how far it has come.
+/// A consumer of a group, and its position.
 #[derive(Clone, Debug)]
 pub(crate) struct Membership {
     pub(crate) key: Bytes,
     group: Bytes,
     consumer: Bytes,
-    /// Whether a group that is not there is made.
+    /// Whether a missing group is created.
     create: bool,
-    /// Where to go on among the entries that the consumer has already; `None` where all were looked at.
+    /// The position among the entries that the consumer has already; `None` if it has seen all of them.
     own_after: Option<StreamId>,
     /// The last entry that was read.
     last: StreamId,
 }
 
 impl Membership {
-    /// A consumer that begins with what it has from before.
+    /// A consumer that begins with the entries that it has from before.
     pub(crate) fn new(key: Bytes, group: Bytes, consumer: Bytes, create: bool) -> Self {
         Self {
             key,
@@ -37,7 +38,7 @@ impl Membership {
         }
     }
 
-    /// Makes the group with this start; [`made`] reads the answer.
+    /// Creates the group with this start; [`made`] reads the answer.
     pub(crate) fn make(&self, start: Start) -> impl Request<Output = Result<(), Error>> + use<> {
         let after = match start {
             Start::Oldest => "0".to_owned(),
@@ -47,7 +48,7 @@ impl Membership {
         xgroup_create(self.key.clone(), self.group.clone(), after)
     }
 
-    /// Tells the group that these entries are done.
+    /// Acknowledges entries.
     pub(crate) fn ack<'a>(
         &self,
         ids: &'a [StreamId],
@@ -55,12 +56,12 @@ impl Membership {
         xack(self.key.clone(), self.group.clone(), ids)
     }
 
-    /// Behind which of the entries that the consumer has already it has to look for more of them.
+    /// The entry after which the consumer has to look for more of the entries that it has already.
     pub(crate) fn own_due(&self) -> Option<StreamId> {
         self.own_after
     }
 
-    /// Reads entries that the consumer has already, behind this one.
+    /// Reads entries that the consumer has already, after this one.
     pub(crate) fn read_own(
         &self,
         after: StreamId,
@@ -69,10 +70,11 @@ impl Membership {
         xread_group::<()>(group, consumer, self.key.clone(), after, BATCH).read_as::<Reads>()
     }
 
-    /// What that has brought, without what was handed out before and was not acknowledged when it was asked.
+    /// The events of that read, without entries that were handed out before and were not acknowledged when it
+    /// was asked.
     ///
     /// # Errors
-    /// What went wrong; the place is the same.
+    /// The error of the read; the position is unchanged.
     pub(crate) fn got_own(
         &mut self,
         reads: Result<Reads, Error>,
@@ -84,42 +86,42 @@ impl Membership {
         Ok(events)
     }
 
-    /// Waits for entries that nobody has got, at most so long.
+    /// Waits up to `wait` for entries that no consumer has received.
     pub(crate) fn wait_new(
         &mut self,
         wait: Duration,
     ) -> impl Request<Output = Result<Reads, Error>> + use<> {
-        // Until the answer is here, the server may have given entries to the consumer that nobody has seen.
+        // Until the answer is here, the server may have assigned entries to the consumer that it has not seen.
         self.own_after = Some(StreamId::MIN);
         let (group, consumer) = (self.group.clone(), self.consumer.clone());
         xread_group_waiting::<()>(group, consumer, self.key.clone(), ">", BATCH, wait)
             .read_as::<Reads>()
     }
 
-    /// What that has brought.
+    /// The events of that read.
     ///
     /// # Errors
-    /// What went wrong; what the consumer has already is looked at next.
+    /// The error of the read; the entries that the consumer has already are read next.
     pub(crate) fn got_new(&mut self, reads: Result<Reads, Error>) -> Result<Vec<Event>, Error> {
         let reads = reads?;
         self.own_after = None;
         Ok(self.taken(reads))
     }
 
-    /// Whether the server has lost the group, and it is to be made again.
+    /// Whether the server has lost the group, and it is to be created again.
     pub(crate) fn is_to_be_made(&self, error: &Error) -> bool {
         self.create && error.is_server_code("NOGROUP")
     }
 
-    /// Makes the group again behind the last entry that was read.
+    /// Creates the group again after the last entry that was read.
     pub(crate) fn make_again(&self) -> impl Request<Output = Result<(), Error>> + use<> {
         self.make(Start::After(self.last))
     }
 
-    /// What is to be said about a group that was made again, of a stream like this one.
+    /// The event about a group that was created again, on a stream in this state.
     ///
     /// # Errors
-    /// Why it was not made, or why nobody knows what the stream is like.
+    /// The reason why it was not created, or why the state of the stream is unknown.
     pub(crate) fn remade(
         &mut self,
         info: Result<Info, Error>,
@@ -132,7 +134,7 @@ impl Membership {
         Ok(vec![Event::Rewound { after, latest }])
     }
 
-    /// The entries of a read, behind which the consumer is then.
+    /// The entries of a read, which become the position of the consumer.
     fn taken(&mut self, reads: Reads) -> Vec<Event> {
         let entries = entries(reads).inspect(|(id, _)| self.last = self.last.max(*id));
         entries
@@ -141,7 +143,7 @@ impl Membership {
     }
 }
 
-/// Somebody may have been faster, or the answer to a first try may have been lost.
+/// Another consumer may have created the group, or the answer to a first try may have been lost.
 pub(crate) fn made(group: Result<(), Error>) -> Result<(), Error> {
     match group {
         Err(error) if error.is_server_code("BUSYGROUP") => Ok(()),
@@ -149,8 +151,41 @@ pub(crate) fn made(group: Result<(), Error>) -> Result<(), Error> {
     }
 }
 
-/// What is acknowledged by id among events.
-pub(crate) fn ids(events: &[Event]) -> impl Iterator<Item = StreamId> {
+/// The entries that a consumer has read and not acknowledged. A clone is the same set.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Pending(Arc<Mutex<BTreeSet<StreamId>>>);
+
+impl Pending {
+    /// A copy of the set.
+    pub(crate) fn known(&self) -> BTreeSet<StreamId> {
+        self.lock().clone()
+    }
+
+    /// These were read.
+    pub(crate) fn add(&self, events: &[Event]) {
+        self.lock().extend(ids(events));
+    }
+
+    /// These are acknowledged.
+    pub(crate) fn remove(&self, acknowledged: &[StreamId]) {
+        let mut pending = self.lock();
+        for id in acknowledged {
+            pending.remove(id);
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.lock().len()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeSet<StreamId>> {
+        // No panic can leave the set half written.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The ids that acknowledge these events.
+fn ids(events: &[Event]) -> impl Iterator<Item = StreamId> {
     events.iter().filter_map(Event::id)
 }
 

@@ -1,11 +1,11 @@
-//! Readers of streams that go on where they were when their connection has to be made again.
+//! Readers of streams, which continue at the same position after their connection broke.
 //!
-//! `StreamReader` reads a stream by itself: each entry once, in order. `GroupReader` is a consumer of a
-//! group, which shares the entries among its consumers, and hands out those that a consumer has taken and
-//! not acknowledged once more. What a reader cannot get because it was removed before is said, in its place
-//! among the entries. Each reads ahead on a connection of its own. Both need the feature `tokio`;
+//! `StreamReader` reads a whole stream: each entry once, in order. `GroupReader` is a consumer of a group. The
+//! server divides the entries of a stream among the consumers of a group, and entries that a consumer did not
+//! acknowledge are handed out once more. Entries that were removed before they were read are announced in their
+//! place among the others. Both read ahead on a connection of their own and need the feature `tokio`;
 //! [`blocking::StreamReader`](crate::blocking::StreamReader) and
-//! [`blocking::GroupReader`](crate::blocking::GroupReader) are the same for one thread, and need no feature.
+//! [`blocking::GroupReader`](crate::blocking::GroupReader) are for one thread and need no feature.
 //!
 //! ```no_run
 //! # #[cfg(feature = "tokio")]
@@ -31,10 +31,13 @@ mod feed;
 #[cfg(feature = "tokio")]
 mod group;
 pub(crate) mod membership;
+pub(crate) mod patience;
 mod place;
 pub(crate) mod progress;
 #[cfg(feature = "tokio")]
 mod reader;
+pub(crate) mod steps;
+pub(crate) mod text;
 
 use std::fmt;
 use std::str::FromStr;
@@ -54,12 +57,12 @@ use place::Info;
 #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
 pub use reader::StreamReader;
 
-/// Entries that are asked for at once.
+/// The number of entries of one read.
 const BATCH: u64 = 100;
-/// How long the server waits for an entry before the question is put again, where no keepalive says.
+/// How long the server waits for an entry before it is asked again, if there is no keepalive.
 const WAIT: Duration = Duration::from_secs(5);
 
-/// The id of an entry. Ids grow along a stream.
+/// The id of an entry. Ids increase along a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct StreamId {
     /// Milliseconds since 1970 by the server's clock, unless the writer chose it.
@@ -124,12 +127,12 @@ impl ToArgs for StreamId {
 pub struct Entry {
     /// Its id.
     pub id: StreamId,
-    /// Its fields and their values, in the order in which they were written; a name may come twice.
+    /// Its fields and their values, in the order in which they were written. A name can occur twice.
     pub fields: Vec<(Bytes, Bytes)>,
 }
 
 impl Entry {
-    /// The value of the first field of this name.
+    /// Returns the value of the first field with this name.
     #[must_use]
     pub fn get(&self, field: &str) -> Option<&Bytes> {
         let found = self
@@ -140,50 +143,48 @@ impl Entry {
     }
 }
 
-/// Where a reader begins.
+/// The position at which a reader starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Start {
-    /// With the first entry that is there.
+    /// The oldest entry of the stream.
     Oldest,
-    /// With the first entry that is added from now on.
+    /// The first entry that is added from now on.
     Latest,
-    /// After the entry of this id.
+    /// The first entry after this id.
     After(StreamId),
 }
 
-/// What a reader gets.
+/// An entry, or news of the stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
     /// An entry.
     Entry(Entry),
-    /// Entries were removed (`XTRIM`, `XADD MAXLEN`, `XDEL`) before they were read. Those trimmed are told
-    /// before the entries that follow them, those deleted at the latest once the reader has caught up.
+    /// Entries were removed (`XTRIM`, `XADD MAXLEN`, `XDEL`) before they were read. Trimmed entries are
+    /// announced before the entries that follow them, deleted ones at the latest when the reader has caught up.
     Trimmed {
         /// The last entry that was handed out before.
         after: StreamId,
-        /// How many are missing. `None` where the reader began at an id whose number nobody knows: perhaps
-        /// none are.
+        /// The number of missing entries. `None` if it cannot be determined, since the reader started at an id
+        /// that the stream no longer has; it can be zero then.
         entries: Option<u64>,
     },
-    /// The stream is not the one that was read before: it was deleted, or the server lost it or came back
-    /// with an older copy. Entries up to `after` are not handed out again, and those that were lost are
-    /// nobody's knowledge.
+    /// The stream is not the one that was read before: it was deleted, or the server lost it or restarted with
+    /// an older copy. Entries up to `after` are not handed out again; lost entries cannot be determined.
     Rewound {
         /// The last entry that was handed out before.
         after: StreamId,
-        /// The latest id of the stream that is there now.
+        /// The latest id of the current stream.
         latest: StreamId,
     },
-    /// An entry that this consumer of a group had taken, and that was removed since; there is nothing left
-    /// of it to hand out. It can be acknowledged.
+    /// An entry that this consumer of a group had received, and that was removed from the stream since. Its
+    /// fields are gone; it can be acknowledged.
     Deleted(StreamId),
 }
 
 impl Event {
-    /// The id of the entry that this is about, and which can be acknowledged; `None` for what is said of the
-    /// stream.
+    /// Returns the id of the entry, which can be acknowledged; `None` for news of the stream.
     #[must_use]
     pub fn id(&self) -> Option<StreamId> {
         match self {
@@ -193,7 +194,7 @@ impl Event {
         }
     }
 
-    /// The same said of what comes behind another entry.
+    /// The same event about what follows another entry.
     fn behind(self, after: StreamId) -> Self {
         match self {
             Self::Trimmed { entries, .. } => Self::Trimmed { after, entries },
@@ -203,7 +204,7 @@ impl Event {
     }
 }
 
-/// What a read gives: for its one key the entries, whose fields are nil where they were removed.
+/// The reply to a read: for its one key the entries, whose fields are nil if they were removed.
 pub(crate) type Reads = Option<Vec<(Bytes, Vec<(StreamId, Option<Vec<(Bytes, Bytes)>>)>)>>;
 
 fn entries(reads: Reads) -> impl Iterator<Item = (StreamId, Option<Entry>)> {
@@ -220,7 +221,7 @@ pub(crate) fn xinfo(key: impl Arg) -> Command<impl ToArgs, Info> {
     Command::new(META, ("STREAM", key))
 }
 
-/// A stream that nobody has written to is not there, which is as good as an empty one.
+/// A stream without any entry so far does not exist, which is the same as an empty one.
 fn none_if_missing(info: Result<Info, Error>) -> Result<Info, Error> {
     match info {
         Err(Error::Server(answer)) if answer.text().contains("no such key") => Ok(Info::default()),
@@ -228,23 +229,9 @@ fn none_if_missing(info: Result<Info, Error>) -> Result<Info, Error> {
     }
 }
 
-/// How long the server may wait for an entry, so that a silent one is noticed as early as elsewhere.
+/// How long the server waits for an entry. A silent server is noticed as early as on other connections.
 pub(crate) fn wait_of(config: &Config) -> Duration {
     config.keepalive.unwrap_or(WAIT)
-}
-
-/// How long an outage may last before the consumer is told.
-pub(crate) fn patience_of(config: &Config) -> Duration {
-    config.response_timeout.unwrap_or(Duration::MAX)
-}
-
-/// How long a server that reads its data is left to it.
-pub(crate) const LOADING_PAUSE: Duration = Duration::from_millis(10);
-
-/// Whether it is worth while to read again. A request that was not even sent has waited for a connection as
-/// long as it may; a server that has just come back reads its data first.
-pub(crate) fn passes(error: &Error) -> bool {
-    error.maybe_executed() || error.is_server_code("LOADING")
 }
 
 #[cfg(test)]

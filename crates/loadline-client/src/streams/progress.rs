@@ -1,4 +1,4 @@
-//! How a reader gets on in a stream: what it asks next, and what the answers mean. No socket, no clock.
+//! The state of a reader of a stream: its next question, and the meaning of the answers. No socket, no clock.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use super::{BATCH, Event, Reads, Start, StreamId, entries, none_if_missing, xinf
 use crate::commands::{xread, xread_waiting};
 use crate::{Error, Request, atomic};
 
-/// The answers to a look: nil only where a watched key has changed, and none is watched.
+/// The answers to a look. Nil only if a watched key has changed, and none is watched.
 type Looked = Result<Option<(Result<Info, Error>, Result<Reads, Error>)>, Error>;
 /// The answers to a wait.
 type Waited = (Result<Reads, Error>, Result<Info, Error>);
 
-/// A reader's place in a stream, and whether it has caught up.
+/// The position of a reader in a stream, and whether it has caught up.
 #[derive(Debug)]
 pub(crate) struct Progress {
     key: Bytes,
@@ -24,10 +24,10 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// The place to begin at in the stream that is there, by what `xinfo` says of it.
+    /// The start position in the current stream, whose state `xinfo` has.
     ///
     /// # Errors
-    /// What it says instead.
+    /// The error of `xinfo`.
     pub(crate) fn new(key: Bytes, start: Start, info: Result<Info, Error>) -> Result<Self, Error> {
         let info = none_if_missing(info)?;
         let place = match start {
@@ -47,22 +47,22 @@ impl Progress {
         self.place.last
     }
 
-    /// Whether the next question may wait; after a wait in which anything went wrong comes a look.
+    /// Whether the next question is a wait. A wait that failed is followed by a look.
     pub(crate) fn may_wait(&mut self) -> bool {
         std::mem::take(&mut self.caught_up)
     }
 
-    /// Reads what is there, and sees at the same moment whether anything was removed before.
+    /// Reads the next entries together with the state of the stream, which shows whether entries were removed.
     pub(crate) fn look(&self) -> impl Request<Output = Looked> + use<> {
         let key = self.key.clone();
         let read = xread::<()>(key.clone(), self.place.last, BATCH).read_as::<Reads>();
         atomic((xinfo(key), read))
     }
 
-    /// What a look has brought.
+    /// The events of a look.
     ///
     /// # Errors
-    /// What went wrong; the place is the same.
+    /// The error of the look; the position is unchanged.
     pub(crate) fn looked(&mut self, looked: Looked) -> Result<Vec<Event>, Error> {
         let Some((info, reads)) = looked? else {
             return Ok(Vec::new());
@@ -75,18 +75,18 @@ impl Progress {
         Ok(events)
     }
 
-    /// Waits for an entry, at most so long.
+    /// Waits up to `wait` for an entry.
     pub(crate) fn wait(&self, wait: Duration) -> impl Request<Output = Waited> + use<> {
         let key = self.key.clone();
         let read = xread_waiting::<()>(key.clone(), self.place.last, BATCH, wait);
         (read.read_as::<Reads>(), xinfo(key))
     }
 
-    /// What a wait has brought. That is good if nothing is left behind it, since the numbers say then whether
-    /// it was the next one; if not, a look tells more.
+    /// The events of a wait. They count only if nothing follows them in the stream, since the counts then show
+    /// whether entries were removed before them; otherwise a look follows.
     ///
     /// # Errors
-    /// What went wrong; the place is the same.
+    /// The error of the wait; the position is unchanged.
     pub(crate) fn waited(&mut self, (reads, info): Waited) -> Result<Vec<Event>, Error> {
         let (reads, info) = (reads?, none_if_missing(info)?);
         let mut place = self.place;
@@ -101,7 +101,7 @@ impl Progress {
     }
 }
 
-/// The entries of a read, after which the place is behind them.
+/// The entries of a read, which become the position.
 fn taken(reads: Reads, place: &mut Place) -> Vec<Event> {
     let entries = entries(reads).inspect(|(id, _)| place.read(*id));
     entries
