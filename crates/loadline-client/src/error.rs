@@ -1,4 +1,4 @@
-//! What can go wrong, one variant per choice that a caller has.
+//! Errors, one variant per choice of the caller.
 
 use std::io;
 use std::sync::Arc;
@@ -7,90 +7,90 @@ use std::time::Duration;
 use loadline_resp::Reply;
 use thiserror::Error;
 
-/// Why a request has no reply of the wanted kind.
+/// The reason why a request has no reply of the wanted type.
 ///
-/// It can be cloned, since one broken connection fails every request that was on it.
+/// `Clone`, since one broken connection fails every request on it.
 #[derive(Clone, Debug, Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The server answered with an error. The connection is as good as before.
-    #[error("the server answered `{0}`")]
+    /// The server replied with an error. The connection is unaffected.
+    #[error("the server replied `{0}`")]
     Server(ServerError),
-    /// The connection broke, or could not be made, and the request was not sent again by itself.
+    /// The connection broke or could not be opened, and the request was not sent again automatically.
     #[error(
-        "the connection to the server was lost or could not be made{}: {source}",
+        "the connection to the server was lost or could not be opened{}: {source}",
         executed(*maybe_executed)
     )]
     Connection {
-        /// Whether the server may have executed the request. Where it is false, sending it again is safe.
+        /// Whether the server may have executed the request. If false, sending it again is safe.
         maybe_executed: bool,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: Arc<io::Error>,
     },
-    /// No reply came within the response timeout.
+    /// No reply arrived within the response timeout.
     #[error(
-        "no reply came within the response timeout of {after:?}{}",
+        "no reply arrived within the response timeout of {after:?}{}",
         executed(*maybe_executed)
     )]
     Timeout {
-        /// Whether the server may have executed the request. Where it is false, sending it again is safe.
+        /// Whether the server may have executed the request. If false, sending it again is safe.
         maybe_executed: bool,
         /// The timeout.
         after: Duration,
     },
-    /// Too many bytes wait to be sent or answered, so this request was not taken. It did not run.
+    /// Too many bytes of requests wait to be sent or answered. This request was not sent.
     #[error(
-        "the request was not taken, since over {limit_bytes} bytes of requests already wait for \
-         their replies"
+        "the request was not sent: more than {limit_bytes} bytes of requests already wait for their \
+         replies"
     )]
     QueueFull {
         /// The limit in bytes.
         limit_bytes: usize,
     },
-    /// The server sent something that is not RESP or is over a limit; the connection was given up.
+    /// The server sent bytes that are not RESP or exceed a limit. The connection was closed.
     #[error("{source}{}", executed(*maybe_executed))]
     Protocol {
-        /// Whether the server may have executed the request. Where it is false, sending it again is safe.
+        /// Whether the server may have executed the request. If false, sending it again is safe.
         maybe_executed: bool,
-        /// What was wrong with the bytes.
+        /// The error in the bytes.
         source: loadline_resp::Error,
     },
-    /// The reply is there, but it is not of the type that was asked for. The request did run.
-    #[error("the reply is {got}, which does not fit {expected}")]
+    /// The reply does not have the requested type. The request was executed.
+    #[error("the reply is {got}, but expected {expected}")]
     Type {
-        /// What was asked for.
+        /// The requested type.
         expected: &'static str,
-        /// What came.
+        /// The type of the reply.
         got: &'static str,
     },
-    /// The request cannot be made like this; nothing was sent.
+    /// The request is invalid. Nothing was sent.
     #[error("{0}")]
     Usage(&'static str),
     /// The server refused the handshake: a wrong password, an unknown database, no such protocol.
     #[error("the server refused {step} with `{answer}`")]
     Login {
-        /// The command of the handshake that was refused, without its arguments.
+        /// The refused command of the handshake, without its arguments.
         step: &'static str,
-        /// What the server answered.
+        /// The reply of the server.
         answer: ServerError,
     },
-    /// A URL or option that cannot be understood.
+    /// An invalid URL or option.
     #[error("{0}")]
     Url(String),
-    /// TLS could not be set up, or this build has none.
+    /// TLS could not be set up, or this build does not have it.
     #[error("TLS cannot be used: {0}")]
     Tls(String),
-    /// No connection of a pool was free in time. Nothing was sent.
+    /// No connection of the pool was free in time. Nothing was sent.
     #[cfg(feature = "tokio")]
     #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
     #[error("no connection of the pool was free within {waited:?}: {status}")]
     Pool {
         /// How long the borrower waited.
         waited: Duration,
-        /// What the pool was doing then.
+        /// The state of the pool at that time.
         status: crate::pool::Status,
     },
-    /// The cluster has no node for the request, or none that says which nodes there are. Nothing was sent.
+    /// The cluster has no node for the request, or no node that knows the map of slots. Nothing was sent.
     #[error("{0}")]
     Cluster(String),
     /// The client was closed.
@@ -102,10 +102,10 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the server may have executed the request although there is no result: a write that failed
-    /// this way must not be blindly repeated.
+    /// Returns whether the server may have executed the request although there is no result. A write that failed
+    /// this way must not be repeated blindly.
     ///
-    /// Errors that come with an answer of the server are certain, and not meant here.
+    /// False for errors that are a reply of the server.
     #[must_use]
     pub fn maybe_executed(&self) -> bool {
         match self {
@@ -117,7 +117,7 @@ impl Error {
         }
     }
 
-    /// Whether the error is an answer of the server with this code, such as `WRONGTYPE`.
+    /// Returns whether the error is a reply of the server with this code, such as `WRONGTYPE`.
     #[must_use]
     pub fn is_server_code(&self, code: &str) -> bool {
         matches!(self, Self::Server(error) if error.code() == code)
@@ -151,7 +151,7 @@ impl Error {
         }
     }
 
-    /// The error that a reply is.
+    /// An error reply.
     pub(crate) fn server(text: &[u8]) -> Self {
         Self::Server(ServerError::new(text))
     }
@@ -176,7 +176,7 @@ fn executed(maybe: bool) -> &'static str {
     }
 }
 
-/// What a reply is called in an error text.
+/// The name of the type of a reply in an error text.
 fn kind(reply: &Reply<'_>) -> &'static str {
     match reply.without_attributes() {
         Reply::Simple(_) => "a simple string",
@@ -204,7 +204,7 @@ pub struct ServerError {
 }
 
 impl ServerError {
-    /// An error reply with this text; bytes that are not UTF-8 are replaced.
+    /// An error reply with this text. Bytes that are not UTF-8 are replaced.
     #[must_use]
     pub fn new(text: &[u8]) -> Self {
         Self {
@@ -212,13 +212,13 @@ impl ServerError {
         }
     }
 
-    /// The first word, which is by custom a code: `ERR`, `WRONGTYPE`, `NOSCRIPT`, `MOVED`.
+    /// Returns the first word, which is a code by convention: `ERR`, `WRONGTYPE`, `NOSCRIPT`, `MOVED`.
     #[must_use]
     pub fn code(&self) -> &str {
         self.text.split(' ').next().unwrap_or_default()
     }
 
-    /// The whole text, with its code.
+    /// Returns the whole text, including the code.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text

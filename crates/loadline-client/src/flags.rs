@@ -1,4 +1,5 @@
-//! What is known about a command: may it be repeated, does it wait, does it need a connection of its own.
+//! Properties of commands: whether they can be repeated, whether they block, whether they need a connection of
+//! their own.
 
 use std::ops::BitOr;
 
@@ -15,32 +16,32 @@ use std::ops::BitOr;
 pub struct Flags(u8);
 
 impl Flags {
-    /// A command that changes data, and more than once if it is repeated.
+    /// Changes data, and changes it again if it is repeated.
     pub const NONE: Self = Self(0);
     /// Changes nothing, so it can be sent again at any time.
     pub const READ_ONLY: Self = Self(1);
     /// Changes data, but leaves the same data when executed twice, if no other client writes in between.
     pub const IDEMPOTENT: Self = Self(2);
-    /// May wait at the server for something to happen, and holds up whatever comes after it.
+    /// Can wait at the server, and holds up later commands of its connection meanwhile.
     pub const BLOCKS: Self = Self(4);
     /// Changes the state of its connection (`WATCH`, `MULTI`, `SUBSCRIBE`), so it must not be shared.
     pub const DEDICATED: Self = Self(8);
 
-    /// Whether all of the other's properties are here.
+    /// Returns whether it has all of these properties.
     #[inline]
     #[must_use]
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// These properties and the other's.
+    /// Returns the properties of both.
     #[must_use]
     pub const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// The properties of both commands as one request: it may be repeated only where both may, and it
-    /// waits or needs its own connection where one does.
+    /// The properties of a request of two commands: it can be repeated only if both can, and it blocks or needs
+    /// its own connection if one does.
     #[inline]
     pub(crate) const fn together(self, other: Self) -> Self {
         const REPEATABLE: u8 = Flags::READ_ONLY.0 | Flags::IDEMPOTENT.0;
@@ -85,47 +86,47 @@ pub enum Keys {
     AllButLast,
     /// Every second one, from the first on.
     Alternating,
-    /// So many from the one after a count; the count is at this place.
+    /// The arguments after a count, which is at this place.
     Counted(u8),
     /// The first half of those after the word `STREAMS`.
     Streams,
-    /// It is not known.
+    /// Not known.
     Unknown,
 }
 
-/// A command as the connection sees it.
+/// The name and properties of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Meta {
     /// The name on the wire, in capitals; for a command with a subcommand its first word.
     pub name: &'static str,
-    /// What may be done with it.
+    /// Its properties.
     pub flags: Flags,
     /// Which arguments are keys.
     pub keys: Keys,
 }
 
-/// When a request whose connection broke is sent again by itself.
+/// Decides which requests are sent again automatically after their connection broke.
 ///
-/// Whatever the policy, a request that was never handed to the operating system is sent on the next
-/// connection, since nobody can have executed it.
+/// Under every policy, a request that was never handed to the operating system is sent on the next connection,
+/// since the server cannot have executed it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RetryPolicy {
     /// Requests that change nothing.
     #[default]
     ReadOnly,
-    /// Those, and writes that do the same when done twice, such as `SET` and `DEL`. Between the two
-    /// executions another client may have written, and its write is then undone.
+    /// These, and writes that leave the same data when executed twice, such as `SET` and `DEL`. Another client can
+    /// write between the two executions, and the second one overwrites that.
     Idempotent,
-    /// None.
+    /// No requests.
     Never,
 }
 
 impl RetryPolicy {
-    /// Whether a request with these properties, which the server may have executed, may be sent again.
+    /// Returns whether a request with these properties that the server may have executed is sent again.
     #[must_use]
     pub fn allows(self, flags: Flags) -> bool {
         if flags.contains(Flags::DEDICATED) {
-            // What it meant depended on the state of the connection that is gone.
+            // Its meaning depended on the state of the connection that is gone.
             return false;
         }
         match self {
@@ -136,7 +137,7 @@ impl RetryPolicy {
     }
 }
 
-/// What is known about a command by its name, for those that come as text.
+/// The properties of a command by its name.
 pub(crate) fn lookup(name: &str) -> Meta {
     let upper = name.to_ascii_uppercase();
     KNOWN
@@ -203,7 +204,7 @@ const fn known(name: &'static str, flags: Flags, keys: Keys) -> Meta {
     Meta { name, flags, keys }
 }
 
-/// Commands that may be more than a plain write of their first argument's key.
+/// Commands that differ from a write to the key in their first argument.
 const KNOWN: &[Meta] = &{
     const READ: Flags = Flags::READ_ONLY;
     const SAME: Flags = Flags::IDEMPOTENT;

@@ -1,4 +1,4 @@
-//! What can be run on a connection: a command, several of them, a transaction.
+//! Requests: a command, several commands, a transaction.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -10,25 +10,26 @@ use crate::args::{ArgWriter, ToArgs, Words};
 use crate::flags::{self, Flags, Keys, Meta};
 use crate::{Error, FromReply};
 
-/// One or more commands that are sent together, and what becomes of their replies.
+/// One or more commands that are sent together, and the type of their results.
 ///
-/// A [`Command`] gives one `Result`; a tuple gives a tuple of results, a `Vec` or array a `Vec` of
-/// results, each with an error of its own: that is a pipeline. [`atomic`](crate::atomic) makes a transaction of either.
+/// A [`Command`] has one `Result`. A tuple of commands has a tuple of results, and a `Vec` or array has a `Vec` of
+/// results, each with an error of its own: these are pipelines. [`atomic`](crate::atomic) makes a transaction of any of
+/// them.
 pub trait Request {
-    /// What running it gives.
+    /// The result of the request.
     type Output;
 
-    /// How many commands it is.
+    /// Returns the number of commands.
     fn commands(&self) -> usize;
 
     /// Writes the commands.
     fn encode(&self, out: &mut Requests<'_>);
 
-    /// Reads exactly as many replies as commands were written.
+    /// Reads one reply for each command that was written.
     fn decode<R: Replies>(&self, replies: &mut R) -> Self::Output;
 
-    /// Whether the request has to be sent a second time after this output, with
-    /// [`Requests::is_second_try`]; so a script is sent whole where the server did not know it.
+    /// Returns whether the request has to be sent a second time after this output, with
+    /// [`Requests::is_second_try`]. A script that the server does not know is sent with its code this way.
     fn wants_second_try(&self, output: &Self::Output) -> bool {
         let _ = output;
         false
@@ -37,10 +38,10 @@ pub trait Request {
 
 /// The replies to the commands of a request, in their order.
 pub trait Replies {
-    /// The next reply, which may be an error of the server.
+    /// Returns the next reply, which can be an error reply.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason why there is none.
     fn next(&mut self) -> Result<Reply<'_>, Error>;
 }
 
@@ -53,14 +54,14 @@ impl Replies for Failed {
     }
 }
 
-/// Takes the commands of one request.
+/// Collects the commands of one request.
 #[derive(Debug)]
 pub struct Requests<'b> {
     out: &'b mut Vec<u8>,
     second_try: bool,
     summary: Summary,
     fault: Option<Error>,
-    /// Where each command is noted, for a request that is to be cut into them.
+    /// The end of each command, for a request that is to be cut into its commands.
     parts: Option<&'b mut Vec<Part>>,
 }
 
@@ -68,18 +69,18 @@ pub struct Requests<'b> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
     pub(crate) meta: Meta,
-    /// Where its bytes end; they start where those of the one before it end.
+    /// The end of its bytes, which start at the end of the previous command.
     pub(crate) end: usize,
 }
 
-/// The commands of a request as one.
+/// The properties of all commands of a request together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Summary {
     pub(crate) commands: u32,
     pub(crate) flags: Flags,
     /// The name of the first command.
     pub(crate) name: &'static str,
-    /// How long the server may take on purpose; `Duration::MAX` is as long as it wants.
+    /// How long the server can wait on purpose; `Duration::MAX` is no limit.
     pub(crate) wait: Duration,
 }
 
@@ -99,7 +100,7 @@ impl<'b> Requests<'b> {
         }
     }
 
-    /// As [`Requests::new`], and notes where each command ends; `out` must be empty.
+    /// As [`Requests::new`], and notes the end of each command. `out` must be empty.
     pub(crate) fn noting(out: &'b mut Vec<u8>, second_try: bool, parts: &'b mut Vec<Part>) -> Self {
         Self {
             parts: Some(parts),
@@ -116,13 +117,13 @@ impl<'b> Requests<'b> {
         args.write_args(&mut writer);
         if writer.written() != count {
             self.fault = Some(Error::Usage(
-                "an implementation of ToArgs wrote another number of arguments than it said",
+                "an implementation of ToArgs wrote a number of arguments that differs from its count",
             ));
         }
         self.account(meta);
     }
 
-    /// Appends what stands before the arguments: how many there are, and the name.
+    /// Appends the number of words and the name.
     #[inline]
     fn head(&mut self, count: usize, name: &str) {
         let name = name.as_bytes();
@@ -139,14 +140,13 @@ impl<'b> Requests<'b> {
         }
     }
 
-    /// Whether the server answered the first try in a way that asks for another; see
-    /// [`Request::wants_second_try`].
+    /// Returns whether this is the second try; see [`Request::wants_second_try`].
     #[must_use]
     pub fn is_second_try(&self) -> bool {
         self.second_try
     }
 
-    /// Allows the server to take that much longer over this request, beside the response timeout.
+    /// Adds to the time in which the server must reply, on top of the response timeout.
     #[inline]
     pub fn wait(&mut self, time: Duration) {
         if !time.is_zero() {
@@ -161,7 +161,7 @@ impl<'b> Requests<'b> {
         self.account(meta);
     }
 
-    /// Appends commands as they will stand on the wire.
+    /// Appends encoded commands.
     pub(crate) fn raw(&mut self, commands: &[u8], summary: &Summary) {
         self.out.extend_from_slice(commands);
         let sum = &mut self.summary;
@@ -187,16 +187,16 @@ impl<'b> Requests<'b> {
         }
     }
 
-    /// The request cannot be sent, for this reason.
+    /// Refuses to send the request, for this reason.
     #[cfg(feature = "tokio")]
     pub(crate) fn refuse(&mut self, fault: Error) {
         self.fault = Some(fault);
     }
 
-    /// The commands as one.
+    /// The properties of all commands together.
     ///
     /// # Errors
-    /// `Usage` where they cannot be sent.
+    /// `Usage` if they cannot be sent.
     pub(crate) fn finish(self) -> Result<Summary, Error> {
         self.fault.map_or(Ok(self.summary), Err)
     }
@@ -237,14 +237,13 @@ impl<A: ToArgs, T: FromReply> Command<A, T> {
         }
     }
 
-    /// The same command, which may take that much longer than the response timeout; `Duration::MAX` is
-    /// without end.
+    /// The same command with this time to reply on top of the response timeout; `Duration::MAX` is no limit.
     #[must_use]
     pub fn waiting(self, time: Duration) -> Self {
         Self { wait: time, ..self }
     }
 
-    /// What the connection knows about the command.
+    /// Returns the properties of the command.
     #[must_use]
     pub fn meta(&self) -> Meta {
         self.meta
@@ -323,7 +322,7 @@ pub fn cmd<T: FromReply>(name: &str) -> Cmd<T> {
 #[derive(Clone)]
 pub struct Cmd<T> {
     meta: Meta,
-    /// Whether the caller stated the flags.
+    /// Whether the caller set the flags.
     stated: bool,
     encoded: Vec<u8>,
     count: usize,
@@ -341,7 +340,7 @@ impl<T: FromReply> Cmd<T> {
         self
     }
 
-    /// States what may be done with the command, instead of what its name says.
+    /// Sets the properties of the command, in place of those of its name and options.
     #[must_use]
     pub fn flags(mut self, flags: Flags) -> Self {
         self.meta.flags = flags;
@@ -349,15 +348,15 @@ impl<T: FromReply> Cmd<T> {
         self
     }
 
-    /// States which arguments are keys, instead of what its name says.
+    /// Sets which arguments are keys, in place of what its name says.
     #[must_use]
     pub fn keys(mut self, keys: Keys) -> Self {
         self.meta.keys = keys;
         self
     }
 
-    /// Allows the server to take that much longer than the response timeout; `Duration::MAX` is without
-    /// end.
+    /// Adds to the time in which the server must reply, on top of the response timeout; `Duration::MAX` is no
+    /// limit.
     #[must_use]
     pub fn waiting(mut self, time: Duration) -> Self {
         self.wait = time;
@@ -423,7 +422,7 @@ impl<Q: Request + ?Sized> Request for &Q {
     }
 }
 
-/// Requests of one type, as many as there are.
+/// Lists of requests of one type.
 macro_rules! lists {
     ($([$($generics:tt)*] $type:ty;)*) => {$(
         impl<Q: Request, $($generics)*> Request for $type {

@@ -10,15 +10,15 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore};
 
 use crate::Error;
 
-/// What TLS trusts: the system's certificates, or a configuration of rustls.
+/// The certificates that TLS trusts: those of the system, or a configuration of rustls.
 #[derive(Clone, Default)]
 pub struct Tls(Option<Arc<ClientConfig>>);
 
 impl Tls {
-    /// Trusts these certificates (in DER form) and those they signed, and nothing else.
+    /// Trusts these certificates (in DER form) and those they signed, and no others.
     ///
     /// # Errors
-    /// [`Error::Tls`] for a certificate that is none.
+    /// [`Error::Tls`] for an invalid certificate.
     pub fn trusting<'a>(
         certificates: impl IntoIterator<Item = CertificateDer<'a>>,
     ) -> Result<Self, Error> {
@@ -29,20 +29,22 @@ impl Tls {
         config(roots).map(|config| Self(Some(config)))
     }
 
-    /// Uses a configuration of rustls, for client certificates and whatever else it can.
+    /// Uses a configuration of rustls, for example with client certificates.
     #[must_use]
     pub fn with_config(config: Arc<ClientConfig>) -> Self {
         Self(Some(config))
     }
 
-    /// A session with the server of this name.
+    /// A session with the server that has this name.
     pub(crate) fn session(&self, host: &str) -> Result<ClientConnection, Error> {
         let config = match &self.0 {
             Some(config) => Arc::clone(config),
             None => config(system_roots()?)?,
         };
         let name = ServerName::try_from(host.to_owned()).map_err(|error| {
-            Error::Tls(format!("the host is no name for a certificate: {error}"))
+            Error::Tls(format!(
+                "the host is not a valid name for a certificate: {error}"
+            ))
         })?;
         ClientConnection::new(config, name).map_err(broken)
     }
@@ -85,7 +87,7 @@ fn system_roots() -> Result<RootCertStore, Error> {
     Ok(roots)
 }
 
-/// A TLS session over a socket, which blocks or does not, as the socket does.
+/// A TLS session over a socket. It blocks if the socket does.
 ///
 /// A read or write of a socket that does not block fails with `WouldBlock` where nothing can be done now;
 /// [`flush`](Write::flush) sends what a write has left behind.
@@ -104,15 +106,15 @@ impl<S> TlsStream<S> {
 }
 
 impl<S: Read + Write> TlsStream<S> {
-    /// Encrypts a socket. The handshake is done by the first reads and writes.
+    /// Encrypts a socket. The first reads and writes do the handshake.
     pub(crate) fn new(session: ClientConnection, socket: S) -> Self {
         Self { session, socket }
     }
 
-    /// Goes on with the handshake; true once it is complete.
+    /// Continues the handshake until it is complete.
     ///
     /// # Errors
-    /// What the socket or the check of the certificate said, and `WouldBlock`.
+    /// The error of the socket, including `WouldBlock`, or of the check of the certificate.
     pub(crate) fn shake_hands(&mut self) -> io::Result<()> {
         while self.session.is_handshaking() {
             self.send()?;
@@ -123,10 +125,10 @@ impl<S: Read + Write> TlsStream<S> {
         self.send()
     }
 
-    /// Sends what is encrypted already.
+    /// Sends the bytes that are encrypted already.
     ///
     /// # Errors
-    /// What the socket said, `WouldBlock` too.
+    /// The error of the socket, including `WouldBlock`.
     pub(crate) fn send(&mut self) -> io::Result<()> {
         while self.session.wants_write() {
             match self.session.write_tls(&mut self.socket) {
@@ -139,7 +141,7 @@ impl<S: Read + Write> TlsStream<S> {
         Ok(())
     }
 
-    /// Whether bytes are decrypted that nobody has read.
+    /// Whether there are decrypted bytes that were not read.
     pub(crate) fn has_plaintext(&mut self) -> bool {
         let state = self.session.process_new_packets();
         state.is_ok_and(|state| state.plaintext_bytes_to_read() > 0)
@@ -161,12 +163,12 @@ impl<S: Read + Write> Read for TlsStream<S> {
         loop {
             match self.session.reader().read(buf) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                // A peer that closes without saying so within TLS has closed all the same.
+                // A peer that closes the socket without a TLS message has closed it all the same.
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(0),
                 done => return done,
             }
             self.receive()?;
-            // An answer within TLS, such as to a change of keys; what does not fit goes with the next write.
+            // An answer of TLS itself, such as to a change of keys. What does not fit goes with the next write.
             match self.send() {
                 Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
                 _ => {}
@@ -176,7 +178,7 @@ impl<S: Read + Write> Read for TlsStream<S> {
 }
 
 impl<S: Read + Write> Write for TlsStream<S> {
-    /// Takes bytes as far as the session's buffer has room; what was taken may still have to be sent.
+    /// Takes bytes while the buffer of the session has room. Bytes that were taken may still have to be sent.
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
         let taken = self.session.writer().write(buf)?;
         match self.send() {

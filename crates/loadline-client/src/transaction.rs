@@ -1,4 +1,4 @@
-//! Transactions: commands that the server executes all at once.
+//! Transactions: commands that the server executes without others in between.
 
 use loadline_resp::Reply;
 
@@ -6,12 +6,14 @@ use crate::Error;
 use crate::flags::{Flags, Keys, Meta};
 use crate::request::{Replies, Request, Requests, read};
 
-/// A transaction (`MULTI` ... `EXEC`) of these commands: the server executes all of them at once, with
-/// nothing of others in between.
+/// A transaction (`MULTI` ... `EXEC`) of these commands: the server executes all of them without commands of
+/// other clients in between.
 ///
-/// It gives `Ok(None)` where a key that was watched has changed, and nothing was executed. An error within
-/// the transaction, such as a command on a key of the wrong type, is the result of that command alone; the
-/// others are executed all the same, as Redis does it.
+/// The result is `Ok(None)` if a watched key has changed and nothing was executed. An error within the transaction,
+/// such as a command on a key of the wrong type, is the result of that command alone; the others are executed.
+///
+/// Redis documentation: [`MULTI`](https://redis.io/docs/latest/commands/multi/),
+/// [`EXEC`](https://redis.io/docs/latest/commands/exec/).
 #[must_use]
 pub fn atomic<Q: Request>(request: Q) -> Atomic<Q> {
     Atomic(request)
@@ -45,7 +47,7 @@ impl<Q: Request> Request for Atomic<Q> {
             refused = refused.and(acknowledged(replies));
         }
         let done = replies.next()?;
-        // The reason why a command was refused says more than that `EXEC` then failed.
+        // The reason why a command was refused says more than the failure of `EXEC` that follows it.
         refused?;
         match done.into_without_attributes() {
             Reply::Null => Ok(None),
@@ -59,7 +61,7 @@ fn acknowledged<R: Replies>(replies: &mut R) -> Result<(), Error> {
     read(replies)
 }
 
-/// The replies within the reply to `EXEC`.
+/// The replies inside the reply to `EXEC`.
 struct Elements<'a>(std::vec::IntoIter<Reply<'a>>);
 
 impl Replies for Elements<'_> {

@@ -1,4 +1,4 @@
-//! A cluster for one thread.
+//! The client of a cluster, for one thread.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use bytes::Bytes;
 use super::halves::Written;
 use super::interleaved::Interleaved;
 use super::{Connection, PubSub};
-use crate::cluster::batch::{Batch, Group, Next, nobody};
+use crate::cluster::batch::{Batch, Group, Next, unserved};
 use crate::cluster::builder::Plain;
 use crate::cluster::plan::{Outcome, Plan};
 use crate::cluster::replies::Collected;
@@ -22,8 +22,8 @@ use crate::pubsub::core::Core;
 use crate::request::Failed;
 use crate::{Config, Error, FromReply, Request, Scan};
 
-/// A cluster for one thread: a connection to each node that is used. See [`cluster`](crate::cluster), which
-/// says what is routed where and what is sent again; it is the same here.
+/// A cluster for one thread, with a connection to each node that is used. See [`cluster`](crate::cluster) for the
+/// rules of routing and of sending again.
 ///
 /// ```no_run
 /// use loadline_client::blocking::Cluster;
@@ -44,7 +44,7 @@ pub struct Cluster {
     /// Counts up, so that nodes are used in turn.
     turn: u64,
     asked: Throttle,
-    /// Whether something has shown since that it is old.
+    /// Whether a redirection or a lost node has shown that it is outdated.
     stale: bool,
 }
 
@@ -52,7 +52,7 @@ impl Cluster {
     /// Opens a cluster; see [`Builder::from_url`] for the URL, and [`Builder`] for options.
     ///
     /// # Errors
-    /// [`Error::Url`], or why no node said which nodes there are.
+    /// [`Error::Url`], or the reason why no node gave the map of slots.
     pub fn open(url: &str) -> Result<Self, Error> {
         Builder::from_url(url)?.open_blocking()
     }
@@ -146,32 +146,32 @@ impl Cluster {
         Page::of(connection.run(step.question(scan))?)
     }
 
-    /// Opens a connection to one node, for commands that are about it: `INFO`, `CONFIG`. It follows
-    /// no redirections.
+    /// Opens a connection to one node, for commands about that node, such as `INFO` and `CONFIG`. It follows no
+    /// redirections.
     ///
     /// # Errors
-    /// Why there is none; it is tried once.
+    /// Fails if the single connection attempt fails.
     pub fn connection(&self, node: &Node) -> Result<Connection, Error> {
         Connection::open(Arc::new(self.plain.server(node)))
     }
 
-    /// Opens a connection to the master that serves a key, for commands that wait or that change the
-    /// connection's state: `BLPOP`, `WATCH`. It follows no redirections.
+    /// Opens a connection to the master that serves a key, for commands that block or that change the state of the
+    /// connection, such as `BLPOP` and `WATCH`. It follows no redirections.
     ///
     /// # Errors
-    /// [`Error::Cluster`] where no node serves the key, or why there is no connection; it is tried once.
+    /// [`Error::Cluster`] if no node serves the key. Fails if the single connection attempt fails.
     pub fn dedicated(&self, key: impl AsRef<[u8]>) -> Result<Connection, Error> {
         let slot = slot_of(key.as_ref());
-        let master = self.master_of(key).ok_or_else(|| nobody(slot))?;
+        let master = self.master_of(key).ok_or_else(|| unserved(slot))?;
         self.connection(&master)
     }
 
-    /// Opens a subscriber: a connection to one node, or another when that one goes, for channels and
-    /// patterns, and one to each master that serves a sharded channel that is subscribed to, which follows
-    /// the slot of the channel. Whatever may be missing is announced; see [`pubsub`](crate::pubsub).
+    /// Opens a subscriber. Channels and patterns are received on a connection to one node, and on one to another node
+    /// when that one goes. A sharded channel is received from the master of its slot, also after the slot moves. Gaps
+    /// are announced; see [`pubsub`](crate::pubsub).
     ///
     /// # Errors
-    /// Why there is no connection; each node is tried once. Later on connections come back by themselves.
+    /// Fails if one connection attempt to each node fails. Later on connections come back by themselves.
     pub fn pubsub(&mut self) -> Result<PubSub, Error> {
         // Any part of the number will do.
         let turn = self.next_turn() as usize;
@@ -190,11 +190,11 @@ impl Cluster {
         PubSub::on_cluster(cluster, core)
     }
 
-    /// Asks some nodes for the map of slots. That is done by itself where a redirection or a lost node
-    /// shows that it is old.
+    /// Asks some nodes for the map of slots. This happens automatically when a redirection or a lost node shows that
+    /// the map is outdated.
     ///
     /// # Errors
-    /// Why no node has answered.
+    /// The reason why no node answered.
     pub fn refresh(&mut self) -> Result<(), Error> {
         let view = self.ask();
         self.asked.asked(Instant::now());
@@ -210,7 +210,7 @@ impl Cluster {
         &self.topology
     }
 
-    /// The map as it is known.
+    /// The current map.
     pub(super) fn topology(&self) -> Topology {
         self.topology.clone()
     }
@@ -219,12 +219,12 @@ impl Cluster {
         &self.plain.config
     }
 
-    /// How to talk to a node as to a server that stands for itself.
+    /// The configuration of a connection to a node as to a single server.
     pub(super) fn config_of(&self, node: &Node) -> Arc<Config> {
         Arc::new(self.plain.server(node))
     }
 
-    /// Sends a request in rounds until all of it is answered or given up.
+    /// Sends a request in rounds until all of its commands are answered or given up.
     pub(super) fn execute(&mut self, mut batch: Batch<'_>) -> Vec<Outcome> {
         loop {
             let groups = self.groups(&mut batch);
@@ -244,13 +244,13 @@ impl Cluster {
         }
     }
 
-    /// What is sent in the next round.
+    /// The groups of the next round.
     pub(super) fn groups<'p>(&mut self, batch: &mut Batch<'p>) -> Vec<Group<'p>> {
         let turn = self.next_turn();
         batch.groups(&self.topology, self.plain.from, turn)
     }
 
-    /// Learns from a round; where there has to be another, waits until it is time for it.
+    /// Learns from a round. If another one follows, waits until it is time for it.
     pub(super) fn goes_on(&mut self, batch: &mut Batch<'_>) -> bool {
         for (slot, master) in batch.take_moved() {
             self.topology.moved(slot, master);
@@ -258,7 +258,7 @@ impl Cluster {
         }
         self.stale |= batch.is_troubled();
         match batch.next(Instant::now()) {
-            // What is stale is asked for when it is needed again.
+            // A stale map is asked for when it is needed again.
             Next::Finish => false,
             Next::Again(pause) => {
                 self.refresh_if_stale();
@@ -282,7 +282,7 @@ impl Cluster {
         connection.read_half(group, written, limit)
     }
 
-    /// The connection to a node, to be given back.
+    /// Takes the connection to a node, to be given back.
     pub(super) fn take_connection(&mut self, node: &Node) -> Connection {
         let known = self.connections.remove(node);
         known.unwrap_or_else(|| Connection::unopened(self.plain.node(node)))
@@ -299,7 +299,7 @@ impl Cluster {
             .or_insert_with(|| Connection::unopened(config.node(node)))
     }
 
-    /// Where no node answers, the old map has to do.
+    /// Asks for the map if it is stale. If no node answers, the old one stays.
     fn refresh_if_stale(&mut self) {
         if self.stale
             && self.asked.is_due(Instant::now())

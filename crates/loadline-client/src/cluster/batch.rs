@@ -1,12 +1,12 @@
 //! A request on its way through a cluster, as a state that replies change.
 //!
-//! The plain version: send each unit to the node of its slot; send those that were refused (`MOVED`, `ASK`)
-//! where the refusal says, and those that cannot be served yet after a pause; end when every unit has an
-//! answer or the time is over. A refusal says that nothing was executed, so it can always be sent again. A
-//! lost connection does not, and then the retry policy decides.
+//! The plain version: send each unit to the node of its slot. Send a refused unit (`MOVED`, `ASK`) to the node that
+//! the refusal names, and a unit that cannot be served yet after a pause. End when every unit has an answer or the
+//! time is over. A refused unit was not executed, so it can always be sent again. After a lost connection the retry
+//! policy decides.
 //!
-//! Commands on the same slot are executed in their order: what was refused is not sent again once a later
-//! command on its slot has been executed, but fails with the refusal.
+//! Commands on the same slot are executed in their order: a refused command is not sent again after a later command
+//! on its slot was executed, and fails with the refusal.
 
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
@@ -20,9 +20,9 @@ use crate::flags::Flags;
 use crate::request::{Replies, Request, Requests, Summary};
 use crate::{Config, Error, RetryPolicy};
 
-/// How often a unit follows a redirection.
+/// The number of redirections that a unit follows.
 const MOST_REDIRECTIONS: u8 = 5;
-/// To how many nodes or connections a unit is handed that may have been executed, whatever the policy.
+/// The number of nodes or connections to which a unit is handed that may have been executed, under any policy.
 const MOST_TRIES: u8 = 3;
 
 /// A request on its way.
@@ -34,13 +34,13 @@ pub(crate) struct Batch<'p> {
     fates: Vec<Fate>,
     backoff: Backoff,
     rounds: u32,
-    /// Slots that redirections named, with their masters.
+    /// The slots and masters that redirections named.
     moved: Vec<(u16, Node)>,
     /// Whether a node was lost or did not serve, in this round.
     trouble: bool,
 }
 
-/// What has become of a unit.
+/// The state of a unit and its history.
 #[derive(Debug)]
 struct Fate {
     state: UnitState,
@@ -55,7 +55,7 @@ struct Fate {
 
 #[derive(Debug)]
 enum UnitState {
-    /// To be sent, with what is to be said where that is not possible any more.
+    /// To be sent, with the outcomes if that becomes impossible.
     Open(Vec<Outcome>),
     Done(Vec<Outcome>),
     /// Not executed, and not to be sent again.
@@ -71,7 +71,7 @@ enum Via {
     Master,
     /// To this node.
     Node(Node),
-    /// To this node, which serves it only if it is asked to.
+    /// To this node, which serves it only after `ASKING`.
     Asking(Node),
 }
 
@@ -89,10 +89,10 @@ struct GroupUnit {
     asking: bool,
 }
 
-/// What comes after a round.
+/// The next action after a round.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// Nothing: every unit has its answer.
+    /// End: every unit has its answer.
     Finish,
     /// Another round after this pause.
     Again(Duration),
@@ -122,19 +122,18 @@ impl<'p> Batch<'p> {
         }
     }
 
-    /// Until when the request has to be answered.
+    /// The deadline of the request.
     #[cfg(feature = "tokio")]
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.deadline
     }
 
-    /// Until when the replies to this round have to be there; in the first one the connections see to that
-    /// by themselves.
+    /// The deadline of the replies to this round. In the first round the connections ensure it themselves.
     pub(crate) fn limit(&self) -> Option<Instant> {
         self.deadline.filter(|_| self.rounds > 1)
     }
 
-    /// What is sent in this round, by node. Which replica reads is up to `turn`.
+    /// The units to send in this round, by node. `turn` decides which replica reads.
     pub(crate) fn groups(
         &mut self,
         topology: &Topology,
@@ -144,7 +143,7 @@ impl<'p> Batch<'p> {
         let plan = self.plan;
         let from = if plan.reads() { from } else { ReadFrom::Master };
         let mut groups: Vec<Group<'p>> = Vec::new();
-        // Where units of a slot go in this round. In the first one they all go to the same node.
+        // The node of each slot in this round. In the first round all units of a slot go to the same node.
         let mut taken: HashMap<u16, Option<Node>> = HashMap::new();
         for (unit, fate) in self.fates.iter_mut().enumerate() {
             let UnitState::Open(last) = &mut fate.state else {
@@ -155,12 +154,12 @@ impl<'p> Batch<'p> {
             if self.rounds > 0
                 && taken.entry(slot).or_insert_with(|| node.cloned()).as_ref() != node
             {
-                // It waits for those before it.
+                // It waits for the units before it.
                 continue;
             }
             let Some(node) = node else {
                 self.trouble = true;
-                *last = repeated(plan, unit, &nobody(slot));
+                *last = repeated(plan, unit, &unserved(slot));
                 continue;
             };
             let asking = matches!(fate.via, Via::Asking(_));
@@ -183,7 +182,7 @@ impl<'p> Batch<'p> {
         self.settle_rest(group, 0, outcomes);
     }
 
-    /// As [`Batch::settle`], where the answers to the first units have been handed out.
+    /// As [`Batch::settle`], if the answers to the first units were handed out already.
     pub(crate) fn settle_rest(
         &mut self,
         group: &Group<'p>,
@@ -198,7 +197,7 @@ impl<'p> Batch<'p> {
         let mut lost = Vec::new();
         for &GroupUnit { unit, asking } in rest {
             if asking {
-                // Where it was refused, so is the command after it.
+                // If it was refused, so is the command after it.
                 outcomes.next();
             }
             let commands = self.plan.units()[unit].summary().commands as usize;
@@ -215,7 +214,7 @@ impl<'p> Batch<'p> {
         self.lost(lost);
     }
 
-    /// What comes next. Where the time would be over, the open units are given up.
+    /// The next action. If the time is over, the open units are given up.
     pub(crate) fn next(&mut self, now: Instant) -> Next {
         self.keep_order();
         let open = |fate: &Fate| matches!(fate.state, UnitState::Open(_));
@@ -238,17 +237,17 @@ impl<'p> Batch<'p> {
         Next::Again(pause)
     }
 
-    /// Slots that have other masters, as redirections said since this was last asked.
+    /// The slots whose new masters were named by redirections since the last call.
     pub(crate) fn take_moved(&mut self) -> Vec<(u16, Node)> {
         std::mem::take(&mut self.moved)
     }
 
-    /// Whether the map may be wrong: a node was lost, or does not serve.
+    /// Whether the map can be wrong: a node was lost or does not serve its slots.
     pub(crate) fn is_troubled(&self) -> bool {
         self.trouble
     }
 
-    /// The outcomes of the request's commands, but for those that were handed out.
+    /// The outcomes of the commands of the request, without those that were handed out.
     pub(crate) fn finish(self) -> Vec<Outcome> {
         let plan = self.plan;
         let fates = self.fates.into_iter().enumerate();
@@ -283,7 +282,7 @@ impl<'p> Batch<'p> {
         }
     }
 
-    /// Units of one group whose connection failed. They were one request, and are sent again together or
+    /// Handles the units of a group whose connection failed. They were one request, and are sent again together or
     /// not at all.
     fn lost(&mut self, lost: Vec<(usize, Error)>) {
         let together = lost.iter().fold(Flags::READ_ONLY, |flags, (unit, _)| {
@@ -307,8 +306,8 @@ impl<'p> Batch<'p> {
         }
     }
 
-    /// Gives up what must not be sent any more, since a later command on its slot was executed. A key that
-    /// was asked for elsewhere is not on the node that executed the others, so that order is kept.
+    /// Gives up units that must not be sent any more, since a later command on their slot was executed. A key that
+    /// is being moved is not on the node that executed the others, so its order is kept.
     fn keep_order(&mut self) {
         if self.plan.reads() || self.fates.len() == 1 {
             return;
@@ -331,7 +330,7 @@ impl<'p> Batch<'p> {
 }
 
 impl Group<'_> {
-    /// The places of its units in the plan.
+    /// The indexes of its units in the plan.
     pub(crate) fn units(&self) -> impl ExactSizeIterator<Item = usize> {
         self.units.iter().map(|unit| unit.unit)
     }
@@ -361,7 +360,7 @@ impl Via {
     }
 }
 
-/// The node of a shard that a request reads from.
+/// The node of a shard from which a request reads.
 fn reader(shard: &Shard, from: ReadFrom, turn: u64) -> &Node {
     let replicas = shard.replicas.len() as u64;
     let choices = match from {
@@ -369,14 +368,15 @@ fn reader(shard: &Shard, from: ReadFrom, turn: u64) -> &Node {
         ReadFrom::Replica => replicas,
         ReadFrom::Any => replicas + 1,
     };
-    // One past the replicas is the master, who also reads where there are none.
+    // The index after the replicas is the master, which also reads if there are none.
     let choice = turn.checked_rem(choices).unwrap_or(replicas);
     shard.replicas.get(choice as usize).unwrap_or(&shard.master)
 }
 
-pub(crate) fn nobody(slot: u16) -> Error {
+/// The error for a slot that no node serves.
+pub(crate) fn unserved(slot: u16) -> Error {
     Error::Cluster(format!(
-        "no node of the cluster serves the slot {slot}; nothing was sent"
+        "no node of the cluster serves slot {slot}; nothing was sent"
     ))
 }
 

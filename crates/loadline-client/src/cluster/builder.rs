@@ -1,4 +1,4 @@
-//! Where a cluster is: nodes to ask first, and how to talk to them.
+//! The address of a cluster: the nodes to ask first, and the options of connections.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,28 +26,28 @@ pub struct Builder {
     instead: HashMap<Node, Node>,
 }
 
-/// What is known of a cluster before any node was asked.
+/// The options of a cluster before any node was asked.
 #[derive(Clone, Debug)]
 pub(crate) struct Plain {
-    /// How to talk to each node, but for its address.
+    /// The configuration of connections, without the address.
     pub(crate) config: Config,
     pub(crate) seeds: Vec<Node>,
     pub(crate) from: ReadFrom,
-    /// Where a node is reached that names another address.
+    /// The addresses at which nodes are reached that name another one.
     pub(crate) instead: Arc<HashMap<Node, Node>>,
 }
 
 impl Builder {
-    /// Reads `cluster://[user:password@]host[:port][,host[:port]...][?options]`, where the hosts are some
-    /// nodes of the cluster, which will name the others. `redis:` is the same as `cluster:`, and `rediss:`
-    /// is with TLS; the options are those of [`Config::from_url`].
+    /// Reads `cluster://[user:password@]host[:port][,host[:port]...][?options]`. The hosts are some nodes of the
+    /// cluster, which name the others. `redis:` is the same as `cluster:`, and `rediss:` is with TLS. The options are
+    /// those of [`Config::from_url`].
     ///
     /// # Errors
-    /// [`Error::Url`] with what is wrong.
+    /// [`Error::Url`] with the reason.
     pub fn from_url(url: &str) -> Result<Self, Error> {
-        let (scheme, rest) = url
-            .split_once("://")
-            .ok_or_else(|| Error::Url("the URL of a cluster starts with cluster://".into()))?;
+        let (scheme, rest) = url.split_once("://").ok_or_else(|| {
+            Error::Url("invalid URL of a cluster: expected cluster:// at its start".into())
+        })?;
         let scheme = if scheme == "cluster" { "redis" } else { scheme };
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         let (authority, options) = rest.split_at(end);
@@ -69,10 +69,10 @@ impl Builder {
     /// A cluster that has a node at the address of this configuration.
     ///
     /// # Errors
-    /// [`Error::Url`] for what a cluster does not have: a socket in the file system, a database but 0.
+    /// [`Error::Url`] for a unix socket or a database other than 0, which a cluster does not have.
     pub fn from_config(config: Config) -> Result<Self, Error> {
         if config.database != 0 {
-            return Err(Error::Url("a cluster has no database but 0".into()));
+            return Err(Error::Url("a cluster has only database 0".into()));
         }
         let seeds = vec![node(&config.address)?];
         Ok(Self {
@@ -83,23 +83,23 @@ impl Builder {
         })
     }
 
-    /// Adds a node to ask.
+    /// Adds a node to ask first.
     #[must_use]
     pub fn seed(mut self, node: Node) -> Self {
         self.seeds.push(node);
         self
     }
 
-    /// Which nodes read. Default [`ReadFrom::Master`].
+    /// Sets which nodes execute reads. Default [`ReadFrom::Master`].
     #[must_use]
     pub fn read_from(mut self, from: ReadFrom) -> Self {
         self.from = from;
         self
     }
 
-    /// Connects to `reached` wherever the cluster, or a seed, names `named`: for nodes behind a tunnel, a
-    /// proxy or a translation of addresses, whose own addresses do not lead to them from here. Everything
-    /// else keeps calling the node `named`. With TLS the certificate is checked against `reached`.
+    /// Connects to `reached` whenever the cluster or a seed names `named`. For nodes behind a tunnel, a proxy or
+    /// address translation, whose own addresses cannot be reached from here. All other methods use `named` for the
+    /// node. With TLS the certificate is checked against `reached`.
     ///
     /// ```
     /// use loadline_client::cluster::{Builder, Node};
@@ -116,11 +116,11 @@ impl Builder {
         self
     }
 
-    /// Asks the nodes for the map of slots, each in turn until one has answered. Needs a runtime of tokio
-    /// with its drivers for I/O and time.
+    /// Asks the nodes for the map of slots until one answers. Needs a runtime of tokio with its drivers for I/O and
+    /// time.
     ///
     /// # Errors
-    /// Why none has.
+    /// The reason why none answered. Nothing was executed.
     #[cfg(feature = "tokio")]
     #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
     pub async fn open(self) -> Result<super::Cluster, Error> {
@@ -130,7 +130,7 @@ impl Builder {
     /// As `Builder::open`, for one thread.
     ///
     /// # Errors
-    /// Why no node has answered.
+    /// The reason why none answered. Nothing was executed.
     pub fn open_blocking(self) -> Result<crate::blocking::Cluster, Error> {
         crate::blocking::Cluster::connect(self.plain())
     }
@@ -146,7 +146,7 @@ impl Builder {
 }
 
 impl Plain {
-    /// How to talk to a node of the cluster.
+    /// The configuration of a connection to a node of the cluster.
     pub(crate) fn node(&self, node: &Node) -> Arc<Config> {
         let readonly = self.from != ReadFrom::Master;
         Arc::new(Config {
@@ -156,7 +156,7 @@ impl Plain {
         })
     }
 
-    /// How to talk to a node as to a server that stands for itself.
+    /// The configuration of a connection to a node as to a single server.
     pub(crate) fn server(&self, node: &Node) -> Config {
         let node = self.instead.get(node).unwrap_or(node);
         let (host, port) = (node.host().to_owned(), node.port());
@@ -177,8 +177,7 @@ fn node(address: &Address) -> Result<Node, Error> {
             Ok(Node::new(host.as_str(), *port))
         }
         Address::Unix(_) => Err(Error::Url(
-            "the nodes of a cluster are reached over the network, not by a socket in the file system"
-                .into(),
+            "the nodes of a cluster are reached over the network, not by a unix socket".into(),
         )),
     }
 }

@@ -38,9 +38,9 @@ pub(super) struct Hub {
     connections: Mutex<HashMap<Node, Connection>>,
     /// Counts up, so that nodes are used in turn.
     turn: AtomicU64,
-    /// When the map was last asked for; locked while it is.
+    /// When the map was last asked for. Locked while it is being asked for.
     pub(super) asked: tokio::sync::Mutex<Throttle>,
-    /// Whether a task is about to ask for it.
+    /// Whether a task is about to ask for the map.
     pub(super) asking: AtomicBool,
 }
 
@@ -48,7 +48,7 @@ impl Cluster {
     /// Opens a cluster; see [`Builder::from_url`] for the URL, and [`Builder`] for options.
     ///
     /// # Errors
-    /// [`Error::Url`], or why no node said which nodes there are.
+    /// [`Error::Url`], or the reason why no node gave the map of slots.
     pub async fn open(url: &str) -> Result<Self, Error> {
         Builder::from_url(url)?.open().await
     }
@@ -68,14 +68,14 @@ impl Cluster {
 
     /// Runs a command, or several as a pipeline, each on the node that serves its keys.
     ///
-    /// `MGET`, `MSET`, `DEL`, `UNLINK`, `EXISTS` and `TOUCH` of keys in different slots are executed in
-    /// parts, and so not at one moment. Any other command or transaction needs keys of one slot, and is
-    /// refused with [`Error::Usage`] otherwise. The commands of a pipeline go to their nodes at the same
-    /// time; those on one slot are executed in their order.
+    /// `MGET`, `MSET`, `DEL`, `UNLINK`, `EXISTS` and `TOUCH` with keys in different slots are executed in parts, and
+    /// not atomically. Any other command or transaction needs its keys in one slot, and is refused with
+    /// [`Error::Usage`] otherwise. The commands of a pipeline go to their nodes at the same time; commands on one
+    /// slot are executed in their order.
     pub async fn run<Q: Request>(&self, request: Q) -> Q::Output {
         let mut second_try = false;
         loop {
-            // Nothing of the request is borrowed while it waits, so that it need not be `Sync`.
+            // Nothing of the request is borrowed while it waits, so it need not be `Sync`.
             let plan = self.shared.plan(&request, second_try);
             let outcomes = match plan {
                 Ok(plan) => self.shared.execute(&plan).await,
@@ -142,35 +142,35 @@ impl Cluster {
         Page::of(connection.run(step.question(scan)).await?)
     }
 
-    /// Opens a connection to one node, for commands that are about it: `INFO`, `CONFIG`. It follows
-    /// no redirections.
+    /// Opens a connection to one node, for commands about that node, such as `INFO` and `CONFIG`. It follows no
+    /// redirections.
     ///
     /// # Errors
-    /// Why there is none; it is tried once.
+    /// Fails if the single connection attempt fails.
     pub async fn connection(&self, node: &Node) -> Result<Connection, Error> {
         Connection::open(Arc::new(self.shared.plain.server(node))).await
     }
 
-    /// Opens a connection with one owner to the master that serves a key, for commands that wait or that
-    /// change the connection's state: `BLPOP`, `WATCH`. It follows no redirections: after an
-    /// [`Error::Server`] with the code `MOVED`, open another.
+    /// Opens a connection with one owner to the master that serves a key, for commands that block or that change the
+    /// state of the connection, such as `BLPOP` and `WATCH`. It follows no redirections: after an [`Error::Server`]
+    /// with the code `MOVED`, open another.
     ///
     /// # Errors
-    /// [`Error::Cluster`] where no node serves the key, or why there is no connection; it is tried once.
+    /// [`Error::Cluster`] if no node serves the key. Fails if the single connection attempt fails.
     pub async fn dedicated(&self, key: impl AsRef<[u8]>) -> Result<Dedicated, Error> {
         let slot = slot_of(key.as_ref());
         let master = self
             .master_of(key)
-            .ok_or_else(|| super::batch::nobody(slot))?;
+            .ok_or_else(|| super::batch::unserved(slot))?;
         Dedicated::open(Arc::new(self.shared.plain.server(&master))).await
     }
 
-    /// Opens a subscriber: a connection to one node, or another when that one goes, for channels and
-    /// patterns, and one to each master that serves a sharded channel that is subscribed to, which follows
-    /// the slot of the channel. Whatever may be missing is announced; see [`pubsub`](crate::pubsub).
+    /// Opens a subscriber. Channels and patterns are received on a connection to one node, and on one to another node
+    /// when that one goes. A sharded channel is received from the master of its slot, also after the slot moves. Gaps
+    /// are announced; see [`pubsub`](crate::pubsub).
     ///
     /// # Errors
-    /// Why there is no connection; each node is tried once. Later on connections come back by themselves.
+    /// Fails if one connection attempt to each node fails. Later on connections come back by themselves.
     pub async fn pubsub(&self) -> Result<PubSub, Error> {
         let plain = self.shared.plain.clone();
         let (topology, seeds) = (self.topology(), plain.seeds.clone());
@@ -181,11 +181,11 @@ impl Cluster {
         PubSub::on_cluster(self.clone(), plain, core).await
     }
 
-    /// Asks some nodes for the map of slots. That is done by itself where a redirection or a lost node
-    /// shows that it is old.
+    /// Asks some nodes for the map of slots. This happens automatically when a redirection or a lost node shows that
+    /// the map is outdated.
     ///
     /// # Errors
-    /// Why no node has answered.
+    /// The reason why no node answered.
     pub async fn refresh(&self) -> Result<(), Error> {
         self.shared.refresh().await
     }
@@ -194,7 +194,7 @@ impl Cluster {
         self.shared.topology()
     }
 
-    /// The map as it is known.
+    /// The current map.
     pub(crate) fn topology(&self) -> Topology {
         Topology::clone(&self.shared.topology())
     }
@@ -205,7 +205,7 @@ impl Hub {
         Plan::new(request, second_try, &self.topology(), self.turn())
     }
 
-    /// Sends a request in rounds until all of it is answered or given up.
+    /// Sends a request in rounds until all of its commands are answered or given up.
     async fn execute(self: &Arc<Self>, plan: &Plan) -> Vec<Outcome> {
         let mut batch = Batch::new(plan, &self.plain.config, Instant::now());
         loop {
@@ -235,7 +235,7 @@ impl Hub {
         }
     }
 
-    /// Sends each group to its node, and waits for all of them, at most until the limit.
+    /// Sends each group to its node, and waits for all of them until the limit.
     async fn send(&self, groups: &[Group<'_>], limit: Option<Instant>) -> Vec<Vec<Outcome>> {
         let connections: Vec<Connection> = groups
             .iter()
@@ -250,7 +250,7 @@ impl Hub {
         let all = all(&mut runs, &mut outcomes);
         match limit {
             None => all.await,
-            // What did not come in time is missing below.
+            // Outcomes that did not arrive in time are missing below.
             Some(limit) => drop(timeout_at(limit.into(), all).await),
         }
         let after = self.plain.config.response_timeout.unwrap_or(Duration::MAX);
@@ -278,7 +278,7 @@ impl Hub {
         connection
     }
 
-    /// Whether there is a connection to a node that stands.
+    /// Whether there is an open connection to a node.
     pub(super) fn is_connected(&self, node: &Node) -> bool {
         lock(&self.connections)
             .get(node)
@@ -289,14 +289,14 @@ impl Hub {
         Arc::clone(&lock(&self.topology))
     }
 
-    /// Takes over a new map; connections to nodes that are not on it are closed.
+    /// Installs a new map. Connections to nodes that are not on it are closed.
     pub(super) fn install(&self, topology: Topology) {
         let topology = Arc::new(topology);
         *lock(&self.topology) = Arc::clone(&topology);
         lock(&self.connections).retain(|node, _| topology.nodes().any(|known| known == node));
     }
 
-    /// Follows redirections at once, and asks for the whole map later.
+    /// Applies redirections at once, and asks for the whole map later.
     fn learn(self: &Arc<Self>, moved: Vec<(u16, Node)>) {
         if moved.is_empty() {
             return;
@@ -335,7 +335,7 @@ async fn all<Q: Request>(runs: &mut [Running<'_, Q>], outputs: &mut [Option<Q::O
     .await;
 }
 
-/// What the locks guard is whole whenever they are free.
+/// The guarded values are complete whenever the locks are free.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -6,10 +6,10 @@ use super::plan::Outcome;
 use super::route::Join;
 use crate::Error;
 
-/// Joins the replies to the parts of a command; `places` says for each part where its values go.
+/// Joins the replies to the parts of a command. `places` has for each part the places of its values.
 ///
-/// Where a part failed, so has the whole: with the first error, which says that the server may have
-/// executed something where any part may have been.
+/// If a part failed, the whole command fails with the first error, which says that the server may have executed
+/// something if any part may have been executed.
 pub(super) fn join(how: Join, parts: Vec<Outcome>, places: &[Vec<usize>]) -> Outcome {
     let done = |part: &Outcome| match part {
         Ok(reply) => !reply.is_error(),

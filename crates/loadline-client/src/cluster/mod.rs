@@ -1,11 +1,10 @@
 //! Redis Cluster: keys are divided into slots, and slots between nodes.
 //!
-//! `Cluster` (feature `tokio`) is shared by any number of tasks and has one multiplexed connection to each
-//! node that is used; [`blocking::Cluster`](crate::blocking::Cluster) is for one thread. Both run what the
-//! connections run: commands, pipelines, scripts and transactions. They find the other nodes by themselves,
-//! follow slots that move (`MOVED`, `ASK`), wait for a replica that takes over, and obey the
-//! [`RetryPolicy`](crate::RetryPolicy): a write that a lost node may have executed is not silently sent to
-//! another.
+//! `Cluster` (feature `tokio`) is shared by any number of tasks and has one multiplexed connection to each node that is
+//! used; [`blocking::Cluster`](crate::blocking::Cluster) is for one thread. Both run commands, pipelines, scripts and
+//! transactions. They discover the other nodes, follow slots that move (`MOVED`, `ASK`), wait for a replica that takes
+//! over, and obey the [`RetryPolicy`](crate::RetryPolicy): a write that a lost node may have executed is not silently
+//! sent to another.
 //!
 //! ```no_run
 //! # #[cfg(feature = "tokio")]
@@ -32,14 +31,14 @@
 //!
 //! | command | where it is executed |
 //! | --- | --- |
-//! | with keys of one slot | on the master of the slot, or a node of the [`ReadFrom`] that was chosen |
-//! | `MGET`, `MSET`, `DEL`, `UNLINK`, `EXISTS`, `TOUCH` of several slots | in parts, not at one moment |
+//! | with keys of one slot | on the master of the slot, or as [`ReadFrom`] says |
+//! | `MGET`, `MSET`, `DEL`, `UNLINK`, `EXISTS`, `TOUCH` of several slots | in parts, not atomically |
 //! | any other, or a transaction, with keys of several slots | nowhere: an [`Error::Usage`](crate::Error) |
 //! | `DBSIZE`, `KEYS`, `FLUSHDB`, `FLUSHALL`, `RANDOMKEY`, `SCRIPT LOAD`, `EXISTS`, `FLUSH` | on all masters; their replies are joined |
 //! | `PING`, `ECHO`, `TIME`, `PUBLISH` and others without keys | on one node, in turn |
 //! | `SCAN` | `Cluster::scan` goes from master to master |
 //! | `INFO`, `CONFIG` and others about one node | nowhere; `Cluster::connection` connects to one |
-//! | `BLPOP`, `WATCH` and others that wait or bind their connection | nowhere; `Cluster::dedicated` connects to the node of a key |
+//! | `BLPOP`, `WATCH` and others that block or change their connection | nowhere; `Cluster::dedicated` connects to the node of a key |
 
 /// The methods by which both clients of a cluster describe its nodes.
 macro_rules! node_methods {
@@ -103,16 +102,16 @@ pub use scan::Cursor;
 pub use slot::{SLOTS, slot_of};
 pub use topology::Node;
 
-/// Which nodes read.
+/// The nodes that execute reads.
 ///
-/// Replicas lag behind their master, so what they read may be older than what was just written. A request
-/// that also writes goes to masters as a whole.
+/// Replicas lag behind their master, so a read can miss the latest writes. A request that also writes goes to masters
+/// as a whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReadFrom {
     /// Masters only.
     #[default]
     Master,
-    /// The replicas of the slot in turn; its master where it has none, or where the replica does not answer.
+    /// The replicas of the slot in turn; its master if it has none or if the replica does not answer.
     Replica,
     /// All nodes of the slot in turn.
     Any,

@@ -14,7 +14,7 @@ use crate::args::Words;
 use crate::flags::{Flags, Meta};
 use crate::request::{Part, Request, Requests, Summary};
 
-/// The reply to one command, or why there is none.
+/// The reply to one command, or the reason why there is none.
 pub(crate) type Outcome = Result<OwnedReply, Error>;
 
 /// A request cut into units.
@@ -24,11 +24,11 @@ pub(crate) struct Plan {
     wire: Vec<u8>,
     units: Vec<Unit>,
     answers: Vec<AnswerSource>,
-    /// Whether the whole request reads only, so that replicas may answer it.
+    /// Whether the whole request only reads, so that replicas can answer it.
     reads: bool,
-    /// How long the server may take on purpose.
+    /// How long the server can wait on purpose.
     wait: Duration,
-    /// Whether each unit is one command, and its reply the answer to it.
+    /// Whether each unit is one command with its own reply.
     plain: bool,
 }
 
@@ -40,22 +40,22 @@ pub(crate) struct Unit {
     slot: u16,
 }
 
-/// From which units the replies to a part of the request come.
+/// The units from which the replies to a part of the request come.
 #[derive(Debug)]
 enum AnswerSource {
-    /// Those of this unit as they are.
+    /// The replies to this unit, unchanged.
     Whole(usize),
     /// One reply from several units.
     Joined {
         join: Join,
         units: Range<usize>,
-        /// For each unit, where its values go.
+        /// For each unit, the places of its values.
         places: Vec<Vec<usize>>,
     },
 }
 
 impl Plan {
-    /// Cuts a request. Commands that any node can execute go to the one that `turn` says.
+    /// Cuts a request. `turn` decides the node of commands that any node can execute.
     ///
     /// # Errors
     /// `Usage` for a request that a cluster cannot execute. Nothing of it was sent then.
@@ -98,17 +98,17 @@ impl Plan {
         &self.units
     }
 
-    /// Whether the whole request reads only.
+    /// Whether the whole request only reads.
     pub(crate) fn reads(&self) -> bool {
         self.reads
     }
 
-    /// How long the server may take on purpose.
+    /// How long the server can wait on purpose.
     pub(crate) fn wait(&self) -> Duration {
         self.wait
     }
 
-    /// Whether each unit is one command, and its reply the answer to it.
+    /// Whether each unit is one command with its own reply.
     pub(crate) fn is_plain(&self) -> bool {
         self.plain
     }
@@ -139,7 +139,7 @@ impl Plan {
         answers
     }
 
-    /// Takes all commands up to `EXEC` as one unit; where it ends.
+    /// Takes all commands up to `EXEC` as one unit; the end of its bytes.
     fn transaction(
         &mut self,
         multi: Range<usize>,
@@ -159,7 +159,7 @@ impl Plan {
             slot = one_slot(slot, &meta, wire)?;
             flags = flags.together(meta.flags);
         }
-        // A replica refuses no transaction, but what one reads there need not be what a master has.
+        // A replica executes transactions, but its data can be older than the master's.
         (self.reads, self.plain) = (false, false);
         let summary = Summary {
             commands,
@@ -194,7 +194,7 @@ impl Plan {
                     self.whole(bytes, summary, anywhere);
                     return Ok(());
                 }
-                // What lies on all masters is counted on masters only.
+                // The data of all masters is counted on masters only.
                 self.reads = false;
                 let first = self.units.len();
                 self.units.extend(slots.iter().map(|&slot| Unit {
@@ -227,14 +227,14 @@ impl Plan {
         });
     }
 
-    /// Makes one command of the same name for each slot, with its keys and so many values after each.
+    /// Makes one command of the same name for each slot, with its keys and this number of values after each.
     fn split(&mut self, bytes: Range<usize>, summary: Summary, join: Join, values: usize) {
         let command = self.wire[bytes.clone()].to_vec();
         let mut args = Words::new(&command);
         let name = args.next().unwrap_or_default();
         let args: Vec<&[u8]> = args.collect();
         if !args.len().is_multiple_of(1 + values) {
-            // The server refuses it whole, and none of it runs.
+            // The server refuses it as a whole, and executes none of it.
             let slot = super::slot_of(args[0]);
             self.whole(bytes, summary, slot);
             return;
@@ -268,7 +268,7 @@ impl Plan {
 }
 
 impl Unit {
-    /// The slot of its keys, or one that the node serves which executes it.
+    /// The slot of its keys, or a slot of the node that executes it.
     pub(crate) fn slot(&self) -> u16 {
         self.slot
     }

@@ -1,4 +1,4 @@
-//! How the client of a cluster learns which nodes there are.
+//! How the client of a cluster reads the map of slots.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,14 +13,14 @@ use super::topology::Node;
 use super::view::{View, question};
 use crate::Error;
 
-/// How long the others have to contradict the first one that answers.
+/// How long the other nodes have to contradict the first answer.
 const GRACE: Duration = Duration::from_millis(50);
 
 impl Hub {
     /// Asks for the map, unless another task has just done so.
     ///
     /// # Errors
-    /// Why no node has answered.
+    /// The reason why no node answered.
     pub(super) async fn refresh(self: &Arc<Self>) -> Result<(), Error> {
         let begun = Instant::now();
         let mut asked = self.asked.lock().await;
@@ -34,7 +34,7 @@ impl Hub {
         Ok(())
     }
 
-    /// Asks for the map, at most until the deadline. Where no node answers, the old one has to do.
+    /// Asks for the map until the deadline. If no node answers, the old one stays.
     pub(super) async fn refresh_until(self: &Arc<Self>, deadline: Option<Instant>) {
         let refresh = self.refresh();
         let outcome = match deadline {
@@ -49,14 +49,14 @@ impl Hub {
         }
     }
 
-    /// Sees to it that a task of its own asks for the map soon.
+    /// Starts a task that asks for the map soon.
     pub(super) fn refresh_soon(self: &Arc<Self>) {
         if self.asking.swap(true, Ordering::AcqRel) {
             return;
         }
         let shared = Arc::clone(self);
         tokio::spawn(async move {
-            // Changes come in bursts, and the map after the last one is the one that is wanted.
+            // Changes come in bursts, and the map after the last one is needed.
             sleep(THROTTLE).await;
             shared.asking.store(false, Ordering::Release);
             shared.refresh_until(None).await;

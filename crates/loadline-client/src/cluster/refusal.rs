@@ -1,15 +1,15 @@
-//! Answers by which a node says that it did not execute a command, and who might.
+//! Error replies of a node that did not execute a command, and the node that can.
 
 use super::plan::Outcome;
 use super::slot::SLOTS;
 use super::topology::Node;
 
-/// Why a node did not execute a command.
+/// The reason why a node did not execute a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     /// Another node serves the slot (`MOVED`).
     Moved(u16, Node),
-    /// The key may be on another node, to which its slot is just moving (`ASK`).
+    /// The key can be on another node, to which its slot is being moved (`ASK`).
     Ask(Node),
     /// No node can execute it now: keys are being moved (`TRYAGAIN`), a master is missing (`CLUSTERDOWN`,
     /// `MASTERDOWN`), the node still loads its data (`LOADING`), or it became a replica since the map was
@@ -18,7 +18,7 @@ pub(crate) enum Refusal {
 }
 
 impl Refusal {
-    /// Whether the node refused a command, or a transaction, by these replies.
+    /// The refusal of a command or transaction in these replies, if there is one.
     pub(crate) fn of(outcomes: &[Outcome], asked: &Node) -> Option<Self> {
         let (last, before) = outcomes.split_last()?;
         let last = error(last)?;
@@ -44,7 +44,7 @@ impl Refusal {
             _ => return None,
         }
         let slot = words.next()?.parse().ok().filter(|&slot| slot < SLOTS)?;
-        // A node without a known address: the map will tell, once it is known.
+        // A node without a known address: the map has it later.
         Some(match (code, Node::parse(words.next()?, asked)) {
             (_, None) => Self::Later,
             ("ASK", Some(node)) => Self::Ask(node),

@@ -1,11 +1,11 @@
-//! Which node a command belongs to: its keys, their slot, and what becomes of a command without keys.
+//! The node of a command: its keys, their slot, and the rules for commands without keys.
 
 use super::slot::slot_of;
 use crate::Error;
 use crate::args::Words;
 use crate::flags::{Flags, Keys, Meta};
 
-/// Where a command is executed.
+/// The place where a command is executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Route {
     /// By the node of this slot.
@@ -14,22 +14,22 @@ pub(crate) enum Route {
     Anywhere,
     /// By all masters, and their replies are joined.
     Everywhere(Join),
-    /// In parts, one for each slot: every key and so many arguments after it.
+    /// In parts, one for each slot: every key with this number of arguments after it.
     Split(Join, usize),
 }
 
-/// How several replies become one.
+/// The way in which several replies become one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Join {
     /// Values go back to the places of their keys.
     Places,
     /// Numbers are added.
     Sum,
-    /// All say the same.
+    /// All are the same.
     Same,
-    /// Lists are put one after the other.
+    /// Lists are concatenated.
     Concat,
-    /// Lists of yes or no: yes where all say so.
+    /// Lists of yes or no: yes if all are yes.
     Everyone,
     /// The first that is not nil.
     First,
@@ -37,22 +37,22 @@ pub(crate) enum Join {
 
 /// Keys in different slots.
 const CROSSSLOT: Error = Error::Usage(
-    "CROSSSLOT: the keys of this command or transaction are in different slots, which no one node \
+    "CROSSSLOT: the keys of this command or transaction are in different slots, which no single node \
      serves; give them the same hash tag, such as {user:7}:name and {user:7}:visits",
 );
 const SHARED: Error = Error::Usage(
-    "a command that waits, or that changes the state of its connection, needs a connection of its own: \
+    "a command that blocks, or that changes the state of its connection, needs a connection of its own: \
      `Cluster::dedicated` opens one to the node of a key",
 );
 const ONE_NODE: Error = Error::Usage(
-    "this command is about one node and not about the cluster; run it on connections to the nodes that \
-     are meant, which `Cluster::masters` and `Cluster::connection` give",
+    "this command is about one node and not about the cluster; run it on a connection to each of these \
+     nodes: `Cluster::masters` and `Cluster::connection`",
 );
 
-/// Where a command is executed.
+/// The place where a command is executed.
 ///
 /// # Errors
-/// `Usage` for one that a cluster as a whole cannot execute.
+/// `Usage` for a command that a cluster as a whole cannot execute.
 pub(crate) fn route(meta: &Meta, wire: &[u8]) -> Result<Route, Error> {
     if meta.flags.contains(Flags::DEDICATED) || meta.flags.contains(Flags::BLOCKS) {
         return Err(SHARED);
@@ -62,7 +62,7 @@ pub(crate) fn route(meta: &Meta, wire: &[u8]) -> Result<Route, Error> {
     if meta.keys == Keys::First
         && let Some(key) = args.clone().next()
     {
-        // Most commands are like this, and their name need not be known.
+        // Most commands are like this, and need no look at their name.
         return Ok(Route::Slot(slot_of(key)));
     }
     let name = name.to_ascii_uppercase();
@@ -79,10 +79,10 @@ pub(crate) fn route(meta: &Meta, wire: &[u8]) -> Result<Route, Error> {
     }
 }
 
-/// The slot of all keys of a transaction so far, with those of its next command.
+/// The slot of all keys of a transaction so far, including those of its next command.
 ///
 /// # Errors
-/// `Usage` where they are in different slots, or the command has no place in a transaction of a cluster.
+/// `Usage` if they are in different slots, or if a transaction on a cluster cannot have the command.
 pub(crate) fn one_slot(
     so_far: Option<u16>,
     meta: &Meta,
@@ -121,8 +121,8 @@ impl SlotSpan {
     }
 }
 
-/// Which arguments are keys, for commands that are not known otherwise. A first argument that is no key
-/// does no harm: a node that is asked wrongly says which one it should have been.
+/// The arguments that are keys, for commands that are not in the table. A first argument that is not a key does no
+/// harm: a node that is asked by mistake names the right one.
 fn keys_by_name(name: &[u8], mut args: Words<'_>) -> Keys {
     match name {
         b"EVAL" | b"EVAL_RO" | b"EVALSHA" | b"EVALSHA_RO" | b"FCALL" | b"FCALL_RO" => {
@@ -149,7 +149,7 @@ fn keys_by_name(name: &[u8], mut args: Words<'_>) -> Keys {
     }
 }
 
-/// Hands each key of a command to `found`. Counts that cannot be are the server's to refuse.
+/// Hands each key of a command to `found`. The server refuses impossible counts.
 fn for_each_key<'w>(keys: Keys, name: &[u8], mut args: Words<'w>, mut found: impl FnMut(&'w [u8])) {
     let count = args.len();
     match keys {
@@ -161,7 +161,7 @@ fn for_each_key<'w>(keys: Keys, name: &[u8], mut args: Words<'w>, mut found: imp
         Keys::AllButLast => args.take(count.saturating_sub(1)).for_each(found),
         Keys::Alternating => args.step_by(2).for_each(found),
         Keys::Counted(place) => {
-            // What the command stores into stands before the count, where it stores at all.
+            // The destination, if there is one, stands before the count.
             if place == 1 && name.ends_with(b"STORE") {
                 args.clone().next().into_iter().for_each(&mut found);
             }
@@ -180,7 +180,7 @@ fn for_each_key<'w>(keys: Keys, name: &[u8], mut args: Words<'w>, mut found: imp
     }
 }
 
-/// What becomes of a command without keys.
+/// The place where a command without keys is executed.
 fn without_keys(name: &[u8], mut args: Words<'_>) -> Result<Route, Error> {
     let sub = args.next().unwrap_or_default();
     Ok(match name {

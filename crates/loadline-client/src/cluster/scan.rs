@@ -1,11 +1,11 @@
 //! `SCAN` over a whole cluster: each master in turn, until every slot was scanned where it was.
 //!
-//! The plain version: scan each master from cursor zero to zero. That misses the keys of a slot that moves
-//! from a master that is still to come to one that is done, and those of a slot that is elsewhere in the middle
-//! of a node's scan. So each page comes in one transaction with what its node says of its slots, and a slot
-//! counts as scanned only where its node served it with every page, and was not handing it over; where the rest
-//! is then, is scanned again. A node that was restarted has another table, for which the cursor means nothing, so
-//! each page says too which start of the server it is from. Keys of slots that count already are not returned again.
+//! The plain version: scan each master from cursor zero to zero. That misses the keys of a slot that moves from a
+//! master that is still to come to one that is done, and of a slot that is elsewhere in the middle of the scan of a
+//! node. So each page is read in one transaction with the slots of its node, and a slot counts as scanned only if its
+//! node served it with every page and was not handing it over. The other slots are scanned again. A node that was
+//! restarted has another table, for which the cursor has no meaning, so each page also has the identity of the start
+//! of the server. Keys of slots that already count are not returned again.
 
 use std::fmt;
 use std::time::Duration;
@@ -19,15 +19,15 @@ use crate::request::Request;
 use crate::scan::{run_id, who};
 use crate::{Error, FromReply, Reply, Scan, atomic, cmd};
 
-/// How many scans of a node in a row may make no slot count.
+/// The number of scans of a node in a row that may make no slot count.
 const MOST_FRUITLESS: u32 = 16;
-/// How much longer each pause is after such a scan.
+/// The increase of the pause after each such scan.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// How far a scan of a cluster has come: the node that is scanned, its cursor, and the slots that are done.
+/// The position of a scan of a cluster: the node that is scanned, its cursor, and the slots that are done.
 ///
-/// See `Cluster::scan_page` and [`blocking::Cluster::scan_page`](crate::blocking::Cluster::scan_page). It takes 2 KiB, and a
-/// clone of it is a place to go on from, also with another client of the same cluster.
+/// See `Cluster::scan_page` and [`blocking::Cluster::scan_page`](crate::blocking::Cluster::scan_page). It takes 2 KiB. A scan
+/// can continue from a clone of it, also with another client of the same cluster.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Cursor {
     done: SlotSet,
@@ -46,7 +46,7 @@ struct Current {
     server: String,
 }
 
-/// What a node is asked for next.
+/// The next question to a node.
 #[derive(Debug)]
 pub(crate) struct Step {
     pub(crate) node: Node,
@@ -55,7 +55,7 @@ pub(crate) struct Step {
     at: u64,
 }
 
-/// A page as a node gives it, with what the node said about its slots at that moment (`CLUSTER NODES`).
+/// A page of a node, with the slots of the node at that moment (`CLUSTER NODES`).
 #[derive(Debug)]
 pub(crate) struct Page {
     next: u64,
@@ -66,7 +66,7 @@ pub(crate) struct Page {
 }
 
 impl Cursor {
-    /// The beginning.
+    /// The start of a scan.
     #[must_use]
     pub fn start() -> Self {
         Self {
@@ -76,28 +76,28 @@ impl Cursor {
         }
     }
 
-    /// Whether every slot was scanned.
+    /// Returns whether every slot was scanned.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.done.count() == usize::from(SLOTS)
     }
 
-    /// The node that is scanned at the moment.
+    /// Returns the node that is being scanned.
     #[must_use]
     pub fn node(&self) -> Option<&Node> {
         self.current.as_ref().map(|current| &current.node)
     }
 
-    /// How many of the slots are done.
+    /// Returns the number of slots that are done.
     #[must_use]
     pub fn slots_done(&self) -> usize {
         self.done.count()
     }
 
-    /// What to ask next; `None` where nothing is left.
+    /// The next question; `None` if nothing is left.
     ///
     /// # Errors
-    /// [`Error::Cluster`] where nobody serves a slot that is left, or where slots move on and on.
+    /// [`Error::Cluster`] if no node serves a remaining slot, or if slots keep moving.
     pub(crate) fn step(&mut self, topology: &Topology) -> Result<Option<Step>, Error> {
         if let Some(Current { node, at, .. }) = &self.current {
             return Ok(Some(Step {
@@ -111,11 +111,11 @@ impl Cursor {
             return Ok(None);
         }
         if self.fruitless > MOST_FRUITLESS {
-            // Whoever asks again has waited, or wants to.
+            // A caller that asks again has waited, or wants to.
             self.fruitless = 0;
             return Err(Error::Cluster(format!(
-                "{} slots of the cluster could not be scanned, since they were on the move each time; go on when \
-                 they have settled",
+                "{} slots of the cluster could not be scanned, since they were being moved each time; continue \
+                 when the moves are complete",
                 left.count()
             )));
         }
@@ -159,7 +159,7 @@ impl Cursor {
         let mut keys = page.keys;
         keys.retain(|key| !self.done.has(slot_of(key)));
         if restarted {
-            // These keys are there, but the cursor was one of another table.
+            // These keys exist, but the cursor was one of another table.
             self.lost();
         } else if page.next == 0 {
             let before = self.done.count();
@@ -178,12 +178,12 @@ impl Cursor {
         keys
     }
 
-    /// The node did not answer. Its cursor means nothing to any other, so its slots are scanned anew.
+    /// The node did not answer. Its cursor has no meaning for another node, so its slots are scanned again.
     fn lost(&mut self) {
         self.current = None;
     }
 
-    /// Whether the last scan of a node made no slot count, so that the map may be old.
+    /// Whether the last scan of a node made no slot count, so the map can be outdated.
     pub(crate) fn is_fruitless(&self) -> bool {
         self.current.is_none() && self.fruitless > 0
     }
@@ -205,7 +205,7 @@ impl fmt::Debug for Cursor {
 }
 
 impl Step {
-    /// The question for the page. The node knows best which slots it serves, and who it is.
+    /// The question for the page, with the slots and the identity of the node.
     pub(crate) fn question<T: FromReply>(
         &self,
         scan: &Scan<T>,
@@ -215,7 +215,7 @@ impl Step {
     }
 }
 
-/// What a node answers to the question for a page.
+/// The replies to the question for a page.
 type PageReply = (
     Result<(u64, Vec<Bytes>), Error>,
     Result<String, Error>,
@@ -223,10 +223,10 @@ type PageReply = (
 );
 
 impl Page {
-    /// The page of an answer.
+    /// The page in the replies of a node.
     ///
     /// # Errors
-    /// What the node refused.
+    /// The error reply of the node.
     pub(crate) fn of(answer: Option<PageReply>) -> Result<Self, Error> {
         let (page, nodes, info) = answer.ok_or_else(|| {
             Error::Cluster(
@@ -279,8 +279,8 @@ impl SlotSet {
         }
     }
 
-    /// The slots that a node serves by its own words (`CLUSTER NODES`), but for those that are just coming
-    /// or going. None where it is no master, or cannot be understood: then nothing counts.
+    /// The slots that a node serves according to its own `CLUSTER NODES`, without those that are being moved. Empty
+    /// if it is not a master or the text cannot be read: then nothing counts.
     fn served(nodes: &str) -> Self {
         let mut slots = Self::none();
         let mut lines = nodes.lines().map(|line| line.split(' '));
@@ -407,7 +407,7 @@ mod tests {
             assert!(cursor.is_fruitless());
         }
         let error = cursor.step(&topology).unwrap_err().to_string();
-        assert!(error.contains("on the move"), "{error}");
+        assert!(error.contains("being moved"), "{error}");
         assert!(cursor.step(&topology).unwrap().is_some());
     }
 

@@ -1,4 +1,4 @@
-//! Which node serves which slot: the map, read from what a node says about its cluster.
+//! The map of a cluster: which node serves which slot.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ const MOST_HOST_BYTES: usize = 253;
 /// No node serves the slot.
 const NOBODY: u16 = u16::MAX;
 
-/// Where a node of a cluster listens.
+/// The address of a node of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Node {
     host: Arc<str>,
@@ -24,7 +24,7 @@ pub struct Node {
 }
 
 impl Node {
-    /// A node at this host, without brackets, and port.
+    /// A node at this host (without brackets) and port.
     #[must_use]
     pub fn new(host: impl Into<Arc<str>>, port: u16) -> Self {
         Self {
@@ -45,7 +45,7 @@ impl Node {
         self.port
     }
 
-    /// Reads `host:port` as redirections have it. Without a host, it is that of the node that was asked.
+    /// Reads `host:port` of a redirection. An empty host is the host of the node that was asked.
     pub(crate) fn parse(text: &str, asked: &Self) -> Option<Self> {
         let (host, port) = text.rsplit_once(':')?;
         let port = port.parse().ok().filter(|&port| port != 0)?;
@@ -99,7 +99,7 @@ impl Topology {
     /// no known address are left out.
     ///
     /// # Errors
-    /// What cannot be, in words.
+    /// The reason why the reply is invalid.
     pub(crate) fn read<B: AsRef<[u8]>>(reply: &Frame<B>, asked: &Node) -> Result<Self, String> {
         let ranges = list(reply).ok_or("it is not a list of ranges")?;
         let mut topology = Self::empty();
@@ -163,11 +163,11 @@ impl Topology {
         u16::try_from(place).expect("there are at most as many shards as ranges and slots")
     }
 
-    /// A slot has another master now, as a redirection says.
+    /// A redirection named another master of a slot.
     pub(crate) fn moved(&mut self, slot: u16, master: Node) {
         let shard = self.shard_of(master);
         self.slots[usize::from(slot)] = shard;
-        // What redirections name is bounded too: a shard without slots is of no use.
+        // The number of nodes in redirections is bounded too: shards without slots are removed.
         if self.shards.len() > MOST_MASTERS {
             self.drop_idle();
         }
@@ -189,7 +189,7 @@ impl Topology {
         }
     }
 
-    /// Who serves a slot, if anyone does.
+    /// The shard that serves a slot, if there is one.
     pub(crate) fn shard(&self, slot: u16) -> Option<&Shard> {
         self.shards.get(usize::from(self.slots[usize::from(slot)]))
     }

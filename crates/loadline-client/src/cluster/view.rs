@@ -1,4 +1,4 @@
-//! What a node says about its cluster, and which of several nodes to believe.
+//! The map of a cluster according to one node, and the choice among several nodes.
 
 use loadline_resp::OwnedReply;
 
@@ -7,7 +7,7 @@ use crate::flags::Flags;
 use crate::request::Cmd;
 use crate::{Error, cmd};
 
-/// What one node says.
+/// The map according to one node.
 #[derive(Debug)]
 pub(crate) struct View {
     /// The latest change of the cluster that the node knows of.
@@ -15,7 +15,7 @@ pub(crate) struct View {
     pub(crate) topology: Topology,
 }
 
-/// What a node is asked for its [`View`].
+/// The question to a node for its [`View`].
 pub(crate) fn question() -> (Cmd<String>, Cmd<OwnedReply>) {
     (
         cmd("CLUSTER INFO").flags(Flags::READ_ONLY),
@@ -27,7 +27,7 @@ impl View {
     /// Reads the answers of a node.
     ///
     /// # Errors
-    /// Why they are of no use.
+    /// The reason why they cannot be used.
     pub(crate) fn read(
         (info, slots): (Result<String, Error>, Result<OwnedReply, Error>),
         asked: &Node,
@@ -38,11 +38,8 @@ impl View {
             .find_map(|line| line.strip_prefix("cluster_current_epoch:"))
             .and_then(|epoch| epoch.trim().parse().ok())
             .unwrap_or(0);
-        let topology = Topology::read(&slots, asked).map_err(|what| {
-            Error::Cluster(format!(
-                "the map of slots that {asked} gave cannot be used: {what}"
-            ))
-        })?;
+        let topology = Topology::read(&slots, asked)
+            .map_err(|what| Error::Cluster(format!("invalid map of slots from {asked}: {what}")))?;
         if topology.covered() == 0 {
             return Err(Error::Cluster(format!(
                 "the node {asked} knows of no node that serves a slot"
@@ -51,8 +48,8 @@ impl View {
         Ok(Self { epoch, topology })
     }
 
-    /// The view to believe: that of the latest change, and among those the one that knows most slots. A
-    /// node that was cut off from the others has missed what they decided since.
+    /// The best view: the one with the latest change, and among several of these the one with the most slots. A node
+    /// that was cut off from the others has missed later changes.
     pub(crate) fn best(views: impl IntoIterator<Item = Self>) -> Option<Self> {
         views
             .into_iter()

@@ -1,17 +1,17 @@
-//! Who has a connection, who waits for one, and how many are to be opened: no socket, no clock.
+//! The state of a pool: lent and free connections, waiting borrowers. No socket, no clock.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use super::{Limits, Status};
 
-/// The books of a pool of connections `T`, for which `W` wait.
+/// The books of a pool of connections `T` with waiting borrowers `W`.
 #[derive(Debug)]
 pub(super) struct Books<T, W> {
     limits: Limits,
-    /// Free connections, the one used last at the end.
+    /// Free connections with the time since when, the last used one at the end.
     free: Vec<(T, Instant)>,
-    /// Those that wait, the first at the front.
+    /// Waiting borrowers, the first at the front.
     waiting: VecDeque<W>,
     in_use: usize,
     opening: usize,
@@ -47,30 +47,30 @@ impl<T, W> Books<T, W> {
         Some(connection)
     }
 
-    /// Notes one more that waits.
+    /// Adds a waiting borrower.
     pub(super) fn wait(&mut self, waiter: W) {
         self.waiting.push_back(waiter);
     }
 
-    /// Takes a connection back, and says who gets it next.
+    /// Takes a connection back; the borrower that gets it next.
     pub(super) fn give_back(&mut self, connection: T, now: Instant) -> Option<(W, T)> {
         self.in_use -= 1;
         self.offer(connection, now)
     }
 
-    /// A borrowed connection is broken and gone.
+    /// A lent connection is gone.
     pub(super) fn lost(&mut self) {
         self.in_use -= 1;
     }
 
-    /// How many connections are to be opened now; they count as being opened from here on.
+    /// The number of connections to open now. They count as being opened from here on.
     pub(super) fn open_more(&mut self) -> usize {
         if self.closed {
             return 0;
         }
         let total = self.total();
         let missing = self.limits.min.saturating_sub(total);
-        // Each connection that is being opened is for one that waits.
+        // Each connection that is being opened is for a waiting borrower.
         let wanted = self.waiting.len().saturating_sub(self.opening);
         let more = missing
             .max(wanted)
@@ -79,7 +79,7 @@ impl<T, W> Books<T, W> {
         more
     }
 
-    /// A connection was opened; says who gets it.
+    /// A connection was opened; the borrower that gets it.
     pub(super) fn opened(&mut self, connection: T, now: Instant) -> Option<(W, T)> {
         self.opening -= 1;
         self.last_error = None;
@@ -108,8 +108,8 @@ impl<T, W> Books<T, W> {
         }
     }
 
-    /// Takes out the connections that are not fit to be lent, and those that have been free for too
-    /// long and are more than the pool keeps.
+    /// Removes the connections that are not fit to be lent, and those above the minimum that were idle for too
+    /// long.
     pub(super) fn sift(&mut self, now: Instant, fit: impl Fn(&T) -> bool) -> Vec<T> {
         let (kept, mut out): (Vec<_>, Vec<_>) = self.free.drain(..).partition(|(one, _)| fit(one));
         self.free = kept;
@@ -122,14 +122,14 @@ impl<T, W> Books<T, W> {
         out.into_iter().map(|(connection, _)| connection).collect()
     }
 
-    /// Ends the pool: gives up what is free and those that wait.
+    /// Ends the pool: returns the free connections and the waiting borrowers.
     pub(super) fn close(&mut self) -> (Vec<T>, Vec<W>) {
         self.closed = true;
         let free = self.free.drain(..).map(|(connection, _)| connection);
         (free.collect(), self.waiting.drain(..).collect())
     }
 
-    /// Forgets those that gave up waiting.
+    /// Removes borrowers that gave up waiting.
     pub(super) fn forget(&mut self, gave_up: impl Fn(&W) -> bool) {
         self.waiting.retain(|waiter| !gave_up(waiter));
     }
@@ -192,8 +192,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever happens in whatever order: there are never more connections than allowed, none
-        /// is lent twice or lost, and those that wait are served in order.
+        /// In any order of events there are never more connections than allowed, none is lent twice or lost, and
+        /// borrowers are served in order.
         #[test]
         fn connections_are_neither_lost_nor_lent_twice(steps in steps(), min in 0_usize..3, extra in 1_usize..4) {
             let (start, max) = (Instant::now(), min + extra);
@@ -259,7 +259,7 @@ mod tests {
                 prop_assert_eq!((status.in_use, status.opening, status.waiting), (lent.len(), opening, queue.len()));
                 prop_assert!(status.free + status.in_use + status.opening <= max);
                 prop_assert!(status.free + status.in_use + status.opening >= min);
-                // Nobody waits beside a free connection, or while another one could be opened.
+                // No borrower waits while a connection is free or another one could be opened.
                 prop_assert!(status.waiting == 0 || status.free == 0);
                 prop_assert!(status.waiting <= status.opening || status.in_use + status.opening == max);
             }

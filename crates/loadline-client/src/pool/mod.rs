@@ -1,7 +1,7 @@
-//! A pool: connections that are lent to one borrower at a time.
+//! A pool of connections, each of which is lent to one borrower at a time.
 //!
-//! A multiplexed connection carries any number of tasks already; a pool is for what needs a connection
-//! of its own, such as `WATCH`, `BLPOP` or large transfers that others should not wait behind. It holds
+//! A multiplexed connection already carries any number of tasks. A pool is for commands that need a connection of
+//! their own, such as `WATCH` and `BLPOP`, and for large transfers that others should not wait behind. It holds
 //! at least [`Limits::min`] connections, opens more under load up to [`Limits::max`], and closes
 //! connections that were idle for [`Limits::idle`]. Borrowers are served in the order in which they asked.
 //!
@@ -46,20 +46,19 @@ use crate::multiplexed::Dedicated;
 use crate::{Config, Error};
 use core::Books;
 
-/// How often the pool looks for what is broken, missing or idle.
+/// How often the pool looks for connections that are broken, missing or idle.
 const KEEP_EVERY: Duration = Duration::from_millis(100);
 
-/// How many connections a pool holds, and how long things may take.
+/// The size and the time limits of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections that are kept, used or not. Default 2.
+    /// The number of connections that are kept, used or not. Default 2.
     pub min: usize,
-    /// Connections at most, those that are being opened included. Default 10.
+    /// The maximum number of connections, including those that are being opened. Default 10.
     pub max: usize,
-    /// How long a borrower waits. Default 5 s.
+    /// The longest that a borrower waits. Default 5 s.
     pub wait: Duration,
-    /// After how long a connection that nobody borrows is closed, where there are more than `min`.
-    /// Default 30 s.
+    /// The time after which an idle connection is closed if there are more than `min`. Default 30 s.
     pub idle: Duration,
 }
 
@@ -79,21 +78,21 @@ const CLOSED: Error = Error::Closed {
     maybe_executed: false,
 };
 
-/// What a pool is doing.
+/// The state of a pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Status {
-    /// Connections that nobody uses.
+    /// Connections that are free.
     pub free: usize,
-    /// Connections that are lent.
+    /// Connections that are lent or being reset.
     pub in_use: usize,
     /// Connections that are being opened.
     pub opening: usize,
-    /// Borrowers that wait.
+    /// Waiting borrowers.
     pub waiting: usize,
-    /// Connections at most.
+    /// The maximum number of connections.
     pub max: usize,
-    /// Why the last attempt to open one failed, where none has succeeded since.
+    /// The error of the last attempt to open a connection, if none has succeeded since.
     pub last_error: Option<String>,
 }
 
@@ -101,8 +100,8 @@ impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "of at most {} connections {} were in use, {} free and {} being opened, and {} waited",
-            self.max, self.in_use, self.free, self.opening, self.waiting
+            "{} of {} connections in use, {} free, {} being opened, {} borrowers waiting",
+            self.in_use, self.max, self.free, self.opening, self.waiting
         )?;
         match &self.last_error {
             Some(error) => write!(f, "; the last attempt to open one failed: {error}"),
@@ -113,13 +112,13 @@ impl fmt::Display for Status {
 
 /// A pool of connections; a clone is the same pool. See the [module](self).
 ///
-/// It ends with its last clone: connections that are still lent are closed when they come back.
+/// It ends with its last clone. Connections that are still lent are closed when they come back.
 #[derive(Clone, Debug)]
 pub struct Pool {
     shared: Arc<PoolState>,
 }
 
-/// A connection that is borrowed; it goes back when this is dropped, or is replaced if it broke.
+/// A borrowed connection. It goes back to the pool when this is dropped, and is replaced if it broke.
 #[derive(Debug)]
 pub struct Borrowed {
     /// Always there until it is dropped.
@@ -142,7 +141,7 @@ impl Pool {
     pub(crate) async fn open(config: Arc<Config>, limits: Limits) -> Result<Self, Error> {
         if limits.max == 0 || limits.min > limits.max {
             return Err(Error::Usage(
-                "a pool needs at least one connection, and no more at least than at most",
+                "invalid limits of a pool: `max` must be at least 1 and at least `min`",
             ));
         }
         let shared = Arc::new(PoolState {
@@ -152,7 +151,7 @@ impl Pool {
             wanted: tokio::sync::Notify::new(),
             runtime: Handle::current(),
         });
-        // The first ones are opened by the caller, who learns at once that there is no server.
+        // The first ones are opened here, so that the caller learns at once that there is no server.
         let first = shared.lock().open_more();
         for _ in 0..first {
             match Dedicated::open(Arc::clone(&shared.config)).await {
@@ -167,9 +166,9 @@ impl Pool {
         Ok(Self { shared })
     }
 
-    /// Borrows a connection, and waits for one where all are lent.
+    /// Borrows a connection, and waits for one if all are lent.
     ///
-    /// Dropping the future gives the place in the queue up; a connection that was on its way goes back.
+    /// A future that is dropped gives up its place in the queue. A connection that was on its way goes back.
     ///
     /// # Errors
     /// [`Error::Pool`] if none was free in time, with the state of the pool; [`Error::Closed`] if the runtime on
@@ -179,7 +178,7 @@ impl Pool {
             let mut books = self.shared.lock();
             loop {
                 match books.borrow() {
-                    // It may have broken while nobody looked.
+                    // It may have broken since the last look.
                     Some(connection) if !connection.is_connected() => books.lost(),
                     Some(connection) => {
                         drop(books);
@@ -212,7 +211,7 @@ impl Pool {
         }
     }
 
-    /// What the pool is doing.
+    /// Returns the state of the pool.
     #[must_use]
     pub fn status(&self) -> Status {
         self.shared.lock().status()
@@ -249,8 +248,8 @@ impl PoolState {
         self.serve(next);
     }
 
-    /// Hands a connection to the one that waits. Where that one has gone, what was sent comes back by
-    /// being dropped, and goes to the next.
+    /// Hands a connection to the borrower that waits. If that one has gone, the connection comes back by being
+    /// dropped, and goes to the next.
     fn serve(self: &Arc<Self>, next: Option<(oneshot::Sender<Borrowed>, Dedicated)>) {
         if let Some((waiter, connection)) = next {
             drop(waiter.send(self.lend(connection)));

@@ -1,8 +1,8 @@
-//! How far a reader has come in a stream, and whether anything was removed before it came there.
+//! The position of a reader in a stream, and whether entries were removed before it read them.
 //!
-//! Redis counts all entries that were ever added (`entries-added`, from 7.0 on), so a reader that counts
-//! what it reads knows how many were before it. Where nothing is left of what was added up to a place, the
-//! number of entries that are gone is the number of those before the place, or some were removed unread.
+//! Redis counts all entries that were ever added (`entries-added`, since 7.0), so a reader that counts the entries it
+//! reads knows how many were before its position. If none of the entries up to the position are left, the number of
+//! removed entries equals the number before the position, or some were removed unread.
 
 use std::cmp::Ordering;
 
@@ -11,22 +11,22 @@ use loadline_resp::Reply;
 use super::{Event, StreamId};
 use crate::{Error, FromReply};
 
-/// What `XINFO STREAM` says.
+/// The reply to `XINFO STREAM`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Info {
-    /// Entries that are there.
+    /// The number of entries in the stream.
     pub(super) len: u64,
-    /// Entries that were ever added.
+    /// The number of entries that were ever added.
     pub(super) added: u64,
-    /// The id that was given last.
+    /// The id of the last added entry.
     pub(super) latest: StreamId,
-    /// The first entry that is there.
+    /// The id of the first entry in the stream.
     pub(super) first: Option<StreamId>,
 }
 
 impl FromReply for Info {
     fn from_reply(reply: Reply<'_>) -> Result<Self, Error> {
-        const EXPECTED: &str = "what XINFO STREAM says from Redis 7.0 on";
+        const EXPECTED: &str = "the reply to XINFO STREAM of Redis 7.0 or later";
         let missing = || Error::Type {
             expected: EXPECTED,
             got: "a map without the number of entries added",
@@ -57,18 +57,18 @@ impl FromReply for Info {
     }
 }
 
-/// A place in a stream: behind the last entry that was read.
+/// A position in a stream: after the last entry that was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) last: StreamId,
-    /// How many entries were added up to here, if that is known.
+    /// The number of entries that were added up to here, if it is known.
     position: Option<u64>,
-    /// How far the stream was seen to reach at least.
+    /// The latest id of the stream that was seen.
     seen: StreamId,
 }
 
 impl Place {
-    /// Before all that is in the stream now.
+    /// Before all entries in the stream.
     pub(super) fn oldest(info: &Info) -> Self {
         Self {
             last: StreamId::MIN,
@@ -77,12 +77,12 @@ impl Place {
         }
     }
 
-    /// Behind all that is in the stream now.
+    /// After all entries in the stream.
     pub(super) fn latest(info: &Info) -> Self {
         Self::after(info.latest, info)
     }
 
-    /// Behind the entry of this id, be it there or not.
+    /// After this id, whether its entry exists or not.
     pub(super) fn after(last: StreamId, info: &Info) -> Self {
         Self {
             last,
@@ -98,8 +98,8 @@ impl Place {
         self.position = self.position.map(|position| position + 1);
     }
 
-    /// What is to be said about the stream as it is at this moment. It has to be asked whenever the reader
-    /// has caught up: what was removed unread in the middle is seen then, and not before.
+    /// The event about the current state of the stream, if there is one. It must be called whenever the reader has
+    /// caught up: entries that were removed unread in the middle are seen only then.
     pub(super) fn judge(&mut self, info: &Info) -> Option<Event> {
         let (after, latest) = (self.last, info.latest);
         let rewound = Event::Rewound { after, latest };
@@ -109,7 +109,7 @@ impl Place {
         }
         self.seen = latest;
         if latest < after {
-            // What comes before the place was not asked for.
+            // Entries before the position were not asked for.
             self.position = None;
             return None;
         }
@@ -119,7 +119,7 @@ impl Place {
         } else if info.first.is_none_or(|first| first > after) {
             gone
         } else {
-            // Some of what was read is still there, so those that are gone may all be from before.
+            // Some entries that were read still exist, so the removed ones can all be older.
             return None;
         };
         let position = self.position.replace(before);

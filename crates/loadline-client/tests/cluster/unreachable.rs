@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::time::Duration;
 
 use loadline_client::cluster::Builder;
 use loadline_client::commands::{get, rpush};
@@ -59,11 +60,20 @@ fn a_cluster_that_cannot_be_opened_has_executed_nothing() {
     }
 }
 
-/// The only node takes connections and never answers, so each attempt to connect lasts until its limit.
-#[test]
-fn a_write_to_a_node_that_was_never_reached_has_not_run() {
-    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
-    let seed = start_node(Some(silent.local_addr().unwrap().port()));
+/// A listener whose queue is full, so that the system drops further attempts to connect.
+fn full_listener() -> (TcpListener, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    rustix::net::listen(&listener, 0).unwrap();
+    let address = listener.local_addr().unwrap();
+    let only = TcpStream::connect(address).unwrap();
+    let second = TcpStream::connect_timeout(&address, Duration::from_millis(100));
+    assert!(second.is_err(), "the queue is full");
+    (listener, only)
+}
+
+/// Runs a write, a read and a pipeline on a cluster whose only node is at this port.
+fn check_unreached(port: u16) {
+    let seed = start_node(Some(port));
     let mut cluster = builder(seed).open_blocking().unwrap();
     let mut errors = vec![
         cluster.run(rpush("k", "v")).unwrap_err(),
@@ -79,7 +89,20 @@ fn a_write_to_a_node_that_was_never_reached_has_not_run() {
     for error in errors {
         assert!(!error.maybe_executed(), "{error}");
     }
-    // It was tried: connections wait to be accepted.
+}
+
+/// Each attempt to connect lasts until its limit, and the response timeout cuts off the last one.
+#[test]
+fn a_write_to_a_node_that_was_never_reached_has_not_run() {
+    let (listener, _only) = full_listener();
+    check_unreached(listener.local_addr().unwrap().port());
+}
+
+/// The node takes connections, and never answers the handshake.
+#[test]
+fn a_write_to_a_node_that_never_shakes_hands_has_not_run() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    check_unreached(silent.local_addr().unwrap().port());
     silent.set_nonblocking(true).unwrap();
-    assert!(silent.accept().is_ok());
+    assert!(silent.accept().is_ok(), "it was tried");
 }

@@ -66,8 +66,8 @@ fn a_borrower_that_waits_too_long_is_told_what_the_pool_did() {
         assert!(matches!(&error, Error::Pool { status, .. } if status.in_use == 1 && status.waiting == 1));
         assert_eq!(
             error.to_string(),
-            "no connection of the pool was free within 300ms: of at most 1 connections 1 were in use, \
-             0 free and 0 being opened, and 1 waited"
+            "no connection of the pool was free within 300ms: 1 of 1 connections in use, 0 free, 0 being \
+             opened, 1 borrowers waiting"
         );
         assert_eq!(pool.status().waiting, 0);
         drop(held);
