@@ -21,6 +21,7 @@ cargo xtask test [--install] [-- ARGUMENT...]
                                every test; --install installs the programs that tests need,
                                arguments go to `cargo test --workspace --all-features`
 cargo xtask ci                 lint, then test
+cargo xtask man                manual pages of the program, into target/man
 cargo xtask picture RECORD     draws the picture of the README from a record (docs/images/)
 ";
 
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
         ["test", "--install", "--", ref rest @ ..] => test::run_tests(true, rest),
         ["ci"] => lint::run_all().and_then(|()| test::run_tests(false, &[])),
         ["picture", record] => picture::draw(record),
+        ["man"] => man(),
         ["peers", ref rest @ ..] => peers::run(rest),
         _ => {
             say(&format!("{USAGE}{}", peers::USAGE));
@@ -56,6 +58,24 @@ fn main() -> ExitCode {
 fn say(text: &str) {
     use std::io::Write;
     let _ = writeln!(std::io::stderr(), "{text}");
+}
+
+/// Writes the manual pages, which the program makes of its own command line.
+fn man() -> anyhow::Result<()> {
+    const DIR: &str = "target/man";
+    std::fs::create_dir_all(DIR).with_context(|| format!("{DIR} could not be made"))?;
+    let arguments = [
+        "run",
+        "--quiet",
+        "--package",
+        "loadline",
+        "--",
+        "__man",
+        DIR,
+    ];
+    run(&cargo(), &arguments, &[])?;
+    say(&format!("man: see `man -l {DIR}/loadline.1`"));
+    Ok(())
 }
 
 /// Runs a program of ours and fails where it fails.

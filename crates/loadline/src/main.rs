@@ -20,6 +20,7 @@ mod secret;
 mod session;
 mod slowdown;
 mod subjects;
+mod suggest;
 mod target;
 mod targets;
 mod units;

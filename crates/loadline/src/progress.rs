@@ -35,8 +35,9 @@ impl Progress {
         let kind = if printer.quiet {
             Kind::Hidden
         } else if printer.live {
-            let style = ProgressStyle::with_template("{bar:24} {percent:>3} %  {wide_msg}")
-                .expect("the template is a constant");
+            let style =
+                ProgressStyle::with_template("{bar:24} {percent:>3} %, {eta} left  {wide_msg}")
+                    .expect("the template is a constant");
             let bar = ProgressBar::new(steps).with_style(style);
             bar.enable_steady_tick(TICK);
             Kind::Live(bar)

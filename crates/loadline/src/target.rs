@@ -9,9 +9,22 @@ use loadline_client::Config;
 
 use crate::exit::Failure;
 use crate::secret::{Secret, redact_target};
+use crate::suggest;
 
 /// Engines in process that a later form of `loadline` measures.
 const ENGINES: [&str; 5] = ["store", "heed", "redb", "fjall", "rocksdb"];
+
+/// What a TARGET is or begins with.
+const KINDS: [&str; 8] = [
+    "embedded",
+    "ram",
+    "redis",
+    "rediss",
+    "unix",
+    "spawn",
+    "cluster",
+    "spawn-cluster",
+];
 
 /// One thing to measure.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -114,6 +127,9 @@ impl Target {
             _ => {}
         }
         let Some((scheme, rest)) = text.split_once(':') else {
+            if let Some(meant) = suggest::closest(text, KINDS) {
+                return Err(wrong(&format!("did you mean `{meant}`?")));
+            }
             return Err(wrong(
                 "a target is redis://HOST:PORT, rediss://HOST:PORT, unix:///PATH, embedded, ram, spawn:PROGRAM, \
                  cluster://HOST:PORT[,HOST:PORT] or spawn-cluster:PROGRAM.",
@@ -141,6 +157,10 @@ impl Target {
             host if rest.parse::<u16>().is_ok() => Err(wrong(&format!(
                 "a host and a port alone do not say what is there; write redis://{host}:{rest}."
             ))),
+            _ if suggest::closest(scheme, KINDS).is_some() => {
+                let hint = suggest::hint(scheme, KINDS);
+                Err(wrong(&format!("unknown kind of target `{scheme}`{hint}")))
+            }
             _ => Err(wrong(
                 "unknown kind of target; it is redis://, rediss://, unix://, embedded, ram, spawn:PROGRAM, \
                  cluster:// or spawn-cluster:PROGRAM.",

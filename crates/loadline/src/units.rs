@@ -68,9 +68,18 @@ impl KeyDistSpec {
 /// # Errors
 /// A sentence for the user, here as in all functions of this module.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    let example = "such as 250us, 10ms, 2s or 1m";
-    let ns = with_unit(text, &TIME_UNITS, "a duration", example)?;
-    Ok(Duration::from_nanos(ns))
+    with_unit(text, &TIME_UNITS, &DURATION).map(Duration::from_nanos)
+}
+
+/// Reads the version of the protocol.
+pub(crate) fn resp(text: &str) -> Result<u8, String> {
+    match text {
+        "2" => Ok(2),
+        "3" => Ok(3),
+        _ => Err(format!(
+            "invalid protocol version `{text}`: expected `2` or `3`"
+        )),
+    }
 }
 
 /// Reads a share in percent, such as `5%`, from 0 to 1.
@@ -80,45 +89,30 @@ pub(crate) fn percent(text: &str) -> Result<f64, String> {
         .and_then(|number| number.trim_end().parse::<f64>().ok());
     match number {
         Some(percent) if (0.0..=10_000.0).contains(&percent) => Ok(percent / 100.0),
-        _ => Err("a share needs a % sign, such as 5%".to_owned()),
+        _ => Err(SHARE.invalid(text)),
     }
 }
 
 /// Reads a size, such as `64B`, `1KiB`, `1kB` or `1MiB`, in bytes.
 pub(crate) fn size(text: &str) -> Result<u64, String> {
-    with_unit(
-        text,
-        &SIZE_UNITS,
-        "a size",
-        "such as 64B, 1KiB, 1kB or 1MiB",
-    )
+    with_unit(text, &SIZE_UNITS, &SIZE)
 }
 
 /// Reads a count, such as `100`, `1_000`, `100k` or `1.5M`.
 pub(crate) fn count(text: &str) -> Result<u64, String> {
-    let (number, suffix) = split(text);
-    let factor = factor_of(suffix, &COUNT_SUFFIXES).ok_or_else(|| {
-        format!("`{suffix}` is no suffix of a count; write 100, 1_000, 100k, 1.5M or 2G")
-    })?;
-    scaled(
-        number,
-        factor,
-        "a count",
-        "such as 100, 1_000, 100k or 1.5M",
-    )
+    with_unit(text, &COUNT_SUFFIXES, &COUNT)
 }
 
 /// Reads a count that is at least one and fits 32 bits.
 pub(crate) fn small_count(text: &str) -> Result<u32, String> {
     let count = positive_count(text)?;
-    u32::try_from(count)
-        .map_err(|_| format!("{count} is more than the {} that are possible", u32::MAX))
+    u32::try_from(count).map_err(|_| COUNT.because(text, &format!("at most {}", u32::MAX)))
 }
 
 /// Reads a count that is at least one.
 pub(crate) fn positive_count(text: &str) -> Result<u64, String> {
     match count(text)? {
-        0 => Err("it must be at least 1".into()),
+        0 => Err(COUNT.because(text, "must be at least 1")),
         count => Ok(count),
     }
 }
@@ -135,13 +129,13 @@ pub(crate) fn key_dist(text: &str) -> Result<KeyDistSpec, String> {
         ("sequential", []) => ready(KeyDist::Sequential),
         ("latest", []) => ready(KeyDist::Latest),
         ("zipf", [exponent]) => {
-            let exponent = plain_number(exponent).ok_or_else(|| format!("the exponent `{exponent}` is no number, such as 0.99 or 1.2"))?;
+            let exponent = plain_number(exponent).ok_or_else(|| KEY_DIST.because(text, "the exponent is a number, such as `0.99` or `1.2`"))?;
             ready(KeyDist::Zipf { exponent })
         }
         ("hotspot", [keys, share]) => hotspot(keys, share),
-        ("zipf", _) => Err("zipf needs its exponent, such as zipf:0.99".into()),
-        ("hotspot", _) => Err("hotspot needs its keys and their share of the requests, such as hotspot:0.2:0.8 or hotspot:1k:0.9".into()),
-        _ => Err("a distribution of keys is uniform, zipf:S, gaussian, sequential, hotspot:K:P or latest".into()),
+        ("zipf", _) => Err(KEY_DIST.because(text, "zipf takes an exponent, such as `zipf:0.99`")),
+        ("hotspot", _) => Err(KEY_DIST.because(text, "hotspot takes its keys and their share of the requests, such as `hotspot:0.2:0.8` or `hotspot:1k:0.9`")),
+        _ => Err(KEY_DIST.invalid(text)),
     }
 }
 
@@ -150,14 +144,10 @@ pub(crate) fn value_size(text: &str) -> Result<ValueSize, String> {
     let range = |text: &str| -> Result<(u64, u64), String> {
         let (low, high) = text
             .split_once("..")
-            .ok_or("zipf needs both ends, such as zipf:64B..4KiB")?;
+            .ok_or_else(|| SIZE.because(text, "zipf takes both ends, such as `zipf:64B..4KiB`"))?;
         let (low, high) = (size(low)?, size(high)?);
         if low > high {
-            Err(format!(
-                "{} is above {}: the range is upside down",
-                bytes_text(low),
-                bytes_text(high)
-            ))
+            Err(SIZE.because(text, "the first end is above the second"))
         } else {
             Ok((low, high))
         }
@@ -244,27 +234,67 @@ pub(crate) fn count_text(count: u64) -> String {
 fn hotspot(keys: &str, share: &str) -> Result<KeyDistSpec, String> {
     let share_of = |text: &str| plain_number(text).filter(|share| (0.0..=1.0).contains(share));
     let share = share_of(share).ok_or_else(|| {
-        format!("the hot keys' share of the requests must be between 0 and 1, not `{share}`")
+        KEY_DIST.because(
+            &format!("hotspot:{keys}:{share}"),
+            "the share of the requests is between 0 and 1",
+        )
     })?;
     if keys.contains('.') && !keys.ends_with(|c: char| c.is_ascii_alphabetic()) {
         let keys_share = share_of(keys).ok_or_else(|| {
-            format!("the hot share of the keys must be between 0 and 1, not `{keys}`")
+            KEY_DIST.because(
+                &format!("hotspot:{keys}:{share}"),
+                "the share of the keys is between 0 and 1",
+            )
         })?;
         return Ok(KeyDistSpec::HotShare { keys_share, share });
     }
-    let hot_keys =
-        positive_count(keys).map_err(|error| format!("the number of hot keys: {error}"))?;
+    let hot_keys = positive_count(keys)?;
     Ok(KeyDistSpec::Ready(KeyDist::Hotspot { hot_keys, share }))
 }
 
-fn with_unit(text: &str, units: &[(&str, u64)], what: &str, example: &str) -> Result<u64, String> {
-    let (number, unit) = split(text);
-    if unit.is_empty() {
-        return Err(format!("{what} needs a unit, {example}"));
+/// A kind of value, for the sentences about what is not one.
+struct Form {
+    noun: &'static str,
+    expected: &'static str,
+}
+
+const DURATION: Form = Form {
+    noun: "duration",
+    expected: "a number with a unit, such as `250us`, `10ms` or `2s`",
+};
+const SIZE: Form = Form {
+    noun: "size",
+    expected: "a number with a unit, such as `64B`, `1KiB` or `1MiB`",
+};
+const COUNT: Form = Form {
+    noun: "count",
+    expected: "a number, such as `100`, `1_000`, `100k` or `1.5M`",
+};
+const SHARE: Form = Form {
+    noun: "share",
+    expected: "a number with a percent sign, such as `5%`",
+};
+const KEY_DIST: Form = Form {
+    noun: "key distribution",
+    expected: "`uniform`, `zipf:S`, `gaussian`, `sequential`, `hotspot:K:P` or `latest`",
+};
+
+impl Form {
+    /// That `text` is not such a value.
+    fn invalid(&self, text: &str) -> String {
+        format!("invalid {} `{text}`: expected {}", self.noun, self.expected)
     }
-    let factor = factor_of(unit, units)
-        .ok_or_else(|| format!("`{unit}` is no unit of {what}; write one {example}"))?;
-    scaled(number, factor, what, example)
+
+    /// The same for a narrower reason.
+    fn because(&self, text: &str, why: &str) -> String {
+        format!("invalid {} `{text}`: {why}", self.noun)
+    }
+}
+
+fn with_unit(text: &str, units: &[(&str, u64)], form: &Form) -> Result<u64, String> {
+    let (number, unit) = split(text);
+    let factor = factor_of(unit, units).ok_or_else(|| form.invalid(text))?;
+    scaled(number, factor, text, form)
 }
 
 /// The number at the head of `text`, and what follows it.
@@ -283,9 +313,9 @@ fn factor_of(unit: &str, units: &[(&str, u64)]) -> Option<u64> {
 }
 
 /// `number` times `factor`, which must come out whole. Digits are counted, not rounded in a float.
-fn scaled(number: &str, factor: u64, what: &str, example: &str) -> Result<u64, String> {
-    let unreadable = || format!("`{number}` is not the number of {what}, {example}");
-    let too_large = || format!("{number} is too large for {what}");
+fn scaled(number: &str, factor: u64, text: &str, form: &Form) -> Result<u64, String> {
+    let unreadable = || form.invalid(text);
+    let too_large = || form.because(text, "too large");
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let digits = |text: &str| -> Option<String> {
         let plain = text.replace('_', "");
@@ -309,9 +339,7 @@ fn scaled(number: &str, factor: u64, what: &str, example: &str) -> Result<u64, S
     let product = all.checked_mul(u128::from(factor)).ok_or_else(too_large)?;
     let divisor = 10_u128.pow(places);
     if !product.is_multiple_of(divisor) {
-        return Err(format!(
-            "{number} does not come out whole in the smallest unit"
-        ));
+        return Err(form.because(text, "not a whole number of the smallest unit"));
     }
     u64::try_from(product / divisor).map_err(|_| too_large())
 }
@@ -373,7 +401,7 @@ mod tests {
         }
         assert_eq!(
             duration("10").unwrap_err(),
-            "a duration needs a unit, such as 250us, 10ms, 2s or 1m"
+            "invalid duration `10`: expected a number with a unit, such as `250us`, `10ms` or `2s`"
         );
     }
 
@@ -394,7 +422,7 @@ mod tests {
         }
         assert_eq!(
             size("64").unwrap_err(),
-            "a size needs a unit, such as 64B, 1KiB, 1kB or 1MiB"
+            "invalid size `64`: expected a number with a unit, such as `64B`, `1KiB` or `1MiB`"
         );
     }
 

@@ -27,18 +27,18 @@ file, 69 target not there or operations fail, 70 our fault, 130 interrupted.";
 /// What load does it carry within a limit?
 #[derive(Debug, Args)]
 pub(crate) struct CapacityArgs {
-    /// The server: redis://..., embedded, spawn:redis-server
+    /// Server: redis://..., embedded, spawn:redis-server
     // Kept as text: clap quotes values that it cannot read, and a target may hold a password.
     #[arg(value_name = "TARGET")]
     pub(crate) target: String,
-    /// The limit: a percentile of the response time
+    /// Limit on a percentile of the response time
     #[arg(long, value_name = "LIMIT", default_value = "p99<2ms")]
     pub(crate) slo: String,
 
-    /// The least time of a trial; where the percentile needs more operations it is longer [default: 1s]
+    /// Least time of a trial; a high percentile needs longer trials [default: 1s]
     #[arg(long, value_name = "T", value_parser = units::duration, help_heading = "Length")]
     pub(crate) duration: Option<Duration>,
-    /// Time for the whole search, the confirmation included [default: 60s]
+    /// Time for the whole search with its confirmation [default: 60s]
     #[arg(long, value_name = "T", value_parser = units::duration, help_heading = "Length")]
     pub(crate) max_time: Option<Duration>,
     #[command(flatten)]
@@ -54,7 +54,7 @@ pub(crate) struct CapacityArgs {
     pub(crate) junit: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) display: DisplayArgs,
-    /// Print the resolved plan and touch nothing
+    /// Print the resolved plan and exit
     #[arg(long, help_heading = "Output")]
     pub(crate) dry_run: bool,
 }
@@ -63,29 +63,28 @@ pub(crate) struct CapacityArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Load")]
 pub(crate) struct CapacityLoadArgs {
-    /// A built-in workload or a TOML file [default: get]
+    /// Built-in workload or TOML file [default: get]
     #[arg(long, value_name = "NAME|FILE.toml")]
     pub(crate) workload: Option<String>,
-    /// A command to send, with placeholders such as {key} and {value}, and a weight in front where
-    /// wanted (`3:GET {key}`); repeat it for a mix
+    /// Command to send, such as '3:GET {key}'; repeatable for a mix
     #[arg(long, value_name = "[WEIGHT:]COMMAND", conflicts_with = "workload")]
     pub(crate) command: Vec<String>,
     /// Connections [default: 50]
     #[arg(long, value_name = "N", value_parser = units::small_count)]
     pub(crate) connections: Option<u32>,
-    /// Threads of the generator [default: half the cores]
+    /// Threads of the load generator [default: half the cores]
     #[arg(long, value_name = "N", value_parser = units::small_count)]
     pub(crate) threads: Option<u32>,
-    /// Operations in flight on each connection, at most [default: 1]
+    /// Operations in flight on each connection [default: 1]
     #[arg(long, value_name = "N", value_parser = units::small_count)]
     pub(crate) pipeline: Option<u32>,
     /// Keys per command of mget and mset [default: 10]
     #[arg(long, value_name = "N", value_parser = units::small_count)]
     pub(crate) batch: Option<u32>,
-    /// How the starts of operations are spread [default: poisson]
+    /// Spacing of the operations [default: poisson]
     #[arg(long, value_enum, value_name = "PROCESS")]
     pub(crate) arrivals: Option<ArrivalsArg>,
-    /// Added round-trip time, in the path to the target [default: 0]
+    /// Round-trip time added to the path of the target [default: 0]
     #[arg(long, value_name = "T")]
     pub(crate) latency: Option<String>,
 }

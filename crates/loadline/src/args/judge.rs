@@ -78,10 +78,10 @@ pub(crate) struct MeasureArgs {
 /// How a judgement is made and where it goes.
 #[derive(Debug, Args)]
 pub(crate) struct JudgeArgs {
-    /// A limit that must hold, such as 'xread.p99<10ms'; repeat it for several
+    /// Limit to keep, such as 'xread.p99<10ms'; repeatable
     #[arg(long, value_name = "LIMIT")]
     pub(crate) limit: Vec<Limit>,
-    /// End with 3 where nothing can be told
+    /// Exit with 3 if the result is inconclusive
     #[arg(long)]
     pub(crate) strict: bool,
     #[command(flatten)]
@@ -91,7 +91,7 @@ pub(crate) struct JudgeArgs {
     pub(crate) junit: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) display: DisplayArgs,
-    /// Print the resolved plan and touch nothing
+    /// Print the resolved plan and exit
     #[arg(long, help_heading = "Output")]
     pub(crate) dry_run: bool,
 }
@@ -99,10 +99,10 @@ pub(crate) struct JudgeArgs {
 /// Is B slower than A? Two targets, or two records
 #[derive(Debug, Args)]
 pub(crate) struct CompareArgs {
-    /// What is compared with: a TARGET, or a record
+    /// Reference: a TARGET or a record
     #[arg(value_name = "A")]
     pub(crate) a: String,
-    /// What is judged: a TARGET, or a record
+    /// Candidate: a TARGET or a record
     #[arg(value_name = "B")]
     pub(crate) b: String,
     #[command(flatten)]
@@ -139,24 +139,25 @@ pub(crate) struct BaselineSaveArgs {
     /// The baseline to write
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
-    /// What to measure [default: spawn:redis-server where it is found, else embedded]
+    /// Server to measure [default: spawn:redis-server if it is found, else embedded]
     #[arg(value_name = "TARGET")]
     pub(crate) target: Option<String>,
     /// Runs, each in fresh processes [default: 8]
     #[arg(long, value_name = "N", value_parser = units::small_count)]
     pub(crate) runs: Option<u32>,
-    /// A limit to keep in the baseline, such as 'xread.p99<10ms', or `default` for those of the
-    /// suite; repeat it for several
+    /// Limit to keep in the baseline, such as 'xread.p99<10ms'; repeatable
+    ///
+    /// `default` stands for the limits of a suite.
     #[arg(long, value_name = "LIMIT")]
     pub(crate) limit: Vec<String>,
-    /// Replace a file that is there
+    /// Replace an existing file
     #[arg(long)]
     pub(crate) force: bool,
     #[command(flatten)]
     pub(crate) measure: MeasureArgs,
     #[command(flatten)]
     pub(crate) display: DisplayArgs,
-    /// Print the resolved plan and touch nothing
+    /// Print the resolved plan and exit
     #[arg(long, help_heading = "Output")]
     pub(crate) dry_run: bool,
     /// The words of `measure` as they were typed: the plan that the baseline keeps.
@@ -170,7 +171,7 @@ pub(crate) struct BaselineAddArgs {
     /// The baseline
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
-    /// What to measure [default: the target that the baseline names]
+    /// Server to measure [default: the target of the baseline]
     #[arg(value_name = "TARGET")]
     pub(crate) target: Option<String>,
     /// Runs to add [default: 1]
@@ -194,16 +195,16 @@ pub(crate) struct GateArgs {
     /// The baseline, or a file with metrics such as set_latency_us and thresholds
     #[arg(value_name = "BASELINE")]
     pub(crate) baseline: PathBuf,
-    /// What is judged: a TARGET, or a record [default: the target that the baseline names]
+    /// Candidate: a TARGET or a record [default: the target of the baseline]
     #[arg(value_name = "CANDIDATE")]
     pub(crate) candidate: Option<String>,
-    /// How it is judged [default: strict, and classic for a file of that kind]
+    /// Policy of the gate [default: strict, or classic for a file of that kind]
     #[arg(long, value_enum, value_name = "POLICY")]
     pub(crate) policy: Option<PolicyArg>,
-    /// The least estimate of a warning [default: 5%]
+    /// Warn when the estimated regression is at least this [default: 5%]
     #[arg(long, value_name = "PERCENT", value_parser = units::percent)]
     pub(crate) warning: Option<f64>,
-    /// The least lower bound of what is critical [default: 20%]
+    /// Critical when the regression is at least this with certainty [default: 20%]
     #[arg(long, value_name = "PERCENT", value_parser = units::percent)]
     pub(crate) critical: Option<f64>,
     #[command(flatten)]
@@ -225,22 +226,26 @@ pub(crate) struct ProveArgs {
     /// Comparisons of each kind [default: 5]
     #[arg(long, value_name = "N", value_parser = units::small_count)]
     pub(crate) runs: Option<u32>,
-    /// What is planted: none, and a way with percent, such as cpu+10 (CPU in the server, as a share of
-    /// the median), tail+10 (the same, of the corrected p99) or delay+10 (in the path); several with
-    /// commas [default: none, and cpu and delay with 5, 10 and 20]
+    /// Injected slowdowns, separated by commas [default: none, and cpu and delay with 5, 10 and 20]
+    ///
+    /// `none`, or a kind with a percentage: cpu+10 (CPU time in the server, as a share of the median), tail+10 (the
+    /// same, as a share of the corrected p99) or delay+10 (in the path).
     #[arg(long, value_name = "WHAT", value_delimiter = ',')]
     pub(crate) plant: Vec<InjectedSlowdown>,
     /// A built-in workload
     #[arg(long, value_name = "NAME", default_value = "get")]
     pub(crate) workload: String,
-    /// Makes the choices repeatable [default: a new one]
+    /// Seed of all random choices [default: random]
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
-    /// Write what was found as JSON (`-` is standard output)
+    /// Write the result as JSON; `-` is standard output
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) json: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) display: DisplayArgs,
+    /// Print the resolved plan and exit
+    #[arg(long, help_heading = "Output")]
+    pub(crate) dry_run: bool,
 }
 
 /// The words that a baseline keeps, read again.

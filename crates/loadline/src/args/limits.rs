@@ -6,11 +6,12 @@ use clap::Args;
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Limits")]
 pub(crate) struct LimitArgs {
-    /// A limit on what is measured, such as 'xread.p99<10ms' or 'throughput>5k', or `default` for
-    /// those of the suite; repeat it for several. A broken one ends with exit code 2
+    /// Limit to keep, such as 'xread.p99<10ms' or 'throughput>5k'; repeatable
+    ///
+    /// A limit that is broken ends the run with exit code 2. `default` stands for the limits of a suite.
     #[arg(long, value_name = "LIMIT")]
     pub(crate) limit: Vec<String>,
-    /// End with exit code 3 where a limit cannot be judged
+    /// Exit with 3 if a limit cannot be judged
     #[arg(long, requires = "limit")]
     pub(crate) strict: bool,
 }

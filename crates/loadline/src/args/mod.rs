@@ -27,11 +27,23 @@ pub(crate) use limits::LimitArgs;
 pub(crate) use modes::{CodecArg, LinkArg, Mode, ModesArgs, OpArg};
 pub(crate) use refusal::refusal;
 
+/// What `--version` says, where `-V` says the number alone.
+const VERSION: &str = concat!(
+    env!("CARGO_PKG_VERSION"),
+    "\ncommit: ",
+    env!("LOADLINE_COMMIT"),
+    "\ntarget: ",
+    env!("LOADLINE_TARGET"),
+    "\nfeatures: ",
+    env!("LOADLINE_FEATURES")
+);
+
 /// The command line.
 #[derive(Debug, Parser)]
 #[command(
     name = "loadline",
     version,
+    long_version = VERSION,
     about = "A performance lab for Redis and for everything a team uses around it or instead of it",
     max_term_width = 100,
     after_help = "Without a command it is `loadline run`, the default suite.\nExample: loadline run                     measures the built-in server, and redis-server beside it\n         loadline run redis://localhost   measures a server that runs already"
@@ -68,7 +80,7 @@ impl Cli {
 #[command(defer = true)]
 pub(crate) enum Command {
     /// How fast is it for this workload?
-    #[command(after_help = RUN_HELP)]
+    #[command(after_help = RUN_EXAMPLES, after_long_help = RUN_HELP)]
     Run(Box<RunArgs>),
     /// What load does it carry within a limit?
     #[command(after_help = capacity::HELP)]
@@ -100,6 +112,12 @@ pub(crate) enum Command {
     /// Our store as a Redis-compatible server
     #[command(after_help = SERVE_HELP)]
     Serve(ServeArgs),
+    /// Print completions for a shell
+    #[command(after_help = COMPLETIONS_HELP)]
+    Completions(CompletionsArgs),
+    /// Writes the manual pages into a directory
+    #[command(name = "__man", hide = true)]
+    Man(ManArgs),
     /// Becomes a child program that ends with its parent
     #[command(name = "__child", hide = true)]
     Child(ChildArgs),
@@ -110,6 +128,20 @@ pub(crate) enum Command {
     #[command(name = "__connections", hide = true)]
     Connections,
 }
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  loadline run
+  loadline run redis://localhost --workload get --pipeline 16 --duration 10s
+  loadline run embedded spawn:redis-server --rate 20k --html report.html
+
+`loadline run --help` has all options, targets and workloads.";
+
+const COMPLETIONS_HELP: &str = "\
+Examples:
+  loadline completions bash > ~/.local/share/bash-completion/completions/loadline
+  loadline completions zsh > ~/.zfunc/_loadline
+  loadline completions fish > ~/.config/fish/completions/loadline.fish";
 
 const RUN_HELP: &str = "\
 Examples:
@@ -170,7 +202,7 @@ Ctrl-C or SIGTERM. An address that others can reach is refused without a passwor
 /// How fast is it for this workload?
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
-    /// What to measure; without one `embedded`, and `spawn:redis-server` beside it where that is found
+    /// Servers to measure [default: embedded, and spawn:redis-server if it is found]
     // Kept as text: clap quotes values that it cannot read, and a target may hold a password.
     #[arg(value_name = "TARGET")]
     pub(crate) targets: Vec<String>,
@@ -190,7 +222,7 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) display: DisplayArgs,
 
-    /// Print the resolved plan and touch nothing
+    /// Print the resolved plan and exit
     #[arg(long, help_heading = "Output")]
     pub(crate) dry_run: bool,
 }
@@ -199,16 +231,19 @@ pub(crate) struct RunArgs {
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Length")]
 pub(crate) struct LengthArgs {
-    /// Operations per case and target, over all rounds
+    /// Operations per case and target
     #[arg(long, value_name = "N", value_parser = units::positive_count, conflicts_with = "duration")]
     pub(crate) ops: Option<u64>,
-    /// Time per case and target, over all rounds
+    /// Time per case and target
     #[arg(long, value_name = "T", value_parser = units::duration)]
     pub(crate) duration: Option<Duration>,
-    /// Time per case and target before the first round, not measured [default: 500ms, less for short runs]
-    #[arg(long, value_name = "T", value_parser = units::duration)]
+    /// Warm-up time, not measured [default: 500ms, less for short runs]
+    #[arg(long, hide_short_help = true, value_name = "T", value_parser = units::duration)]
     pub(crate) warmup: Option<Duration>,
-    /// Blocks that the time or the operations are split into [default: 10, fewer for short runs; of several servers that are started 10 to 40, until their ratios are precise]
+    /// Rounds into which the time or the operations are split [default: 10]
+    ///
+    /// A short run has fewer. Several servers that are started for the run get 10 to 40 rounds, until their
+    /// ratios are precise.
     #[arg(long, value_name = "N", value_parser = units::small_count)]
     pub(crate) rounds: Option<u32>,
 }
@@ -217,44 +252,56 @@ pub(crate) struct LengthArgs {
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Load")]
 pub(crate) struct LoadArgs {
-    /// A built-in workload or a TOML file; repeat it for several cases [default: get, set,
-    /// getset-70-30, and get with pipeline 16]
+    /// Built-in workload or TOML file; repeatable
+    ///
+    /// Without it, the cases are get, set, getset-70-30, and get with pipeline 16.
     #[arg(long, value_name = "NAME|FILE.toml")]
     pub(crate) workload: Vec<String>,
-    /// A command to send, with placeholders such as {key} and {value}, and a weight in front where
-    /// wanted (`3:GET {key}`); repeat it for a mix
+    /// Command to send, such as '3:GET {key}'; repeatable for a mix
+    ///
+    /// A number and a colon in front are its weight in the mix. docs/workloads.md lists the placeholders.
     #[arg(long, value_name = "[WEIGHT:]COMMAND", conflicts_with = "workload")]
     pub(crate) command: Vec<String>,
     /// Connections per target [default: 50]
     #[arg(long, value_name = "N", value_parser = units::small_count)]
     pub(crate) connections: Option<u32>,
-    /// Threads of the generator [default: half the cores]
+    /// Threads of the load generator [default: half the cores]
     #[arg(long, value_name = "N", value_parser = units::small_count)]
     pub(crate) threads: Option<u32>,
     /// Operations in flight on each connection [default: 1]
     #[arg(long, value_name = "N", value_parser = units::small_count)]
     pub(crate) pipeline: Option<u32>,
-    /// Operations in flight over all connections: --pipeline said as a total
-    #[arg(long, value_name = "N", value_parser = units::small_count, conflicts_with = "pipeline")]
+    /// Operations in flight over all connections, in place of --pipeline
+    #[arg(long, hide_short_help = true, value_name = "N", value_parser = units::small_count, conflicts_with = "pipeline")]
     pub(crate) in_flight: Option<u32>,
     /// Keys per command of mget and mset [default: 10]
     #[arg(long, value_name = "N", value_parser = units::small_count)]
     pub(crate) batch: Option<u32>,
-    /// Operations per second over all connections (open loop); without it the loop is closed
+    /// Operations per second (open loop) [default: closed loop]
+    ///
+    /// Without a rate the loop is closed: each connection sends the next operation when the last one is answered.
     #[arg(long, value_name = "OPS", value_parser = units::count)]
     pub(crate) rate: Option<u64>,
-    /// How the starts of an open loop are spread [default: uniform]
-    #[arg(long, value_enum, value_name = "PROCESS", requires = "rate")]
+    /// Spacing of the operations of an open loop [default: uniform]
+    #[arg(
+        long,
+        hide_short_help = true,
+        value_enum,
+        value_name = "PROCESS",
+        requires = "rate"
+    )]
     pub(crate) arrivals: Option<ArrivalsArg>,
-    /// Added round-trip time, in the path to every target [default: 0]
+    /// Round-trip time added to the path of every target [default: 0]
     #[arg(long, value_name = "T")]
     pub(crate) latency: Option<String>,
-    /// How much the delay of each direction varies: T is the deviation (normal, the default), the
-    /// most to either side (uniform), or the scale of a heavy tail (pareto) [default: none]
-    #[arg(long, value_name = "T[:DIST]")]
+    /// Variation of the added delay [default: none]
+    ///
+    /// T is the standard deviation (normal, the default), the largest deviation (uniform), or the scale of a
+    /// heavy tail (pareto).
+    #[arg(long, hide_short_help = true, value_name = "T[:DIST]")]
     pub(crate) jitter: Option<String>,
-    /// How much fits through in each direction, such as 10Mbit or 1MiB/s [default: no limit]
-    #[arg(long, value_name = "RATE")]
+    /// Bandwidth limit per direction, such as 10Mbit or 1MiB/s [default: no limit]
+    #[arg(long, hide_short_help = true, value_name = "RATE")]
     pub(crate) bandwidth: Option<String>,
 }
 
@@ -262,26 +309,26 @@ pub(crate) struct LoadArgs {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Data")]
 pub(crate) struct DataArgs {
-    /// Keys loaded before and touched by the load [default: 100k, fewer for large keys]
+    /// Number of keys, loaded before the run [default: 100k, fewer for large keys]
     #[arg(long, value_name = "N", value_parser = units::positive_count)]
     pub(crate) keys: Option<u64>,
-    /// uniform, zipf:S, gaussian, sequential, hotspot:K:P or latest [default: as the workload says]
+    /// Key distribution: uniform, zipf:S, gaussian, sequential, hotspot:K:P, latest
     #[arg(long, value_name = "DIST", value_parser = units::key_dist)]
     pub(crate) key_dist: Option<KeyDistSpec>,
-    /// SIZE, A..B or zipf:A..B [default: 64B, 100B for ycsb]
+    /// Value size: SIZE, A..B or zipf:A..B [default: 64B, 100B for ycsb]
     #[arg(long, value_name = "SIZE", value_parser = units::value_size)]
     pub(crate) value_size: Option<ValueSize>,
-    /// Whether values can be compressed [default: random]
-    #[arg(long, value_enum, value_name = "KIND")]
+    /// Content of values [default: random]
+    #[arg(long, hide_short_help = true, value_enum, value_name = "KIND")]
     pub(crate) value_data: Option<ValueDataArg>,
-    /// Check every value read against what was written
-    #[arg(long)]
+    /// Check every value that is read
+    #[arg(long, hide_short_help = true)]
     pub(crate) verify: bool,
-    /// Makes the choices repeatable [default: a new one]
-    #[arg(long, value_name = "N")]
+    /// Seed of all random choices [default: random]
+    #[arg(long, hide_short_help = true, value_name = "N")]
     pub(crate) seed: Option<u64>,
-    /// Measure a server that holds keys already
-    #[arg(long)]
+    /// Measure a server that already holds keys
+    #[arg(long, hide_short_help = true)]
     pub(crate) allow_non_empty: bool,
 }
 
@@ -289,8 +336,8 @@ pub(crate) struct DataArgs {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Connection")]
 pub(crate) struct ConnectionArgs {
-    /// Version of the protocol [default: 2]
-    #[arg(long, value_name = "2|3", value_parser = clap::value_parser!(u8).range(2..=3))]
+    /// Protocol version [default: 2]
+    #[arg(long, hide_short_help = true, value_name = "2|3", value_parser = units::resp)]
     pub(crate) resp: Option<u8>,
     #[command(flatten)]
     pub(crate) login: LoginArgs,
@@ -302,29 +349,44 @@ pub(crate) struct ConnectionArgs {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Connection")]
 pub(crate) struct TlsArgs {
-    /// Certificates (PEM) that the server's must go back to [default: the system's]
-    #[arg(long, value_name = "FILE", conflicts_with = "tls_insecure")]
+    /// Trusted certificates (PEM) [default: those of the system]
+    #[arg(
+        long,
+        hide_short_help = true,
+        value_name = "FILE",
+        conflicts_with = "tls_insecure"
+    )]
     pub(crate) tls_ca: Option<PathBuf>,
-    /// Our own certificate (PEM), where the server asks for one
-    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    /// Client certificate (PEM)
+    #[arg(
+        long,
+        hide_short_help = true,
+        value_name = "FILE",
+        requires = "tls_key"
+    )]
     pub(crate) tls_cert: Option<PathBuf>,
-    /// Its private key (PEM)
-    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    /// Private key of the client certificate (PEM)
+    #[arg(
+        long,
+        hide_short_help = true,
+        value_name = "FILE",
+        requires = "tls_cert"
+    )]
     pub(crate) tls_key: Option<PathBuf>,
-    /// Do not check the server's certificate
-    #[arg(long)]
+    /// Accept any server certificate
+    #[arg(long, hide_short_help = true)]
     pub(crate) tls_insecure: bool,
 }
 
-/// Whom a server that runs already takes us for.
+/// Credentials for an existing server.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Connection")]
 pub(crate) struct LoginArgs {
-    /// User to log in as, where the URL names none
-    #[arg(long, value_name = "NAME")]
+    /// User name, unless the URL has one
+    #[arg(long, hide_short_help = true, value_name = "NAME")]
     pub(crate) user: Option<String>,
-    /// File with the password, where the URL holds none
-    #[arg(long, value_name = "FILE")]
+    /// File with the password, unless the URL has one
+    #[arg(long, hide_short_help = true, value_name = "FILE")]
     pub(crate) password_file: Option<PathBuf>,
 }
 
@@ -332,17 +394,17 @@ pub(crate) struct LoginArgs {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct OutputArgs {
-    /// Write the record, whole, as JSON (`-` is standard output, here and below)
+    /// Write the record as JSON; `-` is standard output
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
     /// Write a report in Markdown
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, hide_short_help = true, value_name = "FILE")]
     pub(crate) markdown: Option<PathBuf>,
     /// Write a report as one HTML page
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
     /// Write the figures as CSV
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, hide_short_help = true, value_name = "FILE")]
     pub(crate) csv: Option<PathBuf>,
 }
 
@@ -350,11 +412,11 @@ pub(crate) struct OutputArgs {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct DisplayArgs {
-    /// No progress, and no table
+    /// Print neither progress nor a report
     #[arg(long)]
     pub(crate) quiet: bool,
-    /// Colours in the terminal
-    #[arg(long, value_enum, value_name = "WHEN", default_value_t = ColorArg::Auto)]
+    /// Use of colors
+    #[arg(long, hide_short_help = true, value_enum, value_name = "WHEN", default_value_t = ColorArg::Auto)]
     pub(crate) color: ColorArg,
 }
 
@@ -382,7 +444,7 @@ pub(crate) struct DoctorArgs {
     pub(crate) outputs: OutputArgs,
     #[command(flatten)]
     pub(crate) display: DisplayArgs,
-    /// Print the resolved plan and touch nothing
+    /// Print the resolved plan and exit
     #[arg(long, help_heading = "Output")]
     pub(crate) dry_run: bool,
 }
@@ -417,6 +479,30 @@ pub(crate) struct ServeArgs {
     /// Time that every command burns on the CPU: what `prove` plants
     #[arg(long, value_name = "T", value_parser = units::duration, hide = true)]
     pub(crate) burn_per_command: Option<Duration>,
+}
+
+/// Print completions for a shell
+#[derive(Debug, Args)]
+pub(crate) struct CompletionsArgs {
+    /// The shell
+    #[arg(value_enum, value_name = "SHELL")]
+    pub(crate) shell: ShellArg,
+}
+
+/// Shells with completions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ShellArg {
+    Bash,
+    Zsh,
+    Fish,
+}
+
+/// Writes the manual pages into a directory
+#[derive(Debug, Args)]
+pub(crate) struct ManArgs {
+    /// The directory
+    #[arg(value_name = "DIR")]
+    pub(crate) dir: PathBuf,
 }
 
 /// Becomes a child program that ends with its parent
@@ -490,6 +576,26 @@ mod tests {
         }
     }
 
+    /// A terminal of 48 lines and 100 columns shows the short help of `run` as a whole.
+    #[test]
+    fn the_short_help_of_run_fits_a_screen_and_the_long_one_has_all() {
+        let mut cli = Cli::command();
+        cli.build();
+        let run = cli.find_subcommand_mut("run").unwrap();
+        let (short, long) = (
+            run.render_help().to_string(),
+            run.render_long_help().to_string(),
+        );
+        let lines = short.lines().count();
+        assert!(lines <= 48, "{lines} lines:\n{short}");
+        for flag in ["--ops", "--workload", "--rate", "--json", "--dry-run"] {
+            assert!(short.contains(flag), "{flag}:\n{short}");
+        }
+        for flag in ["--tls-ca", "--seed", "--jitter"] {
+            assert!(!short.contains(flag) && long.contains(flag), "{flag}");
+        }
+    }
+
     #[test]
     fn bare_numbers_are_refused_where_a_unit_is_needed() {
         for flag in [
@@ -500,7 +606,7 @@ mod tests {
             let error = Cli::try_parse_from(["loadline", "run", flag[0], flag[1]])
                 .unwrap_err()
                 .to_string();
-            assert!(error.contains("needs a unit"), "{error}");
+            assert!(error.contains("expected a number with a unit"), "{error}");
         }
     }
 }

@@ -30,17 +30,16 @@ Exit codes: 0 done, 64 usage, 69 target not there, 70 our fault, 130 interrupted
 /// How should I call it: sync, async, pipeline or batch, under which latency?
 #[derive(Debug, Args)]
 pub(crate) struct ModesArgs {
-    /// What to call [default: spawn:redis-server where it is found, else embedded]
+    /// Server to call [default: spawn:redis-server if it is found, else embedded]
     #[arg(value_name = "TARGET")]
     pub(crate) target: Option<String>,
-    /// Ways to call it [default: all]
+    /// Call modes [default: all]
     #[arg(long, value_enum, value_name = "MODE", value_delimiter = ',')]
     pub(crate) mode: Vec<Mode>,
     /// Operations [default: both]
     #[arg(long, value_enum, value_name = "OP", value_delimiter = ',')]
     pub(crate) op: Vec<OpArg>,
-    /// Other operations than get and set: built-in workloads of one command on one key, such as
-    /// incr, hset, hget, lpush, sadd, zadd, xadd
+    /// Other operations: built-in workloads of one command on one key, such as incr, hset or xadd
     #[arg(
         long,
         value_name = "NAME",
@@ -48,21 +47,22 @@ pub(crate) struct ModesArgs {
         conflicts_with = "op"
     )]
     pub(crate) workload: Vec<String>,
-    /// What values are: bytes as they are (raw), or objects that are encoded before SET and decoded
-    /// after GET, which is timed apart [default: raw]
+    /// Encoding of values; time spent in the codec is measured separately [default: raw]
     #[arg(long, value_enum, value_name = "CODEC", value_delimiter = ',')]
     pub(crate) codec: Vec<CodecArg>,
-    /// How many operations, for each cell [default: 100,1k,10k,100k,1M]
+    /// Numbers of operations [default: 100,1k,10k,100k,1M]
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = units::positive_count)]
     pub(crate) ops: Vec<u64>,
     /// Added round-trip times [default: 0,10ms,100ms]
     #[arg(long, value_name = "T", value_delimiter = ',')]
     pub(crate) latency: Vec<String>,
-    /// How much the delay of each direction varies: T is the deviation (normal, the default), the
-    /// most to either side (uniform), or the scale of a heavy tail (pareto) [default: none]
+    /// Variation of the added delay [default: none]
+    ///
+    /// T is the standard deviation (normal, the default), the largest deviation (uniform), or the scale of a
+    /// heavy tail (pareto).
     #[arg(long, value_name = "T[:DIST]")]
     pub(crate) jitter: Option<String>,
-    /// How much fits through in each direction, such as 10Mbit or 1MiB/s [default: no limit]
+    /// Bandwidth limit per direction, such as 10Mbit or 1MiB/s [default: no limit]
     #[arg(long, value_name = "RATE")]
     pub(crate) bandwidth: Option<String>,
     /// How latency is added: by packets (l3, needs root), by a proxy (l4), by the kernel (netem)
@@ -71,29 +71,28 @@ pub(crate) struct ModesArgs {
     /// Operations per call of pipeline, batch, transaction and script [default: 100]
     #[arg(long, value_name = "N", value_parser = units::small_count)]
     pub(crate) batch: Option<u32>,
-    /// Sizes among which the best pipeline and the best batch are looked for [default: 1 to 10k]
+    /// Sizes to try for pipelines and batches [default: 1 to 10k]
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = units::small_count)]
     pub(crate) sizes: Vec<u32>,
     /// Tasks of async [default: 100]
     #[arg(long, value_name = "N", value_parser = units::small_count)]
     pub(crate) in_flight: Option<u32>,
-    /// The most time for a cell; what takes longer is extrapolated [default: 1s]
+    /// Time limit of a cell; longer ones are extrapolated [default: 1s]
     #[arg(long, value_name = "T", value_parser = units::duration)]
     pub(crate) budget: Option<Duration>,
-    /// Keys loaded before and touched by the load [default: 10k]
+    /// Number of keys, loaded before the sweep [default: 10k]
     #[arg(long, value_name = "N", value_parser = units::positive_count)]
     pub(crate) keys: Option<u64>,
-    /// SIZE, A..B or zipf:A..B; of an object, its size as JSON [default: 64B, 512B with a codec]
+    /// Value size: SIZE, A..B or zipf:A..B; of objects, the size as JSON [default: 64B, 512B with a codec]
     #[arg(long, value_name = "SIZE", value_parser = units::value_size)]
     pub(crate) value_size: Option<ValueSize>,
-    /// On a cluster: gives all keys one hash tag, so that they are in one slot and on one node. Without it
-    /// there are no transactions and scripts over many keys there
+    /// Put all keys of a cluster into one slot, which transactions and scripts need
     #[arg(long)]
     pub(crate) hash_tag: bool,
-    /// Makes the choices repeatable [default: a new one]
+    /// Seed of all random choices [default: random]
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
-    /// Measure a server that holds keys already
+    /// Measure a server that already holds keys
     #[arg(long)]
     pub(crate) allow_non_empty: bool,
     #[command(flatten)]
@@ -104,7 +103,7 @@ pub(crate) struct ModesArgs {
     pub(crate) outputs: OutputArgs,
     #[command(flatten)]
     pub(crate) display: DisplayArgs,
-    /// Print the resolved plan and touch nothing
+    /// Print the resolved plan and exit
     #[arg(long, help_heading = "Output")]
     pub(crate) dry_run: bool,
 }

@@ -1,11 +1,13 @@
 //! What was typed and cannot be: what the parser of the command line says, in our form.
 
+use std::error::Error as _;
 use std::ffi::OsString;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, CommandFactory, Error};
 
 use super::Cli;
+use crate::suggest::closest;
 
 /// Commands that the documents speak of and that do not exist yet.
 const NOT_BUILT: [&str; 4] = ["tiers", "engines", "clients", "failover"];
@@ -20,9 +22,10 @@ pub(crate) fn refusal(words: &[OsString], error: &Error) -> String {
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => {
             format!("`{path}` needs a command: {}.", names(&command))
         }
+        ErrorKind::ValueValidation | ErrorKind::InvalidValue => invalid_value(error),
         _ => first_paragraph(error),
     };
-    format!("loadline: {reason}\n`{path} --help` says what can be written.")
+    format!("loadline: {reason}\nSee `{path} --help`.")
 }
 
 /// How far `words` name a command, as it is written, and that command.
@@ -45,22 +48,46 @@ fn unknown_command(path: &str, command: &Command, error: &Error) -> String {
     if path == "loadline" && NOT_BUILT.contains(&name) {
         return format!("`loadline {name}` is not built yet.");
     }
-    format!(
-        "there is no command `{name}`; there are {}.",
-        names(command)
-    )
+    match closest(name, visible(command)) {
+        Some(meant) => format!("unknown command `{name}`; did you mean `{meant}`?"),
+        None => format!(
+            "unknown command `{name}`; the commands are {}.",
+            names(command)
+        ),
+    }
 }
 
 fn unknown_argument(error: &Error) -> String {
     let argument = text(error, ContextKind::InvalidArg).unwrap_or_default();
     let digits = argument.strip_prefix('-').unwrap_or_default();
     if digits.starts_with(|c: char| c.is_ascii_digit()) {
-        return format!("`{argument}`: nothing here can be negative.");
+        return format!("invalid value `{argument}`: no value can be negative.");
     }
     let suggestion = text(error, ContextKind::SuggestedArg)
-        .map(|name| format!("; is `{name}` meant?"))
+        .map(|name| format!("; did you mean `{name}`?"))
         .unwrap_or_else(|| ".".into());
-    format!("there is no argument `{argument}` here{suggestion}")
+    format!("unknown argument `{argument}`{suggestion}")
+}
+
+/// The argument, and what its value is not.
+fn invalid_value(error: &Error) -> String {
+    let argument = text(error, ContextKind::InvalidArg).unwrap_or_default();
+    let name = argument.split_whitespace().next().unwrap_or_default();
+    let value = text(error, ContextKind::InvalidValue).unwrap_or_default();
+    let why = match (error.source(), error.get(ContextKind::ValidValue)) {
+        (Some(source), _) => source.to_string(),
+        (None, Some(ContextValue::Strings(valid))) if !valid.is_empty() => {
+            let valid: Vec<String> = valid.iter().map(|one| format!("`{one}`")).collect();
+            let (last, others) = valid.split_last().expect("it is not empty");
+            let expected = match others {
+                [] => last.clone(),
+                _ => format!("{} or {last}", others.join(", ")),
+            };
+            format!("invalid value `{value}`: expected {expected}")
+        }
+        _ => return first_paragraph(error),
+    };
+    format!("{name}: {}.", why.trim_end_matches('.'))
 }
 
 /// What the parser says before it goes on to tips and usage, on one line.
@@ -84,10 +111,14 @@ fn text(error: &Error, kind: ContextKind) -> Option<&str> {
 }
 
 fn names(command: &Command) -> String {
-    let shown = command
-        .get_subcommands()
-        .filter(|known| !known.is_hide_set());
-    shown.map(Command::get_name).collect::<Vec<_>>().join(", ")
+    visible(command).collect::<Vec<_>>().join(", ")
+}
+
+/// The commands that users are to know.
+fn visible(command: &Command) -> impl Iterator<Item = &str> {
+    let all = command.get_subcommands();
+    all.filter(|known| !known.is_hide_set())
+        .map(Command::get_name)
 }
 
 #[cfg(test)]
@@ -104,35 +135,43 @@ mod tests {
         for (words, said) in [
             (
                 &["x", "run", "--ops", "0"][..],
-                "loadline: invalid value '0' for '--ops <N>': it must be at least 1.\n`loadline run --help` says what can be written.",
+                "loadline: --ops: invalid count `0`: must be at least 1.\nSee `loadline run --help`.",
             ),
             (
                 &["x", "run", "--color", "blue"],
-                "loadline: invalid value 'blue' for '--color <WHEN>' [possible values: auto, always, never].\n`loadline run --help` says what can be written.",
+                "loadline: --color: invalid value `blue`: expected `auto`, `always` or `never`.\nSee `loadline run --help`.",
             ),
             (
                 &["x", "run", "--ops", "-5"],
-                "loadline: `-5`: nothing here can be negative.\n`loadline run --help` says what can be written.",
+                "loadline: invalid value `-5`: no value can be negative.\nSee `loadline run --help`.",
             ),
             (
                 &["x", "run", "--pipline", "5"],
-                "loadline: there is no argument `--pipline` here; is `--pipeline` meant?\n`loadline run --help` says what can be written.",
+                "loadline: unknown argument `--pipline`; did you mean `--pipeline`?\nSee `loadline run --help`.",
             ),
             (
                 &["x", "gate"],
-                "loadline: the following required arguments were not provided: <BASELINE>.\n`loadline gate --help` says what can be written.",
+                "loadline: the following required arguments were not provided: <BASELINE>.\nSee `loadline gate --help`.",
             ),
             (
                 &["x", "baseline"],
-                "loadline: `loadline baseline` needs a command: save, add, show.\n`loadline baseline --help` says what can be written.",
+                "loadline: `loadline baseline` needs a command: save, add, show.\nSee `loadline baseline --help`.",
             ),
             (
                 &["x", "tiers", "--help"],
-                "loadline: `loadline tiers` is not built yet.\n`loadline --help` says what can be written.",
+                "loadline: `loadline tiers` is not built yet.\nSee `loadline --help`.",
+            ),
+            (
+                &["x", "capcity"],
+                "loadline: unknown command `capcity`; did you mean `capacity`?\nSee `loadline --help`.",
+            ),
+            (
+                &["x", "run", "--duration", "abc"],
+                "loadline: --duration: invalid duration `abc`: expected a number with a unit, such as `250us`, `10ms` or `2s`.\nSee `loadline run --help`.",
             ),
             (
                 &["x", "benchmark"],
-                "loadline: there is no command `benchmark`; there are run, capacity, modes, doctor, compare, baseline, gate, prove, clean, report, serve, help.\n`loadline --help` says what can be written.",
+                "loadline: unknown command `benchmark`; the commands are run, capacity, modes, doctor, compare, baseline, gate, prove, clean, report, serve, completions, help.\nSee `loadline --help`.",
             ),
         ] {
             assert_eq!(refused(words), said);

@@ -4,6 +4,7 @@ mod baseline;
 mod capacity;
 mod clean;
 mod compare;
+mod completions;
 mod connections;
 mod doctor;
 mod gate;
@@ -33,6 +34,8 @@ pub(crate) fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Prove(args) => prove::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Serve(args) => serve::run(&args),
+        Command::Completions(args) => completions::run(&args),
+        Command::Man(args) => completions::man(&args),
         Command::Connections => connections::run(),
         Command::Tidy(args) => {
             servers::tidy(&args.name)?;

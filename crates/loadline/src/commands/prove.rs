@@ -38,6 +38,16 @@ pub(super) fn run(args: &ProveArgs) -> anyhow::Result<ExitCode> {
     }
     let around = Surroundings::look();
     let plan = plan::resolve_proof(&args.workload, args.seed, &around)?;
+    if args.dry_run {
+        let comparisons = Comparisons::new(&plan, &args.plant);
+        let kinds = comparisons.plants.iter().map(|plant| plant.name());
+        files::print(&format!(
+            "{}\nComparisons\n  {runs} of each kind: {}\n",
+            plan.to_text(),
+            kinds.collect::<Vec<_>>().join(", ")
+        ))?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let shell = Shell::start(&args.display)?;
     let (begun, started_at) = (Instant::now(), jiff::Timestamp::now().to_string());
     let mut comparisons = Comparisons::new(&plan, &args.plant);

@@ -259,7 +259,7 @@ mod tests {
             (&["ram"], "a question about servers"),
             (
                 &["embedded", "--workload", "nope"],
-                "there is no such workload",
+                "unknown workload `nope`",
             ),
         ] {
             let failure = resolved(words).expect_err(&words.join(" "));

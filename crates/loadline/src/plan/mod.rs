@@ -32,6 +32,7 @@ use crate::exit::Failure;
 use crate::files;
 use crate::fingerprint;
 use crate::secret::Secret;
+use crate::suggest;
 use crate::target::Target;
 use crate::workload::{self, Definition};
 
@@ -387,11 +388,14 @@ fn chosen(name: &str, batch: u32, index: usize) -> Result<Definition, Failure> {
     if name.to_ascii_lowercase().ends_with(".toml") {
         return workload::from_file(name.as_ref(), format!("file{index}"));
     }
-    Err(Failure::usage(format!(
-        "--workload {name}: there is no such workload. The built-in ones are {}, the suites {}; a file's name ends in .toml.",
-        workload::NAMES.join(" "),
-        workload::SUITES.join(" and ")
-    )))
+    let known = || workload::NAMES.into_iter().chain(workload::SUITES);
+    Err(Failure::usage(match suggest::closest(name, known()) {
+        Some(meant) => format!("--workload: unknown workload `{name}`; did you mean `{meant}`?"),
+        None => format!(
+            "--workload: unknown workload `{name}`: expected {}, or a file whose name ends in .toml.",
+            known().collect::<Vec<_>>().join(", ")
+        ),
+    }))
 }
 
 fn is_batched(workload: &Definition) -> bool {

@@ -117,8 +117,9 @@ impl PathShape {
 pub(crate) fn latency(text: &str) -> Result<Duration, Failure> {
     let latency = match text {
         "0" => Duration::ZERO,
-        text => units::duration(text)
-            .map_err(|why| Failure::usage(format!("--latency {text}: {why}.")))?,
+        text => {
+            units::duration(text).map_err(|why| Failure::usage(format!("--latency: {why}.")))?
+        }
     };
     if latency > LONGEST_LATENCY {
         return Err(Failure::usage(format!(

@@ -8,16 +8,25 @@ use crate::util::{Dir, Ended};
 fn usage_errors_end_with_64() {
     let dir = Dir::new();
     for (words, reason) in [
-        (&["nonsense"][..], "there is no command `nonsense`"),
+        (
+            &["nonsense"][..],
+            "unknown command `nonsense`; the commands are run, ",
+        ),
+        (&["modse"], "unknown command `modse`; did you mean `modes`?"),
+        (&["run", "embeded"], "did you mean `embedded`?"),
+        (
+            &["run", "--workload", "gte"],
+            "unknown workload `gte`; did you mean `get`?",
+        ),
         (&["engines"], "`loadline engines` is not built yet"),
         (&["baseline"], "needs a command: save, add, show"),
-        (&["run", "--nope"], "there is no argument `--nope`"),
-        (&["run", "--ops", "-1"], "nothing here can be negative"),
+        (&["run", "--nope"], "unknown argument `--nope`"),
+        (&["run", "--ops", "-1"], "no value can be negative"),
         (&["run", "localhost:6379"], "write redis://localhost:6379"),
         (&["run", "cluster://"], "write cluster://HOST:PORT"),
         (
             &["run", "--duration", "10"],
-            "a duration needs a unit, such as 250us, 10ms, 2s or 1m",
+            "--duration: invalid duration `10`: expected a number with a unit, such as `250us`, `10ms` or `2s`",
         ),
         (
             &["run", "--ops", "10", "--duration", "1s"],
@@ -26,7 +35,10 @@ fn usage_errors_end_with_64() {
         (&["run", "embedded", "--rate", "0"], "a rate is from 1"),
         (&["run", "embedded", "--latency", "1h"], "not possible"),
         (&["run", "nonsense"], "a target is"),
-        (&["run", "embedded", "--workload", "nope"], "getset-70-30"),
+        (
+            &["run", "embedded", "--workload", "elephant"],
+            "getset-70-30",
+        ),
         (
             &["run", "embedded", "--command", "FLUSHALL"],
             "not among the commands",
@@ -73,11 +85,37 @@ fn files_that_cannot_be_read_end_with_65() {
 #[test]
 fn help_and_version_are_answers() {
     let dir = Dir::new();
-    assert!(dir.run(&["--version"]).succeeded().starts_with("loadline "));
+    let version = dir.run(&["--version"]).succeeded();
+    for part in ["loadline ", "\ncommit: ", "\ntarget: ", "\nfeatures: "] {
+        assert!(version.contains(part), "{version}");
+    }
+    assert_eq!(dir.run(&["-V"]).succeeded().lines().count(), 1);
+    for (shell, part) in [
+        ("bash", "complete -F"),
+        ("zsh", "#compdef loadline"),
+        ("fish", "complete -c loadline"),
+    ] {
+        let script = dir.run(&["completions", shell]).succeeded();
+        assert!(
+            script.contains(part) && script.contains("capacity"),
+            "{shell}"
+        );
+    }
+    dir.run(&["__man", "."]).succeeded();
+    assert!(dir.read("loadline-run.1").contains("ycsb"));
     assert!(!dir.run(&["--help"]).succeeded().contains("__child"));
     for command in [
-        "run", "capacity", "modes", "doctor", "compare", "baseline", "gate", "prove", "report",
+        "run",
+        "capacity",
+        "modes",
+        "doctor",
+        "compare",
+        "baseline",
+        "gate",
+        "prove",
+        "report",
         "serve",
+        "completions",
     ] {
         let help = dir.run(&[command, "--help"]).succeeded();
         assert!(help.contains("Examples:"), "{help}");
