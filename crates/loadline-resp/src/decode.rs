@@ -1,7 +1,7 @@
 //! From bytes to replies.
 
 use crate::error::Error;
-use crate::limits::Limits;
+use crate::limits::{Limits, Size};
 use crate::reply::{Attributed, Reply};
 use crate::token::{self, Aggregate, Token};
 
@@ -40,6 +40,8 @@ pub struct Decoder {
     resumed: bool,
     /// Replies still to come in each open aggregate.
     open: Vec<u64>,
+    /// What the tokens so far count for.
+    size: Size,
 }
 
 impl Decoder {
@@ -52,6 +54,7 @@ impl Decoder {
             searched: 0,
             resumed: false,
             open: Vec::new(),
+            size: Size::default(),
         }
     }
 
@@ -77,14 +80,15 @@ impl Decoder {
         self.searched = 0;
         self.resumed = false;
         self.open.clear();
+        self.size = Size::default();
     }
 
     fn attempt<'b>(&mut self, buf: &'b [u8]) -> Result<Option<(Reply<'b>, usize)>, Error> {
         if self.resumed && !self.walk(buf)? {
             return Ok(None);
         }
-        let mut at = 0;
-        if let Some(reply) = build(buf, &mut at, 0, &self.limits)? {
+        let (mut at, mut size) = (0, Size::default());
+        if let Some(reply) = build(buf, &mut at, 0, &mut size, &self.limits)? {
             return Ok(Some((reply, at)));
         }
         self.resumed = true;
@@ -101,9 +105,11 @@ impl Decoder {
         )? {
             self.at += used;
             self.searched = 0;
+            self.size.add_token(used, &self.limits)?;
             if let Token::Open(kind, len) = token {
                 check_depth(self.open.len(), &self.limits)?;
                 let children = kind.children(len, &self.limits)?;
+                self.size.add_elements(children, &self.limits)?;
                 if children > 0 {
                     self.open.push(children);
                     continue;
@@ -143,28 +149,30 @@ fn build<'b>(
     buf: &'b [u8],
     at: &mut usize,
     depth: usize,
+    size: &mut Size,
     limits: &Limits,
 ) -> Result<Option<Reply<'b>>, Error> {
     let Some((token, used)) = token::read(&buf[*at..], &mut 0, limits)? else {
         return Ok(None);
     };
     *at += used;
+    size.add_token(used, limits)?;
     let (kind, len) = match token {
         Token::Leaf(reply) => return Ok(Some(reply)),
         Token::Open(kind, len) => (kind, len),
     };
     check_depth(depth, limits)?;
-    kind.children(len, limits)?;
+    size.add_elements(kind.children(len, limits)?, limits)?;
     match kind {
-        Aggregate::Array => Ok(list(buf, at, len, depth, limits)?.map(Reply::Array)),
-        Aggregate::Set => Ok(list(buf, at, len, depth, limits)?.map(Reply::Set)),
-        Aggregate::Push => Ok(list(buf, at, len, depth, limits)?.map(Reply::Push)),
-        Aggregate::Map => Ok(pairs(buf, at, len, depth, limits)?.map(Reply::Map)),
+        Aggregate::Array => Ok(list(buf, at, len, depth, size, limits)?.map(Reply::Array)),
+        Aggregate::Set => Ok(list(buf, at, len, depth, size, limits)?.map(Reply::Set)),
+        Aggregate::Push => Ok(list(buf, at, len, depth, size, limits)?.map(Reply::Push)),
+        Aggregate::Map => Ok(pairs(buf, at, len, depth, size, limits)?.map(Reply::Map)),
         Aggregate::Attribute => {
-            let Some(attributes) = pairs(buf, at, len, depth, limits)? else {
+            let Some(attributes) = pairs(buf, at, len, depth, size, limits)? else {
                 return Ok(None);
             };
-            let reply = build(buf, at, depth + 1, limits)?;
+            let reply = build(buf, at, depth + 1, size, limits)?;
             Ok(reply.map(|reply| Reply::Attribute(Box::new(Attributed { attributes, reply }))))
         }
     }
@@ -175,11 +183,12 @@ fn list<'b>(
     at: &mut usize,
     len: u64,
     depth: usize,
+    size: &mut Size,
     limits: &Limits,
 ) -> Result<Option<Vec<Reply<'b>>>, Error> {
     let mut items = Vec::with_capacity(reserve(len, buf.len() - *at));
     for _ in 0..len {
-        let Some(item) = build(buf, at, depth + 1, limits)? else {
+        let Some(item) = build(buf, at, depth + 1, size, limits)? else {
             return Ok(None);
         };
         items.push(item);
@@ -192,14 +201,15 @@ fn pairs<'b>(
     at: &mut usize,
     len: u64,
     depth: usize,
+    size: &mut Size,
     limits: &Limits,
 ) -> Result<Option<Vec<(Reply<'b>, Reply<'b>)>>, Error> {
     let mut items = Vec::with_capacity(reserve(len, buf.len() - *at));
     for _ in 0..len {
-        let Some(key) = build(buf, at, depth + 1, limits)? else {
+        let Some(key) = build(buf, at, depth + 1, size, limits)? else {
             return Ok(None);
         };
-        let Some(value) = build(buf, at, depth + 1, limits)? else {
+        let Some(value) = build(buf, at, depth + 1, size, limits)? else {
             return Ok(None);
         };
         items.push((key, value));

@@ -32,6 +32,13 @@ pub enum Error {
         /// The limit, in the same unit.
         limit: u64,
     },
+    /// A reply as a whole takes more memory than
+    /// [`Limits::max_reply_bytes`](crate::Limits::max_reply_bytes).
+    #[error("the peer sent a reply that takes more memory than the limit of {limit} bytes")]
+    ReplyTooLarge {
+        /// The limit in bytes.
+        limit: u64,
+    },
     /// Aggregates are nested deeper than [`Limits::max_depth`](crate::Limits::max_depth).
     #[error("the peer nested aggregates deeper than the limit of {limit} levels")]
     TooDeep {

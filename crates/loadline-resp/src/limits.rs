@@ -1,8 +1,14 @@
 //! What a peer may ask for before it is refused.
 
+use crate::error::Error;
+
 /// The deepest nesting that any [`Limits`] can allow. Replies are built, dropped, cloned and compared by
 /// recursion, and a larger depth could exhaust the stack of a small thread.
 pub const DEPTH_CEILING: usize = 128;
+
+/// What an element counts for in [`Limits::max_reply_bytes`]: the room of a value in a vector that has grown by
+/// doubling.
+const ELEMENT_BYTES: u64 = 64;
 
 /// Upper bounds on what a peer may send; passed by value to every parser.
 ///
@@ -28,6 +34,10 @@ pub struct Limits {
     /// Declared length of an aggregate reply: elements of an array, set or push, pairs of a map or
     /// attribute. Default 16,777,216.
     pub max_aggregate_len: u64,
+    /// Memory of a reply as a whole: the bytes of its strings and lines, and 64 for each announced element
+    /// however short its bytes are, so that a small reply cannot become a large value. Default 536,870,912
+    /// (512 MiB).
+    pub max_reply_bytes: u64,
 }
 
 impl Default for Limits {
@@ -37,6 +47,7 @@ impl Default for Limits {
             max_line_bytes: 64 << 10,
             max_bulk_bytes: 512 << 20,
             max_aggregate_len: 1 << 24,
+            max_reply_bytes: 512 << 20,
         }
     }
 }
@@ -45,5 +56,32 @@ impl Limits {
     /// The depth that is enforced: `max_depth`, or the ceiling where that is lower.
     pub(crate) fn depth(&self) -> usize {
         self.max_depth.min(DEPTH_CEILING)
+    }
+}
+
+/// What a reply has counted for so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Size(u64);
+
+impl Size {
+    /// Counts bytes of a string or line.
+    pub(crate) fn add(&mut self, bytes: u64, limits: &Limits) -> Result<(), Error> {
+        self.0 = self.0.saturating_add(bytes);
+        if self.0 > limits.max_reply_bytes {
+            let limit = limits.max_reply_bytes;
+            return Err(Error::ReplyTooLarge { limit });
+        }
+        Ok(())
+    }
+
+    /// Counts a token of so many bytes, without its marker, its length and its line endings.
+    pub(crate) fn add_token(&mut self, bytes: usize, limits: &Limits) -> Result<(), Error> {
+        const MARKERS: usize = 32;
+        self.add(bytes.saturating_sub(MARKERS) as u64, limits)
+    }
+
+    /// Counts elements that are announced.
+    pub(crate) fn add_elements(&mut self, elements: u64, limits: &Limits) -> Result<(), Error> {
+        self.add(elements.saturating_mul(ELEMENT_BYTES), limits)
     }
 }

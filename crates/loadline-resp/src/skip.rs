@@ -4,7 +4,7 @@ use memchr::memchr;
 
 use crate::decode::check_depth;
 use crate::error::{Error, Malformed};
-use crate::limits::Limits;
+use crate::limits::{Limits, Size};
 use crate::shape::Shape;
 use crate::token::{self, Aggregate, Marker};
 
@@ -75,6 +75,7 @@ pub struct Skipper {
     head: [u8; ERROR_TEXT_BYTES],
     head_len: usize,
     shape: Shape,
+    size: Size,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -111,6 +112,7 @@ impl Skipper {
             head: [0; ERROR_TEXT_BYTES],
             head_len: 0,
             shape: Shape::NONE,
+            size: Size::default(),
         }
     }
 
@@ -172,6 +174,7 @@ impl Skipper {
         self.state = State::Token;
         self.open.clear();
         self.spine = 0;
+        self.size = Size::default();
     }
 
     /// Skips short replies without children that lie completely in `bytes`, up to `most` of them. Says
@@ -241,6 +244,7 @@ impl Skipper {
         if let Some(found) = memchr(b'\n', window) {
             let line = token::strip_ending(&window[..=found])?;
             *at += found + 2;
+            self.count_line(marker, line.len())?;
             return self.complete_line(marker, line);
         }
         if window.len() == longest {
@@ -292,6 +296,7 @@ impl Skipper {
         if !ended_by_cr {
             return Err(Malformed::LineEnding.into());
         }
+        self.count_line(marker, seen + found)?;
         self.keep(&window[..found]);
         self.state = State::Token;
         *at += found + 1;
@@ -299,6 +304,14 @@ impl Skipper {
         let line_bytes = (seen + found - 1).min(ERROR_TEXT_BYTES);
         let head = self.head;
         self.complete_line(marker, &head[..line_bytes])
+    }
+
+    /// Counts a line that is a reply; the others say lengths.
+    fn count_line(&mut self, marker: Marker, bytes: usize) -> Result<(), Error> {
+        match marker {
+            Marker::Line(_) => self.size.add(bytes as u64, &self.limits),
+            _ => Ok(()),
+        }
     }
 
     /// Goes on with a string, whose bytes do not matter, and its ending, which does.
@@ -351,6 +364,7 @@ impl Skipper {
                     return Ok(true);
                 };
                 token::check_bulk(bytes, &self.limits)?;
+                self.size.add(bytes, &self.limits)?;
                 self.note(if kind == b'!' {
                     ReplyKind::Error
                 } else {
@@ -377,6 +391,7 @@ impl Skipper {
     fn open(&mut self, kind: Aggregate, len: u64) -> Result<bool, Error> {
         check_depth(self.open.len(), &self.limits)?;
         let left = kind.children(len, &self.limits)?;
+        self.size.add_elements(left, &self.limits)?;
         let attribute = kind == Aggregate::Attribute;
         if !attribute {
             self.note(if kind == Aggregate::Push {
@@ -404,6 +419,7 @@ impl Skipper {
             self.open.pop();
         }
         self.spine = 0;
+        self.size = Size::default();
         true
     }
 

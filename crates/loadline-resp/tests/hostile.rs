@@ -372,14 +372,18 @@ fn waited_for() -> Vec<(Feed, Limits)> {
     let none = Limits {
         max_bulk_bytes: u64::MAX,
         max_aggregate_len: u64::MAX,
+        max_reply_bytes: u64::MAX,
         ..defaults
     };
     vec![
         (Feed::once("$536870912", b"$536870912\r\nx"), defaults),
-        (Feed::once("*16777216", b"*16777216\r\n:1\r\n"), defaults),
+        (Feed::once("*8388608", b"*8388608\r\n:1\r\n"), defaults),
         (
             Feed::repeated("64 nested arrays of 16777216", b"*16777216\r\n", 64),
-            defaults,
+            Limits {
+                max_reply_bytes: u64::MAX,
+                ..defaults
+            },
         ),
         (
             Feed::once(

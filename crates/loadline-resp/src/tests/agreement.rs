@@ -12,6 +12,7 @@ const TIGHT: Limits = Limits {
     max_line_bytes: 24,
     max_bulk_bytes: 20,
     max_aggregate_len: 5,
+    max_reply_bytes: 1 << 20,
 };
 
 fn any_reply() -> impl Strategy<Value = OwnedReply> {

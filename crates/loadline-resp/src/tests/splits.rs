@@ -211,6 +211,7 @@ fn limits_are_inclusive() {
         max_line_bytes: 4,
         max_bulk_bytes: 3,
         max_aggregate_len: 1,
+        max_reply_bytes: 1 << 20,
     };
     let allowed: [&[u8]; 6] = [
         b"+1234\r\n",
