@@ -176,6 +176,8 @@ impl Builder {
         response_timeout: Option<Duration>;
         /// The silence after which a multiplexed connection sends `PING`; `None` is never.
         keepalive: Option<Duration>;
+        /// The silence after which the operating system probes the peer of a TCP connection; `None` is never.
+        tcp_keepalive: Option<Duration>;
         /// The requests that are sent again after a connection broke.
         retry: RetryPolicy;
         /// How long a blocking connection polls the socket for a reply before it sleeps.

@@ -15,7 +15,7 @@ const DEFAULT_PORT: u16 = 6379;
 const ESCAPES: &str =
     "in a user name or password, `/`, `?`, `#` and `%` are written as %2F, %3F, %23 and %25";
 /// The options of a URL.
-const OPTIONS: &str = "connect_timeout, response_timeout, keepalive, resp, retry, client_name, spin, max_queue_bytes, \
+const OPTIONS: &str = "connect_timeout, response_timeout, keepalive, tcp_keepalive, resp, retry, client_name, spin, max_queue_bytes, \
                        db, user and password";
 
 /// Where a server listens.
@@ -91,6 +91,10 @@ pub struct Config {
     /// The silence after which a multiplexed connection sends `PING` to find out whether the server is still
     /// there. Default 5 s; `None` is never.
     pub keepalive: Option<Duration>,
+    /// The silence after which the operating system probes whether the peer of a TCP connection still exists. A
+    /// third of it lies between two probes, and three without an answer break the connection, so that a command
+    /// without a time limit notices a peer that has vanished. Default 15 s; `None` is never.
+    pub tcp_keepalive: Option<Duration>,
     /// The requests that are sent again after a connection broke. Default [`RetryPolicy::ReadOnly`].
     pub retry: RetryPolicy,
     /// How long a blocking connection polls the socket for a reply before it sleeps. Polling is faster and
@@ -165,6 +169,7 @@ impl Config {
             connect_timeout: Duration::from_secs(1),
             response_timeout: Some(Duration::from_secs(2)),
             keepalive: Some(Duration::from_secs(5)),
+            tcp_keepalive: Some(Duration::from_secs(15)),
             retry: RetryPolicy::default(),
             spin: Duration::ZERO,
             max_queue_bytes: 64 << 20,
@@ -182,7 +187,7 @@ impl Config {
     ///
     /// | option | meaning |
     /// | --- | --- |
-    /// | `connect_timeout`, `response_timeout`, `keepalive` | times with a unit: `250ms`, `2s`; `off` for the last two |
+    /// | `connect_timeout`, `response_timeout`, `keepalive`, `tcp_keepalive` | times with a unit: `250ms`, `2s`; `off` for all but the first |
     /// | `resp` | `2` or `3` |
     /// | `retry` | `read-only`, `idempotent` or `never` |
     /// | `client_name` | a name without spaces |
@@ -233,6 +238,7 @@ impl Config {
             "connect_timeout" => self.connect_timeout = duration(value, option)?,
             "response_timeout" => self.response_timeout = optional_duration(value, option)?,
             "keepalive" => self.keepalive = optional_duration(value, option)?,
+            "tcp_keepalive" => self.tcp_keepalive = optional_duration(value, option)?,
             "spin" => self.spin = duration(value, option)?,
             "max_queue_bytes" => self.max_queue_bytes = number(value, option)?,
             "db" => self.database = number(value, option)?,

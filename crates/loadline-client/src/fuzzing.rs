@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::io;
+use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::Instant;
 
@@ -59,7 +60,7 @@ impl Hostile<'_> {
 #[must_use]
 pub fn connection(server: Hostile<'_>) -> Vec<String> {
     let now = Instant::now();
-    let mut conn = Conn::new(server.config(), false, now);
+    let mut conn = Conn::new(Arc::new(server.config()), false, now);
     let mut requests = Requests::submit(&mut conn);
     conn.connected(now);
     let mut events = Events::default();
@@ -134,7 +135,7 @@ fn read<Q: Request<Output: Debug>>(conn: &mut Conn, slot: SlotId, request: &Q) -
 #[must_use]
 pub fn subscriptions(server: Hostile<'_>) -> Vec<String> {
     let now = Instant::now();
-    let mut core = Core::new(server.config(), now);
+    let mut core = Core::new(Arc::new(server.config()), now);
     let mut wake = Vec::new();
     let names = |names: &[&'static str]| names.iter().map(|name| Bytes::from(*name)).collect();
     core.subscribe(Kind::Channel, names(&["a", "b"]), now);

@@ -125,6 +125,56 @@ impl<S: Read + Write> TlsStream<S> {
         self.send()
     }
 
+    /// Goes on with the handshake by one system call.
+    ///
+    /// # Errors
+    /// As [`TlsStream::shake_hands`].
+    pub(crate) fn step(&mut self) -> io::Result<()> {
+        if self.session.wants_write() {
+            return self.session.write_tls(&mut self.socket).map(drop);
+        }
+        self.receive()
+    }
+
+    /// Reads with at most one system call; `WouldBlock` if that brought no whole record.
+    pub(crate) fn read_some(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        if let Some(read) = self.read_plaintext(buf) {
+            return read;
+        }
+        self.receive_and_answer()?;
+        let none = Err(io::ErrorKind::WouldBlock.into());
+        self.read_plaintext(buf).unwrap_or(none)
+    }
+
+    /// Takes bytes as far as the session's buffer has room, and writes with one system call.
+    pub(crate) fn write_some(&mut self, buf: &[u8]) -> io::Result<usize> {
+        let taken = self.session.writer().write(buf)?;
+        match self.session.write_tls(&mut self.socket) {
+            Err(error) if taken == 0 => Err(error),
+            // The next call meets the same error if it lasts.
+            _ => Ok(taken),
+        }
+    }
+
+    /// Reads bytes that are decrypted already; `None` if there are none.
+    fn read_plaintext(&mut self, buf: &mut [u8]) -> Option<io::Result<usize>> {
+        match self.session.reader().read(buf) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
+            // A peer that closes the socket without a TLS message has closed it all the same.
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Some(Ok(0)),
+            done => Some(done),
+        }
+    }
+
+    fn receive_and_answer(&mut self) -> io::Result<()> {
+        self.receive()?;
+        // An answer of TLS itself, such as to a change of keys. What does not fit goes with the next write.
+        match self.send() {
+            Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),
+            _ => Ok(()),
+        }
+    }
+
     /// Sends the bytes that are encrypted already.
     ///
     /// # Errors
@@ -161,18 +211,10 @@ impl<S: Read + Write> TlsStream<S> {
 impl<S: Read + Write> Read for TlsStream<S> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         loop {
-            match self.session.reader().read(buf) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                // A peer that closes the socket without a TLS message has closed it all the same.
-                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(0),
-                done => return done,
+            if let Some(read) = self.read_plaintext(buf) {
+                return read;
             }
-            self.receive()?;
-            // An answer of TLS itself, such as to a change of keys. What does not fit goes with the next write.
-            match self.send() {
-                Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
-                _ => {}
-            }
+            self.receive_and_answer()?;
         }
     }
 }

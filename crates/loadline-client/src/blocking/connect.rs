@@ -1,23 +1,21 @@
-//! How a blocking connection comes about, and comes back.
+//! Makes the connection, and makes it again.
 
-use std::io::Write;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use super::stream::Stream;
-use super::{Connection, protocol_error};
+use super::timed::TimedSocket;
+use super::{Connection, protocol_error, timed_out};
 use crate::config::Peer;
-use crate::conn::greeting::Greeting;
 use crate::{Error, meter};
 
 impl Connection {
-    /// Connects where there is no connection, again and again for as long as the response timeout lasts,
+    /// Connects if there is no connection, again and again until the response timeout has passed since `begun`,
     /// but once to a node of a cluster, which another one may replace.
-    pub(super) fn ensure_connected(&mut self) -> Result<(), Error> {
-        if self.stream.is_some() {
+    pub(super) fn ensure_connected(&mut self, begun: Instant) -> Result<(), Error> {
+        if self.socket.is_some() {
             return Ok(());
         }
-        let begun = Instant::now();
-        let patience = self.config.response_timeout.unwrap_or(Duration::MAX);
+        let timeout = self.config.response_timeout;
+        let deadline = timeout.and_then(|timeout| begun.checked_add(timeout));
         loop {
             let error = match self.connect() {
                 Ok(()) => return Ok(()),
@@ -25,52 +23,57 @@ impl Connection {
             };
             meter::lost(&self.config, &error);
             let now = Instant::now();
-            let pause = self.backoff.failed(now);
+            let pause = self.session.pause(false, now);
             let hopeless = self.config.peer != Peer::Server
                 || !matches!(error, Error::Connection { .. } | Error::Timeout { .. });
-            if hopeless || now.duration_since(begun).saturating_add(pause) > patience {
-                return Err(error.with_executed(false));
+            if hopeless || deadline.is_some_and(|deadline| now + pause > deadline) {
+                return Err(error);
             }
             std::thread::sleep(pause);
         }
     }
 
-    /// One attempt to connect and to shake hands. What is in the send buffer stays.
+    /// Connects, and does the handshake, once. The send buffer stays as it is.
+    ///
+    /// # Errors
+    /// The reason why there is no connection. No request was sent.
     pub(super) fn connect(&mut self) -> Result<(), Error> {
         let deadline = Instant::now() + self.config.connect_timeout;
-        let stream = Stream::connect(&self.config, deadline)?;
-        let lost = |error| Error::connection(error, false);
-        let left = deadline.saturating_duration_since(Instant::now());
-        stream.set_timeout(Some(left)).map_err(lost)?;
+        let socket = TimedSocket::connect(&self.config, deadline)?;
         self.input.reset();
         self.pushes.clear();
-        self.stream = Some(stream);
+        self.unavailable = None;
+        self.socket = Some(socket);
         if let Err(error) = self.greet(deadline) {
-            self.stream = None;
-            return Err(error.with_executed(false));
+            let error = error.with_executed(false);
+            self.give_up(&error);
+            return Err(error);
         }
-        let timeout = self.config.response_timeout;
-        if let Some(stream) = &self.stream {
-            stream.set_timeout(timeout).map_err(lost)?;
-        }
-        self.backoff.connected();
+        self.session.was_useful();
         meter::connected(&self.config);
         Ok(())
     }
 
     fn greet(&mut self, deadline: Instant) -> Result<(), Error> {
+        let after = self.config.connect_timeout;
         let mut flight = Vec::new();
-        let mut greeting = Greeting::start(&self.config, &mut flight);
+        self.session.connected(Instant::now(), &mut flight);
         loop {
-            let stream = self.stream.as_mut().expect("a stream was just opened");
-            stream
-                .write_all(&flight)
-                .map_err(|error| Error::connection(error, false))?;
-            flight.clear();
-            let range = self.next_reply(Some(deadline), self.config.connect_timeout)?;
+            let socket = self.socket.as_mut().expect("a socket was just opened");
+            if !flight.is_empty() {
+                let written = socket.write_all(&flight, Some(deadline));
+                written.map_err(|unwritten| match unwritten.error {
+                    late if timed_out(&late) => Error::Timeout {
+                        maybe_executed: false,
+                        after,
+                    },
+                    error => Error::connection(error, false),
+                })?;
+                flight.clear();
+            }
+            let range = self.next_reply(Some(deadline), after)?;
             let reply = self.input.read(range).map_err(protocol_error)?;
-            if let Some(protocol) = greeting.reply(&reply, &mut flight)? {
-                self.protocol = protocol;
+            if self.session.greeted(&reply, Instant::now(), &mut flight)? {
                 return Ok(());
             }
         }

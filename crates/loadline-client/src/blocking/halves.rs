@@ -2,17 +2,18 @@
 //! all written to before one is read work at the same time.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::replies::Incoming;
 use super::{Connection, Failed};
 use crate::meter::{self, Meter};
 use crate::request::Summary;
-use crate::{Error, Request, Requests};
+use crate::{Error, Request};
 
 /// A request that was written. Its replies must be read before anything else is written.
 pub(super) struct Written {
     summary: Summary,
+    bound: bool,
     pub(super) deadline: Option<Instant>,
     pub(super) meter: Meter,
 }
@@ -24,26 +25,24 @@ impl Connection {
     /// Why it was not written, and whether the server may have executed a part of it.
     pub(super) fn write_half<Q: Request>(&mut self, request: &Q) -> Result<Written, Error> {
         let mut meter = Meter::begin();
-        self.out.clear();
-        let mut requests = Requests::new(&mut self.out, false);
-        request.encode(&mut requests);
-        let summary = requests.finish()?;
-        meter.is(&summary);
-        self.ensure_connected()?;
-        if let Err(failed) = self.write_out(&summary) {
+        let summary = self.encode(request, false, &mut meter)?;
+        let now = Instant::now();
+        let deadlines = self.deadlines(&summary, now);
+        self.get_in_step(now);
+        let bound = self.prepare(&summary, now)?;
+        if let Err(failed) = self.write_out(&summary, deadlines) {
             let Failed {
                 error,
                 maybe_executed,
             } = failed;
-            self.give_up();
+            self.give_up(&error);
             meter::lost(&self.config, &error);
             return Err(error.with_executed(maybe_executed));
         }
-        let allowed =
-            (self.config.response_timeout).and_then(|timeout| timeout.checked_add(summary.wait));
         Ok(Written {
             summary,
-            deadline: allowed.and_then(|allowed| Instant::now().checked_add(allowed)),
+            bound,
+            deadline: deadlines.reply,
             meter,
         })
     }
@@ -57,30 +56,18 @@ impl Connection {
         limit: Option<Instant>,
     ) -> Q::Output {
         let config = Arc::clone(&self.config);
-        let limited = limit.filter(|limit| written.deadline.is_none_or(|own| *limit < own));
-        if let Some(limit) = limited {
-            let left = limit.saturating_duration_since(Instant::now());
-            self.limit_reads(Some(left.max(Duration::from_millis(1))));
+        let deadline = [limit, written.deadline].into_iter().flatten().min();
+        if limit.is_some() {
+            // A socket that takes no timeout is dead, and the next read says so.
+            let _ = self.keep(deadline);
         }
-        let mut incoming = Incoming {
-            first: None,
-            left: written.summary.commands,
-            deadline: limited.or(written.deadline),
-            fault: None,
-            connection: self,
-        };
+        let commands = written.summary.commands;
+        let mut incoming = Incoming::rest(self, commands, None, deadline, None);
+        if written.bound {
+            incoming = incoming.following();
+        }
         let output = written.meter.decode(&config, request, &mut incoming);
         incoming.finish();
-        if limited.is_some() {
-            self.limit_reads(config.response_timeout);
-        }
         output
-    }
-
-    /// Sets how long one read may wait. A socket that takes no limit is dead, and the next read says so.
-    fn limit_reads(&self, time: Option<Duration>) {
-        if let Some(stream) = &self.stream {
-            let _ = stream.set_timeout(time);
-        }
     }
 }

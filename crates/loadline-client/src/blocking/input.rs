@@ -134,6 +134,12 @@ impl Input {
         self.filled = self.end == self.buf.len();
     }
 
+    /// The first byte that waits to be taken.
+    #[inline]
+    pub(super) fn first(&self) -> Option<u8> {
+        self.buf[self.start..self.end].first().copied()
+    }
+
     /// Whether no byte waits to be taken.
     pub(super) fn is_empty(&self) -> bool {
         self.start == self.end

@@ -165,8 +165,9 @@ impl<'p> Lane<'p> {
         if self.fault.is_none()
             && let Err(error) = self.connection.receive()
         {
-            self.connection.give_up();
-            self.fault = Some(Error::connection(error, true));
+            let error = Error::connection(error, true);
+            self.connection.give_up(&error);
+            self.fault = Some(error);
         }
     }
 
@@ -197,7 +198,7 @@ impl<'p> Lane<'p> {
                 self.first = Some(message);
             }
             Err(error) => {
-                self.connection.give_up();
+                self.connection.give_up(&error);
                 self.fault = Some(error);
             }
         }
@@ -208,13 +209,8 @@ impl<'p> Lane<'p> {
     fn outcomes(&mut self) -> Vec<Outcome> {
         // A group has no more units than a plan, whose commands are counted by 32 bits.
         let left = (self.group.units().len() - self.read) as u32;
-        let mut incoming = Incoming {
-            connection: &mut self.connection,
-            first: self.first.take(),
-            left,
-            deadline: self.deadline,
-            fault: self.fault.take(),
-        };
+        let (first, fault) = (self.first.take(), self.fault.take());
+        let mut incoming = Incoming::rest(&mut self.connection, left, first, self.deadline, fault);
         (0..left)
             .map(|_| incoming.next().map(|reply| reply.to_owned()))
             .collect()

@@ -16,6 +16,7 @@
 
 mod cluster;
 mod connect;
+mod dial;
 mod feed;
 mod group;
 mod halves;
@@ -26,11 +27,14 @@ mod reader;
 mod replies;
 mod scan;
 mod socket;
+mod step;
 mod stream;
+mod timed;
 mod wires;
 
 use std::collections::VecDeque;
-use std::io::{self, Read, Write};
+use std::fmt;
+use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -38,6 +42,8 @@ use std::time::{Duration, Instant};
 use loadline_resp::{OwnedReply, Protocol, Reply};
 
 use crate::conn::backoff::Backoff;
+use crate::conn::carried::is_state_lost;
+use crate::conn::session::{MOST_TRIES, Session, Unanswered, Unavailable, fault};
 use crate::lending::{Each, LENT_ALONE};
 use crate::meter::{self, Meter};
 use crate::request::Summary;
@@ -47,13 +53,11 @@ pub use group::GroupReader;
 use input::{Input, Message};
 pub use pubsub::PubSub;
 pub use reader::StreamReader;
-use replies::{Discarded, Incoming};
+use replies::Incoming;
 pub use scan::Scanning;
 pub use stream::Stream as Socket;
-use stream::Stream;
+use timed::{TimedSocket, Unwritten};
 
-/// How often a request is sent at most, whatever the policy.
-const MOST_TRIES: u32 = 3;
 /// Push messages that are kept for the caller; older ones give way.
 const KEPT_PUSHES: usize = 1024;
 /// A send buffer above this is given back.
@@ -61,35 +65,57 @@ const KEPT_OUT_BYTES: usize = 1 << 20;
 
 /// A connection for one thread. See the [module](self).
 ///
-/// Where it breaks, the request fails, unless the [`RetryPolicy`](crate::RetryPolicy) lets it be sent
-/// again; the next request connects again, at once and then with growing pauses, for as long as the
-/// response timeout lasts.
-#[derive(Debug)]
+/// If it breaks, the request fails, unless the [`RetryPolicy`](crate::RetryPolicy) lets it be sent again. The
+/// next request connects again, at once and then with growing pauses, for as long as the response timeout
+/// lasts. A database, a login, a name, and client-side caching that commands have set are set again. A
+/// transaction that was begun and keys that were watched are lost, and the next request fails with an error
+/// that says so.
 pub struct Connection {
     config: Arc<Config>,
-    stream: Option<Stream>,
-    protocol: Protocol,
+    session: Session,
+    socket: Option<TimedSocket>,
     out: Vec<u8>,
     input: Input,
     pushes: VecDeque<OwnedReply>,
-    backoff: Backoff,
-    watch: Watch,
+    /// When the last request began.
+    begun: Instant,
+    /// What the last error reply said of the server.
+    unavailable: Option<Unavailable>,
 }
 
-/// What became of the keys that are watched.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Watch {
-    None,
-    /// The server watches.
-    Kept,
-    /// The server watched, but that connection is gone; the next transaction must not be executed.
-    Lost,
+/// The address and whether there is a connection. Buffers are left out, since they hold what was sent.
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connection")
+            .field("address", &self.config.address)
+            .field("connected", &self.is_connected())
+            .finish_non_exhaustive()
+    }
 }
 
-/// Why a try failed, and whether the server may know of the request.
+/// The reason why a try failed, and whether the server may know of the request.
 struct Failed {
     error: Error,
     maybe_executed: bool,
+}
+
+/// Until when a request has to be written and answered.
+#[derive(Clone, Copy, Debug)]
+struct Deadlines {
+    write: Option<Instant>,
+    reply: Option<Instant>,
+    /// The time that the reply has.
+    after: Duration,
+}
+
+/// A request whose first reply is there.
+struct Answered {
+    summary: Summary,
+    /// Where the first reply is in the receive buffer.
+    first: Range<usize>,
+    deadlines: Deadlines,
+    /// Whether it may have changed the state of the connection.
+    bound: bool,
 }
 
 impl Connection {
@@ -102,16 +128,16 @@ impl Connection {
 
     /// A connection that the first request will make.
     fn unopened(config: Arc<Config>) -> Self {
-        let input = Input::new(config.limits);
+        let now = Instant::now();
         Self {
+            input: Input::new(config.limits),
+            session: Session::new(Arc::clone(&config), now),
             config,
-            stream: None,
-            protocol: Protocol::Resp2,
+            socket: None,
             out: Vec::new(),
-            input,
             pushes: VecDeque::new(),
-            backoff: Backoff::new(),
-            watch: Watch::None,
+            begun: now,
+            unavailable: None,
         }
     }
 
@@ -135,8 +161,8 @@ impl Connection {
         }
         let mut meter = Meter::begin();
         let exchanged = self.exchange(request, false, &mut meter);
-        let lent = exchanged.and_then(|(_, first, _)| {
-            let reply = self.input.read(first).map_err(protocol_error)?;
+        let lent = exchanged.and_then(|answered| {
+            let reply = self.input.read(answered.first).map_err(protocol_error)?;
             match reply.error_text() {
                 Some(text) => Err(Error::server(text)),
                 None => Ok(reply),
@@ -198,7 +224,13 @@ impl Connection {
     ) -> Result<Q::Output, Error> {
         loop {
             self.run(commands::watch(&keys))?;
-            let request = match plan(self) {
+            let socket = self.session.sockets();
+            let planned = plan(self);
+            if self.session.sockets() != socket {
+                // What was read is not watched any more.
+                continue;
+            }
+            let request = match planned {
                 Ok(request) => request,
                 Err(error) => {
                     self.run(commands::unwatch())?;
@@ -206,8 +238,11 @@ impl Connection {
                 }
             };
             let transaction: Atomic<Q> = crate::atomic(request);
-            if let Some(output) = self.run(transaction)? {
-                return Ok(output);
+            match self.run(transaction) {
+                Ok(Some(output)) => return Ok(output),
+                Ok(None) => {}
+                Err(error) if is_state_lost(&error) => {}
+                Err(error) => return Err(error),
             }
         }
     }
@@ -215,7 +250,7 @@ impl Connection {
     /// The version of the protocol that is spoken.
     #[must_use]
     pub fn protocol(&self) -> Protocol {
-        self.protocol
+        self.session.protocol().unwrap_or_default()
     }
 
     /// The oldest push message that came along with replies, such as an invalidation of client-side
@@ -224,28 +259,21 @@ impl Connection {
         self.pushes.pop_front()
     }
 
-    /// Waits, at most so long, for a push message. What the server was asked before is answered already,
-    /// so nothing else can come.
+    /// Waits up to `timeout` for a push message.
     ///
     /// # Errors
-    /// That the connection broke. It is not made again, since the server has forgotten what it was to send.
+    /// The connection broke. It is not made again here, since the server has forgotten what it was to send.
     pub fn wait_push(&mut self, timeout: Duration) -> Result<Option<OwnedReply>, Error> {
         if let Some(push) = self.take_push() {
             return Ok(Some(push));
         }
-        let Some(stream) = &self.stream else {
+        let Some(socket) = &mut self.socket else {
             return Err(Error::connection(io::ErrorKind::NotConnected.into(), false));
         };
-        let lost = |error| Error::connection(error, false);
-        stream.set_timeout(Some(timeout)).map_err(lost)?;
-        let waited = self.next_push(timeout);
-        match (&waited, &self.stream) {
-            (Ok(_), Some(stream)) => stream
-                .set_timeout(self.config.response_timeout)
-                .map_err(lost)?,
-            _ => self.give_up(),
-        }
-        waited
+        let set = socket.set_timeout(Some(timeout));
+        let set = set.map_err(|error| Error::connection(error, false));
+        let waited = set.and_then(|()| self.next_push(timeout));
+        waited.inspect_err(|error| self.give_up(error))
     }
 
     fn next_push(&mut self, timeout: Duration) -> Result<Option<OwnedReply>, Error> {
@@ -263,7 +291,7 @@ impl Connection {
     /// Whether the connection stands, as far as is known.
     #[must_use]
     pub fn is_connected(&self) -> bool {
-        self.stream.is_some()
+        self.socket.is_some()
     }
 
     /// Bytes of the connection's own buffers.
@@ -274,111 +302,136 @@ impl Connection {
 
     fn once<Q: Request>(&mut self, request: &Q, second_try: bool) -> Q::Output {
         let mut meter = Meter::begin();
-        let (summary, first, deadline) = match self.exchange(request, second_try, &mut meter) {
-            Ok(sent) => sent,
+        let answered = match self.exchange(request, second_try, &mut meter) {
+            Ok(answered) => answered,
             Err(error) => return meter.failed(&self.config, request, error),
         };
         let config = Arc::clone(&self.config);
-        if self.watch == Watch::Lost && matches!(summary.name, "MULTI" | "EXEC") {
-            self.watch = Watch::None;
-            let left = summary.commands;
-            return meter.decode(&config, request, &mut Discarded { left });
-        }
-        let mut incoming = Incoming {
-            first: Some(first),
-            left: summary.commands,
-            deadline,
-            fault: None,
-            connection: self,
-        };
+        let mut incoming = Incoming::new(self, &answered);
         let output = meter.decode(&config, request, &mut incoming);
         incoming.finish();
-        self.follow_watch(summary.name);
         output
     }
 
-    fn follow_watch(&mut self, name: &str) {
-        match name {
-            "WATCH" => self.watch = Watch::Kept,
-            "UNWATCH" | "MULTI" | "EXEC" | "DISCARD" | "RESET" => self.watch = Watch::None,
-            _ => {}
-        }
-    }
-
-    /// Sends a request, on a new connection if need be, until its first reply is there. Says where that
-    /// stands, and until when the others have to be there.
+    /// Sends a request, on a new connection if need be, until its first reply is there.
     fn exchange<Q: Request>(
         &mut self,
         request: &Q,
         second_try: bool,
         meter: &mut Meter,
-    ) -> Result<(Summary, Range<usize>, Option<Instant>), Error> {
+    ) -> Result<Answered, Error> {
+        let summary = self.encode(request, second_try, meter)?;
+        let now = Instant::now();
+        let deadlines = self.deadlines(&summary, now);
+        if summary.commands == 0 {
+            return Ok(Answered {
+                summary,
+                first: 0..0,
+                deadlines,
+                bound: false,
+            });
+        }
+        self.get_in_step(now);
+        let (mut attempts, mut tries, mut loading) = (0, 0, None);
+        loop {
+            let bound = self
+                .prepare(&summary, now)
+                .map_err(|error| fault(&error, tries))?;
+            let failed = match self.attempt(&summary, deadlines) {
+                Ok(_) if !bound && self.waits_for_data(&summary, deadlines, &mut loading) => {
+                    continue;
+                }
+                Ok(first) => {
+                    return Ok(Answered {
+                        summary,
+                        first,
+                        deadlines,
+                        bound,
+                    });
+                }
+                Err(failed) => failed,
+            };
+            attempts += 1;
+            tries += u8::from(failed.maybe_executed);
+            let error = failed.error;
+            let request = Unanswered {
+                flags: summary.flags,
+                tries,
+                maybe_executed: failed.maybe_executed,
+                bound,
+                overdue: attempts >= MOST_TRIES || matches!(error, Error::Timeout { .. }),
+                guilty: !matches!(error, Error::Connection { .. }),
+            };
+            let again = self.session.repeats(request, &error);
+            self.give_up(&error);
+            meter::lost(&self.config, &error);
+            if !again {
+                return Err(fault(&error, tries));
+            }
+        }
+    }
+
+    /// Puts a request into the send buffer.
+    fn encode<Q: Request>(
+        &mut self,
+        request: &Q,
+        second_try: bool,
+        meter: &mut Meter,
+    ) -> Result<Summary, Error> {
         self.out.clear();
         let mut requests = Requests::new(&mut self.out, second_try);
         request.encode(&mut requests);
         let summary = requests.finish()?;
         meter.is(&summary);
-        if summary.commands == 0 {
-            return Ok((summary, 0..0, None));
+        Ok(summary)
+    }
+
+    fn deadlines(&self, summary: &Summary, begun: Instant) -> Deadlines {
+        let timeout = self.config.response_timeout;
+        let allowed = self.session.allowed(summary.wait);
+        Deadlines {
+            write: timeout.and_then(|timeout| begun.checked_add(timeout)),
+            reply: allowed.and_then(|allowed| begun.checked_add(allowed)),
+            after: allowed.unwrap_or(Duration::MAX),
         }
-        let mut tries = 0;
-        // Whether a connection that is gone may have carried the request to its execution.
-        let mut carried = false;
-        loop {
-            self.ensure_connected()
-                .map_err(|error| error.with_executed(carried))?;
-            if self.watch == Watch::Lost && matches!(summary.name, "MULTI" | "EXEC") {
-                return Ok((summary, 0..0, None));
-            }
-            tries += 1;
-            let Failed {
-                error,
-                maybe_executed,
-            } = match self.attempt(&summary) {
-                Ok((first, deadline)) => return Ok((summary, first, deadline)),
-                Err(failed) => failed,
-            };
-            self.give_up();
-            meter::lost(&self.config, &error);
-            carried |= maybe_executed;
-            let again = !maybe_executed || self.config.retry.allows(summary.flags);
-            let lost = matches!(error, Error::Connection { .. });
-            if !again || !lost || tries >= MOST_TRIES {
-                return Err(error.with_executed(carried));
-            }
+    }
+
+    /// Connects if need be. Says whether the request may change the state of the connection, or depends on it.
+    fn prepare(&mut self, summary: &Summary, begun: Instant) -> Result<bool, Error> {
+        self.ensure_connected(begun)?;
+        let bound = !self.session.carried.leaves(summary.flags);
+        if bound {
+            self.session.carried.admit(summary)?;
         }
+        Ok(bound)
     }
 
     /// One write and the wait for the first reply.
-    fn attempt(&mut self, summary: &Summary) -> Result<(Range<usize>, Option<Instant>), Failed> {
-        self.write_out(summary)?;
-        let allowed =
-            (self.config.response_timeout).and_then(|timeout| timeout.checked_add(summary.wait));
-        let deadline = allowed.and_then(|allowed| Instant::now().checked_add(allowed));
-        let after = allowed.unwrap_or(Duration::MAX);
-        self.next_reply(deadline, after)
-            .map(|first| (first, deadline))
-            .map_err(|error| Failed {
-                error,
-                maybe_executed: true,
-            })
+    fn attempt(&mut self, summary: &Summary, deadlines: Deadlines) -> Result<Range<usize>, Failed> {
+        self.write_out(summary, deadlines)?;
+        let first = self.next_reply(deadlines.reply, deadlines.after);
+        let first = first.and_then(|first| {
+            if summary.commands == 1 {
+                self.check_surplus(summary)?;
+            }
+            Ok(first)
+        });
+        first.map_err(|error| Failed {
+            error,
+            maybe_executed: true,
+        })
     }
 
     /// Writes the request; a part of it that was never handed over is known not to have run.
-    fn write_out(&mut self, summary: &Summary) -> Result<(), Failed> {
-        let mut written = 0;
-        let stream = self.stream.as_mut().expect("a connection was ensured");
-        while written < self.out.len() {
-            let error = match stream.write(&self.out[written..]) {
-                Ok(bytes) if bytes > 0 => {
-                    written += bytes;
-                    continue;
-                }
-                Ok(_) => io::ErrorKind::WriteZero.into(),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => error,
-            };
-            let error = match self.config.response_timeout {
+    fn write_out(&mut self, summary: &Summary, deadlines: Deadlines) -> Result<(), Failed> {
+        self.unavailable = None;
+        let timeout = self.config.response_timeout;
+        let socket = self.socket.as_mut().expect("a connection was ensured");
+        let set = socket.set_timeout(timeout);
+        let set = set.map_err(|error| Unwritten { error, written: 0 });
+        let result = set.and_then(|()| socket.write_all(&self.out, deadlines.write));
+        if let Err(Unwritten { error, written }) = result {
+            let error = match timeout {
                 Some(after) if timed_out(&error) => Error::Timeout {
                     maybe_executed: false,
                     after,
@@ -386,15 +439,39 @@ impl Connection {
                 _ => Error::connection(error, false),
             };
             // A command that lacks its end cannot have run, but those before it in a pipeline can.
+            let complete = written == self.out.len();
             return Err(Failed {
                 error,
-                maybe_executed: written > 0 && summary.commands > 1,
+                maybe_executed: complete || (written > 0 && summary.commands > 1),
             });
         }
         if self.out.capacity() > KEPT_OUT_BYTES && self.out.len() < KEPT_OUT_BYTES {
             self.out.shrink_to(KEPT_OUT_BYTES);
         }
         Ok(())
+    }
+
+    /// Whether the server was loading its data, and so did not execute the command, and there is time to ask it
+    /// again; then a pause has passed.
+    fn waits_for_data(
+        &self,
+        summary: &Summary,
+        deadlines: Deadlines,
+        backoff: &mut Option<Backoff>,
+    ) -> bool {
+        if self.unavailable != Some(Unavailable::Loading) || summary.commands != 1 {
+            return false;
+        }
+        let now = Instant::now();
+        let pause = backoff.get_or_insert_with(Backoff::new).failed(now);
+        // The answer after the pause needs some time too.
+        let in_time = deadlines
+            .write
+            .is_none_or(|deadline| now + 2 * pause < deadline);
+        if in_time {
+            std::thread::sleep(pause);
+        }
+        in_time
     }
 
     /// Waits for the next reply; push messages before it are kept.
@@ -406,7 +483,13 @@ impl Connection {
     ) -> Result<Range<usize>, Error> {
         loop {
             match self.message(deadline, after)? {
-                Message::Reply(range) => return Ok(range),
+                Message::Reply(range) => {
+                    let reply = self.input.text(range.clone());
+                    if reply.first() == Some(&b'-') {
+                        self.unavailable = self.session.unavailable(reply, Instant::now());
+                    }
+                    return Ok(range);
+                }
                 Message::Push(range) => self.keep_push(range)?,
             }
         }
@@ -430,28 +513,39 @@ impl Connection {
                 return Ok(message);
             }
             // A reply that comes with the first read costs no look at the clock.
-            if looked && deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-                return Err(Error::Timeout {
-                    maybe_executed: true,
-                    after,
-                });
+            let kept = if looked { self.keep(deadline) } else { Ok(()) };
+            match kept.and_then(|()| self.receive()) {
+                Ok(()) => looked = true,
+                Err(error) if timed_out(&error) => {
+                    return Err(Error::Timeout {
+                        maybe_executed: true,
+                        after,
+                    });
+                }
+                Err(error) => return Err(Error::connection(error, true)),
             }
-            self.receive()
-                .map_err(|error| Error::connection(error, true))?;
-            looked = true;
+        }
+    }
+
+    /// Shortens the timeout of the socket as the deadline comes near.
+    fn keep(&mut self, deadline: Option<Instant>) -> io::Result<()> {
+        match &mut self.socket {
+            Some(socket) => socket.keep(deadline),
+            None => Ok(()),
         }
     }
 
     /// Reads once; nothing may come of it within the timeout of the socket.
     fn receive(&mut self) -> io::Result<()> {
-        let stream = self.stream.as_mut().expect("a connection was ensured");
+        let socket = self.socket.as_mut().expect("a connection was ensured");
+        let stream = &mut socket.socket;
         let room = self.input.room();
         let mut read = Err(io::ErrorKind::WouldBlock.into());
         if !self.config.spin.is_zero() {
             read = spin(stream, room, self.config.spin);
         }
         if matches!(&read, Err(error) if error.kind() == io::ErrorKind::WouldBlock) {
-            read = stream.read(room);
+            read = stream.read_some(room);
         }
         match read {
             Ok(0) => Err(io::Error::new(
@@ -467,17 +561,15 @@ impl Connection {
         }
     }
 
-    fn give_up(&mut self) {
-        self.stream = None;
+    fn give_up(&mut self, error: &Error) {
+        self.socket = None;
         self.input.reset();
-        if self.watch == Watch::Kept {
-            self.watch = Watch::Lost;
-        }
+        self.session.broke(error);
     }
 }
 
-/// Asks for bytes again and again, for at most so long.
-fn spin(stream: &Stream, room: &mut [u8], time: Duration) -> io::Result<usize> {
+/// Asks for bytes again and again, for at most `time`.
+fn spin(stream: &mut Socket, room: &mut [u8], time: Duration) -> io::Result<usize> {
     let begun = Instant::now();
     loop {
         match stream.read_now(room) {

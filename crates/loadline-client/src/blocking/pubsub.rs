@@ -1,5 +1,6 @@
 //! Subscriptions of one thread.
 
+use std::fmt;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
@@ -38,7 +39,6 @@ const THROTTLE: Duration = Duration::from_millis(100);
 /// }
 /// # Ok::<(), loadline_client::Error>(())
 /// ```
-#[derive(Debug)]
 pub struct PubSub {
     config: Arc<Config>,
     core: Core,
@@ -47,6 +47,15 @@ pub struct PubSub {
     map: Option<Map>,
     buf: Vec<u8>,
     wake: Vec<Waker>,
+}
+
+/// The address. Buffers and messages are left out.
+impl fmt::Debug for PubSub {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PubSub")
+            .field("address", &self.config.address)
+            .finish_non_exhaustive()
+    }
 }
 
 /// A cluster whose map is asked for.
@@ -60,7 +69,7 @@ struct Map {
 impl PubSub {
     /// Connects once.
     pub(crate) fn open(config: Arc<Config>) -> Result<Self, Error> {
-        let core = Core::new((*config).clone(), Instant::now());
+        let core = Core::new(Arc::clone(&config), Instant::now());
         Self::start(config, core, None)
     }
 
@@ -195,7 +204,7 @@ impl PubSub {
         // A single socket waits by itself, which saves a call.
         let mut read_wait = Some(Duration::ZERO);
         match &mut self.wires[..] {
-            [only] if only.stream.is_some() => (only.readable, read_wait) = (true, wait),
+            [only] if only.socket.is_some() => (only.readable, read_wait) = (true, wait),
             wires => {
                 let waited = wait_for_any(wires, wait).map_err(|error| {
                     // The sockets are all the same to the system, so it is the first that gets the blame.
@@ -220,7 +229,7 @@ impl PubSub {
             .wires
             .iter()
             .filter_map(|wire| self.core.next_turn(wire.lane));
-        let connects = self.wires.iter().filter(|wire| wire.stream.is_none());
+        let connects = self.wires.iter().filter(|wire| wire.socket.is_none());
         let connects = connects.map(|wire| wire.again_at);
         turns.chain(connects).chain(self.map_due()).min()
     }
@@ -268,7 +277,7 @@ impl PubSub {
         let wire = &mut self.wires[place];
         let now = Instant::now();
         self.core.turn(wire.lane, now, &mut self.wake)?;
-        if wire.stream.is_none() {
+        if wire.socket.is_none() {
             if now < wire.again_at {
                 return Ok(());
             }
@@ -297,7 +306,8 @@ impl PubSub {
         let Err(error) = done else { return };
         let wire = &mut self.wires[place];
         meter::lost(&wire.config, &error);
-        wire.broke(self.core.was_useful(wire.lane));
         self.core.broke(wire.lane, error, &mut self.wake);
+        let now = Instant::now();
+        wire.broke(now, self.core.pause(wire.lane, now));
     }
 }

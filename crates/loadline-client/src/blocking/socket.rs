@@ -26,12 +26,13 @@ impl Connection {
     /// [`Error::Connection`] if the connection is broken, or has received bytes that it did not ask for.
     pub fn into_socket(mut self) -> Result<Socket, Error> {
         let lost = |kind, why: &str| Error::connection(io::Error::new(kind, why), false);
-        let Some(mut socket) = self.stream.take() else {
+        let Some(timed) = self.socket.take() else {
             return Err(lost(
                 io::ErrorKind::NotConnected,
                 "there is no connection to give away",
             ));
         };
+        let mut socket = timed.into_socket(self.config.response_timeout)?;
         if !self.input.is_empty() || socket.has_plaintext() {
             return Err(lost(
                 io::ErrorKind::InvalidData,

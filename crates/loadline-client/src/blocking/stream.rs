@@ -1,13 +1,14 @@
 //! The sockets of blocking connections.
 
 use std::io::{self, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use rustix::net::{RecvFlags, recv};
 
+use super::dial;
 use crate::{Address, Config, Error};
 
 /// The socket of a connection, with or without TLS. It blocks until it is set to do otherwise.
@@ -29,15 +30,23 @@ impl Stream {
         let lost = |error| Error::connection(error, false);
         match &config.address {
             Address::Unix(path) => UnixStream::connect(path).map(Self::Unix).map_err(lost),
-            Address::Tcp { host, port } => dial(host, *port, deadline).map(Self::Tcp).map_err(lost),
+            Address::Tcp { host, port } => dial::connect(config, host, *port, deadline)
+                .map(Self::Tcp)
+                .map_err(lost),
             #[cfg(feature = "tls")]
             Address::Tls { host, port } => {
                 let session = config.tls.session(host)?;
-                let socket = dial(host, *port, deadline).map_err(lost)?;
-                let timeout = remaining(deadline).map_err(lost)?;
-                socket.set_read_timeout(Some(timeout)).map_err(lost)?;
+                let socket = dial::connect(config, host, *port, deadline).map_err(lost)?;
                 let mut stream = crate::tls::TlsStream::new(session, socket);
-                stream.shake_hands().map_err(lost)?;
+                // A peer can send byte by byte, so the deadline is looked at before each read and write.
+                while stream.session.is_handshaking() || stream.session.wants_write() {
+                    let left = Some(dial::remaining(deadline).map_err(lost)?);
+                    both(&stream.socket, left).map_err(lost)?;
+                    match stream.step() {
+                        Err(error) if super::timed_out(&error) => {}
+                        done => done.map_err(lost)?,
+                    }
+                }
                 Ok(Self::Tls(Box::new(stream)))
             }
             #[cfg(not(feature = "tls"))]
@@ -62,16 +71,56 @@ impl Stream {
         }
     }
 
-    /// What is there already, without waiting; `WouldBlock` where nothing is, or where this kind of stream
-    /// cannot tell.
-    pub(super) fn read_now(&self, buf: &mut [u8]) -> io::Result<usize> {
+    /// Reads what is there, without waiting; `WouldBlock` if nothing is.
+    pub(super) fn read_now(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         let received = match self {
             Self::Tcp(socket) => recv(socket, buf, RecvFlags::DONTWAIT),
             Self::Unix(socket) => recv(socket, buf, RecvFlags::DONTWAIT),
             #[cfg(feature = "tls")]
-            Self::Tls(_) => return Err(io::ErrorKind::WouldBlock.into()),
+            Self::Tls(stream) => {
+                let peek = RecvFlags::DONTWAIT | RecvFlags::PEEK;
+                if !stream.has_plaintext() {
+                    // What is there can be read without waiting, be it only a message within TLS.
+                    recv(&stream.socket, &mut [0; 1][..], peek)?;
+                }
+                return stream.read_some(buf);
+            }
         };
         received.map(|(bytes, _)| bytes).map_err(io::Error::from)
+    }
+
+    /// Reads with one system call. `WouldBlock` if nothing came in time, or within TLS only a part.
+    #[inline]
+    pub(super) fn read_some(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        match self {
+            #[cfg(feature = "tls")]
+            Self::Tls(stream) => stream.read_some(buf),
+            other => other.read(buf),
+        }
+    }
+
+    /// Takes bytes, and writes with one system call; within TLS some of them may be held back.
+    #[inline]
+    pub(super) fn write_some(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            #[cfg(feature = "tls")]
+            Self::Tls(stream) => stream.write_some(bytes),
+            other => other.write(bytes),
+        }
+    }
+
+    /// Whether bytes were taken and are held back.
+    #[cfg_attr(
+        not(feature = "tls"),
+        expect(clippy::unused_self, reason = "only TLS has buffers of its own")
+    )]
+    #[inline]
+    pub(super) fn has_unsent(&self) -> bool {
+        #[cfg(feature = "tls")]
+        if let Self::Tls(stream) = self {
+            return stream.session.wants_write();
+        }
+        false
     }
 }
 
@@ -104,28 +153,6 @@ impl AsFd for Stream {
 fn both(socket: &TcpStream, timeout: Option<Duration>) -> io::Result<()> {
     socket.set_read_timeout(timeout)?;
     socket.set_write_timeout(timeout)
-}
-
-fn dial(host: &str, port: u16, deadline: Instant) -> io::Result<TcpStream> {
-    let mut last = io::Error::new(io::ErrorKind::NotFound, "the host name has no address");
-    for address in (host, port).to_socket_addrs()? {
-        match TcpStream::connect_timeout(&address, remaining(deadline)?) {
-            Ok(socket) => {
-                socket.set_nodelay(true)?;
-                return Ok(socket);
-            }
-            Err(error) => last = error,
-        }
-    }
-    Err(last)
-}
-
-fn remaining(deadline: Instant) -> io::Result<Duration> {
-    let left = deadline.saturating_duration_since(Instant::now());
-    if left.is_zero() {
-        return Err(io::ErrorKind::TimedOut.into());
-    }
-    Ok(left)
 }
 
 impl Read for Stream {

@@ -2,6 +2,7 @@
 
 use loadline_resp::{Protocol, Reply, encode};
 
+use super::carried::Settings;
 use crate::config::{Password, Peer};
 use crate::{Config, Error, ServerError};
 
@@ -23,7 +24,7 @@ pub(crate) struct Greeting {
 /// or a user without the right to it, works as well.
 const NAMING: &str = "CLIENT SETNAME";
 
-/// Who we are.
+/// What the handshake establishes.
 #[derive(Clone, Debug)]
 struct Login {
     user: Option<String>,
@@ -31,22 +32,38 @@ struct Login {
     name: Option<String>,
     database: u32,
     readonly: bool,
+    /// Commands that switch modes on, each with its name.
+    modes: Vec<(&'static str, Vec<u8>)>,
 }
 
 impl Greeting {
     /// Appends the first flight to `out`.
+    #[cfg(any(feature = "tokio", test))]
     pub(crate) fn start(config: &Config, out: &mut Vec<u8>) -> Self {
+        Self::resume(config, &Settings::default(), out)
+    }
+
+    /// As [`Greeting::start`], with the settings that commands have made on the connection before.
+    pub(crate) fn resume(config: &Config, settings: &Settings, out: &mut Vec<u8>) -> Self {
+        let (user, password) = match settings.login.clone() {
+            Some((user, password)) => (user, Some(password)),
+            None => (config.user.clone(), config.password.clone()),
+        };
+        let protocol = settings.protocol.or(config.protocol);
+        let named = settings.name.as_ref().or(config.client_name.as_ref());
+        let replica = config.peer == Peer::Node { readonly: true };
         let mut greeting = Self {
             login: Login {
-                user: config.user.clone(),
-                password: config.password.clone(),
-                name: config.client_name.clone(),
-                database: config.database,
-                readonly: config.peer == Peer::Node { readonly: true },
+                user,
+                password,
+                name: named.cloned(),
+                database: settings.database.unwrap_or(config.database),
+                readonly: settings.readonly.unwrap_or(replica),
+                modes: settings.modes.clone(),
             },
             asked: Vec::new(),
-            protocol: config.protocol.unwrap_or(Protocol::Resp3),
-            yielding: config.protocol.is_none(),
+            protocol: protocol.unwrap_or(Protocol::Resp3),
+            yielding: protocol.is_none(),
             refused: false,
         };
         greeting.flight(out);
@@ -56,7 +73,7 @@ impl Greeting {
     /// The number of replies that are still to come in this flight.
     #[cfg(feature = "tokio")]
     pub(crate) fn expected_replies(&self) -> u32 {
-        // A flight has at most five commands.
+        // A flight has one command for each setting.
         self.asked.len() as u32
     }
 
@@ -98,6 +115,7 @@ impl Greeting {
             name,
             database,
             readonly,
+            modes,
         } = self.login.clone();
         let mut ask = |step, args: &[&str]| {
             encode::command(out, args);
@@ -126,6 +144,10 @@ impl Greeting {
         }
         if readonly {
             ask("READONLY", &["READONLY"]);
+        }
+        for (mode, command) in modes {
+            out.extend_from_slice(&command);
+            self.asked.insert(0, mode);
         }
     }
 }

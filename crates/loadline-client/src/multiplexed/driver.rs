@@ -2,42 +2,31 @@
 
 use std::future::{Future, poll_fn};
 use std::io;
-use std::pin::{Pin, pin};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use tokio::time::{Sleep, sleep_until, timeout};
-
-use super::{Shared, transport::Transport};
+use super::Shared;
 use crate::config::Peer;
-use crate::conn::backoff::Backoff;
 use crate::conn::core::Events;
+use crate::conn::shell::{Alarm, Inlet, Transport, connect, meanwhile};
 use crate::{Error, meter};
 
-/// Room for the replies of a quiet connection.
-const QUIET_BYTES: usize = 4 << 10;
-/// Room for those of a busy one.
-const BUSY_BYTES: usize = 64 << 10;
 /// How many callers are worth two writes instead of one.
 const HALVED_CALLERS: usize = 128;
-/// A time that does not come.
-const NEVER: Duration = Duration::from_secs(1 << 30);
-
 /// What the task holds.
 #[derive(Debug)]
 pub(super) struct Driver {
     shared: Arc<Shared>,
-    backoff: Backoff,
     events: Events,
-    buf: Vec<u8>,
+    inlet: Inlet,
     /// Whether other tasks had a chance to add their requests to what is to be written.
     yielded: bool,
-    timer: Pin<Box<Sleep>>,
-    armed: Instant,
+    alarm: Alarm,
 }
 
-/// Why a connection is no more.
+/// The end of a connection.
 enum End {
     Broken(Error),
     Closed,
@@ -52,20 +41,17 @@ enum Woken {
 
 impl Driver {
     pub(super) fn new(shared: Arc<Shared>) -> Self {
-        let armed = Instant::now() + NEVER;
         Self {
             shared,
-            backoff: Backoff::new(),
             events: Events::default(),
-            buf: vec![0; QUIET_BYTES],
+            inlet: Inlet::new(),
             yielded: false,
-            timer: Box::pin(sleep_until(armed.into())),
-            armed,
+            alarm: Alarm::new(),
         }
     }
 
-    /// Drives the connection, and makes it again when it breaks, until nobody can use it any more. Where
-    /// the first connection cannot be made, it ends at once, unless it is to a node of a cluster.
+    /// Drives the connection, and makes it again when it breaks, until no handle is left. If the
+    /// first connection cannot be made, it ends at once, unless it is to a node of a cluster.
     pub(super) async fn run(mut self) {
         let mut first = self.shared.config.peer == Peer::Server;
         loop {
@@ -85,7 +71,7 @@ impl Driver {
                 return;
             }
             first = false;
-            let pause = self.backoff.failed(Instant::now());
+            let pause = self.shared.lock().pause(Instant::now());
             let waited = self.meanwhile(tokio::time::sleep(pause)).await;
             if waited.is_none() {
                 break;
@@ -93,48 +79,32 @@ impl Driver {
         }
     }
 
-    /// Connects, or not; `None` where nobody wants a connection any more.
+    /// Connects, or not; `None` if the connection is not wanted any more.
     async fn connect_once(&mut self) -> Option<Result<Transport, Error>> {
         let config = Arc::clone(&self.shared.config);
-        let limit = config.connect_timeout;
-        // In a box, since it is large with TLS, and the task would have room for it as long as it lives.
-        let attempt = Box::pin(timeout(limit, Transport::connect(&config)));
-        let attempted = self.meanwhile(attempt).await?;
-        Some(attempted.unwrap_or_else(|_| {
-            let late = io::Error::new(io::ErrorKind::TimedOut, "the connect timeout has passed");
-            Err(Error::connection(late, false))
-        }))
+        self.meanwhile(connect(&config)).await
     }
 
     /// Waits for something without a connection, and fails requests that wait too long for one.
     async fn meanwhile<F: Future>(&mut self, done: F) -> Option<F::Output> {
-        let mut done = pin!(done);
-        poll_fn(|cx| {
-            let turn = self
-                .shared
-                .turn(cx.waker(), Instant::now(), &mut self.events);
-            self.wake();
+        let (shared, events) = (&self.shared, &mut self.events);
+        let turn = |cx: &mut Context<'_>| {
+            let turn = shared.turn(cx.waker(), Instant::now(), events);
+            shared.act(events);
             if turn.closed {
-                return Poll::Ready(None);
+                return ControlFlow::Break(());
             }
-            self.arm(turn.next, cx);
-            done.as_mut().poll(cx).map(Some)
-        })
-        .await
+            ControlFlow::Continue(turn.next)
+        };
+        meanwhile(&mut self.alarm, turn, done).await
     }
 
     /// Writes, reads and wakes until the connection breaks or is not wanted any more.
     async fn serve(&mut self, mut transport: Transport) -> End {
         self.shared.lock().connected(Instant::now());
-        // The handshake waits for nobody.
+        // The handshake does not wait for requests.
         self.yielded = true;
-        let end = poll_fn(|cx| self.poll_serve(&mut transport, cx)).await;
-        // The next connection is tried at once after one that was of use. A server that hangs up on
-        // everyone goes on with the pauses of the outage, and is not stormed.
-        if self.shared.lock().was_useful() {
-            self.backoff.connected();
-        }
-        end
+        poll_fn(|cx| self.poll_serve(&mut transport, cx)).await
     }
 
     fn poll_serve(&mut self, transport: &mut Transport, cx: &mut Context<'_>) -> Poll<End> {
@@ -176,10 +146,13 @@ impl Driver {
             } else {
                 turn.next
             };
-            if !self.arm(next, cx) {
+            if !self.alarm.rings(next, cx) {
                 return Poll::Pending;
             }
-            self.rest();
+            // The connection was quiet for long enough to ask whether it stands.
+            if self.shared.shrink() {
+                self.inlet.shrink();
+            }
         }
     }
 
@@ -191,26 +164,15 @@ impl Driver {
         cx: &mut Context<'_>,
     ) -> Result<Woken, Error> {
         loop {
-            let read = match transport.poll_read(cx, &mut self.buf) {
-                Poll::Pending => return Ok(Woken::All),
-                Poll::Ready(Ok(0)) => Err(io::Error::new(
-                    io::ErrorKind::UnexpectedEof,
-                    "the server closed the connection",
-                )),
-                Poll::Ready(read) => read,
+            let Poll::Ready(read) = self.inlet.poll_read(transport, cx) else {
+                return Ok(Woken::All);
             };
-            let bytes = read.map_err(|error| Error::connection(error, true))?;
-            let received = self
-                .shared
-                .receive(&self.buf[..bytes], now, &mut self.events);
+            let received = self.shared.receive(read?, now, &mut self.events);
             if received.is_ok() && self.wake_half(cx) {
                 return Ok(Woken::Half);
             }
             self.wake();
             received?;
-            if bytes == self.buf.len() && bytes < BUSY_BYTES {
-                self.buf = vec![0; 2 * bytes];
-            }
         }
     }
 
@@ -252,39 +214,8 @@ impl Driver {
         }
     }
 
-    /// Sees to it that the task runs again by `next`; true where that is now.
-    fn arm(&mut self, next: Option<Instant>, cx: &mut Context<'_>) -> bool {
-        // A timer that is early does no harm, so that it need not be set for each request.
-        if let Some(next) = next
-            && next < self.armed
-        {
-            self.armed = next;
-            self.timer.as_mut().reset(next.into());
-        }
-        if self.timer.as_mut().poll(cx).is_pending() {
-            return false;
-        }
-        self.armed = Instant::now() + NEVER;
-        self.timer.as_mut().reset(self.armed.into());
-        // It has to be polled to be set, and is not due for years.
-        let _ = self.timer.as_mut().poll(cx);
-        true
-    }
-
-    /// Gives memory back when the connection was quiet for long enough to ask whether it stands.
-    fn rest(&mut self) {
-        if self.shared.shrink() {
-            self.buf = vec![0; QUIET_BYTES];
-        }
-    }
-
     fn wake(&mut self) {
-        for waker in self.events.wake.drain(..) {
-            waker.wake();
-        }
-        for push in self.events.pushes.drain(..) {
-            self.shared.push(push);
-        }
+        self.shared.act(&mut self.events);
     }
 }
 

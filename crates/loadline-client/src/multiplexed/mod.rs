@@ -21,9 +21,9 @@
 mod driver;
 mod reading;
 mod scan;
-pub(crate) mod transport;
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -111,12 +111,21 @@ impl Drop for Handle {
 }
 
 /// What the handles and the driver share.
-#[derive(Debug)]
 struct Shared {
     config: Arc<Config>,
     conn: Mutex<Conn>,
     opening: Mutex<Opening>,
     pushes: Mutex<VecDeque<OwnedReply>>,
+}
+
+/// The address and whether there is a connection. Buffers are left out, since they hold what was sent.
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared")
+            .field("address", &self.config.address)
+            .field("connected", &self.lock().is_ready())
+            .finish_non_exhaustive()
+    }
 }
 
 /// How the first connection comes along.
@@ -152,7 +161,7 @@ impl Connection {
 
     /// Starts the driver.
     fn start(config: Arc<Config>, shared: bool) -> Self {
-        let conn = Conn::new((*config).clone(), shared, Instant::now());
+        let conn = Conn::new(Arc::clone(&config), shared, Instant::now());
         let shared = Arc::new(Shared {
             config,
             conn: Mutex::new(conn),
@@ -419,6 +428,14 @@ impl Shared {
 
     fn shrink(&self) -> bool {
         self.lock().shrink()
+    }
+
+    /// Acts on what came of received bytes.
+    fn act(&self, events: &mut Events) {
+        events.wake.drain(..).for_each(Waker::wake);
+        for push in events.pushes.drain(..) {
+            self.push(push);
+        }
     }
 
     fn push(&self, push: OwnedReply) {

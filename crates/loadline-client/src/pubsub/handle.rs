@@ -1,8 +1,9 @@
 //! The handle that tasks hold.
 
+use std::fmt;
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Poll, Waker};
+use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use tokio::sync::oneshot;
@@ -26,7 +27,6 @@ pub struct PubSub {
 }
 
 /// What the handle and the driver share.
-#[derive(Debug)]
 pub(super) struct Shared {
     pub(super) config: Arc<Config>,
     /// How to talk to the nodes of a cluster.
@@ -36,7 +36,7 @@ pub(super) struct Shared {
 
 impl PubSub {
     pub(crate) async fn open(config: Arc<Config>) -> Result<Self, Error> {
-        let core = Core::new((*config).clone(), Instant::now());
+        let core = Core::new(Arc::clone(&config), Instant::now());
         Self::start(config, None, core).await
     }
 
@@ -174,6 +174,15 @@ impl Drop for PubSub {
     }
 }
 
+/// The address. Buffers and messages are left out.
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared")
+            .field("address", &self.config.address)
+            .finish_non_exhaustive()
+    }
+}
+
 /// Somebody who waits for confirmations, and may stop to.
 struct Waiting<'p> {
     shared: &'p Shared,
@@ -193,6 +202,27 @@ impl Shared {
             (Some(plain), Some(node)) => Arc::new(plain.server(node)),
             _ => Arc::clone(&self.config),
         }
+    }
+
+    /// Does what is due on a connection, and sees to it that its driver is woken.
+    pub(super) fn turn(
+        &self,
+        lane: LaneId,
+        cx: &mut Context<'_>,
+        wake: &mut Vec<Waker>,
+    ) -> Result<(), Error> {
+        let mut core = self.lock();
+        core.register_driver(lane, cx.waker());
+        let turned = core.turn(lane, Instant::now(), wake);
+        drop(core);
+        wake.drain(..).for_each(Waker::wake);
+        turned
+    }
+
+    /// Whether a connection is not wanted any more.
+    pub(super) fn is_over(&self, lane: LaneId) -> bool {
+        let core = self.lock();
+        core.is_closed() || core.has_ended(lane)
     }
 
     /// The state is whole whenever the lock is free.

@@ -1,5 +1,6 @@
 //! The core in virtual time, with the bytes of the wire written out.
 
+use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
@@ -22,7 +23,7 @@ struct Bench {
 impl Bench {
     fn new(url: &str) -> Self {
         let now = Instant::now();
-        let core = Core::new(Config::from_url(url).unwrap(), now);
+        let core = Core::new(Arc::new(Config::from_url(url).unwrap()), now);
         Self {
             core,
             now,

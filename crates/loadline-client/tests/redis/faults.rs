@@ -46,20 +46,6 @@ fn a_killed_connection_works_again_within_milliseconds() {
 }
 
 #[test]
-fn a_write_on_a_killed_connection_says_that_it_may_have_run() {
-    let redis = Redis::start();
-    let mut connection = redis.client().blocking().unwrap();
-    redis.ask("CLIENT KILL TYPE normal SKIPME yes");
-    let error = connection.run(incr("n")).unwrap_err();
-    assert!(error.maybe_executed(), "{error}");
-    assert_eq!(
-        connection.run(incr("n")).unwrap(),
-        1,
-        "it had not run in fact"
-    );
-}
-
-#[test]
 fn requests_wait_for_a_server_that_restarts() {
     let mut redis = Redis::start();
     let runtime = runtime();

@@ -104,9 +104,9 @@ fn a_server_that_trickles_is_given_up_in_time() {
         let (mut stream, _) = listener.accept().unwrap();
         let mut buf = [0; 4096];
         assert!(stream.read(&mut buf).unwrap() > 0);
-        stream
-            .write_all(b"%1\r\n+proto\r\n:3\r\n$1000\r\n")
-            .unwrap();
+        stream.write_all(b"%1\r\n+proto\r\n:3\r\n").unwrap();
+        assert!(stream.read(&mut buf).unwrap() > 0);
+        stream.write_all(b"$1000\r\n").unwrap();
         // A byte now and then, each well within the timeout.
         while stream.write_all(b"x").is_ok() {
             std::thread::sleep(Duration::from_millis(50));

@@ -7,13 +7,17 @@
 )]
 
 mod cancelled;
+mod carried;
 mod commands;
 mod connections;
+mod deadlines;
 mod delivery;
 mod examples;
+mod fake;
 mod faults;
 mod groups;
 mod hostile;
+mod instep;
 mod login;
 mod outages;
 mod pipelines;
@@ -24,3 +28,4 @@ mod scan;
 mod server;
 mod streams;
 mod thousand;
+mod unavailable;

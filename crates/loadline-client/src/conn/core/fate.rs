@@ -3,20 +3,11 @@
 use std::io;
 use std::time::Instant;
 
-use super::{Conn, Entry, Events, MOST_TRIES, Owner, SlotId, Stamp, State, Watch};
+use super::hold::Held;
+use super::{Conn, Entry, Events, Owner, SlotId, Stamp};
 use crate::Error;
 use crate::config::Peer;
-
-/// What is known about a request on a connection that broke.
-#[derive(Clone, Copy, Debug)]
-struct Standing {
-    /// Whether the server may have executed it, or a part of it.
-    maybe_executed: bool,
-    /// Whether its caller has waited long enough.
-    overdue: bool,
-    /// Whether its own reply was what broke the connection.
-    guilty: bool,
-}
+use crate::conn::session::{Unanswered, fault};
 
 impl Conn {
     /// The connection broke at `now`, for this reason. Requests that may be sent again wait for the next
@@ -25,46 +16,62 @@ impl Conn {
         if self.config.peer != Peer::Server && !self.is_ready() {
             // Another node may take over, and nothing of what waits was written to this one.
             self.fail_all(error, events);
-            self.state = State::Down;
+            self.session.broke(error);
             return;
         }
         let hopeless = matches!(error, Error::Login { .. });
-        if matches!(self.state, State::Down) && !hopeless {
+        if self.session.is_down() && !hopeless {
             // Nothing was written, so there is nothing to decide.
-            self.outage = Some(error.clone());
+            self.session.set_outage(error.clone());
             return;
+        }
+        if let Some(&oldest) = self.queue.front() {
+            self.follow(oldest);
         }
         let was_ready = self.is_ready();
         let written = self.out.written_unanswered();
+        let held = self.hold.take();
         let (all, entries) = self.dismantle(now);
+        for Held { entry, bytes, came } in held {
+            let request = Unanswered {
+                flags: entry.flags,
+                tries: entry.tries,
+                maybe_executed: false,
+                bound: entry.bound,
+                overdue: self.is_overdue(&entry, came, now),
+                guilty: false,
+            };
+            self.settle(entry, request, &bytes, came, error, events);
+        }
         let mut start = 0;
         for (place, (entry, came)) in entries.into_iter().enumerate() {
             let bytes = &all[start..start + entry.bytes];
-            let standing = Standing {
-                // A command that lacks its end cannot have run; of several the first ones can.
-                maybe_executed: if entry.commands == 1 {
-                    start + entry.bytes <= written
-                } else {
-                    start < written
-                },
+            // A command that lacks its end cannot have run; of several the first ones can.
+            let maybe_executed = if entry.commands == 1 {
+                start + entry.bytes <= written
+            } else {
+                start < written
+            };
+            let request = Unanswered {
+                flags: entry.flags,
+                tries: entry.tries + u8::from(maybe_executed),
+                maybe_executed,
+                bound: entry.bound,
                 overdue: self.is_overdue(&entry, came, now),
                 guilty: place == 0 && was_ready && matches!(error, Error::Protocol { .. }),
             };
             start += entry.bytes;
-            self.settle(entry, standing, bytes, came, error, events);
+            self.settle(entry, request, bytes, came, error, events);
         }
-        self.state = State::Down;
-        self.outage = Some(error.clone());
-        if self.watch == Watch::Kept {
-            self.watch = Watch::Lost;
-        }
+        self.inbound.outcomes.clear();
+        self.session.broke(error);
     }
 
     /// Puts a request back into the queue, or fails it.
     fn settle(
         &mut self,
         entry: Entry,
-        standing: Standing,
+        request: Unanswered,
         bytes: &[u8],
         came: Instant,
         error: &Error,
@@ -73,24 +80,16 @@ impl Conn {
         let Owner::Slot(slot) = entry.owner else {
             return;
         };
-        let tries = entry.tries + u8::from(standing.maybe_executed);
-        let allowed = !standing.maybe_executed || self.config.retry.allows(entry.flags);
-        let again = allowed
-            && !standing.overdue
-            && !standing.guilty
-            && !entry.bound
-            && tries < MOST_TRIES
-            && !matches!(error, Error::Login { .. } | Error::Closed { .. });
-        if !again {
-            let fault = match error {
-                Error::Timeout { .. } if !standing.overdue => given_up(),
-                other => other.clone(),
-            };
-            let fault = fault.with_executed(tries > 0);
-            events.wake.extend(self.slots.complete(slot, Some(fault)));
+        let tries = request.tries;
+        if self.session.repeats(request, error) {
+            self.put_back(slot, Entry { tries, ..entry }, bytes, came);
             return;
         }
-        self.put_back(slot, Entry { tries, ..entry }, bytes, came);
+        let fault = match error {
+            Error::Timeout { .. } if !request.overdue => fault(&given_up(), tries),
+            other => fault(other, tries),
+        };
+        events.wake.extend(self.slots.complete(slot, Some(fault)));
     }
 
     /// Takes the queue apart: the bytes of all its requests, and each with the time at which it came.
@@ -148,9 +147,8 @@ impl Conn {
                     maybe_executed: false,
                     after,
                 };
-                let fault = self.outage.clone().unwrap_or(overdue);
-                // A connection before this one may have carried it.
-                let fault = fault.with_executed(entry.tries > 0);
+                let reason = self.session.outage().unwrap_or(&overdue);
+                let fault = fault(reason, entry.tries);
                 events.wake.extend(self.slots.complete(slot, Some(fault)));
             }
             self.stamp(now);
@@ -171,15 +169,21 @@ impl Conn {
     /// Fails everything: there will be no connection any more, or none that lets us in.
     pub(crate) fn fail_all(&mut self, error: &Error, events: &mut Events) {
         self.out.take_all();
+        for held in self.hold.take() {
+            if let Owner::Slot(slot) = held.entry.owner {
+                let fault = fault(error, held.entry.tries);
+                events.wake.extend(self.slots.complete(slot, Some(fault)));
+            }
+        }
         for entry in self.queue.drain(..) {
             if let Owner::Slot(slot) = entry.owner {
-                let fault = error.clone().with_executed(entry.tries > 0);
+                let fault = fault(error, entry.tries);
                 events.wake.extend(self.slots.complete(slot, Some(fault)));
             }
             self.front += 1;
         }
         self.stamps.clear();
-        self.outage = Some(error.clone());
+        self.session.set_outage(error.clone());
     }
 
     /// Leaves out requests that nobody waits for, while none of them is written.

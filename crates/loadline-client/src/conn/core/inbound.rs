@@ -1,11 +1,12 @@
 //! Received bytes: whose they are, and where each reply ends.
 
-use std::io;
 use std::time::Instant;
 
-use super::{Conn, Entry, Events, Owner, State};
+use super::{Conn, Entry, Events, Owner};
 use crate::Error;
+use crate::conn::carried::Outcome;
 use crate::conn::scan::{Scanned, decode};
+use crate::conn::session::unasked;
 
 impl Conn {
     /// Takes bytes that were received.
@@ -19,7 +20,7 @@ impl Conn {
         now: Instant,
         events: &mut Events,
     ) -> Result<(), Error> {
-        self.heard = now;
+        self.session.hear(now);
         while !bytes.is_empty() {
             if self.inbound.fresh {
                 let taken = self.take_strings(bytes, events);
@@ -40,7 +41,7 @@ impl Conn {
                 }
                 Scanned::Reply(end) => {
                     self.store(&bytes[..end]);
-                    self.end_reply(events)?;
+                    self.end_reply(now, events)?;
                     bytes = &bytes[end..];
                 }
                 Scanned::Push(end) => {
@@ -52,7 +53,8 @@ impl Conn {
             self.inbound.fresh = true;
         }
         self.out.forget_answered();
-        Ok(())
+        self.useful |= self.out.has_answers() && !self.hold.is_draining();
+        self.drained()
     }
 
     /// Takes the short bulk strings that the bytes begin with and that each end the replies to a request. Nearly
@@ -67,6 +69,7 @@ impl Conn {
             owner,
             bytes: request_bytes,
             replies_left: 1,
+            bound: false,
             ..
         }) = self.queue.front()
             && request_bytes <= self.out.written_unanswered()
@@ -90,18 +93,17 @@ impl Conn {
     fn begin_message(&mut self, first: u8) -> Result<(), Error> {
         self.inbound.fresh = false;
         self.inbound.push = first == b'>';
-        if self.inbound.push {
+        if self.inbound.push || self.session.is_greeting() {
             return Ok(());
         }
-        match (&self.state, self.queue.front()) {
-            (State::Ready(_), Some(entry)) if self.out.written_unanswered() > 0 => {
+        match self.queue.front() {
+            Some(entry) if self.is_ready() && self.out.written_unanswered() > 0 => {
                 self.inbound.mark = match entry.owner {
                     Owner::Slot(slot) => self.slots.replies(slot).len(),
                     _ => 0,
                 };
                 Ok(())
             }
-            (State::Greeting { .. }, _) => Ok(()),
             _ => Err(unasked()),
         }
     }
@@ -113,59 +115,73 @@ impl Conn {
             self.inbound.push_bytes.extend_from_slice(bytes);
             return;
         }
-        match &mut self.state {
-            State::Greeting { reply, .. } => reply.extend_from_slice(bytes),
-            _ => {
-                if let Some(Owner::Slot(slot)) = self.queue.front().map(|entry| entry.owner) {
-                    self.slots.replies(slot).extend_from_slice(bytes);
-                }
+        if self.session.is_greeting() {
+            self.inbound.own_bytes.extend_from_slice(bytes);
+        } else if let Some(entry) = self.queue.front() {
+            if entry.bound {
+                self.inbound.own_bytes.extend_from_slice(bytes);
+            }
+            if let Owner::Slot(slot) = entry.owner {
+                self.slots.replies(slot).extend_from_slice(bytes);
             }
         }
     }
 
     #[inline]
-    fn end_reply(&mut self, events: &mut Events) -> Result<(), Error> {
-        if !matches!(self.state, State::Ready(_)) {
-            return self.end_greeting_reply();
+    fn end_reply(&mut self, now: Instant, events: &mut Events) -> Result<(), Error> {
+        if self.session.is_greeting() {
+            return self.end_greeting_reply(now);
         }
         let entry = self
             .queue
             .front_mut()
             .expect("a message began with an entry at the front");
         entry.replies_left -= 1;
+        let entry = *entry;
+        if entry.bound {
+            let outcome = Outcome::of(&self.inbound.own_bytes);
+            self.inbound.outcomes.push(outcome);
+            self.inbound.own_bytes.clear();
+        }
+        if let Owner::Slot(slot) = entry.owner {
+            self.note_unavailable(slot, now);
+        }
         if entry.replies_left == 0 {
-            let entry = *entry;
             if entry.bytes > self.out.written_unanswered() {
                 // Only the first commands of a pipeline can be answered before its end is sent.
                 return Err(unasked());
             }
+            self.follow(entry);
+            if let Owner::Slot(slot) = entry.owner
+                && !self.holds(entry, slot)
+            {
+                events.wake.extend(self.slots.complete(slot, None));
+            }
             self.queue.pop_front();
             self.front += 1;
             self.out.answered(entry.bytes);
-            if let Owner::Slot(slot) = entry.owner {
-                events.wake.extend(self.slots.complete(slot, None));
-            }
         }
         Ok(())
     }
 
-    fn end_greeting_reply(&mut self) -> Result<(), Error> {
-        let State::Greeting {
-            greeting, reply, ..
-        } = &mut self.state
-        else {
-            return Ok(());
-        };
-        let decoded = decode(reply, self.config.limits).map_err(|source| Error::Protocol {
+    /// Follows the oldest request if it may have changed the state of the connection, as far as it is answered.
+    pub(super) fn follow(&mut self, oldest: Entry) {
+        if oldest.bound && !self.inbound.outcomes.is_empty() {
+            let wire = self.out.oldest(oldest.bytes);
+            self.session.follow(wire, &self.inbound.outcomes);
+            self.inbound.outcomes.clear();
+        }
+    }
+
+    fn end_greeting_reply(&mut self, now: Instant) -> Result<(), Error> {
+        let reply = std::mem::take(&mut self.inbound.own_bytes);
+        let limits = self.config.limits;
+        let decoded = decode(&reply, limits).map_err(|source| Error::Protocol {
             maybe_executed: false,
             source,
         })?;
-        let done = greeting.reply(&decoded, &mut self.out.greeting)?;
-        reply.clear();
-        if let Some(protocol) = done {
-            self.state = State::Ready(protocol);
-            self.outage = None;
-        }
+        self.session
+            .greeted(&decoded, now, &mut self.out.greeting)?;
         Ok(())
     }
 
@@ -188,9 +204,4 @@ impl Conn {
         }
         Ok(())
     }
-}
-
-fn unasked() -> Error {
-    let what = "the server sent a reply that nobody asked for";
-    Error::connection(io::Error::new(io::ErrorKind::InvalidData, what), true)
 }

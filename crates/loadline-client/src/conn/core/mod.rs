@@ -6,6 +6,7 @@
 //! exactly the requests whose bytes are in the buffers, oldest first, whether anyone still waits or not.
 
 mod fate;
+mod hold;
 mod inbound;
 mod outbox;
 mod slots;
@@ -15,32 +16,31 @@ mod tests;
 mod time;
 
 use std::collections::VecDeque;
-use std::io;
+use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
 use loadline_resp::{OwnedReply, Protocol};
 
-use super::greeting::Greeting;
+use super::carried::Outcome;
 use super::scan::Scanner;
+use super::session::Session;
 use crate::meter::Meter;
 use crate::request::Summary;
 use crate::{Config, Error, Flags, Request, Requests};
+use hold::Hold;
 use outbox::Outbox;
 pub(crate) use outbox::Outgoing;
 use slots::Slots;
 pub(crate) use slots::{SlotId, SlotReplies, TakenReplies};
 
-/// How often a request is handed to a server at most, whatever the policy.
-const MOST_TRIES: u8 = 3;
-
 /// The shared state of a connection.
 #[derive(Debug)]
 pub(crate) struct Conn {
-    config: Config,
+    config: Arc<Config>,
+    session: Session,
     /// Whether several callers use the connection, so that none may change its state or hold it up.
     shared: bool,
-    state: State,
     out: Outbox,
     /// Requests that are not answered completely, in the order of the wire.
     queue: VecDeque<Entry>,
@@ -51,28 +51,12 @@ pub(crate) struct Conn {
     slots: Slots,
     scanner: Scanner,
     inbound: Inbound,
-    heard: Instant,
-    watch: Watch,
-    /// Whether a request may have changed the state of the connection, other than by `WATCH`.
-    altered: bool,
-    /// Why there is no connection.
-    outage: Option<Error>,
+    /// What waits for another connection since this server is not the one to ask now.
+    hold: Hold,
+    /// Whether the last connection has answered anything but the handshake.
+    useful: bool,
     closed: bool,
     driver: Option<Waker>,
-}
-
-#[derive(Debug)]
-enum State {
-    /// There is no connection; requests wait.
-    Down,
-    /// The handshake goes on; requests wait.
-    Greeting {
-        greeting: Greeting,
-        reply: Vec<u8>,
-        deadline: Instant,
-    },
-    /// Requests are written and answered.
-    Ready(Protocol),
 }
 
 /// A request in flight, or about to be.
@@ -86,14 +70,14 @@ struct Entry {
     wait: Duration,
     /// How often a server may have executed it on connections that are gone.
     tries: u8,
-    /// Whether it means nothing on another connection.
+    /// Whether it depends on the state of this connection, or changes it, so that it means nothing on another.
     bound: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owner {
     Slot(SlotId),
-    /// Whoever it was does not wait any more.
+    /// The caller was dropped.
     Nobody,
     Keepalive,
 }
@@ -115,13 +99,11 @@ struct Inbound {
     /// Where the message starts in the buffer of its slot.
     mark: usize,
     push_bytes: Vec<u8>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Watch {
-    None,
-    Kept,
-    Lost,
+    /// Where a reply is put together that the connection itself reads: one of the handshake, or one to a
+    /// request that may change the state of the connection.
+    own_bytes: Vec<u8>,
+    /// What the server did with the first commands of such a request.
+    outcomes: Vec<Outcome>,
 }
 
 /// What the owner of a connection leaves behind on it.
@@ -143,12 +125,12 @@ pub(crate) struct Events {
 }
 
 impl Conn {
-    pub(crate) fn new(config: Config, shared: bool, now: Instant) -> Self {
+    pub(crate) fn new(config: Arc<Config>, shared: bool, now: Instant) -> Self {
         Self {
             scanner: Scanner::new(config.limits),
+            session: Session::new(Arc::clone(&config), now),
             config,
             shared,
-            state: State::Down,
             out: Outbox::default(),
             queue: VecDeque::new(),
             front: 0,
@@ -159,11 +141,11 @@ impl Conn {
                 push: false,
                 mark: 0,
                 push_bytes: Vec::new(),
+                own_bytes: Vec::new(),
+                outcomes: Vec::new(),
             },
-            heard: now,
-            watch: Watch::None,
-            altered: false,
-            outage: None,
+            hold: Hold::default(),
+            useful: false,
             closed: false,
             driver: None,
         }
@@ -226,10 +208,8 @@ impl Conn {
         if !self.queue.is_empty() && self.out.unanswered() > limit_bytes as u64 {
             return Err(Error::QueueFull { limit_bytes });
         }
-        let special = summary.flags.contains(Flags::BLOCKS)
-            || summary.flags.contains(Flags::DEDICATED)
-            || self.watch != Watch::None;
-        if special {
+        let carried = &self.session.carried;
+        if summary.flags.contains(Flags::BLOCKS) || !carried.leaves(summary.flags) {
             return self.admit_special(summary);
         }
         Ok(false)
@@ -242,20 +222,9 @@ impl Conn {
                  connection of its own: `Client::dedicated` opens one, and a pool lends one",
             ));
         }
-        let bound = self.watch != Watch::None || summary.flags.contains(Flags::DEDICATED);
-        self.altered |= alters(summary);
-        match summary.name {
-            "MULTI" | "EXEC" if self.watch == Watch::Lost => {
-                self.watch = Watch::None;
-                let lost = io::Error::new(
-                    io::ErrorKind::ConnectionReset,
-                    "the connection that watched the keys is gone",
-                );
-                return Err(Error::connection(lost, false));
-            }
-            "WATCH" => self.watch = Watch::Kept,
-            "MULTI" | "EXEC" | "UNWATCH" | "DISCARD" | "RESET" => self.watch = Watch::None,
-            _ => {}
+        let bound = !self.session.carried.leaves(summary.flags);
+        if bound {
+            self.session.carried.admit(summary)?;
         }
         Ok(bound)
     }
@@ -283,6 +252,7 @@ impl Conn {
                 debug_assert_eq!(entry.owner, Owner::Slot(slot), "a slot knows its request");
                 entry.owner = Owner::Nobody;
             }
+            self.hold.cancel(slot);
         }
     }
 
@@ -295,7 +265,7 @@ impl Conn {
         };
         if self.closed || !self.is_ready() || self.queue.iter().any(holds_up) {
             Residue::Unusable
-        } else if self.altered || self.watch != Watch::None {
+        } else if self.session.carried.is_altered() {
             Residue::State
         } else {
             Residue::None
@@ -304,7 +274,7 @@ impl Conn {
 
     /// The state of the connection is that of a new one again.
     pub(crate) fn was_reset(&mut self) {
-        self.altered = false;
+        self.session.carried.was_reset();
     }
 
     /// Whether the server may have executed the request in a slot, or a part of it, while its caller
@@ -323,6 +293,9 @@ impl Conn {
                 return carried || entry.tries > 0;
             }
             start = end;
+        }
+        if let Some(tries) = self.hold.tries_of(slot) {
+            return tries > 0;
         }
         // It is answered.
         true
@@ -350,42 +323,36 @@ impl Conn {
 
     /// The version of the protocol that is spoken, if any is.
     pub(crate) fn protocol(&self) -> Option<Protocol> {
-        match self.state {
-            State::Ready(protocol) => Some(protocol),
-            _ => None,
-        }
+        self.session.protocol()
     }
 
-    /// Whether this connection has answered anything, beside the handshake.
-    pub(crate) fn was_useful(&self) -> bool {
-        self.out.has_answers()
+    /// The pause before the next attempt to connect.
+    pub(crate) fn pause(&mut self, now: Instant) -> Duration {
+        self.session.pause(std::mem::take(&mut self.useful), now)
     }
 
     pub(crate) fn is_ready(&self) -> bool {
-        matches!(self.state, State::Ready(_))
+        self.session.is_ready()
     }
 
-    /// A socket is there; the handshake begins.
+    /// Begins the handshake on a new socket.
     pub(crate) fn connected(&mut self, now: Instant) {
         self.drop_abandoned(now);
         self.scanner = Scanner::new(self.config.limits);
         self.inbound.fresh = true;
         self.inbound.push_bytes.clear();
-        self.heard = now;
-        let greeting = Greeting::start(&self.config, &mut self.out.greeting);
-        self.state = State::Greeting {
-            greeting,
-            reply: Vec::new(),
-            deadline: now + self.config.connect_timeout,
-        };
+        self.inbound.own_bytes.clear();
+        self.session.connected(now, &mut self.out.greeting);
     }
 
     /// Whether [`Conn::outgoing`] would give something.
     pub(crate) fn has_outgoing(&self) -> bool {
-        match self.state {
-            State::Down => false,
-            State::Greeting { .. } => !self.out.greeting.is_empty(),
-            State::Ready(_) => self.out.has_requests(),
+        if self.session.is_greeting() {
+            !self.out.greeting.is_empty()
+        } else if self.hold.is_draining() {
+            self.out.is_within_request()
+        } else {
+            self.is_ready() && self.out.has_requests()
         }
     }
 
@@ -396,10 +363,14 @@ impl Conn {
 
     /// The bytes to write next, to be given back by [`Conn::wrote`].
     pub(crate) fn outgoing(&mut self) -> Option<Outgoing> {
-        match self.state {
-            State::Down => None,
-            State::Greeting { .. } => self.out.take_greeting(),
-            State::Ready(_) => self.out.take_requests(),
+        if self.session.is_greeting() {
+            self.out.take_greeting()
+        } else if self.hold.is_draining() {
+            self.out.take_partial()
+        } else if self.is_ready() {
+            self.out.take_requests()
+        } else {
+            None
         }
     }
 
@@ -428,13 +399,4 @@ impl Conn {
             + self.queue.capacity() * size_of::<Entry>()
             + self.stamps.capacity() * size_of::<Stamp>()
     }
-}
-
-/// Whether a request changes the state of its connection in a way that only `RESET` surely undoes.
-fn alters(summary: &Summary) -> bool {
-    let followed = matches!(
-        summary.name,
-        "WATCH" | "UNWATCH" | "EXEC" | "DISCARD" | "RESET" | "WAIT"
-    );
-    summary.flags.contains(Flags::DEDICATED) && (summary.commands > 1 || !followed)
 }

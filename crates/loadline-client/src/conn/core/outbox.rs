@@ -56,7 +56,12 @@ struct Sent {
 
 impl Outbox {
     pub(super) fn has_requests(&self) -> bool {
-        self.partial.is_some() || self.pending.len() > self.gone
+        self.is_within_request() || self.pending.len() > self.gone
+    }
+
+    /// Whether bytes were taken out and not written completely.
+    pub(super) fn is_within_request(&self) -> bool {
+        self.partial.is_some()
     }
 
     /// Whether any request on this connection was answered.
@@ -87,8 +92,13 @@ impl Outbox {
         })
     }
 
+    /// The rest of what was taken out before.
+    pub(super) fn take_partial(&mut self) -> Option<Outgoing> {
+        self.partial.take()
+    }
+
     pub(super) fn take_requests(&mut self) -> Option<Outgoing> {
-        if let Some(partial) = self.partial.take() {
+        if let Some(partial) = self.take_partial() {
             return Some(partial);
         }
         if self.pending.len() == self.gone {
@@ -129,7 +139,24 @@ impl Outbox {
         }
     }
 
-    /// The oldest request, of so many bytes, is answered.
+    /// The first bytes of what is written and not answered: those of the oldest request.
+    pub(super) fn oldest(&self, len: usize) -> &[u8] {
+        let holds = |sent: &&Sent| sent.end > self.answered;
+        let Some(sent) = self.sent.iter().find(holds) else {
+            return &[];
+        };
+        // While a buffer is being written, its bytes are in `partial`.
+        let bytes = match &self.partial {
+            Some(partial) if sent.bytes.is_empty() => &partial.bytes,
+            _ => &sent.bytes,
+        };
+        let start = sent.end - (bytes.len() - sent.from) as u64;
+        let skip = usize::try_from(self.answered.saturating_sub(start));
+        let from = sent.from + skip.expect("what is in memory has a size");
+        bytes.get(from..from + len).unwrap_or_default()
+    }
+
+    /// Notes that the oldest request, of `bytes` bytes, is answered.
     #[inline]
     pub(super) fn answered(&mut self, bytes: usize) {
         self.answered += bytes as u64;

@@ -1,6 +1,7 @@
 //! A connection and a server in virtual time, with every order of events.
 
 use std::collections::HashMap;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Wake;
@@ -9,6 +10,7 @@ use loadline_resp::{Limits, RequestParser, encode};
 use proptest::prelude::*;
 
 use super::*;
+use crate::conn::session::MOST_TRIES;
 use crate::{Address, Cmd, RetryPolicy, cmd};
 
 const TIMEOUT: Duration = Duration::from_millis(500);
@@ -114,7 +116,7 @@ impl World {
         config.max_queue_bytes = QUEUE_BYTES;
         let now = Instant::now();
         Self {
-            conn: Conn::new(config, true, now),
+            conn: Conn::new(Arc::new(config), true, now),
             server: Server::new(),
             now,
             callers: HashMap::new(),

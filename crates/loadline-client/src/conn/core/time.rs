@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use loadline_resp::encode;
 
-use super::{Conn, Entry, Events, Owner, Stamp, State};
+use super::{Conn, Entry, Events, Owner, Stamp};
 use crate::{Error, Flags};
 
 impl Conn {
@@ -15,12 +15,12 @@ impl Conn {
     /// That a reply is overdue; the connection has to be broken then.
     pub(crate) fn turn(&mut self, now: Instant, events: &mut Events) -> Result<(), Error> {
         self.stamp(now);
-        if let State::Greeting { deadline, .. } = self.state
+        if let Some((deadline, after)) = self.session.greeting_due()
             && now >= deadline
         {
             return Err(Error::Timeout {
                 maybe_executed: false,
-                after: self.config.connect_timeout,
+                after,
             });
         }
         if self.is_ready() {
@@ -32,7 +32,7 @@ impl Conn {
                     after,
                 });
             }
-            if self.queue.is_empty() && self.keepalive_due().is_some_and(|due| now >= due) {
+            if self.queue.is_empty() && self.session.keepalive_due().is_some_and(|due| now >= due) {
                 self.ask_for_life(now);
             }
             return Ok(());
@@ -44,14 +44,11 @@ impl Conn {
     /// When [`Conn::turn`] has something to do at the latest.
     pub(crate) fn next_turn(&self) -> Option<Instant> {
         let replies = self.reply_deadline().map(|(deadline, _)| deadline);
-        match self.state {
-            State::Down => replies,
-            State::Greeting { deadline, .. } => {
-                Some(replies.map_or(deadline, |at| at.min(deadline)))
-            }
-            State::Ready(_) if self.queue.is_empty() => self.keepalive_due(),
-            State::Ready(_) => replies,
+        if self.is_ready() && self.queue.is_empty() {
+            return self.session.keepalive_due();
         }
+        let greeting = self.session.greeting_due().map(|(deadline, _)| deadline);
+        [replies, greeting].into_iter().flatten().min()
     }
 
     pub(super) fn stamp(&mut self, now: Instant) {
@@ -96,16 +93,10 @@ impl Conn {
     }
 
     pub(super) fn allowed(&self, entry: &Entry) -> Option<Duration> {
-        let timeout = match entry.owner {
-            // The question whether anyone is there needs an answer, however long other replies may take.
-            Owner::Keepalive => self.config.response_timeout.or(self.config.keepalive),
-            _ => self.config.response_timeout,
-        };
-        timeout?.checked_add(entry.wait)
-    }
-
-    fn keepalive_due(&self) -> Option<Instant> {
-        self.heard.checked_add(self.config.keepalive?)
+        match entry.owner {
+            Owner::Keepalive => self.session.allowed_for_keepalive(),
+            _ => self.session.allowed(entry.wait),
+        }
     }
 
     fn ask_for_life(&mut self, now: Instant) {

@@ -6,7 +6,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use loadline_resp::Reply;
 
-use super::lane::{Asked, Question, State, unasked};
+use super::lane::{Asked, Question, unasked};
 use super::{Core, LaneId, protocol_error};
 use crate::Error;
 use crate::cluster::Refusal;
@@ -24,11 +24,11 @@ impl Core {
     ) -> Result<(), Error> {
         let reply = decode(frame, self.config.limits).map_err(protocol_error)?;
         let lane = self.lane(id);
-        if let State::Greeting { greeting, .. } = &mut lane.state {
+        if lane.session.is_greeting() {
             if let Reply::Push(_) = reply {
                 return Ok(());
             }
-            if greeting.reply(&reply, &mut lane.out)?.is_some() {
+            if lane.session.greeted(&reply, now, &mut lane.out)? {
                 self.ready(id, now);
             }
             return Ok(());
@@ -48,8 +48,6 @@ impl Core {
     fn ready(&mut self, id: LaneId, now: Instant) {
         let names = self.wanted.names_on(id);
         let lane = self.lane(id);
-        lane.state = State::Ready;
-        lane.outage = None;
         lane.regained = names.is_empty();
         let asked = names.into_iter().map(|(kind, name)| {
             let number = lane.ask_subscribe(kind, &name, now);
@@ -113,7 +111,7 @@ impl Core {
         payload: &[u8],
         wake: &mut Vec<Waker>,
     ) {
-        self.lane(id).useful = true;
+        self.lane(id).brought_messages = true;
         // What the consumer has unsubscribed from is on its way until the server has heard of it, and so is
         // what has gone to another lane.
         let Some(name) = self.wanted.name(kind, subscription) else {

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::sync::Arc;
 #[cfg(feature = "tokio")]
 use std::task::Waker;
 use std::time::{Duration, Instant};
@@ -10,8 +11,8 @@ use bytes::Bytes;
 use loadline_resp::encode;
 
 use crate::cluster::Node;
-use crate::conn::greeting::Greeting;
 use crate::conn::scan::Scanner;
+use crate::conn::session::Session;
 use crate::pubsub::Kind;
 use crate::pubsub::tickets::TicketId;
 use crate::{Config, Error};
@@ -30,14 +31,13 @@ impl LaneId {
 pub(super) struct Lane {
     /// The node of a cluster that it is to; the main one takes any.
     pub(super) node: Option<Node>,
-    pub(super) state: State,
+    pub(super) session: Session,
     pub(super) out: Vec<u8>,
     pub(super) expected: VecDeque<Question>,
     questions: u64,
     pub(super) scanner: Scanner,
     /// The beginning of a message whose end has not come.
     pub(super) partial: Vec<u8>,
-    pub(super) heard: Instant,
     /// When the bytes before the latest ones came.
     pub(super) heard_before: Instant,
     /// Since when messages may be missing.
@@ -46,25 +46,14 @@ pub(super) struct Lane {
     pub(super) resubscribed_by: Option<u64>,
     /// Whether any of those questions had its answer here, and not by a redirection to another node.
     pub(super) regained: bool,
-    /// Whether this connection has answered anything, beside the handshake.
-    pub(super) useful: bool,
-    pub(super) outage: Option<Error>,
+    /// Whether the last connection has brought a message.
+    pub(super) brought_messages: bool,
     /// Whether a subscription has left it, so that nothing may be left on it.
     pub(super) left: bool,
     /// Whether it is not needed any more.
     pub(super) ended: bool,
     #[cfg(feature = "tokio")]
     pub(super) driver: Option<Waker>,
-}
-
-#[derive(Debug)]
-pub(super) enum State {
-    Down,
-    Greeting {
-        greeting: Greeting,
-        deadline: Instant,
-    },
-    Ready,
 }
 
 /// Something that the server has to answer.
@@ -83,22 +72,20 @@ pub(super) enum Asked {
 }
 
 impl Lane {
-    pub(super) fn new(node: Option<Node>, config: &Config, now: Instant) -> Self {
+    pub(super) fn new(node: Option<Node>, config: &Arc<Config>, now: Instant) -> Self {
         Self {
             node,
-            state: State::Down,
+            session: Session::new(Arc::clone(config), now),
             out: Vec::new(),
             expected: VecDeque::new(),
             questions: 0,
             scanner: Scanner::new(config.limits),
             partial: Vec::new(),
-            heard: now,
             heard_before: now,
             lost_since: None,
             resubscribed_by: None,
             regained: false,
-            useful: false,
-            outage: None,
+            brought_messages: false,
             left: false,
             ended: false,
             #[cfg(feature = "tokio")]
@@ -107,19 +94,15 @@ impl Lane {
     }
 
     pub(super) fn is_ready(&self) -> bool {
-        matches!(self.state, State::Ready)
+        self.session.is_ready()
     }
 
-    /// A socket is there; the handshake begins.
-    pub(super) fn connected(&mut self, config: &Config, now: Instant) {
-        self.scanner = Scanner::new(config.limits);
+    /// Begins the handshake on a new socket.
+    pub(super) fn connected(&mut self, now: Instant) {
+        self.scanner = Scanner::new(self.session.config().limits);
         self.partial.clear();
         self.out.clear();
-        self.useful = false;
-        self.state = State::Greeting {
-            greeting: Greeting::start(config, &mut self.out),
-            deadline: now + config.connect_timeout,
-        };
+        self.session.connected(now, &mut self.out);
     }
 
     pub(super) fn ask_subscribe(&mut self, kind: Kind, name: &Bytes, now: Instant) -> u64 {
@@ -166,7 +149,6 @@ impl Lane {
 
     /// The question that the server has answered.
     pub(super) fn answered(&mut self) -> Result<Question, Error> {
-        self.useful = true;
         self.expected.pop_front().ok_or_else(unasked)
     }
 
@@ -178,25 +160,22 @@ impl Lane {
 
     /// When an answer is overdue, and after what time. Answers wait behind messages, so a connection that
     /// brings anything is not given up.
-    pub(super) fn answer_due(&self, config: &Config) -> Option<(Instant, Duration)> {
-        if let State::Greeting { deadline, .. } = self.state {
-            return Some((deadline, config.connect_timeout));
+    pub(super) fn answer_due(&self) -> Option<(Instant, Duration)> {
+        if let Some(due) = self.session.greeting_due() {
+            return Some(due);
         }
         let question = self.expected.front()?;
-        let after = config.response_timeout.or(match question.what {
-            // The question whether anyone is there needs an answer, however long others may take.
-            Asked::Ping => config.keepalive,
-            _ => None,
-        })?;
-        let due = question.at.max(self.heard).checked_add(after)?;
+        let after = match question.what {
+            Asked::Ping => self.session.allowed_for_keepalive(),
+            _ => self.session.allowed(Duration::ZERO),
+        }?;
+        let due = question.at.max(self.session.heard()).checked_add(after)?;
         Some((due, after))
     }
 
-    pub(super) fn ping_due(&self, config: &Config) -> Option<Instant> {
-        if !self.is_ready() || !self.expected.is_empty() {
-            return None;
-        }
-        self.heard.checked_add(config.keepalive?)
+    pub(super) fn ping_due(&self) -> Option<Instant> {
+        let quiet = self.is_ready() && self.expected.is_empty();
+        quiet.then(|| self.session.keepalive_due()).flatten()
     }
 }
 

@@ -12,8 +12,9 @@ mod routes;
 mod shared;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::task::{Poll, Waker};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
@@ -24,7 +25,7 @@ use super::{Event, Kind};
 use crate::conn::scan::Scanned;
 use crate::{Config, Error};
 pub(crate) use lane::LaneId;
-use lane::{Asked, Lane, State};
+use lane::{Asked, Lane};
 use routes::Routes;
 
 /// What callers get whose connection will not be made again.
@@ -35,7 +36,7 @@ const CLOSED: Error = Error::Closed {
 /// The state of a subscriber, as its handle and the drivers of its connections share it.
 #[derive(Debug)]
 pub(crate) struct Core {
-    config: Config,
+    config: Arc<Config>,
     /// Where sharded channels belong, on a cluster.
     routes: Option<Routes>,
     /// Each in a box: a node of the map has room for eleven, and most have one.
@@ -52,7 +53,7 @@ pub(crate) struct Core {
 
 impl Core {
     /// The subscriptions on a server that stands for itself.
-    pub(crate) fn new(config: Config, now: Instant) -> Self {
+    pub(crate) fn new(config: Arc<Config>, now: Instant) -> Self {
         let main = Lane::new(None, &config, now);
         Self {
             routes: None,
@@ -142,7 +143,8 @@ impl Core {
 
     /// Why one of the connections is not there.
     pub(crate) fn outage(&self) -> Option<Error> {
-        self.lanes.values().find_map(|lane| lane.outage.clone())
+        let mut lanes = self.lanes.values();
+        lanes.find_map(|lane| lane.session.outage().cloned())
     }
 
     // ---- The side of the drivers ----
@@ -151,15 +153,19 @@ impl Core {
         self.lanes.get(&lane).is_some_and(|lane| lane.is_ready())
     }
 
-    pub(crate) fn was_useful(&self, lane: LaneId) -> bool {
-        self.lanes.get(&lane).is_some_and(|lane| lane.useful)
+    /// The pause before the next attempt to connect.
+    pub(crate) fn pause(&mut self, lane: LaneId, now: Instant) -> Duration {
+        let Some(lane) = self.lanes.get_mut(&lane) else {
+            return Duration::ZERO;
+        };
+        let brought = std::mem::take(&mut lane.brought_messages);
+        lane.session.pause_by_age(brought, now)
     }
 
     /// A socket is there; the handshake begins.
     pub(crate) fn connected(&mut self, lane: LaneId, now: Instant) {
-        let config = &self.config;
         if let Some(lane) = self.lanes.get_mut(&lane) {
-            lane.connected(config, now);
+            lane.connected(now);
         }
     }
 
@@ -180,7 +186,8 @@ impl Core {
         wake: &mut Vec<Waker>,
     ) -> Result<(), Error> {
         let lane = self.lane(id);
-        lane.heard_before = std::mem::replace(&mut lane.heard, now);
+        lane.heard_before = lane.session.heard();
+        lane.session.hear(now);
         while !bytes.is_empty() {
             let lane = self.lane(id);
             let scanned = lane.scanner.next(bytes).map_err(protocol_error)?;
@@ -206,12 +213,12 @@ impl Core {
         let Some(lane) = self.lanes.get_mut(&id) else {
             return;
         };
-        lane.state = State::Down;
-        lane.outage = Some(error);
+        let heard = lane.session.heard();
+        lane.session.broke(&error.with_executed(false));
         lane.resubscribed_by = None;
         lane.regained = false;
-        if self.wanted.forget_connection(id, lane.heard) {
-            lane.lose(lane.heard);
+        if self.wanted.forget_connection(id, heard) {
+            lane.lose(heard);
         }
         self.queue.forget(id);
         if lane.lost_since.is_some() {
@@ -258,7 +265,7 @@ impl Core {
         let Some(lane) = self.lanes.get_mut(&id) else {
             return Ok(());
         };
-        if let Some((due, after)) = lane.answer_due(&self.config)
+        if let Some((due, after)) = lane.answer_due()
             && now >= due
         {
             return Err(Error::Timeout {
@@ -266,7 +273,7 @@ impl Core {
                 after,
             });
         }
-        if lane.ping_due(&self.config).is_some_and(|due| now >= due) {
+        if lane.ping_due().is_some_and(|due| now >= due) {
             lane.ask_ping(now);
         }
         Ok(())
@@ -275,8 +282,8 @@ impl Core {
     /// When [`Core::turn`] has something to do at the latest.
     pub(crate) fn next_turn(&self, lane: LaneId) -> Option<Instant> {
         let lane = self.lanes.get(&lane)?;
-        let answer = lane.answer_due(&self.config).map(|(due, _)| due);
-        let ping = lane.ping_due(&self.config);
+        let answer = lane.answer_due().map(|(due, _)| due);
+        let ping = lane.ping_due();
         let times = [answer, ping, self.tickets.next_deadline()];
         times.into_iter().flatten().min()
     }

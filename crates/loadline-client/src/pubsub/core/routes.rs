@@ -5,6 +5,7 @@
 //! that slot, and follows the slot. What it may have missed on the way is announced by the lane that it
 //! comes to, once it stands there.
 
+use std::sync::Arc;
 use std::task::Waker;
 use std::time::Instant;
 
@@ -50,7 +51,7 @@ impl Core {
         turn: usize,
         now: Instant,
     ) -> Self {
-        let mut core = Self::new(config, now);
+        let mut core = Self::new(Arc::new(config), now);
         core.routes = Some(Routes {
             topology,
             seeds,
@@ -172,7 +173,7 @@ impl Core {
             && let Some(lane) = self.lanes.get_mut(&id)
         {
             if standing.confirmed {
-                standing.lost_since.get_or_insert(lane.heard);
+                standing.lost_since.get_or_insert(lane.session.heard());
             }
             if standing.asked.is_some() && lane.is_ready() {
                 lane.ask_unsubscribe(Kind::Shard, name.clone(), None, now);

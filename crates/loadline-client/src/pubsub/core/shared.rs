@@ -71,7 +71,7 @@ impl Core {
     /// No connection will be made any more.
     pub(crate) fn finish(&mut self, wake: &mut Vec<Waker>) {
         wake.extend(self.close());
-        self.lane(LaneId::MAIN).outage = Some(CLOSED);
+        self.lane(LaneId::MAIN).session.set_outage(CLOSED);
         self.tickets.fail_all(&CLOSED, wake);
         wake.extend(self.consumer.take());
     }

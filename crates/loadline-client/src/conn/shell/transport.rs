@@ -1,12 +1,15 @@
-//! The sockets of multiplexed connections: reads and writes that do not wait, with or without TLS.
+//! The sockets of tokio: reads and writes that do not wait, with or without TLS.
 
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Instant;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
+use tokio::time::timeout;
 
+use crate::conn::dial;
 use crate::{Address, Config, Error};
 
 /// A socket of tokio's.
@@ -22,19 +25,22 @@ impl Transport {
     /// Connects, and does the handshake of TLS.
     ///
     /// # Errors
-    /// Why there is no connection.
-    pub(crate) async fn connect(config: &Config) -> Result<Self, Error> {
+    /// The reason why there is no connection.
+    pub(crate) async fn connect(config: &Config, deadline: Instant) -> Result<Self, Error> {
         let lost = |error| Error::connection(error, false);
         match &config.address {
             Address::Unix(path) => {
                 let socket = UnixStream::connect(path).await.map_err(lost)?;
                 Ok(Self::Unix(socket))
             }
-            Address::Tcp { host, port } => dial(host, *port).await.map(Self::Tcp).map_err(lost),
+            Address::Tcp { host, port } => {
+                let socket = dial(config, host, *port, deadline).await.map_err(lost)?;
+                Ok(Self::Tcp(socket))
+            }
             #[cfg(feature = "tls")]
             Address::Tls { host, port } => {
                 let session = config.tls.session(host)?;
-                let socket = dial(host, *port).await.map_err(lost)?;
+                let socket = dial(config, host, *port, deadline).await.map_err(lost)?;
                 let stream = tls::handshake(session, socket).await.map_err(lost)?;
                 Ok(Self::Tls(Box::new(stream)))
             }
@@ -91,10 +97,22 @@ impl Transport {
     }
 }
 
-async fn dial(host: &str, port: u16) -> io::Result<TcpStream> {
-    let socket = TcpStream::connect((host, port)).await?;
-    socket.set_nodelay(true)?;
-    Ok(socket)
+/// Connects to the first address of a host that answers within its share of the time.
+async fn dial(config: &Config, host: &str, port: u16, deadline: Instant) -> io::Result<TcpStream> {
+    let addresses = dial::in_order(tokio::net::lookup_host((host, port)).await?);
+    let mut last = dial::no_address();
+    for (tried, address) in addresses.iter().enumerate() {
+        let share = dial::share(deadline, addresses.len() - tried);
+        match timeout(share, TcpStream::connect(address)).await {
+            Ok(Ok(socket)) => {
+                dial::prepare(&socket, config)?;
+                return Ok(socket);
+            }
+            Ok(Err(error)) => last = error,
+            Err(_) => last = dial::no_answer(),
+        }
+    }
+    Err(last)
 }
 
 #[cfg(feature = "tls")]

@@ -1,0 +1,108 @@
+//! A socket whose reads and writes end by a deadline, at no cost for those that are quick.
+//!
+//! The timeout that is set on a socket holds for each call, so a peer that reads or writes byte by byte could
+//! make a request last for ever. The deadline is looked at after each call that did not do all, and the timeout
+//! of the socket is shortened only when much of the time is gone.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use super::stream::Stream;
+use super::timed_out;
+use crate::{Config, Error};
+
+/// A socket, and the timeout that is set on it.
+#[derive(Debug)]
+pub(super) struct TimedSocket {
+    pub(super) socket: Stream,
+    timeout: Option<Duration>,
+}
+
+/// Why bytes were not written, and how many were.
+pub(super) struct Unwritten {
+    pub(super) error: io::Error,
+    pub(super) written: usize,
+}
+
+impl TimedSocket {
+    /// Connects by `deadline`.
+    ///
+    /// # Errors
+    /// The reason why there is no connection.
+    pub(super) fn connect(config: &Config, deadline: Instant) -> Result<Self, Error> {
+        let socket = Stream::connect(config, deadline)?;
+        let mut timed = Self {
+            socket,
+            timeout: None,
+        };
+        let left = deadline.saturating_duration_since(Instant::now());
+        // The timeout of the handshake of TLS may still be set.
+        let set = timed.force_timeout(Some(left));
+        set.map_err(|error| Error::connection(error, false))?;
+        Ok(timed)
+    }
+
+    /// Gives the socket away, with this timeout.
+    pub(super) fn into_socket(mut self, timeout: Option<Duration>) -> Result<Stream, Error> {
+        let set = self.set_timeout(timeout);
+        set.map_err(|error| Error::connection(error, false))?;
+        Ok(self.socket)
+    }
+
+    /// Sets how long each read and write may block; it costs nothing if that is so already.
+    #[inline]
+    pub(super) fn set_timeout(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        if self.timeout == timeout {
+            return Ok(());
+        }
+        self.force_timeout(timeout)
+    }
+
+    fn force_timeout(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        self.socket.set_timeout(timeout)?;
+        self.timeout = timeout;
+        Ok(())
+    }
+
+    /// Shortens the timeout if a call that begins now could last much longer than the deadline.
+    ///
+    /// # Errors
+    /// `TimedOut` if the deadline has passed.
+    pub(super) fn keep(&mut self, deadline: Option<Instant>) -> io::Result<()> {
+        let Some(deadline) = deadline else {
+            return Ok(());
+        };
+        let left = super::dial::remaining(deadline)?;
+        if self.timeout.is_none_or(|timeout| left < timeout / 8 * 7) {
+            self.force_timeout(Some(left))?;
+        }
+        Ok(())
+    }
+
+    /// Writes all of the bytes by the deadline.
+    #[inline]
+    pub(super) fn write_all(
+        &mut self,
+        bytes: &[u8],
+        deadline: Option<Instant>,
+    ) -> Result<(), Unwritten> {
+        let mut written = 0;
+        loop {
+            match self.socket.write_some(&bytes[written..]) {
+                Ok(0) if written < bytes.len() && !self.socket.has_unsent() => {
+                    let error = io::ErrorKind::WriteZero.into();
+                    return Err(Unwritten { error, written });
+                }
+                Ok(more) => written += more,
+                Err(error) if timed_out(&error) || error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(Unwritten { error, written }),
+            }
+            if written == bytes.len() && !self.socket.has_unsent() {
+                return Ok(());
+            }
+            if let Err(error) = self.keep(deadline) {
+                return Err(Unwritten { error, written });
+            }
+        }
+    }
+}
