@@ -30,7 +30,7 @@ pub enum Error {
     },
     /// Nothing has arrived for [`RESPONSE_TIMEOUT`](crate::block::RESPONSE_TIMEOUT), while operations
     /// waited.
-    #[error("no reply for {} seconds, while {in_flight} operations waited", waited.as_secs())]
+    #[error("no answer within {} s, while {in_flight} operations waited", waited.as_secs())]
     Silent {
         /// For how long.
         waited: Duration,

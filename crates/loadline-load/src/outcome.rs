@@ -79,6 +79,10 @@ pub struct Pauses {
     pub real_time: bool,
     /// The sum of all pauses.
     pub total: Duration,
+    /// CPU time that all processes of this machine used together, where the system tells, in steps of 10 ms.
+    pub busy: Option<Duration>,
+    /// CPU time that the host gave to others (steal), of all CPUs together, in steps of 10 ms.
+    pub stolen: Option<Duration>,
     /// The pauses in order of time.
     pub list: Vec<Pause>,
 }

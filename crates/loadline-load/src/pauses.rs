@@ -65,6 +65,7 @@ pub(crate) fn watch<R>(sleep: Duration, work: impl FnOnce() -> (R, Clock)) -> (R
         .collect();
     let sleep = sleep * cpus.len().div_ceil(FEW_CPUS).max(1) as u32;
     let (over, seen) = (AtomicBool::new(false), Mutex::new(Vec::new()));
+    let before = CpuTimes::read();
     let (outcome, clock) = std::thread::scope(|scope| {
         let mut ending = Ending {
             over: &over,
@@ -83,8 +84,14 @@ pub(crate) fn watch<R>(sleep: Duration, work: impl FnOnce() -> (R, Clock)) -> (R
         }
         work()
     });
+    let after = before.zip(CpuTimes::read());
     let seen = seen.into_inner().unwrap_or_else(PoisonError::into_inner);
-    (outcome, together(seen, clock))
+    let pauses = together(seen, clock).map(|pauses| Pauses {
+        busy: after.map(|(before, after)| after.busy_since(&before)),
+        stolen: after.map(|(before, after)| after.stolen.saturating_sub(before.stolen)),
+        ..pauses
+    });
+    (outcome, pauses)
 }
 
 /// Ends the watchers, also where the work panics.
@@ -159,7 +166,54 @@ fn together(seen: Vec<Seen>, clock: Clock) -> Option<Pauses> {
         real_time,
         total,
         list,
+        ..Pauses::default()
     })
+}
+
+/// What the system counts of its CPUs, all together.
+#[derive(Debug, Clone, Copy)]
+struct CpuTimes {
+    at_ns: u64,
+    cpus: u32,
+    /// Idle, or waiting for a disk.
+    idle: Duration,
+    stolen: Duration,
+}
+
+impl CpuTimes {
+    /// Of `/proc/stat` (proc(5)).
+    fn read() -> Option<Self> {
+        let text = std::fs::read_to_string("/proc/stat").ok()?;
+        let tick = Duration::from_secs(1) / rustix::param::clock_ticks_per_second() as u32;
+        let mut fields = text.strip_prefix("cpu ")?.split_ascii_whitespace();
+        // User, nice, system; then idle and I/O wait; then interrupts of two kinds, and steal.
+        let mut next = || fields.next()?.parse::<u32>().ok();
+        let [_, _, _, idle, waiting, _, _, stolen] = [
+            next()?,
+            next()?,
+            next()?,
+            next()?,
+            next()?,
+            next()?,
+            next()?,
+            next()?,
+        ];
+        let lines = text.lines().skip(1);
+        Some(Self {
+            at_ns: Clock::common().now_ns(),
+            cpus: lines.take_while(|line| line.starts_with("cpu")).count() as u32,
+            idle: tick * idle + tick * waiting,
+            stolen: tick * stolen,
+        })
+    }
+
+    /// What was neither idle nor stolen. The kernel counts idle time exactly, and busy time by ticks.
+    fn busy_since(&self, before: &Self) -> Duration {
+        let whole = Duration::from_nanos(self.at_ns - before.at_ns) * self.cpus;
+        let idle = self.idle.saturating_sub(before.idle);
+        let stolen = self.stolen.saturating_sub(before.stolen);
+        whole.saturating_sub(idle).saturating_sub(stolen)
+    }
 }
 
 #[cfg(test)]
@@ -196,6 +250,27 @@ mod tests {
             assert!(longest >= Some(HELD / 2), "{pauses:?}");
         }
         assert!(pauses.list.is_sorted_by_key(|pause| pause.start));
+    }
+
+    #[test]
+    fn the_time_of_the_cpus_is_idle_busy_or_stolen() {
+        let (before, after) = (
+            CpuTimes {
+                at_ns: 0,
+                cpus: 2,
+                idle: Duration::from_millis(5_000),
+                stolen: Duration::from_millis(100),
+            },
+            CpuTimes {
+                at_ns: 1_000_000_000,
+                cpus: 2,
+                idle: Duration::from_millis(5_900),
+                stolen: Duration::from_millis(150),
+            },
+        );
+        assert_eq!(after.busy_since(&before), Duration::from_millis(1_050));
+        let read = CpuTimes::read().unwrap();
+        assert!(read.cpus >= 1 && read.idle > Duration::ZERO);
     }
 
     #[test]

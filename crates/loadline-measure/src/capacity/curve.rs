@@ -38,7 +38,7 @@ pub struct Point {
     /// Share of its time in which the generator waited for a CPU that others had.
     #[serde(default)]
     pub waited: Option<f64>,
-    /// All trials of this rate.
+    /// All trials of this rate. The figures are those of the middle one of those that count.
     pub trials: Tally,
     /// Whether more of them kept the limit than not.
     pub held: bool,
@@ -52,6 +52,7 @@ pub struct Point {
 #[derive(Debug, Clone)]
 pub(super) struct Told {
     pub(super) rate: f64,
+    pub(super) node: i32,
     pub(super) trial: Trial,
     pub(super) verdict: Verdict,
 }
@@ -74,10 +75,15 @@ fn tally<'t>(told: impl Iterator<Item = &'t Told>) -> Tally {
 }
 
 fn point(trials: &[&Told]) -> Point {
-    let mut by_value = trials.to_vec();
+    let all = tally(trials.iter().copied());
+    // Spoiled trials are shown where there are no others.
+    let counts = |told: &&&Told| !matches!(told.verdict, Verdict::Spoiled(_));
+    let mut by_value: Vec<&Told> = trials.iter().filter(counts).copied().collect();
+    if by_value.is_empty() {
+        by_value = trials.to_vec();
+    }
     by_value.sort_by(|a, b| value_or_worst(&a.trial).total_cmp(&value_or_worst(&b.trial)));
     let middle = by_value[(by_value.len() - 1) / 2];
-    let trials = tally(trials.iter().copied());
     let trial = &middle.trial;
     Point {
         rate: middle.rate,
@@ -90,8 +96,8 @@ fn point(trials: &[&Told]) -> Point {
         server_busy: trial.server_busy,
         client_busy: trial.client_busy,
         waited: trial.waited,
-        trials,
-        held: trials.held > trials.bad(),
+        trials: all,
+        held: all.lead() > 0,
         kept_up: trial.kept_up(middle.rate),
         case: trial.case,
     }
@@ -148,6 +154,7 @@ mod tests {
             .iter()
             .map(|&rate| Told {
                 rate,
+                node: 0,
                 trial: Trial {
                     achieved: rate,
                     value_ns: Some(value(rate)),
@@ -194,6 +201,7 @@ mod tests {
             .enumerate()
             .map(|(case, value_ns)| Told {
                 rate: 10.0,
+                node: 0,
                 trial: Trial {
                     value_ns,
                     case,
@@ -214,7 +222,7 @@ mod tests {
             Tally {
                 held: 1,
                 failed: 2,
-                late: 0
+                spoiled: 0
             }
         );
         assert!(!points[0].held);

@@ -4,20 +4,21 @@
 //! that trial in an open loop and tells what came of it. So the whole search is a pure function of
 //! what was measured, and can be tested against simulated servers.
 //!
-//! 1. **Bracket.** From a low rate the search goes up geometrically until a rate fails, or down until
-//!    one holds.
-//! 2. **Bisect** between the two, until they are 2 % apart.
-//! 3. **Confirm.** The rate must hold in three fresh trials of twice the length. Between them runs one
-//!    at 1.05 times the rate, which must fail; where it does not, the search goes on from there, and
-//!    where that comes to no end, the answer says that the two cannot be told apart. Where the rate itself fails, it goes down a step and is confirmed
-//!    anew.
+//! 1. **Bracket.** The search begins near the throughput of a closed loop and goes up or down from there, in
+//!    growing steps, until it knows a rate that holds and one that fails.
+//! 2. **Bisect** between the two, on a grid of steps of 4.5 %.
+//! 3. **Confirm.** Trials of two neighbours take turns until five more of the lower one held than failed, and
+//!    five more of the upper one failed than held.
 //!
-//! A single bad trial is repeated before it rules a rate out: two of three decide. A trial in which
-//! the generator itself was late rules nothing out for the target, and is said.
+//! A disturbance of the machine (a CPU that pauses, other processes, a late generator) only ever adds to
+//! response times. So a trial that held counts, whatever the machine did. One that failed counts only where
+//! the machine was undisturbed; else it is spoiled, says nothing, and is repeated. Where that comes to no
+//! end, there is no answer. From time to time a closed loop shows whether the machine is still as fast as at
+//! the beginning; where it is slower, what failed meanwhile is spoiled too.
 //!
 //! ```
 //! use std::time::Duration;
-//! use loadline_measure::capacity::{Bounds, Search, Step, Trial};
+//! use loadline_measure::capacity::{Bounds, Role, Search, Step, Trial};
 //!
 //! // A queue with exponential service at 50,000 per second: its p99 is ln(100) / (mu - lambda).
 //! let serve = |rate: f64| Trial {
@@ -28,17 +29,21 @@
 //! let mut search = Search::new("p99<2ms".parse()?, 49_000.0, Bounds::default());
 //! let answer = loop {
 //!     match search.next(Duration::from_secs(60)) {
+//!         Step::Try(attempt) if attempt.role == Role::Closed => search.told(serve(49_000.0)),
 //!         Step::Try(attempt) => search.told(serve(attempt.rate)),
 //!         Step::Done(answer) => break answer,
 //!     }
 //! };
 //! let truth = 50_000.0 - 100_f64.ln() / 0.002;
-//! assert!((answer.rate.unwrap() / truth - 1.0).abs() < 0.02);
+//! assert!((answer.rate.unwrap() / truth - 1.0).abs() < 0.05);
 //! assert!(answer.is_confirmed());
 //! # Ok::<(), loadline_measure::Error>(())
 //! ```
 
 mod curve;
+mod nodes;
+mod noise;
+mod notes;
 mod saturation;
 mod search;
 #[cfg(test)]
@@ -51,11 +56,50 @@ use serde::{Deserialize, Serialize};
 
 use crate::limit::Slo;
 use crate::record::finite;
+use trial::Verdict;
 
 pub use curve::Point;
+pub use noise::Noise;
 pub use saturation::LimitedBy;
 pub use search::{Attempt, Bounds, Role, Search, Step};
-pub use trial::Trial;
+pub use trial::{Machine, Trial};
+
+/// What a closed loop over the same connections carries.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Closed {
+    /// Operations per second.
+    pub rate: f64,
+    /// The percentile of the limit in nanoseconds.
+    pub value_ns: Option<f64>,
+}
+
+impl From<f64> for Closed {
+    fn from(rate: f64) -> Self {
+        Self {
+            rate,
+            value_ns: None,
+        }
+    }
+}
+
+/// How a search ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// A rate was confirmed.
+    #[default]
+    Confirmed,
+    /// Not even the lowest rate holds.
+    NeverHeld,
+    /// Too few trials were undisturbed, or rates held about as often as not.
+    Noisy,
+    /// The closed loop was slower at the end than at the beginning.
+    Drifted,
+    /// The time was over.
+    OutOfTime,
+    /// It was interrupted.
+    Stopped,
+}
 
 /// What a search has found.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -65,15 +109,26 @@ pub struct Answer {
     /// Operations per second of a closed loop over the same connections, where the search began.
     #[serde(rename = "closed_loop_ops_per_s", serialize_with = "finite")]
     pub closed_loop: f64,
-    /// The highest rate that kept the limit, in operations per second; `None` where none did.
+    /// The percentile of the limit in that closed loop, in nanoseconds.
+    #[serde(default)]
+    pub closed_loop_value_ns: Option<f64>,
+    /// Operations per second of the closed loop at the end of the search.
+    #[serde(rename = "closed_loop_after_ops_per_s", default)]
+    pub closed_loop_after: Option<f64>,
+    /// How the search ended.
+    #[serde(default)]
+    pub outcome: Outcome,
+    /// The highest rate that kept the limit, in operations per second; `None` where none was confirmed.
     #[serde(rename = "rate_ops_per_s")]
     pub rate: Option<f64>,
-    /// The percentile at that rate in nanoseconds: the middle one of the confirmations, or of the
-    /// trials where nothing was confirmed.
+    /// The percentile at that rate in nanoseconds: the middle one of the trials that held.
     pub value_ns: Option<f64>,
-    /// Trials of the confirmation at that rate.
+    /// The highest rate that held in most of its trials, confirmed or not, in operations per second.
+    #[serde(rename = "held_ops_per_s", default)]
+    pub held: Option<f64>,
+    /// Trials at that rate.
     pub confirmations: Tally,
-    /// Trials at 1.05 times that rate, between the confirmations.
+    /// Trials at the next rate above it, which fails.
     pub above: Tally,
     /// Where latency begins to grow faster than the rate, in operations per second; `None` where no
     /// bend shows.
@@ -81,6 +136,12 @@ pub struct Answer {
     pub knee: Option<f64>,
     /// What keeps the load from being higher.
     pub limited_by: LimitedBy,
+    /// The figures that show it.
+    #[serde(default)]
+    pub limited_because: String,
+    /// What disturbed the trials.
+    #[serde(default)]
+    pub noise: Noise,
     /// A point for every rate that was tried, rising.
     pub curve: Vec<Point>,
     /// What else must be known, a sentence each.
@@ -95,21 +156,24 @@ pub struct Tally {
     pub held: u32,
     /// They did not.
     pub failed: u32,
-    /// They did not either, but the generator was late, so that they say nothing of the target.
-    pub late: u32,
+    /// They did not either, but the machine was disturbed, so that they say nothing of the target.
+    #[serde(alias = "late")]
+    pub spoiled: u32,
+}
+
+impl Outcome {
+    /// Whether the trials have decided.
+    #[must_use]
+    pub fn is_decided(self) -> bool {
+        matches!(self, Self::Confirmed | Self::NeverHeld)
+    }
 }
 
 impl Answer {
-    /// Whether as many fresh trials held as a confirmation takes.
+    /// Whether there is a rate, which held in enough trials.
     #[must_use]
     pub fn is_confirmed(&self) -> bool {
-        self.rate.is_some() && self.confirmations.held >= search::CONFIRMATIONS
-    }
-
-    /// Whether the load a little above the answer was seen to fail.
-    #[must_use]
-    pub fn is_distinct(&self) -> bool {
-        self.above.bad() > self.above.held
+        self.outcome == Outcome::Confirmed && self.rate.is_some() && self.confirmations.lead() > 2
     }
 
     /// The point of the answer on the curve.
@@ -122,7 +186,7 @@ impl Answer {
     /// The lowest rates above the answer that did not keep the limit: what limits the load shows in
     /// them, while farther up everything is saturated.
     pub fn failing(&self) -> impl Iterator<Item = &Point> {
-        saturation::failing(&self.curve, self.rate.unwrap_or(0.0))
+        saturation::failing(&self.curve, self.rate.or(self.held).unwrap_or(0.0))
     }
 }
 
@@ -130,12 +194,32 @@ impl Tally {
     /// All trials.
     #[must_use]
     pub fn trials(&self) -> u32 {
-        self.held + self.bad()
+        self.counted() + self.spoiled
     }
 
-    /// Those that did not keep the limit, whoever was to blame.
+    /// Those that say something of the target.
     #[must_use]
-    pub fn bad(&self) -> u32 {
-        self.failed + self.late
+    pub fn counted(&self) -> u32 {
+        self.held + self.failed
+    }
+
+    /// How many more held than failed.
+    #[must_use]
+    pub fn lead(&self) -> i64 {
+        i64::from(self.held) - i64::from(self.failed)
+    }
+
+    /// A trial that failed turned out to be spoiled.
+    fn spoil(&mut self) {
+        self.failed -= 1;
+        self.spoiled += 1;
+    }
+
+    fn count(&mut self, verdict: Verdict) {
+        match verdict {
+            Verdict::Held => self.held += 1,
+            Verdict::Failed => self.failed += 1,
+            Verdict::Spoiled(_) => self.spoiled += 1,
+        }
     }
 }

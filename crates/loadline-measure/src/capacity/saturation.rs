@@ -1,36 +1,42 @@
-//! Who keeps the load from being higher.
+//! What keeps the load from being higher.
 
 use serde::{Deserialize, Serialize};
 
+use super::Outcome;
 use super::curve::Point;
+use super::noise::Noise;
+use super::trial::GENERATOR_BUSY;
 
 /// From this share of a CPU on, a server has nothing left.
 const SERVER_BUSY: f64 = 0.9;
-/// Above this share of a CPU, a thread of the generator has no room left to be on time.
-const GENERATOR_BUSY: f64 = 0.8;
 /// Above this share of its time, a generator that waits for a CPU shows that others have it. A server
 /// on this host then waits as well.
 const WAITING: f64 = 0.1;
 /// Rates above the answer that are looked at: farther up everything is saturated.
 const LOOKED_AT: usize = 3;
 
-/// Who keeps the load from being higher.
+/// What keeps the load from being higher.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LimitedBy {
     /// The server had no CPU time left.
     Server,
-    /// The generator was late or had no CPU time left: the server may carry more.
+    /// The generator had no CPU time left: the server may carry more.
     Generator,
-    /// Other work on the generator's host had the CPUs: nothing is known about an undisturbed target.
+    /// Server and generator waited for CPUs that they take from each other: nothing is known about a server
+    /// with CPUs of its own.
     Host,
     /// Operations were left waiting while neither side was busy: the time goes between the two, or
     /// there are too few connections for so long a way.
     Network,
-    /// The percentile crosses its limit although nobody is saturated: pauses, neighbours, or a limit
-    /// below what an operation takes.
-    Nobody,
-    /// What the server used is not known, so that server and network cannot be told apart.
+    /// Everything was answered in time but for the tail, and neither side was saturated: queues behind
+    /// bursts of arrivals, pauses of the server, or a limit close to what an operation takes.
+    #[serde(alias = "nobody")]
+    Tail,
+    /// The machine was disturbed, so that the target was not the limit.
+    Noise,
+    /// What the server used is not known, so that server and network cannot be told apart, or the search
+    /// ended too early.
     Unknown,
     /// No rate failed: the search ended where it was told to.
     NotReached,
@@ -40,40 +46,65 @@ pub enum LimitedBy {
 pub(super) fn failing(curve: &[Point], rate: f64) -> impl Iterator<Item = &Point> {
     curve
         .iter()
-        .filter(move |point| point.rate > rate && !point.held)
+        .filter(move |point| point.rate > rate && point.trials.lead() < 0)
         .take(LOOKED_AT)
 }
 
-/// Who keeps the load from being higher than `rate`.
-pub(super) fn limited_by(curve: &[Point], rate: f64) -> LimitedBy {
+/// What keeps the load from being higher than `rate`, and the figures that show it.
+pub(super) fn limited_by(
+    curve: &[Point],
+    rate: f64,
+    outcome: Outcome,
+    noise: &Noise,
+) -> (LimitedBy, String) {
     let failing: Vec<&Point> = failing(curve, rate).collect();
-    if failing.is_empty() {
-        return LimitedBy::NotReached;
-    }
     let most = |of: fn(&Point) -> Option<f64>| {
         failing
             .iter()
             .filter_map(|point| of(point))
             .reduce(f64::max)
     };
-    let late: u32 = failing.iter().map(|point| point.trials.late).sum();
-    let failed: u32 = failing.iter().map(|point| point.trials.failed).sum();
     let server = most(|point| point.server_busy);
-    let is_host = most(|point| point.waited).is_some_and(|waited| waited > WAITING);
-    let is_generator =
-        late > failed || most(|point| point.client_busy).is_some_and(|busy| busy > GENERATOR_BUSY);
-    if late <= failed && server.is_some_and(|busy| busy >= SERVER_BUSY) {
-        LimitedBy::Server
-    } else if is_host {
-        LimitedBy::Host
-    } else if is_generator {
-        LimitedBy::Generator
+    let client = most(|point| point.client_busy);
+    let waited = most(|point| point.waited);
+    let percent = |share: Option<f64>| {
+        share.map_or_else(
+            || "unknown".to_owned(),
+            |share| format!("{:.0} %", share * 100.0),
+        )
+    };
+    let busy = format!(
+        "server CPU {}, generator thread {}",
+        percent(server),
+        percent(client)
+    );
+    if matches!(outcome, Outcome::Noisy | Outcome::Drifted) {
+        let because = format!("{} of {} trials were spoiled", noise.spoiled, noise.trials);
+        return (LimitedBy::Noise, because);
+    }
+    if !outcome.is_decided() {
+        let because = "the search ended before its trials decided".to_owned();
+        return (LimitedBy::Unknown, because);
+    }
+    if failing.is_empty() {
+        return (LimitedBy::NotReached, "no higher rate was tried".to_owned());
+    }
+    if server.is_some_and(|busy| busy >= SERVER_BUSY) {
+        (LimitedBy::Server, busy)
+    } else if client.is_some_and(|busy| busy > GENERATOR_BUSY) {
+        (LimitedBy::Generator, busy)
+    } else if waited.is_some_and(|waited| waited > WAITING) {
+        let because = format!(
+            "the generator waited for a CPU in {} of its time",
+            percent(waited)
+        );
+        (LimitedBy::Host, because)
     } else if server.is_none() {
-        LimitedBy::Unknown
+        (LimitedBy::Unknown, busy)
     } else if failing.iter().any(|point| !point.kept_up) {
-        LimitedBy::Network
+        (LimitedBy::Network, busy)
     } else {
-        LimitedBy::Nobody
+        (LimitedBy::Tail, busy)
     }
 }
 
@@ -82,17 +113,7 @@ mod tests {
     use super::super::Tally;
     use super::*;
 
-    fn failing(server: Option<f64>, client: f64, kept_up: bool, late: u32) -> LimitedBy {
-        waiting(server, client, kept_up, late, 0.01)
-    }
-
-    fn waiting(
-        server: Option<f64>,
-        client: f64,
-        kept_up: bool,
-        late: u32,
-        waited: f64,
-    ) -> LimitedBy {
+    fn limit(server: Option<f64>, client: f64, kept_up: bool, waited: f64) -> LimitedBy {
         let held = Point {
             rate: 100.0,
             achieved: 100.0,
@@ -118,28 +139,48 @@ mod tests {
             client_busy: Some(client),
             waited: Some(waited),
             trials: Tally {
-                held: 0,
-                failed: 2,
-                late,
+                failed: 5,
+                ..Tally::default()
             },
             held: false,
             kept_up,
             ..held.clone()
         };
-        limited_by(&[held, above], 100.0)
+        let curve = [held, above];
+        let (by, because) = limited_by(&curve, 100.0, Outcome::Confirmed, &Noise::default());
+        assert!(!because.is_empty());
+        by
     }
 
     #[test]
-    fn whoever_has_nothing_left_is_the_limit() {
-        assert_eq!(failing(Some(0.97), 0.9, false, 0), LimitedBy::Server);
-        assert_eq!(failing(Some(0.5), 0.95, false, 0), LimitedBy::Generator);
-        assert_eq!(failing(Some(0.97), 0.5, false, 3), LimitedBy::Generator);
-        assert_eq!(failing(Some(0.5), 0.5, false, 0), LimitedBy::Network);
-        assert_eq!(failing(Some(0.5), 0.5, true, 0), LimitedBy::Nobody);
-        assert_eq!(failing(None, 0.5, true, 0), LimitedBy::Unknown);
-        assert_eq!(waiting(Some(0.5), 0.5, false, 0, 0.4), LimitedBy::Host);
-        assert_eq!(waiting(Some(0.5), 0.5, true, 3, 0.4), LimitedBy::Host);
-        assert_eq!(waiting(Some(0.97), 0.5, false, 0, 0.4), LimitedBy::Server);
-        assert_eq!(limited_by(&[], 100.0), LimitedBy::NotReached);
+    fn what_has_nothing_left_is_the_limit() {
+        assert_eq!(limit(Some(0.97), 0.9, false, 0.01), LimitedBy::Server);
+        assert_eq!(limit(Some(0.5), 0.95, false, 0.01), LimitedBy::Generator);
+        // A generator that is hardly busy is not the limit, however late it was.
+        assert_eq!(limit(Some(0.5), 0.39, true, 0.01), LimitedBy::Tail);
+        assert_eq!(limit(Some(0.5), 0.5, false, 0.01), LimitedBy::Network);
+        assert_eq!(limit(None, 0.5, true, 0.01), LimitedBy::Unknown);
+        assert_eq!(limit(Some(0.5), 0.5, false, 0.4), LimitedBy::Host);
+        assert_eq!(limit(Some(0.97), 0.5, false, 0.4), LimitedBy::Server);
+        let (by, _) = limited_by(&[], 100.0, Outcome::Confirmed, &Noise::default());
+        assert_eq!(by, LimitedBy::NotReached);
+    }
+
+    #[test]
+    fn without_an_answer_the_target_is_no_limit() {
+        let noise = Noise {
+            trials: 50,
+            spoiled: 41,
+            ..Noise::default()
+        };
+        for outcome in [Outcome::Noisy, Outcome::Drifted] {
+            let (by, because) = limited_by(&[], 0.0, outcome, &noise);
+            assert_eq!(
+                (by, because.as_str()),
+                (LimitedBy::Noise, "41 of 50 trials were spoiled")
+            );
+        }
+        let (by, because) = limited_by(&[], 0.0, Outcome::OutOfTime, &noise);
+        assert!(by == LimitedBy::Unknown && !because.is_empty());
     }
 }

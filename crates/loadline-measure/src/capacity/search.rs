@@ -3,34 +3,32 @@
 use std::time::Duration;
 
 use super::curve::{self, Told};
-use super::trial::{Trial, Verdict};
-use super::{Answer, Tally, saturation};
+use super::nodes::{Bracket, Nodes, Status};
+use super::noise::Noise;
+use super::trial::{Disturbance, Trial, Verdict};
+use super::{Answer, Closed, Outcome, Tally, saturation};
 use crate::limit::Slo;
 use crate::quantile;
 
-/// Fresh trials in which the answer must hold.
-pub(super) const CONFIRMATIONS: u32 = 3;
-/// A trial of the confirmation lasts so many times as long as one of the search.
-const CONFIRMATION_LENGTH: u32 = 2;
-/// What runs between the confirmations, as a multiple of the answer, and must fail.
-const ABOVE: f64 = 1.05;
-/// The search ends where the rate that holds and the one that fails are this close.
-const PRECISION: f64 = 1.02;
-/// The shares of the closed loop's throughput that are tried first and second.
-const FIRST: f64 = 0.1;
-const SECOND: f64 = 0.5;
-/// From there on rates rise by this factor until one fails.
-const RISE: f64 = 1.26;
-/// While none holds, rates fall by this factor.
-const FALL: f64 = 4.0;
-/// An answer that turned out too low rises by this factor.
-const REVISION: f64 = 1.1;
+/// The shares of the closed loop's throughput that are tried first, so that the curve has a beginning.
+const FIRST: [f64; 2] = [0.25, 0.5];
+/// Then the search begins at this share where the closed loop keeps the limit, and where it does not.
+const KEEPS: f64 = 0.9;
+const MISSES: f64 = 0.7;
+/// Rates rise and fall by this many steps at first, and by twice as many each time.
+const FIRST_LEAP: i32 = 3;
 /// More operations are asked for than a percentile needs, since how many come is a matter of chance.
 const SPARE_OPS: f64 = 1.1;
 /// Trials after which a search ends that does not come to an end.
-const MOST_TRIALS: usize = 80;
-/// Answers that turned out too low; then the noise is larger than the step.
-const MOST_REVISIONS: u32 = 2;
+const MOST_TRIALS: usize = 400;
+/// A closed loop is repeated after as many trials, to see whether the machine is still as fast as it was.
+const CHECKED_EVERY: usize = 8;
+/// It may be disturbed itself, so the best of several counts.
+const CLOSED_LOOPS: usize = 3;
+/// By this factor it may differ.
+const DRIFT: f64 = 1.2;
+/// Trials below the answer that failed, and above it that held, may be this share of those that count there.
+const CONTRADICTING: f64 = 0.2;
 
 /// Where a search may go.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -52,9 +50,11 @@ pub enum Role {
     Confirm,
     /// To see that a little more fails.
     Above,
+    /// A closed loop, to see whether the machine is still as fast as it was. It has no rate.
+    Closed,
 }
 
-/// A trial to be run, in an open loop.
+/// A trial to be run: in an open loop, where its role does not say otherwise.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Attempt {
     /// Operations to be started per second.
@@ -63,6 +63,7 @@ pub struct Attempt {
     pub duration: Duration,
     /// What for.
     pub role: Role,
+    node: i32,
 }
 
 /// What is to be done next.
@@ -78,348 +79,324 @@ pub enum Step {
 #[derive(Debug, Clone)]
 pub struct Search {
     slo: Slo,
-    start: f64,
+    closed: Closed,
+    /// The throughput that closed loops are compared with: that of the first one, or of a faster one later.
+    reference: f64,
+    /// Throughputs of the closed loops of the check under way.
+    checking: Vec<f64>,
+    /// The throughput at the last check.
+    checked: Option<f64>,
+    /// Trials before the last check that found the machine as it was.
+    settled: usize,
+    /// Trials before the last check.
+    seen: usize,
     bounds: Bounds,
+    nodes: Nodes,
     told: Vec<Told>,
     asked: Option<Attempt>,
-    /// The highest rate that holds, as far as the search knows.
-    low: Option<f64>,
-    /// The lowest rate above it that does not.
-    high: Option<f64>,
-    /// The rate that is tried, until its trials decide.
-    trying: Option<(f64, Tally)>,
-    confirming: Option<Confirming>,
-    revisions: u32,
-    notes: Vec<String>,
 }
 
-/// A rate that is being confirmed.
-#[derive(Debug, Clone)]
-struct Confirming {
-    rate: f64,
-    at: Tally,
-    above: Tally,
-    /// The percentile in its trials.
-    values: Vec<f64>,
+/// What the trials so far ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    Trial(i32, Role),
+    /// The trials have decided.
+    End(Outcome),
 }
 
 impl Default for Bounds {
-    /// From one operation per second to a billion, in trials of a second.
+    /// From one operation per second to a billion, in trials of 300 ms.
     fn default() -> Self {
         Self {
             lowest: 1.0,
             highest: 1e9,
-            trial: Duration::from_secs(1),
+            trial: Duration::from_millis(300),
         }
     }
 }
 
 impl Search {
-    /// A search for the highest rate that keeps `slo`, which begins near `start`: the throughput of
-    /// a closed loop, in operations per second.
+    /// A search for the highest rate that keeps `slo`, which begins near what a closed loop carries.
     #[must_use]
-    pub fn new(slo: Slo, start: f64, bounds: Bounds) -> Self {
+    pub fn new(slo: Slo, closed: impl Into<Closed>, bounds: Bounds) -> Self {
+        let closed = closed.into();
         Self {
             slo,
-            start,
+            closed,
+            reference: closed.rate,
+            checking: Vec::new(),
+            checked: None,
+            settled: 0,
+            seen: 0,
             bounds,
+            nodes: Nodes::new(closed.rate, bounds.lowest, bounds.highest),
             told: Vec::new(),
             asked: None,
-            low: None,
-            high: None,
-            trying: None,
-            confirming: None,
-            revisions: 0,
-            notes: Vec::new(),
         }
     }
 
-    /// What is to be done next, with so much time `left`. The search leaves itself time to confirm.
+    /// What is to be done next, with so much time `left`.
     pub fn next(&mut self, left: Duration) -> Step {
         if let Some(attempt) = self.asked {
             return Step::Try(attempt);
         }
         if self.told.len() >= MOST_TRIALS {
-            self.notes.push(format!(
-                "The search ended after {MOST_TRIALS} trials; noise kept it from settling."
-            ));
-            return self.done();
+            return Step::Done(self.answer(Outcome::OutOfTime));
         }
-        if self.confirming.is_none() {
-            match self.wanted() {
-                Some(rate) if self.has_time_for(rate, left) => return self.ask(rate, Role::Search),
-                Some(_) => self.note_short_of_time(),
-                None => {}
+        let (node, role) = match self.wanted() {
+            _ if self.is_checking() => (0, Role::Closed),
+            Wanted::Trial(node, role) => (node, role),
+            Wanted::End(outcome) => {
+                let is_short = self.duration(self.closed.rate) > left;
+                if !outcome.is_decided() || self.settled == self.told.len() || is_short {
+                    return Step::Done(self.answer(outcome));
+                }
+                (0, Role::Closed)
             }
-            let Some(rate) = self.low else {
-                return self.done();
-            };
-            self.confirming = Some(Confirming::of(rate));
-        }
-        let (rate, role) = match self.confirming.as_ref().and_then(Confirming::wanted) {
-            Some(wanted) => wanted,
-            None => return self.done(),
         };
-        if self.duration(rate, role) > left {
-            self.notes
-                .push("The time was over before the answer was confirmed.".to_owned());
-            return self.done();
-        }
-        self.ask(rate, role)
-    }
-
-    /// Notes what came of the trial that was asked for. Without one asked for, nothing is noted.
-    pub fn told(&mut self, trial: Trial) {
-        let Some(Attempt { rate, role, .. }) = self.asked.take() else {
-            return;
-        };
-        let verdict = trial.verdict(rate, &self.slo);
-        let value = trial.value_ns;
-        self.told.push(Told {
-            rate,
-            trial,
-            verdict,
-        });
-        match role {
-            Role::Search => self.searched(rate, verdict),
-            Role::Confirm | Role::Above => self.confirmed(role, verdict, value),
-        }
-    }
-
-    /// Ends the search early; what was found so far is the answer.
-    #[must_use]
-    pub fn stop(mut self, why: &str) -> Answer {
-        self.notes.push(why.to_owned());
-        self.answer()
-    }
-
-    fn ask(&mut self, rate: f64, role: Role) -> Step {
         let attempt = Attempt {
-            rate,
-            duration: self.duration(rate, role),
+            rate: self.nodes.rate(node),
+            duration: self.duration(self.nodes.rate(node)),
             role,
+            node,
         };
+        if attempt.duration > left {
+            return Step::Done(self.answer(Outcome::OutOfTime));
+        }
         self.asked = Some(attempt);
         Step::Try(attempt)
     }
 
+    /// Notes what came of the trial that was asked for. Without one asked for, nothing is noted.
+    pub fn told(&mut self, trial: Trial) {
+        let Some(attempt) = self.asked.take() else {
+            return;
+        };
+        if attempt.role == Role::Closed {
+            self.checking.push(trial.achieved);
+            self.check();
+            return;
+        }
+        let verdict = trial.verdict(attempt.rate, &self.slo);
+        self.nodes.tally_mut(attempt.node).count(verdict);
+        self.told.push(Told {
+            rate: attempt.rate,
+            node: attempt.node,
+            trial,
+            verdict,
+        });
+    }
+
+    /// Ends the search early, without an answer.
+    #[must_use]
+    pub fn stop(self) -> Answer {
+        self.answer(Outcome::Stopped)
+    }
+
     /// Long enough for the percentile to have its samples.
-    fn duration(&self, rate: f64, role: Role) -> Duration {
+    fn duration(&self, rate: f64) -> Duration {
         let needed = SPARE_OPS * self.slo.least_ops() as f64 / rate;
         let needed = Duration::try_from_secs_f64(needed).unwrap_or(Duration::MAX);
-        let once = needed.max(self.bounds.trial);
-        match role {
-            Role::Search => once,
-            Role::Confirm | Role::Above => once.saturating_mul(CONFIRMATION_LENGTH),
+        needed.max(self.bounds.trial)
+    }
+
+    fn wanted(&self) -> Wanted {
+        let search = |node| Wanted::Trial(node, Role::Search);
+        if let Some(first) = self.first() {
+            return search(first);
+        }
+        let bracket = self.nodes.bracket();
+        if let Some(open) = self.nodes.open_between(bracket.low, bracket.high) {
+            return search(open);
+        }
+        match bracket {
+            Bracket {
+                low: None,
+                high: None,
+            } => search(self.begin()),
+            Bracket {
+                low: None,
+                high: Some(high),
+            } => self.fall(high),
+            Bracket {
+                low: Some(low),
+                high: None,
+            } => self.rise(low),
+            Bracket {
+                low: Some(low),
+                high: Some(high),
+            } => match self.nodes.untried_between(low, high) {
+                Some(middle) => search(middle),
+                None => self.confirm(low, high),
+            },
         }
     }
 
-    /// A search has time for a trial where a confirmation of its rate still fits after it.
-    fn has_time_for(&self, rate: f64, left: Duration) -> bool {
-        let confirmation = match self.low {
-            None => Duration::ZERO,
-            Some(_) => self
-                .duration(rate, Role::Confirm)
-                .saturating_mul(2 * CONFIRMATIONS),
-        };
-        self.duration(rate, Role::Search)
-            .saturating_add(confirmation)
-            <= left
+    /// A rate of the beginning of the curve that is still to be tried, where that takes no longer than
+    /// others.
+    fn first(&self) -> Option<i32> {
+        let firsts = FIRST.map(|share| self.nodes.near(share));
+        firsts.into_iter().find(|node| {
+            let is_quick = self.duration(self.nodes.rate(*node)) <= 2 * self.bounds.trial;
+            is_quick && self.nodes.tally(*node).trials() == 0
+        })
     }
 
-    /// A low rate shows what the target does without load, but no lower than fits a short trial.
-    fn first(&self) -> f64 {
-        let quick = SPARE_OPS * self.slo.least_ops() as f64 / self.bounds.trial.as_secs_f64();
-        (self.start * FIRST).max(quick.min(self.start * SECOND))
+    /// The rate that the closed loop suggests.
+    fn begin(&self) -> i32 {
+        let keeps = self
+            .closed
+            .value_ns
+            .is_none_or(|value| value < self.slo.limit_ns);
+        self.nodes.near(if keeps { KEEPS } else { MISSES })
     }
 
-    /// The rate that the search tries next; `None` where it has come to its end.
-    fn wanted(&self) -> Option<f64> {
-        if let Some((rate, _)) = self.trying {
-            return Some(rate);
+    fn fall(&self, high: i32) -> Wanted {
+        let lowest = self.nodes.lowest;
+        if high > lowest {
+            let fallen = (high - self.leap(high)).max(lowest);
+            return Wanted::Trial(fallen, Role::Search);
         }
-        let Bounds {
-            lowest, highest, ..
-        } = self.bounds;
-        let bounded = |rate: f64| rate.max(lowest).min(highest.max(lowest));
-        match (self.low, self.high) {
-            (None, None) => Some(bounded(self.first())),
-            (None, Some(high)) => (high > lowest).then(|| bounded(high / FALL)),
-            (Some(low), None) => {
-                let rise = if self.revisions > 0 { REVISION } else { RISE };
-                let next = bounded((low * rise).max(self.start * SECOND));
-                (next > low).then_some(next)
+        match self.nodes.decided(lowest) {
+            Some(false) => Wanted::End(Outcome::NeverHeld),
+            _ => Wanted::Trial(lowest, Role::Above),
+        }
+    }
+
+    fn rise(&self, low: i32) -> Wanted {
+        let highest = self.nodes.highest;
+        if low < highest {
+            let begin = self.begin();
+            let risen = if low < begin {
+                begin
+            } else {
+                low + self.leap(low)
+            };
+            return Wanted::Trial(risen.min(highest), Role::Search);
+        }
+        match self.nodes.decided(highest) {
+            Some(true) => Wanted::End(Outcome::Confirmed),
+            _ => Wanted::Trial(highest, Role::Confirm),
+        }
+    }
+
+    /// Twice as far from the beginning as `node` is.
+    fn leap(&self, node: i32) -> i32 {
+        (node - self.begin()).abs().max(FIRST_LEAP)
+    }
+
+    /// Confirms that `low` holds and `high` fails. Both take turns, so that both are true of the same time.
+    fn confirm(&self, low: i32, high: i32) -> Wanted {
+        // One rate between them that holds as often as not.
+        if high - low > 2 {
+            return Wanted::End(Outcome::Noisy);
+        }
+        let lead = |node| self.nodes.tally(node).lead().abs();
+        match (self.nodes.decided(low), self.nodes.decided(high)) {
+            (Some(true), Some(false)) if self.is_contradicted(low, high) => {
+                Wanted::End(Outcome::Noisy)
             }
-            (Some(low), Some(high)) => (high / low > PRECISION).then(|| (low * high).sqrt()),
+            (Some(true), Some(false)) => Wanted::End(Outcome::Confirmed),
+            (Some(true), _) => Wanted::Trial(high, Role::Above),
+            (_, Some(false)) => Wanted::Trial(low, Role::Confirm),
+            _ if self.nodes.status(high) == Status::Blocked => Wanted::Trial(low, Role::Confirm),
+            _ if lead(high) < lead(low) => Wanted::Trial(high, Role::Above),
+            _ => Wanted::Trial(low, Role::Confirm),
         }
     }
 
-    /// A trial that holds decides at once; one that does not is repeated, and two of three decide.
-    fn searched(&mut self, rate: f64, verdict: Verdict) {
-        let mut tally = self
-            .trying
-            .take()
-            .map_or(Tally::default(), |(_, tally)| tally);
-        tally.count(verdict);
-        if tally.held > tally.bad() {
-            self.low = Some(rate);
-        } else if tally.bad() >= 2 {
-            self.high = Some(rate);
-        } else {
-            self.trying = Some((rate, tally));
-        }
+    /// Whether a closed loop is due, or has to be repeated.
+    fn is_checking(&self) -> bool {
+        !self.checking.is_empty() || self.told.len() >= self.seen + CHECKED_EVERY
     }
 
-    fn confirmed(&mut self, role: Role, verdict: Verdict, value: Option<f64>) {
-        let Some(confirming) = &mut self.confirming else {
+    /// Looks at the closed loops of a check. Where the machine is slower than it was, or was so at the check
+    /// before, failed trials since it was last as fast say nothing; where it is faster, all failed ones.
+    fn check(&mut self) {
+        let best = self.checking.iter().copied().fold(0.0, f64::max);
+        let is_slower = best * DRIFT < self.reference;
+        if is_slower && self.checking.len() < CLOSED_LOOPS {
             return;
+        }
+        self.checking.clear();
+        self.checked = Some(best);
+        let is_faster = best > self.reference * DRIFT;
+        if is_faster {
+            self.reference = best;
+        }
+        let was_slower = self.settled < self.seen;
+        self.seen = self.told.len();
+        let doubtful = match (is_slower || was_slower, is_faster) {
+            (_, true) => 0..,
+            (true, _) => self.settled..,
+            (false, false) => self.told.len()..,
         };
-        let rate = confirming.rate;
-        if role == Role::Above {
-            confirming.above.count(verdict);
-        } else {
-            confirming.at.count(verdict);
-            confirming.values.extend(value);
-        }
-        let (at, above) = (confirming.at, confirming.above);
-        if at.bad() >= 2 {
-            // One step down, to be confirmed anew.
-            let lower = rate / PRECISION;
-            self.high = Some(rate);
-            self.low = (lower >= self.bounds.lowest).then_some(lower);
-            self.confirming = self.low.map(Confirming::of);
-        } else if above.trials() >= CONFIRMATIONS && above.held > above.bad() {
-            self.revise(rate * ABOVE);
-        }
-    }
-
-    /// What was thought to fail has held in most trials, so the search goes on from there.
-    fn revise(&mut self, held: f64) {
-        if self.revisions >= MOST_REVISIONS || held >= self.bounds.highest {
-            return;
-        }
-        self.revisions += 1;
-        self.low = Some(held);
-        self.high = self.high.filter(|high| *high > held * PRECISION);
-        self.confirming = None;
-    }
-
-    fn note_short_of_time(&mut self) {
-        let note = match (self.low, self.high) {
-            (None, _) => "The time was over before a rate was found that holds.".to_owned(),
-            (Some(low), Some(high)) => format!(
-                "The search stopped early to have time to confirm: the next {:.0} % above are not explored.",
-                (high / low - 1.0) * 100.0
-            ),
-            (Some(_), None) => {
-                "The search stopped early to have time to confirm; higher rates were not tried again."
-                    .to_owned()
+        for told in &mut self.told[doubtful] {
+            if told.verdict == Verdict::Failed {
+                told.verdict = Verdict::Spoiled(Disturbance::Drift);
+                self.nodes.tally_mut(told.node).spoil();
             }
-        };
-        self.notes.push(note);
+        }
+        if !is_slower {
+            self.settled = self.told.len();
+        }
     }
 
-    fn done(&self) -> Step {
-        Step::Done(self.answer())
+    /// Whether trials below `low` failed, or trials above `high` held, more often than by chance.
+    fn is_contradicted(&self, low: i32, high: i32) -> bool {
+        let below = self.nodes.sum(i32::MIN..low);
+        let above = self.nodes.sum(high + 1..i32::MAX);
+        let contradicting = f64::from(below.failed + above.held);
+        contradicting > CONTRADICTING * f64::from(below.counted() + above.counted())
     }
 
-    fn answer(&self) -> Answer {
-        let confirming = self.confirming.as_ref();
-        let rate = confirming.map(|confirming| confirming.rate).or(self.low);
+    fn answer(&self, outcome: Outcome) -> Answer {
         let curve = curve::points(&self.told);
-        let mut answer = Answer {
+        let Bracket { low, high } = self.nodes.bracket();
+        let rate_of = |node: Option<i32>| node.map(|node| self.nodes.rate(node));
+        let tally_of =
+            |node: Option<i32>| node.map_or_else(Tally::default, |node| self.nodes.tally(node));
+        let noise = Noise::of(&self.told);
+        // Time is not what is missing where most of it was spoiled.
+        let has_drifted = self.checked.is_some() && self.settled < self.seen;
+        let outcome = match outcome {
+            Outcome::Confirmed | Outcome::NeverHeld | Outcome::OutOfTime if has_drifted => {
+                Outcome::Drifted
+            }
+            Outcome::OutOfTime if noise.is_most() => Outcome::Noisy,
+            outcome => outcome,
+        };
+        let rate = rate_of(low).filter(|_| outcome == Outcome::Confirmed);
+        let (limited_by, limited_because) =
+            saturation::limited_by(&curve, rate_of(low).unwrap_or(0.0), outcome, &noise);
+        Answer {
             slo: self.slo,
-            closed_loop: self.start,
+            closed_loop: self.closed.rate,
+            closed_loop_value_ns: self.closed.value_ns,
+            closed_loop_after: self.checked,
+            outcome,
             rate,
             value_ns: rate.and_then(|rate| self.value_at(rate)),
-            confirmations: confirming
-                .map(|confirming| confirming.at)
-                .unwrap_or_default(),
-            above: confirming
-                .map(|confirming| confirming.above)
-                .unwrap_or_default(),
+            held: rate_of(low),
+            confirmations: tally_of(low),
+            above: tally_of(high),
             knee: curve::knee(&curve),
-            limited_by: saturation::limited_by(&curve, rate.unwrap_or(0.0)),
+            limited_by,
+            limited_because,
+            noise,
             curve,
-            notes: self.notes.clone(),
-        };
-        answer.notes.extend(remarks(&answer));
-        answer
+            notes: Vec::new(),
+        }
+        .with_notes()
     }
 
-    /// The middle one of the confirmations, or of all trials of the rate where there are none.
+    /// The middle one of the trials that held.
     fn value_at(&self, rate: f64) -> Option<f64> {
-        let confirmed = self
-            .confirming
-            .as_ref()
-            .map_or(&[][..], |confirming| &confirming.values);
-        if !confirmed.is_empty() {
-            return middle(confirmed);
-        }
-        let trials = self.told.iter().filter(|told| told.rate == rate);
-        middle(
-            &trials
-                .filter_map(|told| told.trial.value_ns)
-                .collect::<Vec<_>>(),
-        )
+        let trials = self.told.iter();
+        let held = trials.filter(|told| told.rate == rate && told.verdict == Verdict::Held);
+        let values: Vec<f64> = held.filter_map(|told| told.trial.value_ns).collect();
+        // The lower middle one: percentiles are not averaged.
+        let sorted = quantile::sorted(&values);
+        sorted.get(sorted.len().saturating_sub(1) / 2).copied()
     }
-}
-
-impl Confirming {
-    fn of(rate: f64) -> Self {
-        Self {
-            rate,
-            at: Tally::default(),
-            above: Tally::default(),
-            values: Vec::new(),
-        }
-    }
-
-    /// The rate itself and a little more take turns; a bad trial of the rate is repeated at once.
-    fn wanted(&self) -> Option<(f64, Role)> {
-        let at_first = self.at.held <= self.above.trials();
-        if self.at.held < CONFIRMATIONS && at_first {
-            Some((self.rate, Role::Confirm))
-        } else if self.above.trials() < CONFIRMATIONS {
-            Some((self.rate * ABOVE, Role::Above))
-        } else {
-            None
-        }
-    }
-}
-
-impl Tally {
-    pub(super) fn count(&mut self, verdict: Verdict) {
-        match verdict {
-            Verdict::Held => self.held += 1,
-            Verdict::Failed => self.failed += 1,
-            Verdict::Late => self.late += 1,
-        }
-    }
-}
-
-/// The lower middle one: percentiles are not averaged.
-fn middle(values: &[f64]) -> Option<f64> {
-    let sorted = quantile::sorted(values);
-    sorted.get(sorted.len().saturating_sub(1) / 2).copied()
-}
-
-/// What the reader of an answer must know about its trials.
-fn remarks(answer: &Answer) -> Vec<String> {
-    let mut remarks = Vec::new();
-    if answer.above.trials() > 0 && !answer.is_distinct() {
-        remarks.push(format!(
-            "A load 5 % higher held in {} of {} trials: on this machine the two cannot be told apart.",
-            answer.above.held,
-            answer.above.trials()
-        ));
-    }
-    let late: u32 = answer.curve.iter().map(|point| point.trials.late).sum();
-    if late > 0 {
-        let trials: u32 = answer.curve.iter().map(|point| point.trials.trials()).sum();
-        remarks.push(format!(
-            "In {late} of {trials} trials the limit was missed while the generator itself started operations late; these say nothing of the target."
-        ));
-    }
-    remarks
 }

@@ -1,9 +1,11 @@
 //! Servers whose capacity is known, for trying the search on.
 
+use std::time::Duration;
+
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
-use super::{Attempt, Trial};
+use super::{Attempt, Machine, Role, Trial};
 use crate::limit::Slo;
 
 /// How the percentile of a server follows from its load.
@@ -19,21 +21,34 @@ pub(super) enum Model {
     Cliff(f64),
 }
 
-/// What a model does beside its own law.
+/// What the machine does to a model.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Disturbance {
-    /// Standard deviation of the logarithm of every percentile.
+pub(super) struct Weather {
+    /// Standard deviation of the logarithm of every percentile. The machine shows nothing of it.
     pub(super) noise: f64,
-    /// Share of the trials that a stall hits, which lengthens the percentile up to fiftyfold.
-    pub(super) stalls: f64,
+    /// CPU pauses per second.
+    pub(super) pauses: f64,
+    /// Their mean length in milliseconds; lengths are exponential.
+    pub(super) pause_ms: f64,
+    /// Share of the pauses that are seen.
+    pub(super) seen: f64,
+    /// Share of the trials in which others take up to half of the server's CPU; one in twenty is not seen.
+    pub(super) contended: f64,
+    /// The speed in phases of ten seconds or so that take a third of the time; nothing shows them.
+    pub(super) slow: f64,
 }
 
-/// A model with its disturbance and its chance.
+/// A model in its weather.
 pub(super) struct Simulated {
     model: Model,
-    disturbance: Disturbance,
+    weather: Weather,
     quantile: f64,
     rng: SmallRng,
+    /// Until when the current phase lasts, and whether it is slow.
+    phase: (f64, bool),
+    now: f64,
+    /// The highest speed so far.
+    best_speed: f64,
 }
 
 impl Model {
@@ -41,6 +56,15 @@ impl Model {
     pub(super) fn service_rate(self) -> f64 {
         match self {
             Self::Mm1(rate) | Self::Md1(rate) | Self::Cliff(rate) => rate,
+        }
+    }
+
+    /// The same server at another speed.
+    fn at(self, speed: f64) -> Self {
+        match self {
+            Self::Mm1(rate) => Self::Mm1(rate * speed),
+            Self::Md1(rate) => Self::Md1(rate * speed),
+            Self::Cliff(rate) => Self::Cliff(rate * speed),
         }
     }
 
@@ -71,50 +95,149 @@ impl Model {
         }
         low
     }
+
+    /// The quantile in a trial that begins without a queue.
+    fn in_trial_ns(self, rate: f64, seconds: f64, q: f64) -> f64 {
+        let served = self.service_rate();
+        let queued = seconds * (rate / served - 1.0).max(0.0) * q;
+        // Without room to spare the queue wanders like a reflected Brownian motion, which in the time
+        // of a trial gets no farther than this.
+        let transient = 2.6e9 * (2.0 * seconds / served).sqrt();
+        let steady = match self {
+            Self::Cliff(_) => self.value_ns(rate, q),
+            _ if rate < served => self.value_ns(rate, q).min(transient),
+            _ => transient,
+        };
+        steady + queued * 1e9
+    }
 }
 
 impl Simulated {
-    pub(super) fn new(model: Model, disturbance: Disturbance, slo: &Slo, seed: u64) -> Self {
+    pub(super) fn new(model: Model, weather: Weather, slo: &Slo, seed: u64) -> Self {
         Self {
             model,
-            disturbance,
+            weather,
             quantile: slo.quantile(),
             rng: SmallRng::seed_from_u64(seed),
+            phase: (0.0, true),
+            now: 0.0,
+            best_speed: 0.0,
         }
     }
 
     /// What a closed loop shows of it: about what it can serve.
     pub(super) fn closed_loop(&mut self) -> f64 {
-        self.model.service_rate() * self.rng.random_range(0.85..1.0)
+        let speed = self.pass(0.4);
+        self.model.service_rate() * speed * self.rng.random_range(0.9..1.0)
     }
 
     pub(super) fn trial(&mut self, attempt: &Attempt) -> Trial {
-        let served = self.model.service_rate();
-        let seconds = attempt.duration.as_secs_f64();
-        let queued = seconds * (attempt.rate / served - 1.0).max(0.0) * self.quantile;
-        // Without room to spare the queue wanders like a reflected Brownian motion, which in the time
-        // of a trial gets no farther than this.
-        let transient = 2.6e9 * (2.0 * seconds / served).sqrt();
-        let steady = match self.model {
-            Model::Cliff(_) => self.model.value_ns(attempt.rate, self.quantile),
-            _ if attempt.rate < served => {
-                let steady = self.model.value_ns(attempt.rate, self.quantile);
-                steady.min(transient)
-            }
-            _ => transient,
-        };
-        let mut value = (steady + queued * 1e9) * (self.disturbance.noise * self.normal()).exp();
-        if self.rng.random_bool(self.disturbance.stalls) {
-            value *= self.rng.random_range(2.0..50.0);
+        if attempt.role == Role::Closed {
+            return Trial {
+                achieved: self.closed_loop(),
+                ..Trial::default()
+            };
         }
+        let seconds = attempt.duration.as_secs_f64();
+        let mut speed = self.pass(seconds);
+        let mut machine = Machine {
+            duration: attempt.duration,
+            others: Some(0.01),
+            server_waited: Some(0.0),
+            ..Machine::default()
+        };
+        if self.rng.random_bool(self.weather.contended) {
+            let taken = self.rng.random_range(0.05..0.5);
+            speed *= 1.0 - taken;
+            if self.rng.random_bool(0.95) {
+                (machine.others, machine.server_waited) = (Some(taken), Some(taken));
+            }
+        }
+        let model = self.model.at(speed);
+        let delay = self.pauses(attempt.rate / model.service_rate(), seconds, &mut machine);
+        let noise = (self.weather.noise * self.normal()).exp();
+        let value = model.in_trial_ns(attempt.rate, seconds, self.quantile) * noise + delay * 1e9;
+        let served = model.service_rate();
         Trial {
             achieved: attempt.rate.min(served),
             ops: (attempt.rate * seconds) as u64,
             value_ns: Some(value),
             server_busy: Some((attempt.rate / served).min(1.0)),
             client_busy: Some(0.5),
+            machine,
             ..Trial::default()
         }
+    }
+
+    /// The pauses of a trial, noted as far as they are seen. Returns the quantile of what they add: a queue
+    /// that is as long as the pause when it ends, and drains with what the load leaves of the server.
+    fn pauses(&mut self, load: f64, seconds: f64, machine: &mut Machine) -> f64 {
+        let Weather {
+            pauses,
+            pause_ms,
+            seen,
+            ..
+        } = self.weather;
+        let mut at = 0.0;
+        let mut delays: Vec<(f64, f64)> = Vec::new();
+        while pauses > 0.0 {
+            at += self.exponential(1.0 / pauses);
+            if at >= seconds {
+                break;
+            }
+            let length = self.exponential(pause_ms / 1e3);
+            if self.rng.random_bool(seen) {
+                let length = Duration::from_secs_f64(length);
+                machine.pauses += 1;
+                machine.paused += length;
+                machine.longest_pause = machine.longest_pause.max(length);
+            }
+            let affected = (length / (1.0 - load).max(1e-3)).min(seconds - at);
+            delays.push((length, affected / seconds));
+        }
+        let beyond = |delay: f64| -> f64 {
+            let shares = delays.iter();
+            shares
+                .map(|(length, share)| share * (1.0 - delay / length).max(0.0))
+                .sum()
+        };
+        let (mut low, mut high) = (0.0, 10.0);
+        for _ in 0..40 {
+            let middle = f64::midpoint(low, high);
+            if beyond(middle) > 1.0 - self.quantile {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+
+    /// Lets time pass, of a trial and of what is between two, and returns the speed in it.
+    fn pass(&mut self, seconds: f64) -> f64 {
+        self.now += 1.1 * seconds + 0.05;
+        while self.now >= self.phase.0 {
+            let is_slow = !self.phase.1;
+            let mean = if is_slow { 10.0 } else { 20.0 };
+            self.phase = (self.phase.0 + self.exponential(mean), is_slow);
+        }
+        let speed = if self.phase.1 { self.weather.slow } else { 1.0 };
+        self.best_speed = self.best_speed.max(speed);
+        speed
+    }
+
+    /// The capacity at the highest speed that the search saw: it cannot know of any other.
+    pub(super) fn truth(&self, slo: &Slo) -> f64 {
+        self.model.at(self.best_speed).truth(slo)
+    }
+
+    /// Seconds since the search began.
+    pub(super) fn now(&self) -> f64 {
+        self.now
+    }
+
+    fn exponential(&mut self, mean: f64) -> f64 {
+        -(1.0 - self.rng.random::<f64>()).ln() * mean
     }
 
     /// A standard normal number (Box and Muller 1958).

@@ -3,13 +3,15 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use rand::SeedableRng;
 use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
 
-use super::simulated::{Disturbance, Model, Simulated, queue_trial};
+use super::simulated::{Model, Simulated, Weather, queue_trial};
 use super::*;
 
-const SEEDS: u64 = 400;
+const SEEDS: u64 = 200;
+/// What a search takes where nothing is said.
+const TIME: f64 = 60.0;
 
 fn slo(text: &str) -> Slo {
     text.parse().unwrap()
@@ -36,99 +38,169 @@ fn search(
     }
 }
 
-/// How far the answers of many seeds are from the truth. An answer that was not confirmed in time says
-/// so, and is not counted as close whatever it is.
-fn holds_what_it_promises(model: Model, disturbance: Disturbance, limit: &str) {
+/// How many of the searches of a cell gave an answer, and how far those are from the truth.
+#[derive(Default)]
+struct Cell {
+    answers: u64,
+    wrong: u64,
+    least: Option<f64>,
+    most: Option<f64>,
+    seconds: f64,
+}
+
+/// Answers of many seeds in one weather.
+fn cell(model: Model, weather: Weather, limit: &str) -> Cell {
     let slo = slo(limit);
-    let truth = model.truth(&slo);
-    let (mut close, mut most, mut least) = (0, 0.0_f64, f64::MAX);
+    let mut cell = Cell::default();
     for seed in 0..SEEDS {
-        let mut server = Simulated::new(model, disturbance, &slo, seed);
-        let bounded = Search::new(slo, server.closed_loop(), Bounds::default());
-        let (answer, _) = search(bounded, 120.0, |attempt| server.trial(attempt));
-        if answer.is_confirmed() {
-            let ratio = answer.rate.unwrap() / truth;
-            close += u64::from((ratio - 1.0).abs() <= 0.05);
-            (most, least) = (most.max(ratio), least.min(ratio));
+        let mut server = Simulated::new(model, weather, &slo, seed);
+        let mut search = Search::new(slo, server.closed_loop(), Bounds::default());
+        let answer = loop {
+            let left = Duration::from_secs_f64((TIME - server.now()).max(0.0));
+            match search.next(left) {
+                Step::Done(answer) => break answer,
+                Step::Try(attempt) => search.told(server.trial(&attempt)),
+            }
+        };
+        assert_eq!(answer.rate.is_some(), answer.is_confirmed());
+        if let Some(rate) = answer.rate {
+            let ratio = rate / server.truth(&slo);
+            cell.answers += 1;
+            cell.wrong += u64::from((ratio - 1.0).abs() > 0.1);
+            cell.least = Some(cell.least.map_or(ratio, |least| least.min(ratio)));
+            cell.most = Some(cell.most.map_or(ratio, |most| most.max(ratio)));
+            cell.seconds += server.now();
         }
     }
-    let found = format!(
-        "{model:?} {disturbance:?} {limit}: {close} of {SEEDS} within 5 %, from {least:.3} to {most:.3} of the truth"
-    );
-    println!("{found}");
-    assert!(close * 100 >= SEEDS * 95, "{found}");
-    assert!(most <= 1.05, "{found}");
+    cell
 }
 
-const QUIET: Disturbance = Disturbance {
+const QUIET: Weather = Weather {
     noise: 0.02,
-    stalls: 0.0,
+    pauses: 0.0,
+    pause_ms: 0.0,
+    seen: 1.0,
+    contended: 0.0,
+    slow: 1.0,
 };
-const NOISY: Disturbance = Disturbance {
+const USUAL: Weather = Weather {
     noise: 0.05,
-    stalls: 0.05,
+    pauses: 0.2,
+    pause_ms: 5.0,
+    contended: 0.02,
+    ..QUIET
 };
-const STALLED: Disturbance = Disturbance {
+const SHARED: Weather = Weather {
     noise: 0.05,
-    stalls: 0.15,
+    pauses: 1.0,
+    pause_ms: 15.0,
+    seen: 0.95,
+    contended: 0.05,
+    ..QUIET
+};
+const BUSY: Weather = Weather {
+    noise: 0.1,
+    pauses: 5.0,
+    pause_ms: 5.0,
+    seen: 0.9,
+    contended: 0.3,
+    ..QUIET
+};
+const CHANGING: Weather = Weather {
+    slow: 0.7,
+    ..SHARED
+};
+const HOPELESS: Weather = Weather {
+    noise: 0.1,
+    pauses: 20.0,
+    pause_ms: 10.0,
+    seen: 0.9,
+    contended: 0.5,
+    ..QUIET
 };
 
+/// A name, the weather, and how many of a hundred searches give an answer at least.
+const WEATHERS: [(&str, Weather, u64); 6] = [
+    ("quiet", QUIET, 100),
+    ("usual", USUAL, 98),
+    ("shared", SHARED, 80),
+    ("busy", BUSY, 0),
+    ("changing", CHANGING, 0),
+    ("hopeless", HOPELESS, 0),
+];
+
+/// At 100k per second the limits of the queues are crossed at 70, 91 and 99 % of what can be served, and at
+/// 69, 91 and 99 %.
+const SERVERS: [(Model, &str); 7] = [
+    (Model::Mm1(1e5), "p99<154us"),
+    (Model::Mm1(1e5), "p99<500us"),
+    (Model::Mm1(1e5), "p99.9<7ms"),
+    (Model::Md1(1e5), "p99<80us"),
+    (Model::Md1(1e5), "p99<300us"),
+    (Model::Md1(1e5), "p99<2ms"),
+    (Model::Cliff(87_654.0), "p99<2ms"),
+];
+
+/// In any weather an answer is within 10 % of the truth, or there is none.
 #[test]
-fn capacity_of_exponential_service_is_found() {
-    // At 100k per second the limits are crossed at 70, 91 and 99 % of what can be served.
-    for limit in ["p99<154us", "p99<500us", "p99.9<7ms"] {
-        for disturbance in [QUIET, NOISY, STALLED] {
-            holds_what_it_promises(Model::Mm1(1e5), disturbance, limit);
+fn an_answer_is_close_or_there_is_none() {
+    let mut faults = Vec::new();
+    for (name, weather, least) in WEATHERS {
+        for (model, limit) in SERVERS {
+            let cell = cell(model, weather, limit);
+            let shown =
+                |ratio: Option<f64>| ratio.map_or("-".into(), |ratio| format!("{ratio:.3}"));
+            let line = format!(
+                "{name:8} {model:?} {limit}: {} of {SEEDS} answer, {} wrong, {} to {} of the truth, {:.0} s",
+                cell.answers,
+                cell.wrong,
+                shown(cell.least),
+                shown(cell.most),
+                cell.seconds / cell.answers.max(1) as f64
+            );
+            println!("{line}");
+            if cell.wrong > 0 || cell.answers * 100 < least * SEEDS {
+                faults.push(line);
+            }
         }
     }
-}
-
-#[test]
-fn capacity_of_constant_service_is_found() {
-    for limit in ["p99<80us", "p99<300us", "p99<2ms"] {
-        for disturbance in [QUIET, NOISY, STALLED] {
-            holds_what_it_promises(Model::Md1(1e5), disturbance, limit);
-        }
-    }
-}
-
-#[test]
-fn a_cliff_is_found() {
-    for disturbance in [QUIET, NOISY, STALLED] {
-        holds_what_it_promises(Model::Cliff(87_654.0), disturbance, "p99<2ms");
-    }
+    assert!(faults.is_empty(), "{faults:#?}");
 }
 
 #[test]
 fn capacity_of_a_queue_operation_by_operation_is_found() {
     let (mu, slo) = (20_000.0, slo("p99<5ms"));
     let truth = mu - 100_f64.ln() / 0.005;
-    let mut close = 0;
     for seed in 0..20 {
         let mut rng = SmallRng::seed_from_u64(seed);
         let bounded = Search::new(slo, 0.95 * mu, Bounds::default());
-        let (answer, _) = search(bounded, 120.0, |attempt| {
-            queue_trial(mu, attempt, 0.99, &mut rng)
+        let (answer, _) = search(bounded, 120.0, |attempt| match attempt.role {
+            Role::Closed => closed(0.95 * mu),
+            _ => queue_trial(mu, attempt, 0.99, &mut rng),
         });
         let ratio = answer.rate.unwrap() / truth;
-        assert!(
-            answer.is_confirmed() && ratio <= 1.05,
-            "seed {seed}: {ratio}"
-        );
-        close += u32::from((ratio - 1.0).abs() <= 0.05);
+        assert!((ratio - 1.0).abs() <= 0.1, "seed {seed}: {ratio}");
     }
-    assert!(close >= 19, "{close} of 20 within 5 %");
 }
 
-/// A server that holds below `capacity` and is too slow above it.
+fn closed(rate: f64) -> Trial {
+    Trial {
+        achieved: rate,
+        ..Trial::default()
+    }
+}
+
+/// A server that holds below `capacity` and is too slow above it. A closed loop carries 100,000.
 fn sharp(capacity: f64) -> impl Fn(&Attempt) -> Trial {
     move |attempt| Trial {
-        achieved: attempt.rate,
         ops: 100_000,
         value_ns: Some(if attempt.rate < capacity { 1e6 } else { 9e6 }),
         server_busy: Some(0.97),
         client_busy: Some(0.4),
-        ..Trial::default()
+        ..closed(match attempt.role {
+            Role::Closed => 100_000.0,
+            _ => attempt.rate,
+        })
     }
 }
 
@@ -136,62 +208,62 @@ fn standard(start: f64) -> Search {
     Search::new(slo("p99<2ms"), start, Bounds::default())
 }
 
+/// A CPU that did not run for 25 ms of a trial.
+fn paused(trial: Trial) -> Trial {
+    let pause = Duration::from_millis(25);
+    Trial {
+        value_ns: Some(25e6),
+        machine: Machine {
+            duration: Duration::from_millis(300),
+            pauses: 1,
+            paused: pause,
+            longest_pause: pause,
+            ..Machine::default()
+        },
+        ..trial
+    }
+}
+
 #[test]
-fn the_answer_is_confirmed_between_trials_of_a_little_more() {
-    let (answer, attempts) = search(standard(100_000.0), 60.0, sharp(83_000.0));
+fn the_answer_is_confirmed_in_turns_with_a_little_more() {
+    let (answer, attempts) = search(standard(100_000.0), TIME, sharp(83_000.0));
     let rate = answer.rate.unwrap();
-    assert!((83_000.0 / 1.02..83_000.0).contains(&rate), "{rate}");
-    assert_eq!(
-        answer.confirmations,
-        Tally {
-            held: 3,
-            ..Tally::default()
-        }
-    );
-    assert_eq!(
-        answer.above,
-        Tally {
-            failed: 3,
-            ..Tally::default()
-        }
-    );
-    assert!(answer.is_confirmed() && answer.is_distinct());
+    assert!((83_000.0 / 1.045..83_000.0).contains(&rate), "{rate}");
+    let of = |held, failed| Tally {
+        held,
+        failed,
+        spoiled: 0,
+    };
+    assert_eq!((answer.confirmations, answer.above), (of(5, 0), of(0, 5)));
+    assert!(answer.is_confirmed());
     assert_eq!(
         (answer.value_ns, answer.limited_by),
         (Some(1e6), LimitedBy::Server)
     );
     assert!(answer.notes.is_empty(), "{:?}", answer.notes);
-    let last: Vec<Role> = attempts
-        .iter()
-        .rev()
-        .take(6)
-        .map(|attempt| attempt.role)
-        .collect();
-    assert_eq!(last, [Role::Above, Role::Confirm].repeat(3));
+    let roles: Vec<Role> = attempts.iter().map(|attempt| attempt.role).collect();
+    assert_eq!(*roles.last().unwrap(), Role::Closed);
+    let open = roles.iter().filter(|role| **role != Role::Closed);
+    let turns: Vec<&Role> = open.rev().take(6).collect();
+    let above = turns.iter().filter(|role| ***role == Role::Above).count();
+    assert_eq!(above, 3, "{turns:?}");
     for attempt in &attempts {
-        let once = (11_000.0 / attempt.rate).max(1.0);
-        let times = if attempt.role == Role::Search {
-            1.0
-        } else {
-            2.0
-        };
-        assert!(
-            (attempt.duration.as_secs_f64() - once * times).abs() < 1e-6,
-            "{attempt:?}"
-        );
+        let seconds = (11_000.0 / attempt.rate).max(0.3);
+        assert!((attempt.duration.as_secs_f64() - seconds).abs() < 1e-6);
     }
     assert!(answer.curve.is_sorted_by(|a, b| a.rate < b.rate));
     assert_eq!(answer.point().unwrap().value_ns, Some(1e6));
     assert!(answer.failing().next().unwrap().rate >= 83_000.0);
+    assert!(attempts.len() < 30, "{} trials", attempts.len());
 }
 
 #[test]
 fn one_bad_trial_rules_no_rate_out() {
     for spoiled in 0..20 {
         let (mut count, server) = (0, sharp(83_000.0));
-        let (answer, _) = search(standard(100_000.0), 120.0, |attempt| {
+        let (answer, _) = search(standard(100_000.0), TIME, |attempt| {
             count += 1;
-            let stalled = count == spoiled + 1;
+            let stalled = count == spoiled + 1 && attempt.role != Role::Closed;
             Trial {
                 value_ns: server(attempt)
                     .value_ns
@@ -201,81 +273,144 @@ fn one_bad_trial_rules_no_rate_out() {
         });
         let rate = answer.rate.unwrap();
         assert!(
-            (83_000.0 / 1.02..83_000.0).contains(&rate),
+            (83_000.0 / 1.045..83_000.0).contains(&rate),
             "trial {spoiled}: {rate}"
         );
-        assert!(answer.is_confirmed());
     }
 }
 
 #[test]
-fn an_answer_that_does_not_hold_again_steps_down() {
-    let server = |attempt: &Attempt| {
-        let capacity = if attempt.role == Role::Search {
-            83_000.0
-        } else {
-            77_000.0
+fn a_missed_limit_of_a_spoiled_trial_bounds_nothing() {
+    for seed in 0..50 {
+        let mut rng = SmallRng::seed_from_u64(seed);
+        let (server, mut spoiled) = (sharp(83_000.0), 0);
+        let (answer, _) = search(standard(100_000.0), TIME, |attempt| {
+            // Two of three trials are spoiled, whatever the rate.
+            let is_spoiled = attempt.role != Role::Closed && rng.random_bool(0.66);
+            spoiled += u32::from(is_spoiled);
+            let trial = server(attempt);
+            if is_spoiled { paused(trial) } else { trial }
+        });
+        let rate = answer.rate.unwrap();
+        assert!(
+            (83_000.0 / 1.045..83_000.0).contains(&rate),
+            "{seed}: {rate}"
+        );
+        assert_eq!(
+            (answer.noise.spoiled, answer.noise.paused),
+            (spoiled, spoiled)
+        );
+        let [trials, pauses] = &answer.notes[..] else {
+            panic!("{:?}", answer.notes)
         };
-        sharp(capacity)(attempt)
-    };
-    let (answer, _) = search(standard(100_000.0), 120.0, server);
-    let rate = answer.rate.unwrap();
-    assert!((77_000.0 / 1.021..77_000.0).contains(&rate), "{rate}");
-    assert!(answer.is_confirmed() && answer.is_distinct());
+        assert!(trials.contains("by pauses of a CPU (25.0 ms)"), "{trials}");
+        assert!(pauses.contains("times per second"), "{pauses}");
+    }
 }
 
 #[test]
-fn an_answer_that_turns_out_too_low_goes_up() {
-    let server = |attempt: &Attempt| {
-        let capacity = if attempt.role == Role::Search && attempt.rate < 80_000.0 {
-            60_000.0
+fn without_a_clean_trial_there_is_no_answer() {
+    let server = sharp(83_000.0);
+    // Below a fifth of its capacity, the queue behind a pause is short enough.
+    let (answer, _) = search(standard(100_000.0), TIME, |attempt| {
+        let trial = server(attempt);
+        if attempt.role == Role::Closed || attempt.rate < 17_000.0 {
+            trial
         } else {
-            83_000.0
+            paused(trial)
+        }
+    });
+    assert_eq!((answer.rate, answer.value_ns), (None, None));
+    assert_eq!(answer.outcome, Outcome::Noisy);
+    assert_eq!(answer.limited_by, LimitedBy::Noise);
+    assert!(answer.held.unwrap() < 17_000.0);
+    assert_eq!(answer.noise.pause_ns, Some(25_000_000));
+    assert!(answer.limited_because.contains("trials were spoiled"));
+}
+
+#[test]
+fn a_search_begins_where_the_closed_loop_says() {
+    let first_of = |value_ns, limit| {
+        let closed = Closed {
+            rate: 100_000.0,
+            value_ns,
         };
-        sharp(capacity)(attempt)
+        let bounded = Search::new(slo(limit), closed, Bounds::default());
+        let (_, attempts) = search(bounded, TIME, sharp(83_000.0));
+        attempts[2].rate
     };
-    let mut calls = 0;
-    let (answer, _) = search(standard(100_000.0), 120.0, |attempt| {
-        // The first trials suffer from a neighbour who goes away later.
-        calls += 1;
-        if calls < 14 {
-            server(attempt)
-        } else {
-            sharp(83_000.0)(attempt)
+    assert!((first_of(Some(1.93e6), "p99<2ms") / 90_000.0 - 1.0).abs() < 0.03);
+    assert!((first_of(Some(2.5e6), "p99<2ms") / 70_000.0 - 1.0).abs() < 0.03);
+}
+
+#[test]
+fn what_failed_on_a_slower_machine_bounds_nothing() {
+    let mut count = 0;
+    // From the tenth trial to the fortieth, half of the machine is gone and nothing else shows it.
+    let (answer, _) = search(standard(100_000.0), TIME, |attempt| {
+        count += 1;
+        let speed = if (10..40).contains(&count) { 0.5 } else { 1.0 };
+        match attempt.role {
+            Role::Closed => closed(100_000.0 * speed),
+            _ => sharp(83_000.0 * speed)(attempt),
         }
     });
     let rate = answer.rate.unwrap();
-    assert!(
-        (83_000.0 / 1.021..83_000.0).contains(&rate),
-        "{rate} {answer:?}"
-    );
-    assert!(answer.is_confirmed());
+    assert!((83_000.0 / 1.045..83_000.0).contains(&rate), "{rate}");
+    assert!(answer.noise.slower > 0);
+
+    let mut count = 0;
+    let (answer, _) = search(standard(100_000.0), TIME, |attempt| {
+        count += 1;
+        let speed = if count > 10 { 0.5 } else { 1.0 };
+        match attempt.role {
+            Role::Closed => closed(100_000.0 * speed),
+            _ => sharp(83_000.0 * speed)(attempt),
+        }
+    });
+    assert_eq!((answer.outcome, answer.rate), (Outcome::Drifted, None));
+    assert_eq!(answer.closed_loop_after, Some(50_000.0));
 }
 
 #[test]
-fn what_cannot_be_told_apart_is_said() {
+fn a_closed_loop_that_was_too_slow_at_first_is_no_measure() {
+    let mut count = 0;
+    let (answer, _) = search(standard(50_000.0), TIME, |attempt| {
+        count += 1;
+        let speed = if count > 6 { 1.0 } else { 0.5 };
+        match attempt.role {
+            Role::Closed => closed(100_000.0 * speed),
+            _ => sharp(83_000.0 * speed)(attempt),
+        }
+    });
+    let rate = answer.rate.unwrap();
+    assert!((83_000.0 / 1.045..83_000.0).contains(&rate), "{rate}");
+}
+
+#[test]
+fn a_rate_that_holds_as_often_as_not_is_not_the_answer_alone() {
+    let mut rng = SmallRng::seed_from_u64(1);
+    // A step and a half in which chance decides.
     let (answer, _) = search(standard(100_000.0), 300.0, |attempt| {
-        let always = attempt.role == Role::Above;
-        sharp(if always { f64::MAX } else { 83_000.0 })(attempt)
+        let is_mixed = (80_000.0..85_000.0).contains(&attempt.rate);
+        let capacity = match is_mixed && rng.random_bool(0.5) {
+            true => f64::MAX,
+            false => 80_000.0,
+        };
+        sharp(capacity)(attempt)
     });
-    assert!(
-        (83_000.0 / 1.05..83_000.0).contains(&answer.rate.unwrap()),
-        "{answer:?}"
-    );
-    assert_eq!(
-        answer.above,
-        Tally {
-            held: 3,
-            failed: 0,
-            late: 0
-        }
-    );
-    assert!(answer.is_confirmed() && !answer.is_distinct());
-    assert!(
-        answer.notes[0].contains("held in 3 of 3 trials"),
-        "{:?}",
-        answer.notes
-    );
+    let ratio = answer.rate.unwrap() / 80_000.0;
+    assert!((0.9..1.07).contains(&ratio), "{ratio}");
+    // Where it decides over a wider range, there is no answer.
+    let (answer, _) = search(standard(100_000.0), 300.0, |attempt| {
+        let is_mixed = (60_000.0..100_000.0).contains(&attempt.rate);
+        let capacity = match is_mixed && rng.random_bool(0.5) {
+            true => f64::MAX,
+            false => 60_000.0,
+        };
+        sharp(capacity)(attempt)
+    });
+    assert_eq!((answer.rate, answer.outcome), (None, Outcome::Noisy));
 }
 
 #[test]
@@ -286,30 +421,26 @@ fn a_limit_that_no_rate_keeps_has_no_answer() {
     };
     let (answer, attempts) = search(Search::new(slo("p99<2ms"), 1e5, bounds), 120.0, sharp(0.0));
     assert_eq!((answer.rate, answer.value_ns), (None, None));
+    assert_eq!(answer.outcome, Outcome::NeverHeld);
     assert!(!answer.is_confirmed());
-    assert_eq!(answer.curve[0].rate, 1_000.0);
-    assert!(attempts.len() <= 8, "{}", attempts.len());
+    assert!((answer.curve[0].rate / 1_000.0 - 1.0).abs() < 0.05);
+    assert_eq!(answer.curve[0].trials.failed, 5);
+    assert!(attempts.len() <= 25, "{}", attempts.len());
 }
 
 #[test]
-fn a_late_generator_is_named_and_not_the_server() {
-    let (answer, _) = search(standard(100_000.0), 60.0, |attempt| Trial {
-        lag_p99_ns: Some(if attempt.rate > 50_000.0 {
-            4_000_000
-        } else {
-            10_000
-        }),
-        ..sharp(60_000.0)(attempt)
-    });
-    assert_eq!(answer.limited_by, LimitedBy::Generator);
-    assert!(
-        answer
-            .notes
-            .iter()
-            .any(|note| note.contains("generator itself")),
-        "{:?}",
-        answer.notes
-    );
+fn a_generator_that_is_late_and_not_busy_is_no_limit() {
+    let late = |busy| {
+        let (answer, _) = search(standard(100_000.0), TIME, move |attempt| Trial {
+            lag_p99_ns: Some(4_000_000),
+            client_busy: Some(busy),
+            server_busy: Some(0.5),
+            ..sharp(60_000.0)(attempt)
+        });
+        (answer.outcome, answer.limited_by)
+    };
+    assert_eq!(late(0.39), (Outcome::Noisy, LimitedBy::Noise));
+    assert_eq!(late(0.97), (Outcome::Confirmed, LimitedBy::Generator));
 }
 
 #[test]
@@ -320,18 +451,20 @@ fn a_search_ends_where_it_may_not_go_on() {
     };
     let (answer, _) = search(
         Search::new(slo("p99<2ms"), 1e5, bounds),
-        60.0,
+        TIME,
         sharp(83_000.0),
     );
-    assert_eq!(
-        (answer.rate, answer.limited_by),
-        (Some(70_000.0), LimitedBy::NotReached)
-    );
+    assert!((70_000.0 / 1.045..=70_000.0).contains(&answer.rate.unwrap()));
+    assert_eq!(answer.limited_by, LimitedBy::NotReached);
 }
 
 #[test]
 fn rare_operations_get_longer_trials() {
-    let (answer, attempts) = search(standard(2_000.0), 600.0, sharp(1_900.0));
+    let server = sharp(1_900.0);
+    let (answer, attempts) = search(standard(2_000.0), 600.0, |attempt| match attempt.role {
+        Role::Closed => closed(2_000.0),
+        _ => server(attempt),
+    });
     assert!(answer.is_confirmed());
     for attempt in attempts {
         let ops = attempt.rate * attempt.duration.as_secs_f64();
@@ -340,27 +473,16 @@ fn rare_operations_get_longer_trials() {
 }
 
 #[test]
-fn time_is_left_for_the_confirmation_and_what_is_missing_is_said() {
-    let (answer, _) = search(standard(100_000.0), 18.0, sharp(83_000.0));
-    assert!(
-        answer.is_confirmed() && answer.notes[0].contains("stopped early"),
-        "{answer:?}"
-    );
-    let (answer, attempts) = search(standard(100_000.0), 5.0, sharp(83_000.0));
-    assert!(!answer.is_confirmed() && !attempts.is_empty(), "{answer:?}");
-    assert!(
-        answer
-            .notes
-            .iter()
-            .any(|note| note.contains("before the answer was confirmed"))
-    );
-    let (answer, attempts) = search(standard(100_000.0), 0.5, sharp(83_000.0));
-    assert_eq!((answer.rate, attempts.len()), (None, 0));
-    assert!(answer.notes[0].contains("before a rate was found"));
+fn what_time_does_not_allow_is_not_answered() {
+    let (answer, attempts) = search(standard(100_000.0), 2.0, sharp(83_000.0));
+    assert_eq!((answer.rate, answer.outcome), (None, Outcome::OutOfTime));
+    assert!(answer.held.unwrap() < 83_000.0 && !attempts.is_empty());
+    let (answer, attempts) = search(standard(100_000.0), 0.2, sharp(83_000.0));
+    assert_eq!((answer.held, attempts.len()), (None, 0));
 }
 
 #[test]
-fn a_search_that_is_stopped_answers_with_what_it_has() {
+fn a_search_that_is_stopped_says_what_held() {
     let mut search = standard(100_000.0);
     for _ in 0..3 {
         let Step::Try(attempt) = search.next(Duration::from_secs(60)) else {
@@ -368,37 +490,49 @@ fn a_search_that_is_stopped_answers_with_what_it_has() {
         };
         search.told(sharp(83_000.0)(&attempt));
     }
-    let answer = search.stop("Interrupted.");
-    assert_eq!((answer.rate, answer.curve.len()), (Some(63_000.0), 3));
-    assert_eq!(answer.notes, ["Interrupted."]);
-    assert!(!answer.is_confirmed());
+    let answer = search.stop();
+    assert_eq!((answer.rate, answer.outcome), (None, Outcome::Stopped));
+    assert!((answer.held.unwrap() / 50_000.0 - 1.0).abs() < 0.03);
+    assert_eq!(answer.curve.len(), 3);
 }
 
 #[test]
 fn an_answer_survives_its_json() {
-    let (answer, _) = search(standard(100_000.0), 60.0, sharp(83_000.0));
+    let (answer, _) = search(standard(100_000.0), TIME, sharp(83_000.0));
     let json = serde_json::to_string(&answer).unwrap();
     assert!(
         json.contains("\"slo\":\"p99<2ms\"") && json.contains("\"limited_by\":\"server\""),
         "{json}"
     );
     assert_eq!(serde_json::from_str::<Answer>(&json).unwrap(), answer);
+    // Records of earlier versions name late trials, and nobody as the limit.
+    let earlier = json
+        .replace(",\"spoiled\":0}", ",\"late\":0}")
+        .replace("\"limited_by\":\"server\"", "\"limited_by\":\"nobody\"");
+    let read: Answer = serde_json::from_str(&earlier).unwrap();
+    assert_eq!(read.limited_by, LimitedBy::Tail);
 }
 
 proptest! {
     /// Whatever the trials say, the search ends within its trials and its time (which `search`
-    /// checks), and never answers with a rate that its confirmation refuted.
+    /// checks), and never answers with a rate that its trials refute.
     #[test]
     fn every_course_of_luck_ends(luck in prop::collection::vec(0_u8..4, 100), start in 10.0..1e6_f64, seconds in 1.0..500.0_f64) {
         let mut luck = luck.into_iter();
         let (answer, attempts) = search(standard(start), seconds, |attempt| match luck.next() {
+            _ if attempt.role == Role::Closed => closed(start),
             Some(0) => Trial::default(),
-            Some(1) => Trial { lag_p99_ns: Some(5_000_000), ..sharp(0.0)(attempt) },
+            Some(1) => paused(sharp(0.0)(attempt)),
             Some(2) => sharp(0.0)(attempt),
             _ => sharp(f64::MAX)(attempt),
         });
-        prop_assert!(attempts.len() <= 80);
-        prop_assert!(answer.confirmations.bad() < 2);
-        prop_assert!(answer.curve.iter().map(|point| point.trials.trials()).sum::<u32>() as usize == attempts.len());
+        prop_assert!(attempts.len() <= 410);
+        if let Some(rate) = answer.rate {
+            prop_assert!(answer.confirmations.lead() >= 5);
+            prop_assert!(answer.point().is_some_and(|point| point.rate == rate));
+        }
+        let loops = attempts.iter().filter(|attempt| attempt.role == Role::Closed).count();
+        let told = answer.curve.iter().map(|point| point.trials.trials()).sum::<u32>() as usize;
+        prop_assert!(told + loops == attempts.len());
     }
 }

@@ -1,4 +1,6 @@
-//! One trial: a rate, and what came of it.
+//! One trial: a rate, what came of it, and what the machine did meanwhile.
+
+use std::time::Duration;
 
 use crate::limit::Slo;
 
@@ -6,6 +8,19 @@ use crate::limit::Slo;
 const LAG_SHARE: f64 = 0.1;
 /// An open loop that answers less than this share of its rate is behind by more than chance.
 const KEPT_UP: f64 = 0.95;
+/// Above this share of a CPU, a thread of the generator is late because of its own work.
+pub(super) const GENERATOR_BUSY: f64 = 0.8;
+/// A CPU that does not run for this share of the limit may leave a queue that takes as long to drain.
+const PAUSE_SHARE: f64 = 0.5;
+/// Pauses that together are a share of the trial like this one delay as many operations, and those behind
+/// them, as the 0.99 quantile leaves beyond itself.
+const PAUSED: f64 = 0.005;
+/// The same for waiting for a CPU, where others use the CPUs for more than [`OTHERS`].
+const WAITED: f64 = 0.005;
+/// A machine always does some work of its own, and in a short trial the count of it is as coarse as this.
+const OTHERS: f64 = 0.08;
+/// CPU time that the host took, as a share of one CPU.
+const STOLEN: f64 = 0.01;
 
 /// What was measured at one rate, in an open loop.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -34,8 +49,29 @@ pub struct Trial {
     pub client_busy: Option<f64>,
     /// Share of its time in which the generator waited for a CPU that others had.
     pub waited: Option<f64>,
+    /// What else the machine did.
+    pub machine: Machine,
     /// The place of the trial in the list of cases of its record.
     pub case: usize,
+}
+
+/// What the machine did during a trial. What was not looked at is `None`.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Machine {
+    /// The length of the trial.
+    pub duration: Duration,
+    /// How often one of its CPUs did not run.
+    pub pauses: u64,
+    /// For how long in all.
+    pub paused: Duration,
+    /// For how long at once, at most.
+    pub longest_pause: Duration,
+    /// CPU time that the host gave to others, as a share of one CPU, where pauses could not be watched.
+    pub stolen: Option<f64>,
+    /// CPU time of other processes, as a share of one CPU.
+    pub others: Option<f64>,
+    /// Share of the time in which the server waited for a CPU.
+    pub server_waited: Option<f64>,
 }
 
 /// How a trial is counted.
@@ -45,26 +81,52 @@ pub(super) enum Verdict {
     Held,
     /// It did not.
     Failed,
-    /// It did not, and the generator was late: no finding about the target.
-    Late,
+    /// It did not, and the machine was disturbed: no finding about the target.
+    Spoiled(Disturbance),
+}
+
+/// What spoils a trial.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Disturbance {
+    /// A CPU did not run.
+    Pause,
+    /// Server or generator waited for a CPU that other processes used.
+    Contention,
+    /// The generator started operations late, though it was not busy.
+    Lag,
+    /// The machine was slower than at the beginning of the search.
+    Drift,
 }
 
 impl Trial {
-    /// Whether it kept the limit at `rate`. A trial that held although the generator was late has
-    /// held: the lateness is part of the response time.
+    /// Whether it kept the limit at `rate`. A disturbance only ever adds to response times, so a trial that
+    /// held in spite of it has held; one that failed is no finding about the target.
     pub(super) fn verdict(&self, rate: f64, slo: &Slo) -> Verdict {
         let below = self.value_ns.is_some_and(|value| value < slo.limit_ns);
         if below && self.kept_up(rate) && self.errors == 0 {
-            Verdict::Held
-        } else if self.is_late() {
-            Verdict::Late
-        } else {
-            Verdict::Failed
+            return Verdict::Held;
         }
+        self.disturbance(slo)
+            .map_or(Verdict::Failed, Verdict::Spoiled)
+    }
+
+    fn disturbance(&self, slo: &Slo) -> Option<Disturbance> {
+        let machine = &self.machine;
+        let share = machine.paused.as_secs_f64() / machine.duration.as_secs_f64().max(1e-9);
+        let long = machine.longest_pause.as_nanos() as f64 > PAUSE_SHARE * slo.limit_ns;
+        if long || share > PAUSED || machine.stolen.is_some_and(|stolen| stolen > STOLEN) {
+            return Some(Disturbance::Pause);
+        }
+        let waited = self.waited.unwrap_or(0.0) + machine.server_waited.unwrap_or(0.0);
+        if waited > WAITED && machine.others.is_some_and(|others| others > OTHERS) {
+            return Some(Disturbance::Contention);
+        }
+        let is_busy = self.client_busy.is_some_and(|busy| busy > GENERATOR_BUSY);
+        (self.is_late() && !is_busy).then_some(Disturbance::Lag)
     }
 
     /// Whether the generator itself was late by more than a tenth of the percentile.
-    pub(super) fn is_late(&self) -> bool {
+    fn is_late(&self) -> bool {
         let lag = self.lag_p99_ns.zip(self.value_ns);
         lag.is_some_and(|(lag, value)| lag as f64 > LAG_SHARE * value)
     }
@@ -95,15 +157,19 @@ mod tests {
         }
     }
 
+    fn slow() -> Trial {
+        Trial {
+            value_ns: Some(3e6),
+            ..good()
+        }
+    }
+
     #[test]
     fn a_trial_holds_only_with_everything_sent_answered_and_in_time() {
         let verdict = |trial: Trial| trial.verdict(1_000.0, &slo());
         assert_eq!(verdict(good()), Verdict::Held);
         for bad in [
-            Trial {
-                value_ns: Some(2e6),
-                ..good()
-            },
+            slow(),
             Trial {
                 value_ns: None,
                 ..good()
@@ -133,20 +199,79 @@ mod tests {
     }
 
     #[test]
-    fn a_late_generator_excuses_the_target_but_does_not_spoil_what_held() {
-        let late = Trial {
+    fn a_missed_limit_on_a_disturbed_machine_is_no_finding_and_a_kept_one_is() {
+        let calm = Machine {
+            duration: Duration::from_millis(300),
+            others: Some(0.04),
+            server_waited: Some(0.02),
+            pauses: 2,
+            paused: Duration::from_millis(1),
+            longest_pause: Duration::from_micros(600),
+            stolen: None,
+        };
+        let ms = Duration::from_millis;
+        use Disturbance::{Contention, Pause};
+        for (machine, disturbance) in [
+            (calm, None),
+            (
+                Machine {
+                    longest_pause: Duration::from_micros(1_001),
+                    ..calm
+                },
+                Some(Pause),
+            ),
+            (
+                Machine {
+                    paused: ms(2),
+                    ..calm
+                },
+                Some(Pause),
+            ),
+            (
+                Machine {
+                    stolen: Some(0.03),
+                    ..calm
+                },
+                Some(Pause),
+            ),
+            (
+                Machine {
+                    others: Some(0.3),
+                    ..calm
+                },
+                Some(Contention),
+            ),
+            // The generator and the server take the CPU from each other.
+            (
+                Machine {
+                    server_waited: Some(0.5),
+                    ..calm
+                },
+                None,
+            ),
+        ] {
+            let trial = Trial { machine, ..slow() };
+            let expected = disturbance.map_or(Verdict::Failed, Verdict::Spoiled);
+            assert_eq!(trial.verdict(1_000.0, &slo()), expected, "{machine:?}");
+            let held = Trial { machine, ..good() };
+            assert_eq!(held.verdict(1_000.0, &slo()), Verdict::Held);
+        }
+    }
+
+    #[test]
+    fn a_late_generator_excuses_the_target_where_it_is_not_busy() {
+        let late = |busy| Trial {
             lag_p99_ns: Some(400_000),
-            ..good()
+            client_busy: Some(busy),
+            ..slow()
         };
-        assert_eq!(late.verdict(1_000.0, &slo()), Verdict::Held);
-        let late = Trial {
-            value_ns: Some(3e6),
-            ..late
-        };
-        assert_eq!(late.verdict(1_000.0, &slo()), Verdict::Late);
+        let spoiled = Verdict::Spoiled(Disturbance::Lag);
+        assert_eq!(late(0.39).verdict(1_000.0, &slo()), spoiled);
+        // With less load it would be in time, and that is the answer.
+        assert_eq!(late(0.9).verdict(1_000.0, &slo()), Verdict::Failed);
         let in_time = Trial {
             lag_p99_ns: Some(200_000),
-            ..late
+            ..late(0.39)
         };
         assert_eq!(in_time.verdict(1_000.0, &slo()), Verdict::Failed);
     }

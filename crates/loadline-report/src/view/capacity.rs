@@ -1,7 +1,7 @@
 //! The load that a target carries: sentences for the record, the curve and its table.
 
 use loadline_measure::Metric;
-use loadline_measure::capacity::{Answer, LimitedBy, Point};
+use loadline_measure::capacity::{Answer, LimitedBy, Outcome, Point};
 use loadline_measure::record::Record;
 use loadline_measure::words;
 
@@ -12,16 +12,22 @@ use crate::document::{
     Section, Series, Table, Tone, Unit,
 };
 
-/// The findings of a search as sentences for the record: the answer, what lies above it and who is the
-/// limit, then what else must be known.
+/// The findings of a search as sentences for the record: the answer, what lies above it and what the limit
+/// is, or why there is no answer; then what else must be known.
 #[must_use]
 pub fn capacity_findings(name: &str, answer: &Answer) -> Vec<String> {
-    let mut findings = vec![match answer.rate {
-        Some(rate) => carried(name, answer, rate),
-        None => not_held(name, answer),
-    }];
+    let mut findings = match (answer.rate, answer.outcome) {
+        (Some(rate), Outcome::Confirmed) => vec![carried(name, answer, rate)],
+        (_, Outcome::NeverHeld) => vec![not_held(name, answer)],
+        _ => no_answer(name, answer),
+    };
     findings.extend(answer.notes.iter().cloned());
     findings
+}
+
+fn limit(answer: &Answer) -> String {
+    let limit = words::span_or_duration(answer.slo.limit_ns);
+    format!("{} < {limit}", answer.slo.metric.name())
 }
 
 fn carried(name: &str, answer: &Answer, rate: f64) -> String {
@@ -31,21 +37,6 @@ fn carried(name: &str, answer: &Answer, rate: f64) -> String {
         .value_ns
         .map(|value| format!(", where it is {}", words::duration(value)))
         .unwrap_or_default();
-    let (verb, confirmed) = match answer.confirmations {
-        tally if answer.is_confirmed() => (
-            "carries",
-            format!("confirmed {} of {}", tally.held, tally.trials()),
-        ),
-        tally if tally.trials() > 0 => (
-            "may carry",
-            format!(
-                "not confirmed: held in {} of {}",
-                tally.held,
-                tally.trials()
-            ),
-        ),
-        _ => ("may carry", "not confirmed".to_owned()),
-    };
     let above = answer
         .failing()
         .next()
@@ -57,9 +48,12 @@ fn carried(name: &str, answer: &Answer, rate: f64) -> String {
             )
         })
         .unwrap_or_default();
+    let tally = answer.confirmations;
     format!(
-        "{name} {verb} {} operations per second with {percentile} below {limit}{at} ({confirmed}){above}; {}.",
+        "{name} carries {} operations per second with {percentile} below {limit}{at} (held in {} of {} trials){above}; {}.",
         words::count(rate),
+        tally.held,
+        tally.counted(),
         limit_sentence(answer)
     )
 }
@@ -68,25 +62,61 @@ fn not_held(name: &str, answer: &Answer) -> String {
     let percentile = answer.slo.metric.name();
     let limit = words::span_or_duration(answer.slo.limit_ns);
     let Some(lowest) = answer.curve.first() else {
-        return format!("{name}: no rate was tried, so that nothing is known about {percentile}.");
+        return format!("{name}: no rate was tried, so nothing is known about {percentile}.");
     };
-    let at_lowest = format!(
-        "at the lowest, {} operations per second, it is {}",
+    format!(
+        "{name} does not keep {percentile} below {limit} at any rate that was tried: at the lowest, {} operations per second, it is {}.",
         words::count(lowest.rate),
         value(lowest)
-    );
-    if lowest.trials.late > lowest.trials.failed {
-        format!(
-            "No rate was found with {percentile} below {limit}: {at_lowest}, but there the generator itself was late, so that nothing is known about {name}. Give the generator a CPU of its own, or a quieter machine."
-        )
-    } else {
-        format!(
-            "{name} does not keep {percentile} below {limit} at any rate that was tried: {at_lowest}."
-        )
-    }
+    )
 }
 
-/// Who is the limit, with the figure that shows it.
+/// Why there is no answer, and what is known without one. The first sentence has no rate that kept the limit:
+/// a headline is quoted.
+fn no_answer(name: &str, answer: &Answer) -> Vec<String> {
+    let limit = limit(answer);
+    let noise = &answer.noise;
+    let waits = noise.pause_ns.filter(|_| noise.paused > 0).or(noise.lag_ns);
+    let waits = waits
+        .filter(|ns| *ns > 0)
+        .map(|ns| format!(" (waits of {})", words::duration(ns as f64)))
+        .unwrap_or_default();
+    let why = match answer.outcome {
+        Outcome::Drifted => format!(
+            "this machine became slower during the search (closed loop {} afterwards)",
+            answer
+                .closed_loop_after
+                .map_or_else(|| "?".to_owned(), words::count)
+        ),
+        Outcome::OutOfTime => {
+            format!("the time was over before a rate with {limit} was confirmed")
+        }
+        Outcome::Stopped => {
+            format!("the search was interrupted before a rate with {limit} was confirmed")
+        }
+        _ if noise.spoiled == 0 => {
+            format!("trials at one rate differ too much from each other for {limit}")
+        }
+        _ => format!("this machine is too noisy for {limit}{waits}"),
+    };
+    let closed = words::count(answer.closed_loop);
+    let first = format!("{name}: no answer: {why}; the closed loop carried {closed}.");
+    let held = answer.held.map(|rate| {
+        let [held, counted] = [answer.confirmations.held, answer.confirmations.counted()];
+        format!(
+            "Up to {} operations per second kept the limit between disturbances (held in {held} of {counted} trials); that is no capacity, since nothing above it was seen to fail for the target's own reasons.",
+            words::count(rate)
+        )
+    });
+    let advice =
+        "Use a quieter machine, stop other work on it, or give the search more --max-time.";
+    [Some(first), held, Some(advice.to_owned())]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+/// What the limit is, with the figure that shows it.
 fn limit_sentence(answer: &Answer) -> String {
     let most = |of: fn(&Point) -> Option<f64>| answer.failing().filter_map(of).fold(0.0, f64::max);
     let server = whole_percent(most(|point| point.server_busy));
@@ -96,20 +126,21 @@ fn limit_sentence(answer: &Answer) -> String {
             format!("there the server's CPU was {server} busy, so the server is the limit")
         }
         LimitedBy::Generator => format!(
-            "there the generator was late or its thread busy ({client}), so the generator is the limit and the server may carry more"
+            "there the generator's thread was {client} busy, so the generator is the limit and the server may carry more"
         ),
         LimitedBy::Host => format!(
-            "there the generator waited for a CPU in {} of its time, so other work on this host is the limit, and an undisturbed server may carry more",
+            "there the generator waited for a CPU in {} of its time: server and generator share CPUs, so a server with CPUs of its own may carry more",
             whole_percent(most(|point| point.waited))
         ),
         LimitedBy::Network => format!(
-            "there operations were left waiting while the server's CPU was {server} and the generator's thread {client} busy, so the way between them or the number of connections is the limit"
+            "there operations were left waiting while the server's CPU was {server} and the generator's thread {client} busy, so the path between them or the number of connections is the limit"
         ),
-        LimitedBy::Nobody => format!(
-            "there the server's CPU was {server} and the generator's thread {client} busy: neither is saturated, and what is beyond the limit are pauses"
+        LimitedBy::Tail => format!(
+            "there the server's CPU was {server} and the generator's thread {client} busy: neither is saturated, and operations beyond the limit wait behind bursts of arrivals or pauses of the server"
         ),
+        LimitedBy::Noise => "there the machine was disturbed".to_owned(),
         LimitedBy::Unknown => {
-            "what the server's CPU did is not known, so who is the limit is not either".to_owned()
+            "the server's CPU time is not known, so the limit is unknown too".to_owned()
         }
         LimitedBy::NotReached => "no higher rate was seen to fail".to_owned(),
     }
@@ -232,7 +263,7 @@ fn table(answer: &Answer) -> Table {
     let rows = answer.curve.iter().map(|point| {
         let tone = if answer.rate == Some(point.rate) {
             Tone::Good
-        } else if point.held {
+        } else if point.held || point.trials.counted() == 0 {
             Tone::Plain
         } else {
             Tone::Warn
@@ -258,8 +289,8 @@ fn table(answer: &Answer) -> Table {
     }
 }
 
-/// The limit as one check: failed where no rate kept it, inconclusive where one did that was not
-/// confirmed, or where the search was cut short.
+/// The limit as one check: failed where no rate keeps it, inconclusive where there is no answer, or where the
+/// search was cut short.
 pub(super) fn checks(record: &Record, answer: &Answer) -> Checks {
     let verdict = verdict::of_record(record);
     let subject = record.cases.first().map(|case| case.subject.name.as_str());
@@ -281,7 +312,7 @@ pub(super) fn checks(record: &Record, answer: &Answer) -> Checks {
             ("knee_ops_per_s", figure(answer.knee)),
             ("closed_loop_ops_per_s", answer.closed_loop.to_string()),
             ("confirmations_held", answer.confirmations.held.to_string()),
-            ("confirmations", answer.confirmations.trials().to_string()),
+            ("confirmations", answer.confirmations.counted().to_string()),
         ],
     };
     Checks {
@@ -306,7 +337,7 @@ fn cells(answer: &Answer, point: &Point) -> [String; 8] {
         third,
         busy(point.server_busy),
         busy(point.client_busy),
-        format!("{}/{}", point.trials.held, point.trials.trials()),
+        format!("{}/{}", point.trials.held, point.trials.counted()),
     ]
 }
 
@@ -314,8 +345,14 @@ fn cells(answer: &Answer, point: &Point) -> [String; 8] {
 fn marks(answer: &Answer, point: &Point) -> String {
     let knee = answer.knee == Some(point.rate);
     let is_answer = answer.rate == Some(point.rate);
-    let beyond = !point.held;
-    let marks = [(knee, "knee"), (is_answer, "answer"), (beyond, "beyond")];
+    let beyond = point.trials.lead() < 0;
+    let is_spoiled = point.trials.counted() == 0;
+    let marks = [
+        (knee, "knee"),
+        (is_answer, "answer"),
+        (beyond, "beyond"),
+        (is_spoiled, "spoiled"),
+    ];
     let named: Vec<&str> = marks
         .into_iter()
         .filter_map(|(is, name)| is.then_some(name))
@@ -328,5 +365,5 @@ pub(super) const LEGEND: [&str; 4] = [
     "rate: operations started per second, by a schedule; answered: replies per second.",
     "Percentiles are of the response time, from the intended start of an operation; \"too few\": fewer than 100 samples lie beyond.",
     "server, gen.: CPU of the server and of the busiest generator thread, as shares of one CPU.",
-    "held: trials that kept the limit, of all at that rate; the figures are those of the middle one. knee: from there on latency grows faster than the rate.",
+    "held: trials that kept the limit, of all at that rate that count; the figures are those of the middle one. spoiled: the machine was disturbed in all. knee: from there on latency grows faster than the rate.",
 ];

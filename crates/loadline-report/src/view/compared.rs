@@ -417,7 +417,7 @@ pub(super) fn ratios(record: &Record) -> Option<Plot> {
     (!rows.is_empty()).then_some(Plot::Ratios(Ratios { caption, rows }))
 }
 
-/// Whether a search ended before it could know.
+/// Whether a search ended without an answer.
 pub(super) fn is_open(answer: &Answer) -> bool {
-    answer.curve.is_empty()
+    !answer.outcome.is_decided()
 }

@@ -15,14 +15,16 @@ Examples:
   loadline capacity redis://db --slo 'p95<1ms' --pipeline 4 --html capacity.html
   loadline capacity spawn:redis-server --junit capacity.xml
 
-The search starts from the throughput of a closed loop, brackets and bisects with open-loop
-trials, and confirms its answer: the rate must hold in three fresh trials of twice the length,
-and one 5 % higher, run between them, must not. A single bad trial is repeated before it rules
-a rate out. The record holds every trial as a case.
-Then it says who is the limit: the server's CPU, the generator, or the way between the two.
+The search starts from a closed loop, brackets and bisects with trials in an open loop, and
+confirms its answer: trials at the rate and at the next one above it take turns until five more
+of the lower one held than failed, and the reverse for the upper one. A trial that misses the
+limit while the machine is disturbed (a CPU that pauses, other processes, a late generator) is
+repeated. Without enough undisturbed trials there is no answer. The record holds every trial.
+Then it says what the limit is: the server's CPU, the generator, or the path between them.
 Keys are written only under `loadline:RUN-ID:` and removed afterwards.
-Exit codes: 0 done (also where no rate keeps the limit: that is an answer), 64 usage, 65 bad
-file, 69 target not there or operations fail, 70 our fault, 130 interrupted.";
+Exit codes: 0 done (also where no rate keeps the limit: that is an answer), 3 no answer (with
+--strict), 64 usage, 65 bad file, 69 target not there or operations fail, 70 our fault, 130
+interrupted.";
 
 /// What load does it carry within a limit?
 #[derive(Debug, Args)]
@@ -35,12 +37,15 @@ pub(crate) struct CapacityArgs {
     #[arg(long, value_name = "LIMIT", default_value = "p99<2ms")]
     pub(crate) slo: String,
 
-    /// Least time of a trial; a high percentile needs longer trials [default: 1s]
+    /// Least time of a trial; a high percentile needs longer trials [default: 300ms]
     #[arg(long, value_name = "T", value_parser = units::duration, help_heading = "Length")]
     pub(crate) duration: Option<Duration>,
     /// Time for the whole search with its confirmation [default: 60s]
     #[arg(long, value_name = "T", value_parser = units::duration, help_heading = "Length")]
     pub(crate) max_time: Option<Duration>,
+    /// End with exit code 3 where there is no answer
+    #[arg(long, help_heading = "Limits")]
+    pub(crate) strict: bool,
     #[command(flatten)]
     pub(crate) load: CapacityLoadArgs,
     #[command(flatten)]

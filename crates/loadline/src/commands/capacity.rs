@@ -4,20 +4,22 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use loadline_load::Control;
+use loadline_load::outcome::Outcome;
 use loadline_load::pacing::Stop;
 use loadline_load::runner::Measured;
-use loadline_measure::capacity::{Answer, Attempt, Role, Search, Step, Trial};
+use loadline_measure::capacity::{Answer, Attempt, Closed, Machine, Role, Search, Step, Trial};
 use loadline_measure::doctor::{Class, Evidence, Finding};
 use loadline_measure::record::{self, Record};
+use loadline_measure::words;
 
 use crate::args::CapacityArgs;
-use crate::exit::Failure;
+use crate::exit::{Exit, Failure};
 use crate::files;
 use crate::fingerprint;
 use crate::plan::{self, CapacityPlan, Case, Surroundings};
 use crate::progress::Progress;
 use crate::recording;
-use crate::session::{self, Recorded, Results, Shell, finish, note_steal};
+use crate::session::{self, Ending, Recorded, Results, Shell, finish, note_steal};
 use crate::subjects::{self, failure};
 use crate::targets::Opened;
 
@@ -29,12 +31,18 @@ pub(super) fn run(args: &CapacityArgs) -> anyhow::Result<ExitCode> {
     }
     let shell = Shell::start(&args.display)?;
     let recorded = measure(&plan, &shell)?;
-    let mut results = Results::of_record(
-        "capacity",
-        &recorded.record,
-        &plan.base.outputs,
-        &shell.printer,
-    )?;
+    let record = &recorded.record;
+    let mut results = Results::of_record("capacity", record, &plan.base.outputs, &shell.printer)?;
+    let answer = record.capacity.as_ref();
+    let is_decided = answer.is_some_and(|answer| answer.outcome.is_decided());
+    if !is_decided && !record.run.cut_short {
+        let code = if args.strict {
+            Exit::Incomparable.code()
+        } else {
+            0
+        };
+        results.ending = Ending::answer("no answer", code);
+    }
     results.broken = recorded.broken;
     Ok(finish(results, &shell.printer)?)
 }
@@ -96,7 +104,7 @@ impl Searching<'_> {
         let mut search = Search::new(plan.slo, start, plan.bounds());
         let answer = loop {
             if self.control.interrupted() {
-                break search.stop("The search was interrupted.");
+                break search.stop();
             }
             match search.next(plan.max_time.saturating_sub(begun.elapsed())) {
                 Step::Done(answer) => break answer,
@@ -115,8 +123,8 @@ impl Searching<'_> {
         Ok(answer)
     }
 
-    /// The throughput of the closed loop, which the search starts from.
-    fn start(&self) -> Result<f64, Failure> {
+    /// What the closed loop carries, where the search begins.
+    fn start(&self) -> Result<Closed, Failure> {
         let closed = &self.record.cases[0];
         if closed.error_count() > 0 && !self.control.interrupted() {
             let kinds: Vec<String> = closed
@@ -139,17 +147,28 @@ impl Searching<'_> {
                 self.plan.slo.least_ops()
             )));
         }
-        Ok(start)
+        Ok(Closed {
+            rate: start,
+            value_ns: self.plan.slo.metric.of_case(closed),
+        })
     }
 
     fn attempt(&mut self, attempt: &Attempt) -> Result<Trial, Failure> {
-        let case = self.plan.case(attempt.rate, attempt.duration);
+        let is_closed = attempt.role == Role::Closed;
+        let case = if is_closed {
+            self.plan.closed().clone()
+        } else {
+            self.plan.case(attempt.rate, attempt.duration)
+        };
         let lead_in = CapacityPlan::lead_in(attempt.duration);
-        let (found, waited) = self.measure(&case, attempt.duration, lead_in)?;
+        let (found, seen) = self.measure(&case, attempt.duration, lead_in)?;
         let place = self.record.cases.len() - 1;
-        self.findings.push((attempt.rate, place, found));
+        if !is_closed {
+            self.findings.push((attempt.rate, place, found));
+        }
         Ok(Trial {
-            waited,
+            waited: seen.waited,
+            machine: seen.machine,
             case: place,
             ..trial(&self.record.cases[place], self.plan)
         })
@@ -157,13 +176,13 @@ impl Searching<'_> {
 
     /// Runs a case for `duration`, after it ran for `lead_in` without being measured, and adds it to
     /// the record. What the doctor finds is given back, since most of it is the nature of a search, and
-    /// the share of its time in which the generator waited for a CPU.
+    /// what the machine did meanwhile.
     fn measure(
         &mut self,
         case: &Case,
         duration: Duration,
         lead_in: Duration,
-    ) -> Result<(Vec<Finding>, Option<f64>), Failure> {
+    ) -> Result<(Vec<Finding>, Seen), Failure> {
         let seed = self.plan.base.seed ^ self.record.cases.len() as u64;
         let watch = self.target.watch();
         let machine = fingerprint::Counters::read();
@@ -175,9 +194,7 @@ impl Searching<'_> {
         };
         block(Stop::after(lead_in), !seed)?;
         let outcome = block(Stop::after(duration), seed)?;
-        let whole = outcome.duration.as_secs_f64() * self.target.threads(case) as f64;
-        let waited = outcome.generator.run_wait;
-        let waited = waited.map(|waited| waited.as_secs_f64() / whole.max(1e-9));
+        let seen = Seen::of(&outcome, self.target.threads(case));
         let measured = Measured {
             blocks: vec![outcome],
             warmup: lead_in,
@@ -194,7 +211,7 @@ impl Searching<'_> {
         let entry = recording::case(case, &self.plan.base, self.target, &measured);
         let found = recording::examine(&entry, case, &measured, around);
         self.record.cases.push(entry);
-        Ok((found, waited))
+        Ok((found, seen))
     }
 
     /// Only what was found at the rate of the answer concerns it, each rule once, with the figures of
@@ -220,6 +237,48 @@ impl Searching<'_> {
     }
 }
 
+/// What the machine did during a trial.
+struct Seen {
+    /// The share of their time in which the generator's threads waited for a CPU.
+    waited: Option<f64>,
+    machine: Machine,
+}
+
+impl Seen {
+    /// Of a block of `threads` threads.
+    fn of(outcome: &Outcome, threads: u64) -> Self {
+        let seconds = outcome.duration.as_secs_f64().max(1e-9);
+        let share = |time: Duration| time.as_secs_f64() / seconds;
+        let (generator, target) = (&outcome.generator, &outcome.target);
+        let pauses = outcome.pauses.as_ref();
+        let list = pauses.map_or(&[][..], |pauses| &pauses.list);
+        // Only the waits of a server on this machine are known, and only its CPU time is of this machine.
+        let server = target.run_wait.and(target.cpu).unwrap_or_default();
+        let busy = pauses.and_then(|pauses| pauses.busy);
+        let others = busy.map(|busy| busy.saturating_sub(generator.cpu + server));
+        let unwatched = pauses.filter(|pauses| !pauses.real_time);
+        let stolen = unwatched.and_then(|pauses| pauses.stolen);
+        Self {
+            waited: generator
+                .run_wait
+                .map(|waited| share(waited) / threads.max(1) as f64),
+            machine: Machine {
+                duration: outcome.duration,
+                pauses: list.len() as u64,
+                paused: pauses.map(|pauses| pauses.total).unwrap_or_default(),
+                longest_pause: list
+                    .iter()
+                    .map(|pause| pause.length)
+                    .max()
+                    .unwrap_or_default(),
+                stolen: stolen.map(share),
+                others: others.map(share),
+                server_waited: target.run_wait.map(share),
+            },
+        }
+    }
+}
+
 /// A case as the search looks at it.
 fn trial(case: &record::Case, plan: &CapacityPlan) -> Trial {
     let times = &case.response_time_ns;
@@ -240,10 +299,11 @@ fn trial(case: &record::Case, plan: &CapacityPlan) -> Trial {
 }
 
 fn wording(attempt: &Attempt) -> String {
-    let what = match attempt.role {
-        Role::Search => "trying",
-        Role::Confirm => "confirming",
-        Role::Above => "confirming that more fails:",
-    };
-    format!("{what} {:.0} operations per second", attempt.rate)
+    let rate = words::count(attempt.rate);
+    match attempt.role {
+        Role::Search => format!("trying {rate} operations per second"),
+        Role::Confirm => format!("confirming {rate} operations per second"),
+        Role::Above => format!("confirming that {rate} operations per second fail"),
+        Role::Closed => "a closed loop, as at the beginning".to_owned(),
+    }
 }

@@ -15,15 +15,14 @@ use crate::exit::Failure;
 use crate::units::duration_text;
 
 const DEFAULT_WORKLOAD: &str = "get";
-const DEFAULT_TRIAL: Duration = Duration::from_secs(1);
+const DEFAULT_TRIAL: Duration = Duration::from_millis(300);
 /// In a shorter trial chance decides.
 const SHORTEST_TRIAL: Duration = Duration::from_millis(50);
 const DEFAULT_MAX_TIME: Duration = Duration::from_secs(60);
-/// A search that finds its rate at once takes so many times the least trial: the closed loop, two
-/// rates, and a confirmation of six trials of twice the length.
+/// Trials of a search that finds its rate at once: closed loops, a few rates, and a confirmation of ten.
 const FEWEST_TRIALS: u32 = 15;
-/// No trial takes more than this share of the whole time.
-const LONGEST_SHARE: u32 = 6;
+/// No trial takes more than this share of the whole time: a confirmation alone takes ten.
+const LONGEST_SHARE: u32 = 20;
 /// The share of a trial's time that the same load runs before it, not measured.
 const LEAD_IN: u32 = 10;
 
@@ -179,7 +178,7 @@ impl CapacityPlan {
             "\nThe search\n  \
              the highest rate with {}, from the throughput of that closed loop\n  \
              open-loop trials of {} or more, {} arrivals; at least {:.0} operations per second\n  \
-             confirmed in 3 trials of twice the length; {} in all\n",
+             confirmed by 5 trials that hold, and 5 a little above that fail; {} in all\n",
             self.slo,
             duration_text(self.trial),
             format!("{:?}", self.arrivals).to_ascii_lowercase(),
@@ -222,7 +221,7 @@ mod tests {
         assert_eq!(plan.arrivals, ArrivalProcess::Poisson);
         assert_eq!(
             (plan.trial, plan.max_time),
-            (Duration::from_secs(1), Duration::from_secs(60))
+            (Duration::from_millis(300), Duration::from_secs(60))
         );
         let closed = plan.closed();
         assert_eq!(
@@ -233,7 +232,8 @@ mod tests {
             (closed.pacing, plan.base.cases.len(), plan.base.rounds),
             (Pacing::Closed, 1, 1)
         );
-        assert_eq!(plan.bounds().lowest, 1_000.0);
+        // 10,000 operations in a twentieth of a minute.
+        assert!((plan.bounds().lowest - 3_333.3).abs() < 0.1);
         let case = plan.case(5e4, Duration::from_secs(2));
         assert_eq!(case.length, Length::Time(Duration::from_secs(2)));
         assert!(matches!(case.pacing, Pacing::Open { rate, .. } if rate == 5e4));
@@ -253,8 +253,8 @@ mod tests {
             (&["embedded", "--slo", "get.p99<1ms"], "names no case"),
             (&["embedded", "--duration", "10ms"], "at least 50ms"),
             (
-                &["embedded", "--max-time", "5s"],
-                "at least 15s with trials of 1s",
+                &["embedded", "--max-time", "4s"],
+                "at least 4500ms with trials of 300ms",
             ),
             (&["ram"], "a question about servers"),
             (
@@ -274,7 +274,7 @@ mod tests {
         let text = plan.to_text();
         assert!(text.contains("the highest rate with p99.9<5ms"), "{text}");
         assert!(
-            text.contains("uniform arrivals; at least 10000 operations per second"),
+            text.contains("uniform arrivals; at least 33333 operations per second"),
             "{text}"
         );
         assert_eq!(plan.to_json()["capacity"]["slo"], "p99.9<5ms");

@@ -1,0 +1,149 @@
+//! The rates of a search: a grid of equal steps, and what the trials of each say.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use super::Tally;
+
+/// The step between two rates. With one rate between them that nothing is known of, two steps are still less
+/// than 10 %.
+const STEP: f64 = 1.045;
+/// A rate is decided by so many more trials of one kind than of the other. Where it is wrong by 10 %, four
+/// of five trials or more say so, and chance has the other five in one of a thousand searches.
+pub(super) const LEAD: i64 = 5;
+/// Trials in which neither kind gets that far: the rate holds about as often as not.
+const MOST_UNDECIDED: u32 = 15;
+/// The search goes down from a rate where for every trial that counts, and one more, this many were spoiled.
+const MOST_SPOILED: u32 = 8;
+
+/// Where the trials of a rate point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Status {
+    /// It holds.
+    Good,
+    /// It fails.
+    Bad,
+    /// Another trial is wanted.
+    Open,
+    /// It holds about as often as not.
+    Mixed,
+    /// Nearly all of its trials were spoiled.
+    Blocked,
+}
+
+/// The rates around a start.
+#[derive(Debug, Clone)]
+pub(super) struct Nodes {
+    start: f64,
+    /// The numbers of the lowest and the highest rate.
+    pub(super) lowest: i32,
+    pub(super) highest: i32,
+    tallies: BTreeMap<i32, Tally>,
+}
+
+/// What is known so far: between `low` and `high` lies the answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Bracket {
+    /// The highest rate that holds, with none below it that does not.
+    pub(super) low: Option<i32>,
+    /// The lowest rate that does not, or that nothing can be known of.
+    pub(super) high: Option<i32>,
+}
+
+impl Nodes {
+    /// Rates from `lowest` to `highest` in steps from `start`.
+    pub(super) fn new(start: f64, lowest: f64, highest: f64) -> Self {
+        let number = |rate: f64| (rate.max(1e-9) / start.max(1e-9)).ln() / STEP.ln();
+        // A rate that was computed from its own number must not fall out by its last digit.
+        let lowest = (number(lowest) - 1e-6).ceil() as i32;
+        let highest = ((number(highest) + 1e-6).floor() as i32).max(lowest);
+        Self {
+            start,
+            lowest,
+            highest,
+            tallies: BTreeMap::new(),
+        }
+    }
+
+    /// The rate of a node.
+    pub(super) fn rate(&self, node: i32) -> f64 {
+        self.start * STEP.powi(node)
+    }
+
+    /// The node nearest to `share` of the start.
+    pub(super) fn near(&self, share: f64) -> i32 {
+        let node = (share.ln() / STEP.ln()).round() as i32;
+        node.clamp(self.lowest, self.highest)
+    }
+
+    pub(super) fn tally(&self, node: i32) -> Tally {
+        self.tallies.get(&node).copied().unwrap_or_default()
+    }
+
+    pub(super) fn tally_mut(&mut self, node: i32) -> &mut Tally {
+        self.tallies.entry(node).or_default()
+    }
+
+    /// All trials of `nodes`.
+    pub(super) fn sum(&self, nodes: Range<i32>) -> Tally {
+        let tallies = self.tallies.range(nodes).map(|(_, tally)| *tally);
+        tallies.fold(Tally::default(), |sum, tally| Tally {
+            held: sum.held + tally.held,
+            failed: sum.failed + tally.failed,
+            spoiled: sum.spoiled + tally.spoiled,
+        })
+    }
+
+    pub(super) fn status(&self, node: i32) -> Status {
+        let tally = self.tally(node);
+        let lead = tally.lead();
+        if tally.counted() >= MOST_UNDECIDED && lead.abs() < LEAD {
+            Status::Mixed
+        } else if lead > 0 {
+            Status::Good
+        } else if lead <= -2 {
+            Status::Bad
+        } else if tally.spoiled >= MOST_SPOILED * (1 + tally.counted()) {
+            Status::Blocked
+        } else {
+            Status::Open
+        }
+    }
+
+    /// Whether its trials have decided: `true` where it holds.
+    pub(super) fn decided(&self, node: i32) -> Option<bool> {
+        let lead = self.tally(node).lead();
+        (lead.abs() >= LEAD).then_some(lead > 0)
+    }
+
+    pub(super) fn bracket(&self) -> Bracket {
+        let of = |wanted: &[Status], below: i32| {
+            let nodes = self.tallies.keys().copied();
+            nodes
+                .filter(|node| *node < below && wanted.contains(&self.status(*node)))
+                .collect::<Vec<i32>>()
+        };
+        let first_bad = of(&[Status::Bad], i32::MAX).first().copied();
+        let low = of(&[Status::Good], first_bad.unwrap_or(i32::MAX))
+            .last()
+            .copied();
+        let above = |node: &i32| low.is_none_or(|low| *node > low);
+        let blocked = of(&[Status::Blocked], first_bad.unwrap_or(i32::MAX));
+        let high = blocked.into_iter().find(above).or(first_bad);
+        Bracket { low, high }
+    }
+
+    /// A rate strictly between `low` and `high` whose trials want another one.
+    pub(super) fn open_between(&self, low: Option<i32>, high: Option<i32>) -> Option<i32> {
+        let inside =
+            |node: &i32| low.is_none_or(|low| *node > low) && high.is_none_or(|high| *node < high);
+        let mut nodes = self.tallies.keys().copied().filter(inside);
+        nodes.find(|node| self.status(*node) == Status::Open)
+    }
+
+    /// The rate without a trial that is nearest to the middle of `low` and `high`.
+    pub(super) fn untried_between(&self, low: i32, high: i32) -> Option<i32> {
+        let untried = (low + 1..high).filter(|node| self.tally(*node).trials() == 0);
+        untried.min_by_key(|node| (2 * node - low - high).abs())
+    }
+}
