@@ -11,10 +11,10 @@ pub enum Fault {
     Cut,
     /// Both ends get a reset; bytes in flight are lost.
     Reset,
-    /// The server's end is closed and the client is not told: its connection looks alive, takes what
+    /// The server's end is closed and the client does not notice: its connection looks alive, takes what
     /// is sent and never answers.
     HalfOpen,
-    /// Nothing passes any more in either direction, and nobody is told. Nothing is lost either: it
+    /// Nothing passes any more in either direction, and neither end notices. Nothing is lost either: it
     /// passes when the fault is cleared, as after retransmission. New connections are completed by the
     /// kernel of this side and then hear nothing.
     BlackHole,

@@ -43,12 +43,12 @@ pub mod lateness;
 pub mod link;
 mod namespace;
 pub mod netem;
+mod priority;
 pub mod queue;
 pub mod shape;
-mod urgency;
 mod wait;
 mod wakefulness;
 
 pub use error::Error;
-pub use urgency::Scheduling;
+pub use priority::Scheduling;
 pub use wakefulness::Wakefulness;

@@ -30,7 +30,7 @@ struct State {
     black_hole: bool,
 }
 
-/// The name of the end in the namespace, where nobody else's can be in its way.
+/// The name of the end in the namespace, where no other name can conflict with it.
 const FAR_DEVICE: &str = "far";
 
 impl NetemLink {

@@ -12,7 +12,7 @@ use rustix::time::{
 };
 
 use crate::Error;
-use crate::urgency::{Scheduling, Urgency};
+use crate::priority::{RealtimePriority, Scheduling};
 
 /// The timer wakes the thread this long before the point in time, and the rest is spun: a wake-up
 /// takes tens of microseconds where the processor was idle.
@@ -36,7 +36,7 @@ pub(crate) struct Waiter {
     origin: (Instant, Timespec),
     wake: OwnedFd,
     /// Of the thread that waits, once it has claimed it.
-    urgency: Option<Urgency>,
+    priority: Option<RealtimePriority>,
 }
 
 /// What happened during a wait. Apart from the waiter, since it belongs to the thread that waits.
@@ -72,7 +72,7 @@ impl Waiter {
             armed: None,
             origin: (Instant::now(), monotonic),
             wake,
-            urgency: None,
+            priority: None,
         };
         waiter.add(&waiter.timer, TIMER, EventFlags::IN | EventFlags::ET)?;
         waiter.add(&waiter.wake, WAKE, EventFlags::IN | EventFlags::ET)?;
@@ -86,8 +86,8 @@ impl Waiter {
     }
 
     /// Makes the thread that calls it, and waits from now on, as urgent as it may be.
-    pub(crate) fn claim_urgency(&mut self) -> Scheduling {
-        self.urgency.insert(Urgency::claim()).best()
+    pub(crate) fn claim_priority(&mut self) -> Scheduling {
+        self.priority.insert(RealtimePriority::claim()).best()
     }
 
     pub(crate) fn add(&self, fd: impl AsFd, token: u64, flags: EventFlags) -> Result<(), Error> {
@@ -120,8 +120,8 @@ impl Waiter {
             };
             let happened = self.poll(timeout, events)?;
             let began = std::mem::replace(&mut now, Instant::now());
-            if let Some(urgency) = &mut self.urgency {
-                urgency.waited(began, now);
+            if let Some(priority) = &mut self.priority {
+                priority.waited(began, now);
             }
             if happened {
                 return Ok(true);

@@ -6,7 +6,7 @@ use statrs::distribution::{ChiSquared, ContinuousCDF};
 /// one in a thousand would be by chance, and then for good.
 pub(crate) const REJECTED_BELOW: f64 = 0.001;
 
-/// A cell of Pearson's test needs so many expected draws for the chi-square approximation (Cochran 1954).
+/// Expected draws that a cell of Pearson's test needs for the chi-square approximation (Cochran 1954).
 const LEAST_EXPECTED: f64 = 5.0;
 
 /// The probability of counts at least as far from `shares` as these are, by Pearson's chi-square test.

@@ -16,7 +16,7 @@ const WARMUP_SLICES: u32 = 2 * steady::WINDOW as u32;
 /// A warm-up that has not become steady goes on for up to this many times its planned length.
 const WARMUP_PATIENCE: u32 = 3;
 
-/// Something that performs operations, for as long as it is told to.
+/// Something that performs operations in blocks.
 pub trait Subject {
     /// Runs one block that ends by `stop`; `seed` decides about its arrivals.
     ///
@@ -25,7 +25,7 @@ pub trait Subject {
     fn block(&mut self, stop: Stop, seed: u64, control: &Control) -> Result<Outcome, Error>;
 
     /// Measures single operations, one at a time, with what each waited for a CPU. Called after every
-    /// block of a round, and never in a warm-up; `None` from a subject that cannot tell.
+    /// block of a round, and never in a warm-up; `None` from a subject that cannot measure it.
     ///
     /// # Errors
     /// That the operations could not be run.
@@ -52,8 +52,7 @@ pub struct Measured {
     pub blocks: Vec<Outcome>,
     /// How long the warm-up took.
     pub warmup: Duration,
-    /// Whether the medians of the warm-up stopped shifting; a run without one cannot tell and says
-    /// so by `None`.
+    /// Whether the medians of the warm-up stopped shifting; `None` without a warm-up.
     pub steady: Option<bool>,
 }
 
@@ -97,7 +96,7 @@ impl From<Box<Broken>> for Error {
     }
 }
 
-/// What the runner is about to do, for whoever watches.
+/// What the runner does next, for an observer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
     /// Subject `subject` is warmed up.

@@ -46,7 +46,7 @@ pub enum ValueData {
 pub const AWKWARD_BYTES: &[u8] = b"\0\r\n$-1\r\n\xFF\xFE\0*3\r\n";
 
 /// The payload of every key, as a pure function of seed, key number and size rule: what was
-/// written can be told without remembering it.
+/// written can be checked without remembering it.
 ///
 /// A payload is a shared block of filler, cut to the key's size, with its first [`STAMP_BYTES`]
 /// replaced by a stamp of the key.

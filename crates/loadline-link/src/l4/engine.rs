@@ -44,7 +44,7 @@ pub(super) struct Means {
     pub(super) inbox: Receiver<Command>,
 }
 
-/// The first token of what runs beside: above those of all connections there can ever be.
+/// The first token of the additional work: above those of all connections that are possible.
 const BESIDE: u64 = 1 << 63;
 
 /// Where connections arrive and where they are led to.
@@ -103,11 +103,11 @@ impl Engine {
         self.doors.iter().map(|door| door.address.clone()).collect()
     }
 
-    /// Until it is told to stop, or nobody is left to tell it.
+    /// Until a stop is requested, or its handle is gone.
     pub(super) fn run(mut self) {
         let mut events = Events::new();
         let mut touched = Vec::new();
-        self.path.stats.scheduling = self.means.waiter.claim_urgency();
+        self.path.stats.scheduling = self.means.waiter.claim_priority();
         self.means.counters.write(&self.path.stats);
         loop {
             match self.means.waiter.wait(self.next_time(), &mut events) {

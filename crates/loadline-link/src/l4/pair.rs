@@ -186,7 +186,7 @@ impl Pair {
         self.server.finish_writing();
     }
 
-    /// As [`Pair::cut`], but the client is not told.
+    /// As [`Pair::cut`], but the client's end stays open.
     pub(super) fn half_open(&mut self, path: &mut Path) {
         self.go_deaf(path);
         self.server.finish_writing();

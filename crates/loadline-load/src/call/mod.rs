@@ -1,8 +1,8 @@
-//! The gait of subjects that are called and return when they are done: engines in process, and
+//! The call loop, for subjects that are called and return when they are done: engines in process, and
 //! clients that block.
 //!
-//! What is sent is made ready before the clock is read, so that drawing keys and copying values is
-//! never part of a measured time. A call that takes less than [`SHORT_CALL_NS`] would be changed by
+//! An operation is prepared before the clock is read, so that drawing keys and copying values is never part
+//! of a measured time. A call that takes less than [`SHORT_CALL_NS`] would be changed by
 //! two readings of the clock around it; such calls are timed one by one only in every
 //! [`TIMED_RUN`]-th run of [`AHEAD`], and the other runs, timed as a whole, give the throughput.
 
@@ -25,7 +25,7 @@ use worker::Worker;
 pub const AHEAD: usize = 64;
 /// Calls shorter than this, in nanoseconds, are not all timed one by one.
 pub const SHORT_CALL_NS: u64 = 2_000;
-/// Of the runs of short calls, one in so many is timed call by call.
+/// One run of short calls in this many is timed call by call.
 pub const TIMED_RUN: u64 = 8;
 
 /// One thread's access to a subject.
@@ -49,7 +49,7 @@ pub trait Callee: Send {
     /// timed. A call that fails for what went wrong here says so in [`perform`](Self::perform).
     fn arm(&mut self, _place: usize) {}
 
-    /// Performs what was made ready at `place`. This is what is timed.
+    /// Performs what was prepared at `place`. Only this is timed.
     fn perform(&mut self, place: usize) -> Reply<'_>;
 }
 

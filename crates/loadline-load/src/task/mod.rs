@@ -1,9 +1,9 @@
-//! The gait of asynchronous subjects: a number of tasks on one thread that share the subject, each
-//! with one operation after the other.
+//! The task loop, for asynchronous subjects: a number of tasks on one thread share the subject, and each
+//! performs one operation after the other.
 //!
-//! The tasks run on a `current_thread` runtime of tokio, since what is asked here is what one thread
-//! of an application can have in flight. What a task sends is made ready before its clock is read,
-//! though other tasks may do so between its sending and its reply, as they would in an application.
+//! The tasks run on a `current_thread` runtime of tokio, since the question is how much one thread of an
+//! application can have in flight. A task prepares its operation before it reads the clock. Other tasks
+//! can do so between its request and its reply, as they would in an application.
 
 #[cfg(test)]
 mod tests;
@@ -25,14 +25,14 @@ use crate::reply::Tally;
 use crate::values::mix;
 use crate::workload::{Chooser, Workload, cumulative_weights};
 
-/// What came of an operation of a task.
+/// The result of an operation of a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Done {
-    /// It got what it asked for.
+    /// The operation succeeded.
     Well,
-    /// Nothing is there.
+    /// There is no value.
     Nil,
-    /// The subject refused, or could not be reached; its sentence.
+    /// The subject refused it or could not be reached, with its message.
     Failed(String),
 }
 
@@ -41,7 +41,7 @@ pub trait Performer: Clone + 'static {
     /// An operation that is ready.
     type Operation: 'static;
 
-    /// Makes an operation ready: command number `command` of `workload`, its keys and numbers drawn
+    /// Prepares an operation: command number `command` of `workload`, its keys and numbers drawn
     /// from `chooser`. Not timed.
     fn prepare(
         &self,
@@ -50,7 +50,7 @@ pub trait Performer: Clone + 'static {
         workload: &Workload,
     ) -> Self::Operation;
 
-    /// Performs it. This is what is timed.
+    /// Performs it. Only this is timed.
     fn perform(&self, operation: Self::Operation) -> impl Future<Output = Done>;
 }
 

@@ -162,7 +162,7 @@ impl<F: Framing> Conn<F> {
         let mut completed = 0;
         while replies > 0 {
             let Some(group) = self.groups.front_mut() else {
-                return Err(format!("{replies} replies came that nobody asked for"));
+                return Err(format!("{replies} unexpected replies arrived"));
             };
             let taken = u64::from(group.replies).min(replies) as u32;
             group.replies -= taken;

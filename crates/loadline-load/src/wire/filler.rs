@@ -9,14 +9,14 @@ const BATCH_BYTES: usize = 1 << 20;
 /// one is built, and what a socket did not take is kept by the connection.
 #[derive(Debug)]
 pub(super) struct Filler {
-    way: Way,
+    assembly: Assembly,
     cumulative: Vec<u32>,
     batch: Vec<u8>,
     most: usize,
 }
 
 #[derive(Debug)]
-enum Way {
+enum Assembly {
     /// One command of constant length: `batch` holds copies of it, and only the changing bytes are
     /// patched.
     InPlace(Preformatted),
@@ -43,17 +43,17 @@ impl Filler {
         };
         let most = (BATCH_BYTES / longest.unwrap_or(1).max(1)).clamp(1, window.max(1));
         let mut batch = Vec::new();
-        let way = match fixed {
+        let assembly = match fixed {
             Some(mut one) if one.len() == 1 => {
                 let command = one.pop().expect("there is exactly one");
                 batch = command.bytes.repeat(most);
-                Way::InPlace(command)
+                Assembly::InPlace(command)
             }
-            Some(several) => Way::Copied(several),
-            None => Way::Appended,
+            Some(several) => Assembly::Copied(several),
+            None => Assembly::Appended,
         };
         Self {
-            way,
+            assembly,
             cumulative: cumulative_weights(commands),
             batch,
             most,
@@ -76,8 +76,8 @@ impl Filler {
         mut note: impl FnMut(usize, u64),
     ) -> &[u8] {
         debug_assert!(count <= self.most);
-        match &self.way {
-            Way::InPlace(command) => {
+        match &self.assembly {
+            Assembly::InPlace(command) => {
                 let bytes = command.bytes.len();
                 for instance in self.batch.chunks_exact_mut(bytes).take(count) {
                     command.patch(instance, chooser, workload);
@@ -85,7 +85,7 @@ impl Filler {
                 }
                 &self.batch[..count * bytes]
             }
-            Way::Copied(commands) => {
+            Assembly::Copied(commands) => {
                 self.batch.clear();
                 for _ in 0..count {
                     let chosen = chooser.command(&self.cumulative);
@@ -96,7 +96,7 @@ impl Filler {
                 }
                 &self.batch
             }
-            Way::Appended => {
+            Assembly::Appended => {
                 self.batch.clear();
                 for _ in 0..count {
                     let chosen = chooser.command(&self.cumulative);

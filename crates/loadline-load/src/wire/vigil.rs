@@ -7,7 +7,7 @@ pub(super) const AWAY_NS: u64 = 200_000;
 const SHORTEST_BREAK_NS: u64 = 10_000_000;
 const LONGEST_BREAK_NS: u64 = 1_000_000_000;
 
-/// Waits awake for the next start, as long as nobody else needs the CPU.
+/// Waits awake for the next start, as long as no other thread needs the CPU.
 ///
 /// A timer wakes a thread tens of microseconds late, in a virtual machine more, and a server on the same
 /// host answers within less than that: a loop that slept would mostly report itself. Where others need the
@@ -74,7 +74,7 @@ mod tests {
         // A new block begins in a break of the same length.
         vigil.begin();
         assert!(!vigil.is_awake(LONGEST_BREAK_NS - 1) && vigil.is_awake(LONGEST_BREAK_NS));
-        // After a second that nobody disturbed the next break is short again.
+        // After a second without a disturbance the next break is short again.
         let later_ns = 2 * LONGEST_BREAK_NS;
         assert!(!vigil.looked(later_ns, later_ns + AWAY_NS + 1));
         assert!(vigil.is_awake(later_ns + AWAY_NS + 1 + SHORTEST_BREAK_NS));

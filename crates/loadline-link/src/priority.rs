@@ -1,4 +1,4 @@
-//! Which threads come first: one that must release something in time does not wait for others.
+//! Real-time priority for the thread of a link, which must release bytes in time.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -13,8 +13,8 @@ use thread_priority::{
 pub enum Scheduling {
     /// `SCHED_FIFO` at its lowest priority: it runs as soon as it has something to do.
     RealTime,
-    /// As every other thread. Either the processors were not short when the link started, or it may
-    /// not have real time, which takes root, `CAP_SYS_NICE` or a limit `RLIMIT_RTPRIO` of at least 1.
+    /// As every other thread. Either the CPUs were not short when the link started, or real time is not
+    /// permitted: it takes root, `CAP_SYS_NICE` or a limit `RLIMIT_RTPRIO` of at least 1.
     #[default]
     Ordinary,
 }
@@ -28,7 +28,7 @@ impl fmt::Display for Scheduling {
     }
 }
 
-/// Gives the thread that calls it real-time scheduling where it may have that, and says what it has.
+/// Gives the calling thread real-time scheduling where that is permitted. Returns the scheduling that it has.
 fn claim() -> Scheduling {
     let fifo = ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::Fifo);
     match set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, fifo) {
@@ -43,21 +43,21 @@ fn give_back() {
     let _ = set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, other);
 }
 
-/// A thread of real time that does not sleep for longer than this gives real time back until it has
-/// slept: it would keep the kernel's own threads from their work on this processor, and the kernel
-/// would in the end stop it for tens of milliseconds.
+/// A real-time thread that stays awake for longer than this gives real time back until it has slept. It
+/// would keep the kernel's own threads from this CPU, and the kernel would stop it for tens of
+/// milliseconds in the end.
 const MOST_AWAKE: Duration = Duration::from_millis(2);
 
-/// A wait as long as this was a sleep: others had the processor meanwhile.
+/// A wait as long as this was a sleep: other threads had the CPU meanwhile.
 const SLEEP: Duration = Duration::from_micros(20);
 
-/// Where Linux says how long threads waited for a processor (Documentation/accounting/psi.rst).
+/// How long threads waited for a CPU, on Linux (Documentation/accounting/psi.rst).
 const PRESSURE: &str = "/proc/pressure/cpu";
 
-/// The share of the last ten seconds, in percent, from which on processors are short.
+/// CPUs are short from this share of the last ten seconds on, in percent.
 const SHORT_PERCENT: f64 = 50.0;
 
-/// Whether processors are short, by the text of [`PRESSURE`]; without it, they may be.
+/// Whether CPUs are short, by the text of [`PRESSURE`]. Without it, they can be.
 fn is_short(pressure: Option<&str>) -> bool {
     let waited = pressure
         .and_then(|text| text.split_once("some avg10=")?.1.split(' ').next())
@@ -65,20 +65,19 @@ fn is_short(pressure: Option<&str>) -> bool {
     waited.is_none_or(|percent| percent >= SHORT_PERCENT)
 }
 
-/// The urgency of one thread over time. It belongs to that thread.
+/// The priority of one thread over time. It belongs to that thread.
 #[derive(Debug)]
-pub(crate) struct Urgency {
-    /// What the thread may have.
+pub(crate) struct RealtimePriority {
+    /// The highest that is permitted.
     best: Scheduling,
-    /// What it has.
+    /// The current one.
     current: Scheduling,
     awake_since: Instant,
 }
 
-impl Urgency {
-    /// Of the thread that calls it. Real time is for processors that are short: where they are not, the
-    /// kernel moves such a thread away from those that it wakes, and waking an idle processor takes
-    /// longer than a short queue.
+impl RealtimePriority {
+    /// Of the calling thread. Real time is for CPUs that are short: where they are not, the kernel moves
+    /// such a thread away from those that it wakes, and waking an idle CPU takes longer than a short queue.
     pub(crate) fn claim() -> Self {
         let best = if is_short(std::fs::read_to_string(PRESSURE).ok().as_deref()) {
             claim()
@@ -96,7 +95,7 @@ impl Urgency {
         }
     }
 
-    /// What the thread has while it keeps to [`MOST_AWAKE`].
+    /// The scheduling of the thread while it keeps to [`MOST_AWAKE`].
     pub(crate) fn best(&self) -> Scheduling {
         self.best
     }
@@ -134,31 +133,31 @@ mod tests {
     fn a_thread_that_does_not_sleep_gives_real_time_back_until_it_has_slept() {
         let start = Instant::now();
         let at = |us| start + Duration::from_micros(us);
-        let mut urgency = Urgency::new(Scheduling::RealTime, start);
-        assert_eq!(urgency.after(at(1_000), at(1_001)), None);
-        assert_eq!(urgency.after(at(2_000), at(2_000)), None);
-        let lowered = urgency.after(at(2_010), at(2_011));
+        let mut priority = RealtimePriority::new(Scheduling::RealTime, start);
+        assert_eq!(priority.after(at(1_000), at(1_001)), None);
+        assert_eq!(priority.after(at(2_000), at(2_000)), None);
+        let lowered = priority.after(at(2_010), at(2_011));
         assert_eq!(lowered, Some(Scheduling::Ordinary));
-        assert_eq!(urgency.after(at(9_000), at(9_001)), None);
-        let raised = urgency.after(at(9_001), at(9_100));
+        assert_eq!(priority.after(at(9_000), at(9_001)), None);
+        let raised = priority.after(at(9_001), at(9_100));
         assert_eq!(raised, Some(Scheduling::RealTime));
-        assert_eq!(urgency.after(at(9_100), at(10_000)), None);
-        assert_eq!(urgency.after(at(11_999), at(12_000)), None);
+        assert_eq!(priority.after(at(9_100), at(10_000)), None);
+        assert_eq!(priority.after(at(11_999), at(12_000)), None);
     }
 
     #[test]
-    fn a_thread_that_may_not_have_real_time_never_asks_again() {
+    fn a_thread_without_the_right_to_real_time_never_asks_again() {
         let start = Instant::now();
-        let mut urgency = Urgency::new(Scheduling::Ordinary, start);
+        let mut priority = RealtimePriority::new(Scheduling::Ordinary, start);
         for us in [100, 5_000, 50_000] {
             let now = start + Duration::from_micros(us);
-            assert_eq!(urgency.after(now, now), None);
-            assert_eq!(urgency.after(now, now + SLEEP), None);
+            assert_eq!(priority.after(now, now), None);
+            assert_eq!(priority.after(now, now + SLEEP), None);
         }
     }
 
     #[test]
-    fn processors_are_short_where_threads_wait_half_of_the_time() {
+    fn cpus_are_short_where_threads_wait_half_of_the_time() {
         let pressure = |percent| format!("some avg10={percent} avg60=99.00 avg300=1.0 total=7\n");
         assert!(!is_short(Some(&pressure("49.99"))));
         assert!(is_short(Some(&pressure("50.00"))));
