@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::Error;
 use crate::interval::{self, ALPHA, binomial_at_most};
 use crate::quantile::median;
+use crate::words;
 
 /// The number of rounds from which [`precise_enough`] may stop.
 pub const MIN_ROUNDS: usize = 10;
@@ -186,6 +187,23 @@ pub fn precise_for(differences: &[f64], comparisons: usize) -> bool {
     differences.len() >= MAX_ROUNDS || (differences.len() >= rounds_for(comparisons) && is_narrow)
 }
 
+/// The largest share by which a paired ratio and the quotient of the totals differ without a remark.
+const UNLIKE_TOTALS: f64 = 0.05;
+
+/// Why the ratio over paired rounds is not the quotient of the two figures that a table shows over all
+/// rounds; `None` where they agree.
+#[must_use]
+pub fn beside_totals(ratio: f64, a: Option<f64>, b: Option<f64>) -> Option<String> {
+    let totals = b? / a?;
+    let is_unlike = (totals / ratio).ln().abs() > UNLIKE_TOTALS.ln_1p();
+    (is_unlike && totals.is_finite() && totals > 0.0 && ratio > 0.0).then(|| {
+        format!(
+            "the totals give {}, because slow rounds weigh more in them: the ratio is the median of the ratios within rounds",
+            words::ratio(totals)
+        )
+    })
+}
+
 /// Holm's correction for several comparisons: the adjusted p-values, in the order of the given ones.
 ///
 /// The smallest p-value is multiplied by their number, the next by one less, and so on, none falling
@@ -257,11 +275,11 @@ impl Paired {
                 format!("the same: within {margin} in {within} of {rounds} rounds")
             }
             Verdict::Inconclusive if self.interval.is_none() => {
-                format!("cannot tell: {rounds} rounds are too few for an interval")
+                format!("inconclusive: {rounds} rounds are too few for an interval")
             }
             Verdict::Inconclusive => {
                 format!(
-                    "cannot tell: slower by more than {margin} in {slower} and faster in {faster} of {rounds} rounds"
+                    "inconclusive: slower by more than {margin} in {slower} and faster in {faster} of {rounds} rounds"
                 )
             }
         }

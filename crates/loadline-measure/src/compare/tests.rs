@@ -106,12 +106,12 @@ fn sentences_can_be_checked_against_the_rounds() {
     );
     assert_eq!(
         sentence(&b[..4], Direction::LessIsBetter),
-        "cannot tell: 4 rounds are too few for an interval"
+        "inconclusive: 4 rounds are too few for an interval"
     );
     b[..12].fill(80.0);
     assert_eq!(
         sentence(&b, Direction::LessIsBetter),
-        "cannot tell: slower by more than 2 % in 12 and faster in 12 of 24 rounds"
+        "inconclusive: slower by more than 2 % in 12 and faster in 12 of 24 rounds"
     );
 }
 
@@ -265,4 +265,16 @@ proptest! {
         prop_assert!((there.ratio * back.ratio - 1.0).abs() < 1e-9);
         prop_assert_eq!((there.rounds_slower, there.rounds_faster), (back.rounds_faster, back.rounds_slower));
     }
+}
+
+#[test]
+fn a_ratio_that_differs_from_the_totals_says_why() {
+    let note = beside_totals(0.80, Some(75_800.0), Some(54_700.0)).unwrap();
+    assert!(
+        note.starts_with("the totals give 0.72x, because slow rounds"),
+        "{note}"
+    );
+    assert_eq!(beside_totals(0.80, Some(100.0), Some(83.0)), None);
+    assert_eq!(beside_totals(0.80, None, Some(83.0)), None);
+    assert_eq!(beside_totals(0.80, Some(0.0), Some(83.0)), None);
 }

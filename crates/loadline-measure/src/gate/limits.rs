@@ -2,8 +2,8 @@
 
 use super::baseline::{BaselineRun, Measured};
 use super::judgement::{Outcome, Row, RowVerdict};
+use crate::histogram::{LatencySummary, SAMPLES_BEYOND};
 use crate::limit::Limit;
-use crate::metric::Metric;
 use crate::record::Case;
 use crate::words;
 
@@ -27,8 +27,8 @@ pub fn of_run(first: &BaselineRun, second: Option<&BaselineRun>, limits: &[Limit
 
 /// One row per limit and case of one record that it concerns, of every subject in it.
 ///
-/// A percentile of too few samples is not published, but where even the longest response time keeps its
-/// limit, so does the percentile.
+/// A percentile of too few samples cannot be judged, even where every response time that was seen keeps
+/// its limit: a percentile is about the operations that were not seen.
 #[must_use]
 pub fn of_cases(cases: &[Case], limits: &[Limit]) -> Vec<Row> {
     let several = cases
@@ -72,18 +72,13 @@ fn row_of_case(limit: &Limit, case: &Case) -> Row {
         candidate: value,
         ..Row::unknown(&case.name(), metric)
     };
-    let longest = Metric::Max
-        .of_case(case)
-        .filter(|_| metric.response_quantile().is_some());
-    let (verdict, evidence) = match (value, longest) {
+    let (verdict, evidence) = match (value, metric.response_quantile()) {
         (Some(value), _) => judged(limit, value, None),
-        (None, Some(longest)) if limit.holds(longest) => {
-            let longest = words::value(metric, longest);
-            let evidence =
-                format!("too few samples, but the longest of them, {longest}, keeps {limit}");
-            (RowVerdict::Equivalent, evidence)
-        }
-        (None, _) => (RowVerdict::Inconclusive, untold(limit)),
+        (None, Some(quantile)) => (
+            RowVerdict::Inconclusive,
+            too_few(limit, quantile, &case.response_time_ns),
+        ),
+        (None, None) => (RowVerdict::Inconclusive, untold(limit)),
     };
     Row {
         verdict,
@@ -99,6 +94,18 @@ fn absent(limit: &Limit) -> Row {
         evidence: format!("no case of this name was measured, so nothing keeps {limit}"),
         ..Row::unknown(case, limit.metric)
     }
+}
+
+/// Why a percentile cannot be judged: how many samples there are, and how many it needs.
+fn too_few(limit: &Limit, quantile: f64, times: &LatencySummary) -> String {
+    let needed = (SAMPLES_BEYOND as f64 / (1.0 - quantile)).round();
+    let longest = times.max.map_or_else(String::new, |longest| {
+        format!("; the longest took {}", words::duration(longest as f64))
+    });
+    format!(
+        "{} samples are too few to judge {limit}, which needs {needed}{longest}",
+        times.count
+    )
 }
 
 fn untold(limit: &Limit) -> String {
@@ -165,6 +172,7 @@ mod tests {
 
     use super::*;
     use crate::gate::baseline::BaselineCase;
+    use crate::metric::Metric;
 
     fn run(values: &[(&str, Metric, f64)]) -> BaselineRun {
         let mut cases: BTreeMap<String, BaselineCase> = BTreeMap::new();
@@ -294,16 +302,16 @@ mod tests {
     }
 
     #[test]
-    fn too_few_samples_keep_a_limit_only_where_the_longest_does() {
+    fn a_percentile_of_too_few_samples_is_never_judged() {
         let cases = [case("a", "get", None, 3_000_000)];
         assert_eq!(
             evidence(&cases, "get.p99<10ms"),
             (
                 vec![
-                    "too few samples, but the longest of them, 3.00 ms, keeps get.p99<10ms"
+                    "0 samples are too few to judge get.p99<10ms, which needs 10000; the longest took 3.00 ms"
                         .to_owned()
                 ],
-                Outcome::None
+                Outcome::Inconclusive
             )
         );
         assert_eq!(evidence(&cases, "get.p99<1ms").1, Outcome::Inconclusive);

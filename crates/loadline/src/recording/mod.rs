@@ -401,6 +401,13 @@ pub(crate) fn examine_errors(entry: &record::Case) -> Vec<Finding> {
     findings
 }
 
+/// The verdict in words, and why the table beside it may show another ratio.
+fn evidence(metric: Metric, paired: &Paired, a: &record::Case, b: &record::Case) -> String {
+    let note = compare::beside_totals(paired.ratio, metric.of_case(a), metric.of_case(b));
+    let note = note.map_or_else(String::new, |note| format!("; {note}"));
+    paired.sentence() + &note
+}
+
 /// The metrics that are compared. Of the tails it is the corrected one, since the neighbours decide
 /// about the raw ones.
 pub(crate) const COMPARED: [Metric; 4] = [
@@ -435,7 +442,7 @@ pub(crate) fn compare(record: &mut Record, a: usize, b: usize) -> Result<(), Err
             minimum_detectable_effect: paired.minimum_detectable_effect,
             rounds: paired.rounds as u64,
             verdict: paired.verdict,
-            evidence: paired.sentence(),
+            evidence: evidence(metric, &paired, &record.cases[a], &record.cases[b]),
         });
     }
     record

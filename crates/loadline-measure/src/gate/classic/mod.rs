@@ -216,8 +216,9 @@ fn compared(
     let positive = values.iter().all(|value| *value > 0.0 && value.is_finite());
     let Some(interval) = interval::of_median(values, ALPHA).filter(|_| positive) else {
         let rounds = values.len();
-        row.evidence =
-            format!("cannot tell: of {rounds} rounds; 8 or more with values above zero are needed");
+        row.evidence = format!(
+            "inconclusive: of {rounds} rounds; 8 or more with values above zero are needed"
+        );
         return row;
     };
     let worsening = |value: f64| metric.direction().worsening((value / number).ln());
@@ -295,7 +296,7 @@ fn too_slow(case: &str, values: &[f64], thresholds: &ClassicThresholds) -> Optio
     let Some(interval) = interval::of_median(values, ALPHA) else {
         let rounds = values.len();
         return Some(Row {
-            evidence: format!("cannot tell: {rounds} rounds are too few to judge {limit}"),
+            evidence: format!("inconclusive: {rounds} rounds are too few to judge {limit}"),
             ..row
         });
     };

@@ -1,12 +1,11 @@
 //! Two subjects that were measured in the same rounds.
 
-use super::judgement::{Basis, Judgement, Policy, Row, RowVerdict, exp};
+use super::judgement::{Basis, Judgement, Policy, Row, RowVerdict};
 use super::strict::Thresholds;
 use super::work;
-use crate::compare::{Direction, Paired, Rules, holm, log_ratios, paired};
-use crate::interval;
+use crate::compare::{self, Direction, Paired, Rules, holm, paired};
 use crate::metric::Metric;
-use crate::record::{Bounds, Case, Comparison, Record, Verdict, shortened};
+use crate::record::{Case, Comparison, Record, Verdict, shortened};
 
 #[cfg(test)]
 mod tests;
@@ -55,7 +54,6 @@ struct Contest {
     metric: Metric,
     values: [Option<f64>; 2],
     paired: Paired,
-    interval_95: Option<Bounds>,
 }
 
 impl Contest {
@@ -78,19 +76,13 @@ impl Contest {
         };
         let (one, other) = metric.of_pairs(a, b).ok_or_else(missing)?;
         let direction = metric.direction();
-        let differences = log_ratios(&one, &other).map_err(|error| error.to_string())?;
         let paired = paired(&one, &other, direction, &Rules::default())
             .map_err(|error| error.to_string())?;
-        let interval_95 = interval::interpolated_95(&differences).map(|(lo, hi)| Bounds {
-            lo: exp(lo),
-            hi: exp(hi),
-        });
         Ok(Self {
             case: name,
             metric,
             values: [metric.of_case(a), metric.of_case(b)],
             paired,
-            interval_95,
         })
     }
 
@@ -108,20 +100,16 @@ impl Contest {
             let verdict = verdict(paired, self.metric.direction(), thresholds);
             (verdict, sentence(paired, self.metric))
         };
-        if let Some(bounds) = self.interval_95 {
-            evidence.push_str(&format!(
-                "; 95 % interval {:.3} to {:.3}",
-                bounds.lo, bounds.hi
-            ));
-        }
         let [baseline, candidate] = self.values;
+        if let Some(note) = compare::beside_totals(paired.ratio, baseline, candidate) {
+            evidence.push_str(&format!("; {note}"));
+        }
         Row {
             baseline,
             candidate,
             ratio: Some(bounded(paired.ratio)),
             lo: paired.interval.map(|(lo, _)| bounded(lo)),
             hi: paired.interval.map(|(_, hi)| bounded(hi)),
-            interval_95: self.interval_95,
             minimum_detectable_effect: paired.minimum_detectable_effect.map(bounded),
             verdict,
             evidence,

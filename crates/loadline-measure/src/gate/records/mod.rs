@@ -146,13 +146,13 @@ fn row(name: &str, metric: Metric, before: &Case, after: &Case) -> Option<Row> {
     let logs = normalised_rounds(before, metric).zip(normalised_rounds(after, metric));
     let Some((one, other)) = logs else {
         row.evidence =
-            "cannot tell: not measured beside the reference in half of the rounds of both"
+            "inconclusive: not measured beside the reference in half of the rounds of both"
                 .to_owned();
         return Some(row);
     };
     let intervals = interval::of_median(&one, ALPHA).zip(interval::of_median(&other, ALPHA));
     let (Some((a, b)), Some(one), Some(other)) = (intervals, median(&one), median(&other)) else {
-        row.evidence = "cannot tell: too few rounds for an interval".to_owned();
+        row.evidence = "inconclusive: too few rounds for an interval".to_owned();
         return Some(row);
     };
     row.ratio = Some(exp(other - one));
@@ -183,7 +183,7 @@ fn row(name: &str, metric: Metric, before: &Case, after: &Case) -> Option<Row> {
         )
     } else {
         let told = format!(
-            "cannot tell: between {} and {} {worse}, room for how runs differ included",
+            "inconclusive: between {} and {} {worse}, room for how runs differ included",
             percent(exp(lo) - 1.0),
             percent(exp(hi) - 1.0)
         );

@@ -380,7 +380,7 @@ impl<'a> Contest<'a> {
             )
         } else {
             let most = percent(exp(hi) - 1.0);
-            let told = format!("cannot tell: between {least} and {most} {worse}, margin {margin}");
+            let told = format!("inconclusive: between {least} and {most} {worse}, margin {margin}");
             (RowVerdict::Inconclusive, told)
         }
     }
@@ -410,10 +410,10 @@ fn advice(spread: &Spread, needed: f64, among: &mut Among, thresholds: &Threshol
     let enough = larger[larger.partition_point(|runs| !shows_with(*runs))..].first();
     match enough {
         Some(runs) => format!(
-            "; {share} would show with {runs} runs, {} more",
+            "; {runs} runs ({} more) can detect {share}",
             runs - spread.runs
         ),
-        None => format!("; {share} would show with no number of runs: compare in pairs"),
+        None => format!("; no number of runs can detect {share}: compare in pairs"),
     }
 }
 
