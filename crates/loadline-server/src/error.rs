@@ -3,17 +3,17 @@
 use std::io;
 use std::net::SocketAddr;
 
-/// Why a server cannot start or go on.
+/// An error that keeps a server from starting or running.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// An address that others can reach, and no password.
+    /// An address that other machines can reach, without a password.
     #[error("{address} can be reached from other machines, so it needs a password")]
     Unprotected {
         /// The address.
         address: SocketAddr,
     },
-    /// There is nothing to listen on.
+    /// No address or socket to listen on.
     #[error("a server needs an address or a socket to listen on")]
     Nowhere,
     /// An address or a path cannot be listened on.

@@ -1,10 +1,12 @@
-//! The Loadline store served over RESP2 and RESP3: what Redis clients expect, for the commands that
-//! the store has.
+//! The Loadline store served over RESP2 and RESP3, for the commands that the store supports.
 //!
-//! One thread and one event loop: every readable connection is read, all complete requests are
-//! executed, and the replies of a turn go out with one write. Commands that are not there are answered
-//! as Redis answers unknown ones. It is no Redis: lists, sorted sets, streams, pub/sub, scripts and
-//! persistence are not in it.
+//! One thread runs one event loop: it reads every readable connection, executes all complete requests, and
+//! sends the replies of a turn with one write per connection. Unknown commands are answered as by Redis.
+//! There are strings, bits, sets, hashes and lists; sorted sets, streams, pub/sub, scripts and persistence
+//! are missing.
+//!
+//! The tests compare the replies with those of a redis-server 7.0, byte by byte, for the commands and options
+//! that they send: a fixed list, and commands made up at random. What they do not send can differ.
 //!
 //! ```no_run
 //! use std::sync::atomic::AtomicBool;
@@ -29,14 +31,14 @@ mod settings;
 mod state;
 mod stats;
 
-/// The version of Redis whose replies these are. Clients decide by it what they may send.
+/// The version of Redis that the replies follow. Clients decide by it what they can send.
 const REDIS_VERSION: &str = "7.0.15";
 
 pub use error::Error;
 pub use listen::{Listen, ServerConfig};
 pub use server::Server;
 
-/// Whether the server has the command called `name`, in whatever case.
+/// Whether the server has the command called `name`, in any case.
 #[must_use]
 pub fn knows(name: &[u8]) -> bool {
     commands::names().any(|known| known.as_bytes().eq_ignore_ascii_case(name))

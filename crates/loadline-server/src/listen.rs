@@ -36,7 +36,7 @@ pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(300);
 pub struct ServerConfig {
     /// Where it listens.
     pub listen: Vec<Listen>,
-    /// What the default user must say; without one nobody is asked.
+    /// Password of the default user; without one no client has to authenticate.
     pub password: Option<String>,
     /// Connections at a time.
     pub max_clients: usize,
@@ -102,7 +102,7 @@ impl Listener {
         })
     }
 
-    /// Takes a connection in, or says by `WouldBlock` that nobody waits.
+    /// Accepts a connection; `WouldBlock` when none is waiting.
     pub(crate) fn accept(&self) -> io::Result<Stream> {
         match self {
             Self::Tcp(listener) => {
@@ -140,7 +140,7 @@ impl AsFd for Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         if let Self::Unix(_, path) = self {
-            // Somebody may have removed it already, and that is fine.
+            // It can be gone already, which is fine.
             let _ = std::fs::remove_file(path);
         }
     }

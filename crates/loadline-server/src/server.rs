@@ -18,7 +18,7 @@ use crate::state::{Shared, Warnings, wall_ms};
 
 const READ_BYTES: usize = 64 << 10;
 const EVENTS: usize = 256;
-/// Files that a server has open besides its connections.
+/// Open files of a server besides its connections.
 const SPARE_FILES: u64 = 32;
 /// The longest the loop sleeps: expired keys are looked for as often, and the stop is noticed.
 const LONGEST_SLEEP: Timespec = Timespec {
@@ -40,14 +40,14 @@ pub struct Server {
     next_token: u64,
     /// Connections that were read in this turn, and whose replies go out at its end.
     turn: Vec<u64>,
-    /// Whether connections wait at the door because there are no more files to be had.
+    /// Whether accepting is paused because the process has no more file descriptors.
     full: bool,
     swept_at: u64,
 }
 
 impl Server {
-    /// Listens where `config` says. The process's limit of open files is raised for so many clients;
-    /// where the system does not let it, fewer are taken in.
+    /// Listens where `config` says. The process's limit of open files is raised to fit the clients; where
+    /// the system refuses, fewer clients are accepted.
     ///
     /// # Errors
     /// [`Error::Unprotected`] for an address that other machines reach without a password,
@@ -206,8 +206,8 @@ impl Server {
         self.shared.clients = self.connections.len();
     }
 
-    /// There are no more files to be had. The door is closed until the next sweep, or those who wait at
-    /// it would wake the loop without end.
+    /// Stops accepting until the next sweep: without free file descriptors, waiting connections would wake
+    /// the loop without end.
     fn listen_later(&mut self) {
         self.full = true;
         self.listen(EventFlags::empty());

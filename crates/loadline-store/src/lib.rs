@@ -2,8 +2,8 @@
 //!
 //! Keys and values are bytes; a value is a string, a set, a hash or a list. The store reads no clock: `now`
 //! is an argument of every call, in milliseconds since the Unix epoch. An entry whose time has come
-//! is gone for every reader at once and freed when it is asked for (lazy expiry), and
-//! [`Store::expire_some`] frees what nobody asks for (active expiry). It is no database yet: it holds
+//! is gone for every reader at once and freed when it is looked up (lazy expiry);
+//! [`Store::expire_some`] frees the rest (active expiry). It is no database yet: it holds
 //! nothing on disk.
 //!
 //! ```

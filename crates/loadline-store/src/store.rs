@@ -17,9 +17,9 @@ const SHARDS: usize = 4096;
 /// The keyspace.
 #[derive(Debug, Default)]
 pub struct Store {
-    /// Made when the first key comes, since a server has databases that nobody uses.
+    /// Made when the first key comes, since most databases of a server stay empty.
     shards: OnceLock<Box<[Mutex<Shard>]>>,
-    /// With a seed of its own, so that nobody can aim at one shard.
+    /// With a random seed, so that no client can aim keys at one shard.
     hasher: DefaultHashBuilder,
     /// Where active expiry goes on.
     sweep: AtomicUsize,
@@ -252,7 +252,7 @@ impl Store {
         self.take_slot(key, now).is_some()
     }
 
-    /// Keys, those included whose time has come and that nobody has asked for since.
+    /// Number of keys, including expired ones that are not freed yet.
     #[must_use]
     pub fn len(&self) -> usize {
         self.each_shard().map(|shard| shard.len()).sum()
