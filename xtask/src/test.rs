@@ -1,6 +1,6 @@
 //! `cargo xtask test`: every test, with the real programs they talk to.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -12,13 +12,19 @@ use crate::{is_on_path, peers, run, say};
 /// A program that tests run, and the Debian package it comes in.
 type Needed = (&'static str, &'static str);
 
-const PROGRAMS: [Needed; 5] = [
+const PROGRAMS: [Needed; 8] = [
     ("redis-server", "redis-server"),
     ("redis-cli", "redis-tools"),
     ("redis-benchmark", "redis-tools"),
     ("ip", "iproute2"),
     ("kill", "procps"),
+    ("chromium", "chromium"),
+    ("node", "nodejs"),
+    ("npm", "npm"),
 ];
+
+/// Checks the accessibility of pages in a browser (MPL-2.0). It is installed and not kept here.
+const AXE: &str = "axe-core@4.11.0";
 
 /// How often a step of an installation is tried: mirrors fail now and then.
 const TRIES: u32 = 3;
@@ -38,11 +44,57 @@ pub(crate) fn run_tests(install: bool, arguments: &[&str]) -> anyhow::Result<()>
     }
     let is_ci = std::env::var_os("CI").is_some_and(|value| value == "true");
     refuse_missing(&missing, install || is_ci)?;
+    if install {
+        install_axe()?;
+    } else {
+        refuse_missing_axe(is_ci)?;
+    }
     let words = ["test", "--workspace", "--all-features"];
     run_cargo(&[&words, arguments].concat(), &[])?;
     if arguments.is_empty() {
         run_cargo(&peers::null_server("test"), &[])?;
     }
+    Ok(())
+}
+
+/// The directory that tests read axe-core from.
+fn axe_dir() -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("");
+    let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
+    // A path of the user's own is not joined.
+    root.join(target).join("axe")
+}
+
+fn has_axe() -> bool {
+    axe_dir().join("node_modules/axe-core/axe.min.js").is_file()
+}
+
+fn install_axe() -> anyhow::Result<()> {
+    if has_axe() {
+        return Ok(());
+    }
+    let dir = axe_dir();
+    std::fs::create_dir_all(&dir)
+        .with_context(|| format!("{} could not be created", dir.display()))?;
+    let dir = dir.to_string_lossy();
+    let words = ["install", "--no-audit", "--no-fund", "--prefix", &dir, AXE];
+    try_again(TRIES, PAUSE, || run("npm", &words, &[]))
+        .with_context(|| format!("npm could not install {AXE} in {TRIES} tries"))
+}
+
+/// Says that axe-core is missing; an error where it must not be.
+fn refuse_missing_axe(must_be_there: bool) -> anyhow::Result<()> {
+    if has_axe() {
+        return Ok(());
+    }
+    let sentence = format!(
+        "{AXE} is not in {}, and the test of HTML reports needs it; `cargo xtask test --install` installs it with npm",
+        axe_dir().display()
+    );
+    if must_be_there {
+        bail!("{sentence}");
+    }
+    say(&format!("xtask: {sentence}. That test will fail."));
     Ok(())
 }
 

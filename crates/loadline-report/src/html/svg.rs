@@ -17,7 +17,7 @@ const RIGHT: f64 = 12.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 40.0;
 /// Columns of a letter and the height of a line, at the font size of the style sheet; rather too wide.
-const LETTER: f64 = 6.8;
+const LETTER: f64 = 7.4;
 const LINE: f64 = 13.0;
 /// Larger figures than these are not measured and would break the axes.
 const MOST: f64 = 1e15;
@@ -26,7 +26,7 @@ const BINS: usize = 73;
 /// A row of a plot of ratios is this high.
 const ROW: f64 = 24.0;
 /// Labels of ratios are cut beyond this.
-const MOST_LABEL: usize = 22;
+const MOST_LABEL: usize = 24;
 
 /// Quantiles with a tick where the samples reach them.
 const QUANTILES: [(f64, &str); 7] = [
@@ -195,6 +195,7 @@ fn ticks(axis: Axis, (low, high): (f64, f64)) -> Vec<(f64, String)> {
 
 fn label(unit: Unit, value: f64) -> String {
     match unit {
+        _ if value == 0.0 => "0".to_owned(),
         Unit::Time => words::span_or_duration(value),
         Unit::Count if value.fract() == 0.0 => words::amount(value as u64),
         Unit::Count => words::count(value),
@@ -269,11 +270,13 @@ fn lines(plot: &Lines) -> Option<Figure> {
     }
     body.push_str(&labels.svg);
     let solid = plot.series.iter().filter(|line| !line.dashed);
+    let mut key: Vec<(usize, String)> = solid
+        .map(|line| (line.colour, line.label.clone()))
+        .collect();
+    key.sort();
     Some(Figure {
         caption: plot.caption.clone(),
-        key: solid
-            .map(|line| (line.colour, line.label.clone()))
-            .collect(),
+        key,
         svg: svg(&plot.caption, HEIGHT, &body),
     })
 }

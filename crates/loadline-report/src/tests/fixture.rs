@@ -4,8 +4,8 @@ use loadline_measure::compare::{Direction, Rules, paired};
 use loadline_measure::corrected::{Sample, correct};
 use loadline_measure::doctor::{self, Evidence};
 use loadline_measure::record::{
-    Arrivals, Bounds, Case, Comparison, Cost, Environment, Histograms, Noise, Pacing, Record,
-    RoundSummary, Run, Scenario, ServerEnvironment, Subject, SubjectKind, ValueBytes,
+    Arrivals, Bounds, Case, Comparison, Cost, Environment, Histograms, Interval, Noise, Pacing,
+    Record, RoundSummary, Run, Scenario, ServerEnvironment, Subject, SubjectKind, ValueBytes,
 };
 use loadline_measure::{Histogram, outliers};
 
@@ -158,6 +158,27 @@ pub(super) fn two_targets() -> Record {
         "embedded carried 640000 operations per second of get, pipeline 16.".to_owned(),
         "spawn:redis-server carried 908000 operations per second of get, pipeline 16, where its CPU was 98 % busy, so the server was the limit.".to_owned(),
     ];
+    record
+}
+
+/// The same with the course of its rounds, in which a server stalled once.
+pub(super) fn over_time() -> Record {
+    let mut record = two_targets();
+    for (number, case) in record.cases.iter_mut().enumerate() {
+        let intervals = (0..24_u64).map(|place| {
+            let stalled = place == 9 && number == 1;
+            let p50 = 420_000 + 15_000 * ((place * 7 + number as u64) % 5);
+            Interval {
+                round: place / 2,
+                start_ns: place % 2 * 100_000_000,
+                ops: 11_000,
+                errors: if stalled { 40 } else { 0 },
+                p50: Some(p50),
+                p99: Some(if stalled { 95_000_000 } else { 2 * p50 }),
+            }
+        });
+        case.series = intervals.collect();
+    }
     record
 }
 

@@ -103,7 +103,7 @@ fn warned() -> Judgement {
     judgement(Outcome::Warning, rows)
 }
 
-fn critical() -> Judgement {
+pub(super) fn critical() -> Judgement {
     let mut rows = same();
     rows.push(limit(
         "xread.p99<10ms",

@@ -1,6 +1,7 @@
 //! All forms of made-up records.
 
 mod baselines;
+mod browser;
 mod capacity;
 mod fixture;
 mod hostile;

@@ -1,6 +1,6 @@
 //! Whole reports, as they look.
 
-use loadline_measure::record::Record;
+use loadline_measure::record::{Record, Stall, StallCause};
 
 use super::{PIPE, TERMINAL, fixture};
 use crate::{csv, diagnosis, html, junit, markdown, text};
@@ -244,6 +244,20 @@ fn an_open_loop_shows_service_time_and_lag_too() {
         CPU pressure up to 4.3 %
       command: loadline run
     "#);
+}
+
+#[test]
+fn the_verdict_of_an_open_loop_names_its_longest_stall() {
+    let mut record = fixture::open_loop();
+    let stall = |length_ns| Stall {
+        length_ns,
+        cause: StallCause::Server,
+        ..Stall::default()
+    };
+    record.cases[0].stalls = vec![stall(21_000_000), stall(1_001_391_000)];
+    let report = text(&record, &PIPE);
+    let verdict = "embedded at 9.99k GETs per second: p50 8.91 ms, p99 17.0 ms, longest stall 1.00 s (cause: server) (open loop).";
+    assert!(report.replace("\n  ", " ").starts_with(verdict), "{report}");
 }
 
 #[test]

@@ -26,10 +26,11 @@ const MOST_SEEN: usize = 4;
 
 /// The document of a record.
 pub(crate) fn of_record(record: &Record) -> Document {
-    let mut sections = vec![compared::limits(&record.limits)];
-    if let Some(judgement) = &record.judgement {
-        sections.extend(compared::sections(judgement));
-    }
+    let mut sections = match &record.judgement {
+        // A judgement has the limits among its rows.
+        Some(judgement) => compared::sections(judgement),
+        None => vec![compared::limits(&record.limits)],
+    };
     // The first finding of a search or a sweep is its verdict.
     let mut known = 0;
     if let Some(answer) = &record.capacity {

@@ -116,11 +116,18 @@ fn alone(record: &Record, case: &Case) -> String {
     let rate = words::count(case.throughput_ops_per_s);
     let mut text = if case.is_open_loop() {
         // The schedule decided about the rate, so response times are what was found.
+        let stall = case.stalls.iter().max_by_key(|stall| stall.length_ns);
+        let longest = stall.map_or_else(
+            || format!("longest {}", words::percentile(times.max)),
+            |stall| {
+                let length = words::duration(stall.length_ns as f64);
+                format!("longest stall {length} (cause: {})", stall.cause)
+            },
+        );
         format!(
-            "{name} at {rate} {noun} per second: p50 {}, p99 {}, longest {} (open loop)",
+            "{name} at {rate} {noun} per second: p50 {}, p99 {}, {longest} (open loop)",
             words::percentile(times.p50),
             words::percentile(times.p99),
-            words::percentile(times.max)
         )
     } else {
         let p99 = times.p99.map_or_else(String::new, |ns| {

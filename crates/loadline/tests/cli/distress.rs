@@ -224,7 +224,7 @@ fn an_interrupted_proof_says_what_it_has_found() {
     assert_eq!(proving.0.wait().unwrap().code(), Some(130), "{text}");
     assert!(text.contains("\n+50 % of p99, as CPU "), "{text}");
     assert!(text.contains(" (1 comparison)."), "{text}");
-    assert!(text.contains("CUT SHORT"), "{text}");
+    assert!(text.contains("Cut short"), "{text}");
     assert!(
         text.ends_with("loadline: prove: interrupted (130)\n"),
         "{text}"
