@@ -7,7 +7,7 @@ use loadline_resp::Reply;
 use crate::request::{Replies, Request, Requests};
 use crate::{Error, ServerError};
 
-/// Why a request of several commands cannot have its reply lent.
+/// The error for lending the reply to a request of several commands.
 pub(crate) const LENT_ALONE: Error = Error::Usage("only the reply to a single command can be lent");
 
 /// A request of one command, whose reply is lent.

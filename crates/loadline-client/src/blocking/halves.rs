@@ -22,7 +22,7 @@ impl Connection {
     /// Connects if need be, and writes a request, once.
     ///
     /// # Errors
-    /// Why it was not written, and whether the server may have executed a part of it.
+    /// The reason why it was not written, and whether the server may have executed a part of it.
     pub(super) fn write_half<Q: Request>(&mut self, request: &Q) -> Result<Written, Error> {
         let mut meter = Meter::begin();
         let summary = self.encode(request, false, &mut meter)?;

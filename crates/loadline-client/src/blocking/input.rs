@@ -29,7 +29,7 @@ pub(super) struct Input {
     filled: bool,
 }
 
-/// Where a complete message stands in the buffer.
+/// The place of a complete message in the buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Message {
     Reply(Range<usize>),
@@ -79,8 +79,8 @@ impl Input {
         }))
     }
 
-    /// Takes the next message if it is a bulk string which is complete and short; where its text stands, which
-    /// [`Input::text`] lends.
+    /// Takes the next message if it is a bulk string which is complete and short. Returns the place of its text,
+    /// which [`Input::text`] lends.
     #[inline]
     pub(super) fn next_bulk(&mut self) -> Option<Range<usize>> {
         let from = self.scanned;
@@ -127,7 +127,7 @@ impl Input {
         &mut self.buf[self.end..]
     }
 
-    /// So many bytes were put into the room.
+    /// Notes that `bytes` bytes were put into the room.
     #[inline]
     pub(super) fn received(&mut self, bytes: usize) {
         self.end += bytes;

@@ -43,13 +43,13 @@ struct Lane<'p> {
     deadline: Option<Instant>,
     /// How many of its replies were handed out.
     read: usize,
-    /// Where a reply stands that is there and was not handed out.
+    /// The place of a reply that was received and not handed out.
     first: Option<Range<usize>>,
-    /// Why no more replies will come.
+    /// The reason why no more replies will come.
     fault: Option<Error>,
 }
 
-/// Where a reply stands.
+/// The place of a reply.
 enum Found {
     /// The text of a bulk string.
     Text(Range<usize>),
@@ -190,7 +190,7 @@ impl<'p> Lane<'p> {
         let after = response_timeout(&self.connection.config);
         match self.connection.next_reply(self.deadline, after) {
             Ok(message) => {
-                // Attributes may stand before an error.
+                // Attributes can come before an error.
                 let first = self.connection.input.text(message.clone()).first();
                 if !matches!(first, Some(b'-' | b'!' | b'|')) {
                     return Some(Found::Message(message));

@@ -190,8 +190,8 @@ impl Connection {
     /// ```
     ///
     /// # Errors
-    /// Why not every reply came; `read` was called for those that did. Errors that the server answered with are
-    /// lent as any reply.
+    /// The reason why a reply is missing; `read` was called for those before it. Error replies of the server are
+    /// lent like any other.
     pub fn run_each<Q: Request>(
         &mut self,
         request: &Q,
@@ -201,7 +201,7 @@ impl Connection {
     }
 
     /// Runs a transaction that depends on what is read before it: watches the keys, lets `plan` read and
-    /// say what to write, executes that at once, and starts again as often as a key has changed meanwhile.
+    /// say what to write, executes that at once, and starts again whenever a key has changed in between.
     ///
     /// ```no_run
     /// # let mut connection = loadline_client::Client::open("redis://localhost")?.blocking()?;
@@ -216,7 +216,7 @@ impl Connection {
     /// ```
     ///
     /// # Errors
-    /// What `plan` or the connection said. A transaction that may have been executed is not repeated.
+    /// The error of `plan` or of the connection. A transaction that may have been executed is not repeated.
     pub fn transaction<Q: Request>(
         &mut self,
         keys: impl ToArgs,
@@ -288,7 +288,7 @@ impl Connection {
         Ok(Some(push.to_owned()))
     }
 
-    /// Whether the connection stands, as far as is known.
+    /// Whether there is a connection, as far as is known.
     #[must_use]
     pub fn is_connected(&self) -> bool {
         self.socket.is_some()

@@ -170,7 +170,7 @@ impl PubSub {
         }
     }
 
-    /// Why there is no connection; `None` while there is one, as far as is known.
+    /// The reason why there is no connection; `None` while there is one, as far as is known.
     #[must_use]
     pub fn outage(&self) -> Option<Error> {
         self.core.outage()
@@ -219,7 +219,7 @@ impl PubSub {
                 self.look_at(place, done);
             }
         }
-        // Nobody waits: whoever is to be told asks after each step.
+        // There are no tasks to wake: the caller looks after each step.
         self.wake.clear();
     }
 

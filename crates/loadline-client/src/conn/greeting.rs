@@ -168,7 +168,7 @@ impl Login {
     }
 }
 
-/// Whether a server says that it knows no RESP3: one before Redis 6, or one that was told not to.
+/// Whether an error means that the server has no RESP3: one before Redis 6, or one configured that way.
 fn unknown(answer: &ServerError) -> bool {
     answer.code() == "NOPROTO" || answer.text().starts_with("ERR unknown command")
 }

@@ -149,7 +149,7 @@ impl Driver {
             if !self.alarm.rings(next, cx) {
                 return Poll::Pending;
             }
-            // The connection was quiet for long enough to ask whether it stands.
+            // The connection was quiet for long enough to be asked with `PING`.
             if self.shared.shrink() {
                 self.inlet.shrink();
             }

@@ -1,7 +1,7 @@
 //! A connection that any number of tasks share: their requests are written together, and the replies come
 //! back to each.
 //!
-//! Nobody has to collect requests for that. A task puts its request into a common buffer; the driver, a
+//! Requests need not be collected for that. A task puts its request into a common buffer; the driver, a
 //! task of its own, lets other tasks do the same before it writes the buffer with one call.
 //!
 //! ```no_run
@@ -216,7 +216,7 @@ impl Connection {
         self.handle.shared.lock().protocol()
     }
 
-    /// Whether the connection stands, as far as is known.
+    /// Whether there is a connection, as far as is known.
     #[must_use]
     pub fn is_connected(&self) -> bool {
         self.handle.shared.lock().is_ready()
@@ -263,7 +263,7 @@ impl Dedicated {
         self.connection.take_push()
     }
 
-    /// Whether the connection stands, as far as is known.
+    /// Whether there is a connection, as far as is known.
     #[must_use]
     pub fn is_connected(&self) -> bool {
         self.connection.is_connected()

@@ -135,7 +135,7 @@ impl Driver {
             if !self.alarm.rings(next, cx) {
                 return Ok(Poll::Pending);
             }
-            // It is time to ask a quiet connection whether it stands. The buffer of a busy one grows again.
+            // It is time to ask a quiet connection with `PING`. The buffer of a busy one grows again.
             self.inlet.shrink();
         }
     }

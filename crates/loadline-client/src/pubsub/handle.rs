@@ -73,7 +73,7 @@ impl PubSub {
 
     /// Subscribes to one or more channels. Once this returns, whatever is published on them is received.
     ///
-    /// A future that is dropped takes nothing back: the subscription stands when the server confirms it.
+    /// Dropping the future takes nothing back: the subscription begins when the server confirms it.
     ///
     /// # Errors
     /// [`Error::Server`] where the server refuses one of them, [`Error::Timeout`] where no confirmation
@@ -138,7 +138,7 @@ impl PubSub {
         }
     }
 
-    /// Why there is no connection; `None` while there is one, as far as is known.
+    /// The reason why there is no connection; `None` while there is one, as far as is known.
     #[must_use]
     pub fn outage(&self) -> Option<Error> {
         self.shared.lock().outage()
@@ -183,7 +183,7 @@ impl fmt::Debug for Shared {
     }
 }
 
-/// Somebody who waits for confirmations, and may stop to.
+/// A caller that waits for confirmations until it is dropped.
 struct Waiting<'p> {
     shared: &'p Shared,
     ticket: TicketId,

@@ -1,12 +1,12 @@
 //! Subscriptions that outlive their connection.
 //!
 //! `PubSub` (feature `tokio`) and [`blocking::PubSub`](crate::blocking::PubSub) have a connection of their
-//! own. When it had to be made again they subscribe again, and say so: what was published meanwhile is lost,
-//! since Redis keeps no messages, and nobody but the consumer knows what that means. Whatever is missing is
-//! announced, in its place among what was received:
+//! own. After a reconnection they subscribe again and announce it: messages published in between are lost,
+//! since Redis keeps none, and only the consumer knows what that means. Every gap is announced in its place
+//! among the messages:
 //!
-//! - [`Event::Resubscribed`]: the connection was gone for a time; every subscription stands from here on.
-//! - [`Event::Lagged`]: the consumer was too slow, and so many messages found no room.
+//! - [`Event::Resubscribed`]: the connection was lost for a time; all subscriptions work again from here on.
+//! - [`Event::Lagged`]: the consumer was too slow, and messages were dropped.
 //! - [`Event::Refused`]: the server did not take a subscription again.
 //!
 //! ```no_run
@@ -90,16 +90,16 @@ pub struct Message {
 pub enum Event {
     /// A message.
     Message(Message),
-    /// The connection was gone, and all subscriptions stand again from here on. What was published
-    /// meanwhile is missing, and so is what the lost connection had still to bring.
+    /// The connection was lost, and all subscriptions work again from here on. Messages that were published in
+    /// between are missing, and so are those that the lost connection had not delivered yet.
     Resubscribed {
         /// The time from the last byte of the lost connection until all subscriptions stood again. Outages
-        /// with nothing between them are told as one, with the sum of their times.
+        /// with nothing between them are one event, with the sum of their times.
         outage: Duration,
     },
-    /// So many messages found no room in the queue of [`Config::max_queue_bytes`](crate::Config) and were dropped here.
+    /// Messages were dropped here, since the queue of [`Config::max_queue_bytes`](crate::Config) was full.
     Lagged {
-        /// How many.
+        /// The number of messages.
         messages: u64,
     },
     /// The server did not take a subscription again after an outage. It is given up.
@@ -113,7 +113,7 @@ pub enum Event {
     },
 }
 
-/// The names in some arguments, which are written as they stand on the wire, and are read back from there.
+/// The names in some arguments, encoded as on the wire and read back from there.
 pub(crate) fn names_of(args: &impl ToArgs) -> Result<Vec<Bytes>, Error> {
     let mut wire = Vec::new();
     args.write_args(&mut ArgWriter::new(&mut wire));

@@ -51,7 +51,7 @@ impl Tickets {
         }
     }
 
-    /// A confirmation came, or an error instead; the first error is the one that is told.
+    /// Notes a confirmation, or an error instead; the caller gets the first error.
     pub(super) fn settle(&mut self, id: TicketId, error: Option<Error>, wake: &mut Vec<Waker>) {
         if let Some(ticket) = self.open.get_mut(&id) {
             ticket.left = ticket.left.saturating_sub(1);
@@ -95,7 +95,7 @@ impl Tickets {
         Poll::Ready(error.map_or(Ok(()), Err))
     }
 
-    /// Nobody waits with this ticket any more.
+    /// Forgets a ticket whose caller has stopped waiting.
     pub(super) fn close(&mut self, id: TicketId) {
         self.open.remove(&id);
     }

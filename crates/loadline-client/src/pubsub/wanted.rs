@@ -17,7 +17,7 @@ pub(super) struct Wanted {
     shards: HashMap<Bytes, Standing>,
 }
 
-/// How a subscription stands.
+/// The state of a subscription.
 #[derive(Debug, Default)]
 pub(super) struct Standing {
     /// The connection that it is on, if it belongs anywhere.
@@ -31,7 +31,7 @@ pub(super) struct Standing {
     pub(super) moves: u8,
     /// Whether it was ever confirmed, so that the consumer relies on it.
     pub(super) stood: bool,
-    /// Who waits for the confirmation.
+    /// The callers that wait for the confirmation.
     pub(super) waiting: Vec<TicketId>,
 }
 

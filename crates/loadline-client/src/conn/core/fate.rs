@@ -186,7 +186,7 @@ impl Conn {
         self.session.set_outage(error.clone());
     }
 
-    /// Leaves out requests that nobody waits for, while none of them is written.
+    /// Removes requests whose caller was dropped, while none of them is written.
     pub(super) fn drop_abandoned(&mut self, now: Instant) {
         if self.queue.iter().all(|entry| entry.owner != Owner::Nobody) {
             return;
@@ -203,7 +203,7 @@ impl Conn {
     }
 }
 
-/// What a request is told that was not overdue itself.
+/// The error of a request that was not overdue itself.
 fn given_up() -> Error {
     let reason = "it was given up, since the reply to an earlier request is overdue";
     Error::connection(io::Error::new(io::ErrorKind::TimedOut, reason), true)

@@ -12,7 +12,7 @@ impl Conn {
     /// Takes bytes that were received.
     ///
     /// # Errors
-    /// Why the connection cannot go on; it has to be broken then.
+    /// The reason why the connection cannot go on; it must be broken then.
     #[inline]
     pub(crate) fn receive(
         &mut self,
@@ -108,7 +108,7 @@ impl Conn {
         }
     }
 
-    /// Puts bytes of a message where they belong, which is nowhere if nobody waits for them.
+    /// Puts bytes of a message where they belong. Those for a caller that was dropped are discarded.
     #[inline]
     fn store(&mut self, bytes: &[u8]) {
         if self.inbound.push {

@@ -374,7 +374,7 @@ impl Conn {
         }
     }
 
-    /// So many of the bytes were handed to the operating system.
+    /// Takes back outgoing bytes, of which the operating system took the first `bytes`.
     pub(crate) fn wrote(&mut self, outgoing: Outgoing, bytes: usize) {
         self.out.wrote(outgoing, bytes);
     }

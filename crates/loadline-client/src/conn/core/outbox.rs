@@ -162,7 +162,7 @@ impl Outbox {
         self.answered += bytes as u64;
     }
 
-    /// The oldest request, of so many bytes, was not taken out, and will not be.
+    /// Drops the oldest request, of `bytes` bytes, which was not taken out.
     pub(super) fn drop_front(&mut self, bytes: usize) {
         self.gone += bytes;
         if self.gone > KEPT_BYTES && self.gone > self.pending.len() / 2 {

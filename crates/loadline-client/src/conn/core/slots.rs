@@ -31,7 +31,7 @@ struct Slot {
     replies: Vec<u8>,
     /// Where the text starts, if the replies are one bulk string and nothing else; otherwise zero.
     text_start: u8,
-    /// Why no more replies will come.
+    /// The reason why no more replies will come.
     fault: Option<Error>,
     done: bool,
 }
@@ -92,7 +92,7 @@ impl Slots {
         unanswered
     }
 
-    /// All replies are there, or will not come; whom to wake.
+    /// Notes that all replies are there, or will not come, and returns the waker of the caller.
     #[inline]
     pub(super) fn complete(&mut self, id: SlotId, fault: Option<Error>) -> Option<Waker> {
         let slot = &mut self.slots[id.0 as usize];
@@ -101,8 +101,8 @@ impl Slots {
         slot.waker.take()
     }
 
-    /// The last reply is there, a bulk string that the bytes begin with and whose text stands where `text`
-    /// says; whom to wake.
+    /// Takes the last reply, a bulk string at the start of the bytes with its text at `text`, and returns the
+    /// waker of the caller.
     #[inline]
     pub(super) fn complete_by(
         &mut self,
@@ -132,7 +132,7 @@ impl Slots {
         &mut self.slots[id.0 as usize].replies
     }
 
-    /// Gives the memory back where nobody waits.
+    /// Frees the memory if no caller waits.
     pub(super) fn shrink(&mut self) {
         if self.free.len() == self.slots.len() {
             *self = Self::default();

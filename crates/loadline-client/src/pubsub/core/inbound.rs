@@ -229,7 +229,7 @@ impl Core {
         Ok(())
     }
 
-    /// A subscription that the server refuses is told to whoever waits for it, else to the consumer.
+    /// Reports a subscription that the server refuses to the callers that wait for it, else to the consumer.
     fn give_up(
         &mut self,
         id: LaneId,

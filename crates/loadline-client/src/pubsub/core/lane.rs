@@ -1,4 +1,4 @@
-//! One subscribing connection: what was asked on it and what is to be written, and whether it stands.
+//! One subscribing connection: its questions, the bytes to write, and its session.
 
 use std::collections::VecDeque;
 use std::io;
@@ -22,7 +22,7 @@ use crate::{Config, Error};
 pub(crate) struct LaneId(pub(super) u64);
 
 impl LaneId {
-    /// The connection for channels and patterns; on a server that stands for itself, for all.
+    /// The connection for channels and patterns; on a single server, for all.
     pub(crate) const MAIN: Self = Self(0);
 }
 

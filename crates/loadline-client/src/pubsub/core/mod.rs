@@ -47,12 +47,12 @@ pub(crate) struct Core {
     /// Whether the handle is gone, or a driver.
     closed: bool,
     consumer: Option<Waker>,
-    /// Whoever has something to do because of what happened on another lane.
+    /// The drivers that have something to do because of an event on another lane.
     nudged: Vec<Waker>,
 }
 
 impl Core {
-    /// The subscriptions on a server that stands for itself.
+    /// The subscriptions on a single server.
     pub(crate) fn new(config: Arc<Config>, now: Instant) -> Self {
         let main = Lane::new(None, &config, now);
         Self {
@@ -177,7 +177,7 @@ impl Core {
     /// Takes bytes that were received.
     ///
     /// # Errors
-    /// Why the connection cannot go on; it has to be broken then.
+    /// The reason why the connection cannot go on; it must be broken then.
     pub(crate) fn receive(
         &mut self,
         id: LaneId,
@@ -238,7 +238,7 @@ impl Core {
     /// may.
     ///
     /// # Errors
-    /// Why the connection has to be broken: an answer is overdue, or its node has left the cluster.
+    /// The reason why the connection must be broken: an answer is overdue, or its node has left the cluster.
     pub(crate) fn turn(
         &mut self,
         id: LaneId,

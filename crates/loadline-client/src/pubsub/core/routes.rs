@@ -34,7 +34,7 @@ pub(super) struct Routes {
     lanes: u64,
     /// Whether something has shown that the map is old.
     stale: bool,
-    /// Lanes that nobody drives yet.
+    /// Lanes without a driver.
     new: Vec<LaneId>,
     #[cfg(feature = "tokio")]
     pub(super) starter: Option<Waker>,
@@ -67,7 +67,7 @@ impl Core {
         core
     }
 
-    /// The node that the next connection of a lane is to; `None` on a server that stands for itself. The
+    /// The node that the next connection of a lane is to; `None` on a single server. The
     /// main lane takes another one each time.
     pub(crate) fn target(&mut self, id: LaneId) -> Option<Node> {
         let routes = self.routes.as_mut()?;
@@ -84,7 +84,7 @@ impl Core {
         lane.node.clone()
     }
 
-    /// How many nodes the main lane can be to; one on a server that stands for itself.
+    /// How many nodes the main lane can be to; one on a single server.
     pub(crate) fn candidates(&self) -> usize {
         let routes = self.routes.as_ref();
         let count = routes.map(|routes| routes.topology.nodes().count().max(routes.seeds.len()));
@@ -107,7 +107,7 @@ impl Core {
         self.lanes.get(&lane).is_none_or(|lane| lane.ended)
     }
 
-    /// Nobody drives the lane any more.
+    /// Removes a lane whose driver has ended.
     pub(crate) fn remove(&mut self, lane: LaneId) {
         self.lanes.remove(&lane);
         self.queue.forget(lane);

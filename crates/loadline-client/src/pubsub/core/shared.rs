@@ -6,7 +6,7 @@ use super::{CLOSED, Core, LaneId};
 use crate::pubsub::tickets::TicketId;
 
 impl Core {
-    /// Nobody waits with this ticket any more; what it asked for stays wanted.
+    /// Forgets a ticket whose caller has stopped waiting; its subscriptions stay wanted.
     pub(crate) fn abandon(&mut self, ticket: TicketId) {
         self.tickets.close(ticket);
     }
@@ -35,7 +35,7 @@ impl Core {
         }
     }
 
-    /// Lanes that nobody drives yet; `None` once the subscriber is closed.
+    /// Lanes without a driver; `None` once the subscriber is closed.
     pub(crate) fn poll_new(&mut self, waker: &Waker) -> Poll<Option<Vec<LaneId>>> {
         if self.closed {
             return Poll::Ready(None);
