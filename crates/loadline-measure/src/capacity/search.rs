@@ -68,6 +68,10 @@ pub struct Attempt {
 
 /// What is to be done next.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a search has one answer, and no list of steps"
+)]
 pub enum Step {
     /// Run this trial, and [tell](Search::told) what came of it.
     Try(Attempt),

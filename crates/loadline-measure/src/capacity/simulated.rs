@@ -180,7 +180,8 @@ impl Simulated {
         } = self.weather;
         let mut at = 0.0;
         let mut delays: Vec<(f64, f64)> = Vec::new();
-        while pauses > 0.0 {
+        // Without pauses the first one never comes.
+        loop {
             at += self.exponential(1.0 / pauses);
             if at >= seconds {
                 break;

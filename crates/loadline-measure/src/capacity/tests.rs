@@ -209,7 +209,7 @@ fn standard(start: f64) -> Search {
 }
 
 /// A CPU that did not run for 25 ms of a trial.
-fn paused(trial: Trial) -> Trial {
+fn paused(trial: &Trial) -> Trial {
     let pause = Duration::from_millis(25);
     Trial {
         value_ns: Some(25e6),
@@ -220,7 +220,7 @@ fn paused(trial: Trial) -> Trial {
             longest_pause: pause,
             ..Machine::default()
         },
-        ..trial
+        ..trial.clone()
     }
 }
 
@@ -289,7 +289,7 @@ fn a_missed_limit_of_a_spoiled_trial_bounds_nothing() {
             let is_spoiled = attempt.role != Role::Closed && rng.random_bool(0.66);
             spoiled += u32::from(is_spoiled);
             let trial = server(attempt);
-            if is_spoiled { paused(trial) } else { trial }
+            if is_spoiled { paused(&trial) } else { trial }
         });
         let rate = answer.rate.unwrap();
         assert!(
@@ -317,7 +317,7 @@ fn without_a_clean_trial_there_is_no_answer() {
         if attempt.role == Role::Closed || attempt.rate < 17_000.0 {
             trial
         } else {
-            paused(trial)
+            paused(&trial)
         }
     });
     assert_eq!((answer.rate, answer.value_ns), (None, None));
@@ -522,7 +522,7 @@ proptest! {
         let (answer, attempts) = search(standard(start), seconds, |attempt| match luck.next() {
             _ if attempt.role == Role::Closed => closed(start),
             Some(0) => Trial::default(),
-            Some(1) => paused(sharp(0.0)(attempt)),
+            Some(1) => paused(&sharp(0.0)(attempt)),
             Some(2) => sharp(0.0)(attempt),
             _ => sharp(f64::MAX)(attempt),
         });
