@@ -12,6 +12,7 @@
 //! - [`quantile`]: the one median that the whole workspace uses;
 //! - [`corrected`]: tails with the waiting for a CPU taken out, beside the raw ones;
 //! - [`capacity`]: the search for the highest load that keeps a limit;
+//! - [`sizes`]: the sizes of a batch that are as good as the best;
 //! - [`outliers`] and [`steady`]: rounds far from the others, and where a warm-up ends;
 //! - [`doctor`]: the flaws of the benchmark itself, as numbered rules;
 //! - [`proof`]: how often such verdicts are right, from the noise of real comparisons;
@@ -46,6 +47,7 @@ pub mod outliers;
 pub mod proof;
 pub mod quantile;
 pub mod record;
+pub mod sizes;
 pub mod steady;
 mod vocabulary;
 pub mod words;

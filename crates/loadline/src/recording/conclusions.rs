@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use loadline_measure::record::{self, Mode, Record};
-use loadline_measure::words;
+use loadline_measure::{sizes, words};
 
 use crate::units;
 
@@ -146,9 +146,29 @@ fn best_mode(here: &[&record::Case]) -> Option<String> {
         .filter(as_good)
         .min_by_key(|case| case.scenario.in_flight)
         .unwrap_or(best);
+    let curve = || {
+        let cells = here.iter().copied();
+        cells.filter(|case| {
+            case.scenario.ops_asked.is_none() && case.scenario.mode == best.scenario.mode
+        })
+    };
+    let answer = sizes::of_cases(curve());
+    let recommended = match &answer {
+        Some(sizes::Answer::Range(range)) => {
+            curve().find(|case| case.scenario.in_flight == Some(range.recommended))
+        }
+        _ => None,
+    };
+    let chosen = recommended.as_ref().unwrap_or(chosen);
+    // Where noise decides which size is the best, none is named.
+    let is_open = matches!(answer, Some(sizes::Answer::Inconclusive { .. }));
+    let way = if is_open {
+        chosen.scenario.mode.to_string()
+    } else {
+        way(chosen)
+    };
     let mut text = format!(
-        "{}, {} operations per second",
-        way(chosen),
+        "{way}, {} operations per second",
         units::count_text(throughput(chosen).round() as u64)
     );
     if let Some(worst) = worst.filter(|worst| worst.scenario.mode != chosen.scenario.mode) {
@@ -162,6 +182,9 @@ fn best_mode(here: &[&record::Case]) -> Option<String> {
             ", {times} times as fast as {}, the slowest",
             worst.scenario.mode
         );
+    }
+    if let Some(answer) = answer {
+        text += &format!(" ({})", answer.sentence());
     }
     Some(text)
 }

@@ -1,0 +1,339 @@
+//! The sizes of a batch or a pipeline that are as good as the best.
+//!
+//! The size with the highest throughput of one sweep is mostly chance: near the best, throughput hardly
+//! depends on the size, and noise decides. So the answer is a range: outside of it, every size was
+//! slower than some size inside by more than [`MARGIN`], with the confidence of [`CONFIDENCE`] for
+//! the whole sweep. Sizes are compared in pairs, round by round, by the bounds of the median ratio
+//! (see [`interval`]). Where the range leaves a reader with sizes that look far slower than the best, the
+//! answer is [`Answer::Inconclusive`].
+
+use crate::interval::{self, MedianInterval};
+use crate::quantile::median;
+use crate::record::Case;
+
+/// A size within this share of the best is as good.
+pub const MARGIN: f64 = 0.05;
+/// How likely the range holds every size that is as good as the best.
+pub const CONFIDENCE: f64 = 0.95;
+/// The fewest rounds of an answer.
+const LEAST_ROUNDS: usize = 5;
+/// A range that holds a size which looks slower than the best by more than this is of no help.
+const TOO_SLOW: f64 = 0.2;
+
+/// The throughput of one size in interleaved rounds.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SizeRounds {
+    /// Operations per call.
+    pub size: u64,
+    /// Operations per second in each round; round `r` of one size ran beside round `r` of the others.
+    pub throughputs: Vec<f64>,
+}
+
+/// What a sweep over sizes says.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Answer {
+    /// Sizes outside of a range are slower.
+    Range(SizeRange),
+    /// Noise hides which sizes are slower.
+    Inconclusive {
+        /// The smallest size that can be as good as the best.
+        smallest: u64,
+        /// The largest one.
+        largest: u64,
+        /// Rounds that were compared.
+        rounds: usize,
+    },
+}
+
+/// The sizes that can be within [`MARGIN`] of the best.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SizeRange {
+    /// The smallest of them.
+    pub smallest: u64,
+    /// The largest of them.
+    pub largest: u64,
+    /// The smallest one whose median is within [`MARGIN`] of the best median: the one to use.
+    pub recommended: u64,
+    /// The throughput of the recommended size over that of the size with the best median.
+    pub ratio: f64,
+    /// The bounds of the ratio; `None` where the recommended size is the best.
+    pub bounds: Option<(f64, f64)>,
+    /// Rounds that were compared.
+    pub rounds: usize,
+}
+
+impl Answer {
+    /// The answer in a sentence without its full stop, such as "sizes from 500 to 20000 can be within 5 % of
+    /// the best, and all others are slower; 500 is the smallest whose median is, at 0.98x of the best, 0.95 to 1.02 in 10 rounds".
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        match self {
+            Self::Range(range) => {
+                let bounds = range
+                    .bounds
+                    .map_or_else(String::new, |(lo, hi)| format!(", {lo:.2} to {hi:.2}"));
+                format!(
+                    "sizes from {} to {} can be within 5 % of the best, and all others are slower; {} is the smallest whose median is, at {:.2}x of the best{bounds} in {} rounds",
+                    range.smallest, range.largest, range.recommended, range.ratio, range.rounds
+                )
+            }
+            Self::Inconclusive {
+                smallest,
+                largest,
+                rounds,
+            } => format!(
+                "inconclusive: sizes from {smallest} to {largest} cannot be told apart in {rounds} rounds"
+            ),
+        }
+    }
+}
+
+/// The answer of the cells of one sweep over sizes, of one mode, operation and latency. `None` with fewer
+/// than two sizes or without rounds.
+#[must_use]
+pub fn of_cases<'c>(cases: impl IntoIterator<Item = &'c Case>) -> Option<Answer> {
+    let sizes = cases.into_iter().map(|case| SizeRounds {
+        size: case.scenario.in_flight.unwrap_or(case.scenario.batch),
+        throughputs: case
+            .rounds
+            .iter()
+            .map(|round| round.throughput_ops_per_s)
+            .collect(),
+    });
+    judge(&sizes.collect::<Vec<_>>())
+}
+
+/// The answer of `sizes`, in any order. `None` with fewer than two sizes or without rounds; rounds that
+/// a size lacks are left out for all.
+#[must_use]
+pub fn judge(sizes: &[SizeRounds]) -> Option<Answer> {
+    let mut sizes: Vec<&SizeRounds> = sizes.iter().collect();
+    sizes.sort_by_key(|one| one.size);
+    let rounds = sizes.iter().map(|one| one.throughputs.len()).min()?;
+    if sizes.len() < 2 || rounds == 0 {
+        return None;
+    }
+    let logs: Vec<Vec<f64>> = sizes
+        .iter()
+        .map(|one| {
+            one.throughputs[..rounds]
+                .iter()
+                .map(|rate| rate.ln())
+                .collect()
+        })
+        .collect();
+    let inconclusive = |first: usize, last: usize| Answer::Inconclusive {
+        smallest: sizes[first].size,
+        largest: sizes[last].size,
+        rounds,
+    };
+    let everything = inconclusive(0, sizes.len() - 1);
+    if rounds < LEAST_ROUNDS || logs.iter().flatten().any(|log| !log.is_finite()) {
+        return Some(everything);
+    }
+    // Every size is compared with every other, and only one way of each pair can be wrong.
+    let alpha = (1.0 - CONFIDENCE) / (sizes.len() - 1) as f64;
+    let Some(kept) = not_slower(&logs, alpha) else {
+        return Some(everything);
+    };
+    let (first, last) = (*kept.first()?, *kept.last()?);
+    let medians = medians(&logs)?;
+    let best = (0..sizes.len()).max_by(|a, b| medians[*a].total_cmp(&medians[*b]))?;
+    let behind = |size: usize| medians[best] - medians[size];
+    let is_helpful = (first..=last).all(|size| behind(size) <= -(1.0 - TOO_SLOW).ln());
+    if !is_helpful || kept.len() == sizes.len() && behind_of_ends(&medians, best) > MARGIN {
+        return Some(inconclusive(first, last));
+    }
+    let recommended = (first..=last).find(|size| behind(*size) <= -(1.0 - MARGIN).ln())?;
+    let differences = difference(&logs, recommended, best);
+    let bounds = interval::of_median(&differences, alpha);
+    Some(Answer::Range(SizeRange {
+        smallest: sizes[first].size,
+        largest: sizes[last].size,
+        recommended: sizes[recommended].size,
+        ratio: median(&differences)?.exp(),
+        bounds: bounds
+            .filter(|_| recommended != best)
+            .map(|MedianInterval { lo, hi, .. }| (lo.exp(), hi.exp())),
+        rounds,
+    }))
+}
+
+/// The sizes that no other beats by more than the margin. `None` with too few rounds for a bound.
+fn not_slower(logs: &[Vec<f64>], alpha: f64) -> Option<Vec<usize>> {
+    interval::of_median(&logs[0], alpha)?;
+    let beaten = |size: usize| {
+        (0..logs.len()).any(|other| {
+            let bounds = interval::of_median(&difference(logs, other, size), alpha);
+            other != size && bounds.is_some_and(|bounds| bounds.lo > MARGIN.ln_1p())
+        })
+    };
+    Some((0..logs.len()).filter(|size| !beaten(*size)).collect())
+}
+
+fn difference(logs: &[Vec<f64>], one: usize, other: usize) -> Vec<f64> {
+    let pairs = logs[one].iter().zip(&logs[other]);
+    pairs.map(|(one, other)| one - other).collect()
+}
+
+/// The median of each size over the rounds, with what all sizes of a round have in common taken out.
+fn medians(logs: &[Vec<f64>]) -> Option<Vec<f64>> {
+    let rounds = logs.first()?.len();
+    let common: Option<Vec<f64>> = (0..rounds)
+        .map(|round| median(&logs.iter().map(|log| log[round]).collect::<Vec<f64>>()))
+        .collect();
+    let common = common?;
+    logs.iter()
+        .map(|log| {
+            let apart: Vec<f64> = log.iter().zip(&common).map(|(a, b)| a - b).collect();
+            median(&apart)
+        })
+        .collect()
+}
+
+/// How far the worse end of the sweep lies behind the best size.
+fn behind_of_ends(medians: &[f64], best: usize) -> f64 {
+    let ends = [medians.first(), medians.last()];
+    let behind = ends.into_iter().flatten().map(|end| medians[best] - end);
+    behind.fold(0.0, f64::max)
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::rngs::SmallRng;
+    use rand::{RngExt, SeedableRng};
+
+    use super::*;
+
+    const SIZES: [u64; 13] = [
+        1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000,
+    ];
+
+    /// Operations per second of a call that costs `call` once, 1 per operation, and `burden` for each pair
+    /// of operations: memory that no cache holds any more.
+    fn truth(size: u64, call: f64, burden: f64) -> f64 {
+        1e6 / (1.0 + call / size as f64 + burden * size as f64)
+    }
+
+    fn sweep(rng: &mut SmallRng, noise: f64, truth: impl Fn(u64) -> f64) -> Vec<SizeRounds> {
+        let mut normal = move |deviation: f64| {
+            let (u, v): (f64, f64) = (rng.random(), rng.random());
+            let wide = if rng.random_bool(0.1) { 3.0 } else { 1.0 } / 1.8_f64.sqrt();
+            deviation * wide * (-2.0 * (1.0 - u).ln()).sqrt() * (std::f64::consts::TAU * v).cos()
+        };
+        let levels: Vec<f64> = (0..10).map(|_| normal(0.3)).collect();
+        let of = |size: &u64| SizeRounds {
+            size: *size,
+            throughputs: levels
+                .iter()
+                .map(|level| truth(*size) * (level + normal(noise)).exp())
+                .collect(),
+        };
+        SIZES.iter().map(of).collect()
+    }
+
+    /// How many of 300 sweeps gave a range, and how many of those lacked a size within 5 % of the best.
+    fn tried(noise: f64, call: f64, burden: f64) -> (usize, usize) {
+        let truth = |size| truth(size, call, burden);
+        let best = SIZES.into_iter().map(truth).fold(0.0, f64::max);
+        let good: Vec<u64> = SIZES
+            .into_iter()
+            .filter(|size| truth(*size) >= best / (1.0 + MARGIN))
+            .collect();
+        let (mut conclusive, mut wrong) = (0, 0);
+        for seed in 0..300 {
+            let mut rng = SmallRng::seed_from_u64(seed);
+            let Some(Answer::Range(range)) = judge(&sweep(&mut rng, noise, truth)) else {
+                continue;
+            };
+            conclusive += 1;
+            let holds = good
+                .iter()
+                .all(|size| (range.smallest..=range.largest).contains(size));
+            wrong += usize::from(!holds);
+        }
+        (conclusive, wrong)
+    }
+
+    /// Noise from a quiet machine (2 %) to one whose neighbours take half of it (15 %, the deviation of
+    /// throughput that docs/analysis.md states).
+    #[test]
+    fn a_range_holds_every_good_size_or_is_not_given() {
+        for (noise, call, burden, least) in [
+            (0.02, 30.0, 0.0, 280),
+            (0.02, 30.0, 2e-5, 280),
+            (0.05, 30.0, 2e-5, 150),
+            (0.05, 300.0, 1e-4, 150),
+            (0.15, 30.0, 2e-5, 0),
+            (0.15, 300.0, 1e-4, 0),
+            (0.15, 1.0, 0.0, 0),
+        ] {
+            let (conclusive, wrong) = tried(noise, call, burden);
+            println!(
+                "noise {noise}, cost of a call {call}, burden {burden}: {conclusive} of 300 conclusive, {wrong} wrong"
+            );
+            assert!(wrong <= 15, "{wrong} of 300 lack a good size");
+            assert!(conclusive >= least, "{conclusive} of 300 are conclusive");
+        }
+    }
+
+    fn exact(rates: &[(u64, f64)], rounds: usize) -> Vec<SizeRounds> {
+        let of = |(size, rate): &(u64, f64)| SizeRounds {
+            size: *size,
+            throughputs: vec![*rate; rounds],
+        };
+        rates.iter().map(of).collect()
+    }
+
+    #[test]
+    fn without_noise_the_range_is_the_true_one() {
+        let rates = [
+            (1, 100.0),
+            (10, 600.0),
+            (100, 960.0),
+            (1_000, 1_000.0),
+            (10_000, 700.0),
+        ];
+        let Some(Answer::Range(range)) = judge(&exact(&rates, 10)) else {
+            panic!("inconclusive");
+        };
+        assert_eq!(
+            (range.smallest, range.largest, range.recommended),
+            (100, 1_000, 100)
+        );
+        assert!((range.ratio - 0.96).abs() < 1e-9, "{range:?}");
+        let answer = Answer::Range(range);
+        assert_eq!(
+            answer.sentence(),
+            "sizes from 100 to 1000 can be within 5 % of the best, and all others are slower; 100 is the smallest whose median is, at 0.96x of the best, 0.96 to 0.96 in 10 rounds"
+        );
+    }
+
+    #[test]
+    fn one_lucky_round_makes_no_best_size() {
+        let mut sizes = exact(&[(100, 1_000.0), (1_000, 1_010.0), (10_000, 600.0)], 10);
+        sizes[2].throughputs[3] = 4_000.0;
+        sizes[0].throughputs[5] = 300.0;
+        let Some(Answer::Range(range)) = judge(&sizes) else {
+            panic!("inconclusive");
+        };
+        // One round of ten leaves the median of the largest size open, but not that of the others.
+        assert_eq!(range.recommended, 100);
+    }
+
+    #[test]
+    fn too_few_rounds_and_impossible_figures_are_inconclusive() {
+        let rates = [(1, 100.0), (10, 1_000.0)];
+        for sizes in [exact(&rates, 4), exact(&[(1, 0.0), (10, 1_000.0)], 10)] {
+            let everything = Answer::Inconclusive {
+                smallest: 1,
+                largest: 10,
+                rounds: sizes[0].throughputs.len(),
+            };
+            assert_eq!(judge(&sizes), Some(everything));
+        }
+        assert_eq!(judge(&exact(&rates[..1], 10)), None);
+        assert_eq!(judge(&exact(&rates, 0)), None);
+        assert_eq!(judge(&[]), None);
+    }
+}
