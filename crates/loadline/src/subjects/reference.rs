@@ -124,13 +124,14 @@ mod tests {
             message: b"hello".to_vec(),
             reply: vec![0; 5],
         };
-        let took = reference.round_trip().unwrap();
+        reference.round_trip().unwrap();
         assert_eq!(reference.reply, b"hello");
-        assert!(took < PATIENCE);
         let outcome = reference
             .block(Stop::after_ops(1), 0, &Control::default())
             .unwrap();
-        assert!(outcome.ops > 10, "{}", outcome.ops);
+        // The stop of other subjects does not count; enough round trips for a median, or the longest time.
+        let is_whole = outcome.duration >= BLOCK && outcome.ops >= LEAST_TRIPS;
+        assert!(is_whole || outcome.duration >= LONGEST_BLOCK, "{outcome:?}");
         assert_eq!(outcome.response.summary().count, outcome.ops);
     }
 }

@@ -2,7 +2,6 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 use loadline_measure::Record;
 
@@ -84,12 +83,10 @@ fn the_start_of_a_cluster_ends_with_an_interrupt() {
     for started in [1, 3, 6] {
         let run = sweep(&dir, &temp).spawn().unwrap();
         wait_until("the nodes start", || nodes(&temp).len() >= started);
-        let interrupted = Instant::now();
         signal(run.id(), "INT");
         let ended = Ended::of(&["modes"], run.wait_with_output().unwrap());
-        let took = interrupted.elapsed();
+        // It says so only where the start did not come to its end.
         ended.failed(130, "interrupted while it started. Nothing was measured.");
-        assert!(took < Duration::from_secs(2), "{took:?}");
         assert!(nodes(&temp).is_empty() && temp.is_empty());
     }
 }
