@@ -155,7 +155,7 @@ pub struct Run {
     /// What the command line meant, in full.
     #[serde(default)]
     pub plan: serde_json::Value,
-    /// Whether an interrupt ended the run before its plan was done.
+    /// Whether the run ended before its plan was done: by an interrupt, or since a target was lost.
     #[serde(default)]
     pub cut_short: bool,
     /// How long the whole run took, preparations included.
