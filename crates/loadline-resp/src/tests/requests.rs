@@ -68,7 +68,7 @@ fn naive_one(bytes: &mut &[u8], limits: &Limits) -> Result<Option<Vec<Vec<u8>>>,
         return Ok(None);
     };
     let count = naive_number(&line)
-        .filter(|&count| count <= 1 << 20)
+        .filter(|&count| count <= i128::from(i32::MAX))
         .ok_or(RequestFault::MultibulkLength)?;
     let mut args = Vec::new();
     for _ in 0..count {
@@ -205,7 +205,7 @@ fn escaped(byte: u8) -> u8 {
 fn refusals_are_in_the_words_of_redis() {
     assert_eq!(fault(b"*x\r\n"), "Protocol error: invalid multibulk length");
     assert_eq!(
-        fault(b"*1048577\r\n"),
+        fault(b"*2147483648\r\n"),
         "Protocol error: invalid multibulk length"
     );
     assert_eq!(
