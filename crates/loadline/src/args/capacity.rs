@@ -1,11 +1,12 @@
 //! What `loadline capacity` is asked.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 
-use super::{ArrivalsArg, ConnectionArgs, DataArgs, DisplayArgs, OutputArgs};
+use super::{
+    ArrivalsArg, ConnectionArgs, DataArgs, DisplayArgs, OutputArgs, PlanArgs, TrafficArgs,
+};
 use crate::units;
 
 pub(super) const HELP: &str = "\
@@ -54,14 +55,10 @@ pub(crate) struct CapacityArgs {
     pub(crate) connection: ConnectionArgs,
     #[command(flatten)]
     pub(crate) outputs: OutputArgs,
-    /// Write the answer as JUnit XML: a test case for the limit, which fails where no rate keeps it
-    #[arg(long, value_name = "FILE", help_heading = "Output")]
-    pub(crate) junit: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) display: DisplayArgs,
-    /// Print the resolved plan and exit
-    #[arg(long, help_heading = "Output")]
-    pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) plan: PlanArgs,
 }
 
 /// What is sent, and how; the rate is what is searched for.
@@ -71,25 +68,9 @@ pub(crate) struct CapacityLoadArgs {
     /// Built-in workload or TOML file [default: get]
     #[arg(long, value_name = "NAME|FILE.toml")]
     pub(crate) workload: Option<String>,
-    /// Command to send, such as '3:GET {key}'; repeatable for a mix
-    #[arg(long, value_name = "[WEIGHT:]COMMAND", conflicts_with = "workload")]
-    pub(crate) command: Vec<String>,
-    /// Connections [default: 50]
-    #[arg(long, value_name = "N", value_parser = units::small_count)]
-    pub(crate) connections: Option<u32>,
-    /// Threads of the load generator [default: half the cores]
-    #[arg(long, value_name = "N", value_parser = units::small_count)]
-    pub(crate) threads: Option<u32>,
-    /// Operations in flight on each connection [default: 1]
-    #[arg(long, value_name = "N", value_parser = units::small_count)]
-    pub(crate) pipeline: Option<u32>,
-    /// Keys per command of mget and mset [default: 10]
-    #[arg(long, value_name = "N", value_parser = units::small_count)]
-    pub(crate) batch: Option<u32>,
+    #[command(flatten)]
+    pub(crate) traffic: TrafficArgs,
     /// Spacing of the operations [default: poisson]
     #[arg(long, value_enum, value_name = "PROCESS")]
     pub(crate) arrivals: Option<ArrivalsArg>,
-    /// Round-trip time added to the path of the target [default: 0]
-    #[arg(long, value_name = "T")]
-    pub(crate) latency: Option<String>,
 }

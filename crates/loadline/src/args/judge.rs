@@ -7,7 +7,7 @@ use loadline_measure::Limit;
 
 use super::{
     ColorArg, ConnectionArgs, DataArgs, DisplayArgs, LengthArgs, LimitArgs, LoadArgs, OutputArgs,
-    RunArgs,
+    PlanArgs, RunArgs,
 };
 use crate::slowdown::InjectedSlowdown;
 use crate::units;
@@ -86,14 +86,10 @@ pub(crate) struct JudgeArgs {
     pub(crate) strict: bool,
     #[command(flatten)]
     pub(crate) outputs: OutputArgs,
-    /// Write the judgement as JUnit XML
-    #[arg(long, value_name = "FILE", help_heading = "Output")]
-    pub(crate) junit: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) display: DisplayArgs,
-    /// Print the resolved plan and exit
-    #[arg(long, help_heading = "Output")]
-    pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) plan: PlanArgs,
 }
 
 /// Is B slower than A? Two targets, or two records
@@ -157,9 +153,8 @@ pub(crate) struct BaselineSaveArgs {
     pub(crate) measure: MeasureArgs,
     #[command(flatten)]
     pub(crate) display: DisplayArgs,
-    /// Print the resolved plan and exit
-    #[arg(long, help_heading = "Output")]
-    pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) plan: PlanArgs,
     /// The words of `measure` as they were typed: the plan that the baseline keeps.
     #[arg(skip)]
     pub(crate) words: Vec<String>,
@@ -243,9 +238,8 @@ pub(crate) struct ProveArgs {
     pub(crate) json: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) display: DisplayArgs,
-    /// Print the resolved plan and exit
-    #[arg(long, help_heading = "Output")]
-    pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) plan: PlanArgs,
 }
 
 /// The words that a baseline keeps, read again.
@@ -271,7 +265,7 @@ impl MeasureArgs {
                 quiet: true,
                 color: ColorArg::Never,
             },
-            dry_run: false,
+            plan: PlanArgs::default(),
         }
     }
 

@@ -222,9 +222,8 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) display: DisplayArgs,
 
-    /// Print the resolved plan and exit
-    #[arg(long, help_heading = "Output")]
-    pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) plan: PlanArgs,
 }
 
 /// How long to measure.
@@ -257,26 +256,11 @@ pub(crate) struct LoadArgs {
     /// Without it, the cases are get, set, getset-70-30, and get with pipeline 16.
     #[arg(long, value_name = "NAME|FILE.toml")]
     pub(crate) workload: Vec<String>,
-    /// Command to send, such as '3:GET {key}'; repeatable for a mix
-    ///
-    /// A number and a colon in front are its weight in the mix. docs/workloads.md lists the placeholders.
-    #[arg(long, value_name = "[WEIGHT:]COMMAND", conflicts_with = "workload")]
-    pub(crate) command: Vec<String>,
-    /// Connections per target [default: 50]
-    #[arg(long, value_name = "N", value_parser = units::small_count)]
-    pub(crate) connections: Option<u32>,
-    /// Threads of the load generator [default: half the cores]
-    #[arg(long, value_name = "N", value_parser = units::small_count)]
-    pub(crate) threads: Option<u32>,
-    /// Operations in flight on each connection [default: 1]
-    #[arg(long, value_name = "N", value_parser = units::small_count)]
-    pub(crate) pipeline: Option<u32>,
+    #[command(flatten)]
+    pub(crate) traffic: TrafficArgs,
     /// Operations in flight over all connections, in place of --pipeline
     #[arg(long, hide_short_help = true, value_name = "N", value_parser = units::small_count, conflicts_with = "pipeline")]
     pub(crate) in_flight: Option<u32>,
-    /// Keys per command of mget and mset [default: 10]
-    #[arg(long, value_name = "N", value_parser = units::small_count)]
-    pub(crate) batch: Option<u32>,
     /// Operations per second (open loop) [default: closed loop]
     ///
     /// Without a rate the loop is closed: each connection sends the next operation when the last one is answered.
@@ -291,9 +275,40 @@ pub(crate) struct LoadArgs {
         requires = "rate"
     )]
     pub(crate) arrivals: Option<ArrivalsArg>,
+    #[command(flatten)]
+    pub(crate) path: PathArgs,
+}
+
+/// The load of one case, however its rate is chosen.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Load")]
+pub(crate) struct TrafficArgs {
+    /// Command to send, such as '3:GET {key}'; repeatable for a mix
+    ///
+    /// A number and a colon in front are its weight in the mix. docs/workloads.md lists the placeholders.
+    #[arg(long, value_name = "[WEIGHT:]COMMAND", conflicts_with = "workload")]
+    pub(crate) command: Vec<String>,
+    /// Connections per target [default: 50]
+    #[arg(long, value_name = "N", value_parser = units::small_count)]
+    pub(crate) connections: Option<u32>,
+    /// Threads of the load generator [default: half the cores]
+    #[arg(long, value_name = "N", value_parser = units::small_count)]
+    pub(crate) threads: Option<u32>,
+    /// Operations in flight on each connection [default: 1]
+    #[arg(long, value_name = "N", value_parser = units::small_count)]
+    pub(crate) pipeline: Option<u32>,
+    /// Keys per command of mget and mset [default: 10]
+    #[arg(long, value_name = "N", value_parser = units::small_count)]
+    pub(crate) batch: Option<u32>,
     /// Round-trip time added to the path of every target [default: 0]
     #[arg(long, value_name = "T")]
     pub(crate) latency: Option<String>,
+}
+
+/// Properties of the path beside its latency.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Load")]
+pub(crate) struct PathArgs {
     /// Variation of the added delay [default: none]
     ///
     /// T is the standard deviation (normal, the default), the largest deviation (uniform), or the scale of a
@@ -309,10 +324,12 @@ pub(crate) struct LoadArgs {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Data")]
 pub(crate) struct DataArgs {
-    /// Number of keys, loaded before the run [default: 100k, fewer for large keys]
+    /// Number of keys [default: 100k, fewer for large keys]
     #[arg(long, value_name = "N", value_parser = units::positive_count)]
     pub(crate) keys: Option<u64>,
-    /// Key distribution: uniform, zipf:S, gaussian, sequential, hotspot:K:P, latest
+    /// Key distribution, such as zipf:0.99 [default: that of the workload]
+    ///
+    /// One of uniform, zipf:S, gaussian, sequential, hotspot:K:P and latest.
     #[arg(long, value_name = "DIST", value_parser = units::key_dist)]
     pub(crate) key_dist: Option<KeyDistSpec>,
     /// Value size: SIZE, A..B or zipf:A..B [default: 64B, 100B for ycsb]
@@ -324,6 +341,14 @@ pub(crate) struct DataArgs {
     /// Check every value that is read
     #[arg(long, hide_short_help = true)]
     pub(crate) verify: bool,
+    #[command(flatten)]
+    pub(crate) choices: ChoiceArgs,
+}
+
+/// What random choices follow from, and which servers may be measured.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Data")]
+pub(crate) struct ChoiceArgs {
     /// Seed of all random choices [default: random]
     #[arg(long, hide_short_help = true, value_name = "N")]
     pub(crate) seed: Option<u64>,
@@ -406,6 +431,18 @@ pub(crate) struct OutputArgs {
     /// Write the figures as CSV
     #[arg(long, hide_short_help = true, value_name = "FILE")]
     pub(crate) csv: Option<PathBuf>,
+    /// Write the result as JUnit XML
+    #[arg(long, hide_short_help = true, value_name = "FILE")]
+    pub(crate) junit: Option<PathBuf>,
+}
+
+/// What is done with a plan.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Output")]
+pub(crate) struct PlanArgs {
+    /// Print the resolved plan and exit
+    #[arg(long)]
+    pub(crate) dry_run: bool,
 }
 
 /// What the terminal shows.
@@ -432,21 +469,16 @@ pub(crate) struct DoctorArgs {
     /// Threads of the generator, as you would measure with [default: half the cores]
     #[arg(long, value_name = "N", value_parser = units::small_count)]
     pub(crate) threads: Option<u32>,
-    /// Makes the choices repeatable [default: a new one]
-    #[arg(long, value_name = "N")]
-    pub(crate) seed: Option<u64>,
-    /// Probe a server that holds keys already
-    #[arg(long)]
-    pub(crate) allow_non_empty: bool,
+    #[command(flatten)]
+    pub(crate) choices: ChoiceArgs,
     #[command(flatten)]
     pub(crate) connection: ConnectionArgs,
     #[command(flatten)]
     pub(crate) outputs: OutputArgs,
     #[command(flatten)]
     pub(crate) display: DisplayArgs,
-    /// Print the resolved plan and exit
-    #[arg(long, help_heading = "Output")]
-    pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) plan: PlanArgs,
 }
 
 /// Show a record again as text, Markdown, HTML, CSV or JUnit
@@ -457,9 +489,6 @@ pub(crate) struct ReportArgs {
     pub(crate) record: PathBuf,
     #[command(flatten)]
     pub(crate) outputs: OutputArgs,
-    /// Write the findings as JUnit XML
-    #[arg(long, value_name = "FILE", help_heading = "Output")]
-    pub(crate) junit: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) display: DisplayArgs,
 }

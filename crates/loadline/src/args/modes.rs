@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use loadline_load::values::ValueSize;
 
-use super::{DisplayArgs, LoginArgs, OutputArgs, TlsArgs};
+use super::{ChoiceArgs, DisplayArgs, LoginArgs, OutputArgs, PathArgs, PlanArgs, TlsArgs};
 use crate::units;
 
 pub(super) const HELP: &str = "\
@@ -56,15 +56,8 @@ pub(crate) struct ModesArgs {
     /// Added round-trip times [default: 0,10ms,100ms]
     #[arg(long, value_name = "T", value_delimiter = ',')]
     pub(crate) latency: Vec<String>,
-    /// Variation of the added delay [default: none]
-    ///
-    /// T is the standard deviation (normal, the default), the largest deviation (uniform), or the scale of a
-    /// heavy tail (pareto).
-    #[arg(long, value_name = "T[:DIST]")]
-    pub(crate) jitter: Option<String>,
-    /// Bandwidth limit per direction, such as 10Mbit or 1MiB/s [default: no limit]
-    #[arg(long, value_name = "RATE")]
-    pub(crate) bandwidth: Option<String>,
+    #[command(flatten)]
+    pub(crate) path: PathArgs,
     /// How latency is added: by packets (l3, needs root), by a proxy (l4), by the kernel (netem)
     #[arg(long, value_enum, value_name = "CLASS", default_value_t = LinkArg::Auto)]
     pub(crate) link: LinkArg,
@@ -77,6 +70,9 @@ pub(crate) struct ModesArgs {
     /// Tasks of async [default: 100]
     #[arg(long, value_name = "N", value_parser = units::small_count)]
     pub(crate) in_flight: Option<u32>,
+    /// Rounds in which sizes are compared [default: as many as the plan says]
+    #[arg(long, value_name = "N", value_parser = units::small_count)]
+    pub(crate) rounds: Option<u32>,
     /// Time limit of a cell; longer ones are extrapolated [default: 1s]
     #[arg(long, value_name = "T", value_parser = units::duration)]
     pub(crate) budget: Option<Duration>,
@@ -89,12 +85,8 @@ pub(crate) struct ModesArgs {
     /// Put all keys of a cluster into one slot, which transactions and scripts need
     #[arg(long)]
     pub(crate) hash_tag: bool,
-    /// Seed of all random choices [default: random]
-    #[arg(long, value_name = "N")]
-    pub(crate) seed: Option<u64>,
-    /// Measure a server that already holds keys
-    #[arg(long)]
-    pub(crate) allow_non_empty: bool,
+    #[command(flatten)]
+    pub(crate) choices: ChoiceArgs,
     #[command(flatten)]
     pub(crate) login: LoginArgs,
     #[command(flatten)]
@@ -103,9 +95,8 @@ pub(crate) struct ModesArgs {
     pub(crate) outputs: OutputArgs,
     #[command(flatten)]
     pub(crate) display: DisplayArgs,
-    /// Print the resolved plan and exit
-    #[arg(long, help_heading = "Output")]
-    pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) plan: PlanArgs,
 }
 
 /// Ways to call a server.

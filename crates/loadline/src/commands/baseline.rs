@@ -44,7 +44,7 @@ fn save(args: BaselineSaveArgs) -> anyhow::Result<ExitCode> {
     let around = Surroundings::look();
     let target = args.target.unwrap_or_else(|| default_target(&around));
     let plan = plan::resolve_run(args.measure, target.clone(), &around)?;
-    if args.dry_run {
+    if args.plan.dry_run {
         files::print(&format!(
             "{}\nRuns\n  {runs}, each in fresh processes\n",
             plan.to_text()

@@ -25,7 +25,7 @@ use crate::targets::Opened;
 
 pub(super) fn run(args: &CapacityArgs) -> anyhow::Result<ExitCode> {
     let plan = plan::resolve_capacity(args, &Surroundings::look())?;
-    if args.dry_run {
+    if args.plan.dry_run {
         files::print(&plan.to_text())?;
         return Ok(ExitCode::SUCCESS);
     }

@@ -36,7 +36,7 @@ pub(super) fn is_record(text: &str) -> bool {
 }
 
 fn targets(args: CompareArgs) -> anyhow::Result<ExitCode> {
-    let (display, dry_run) = (args.judge.display.clone(), args.judge.dry_run);
+    let (display, dry_run) = (args.judge.display.clone(), args.judge.plan.dry_run);
     let answer = Answer::new(NAME, &args.judge)?;
     let limits = args.judge.limit.clone();
     let plan = plan::resolve_compare(args, &Surroundings::look())?;

@@ -29,7 +29,7 @@ impl Answer {
     pub(crate) fn new(name: &'static str, args: &JudgeArgs) -> Result<Self, Failure> {
         Ok(Self {
             name,
-            outputs: Outputs::with_junit(&args.outputs, args.junit.as_ref())?,
+            outputs: Outputs::resolve(&args.outputs)?,
             strict: args.strict,
         })
     }

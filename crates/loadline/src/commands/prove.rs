@@ -38,7 +38,7 @@ pub(super) fn run(args: &ProveArgs) -> anyhow::Result<ExitCode> {
     }
     let around = Surroundings::look();
     let plan = plan::resolve_proof(&args.workload, args.seed, &around)?;
-    if args.dry_run {
+    if args.plan.dry_run {
         let comparisons = Comparisons::new(&plan, &args.plant);
         let kinds = comparisons.plants.iter().map(|plant| plant.name());
         files::print(&format!(

@@ -9,7 +9,7 @@ use crate::printer::Printer;
 use crate::session::{Ending, Results, finish};
 
 pub(super) fn run(args: &ReportArgs) -> anyhow::Result<ExitCode> {
-    let outputs = Outputs::with_junit(&args.outputs, args.junit.as_ref())?;
+    let outputs = Outputs::resolve(&args.outputs)?;
     outputs.spare(&args.record)?;
     let record = files::read_record(&args.record)?;
     let printer = Printer::new(&args.display);

@@ -13,7 +13,7 @@ use crate::session::{self, Ending, Results, Shell, finish};
 pub(super) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let plan = plan::resolve(args, &Surroundings::look())?;
     let limits = plan::limits(&args.limits.limit, &plan)?;
-    if args.dry_run {
+    if args.plan.dry_run {
         files::print(&plan.to_text_with(&limits))?;
         return Ok(ExitCode::SUCCESS);
     }

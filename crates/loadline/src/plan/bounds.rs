@@ -25,7 +25,7 @@ const LARGEST_VALUE_BYTES: u64 = 512 << 20;
 const LEAST_KEY_BYTES: u64 = 64;
 
 pub(super) fn connections(load: &LoadArgs) -> Result<u32, Failure> {
-    let connections = load.connections.unwrap_or(DEFAULT_CONNECTIONS);
+    let connections = load.traffic.connections.unwrap_or(DEFAULT_CONNECTIONS);
     if connections > MOST_CONNECTIONS {
         return Err(Failure::usage(format!(
             "--connections {connections}: more than {MOST_CONNECTIONS} are not possible, since an address has no more ports to spare.\nAsk for fewer, or for more in flight on each (--pipeline)."
@@ -69,7 +69,7 @@ pub(super) fn threads(asked: Option<u32>, connections: u32, cores: u32) -> Resul
 
 /// Operations in flight on each connection.
 pub(super) fn window(load: &LoadArgs, connections: u32) -> Result<u32, Failure> {
-    let pipeline = match (load.pipeline, load.in_flight) {
+    let pipeline = match (load.traffic.pipeline, load.in_flight) {
         (Some(pipeline), _) => pipeline,
         (None, None) => 1,
         (None, Some(in_flight)) if in_flight.is_multiple_of(connections) => in_flight / connections,

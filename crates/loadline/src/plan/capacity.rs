@@ -65,8 +65,7 @@ pub(crate) fn resolve(args: &CapacityArgs, around: &Surroundings) -> Result<Capa
             duration_text(trial)
         )));
     }
-    let mut base = super::resolve(&as_run(args, trial), around)?;
-    base.outputs = super::Outputs::with_junit(&args.outputs, args.junit.as_ref())?;
+    let base = super::resolve(&as_run(args, trial), around)?;
     if let Some(called) = base.targets.iter().find(|target| target.is_in_process()) {
         return Err(Failure::usage(format!(
             "{called}: what load a server carries is a question about servers, and this target is called in this process."
@@ -93,7 +92,7 @@ pub(crate) fn resolve(args: &CapacityArgs, around: &Surroundings) -> Result<Capa
 /// The closed loop that the search starts from, as a run.
 fn as_run(args: &CapacityArgs, trial: Duration) -> RunArgs {
     let load = &args.load;
-    let workload = match (&load.workload, load.command.is_empty()) {
+    let workload = match (&load.workload, load.traffic.command.is_empty()) {
         (Some(workload), _) => vec![workload.clone()],
         (None, true) => vec![DEFAULT_WORKLOAD.to_owned()],
         (None, false) => Vec::new(),
@@ -107,12 +106,7 @@ fn as_run(args: &CapacityArgs, trial: Duration) -> RunArgs {
         },
         load: LoadArgs {
             workload,
-            command: load.command.clone(),
-            connections: load.connections,
-            threads: load.threads,
-            pipeline: load.pipeline,
-            batch: load.batch,
-            latency: load.latency.clone(),
+            traffic: load.traffic.clone(),
             ..LoadArgs::default()
         },
         data: args.data.clone(),
@@ -120,7 +114,7 @@ fn as_run(args: &CapacityArgs, trial: Duration) -> RunArgs {
         limits: LimitArgs::default(),
         outputs: args.outputs.clone(),
         display: args.display.clone(),
-        dry_run: args.dry_run,
+        plan: args.plan.clone(),
     }
 }
 

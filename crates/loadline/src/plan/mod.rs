@@ -328,10 +328,10 @@ pub(crate) fn resolve(args: &RunArgs, around: &Surroundings) -> Result<Plan, Fai
             ..Schedule::PLAIN
         },
         warmup,
-        seed: args.data.seed.unwrap_or(around.entropy),
+        seed: args.data.choices.seed.unwrap_or(around.entropy),
         protocol: protocol(&args.connection),
         tls: TlsFiles::given(&args.connection.tls),
-        allow_non_empty: args.data.allow_non_empty,
+        allow_non_empty: args.data.choices.allow_non_empty,
         outputs: Outputs::resolve(&args.outputs)?,
     };
     check_memory(&plan, 1, around)?;
@@ -349,7 +349,7 @@ fn protocol(connection: &ConnectionArgs) -> Protocol {
 /// The workloads, each with the pipeline that the suite gives it; only what is reached over a wire
 /// can have one.
 fn workloads(load: &LoadArgs, wire: bool) -> Result<Vec<(Definition, Option<u32>)>, Failure> {
-    let batch = load.batch.unwrap_or(DEFAULT_BATCH);
+    let batch = load.traffic.batch.unwrap_or(DEFAULT_BATCH);
     if batch > MOST_BATCH {
         return Err(Failure::usage(format!(
             "--batch {batch}: more than {MOST_BATCH} keys in one command are not possible: the server answers nobody else meanwhile."
@@ -359,8 +359,8 @@ fn workloads(load: &LoadArgs, wire: bool) -> Result<Vec<(Definition, Option<u32>
         workload::named(name, batch).expect("the suite consists of built-in workloads")
     };
     let mut cases: Vec<(Definition, Option<u32>)> = Vec::new();
-    if !load.command.is_empty() {
-        let commands = Definition::from_commands(&load.command)
+    if !load.traffic.command.is_empty() {
+        let commands = Definition::from_commands(&load.traffic.command)
             .map_err(|why| Failure::usage(format!("--command {why}")))?;
         cases.push((commands, None));
     }
@@ -369,11 +369,11 @@ fn workloads(load: &LoadArgs, wire: bool) -> Result<Vec<(Definition, Option<u32>
     }
     if cases.is_empty() {
         cases.extend(["get", "set", "getset-70-30"].map(|name| (suite(name), None)));
-        if wire && load.pipeline.is_none() && load.in_flight.is_none() {
+        if wire && load.traffic.pipeline.is_none() && load.in_flight.is_none() {
             cases.push((suite("get"), Some(SUITE_PIPELINE)));
         }
     }
-    if load.batch.is_some() && !cases.iter().any(|(workload, _)| is_batched(workload)) {
+    if load.traffic.batch.is_some() && !cases.iter().any(|(workload, _)| is_batched(workload)) {
         return Err(Failure::usage(
             "--batch is the number of keys of mget and mset, and neither is among the cases.",
         ));
@@ -428,9 +428,9 @@ fn case(
     Ok(Case {
         name,
         connections,
-        threads: threads(load.threads, connections, around.cores)?,
+        threads: threads(load.traffic.threads, connections, around.cores)?,
         pipeline: pipeline.map_or_else(|| window(load, connections), Ok)?,
-        batch: is_batched(&workload).then(|| load.batch.unwrap_or(DEFAULT_BATCH)),
+        batch: is_batched(&workload).then(|| load.traffic.batch.unwrap_or(DEFAULT_BATCH)),
         pacing: pacing(load)?,
         length,
         keys,

@@ -31,20 +31,7 @@ impl Outputs {
             markdown: output(&args.markdown),
             html: output(&args.html),
             csv: output(&args.csv),
-            junit: None,
-        };
-        check_outputs(&outputs.all())?;
-        Ok(outputs)
-    }
-
-    /// The same with a JUnit file, for the commands that can write one.
-    ///
-    /// # Errors
-    /// As of [`Self::resolve`].
-    pub(crate) fn with_junit(args: &OutputArgs, junit: Option<&PathBuf>) -> Result<Self, Failure> {
-        let outputs = Self {
-            junit: junit.cloned().map(Output::from),
-            ..Self::resolve(args)?
+            junit: output(&args.junit),
         };
         check_outputs(&outputs.all())?;
         Ok(outputs)

@@ -54,11 +54,11 @@ pub(super) fn asked(
 fn settled(args: &RunArgs) -> Option<&'static str> {
     let (load, data) = (&args.load, &args.data);
     let flags = [
-        ("--connections", load.connections.is_some()),
-        ("--threads", load.threads.is_some()),
-        ("--pipeline", load.pipeline.is_some()),
+        ("--connections", load.traffic.connections.is_some()),
+        ("--threads", load.traffic.threads.is_some()),
+        ("--pipeline", load.traffic.pipeline.is_some()),
         ("--in-flight", load.in_flight.is_some()),
-        ("--batch", load.batch.is_some()),
+        ("--batch", load.traffic.batch.is_some()),
         ("--rate", load.rate.is_some()),
         ("--keys", data.keys.is_some()),
         ("--key-dist", data.key_dist.is_some()),

@@ -93,10 +93,10 @@ pub(super) fn path_to(
     load: &LoadArgs,
     targets: &[Target],
 ) -> Result<(Duration, PathShape), Failure> {
-    let latency = path::latency(load.latency.as_deref().unwrap_or("0"))?;
+    let latency = path::latency(load.traffic.latency.as_deref().unwrap_or("0"))?;
     let path = PathShape::resolve(
-        load.jitter.as_deref(),
-        load.bandwidth.as_deref(),
+        load.path.jitter.as_deref(),
+        load.path.bandwidth.as_deref(),
         LinkArg::Auto,
     )?;
     match targets.iter().find(|target| target.is_in_process()) {
@@ -116,10 +116,11 @@ pub(super) fn refuse_for_calls(load: &LoadArgs, targets: &[Target]) -> Result<()
         return Ok(());
     };
     let in_flight = load
+        .traffic
         .pipeline
         .map(|_| "--pipeline")
         .or(load.in_flight.map(|_| "--in-flight"));
-    let connections = load.connections.map(|_| "--connections");
+    let connections = load.traffic.connections.map(|_| "--connections");
     let all_called = targets.iter().all(Target::is_in_process);
     match in_flight.or(connections.filter(|_| all_called)) {
         None => Ok(()),

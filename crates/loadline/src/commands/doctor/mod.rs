@@ -13,7 +13,7 @@ use crate::session::{Ending, Results, Shell, finish};
 
 pub(super) fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
     let plan = plan::resolve_doctor(args, &Surroundings::look())?;
-    if args.dry_run {
+    if args.plan.dry_run {
         files::print(&plan.base.to_text())?;
         return Ok(ExitCode::SUCCESS);
     }

@@ -55,7 +55,7 @@ pub(super) fn run(
     let target = target.map_or_else(|| default_target(&around), str::to_owned);
     let mut plan = plan::resolve_run(measure, target, &around)?;
     give_time(&mut plan);
-    if args.judge.dry_run {
+    if args.judge.plan.dry_run {
         files::print(&plan.to_text())?;
         return Ok(ExitCode::SUCCESS);
     }

@@ -58,7 +58,7 @@ fn strict(args: &GateArgs, answer: &Answer, mut baseline: Baseline) -> anyhow::R
         args.candidate.as_deref(),
         &args.baseline.display(),
     )?;
-    if args.judge.dry_run {
+    if args.judge.plan.dry_run {
         files::print(&plan.to_text())?;
         return Ok(ExitCode::SUCCESS);
     }

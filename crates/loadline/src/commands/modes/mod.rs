@@ -29,7 +29,7 @@ use evidence::Look;
 
 pub(super) fn run(args: &ModesArgs) -> anyhow::Result<ExitCode> {
     let plan = plan::resolve_modes(args, &Surroundings::look())?;
-    if args.dry_run {
+    if args.plan.dry_run {
         files::print(&plan.to_text())?;
         return Ok(ExitCode::SUCCESS);
     }

@@ -206,18 +206,22 @@ fn base(
         targets: vec![target],
         // The sweep puts a link of its own into the path, one for each latency.
         latency: Duration::ZERO,
-        path: PathShape::resolve(args.jitter.as_deref(), args.bandwidth.as_deref(), args.link)?,
+        path: PathShape::resolve(
+            args.path.jitter.as_deref(),
+            args.path.bandwidth.as_deref(),
+            args.link,
+        )?,
         cases,
-        rounds: lengths::MODES_ROUNDS,
+        rounds: args.rounds.unwrap_or(lengths::MODES_ROUNDS),
         schedule: Schedule {
             pinned: is_started,
             ..Schedule::PLAIN
         },
         warmup: Duration::ZERO,
-        seed: args.seed.unwrap_or(around.entropy),
+        seed: args.choices.seed.unwrap_or(around.entropy),
         protocol: Protocol::Resp3,
         tls: TlsFiles::given(&args.tls),
-        allow_non_empty: args.allow_non_empty,
+        allow_non_empty: args.choices.allow_non_empty,
         outputs: Outputs::resolve(&args.outputs)?,
     })
 }
