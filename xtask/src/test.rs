@@ -12,7 +12,7 @@ use crate::{is_on_path, peers, run, say};
 /// A program that tests run, and the Debian package it comes in.
 type Needed = (&'static str, &'static str);
 
-const PROGRAMS: [Needed; 8] = [
+const PROGRAMS: [Needed; 9] = [
     ("redis-server", "redis-server"),
     ("redis-cli", "redis-tools"),
     ("redis-benchmark", "redis-tools"),
@@ -21,6 +21,7 @@ const PROGRAMS: [Needed; 8] = [
     ("chromium", "chromium"),
     ("node", "nodejs"),
     ("npm", "npm"),
+    ("valgrind", "valgrind"),
 ];
 
 /// Checks the accessibility of pages in a browser (MPL-2.0). It is installed and not kept here.

@@ -252,6 +252,13 @@ impl Server {
             return;
         }
         self.swept_at = self.shared.now;
+        self.on_timer();
+    }
+
+    /// What is done ten times a second. A function of its own in every build, so that a profiler can tell its
+    /// instructions from those of commands.
+    #[inline(never)]
+    fn on_timer(&mut self) {
         for database in &self.shared.databases {
             database.expire_some(self.shared.now, SWEEP_ENTRIES);
         }

@@ -132,6 +132,19 @@ fn cpu_stall_us() -> Option<u64> {
         .ok()
 }
 
+/// The architecture, and the CPU features by which a C library chooses among its functions.
+pub(crate) fn instruction_set() -> String {
+    let known = [
+        "sse4_2", "avx", "avx2", "bmi2", "erms", "fsrm", "movbe", "avx512f", "asimd", "sve",
+    ];
+    let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let flags = field(&cpuinfo, "flags").or_else(|| field(&cpuinfo, "Features"));
+    let flags = flags.unwrap_or_default();
+    let has = |feature: &&str| flags.split_whitespace().any(|flag| flag == *feature);
+    let features: Vec<&str> = known.into_iter().filter(has).collect();
+    format!("{} {}", std::env::consts::ARCH, features.join(" "))
+}
+
 /// The value of `name` in lines of `name : value`.
 fn field(text: &str, name: &str) -> Option<String> {
     let line = text

@@ -299,8 +299,6 @@ fn untold(rows: &[Row]) -> Vec<String> {
     untold.extend(limits.filter(is_untold).map(Row::sentence));
     // Work tells nothing about time, so a case with a count alone still has times that tell nothing.
     let is_time = |row: &&Row| row.limit.is_none() && row.metric != Metric::ServerInstructions;
-    let work_alone = |row: &&Row| row.metric == Metric::ServerInstructions && is_untold(row);
-    untold.extend(rows.iter().filter(work_alone).map(Row::sentence));
     let compared: Vec<&Row> = rows.iter().filter(is_time).collect();
     let mut cases: Vec<&str> = compared.iter().map(|row| row.case.as_str()).collect();
     cases.sort_unstable();

@@ -195,7 +195,7 @@ mod tests {
             source: Source::Callgrind,
             tool: "valgrind-3.19.0".to_owned(),
             cpu: "x86_64 avx2".to_owned(),
-            build_id: None,
+            executable_sha1: None,
             fixed_randomness: true,
             passes: vec![pass(0), pass(3), pass(1)],
             functions: functions

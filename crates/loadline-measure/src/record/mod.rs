@@ -68,6 +68,9 @@ pub struct Record {
     /// One plain sentence per subject: what was found.
     #[serde(default)]
     pub findings: Vec<String>,
+    /// Why instructions per operation were not counted, if they were to be: one sentence that says what would help.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_counted: Option<String>,
     /// Absolute limits and whether they were kept, where some were given.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<Row>,
@@ -219,6 +222,7 @@ impl Record {
             doctor: Vec::new(),
             not_examined: Vec::new(),
             findings: Vec::new(),
+            not_counted: None,
             limits: Vec::new(),
             judgement: None,
             capacity: None,

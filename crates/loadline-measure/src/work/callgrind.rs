@@ -19,15 +19,18 @@ const ALLOCATORS: [&str; 6] = [
     "je_realloc",
 ];
 
-/// Functions that a timer of a known server calls: redis-server and its forks.
-const TIMERS: [&str; 1] = ["serverCron"];
+/// Functions whose system calls do not enter the kernel outside of valgrind: they read the clock in user space (vdso(7)).
+const CLOCK_READERS: [&str; 2] = ["gettimeofday", "clock_gettime"];
+
+/// Functions that a timer of a known server calls: redis-server and its forks, and ours.
+const TIMERS: [&str; 2] = ["serverCron", "loadline_server::server::Server::on_timer"];
 
 /// What a program executed, by function.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Profile {
     /// Instructions of the whole program.
     pub instructions: u64,
-    /// System calls, if callgrind ran with `--collect-systime`.
+    /// System calls, if callgrind ran with `--collect-systime`, without readings of the clock.
     pub system_calls: Option<u64>,
     /// Calls of functions that allocate memory.
     pub allocations: u64,
@@ -193,8 +196,11 @@ impl Reader {
             return Ok(());
         }
         function.own = function.own.saturating_add(instructions);
-        let system_calls = at(self.system_calls_at).unwrap_or(0);
-        self.system_calls = self.system_calls.saturating_add(system_calls);
+        let reads_clock = |reader: &&str| function.name.contains(*reader);
+        if !CLOCK_READERS.iter().any(reads_clock) {
+            let system_calls = at(self.system_calls_at).unwrap_or(0);
+            self.system_calls = self.system_calls.saturating_add(system_calls);
+        }
         Ok(())
     }
 
@@ -297,6 +303,8 @@ jump=3 4
         assert_eq!(profile.system_calls, Some(3));
         assert_eq!(profile.allocations, 2);
         assert_eq!(profile.background(), 0);
+        let with_clock = SMALL.replace("processCommand", "__gettimeofday_syscall");
+        assert_eq!(parse(&with_clock).unwrap().system_calls, Some(0));
         let with_timer = SMALL.replace("processCommand", "serverCron");
         assert_eq!(parse(&with_timer).unwrap().background(), 670);
         let of = |name: &str| {

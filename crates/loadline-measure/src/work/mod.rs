@@ -31,9 +31,9 @@ pub struct Work {
     pub tool: String,
     /// The instruction set and the CPU features that the C library chooses its functions by.
     pub cpu: String,
-    /// The build ID of the server's executable, if it has one.
+    /// The SHA-1 of the server's executable, if it is a file of this machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub build_id: Option<String>,
+    pub executable_sha1: Option<String>,
     /// Whether the server read its random numbers from a fixed source, so that passes agree exactly.
     #[serde(default)]
     pub fixed_randomness: bool,

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, ArgMatches, Args, Parser, Subcommand, ValueEnum};
 use loadline_measure::Limit;
+use loadline_measure::work::WorkRules;
 
 use super::{
     ColorArg, ConnectionArgs, DataArgs, DisplayArgs, LengthArgs, LimitArgs, LoadArgs, OutputArgs,
@@ -73,6 +74,43 @@ pub(crate) struct MeasureArgs {
     pub(crate) data: DataArgs,
     #[command(flatten)]
     pub(crate) connection: ConnectionArgs,
+    /// Count instructions per operation, on servers that Loadline starts
+    #[arg(long, value_enum, value_name = "SOURCE", default_value = "auto")]
+    pub(crate) instructions: Instructions,
+}
+
+/// Whether and how instructions per operation are counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Instructions {
+    /// With valgrind if it is installed, for 10 seconds at most
+    Auto,
+    /// With valgrind, however long it takes; fails without it
+    Valgrind,
+    /// Do not count
+    #[default]
+    Off,
+}
+
+/// The thresholds of verdicts about work: instructions per operation, not time.
+#[derive(Debug, Args)]
+pub(crate) struct WorkArgs {
+    /// Warn from this many more instructions per operation [default: 2%]
+    #[arg(long, value_name = "PERCENT", value_parser = units::percent)]
+    pub(crate) work_warning: Option<f64>,
+    /// Critical from this many more instructions per operation [default: 20%]
+    #[arg(long, value_name = "PERCENT", value_parser = units::percent)]
+    pub(crate) work_critical: Option<f64>,
+}
+
+impl WorkArgs {
+    /// The thresholds, with the defaults where none were given.
+    pub(crate) fn rules(&self) -> WorkRules {
+        let defaults = WorkRules::default();
+        WorkRules {
+            warning: self.work_warning.unwrap_or(defaults.warning),
+            critical: self.work_critical.unwrap_or(defaults.critical),
+        }
+    }
 }
 
 /// How a judgement is made and where it goes.
@@ -103,6 +141,8 @@ pub(crate) struct CompareArgs {
     pub(crate) b: String,
     #[command(flatten)]
     pub(crate) measure: MeasureArgs,
+    #[command(flatten)]
+    pub(crate) work: WorkArgs,
     #[command(flatten)]
     pub(crate) judge: JudgeArgs,
 }
@@ -202,6 +242,8 @@ pub(crate) struct GateArgs {
     /// Critical when the regression is at least this with certainty [default: 20%]
     #[arg(long, value_name = "PERCENT", value_parser = units::percent)]
     pub(crate) critical: Option<f64>,
+    #[command(flatten)]
+    pub(crate) work: WorkArgs,
     #[command(flatten)]
     pub(crate) judge: JudgeArgs,
 }

@@ -21,7 +21,7 @@ pub(crate) use capacity::CapacityArgs;
 pub(crate) use clean::CleanArgs;
 pub(crate) use judge::{
     BaselineAddArgs, BaselineArgs, BaselineCommand, BaselineSaveArgs, BaselineShowArgs,
-    CompareArgs, GateArgs, JudgeArgs, MeasureArgs, PolicyArg, ProveArgs,
+    CompareArgs, GateArgs, Instructions, JudgeArgs, MeasureArgs, PolicyArg, ProveArgs,
 };
 pub(crate) use limits::LimitArgs;
 pub(crate) use modes::{CodecArg, LinkArg, Mode, ModesArgs, OpArg};
@@ -540,6 +540,9 @@ pub(crate) struct ChildArgs {
     /// The process whose end is to be the child's end
     #[arg(long)]
     pub(crate) parent: u32,
+    /// A file that the program reads in place of random numbers
+    #[arg(long)]
+    pub(crate) random: Option<PathBuf>,
     /// The program, and what it is called with
     #[arg(last = true, required = true)]
     pub(crate) program: Vec<std::ffi::OsString>,

@@ -39,6 +39,10 @@ fn targets(args: CompareArgs) -> anyhow::Result<ExitCode> {
     let (display, dry_run) = (args.judge.display.clone(), args.judge.plan.dry_run);
     let answer = Answer::new(NAME, &args.judge)?;
     let limits = args.judge.limit.clone();
+    let thresholds = Thresholds {
+        work: args.work.rules(),
+        ..Thresholds::default()
+    };
     let plan = plan::resolve_compare(args, &Surroundings::look())?;
     if dry_run {
         files::print(&plan.to_text())?;
@@ -48,14 +52,14 @@ fn targets(args: CompareArgs) -> anyhow::Result<ExitCode> {
     let mut recorded = session::measure(&plan, &shell)?;
     let record = &mut recorded.record;
     if !record.run.cut_short {
-        record.judgement = Some(judge(record, &limits)?);
+        record.judgement = Some(judge(record, &limits, &thresholds)?);
     }
     Ok(answer.give(record, recorded.broken, &shell.printer)?)
 }
 
 /// The pairs of the record, and the limits on what was measured of B, whose cases come last.
-fn judge(record: &Record, limits: &[Limit]) -> Result<Judgement, Failure> {
-    let mut judgement = Judgement::of_comparisons(record, &Thresholds::default());
+fn judge(record: &Record, limits: &[Limit], thresholds: &Thresholds) -> Result<Judgement, Failure> {
+    let mut judgement = Judgement::of_comparisons(record, thresholds);
     if let (false, Some(last)) = (limits.is_empty(), record.cases.last()) {
         let judged = judging::of_subject(record, &last.subject.name);
         let run = BaselineRun::of_record(&judged).map_err(|error| judging::incomparable(&error))?;

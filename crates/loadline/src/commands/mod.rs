@@ -41,6 +41,8 @@ pub(crate) fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
             servers::tidy(&args.name)?;
             Ok(ExitCode::SUCCESS)
         }
-        Command::Child(args) => Err(servers::become_child(args.parent, &args.program).into()),
+        Command::Child(args) => {
+            Err(servers::become_child(args.parent, args.random.as_deref(), &args.program).into())
+        }
     }
 }

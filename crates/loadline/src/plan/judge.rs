@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use sha1_smol::Sha1;
 
 use super::{Length, Outputs, Plan, Schedule, Surroundings, lengths, resolve};
-use crate::args::{CompareArgs, MeasureArgs};
+use crate::args::{CompareArgs, Instructions, MeasureArgs};
 use crate::exit::Failure;
 use crate::target::Target;
 
@@ -50,6 +50,7 @@ pub(crate) fn resolve_run(
     plan.lay_out(asked, ROUNDS_OF_A_RUN);
     plan.schedule.reference = true;
     plan.schedule.tails = true;
+    plan.schedule.instructions = asked.instructions;
     plan.schedule.pinned = plan.targets.iter().all(Target::is_started);
     Ok(plan)
 }
@@ -82,6 +83,7 @@ struct Asked {
     rounds: Option<u32>,
     length: bool,
     warmup: bool,
+    instructions: Instructions,
 }
 
 impl Asked {
@@ -89,6 +91,7 @@ impl Asked {
         rounds: None,
         length: false,
         warmup: false,
+        instructions: Instructions::Off,
     };
 
     fn of(measure: &MeasureArgs) -> Self {
@@ -97,6 +100,7 @@ impl Asked {
             rounds: length.rounds,
             length: length.ops.is_some() || length.duration.is_some(),
             warmup: length.warmup.is_some(),
+            instructions: measure.instructions,
         }
     }
 }
@@ -126,6 +130,7 @@ impl Plan {
             brief: !asked.length,
             tails: true,
             pinned: self.targets.iter().all(Target::is_started),
+            instructions: asked.instructions,
         };
         self
     }

@@ -26,7 +26,9 @@ use loadline_load::values::{ValueData, ValueSize};
 use loadline_resp::Protocol;
 use rand::RngExt;
 
-use crate::args::{ArrivalsArg, ConnectionArgs, LoadArgs, RunArgs, TlsArgs, ValueDataArg};
+use crate::args::{
+    ArrivalsArg, ConnectionArgs, Instructions, LoadArgs, RunArgs, TlsArgs, ValueDataArg,
+};
 use crate::codec::Codec;
 use crate::exit::Failure;
 use crate::files;
@@ -110,6 +112,8 @@ pub(crate) struct Schedule {
     pub(crate) tails: bool,
     /// Whether servers of our own and the generator get CPUs of their own.
     pub(crate) pinned: bool,
+    /// Whether instructions per operation are counted, too.
+    pub(crate) instructions: Instructions,
 }
 
 impl Schedule {
@@ -122,6 +126,7 @@ impl Schedule {
         brief: false,
         tails: false,
         pinned: false,
+        instructions: Instructions::Off,
     };
 }
 

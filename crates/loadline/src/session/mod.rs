@@ -5,6 +5,7 @@
 mod finish;
 mod rounds;
 mod tally;
+mod work;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -75,6 +76,8 @@ pub(crate) struct Session<'s> {
     pub(crate) record: Record,
     /// CPUs of their own for servers and generator, where the plan wants that.
     pub(crate) pinning: Option<Pinning>,
+    /// What reports call the targets.
+    names: Vec<String>,
     was_opened: bool,
 }
 
@@ -127,6 +130,7 @@ pub(crate) fn record(
         record: Record::new(header, fingerprint::read()),
         // Before a target is opened: what it starts is given its CPU, and no thread of ours may have that.
         pinning: plan.schedule.pinned.then(Pinning::start).flatten(),
+        names: Vec::new(),
         was_opened: false,
     };
     let broken = walk(&mut session).err();
@@ -206,6 +210,7 @@ impl Session<'_> {
             .map(|target| subjects::open(target, self.plan, control))
             .collect::<Result<Vec<Opened>, Failure>>()?;
         tell_apart(&mut opened);
+        self.names = opened.iter().map(|target| target.name.clone()).collect();
         if let Some(pinning) = &self.pinning {
             let children = opened.iter().flat_map(Opened::children);
             children.for_each(|pid| pinning.keep(pid));

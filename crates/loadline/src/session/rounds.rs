@@ -6,7 +6,7 @@ use loadline_load::runner::{self, Event, Measured, Rounds, Subject};
 use loadline_measure::doctor::Evidence;
 
 use super::tally::{Tally, are_precise};
-use super::{Recorded, Session, Shell, note_steal, record};
+use super::{Recorded, Session, Shell, note_steal, record, work};
 use crate::exit::{Exit, Failure};
 use crate::fingerprint;
 use crate::plan::{Case, Plan};
@@ -43,7 +43,7 @@ pub(crate) fn measure(plan: &Plan, shell: &Shell) -> Result<Recorded, Failure> {
                 done => done?,
             }
         }
-        Ok(())
+        work::count(session, &progress)
     })?;
     recording::conclude(&mut recorded.record);
     Ok(recorded)

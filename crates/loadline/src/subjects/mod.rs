@@ -2,7 +2,9 @@
 
 mod beside;
 pub(crate) mod client;
+mod counted;
 mod load;
+mod lockstep;
 mod manager;
 mod masters;
 mod null;
@@ -33,6 +35,7 @@ use masters::ClusterSubject;
 use ram::RamSubject;
 use wire::{Place, WireSubject};
 
+pub(crate) use counted::{Counted, can_count};
 pub(crate) use load::load;
 pub(crate) use manager::hold_connections;
 pub(crate) use null::NullServer;
@@ -40,6 +43,8 @@ pub(crate) use reference::Reference;
 
 /// The length of an interval of the series in a record.
 const INTERVAL: Duration = Duration::from_millis(100);
+/// The longest that operations in a simulator may take before they are given up.
+const LONGEST_PASS: Duration = Duration::from_secs(30);
 
 /// Opens `target` for the cases of `plan`. Must be called on the main thread, since children are tied to it.
 ///

@@ -7,44 +7,30 @@
 //! is kept on one CPU, so is this thread meanwhile: see [`Beside`].
 
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
-use loadline_client::blocking::Socket;
-use loadline_load::reply::Tally;
-use loadline_load::wire::Framing;
-use loadline_load::workload::{Chooser, Workload, cumulative_weights};
 use loadline_load::{Control, Error};
 use loadline_measure::corrected::{Corrected, Sample, correct};
-use rand::SeedableRng;
-use rand::rngs::SmallRng;
 
 use super::beside::Beside;
-use super::workload;
-use crate::framing::RespFraming;
+use super::lockstep::Lockstep;
 use crate::plan::Case;
-use crate::targets::connect::{Endpoint, PATIENCE};
+use crate::targets::connect::Endpoint;
 
 /// A block ends with whichever comes first. So many operations have a 99th percentile that can be
 /// compared; on an idle machine they take a fourth of the time.
 const MOST_OPERATIONS: usize = 2_500;
 const BLOCK: Duration = Duration::from_millis(200);
-const READ_BYTES: usize = 64 << 10;
 /// The longest line of a schedstat file: three numbers of twenty digits.
 const SCHEDSTAT_BYTES: usize = 64;
 
 /// One connection that runs a case's operations one by one, on a server of this host.
 pub(super) struct Tail {
-    socket: Socket,
-    framing: RespFraming,
-    workload: Workload,
-    cumulative: Vec<u32>,
-    chooser: Chooser,
+    operations: Lockstep,
     /// The server's process.
     server: u64,
-    request: Vec<u8>,
-    received: Vec<u8>,
     samples: Vec<Sample>,
 }
 
@@ -69,18 +55,11 @@ impl Tail {
             return Ok(None);
         }
         let compiled = case.workload.compile(prefix, case.keys, &case.value_size);
-        let workload = workload(compiled.commands, case, &case.key_dist, seed)?;
-        let socket = endpoint.socket();
-        let socket = socket.map_err(|error| subject_error(&error))?;
+        let operations = Lockstep::open(endpoint, compiled.commands, case, &case.key_dist, seed)
+            .map_err(|error| subject_error(&error))?;
         Ok(Some(Self {
-            socket,
-            framing: RespFraming::new(),
-            cumulative: cumulative_weights(workload.commands()),
-            workload,
-            chooser: Chooser::new(SmallRng::seed_from_u64(seed), 0, 1),
+            operations,
             server,
-            request: Vec::new(),
-            received: vec![0; READ_BYTES],
             samples: Vec::with_capacity(MOST_OPERATIONS),
         }))
     }
@@ -113,30 +92,10 @@ impl Tail {
 
     /// Runs one operation; `None` where it was refused.
     fn operation(&mut self, waits: &Waits) -> io::Result<Option<Sample>> {
-        let command = &self.workload.commands()[self.chooser.command(&self.cumulative)];
-        self.request.clear();
-        for part in &command.parts {
-            part.append(&mut self.chooser, &self.workload, &mut self.request);
-        }
-        let mut tally = Tally::default();
-        let framing = &mut self.framing;
+        self.operations.prepare(1);
         let waited_before_ns = waits.read_ns()?;
         let sent = Instant::now();
-        self.socket.write_all(&self.request)?;
-        self.socket.flush()?;
-        while tally.replies < u64::from(command.replies) {
-            let bytes = match self.socket.read(&mut self.received) {
-                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                read => read?,
-            };
-            framing
-                .feed(&self.received[..bytes], &mut tally)
-                .map_err(|why| io::Error::new(io::ErrorKind::InvalidData, why))?;
-            if sent.elapsed() > PATIENCE {
-                return Err(io::ErrorKind::TimedOut.into());
-            }
-        }
+        let tally = self.operations.exchange()?;
         let response_ns = sent.elapsed().as_nanos() as u64;
         let wait_ns = waits.read_ns()?.saturating_sub(waited_before_ns);
         Ok((tally.errors.total() == 0).then_some(Sample {
@@ -307,13 +266,10 @@ mod tests {
         let block = tail.block(&Control::default()).unwrap().unwrap();
         assert!(block.count() > 0);
         // What is left over would be taken for the reply to the next request.
-        let mut left = Tally::default();
-        tail.socket.write_all(b"*1\r\n$4\r\nPING\r\n").unwrap();
-        let mut reply = [0; 7];
-        tail.socket.read_exact(&mut reply).unwrap();
-        tail.framing.feed(&reply, &mut left).unwrap();
-        assert_eq!(left.replies, 1);
-        assert_eq!(reply, *b"+PONG\r\n");
+        assert_eq!(
+            tail.operations.answer_to(b"*1\r\n$4\r\nPING\r\n"),
+            *b"+PONG\r\n"
+        );
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Opening what a TARGET names: servers, clusters, child processes, and the way to them.
 
 mod admin;
+pub(crate) mod callgrind;
 pub(crate) mod client;
 mod cluster;
 pub(crate) mod connect;

@@ -11,6 +11,7 @@ use loadline_measure::record::{self, NotExamined};
 use loadline_store::Store;
 
 use super::admin::{Admin, Info};
+use super::callgrind::Callgrind;
 use super::client::{self, Way};
 use super::cluster::ClusterAccess;
 use super::connect::Endpoint;
@@ -71,6 +72,19 @@ impl Opened {
     /// That it does not start or answer, holds keys and may not be measured, or lacks a command, and that
     /// `control` interrupted the start.
     pub(crate) fn open(target: &Target, plan: &Plan, control: &Control) -> Result<Self, Failure> {
+        Self::open_under(target, plan, control, None)
+    }
+
+    /// The same; a server that is started runs in the simulator `under`.
+    ///
+    /// # Errors
+    /// As of [`open`](Self::open).
+    pub(crate) fn open_under(
+        target: &Target,
+        plan: &Plan,
+        control: &Control,
+        under: Option<&Callgrind>,
+    ) -> Result<Self, Failure> {
         let name = target.to_string();
         let interrupt = &*control.interrupt;
         let access = match target {
@@ -78,15 +92,15 @@ impl Opened {
                 Access::server(server.clone(), None, name.clone(), plan, plan.latency)?
             }
             Target::Embedded => {
-                let child = Child::embedded(Duration::ZERO, interrupt)?;
+                let child = Child::embedded(Duration::ZERO, under, interrupt)?;
                 Access::child(child, name.clone(), plan, plan.latency)?
             }
             Target::Slowed(slowdown) => {
-                let child = Child::embedded(slowdown.burn_per_command, interrupt)?;
+                let child = Child::embedded(slowdown.burn_per_command, under, interrupt)?;
                 Access::child(child, name.clone(), plan, plan.latency + slowdown.latency)?
             }
             Target::Spawn(program) => {
-                let child = Child::spawn(program, interrupt)?;
+                let child = Child::spawn(program, under, interrupt)?;
                 Access::child(child, name.clone(), plan, plan.latency)?
             }
             Target::Ram => Access::Ram(Arc::new(Store::new())),

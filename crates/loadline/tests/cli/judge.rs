@@ -7,7 +7,7 @@ use crate::redis::Redis;
 use crate::util::{Dir, Ended, Serving};
 
 /// Short blocks: these tests are about what is done with figures, and not about figures.
-const SHORT: [&str; 8] = [
+const SHORT: [&str; 10] = [
     "--connections",
     "1",
     "--keys",
@@ -16,6 +16,8 @@ const SHORT: [&str; 8] = [
     "240ms",
     "--rounds",
     "24",
+    "--instructions",
+    "off",
 ];
 
 #[track_caller]

@@ -25,3 +25,4 @@ mod tls;
 mod truth;
 mod usage;
 mod util;
+mod work;

@@ -35,6 +35,7 @@ impl Judgement {
         let mut judgement = Self::new(Policy::Strict, Basis::Pairs, rows.collect());
         let disagreements = work::disagreements(&judgement.rows);
         judgement.notes.extend(disagreements);
+        judgement.notes.extend(record.not_counted.clone());
         for note in notes {
             judgement.doubt(note);
         }

@@ -75,6 +75,7 @@ fn thresholds(args: &GateArgs) -> Result<Thresholds, Failure> {
     let thresholds = Thresholds {
         warning: args.warning.unwrap_or(defaults.warning),
         critical: args.critical.unwrap_or(defaults.critical),
+        work: args.work.rules(),
         ..defaults
     };
     if thresholds.warning < thresholds.margin || thresholds.critical < thresholds.warning {

@@ -67,6 +67,7 @@ impl ClusterChild {
         let wanted = Wanted {
             name: &name,
             dir: cluster.dir.path(),
+            under: None,
             interrupt,
         };
         let mut buses = Vec::with_capacity(2 * MASTERS);

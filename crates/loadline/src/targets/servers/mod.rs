@@ -5,6 +5,7 @@
 //! the *thread* that started the child, so children are started from the main thread only.
 
 mod cluster;
+mod random;
 mod tidy;
 
 use std::ffi::{OsStr, OsString};
@@ -24,13 +25,17 @@ use crate::exit::{Exit, Failure};
 use crate::files::find_program;
 use crate::target::Server;
 use crate::targets::admin::Admin;
+use crate::targets::callgrind::Callgrind;
 use crate::targets::connect::Endpoint;
 
 pub(crate) use cluster::ClusterChild;
+pub(crate) use random::is_fixed as has_fixed_random;
 pub(crate) use tidy::tidy;
 
 /// How long a server may take until it answers.
 const START_PATIENCE: Duration = Duration::from_secs(10);
+/// The same for a server in a simulator.
+const COUNTED_START_PATIENCE: Duration = Duration::from_secs(60);
 /// How often it is looked after meanwhile.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// How long the output of a process that has ended may take to arrive.
@@ -51,29 +56,36 @@ pub(crate) struct Child {
     process: process::Child,
     address: SocketAddr,
     output: Tail,
+    patience: Duration,
     /// Where it stands, while that is still needed.
     dir: Option<TempDir>,
 }
 
 impl Child {
-    /// Our own server over our own store, whose commands burn `burn` of CPU each beyond their own.
+    /// Our own server over our own store, whose commands burn `burn` of CPU each beyond their own. With `under`, it
+    /// runs in that simulator.
     ///
     /// # Errors
     /// That it did not start, with its last words, or that `interrupt` was set meanwhile.
-    pub(crate) fn embedded(burn: Duration, interrupt: &AtomicBool) -> Result<Self, Failure> {
+    pub(crate) fn embedded(
+        burn: Duration,
+        under: Option<&Callgrind>,
+        interrupt: &AtomicBool,
+    ) -> Result<Self, Failure> {
         let mut words = ["serve", "--listen", "127.0.0.1:0"]
             .map(OsString::from)
             .to_vec();
         if !burn.is_zero() {
             words.push(format!("--burn-per-command={}ns", burn.as_nanos()).into());
         }
-        let (process, output) = start("embedded", &own_executable()?, &words)?;
+        let (process, output) = start("embedded", &own_executable()?, &words, under)?;
         let unknown = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let mut child = Self {
             name: "embedded".into(),
             process,
             address: unknown,
             output,
+            patience: patience(under),
             dir: None,
         };
         child.wait_until(interrupt, |child| match child.announced() {
@@ -87,15 +99,20 @@ impl Child {
     }
 
     /// The Redis-compatible server `program`, a path or a name to be found on PATH, with persistence
-    /// off, in a directory of its own that is removed once it stands in it.
+    /// off, in a directory of its own that is removed once it stands in it. With `under`, it runs in that simulator.
     ///
     /// # Errors
     /// That it is not there or did not start, with its last words, or that `interrupt` was set meanwhile.
-    pub(crate) fn spawn(program: &Path, interrupt: &AtomicBool) -> Result<Self, Failure> {
+    pub(crate) fn spawn(
+        program: &Path,
+        under: Option<&Callgrind>,
+        interrupt: &AtomicBool,
+    ) -> Result<Self, Failure> {
         let name = format!("spawn:{}", program.display());
         let wanted = Wanted {
             name: &name,
             dir: &std::env::temp_dir(),
+            under,
             interrupt,
         };
         let mut child = wanted.spawn(program, || Ok(Vec::new()))?;
@@ -121,7 +138,7 @@ impl Child {
         interrupt: &AtomicBool,
         mut look: impl FnMut(&mut Self) -> Answer,
     ) -> Result<(), Failure> {
-        let deadline = Instant::now() + START_PATIENCE;
+        let deadline = Instant::now() + self.patience;
         loop {
             if let Some(failure) = self.has_ended() {
                 return Err(failure);
@@ -137,7 +154,7 @@ impl Child {
             if Instant::now() >= deadline {
                 let why = format!(
                     "did not answer within {} seconds{why}",
-                    START_PATIENCE.as_secs()
+                    self.patience.as_secs()
                 );
                 return Err(self.failure(&why));
             }
@@ -203,6 +220,8 @@ struct Wanted<'w> {
     name: &'w str,
     /// Where it gets a directory of its own.
     dir: &'w Path,
+    /// The simulator that it runs in.
+    under: Option<&'w Callgrind>,
     /// What ends the start.
     interrupt: &'w AtomicBool,
 }
@@ -252,13 +271,15 @@ impl Wanted<'_> {
         let mut words: Vec<OsString> = words.map(OsString::from).into();
         words.push(dir.path().into());
         words.extend(settings.into_iter().map(OsString::from));
-        let (process, output) = start(self.name, path, &words).map_err(Start::Failed)?;
+        let (process, output) =
+            start(self.name, path, &words, self.under).map_err(Start::Failed)?;
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let mut child = Child {
             name: self.name.to_owned(),
             process,
             address,
             output,
+            patience: patience(self.under),
             dir: Some(dir),
         };
         match child.wait_until(self.interrupt, |child| child.answers()) {
@@ -277,8 +298,9 @@ impl Wanted<'_> {
     }
 }
 
-/// Becomes `program`, tied to the life of the process `parent`. Returns only when that fails.
-pub(crate) fn become_child(parent: u32, program: &[OsString]) -> Failure {
+/// Becomes `program`, tied to the life of the process `parent`. If it can be done, the program reads the file
+/// `random` in place of random numbers. Returns only on failure.
+pub(crate) fn become_child(parent: u32, random: Option<&Path>, program: &[OsString]) -> Failure {
     let Some((name, words)) = program.split_first() else {
         return Failure::usage("__child needs a program.");
     };
@@ -293,11 +315,23 @@ pub(crate) fn become_child(parent: u32, program: &[OsString]) -> Failure {
     if adopted {
         return Failure::unavailable("The process that wanted this child has ended.");
     }
+    if let Some(file) = random {
+        // Without the right to it, the numbers stay random; see `has_fixed_random`.
+        let _ = random::fix(file);
+    }
     let error = Command::new(name).args(words).exec();
     Failure::unavailable(format!(
         "{} could not be started: {error}.",
         Path::new(name).display()
     ))
+}
+
+fn patience(under: Option<&Callgrind>) -> Duration {
+    if under.is_some() {
+        COUNTED_START_PATIENCE
+    } else {
+        START_PATIENCE
+    }
 }
 
 /// What a look at a starting server says.
@@ -317,8 +351,18 @@ fn start(
     name: &str,
     program: &Path,
     words: &[OsString],
+    under: Option<&Callgrind>,
 ) -> Result<(process::Child, Tail), Failure> {
-    let mut process = child_command(program)?
+    let mut command = match under {
+        None => child_command(program, None)?,
+        Some(callgrind) => {
+            let (valgrind, first) = callgrind.command();
+            let mut command = child_command(&valgrind, Some(&callgrind.random()))?;
+            command.args(first).arg(program);
+            command
+        }
+    };
+    let mut process = command
         .args(words)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -344,18 +388,20 @@ fn start(
 /// # Errors
 /// That the path of this program cannot be told.
 pub(crate) fn own_child(words: &[&str]) -> Result<Command, Failure> {
-    let mut command = child_command(&own_executable()?)?;
+    let mut command = child_command(&own_executable()?, None)?;
     command.args(words);
     Ok(command)
 }
 
-/// `program` as a process that ends with this one.
-fn child_command(program: &Path) -> Result<Command, Failure> {
+/// `program` as a process that ends with this one, and reads the file `random` in place of random numbers.
+fn child_command(program: &Path, random: Option<&Path>) -> Result<Command, Failure> {
     let parent = process::id().to_string();
     let mut command = Command::new(own_executable()?);
-    command
-        .args(["__child", "--parent", &parent, "--"].map(OsStr::new))
-        .arg(program);
+    command.args(["__child", "--parent", &parent].map(OsStr::new));
+    if let Some(file) = random {
+        command.arg("--random").arg(file);
+    }
+    command.arg("--").arg(program);
     Ok(command)
 }
 

@@ -1,0 +1,147 @@
+//! Passes of a case on a server whose instructions are counted.
+//!
+//! A pass is deterministic: one connection, fixed keys and seed, and every window of operations is answered before
+//! the next is sent. So a server with fixed random numbers executes the same instructions in every pass.
+
+use std::time::Instant;
+
+use loadline_client::cmd;
+use loadline_load::keys::KeyDist;
+use loadline_measure::work::Pass;
+use loadline_measure::work::callgrind::Profile;
+
+use super::failure;
+use super::lockstep::Lockstep;
+use crate::exit::Failure;
+use crate::plan::Case;
+use crate::targets::callgrind::Callgrind;
+use crate::targets::connect::Endpoint;
+use crate::targets::{Access, Opened};
+
+/// Keys of a pass; loading more would take most of its time in the simulator.
+const MOST_KEYS: u64 = 1_000;
+/// Operations of a pass, and of the warm-up before the first one: some tenths of a second.
+const OPERATIONS: u64 = 4_800;
+const WARM_UP: u64 = 1_600;
+/// Operations in flight while keys are loaded.
+const LOAD_WINDOW: u64 = 50;
+/// The same in every run, since the names of keys decide which of them collide.
+const PREFIX: &str = "loadline:work:";
+const SEED: u64 = 7;
+
+/// One case on one server.
+pub(crate) struct Counted {
+    name: String,
+    operations: Lockstep,
+    window: u64,
+    pid: u32,
+}
+
+/// Whether the operations of `case` can run in passes: they go over one connection and need nothing in between.
+pub(crate) fn can_count(case: &Case) -> bool {
+    let rules = &case.workload.rules;
+    rules.task.is_none() && rules.before.is_none() && !rules.consumes
+}
+
+impl Counted {
+    /// Loads the keys of `case` and warms the server up. `None` for anything but a server of our own.
+    ///
+    /// # Errors
+    /// If the connection is lost or operations fail.
+    pub(crate) fn open(opened: &Opened, case: &Case) -> Result<Option<Self>, Failure> {
+        let Access::Server(server) = &opened.access else {
+            return Ok(None);
+        };
+        let Some(pid) = server.child.as_ref().map(|child| child.pid()) else {
+            return Ok(None);
+        };
+        let few = Case {
+            keys: case.keys.min(MOST_KEYS),
+            connections: 1,
+            threads: 1,
+            ..case.clone()
+        };
+        let compiled = few.workload.compile(PREFIX, few.keys, &few.value_size);
+        let connect = |commands, dist: &KeyDist| {
+            Lockstep::open(&server.endpoint, commands, &few, dist, SEED)
+                .map_err(|error| failure(&opened.name, &error))
+        };
+        slow_timers(&server.endpoint);
+        if let Some(load) = compiled.load {
+            let mut loading = connect(vec![load], &KeyDist::Sequential)?;
+            run(&mut loading, few.keys, LOAD_WINDOW, &opened.name)?;
+        }
+        let mut counted = Self {
+            name: opened.name.clone(),
+            operations: connect(compiled.commands, &few.key_dist)?,
+            window: u64::from(few.pipeline),
+            pid,
+        };
+        run(
+            &mut counted.operations,
+            WARM_UP,
+            counted.window,
+            &counted.name,
+        )?;
+        Ok(Some(counted))
+    }
+
+    /// Runs a pass under `callgrind`.
+    ///
+    /// # Errors
+    /// If the connection is lost, operations fail, or the counts cannot be read.
+    pub(crate) fn pass(&mut self, callgrind: &mut Callgrind) -> Result<(Pass, Profile), Failure> {
+        self.operations.restart();
+        callgrind.start_pass(self.pid)?;
+        run(&mut self.operations, OPERATIONS, self.window, &self.name)?;
+        let profile = callgrind.end_pass(self.pid)?;
+        let pass = Pass {
+            ops: OPERATIONS,
+            instructions: profile.instructions,
+            background: profile.background(),
+            system_calls: profile.system_calls,
+            allocations: Some(profile.allocations),
+        };
+        Ok((pass, profile))
+    }
+}
+
+/// Lets the timers of a Redis server run once per second instead of ten times: every tick is a turn of its event
+/// loop, too. A server without that setting keeps its timers.
+fn slow_timers(endpoint: &Endpoint) {
+    if let Ok(mut connection) = endpoint.open() {
+        let _ = connection.run(cmd::<()>("CONFIG").arg("SET").arg("hz").arg(1));
+    }
+}
+
+/// Runs `count` operations, `window` of them at a time.
+fn run(operations: &mut Lockstep, count: u64, window: u64, name: &str) -> Result<(), Failure> {
+    let lost = |why: String| {
+        Failure::unavailable(format!(
+            "{name}: operations whose instructions were counted failed: {why}."
+        ))
+    };
+    let mut done = 0;
+    let begun = Instant::now();
+    while done < count {
+        let next = window.min(count - done);
+        operations.prepare(next);
+        let tally = operations
+            .exchange()
+            .map_err(|error| lost(error.to_string()))?;
+        if tally.errors.total() > 0 {
+            return Err(lost(format!(
+                "{} of them were answered with an error",
+                tally.errors.total()
+            )));
+        }
+        done += next;
+        if begun.elapsed() > super::LONGEST_PASS {
+            return Err(lost(format!(
+                "a pass took longer than {} seconds",
+                super::LONGEST_PASS.as_secs()
+            )));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,120 @@
+//! One connection that sends operations together and waits for all of their replies before it sends more.
+//!
+//! What a server does then depends on the operations alone and not on the speed of either side, which the wire
+//! loop, with its sliding window, cannot promise.
+
+use std::io::{self, Read, Write};
+use std::time::Instant;
+
+use loadline_client::blocking::Socket;
+use loadline_load::Error;
+use loadline_load::keys::KeyDist;
+use loadline_load::reply::Tally;
+use loadline_load::wire::Framing;
+use loadline_load::workload::{Chooser, Command, Workload, cumulative_weights};
+use rand::SeedableRng;
+use rand::rngs::SmallRng;
+
+use super::workload;
+use crate::framing::RespFraming;
+use crate::plan::Case;
+use crate::targets::connect::{Endpoint, PATIENCE};
+
+const READ_BYTES: usize = 64 << 10;
+
+/// A connection, and the operations that it sends.
+pub(super) struct Lockstep {
+    socket: Socket,
+    framing: RespFraming,
+    workload: Workload,
+    cumulative: Vec<u32>,
+    chooser: Chooser,
+    seed: u64,
+    request: Vec<u8>,
+    /// Replies that the request is to get.
+    awaited: u64,
+    received: Vec<u8>,
+}
+
+impl Lockstep {
+    /// Connects to `endpoint` for `commands` over the keys of `case`, which `dist` chooses.
+    ///
+    /// # Errors
+    /// If the connection cannot be opened, or the commands are no workload.
+    pub(super) fn open(
+        endpoint: &Endpoint,
+        commands: Vec<Command>,
+        case: &Case,
+        dist: &KeyDist,
+        seed: u64,
+    ) -> Result<Self, Error> {
+        let workload = workload(commands, case, dist, seed)?;
+        let socket = endpoint
+            .socket()
+            .map_err(|error| Error::Subject(error.into()))?;
+        Ok(Self {
+            socket,
+            framing: RespFraming::new(),
+            cumulative: cumulative_weights(workload.commands()),
+            workload,
+            chooser: Chooser::new(SmallRng::seed_from_u64(seed), 0, 1),
+            seed,
+            request: Vec::new(),
+            awaited: 0,
+            received: vec![0; READ_BYTES],
+        })
+    }
+
+    /// Chooses the same operations again from here on.
+    pub(super) fn restart(&mut self) {
+        self.chooser = Chooser::new(SmallRng::seed_from_u64(self.seed), 0, 1);
+    }
+
+    /// Chooses the next `operations` operations and formats them.
+    pub(super) fn prepare(&mut self, operations: u64) {
+        self.request.clear();
+        self.awaited = 0;
+        for _ in 0..operations {
+            let command = &self.workload.commands()[self.chooser.command(&self.cumulative)];
+            for part in &command.parts {
+                part.append(&mut self.chooser, &self.workload, &mut self.request);
+            }
+            self.awaited += u64::from(command.replies);
+        }
+    }
+
+    /// Sends what was prepared and waits for its replies. Allocates nothing, so that the time taken is that of the
+    /// operations.
+    ///
+    /// # Errors
+    /// If the connection is lost, the replies are not RESP, or they do not arrive in time.
+    pub(super) fn exchange(&mut self) -> io::Result<Tally> {
+        let mut tally = Tally::default();
+        let sent = Instant::now();
+        self.socket.write_all(&self.request)?;
+        self.socket.flush()?;
+        while tally.replies < self.awaited {
+            let bytes = match self.socket.read(&mut self.received) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                read => read?,
+            };
+            self.framing
+                .feed(&self.received[..bytes], &mut tally)
+                .map_err(|why| io::Error::new(io::ErrorKind::InvalidData, why))?;
+            if sent.elapsed() > PATIENCE {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+        }
+        Ok(tally)
+    }
+
+    /// The first bytes of what arrives after `request`: the reply to it, unless an earlier one was left unread.
+    #[cfg(test)]
+    pub(super) fn answer_to(&mut self, request: &[u8]) -> [u8; 7] {
+        self.socket.write_all(request).unwrap();
+        let mut reply = [0; 7];
+        self.socket.read_exact(&mut reply).unwrap();
+        reply
+    }
+}

@@ -1,0 +1,139 @@
+//! A server under valgrind's callgrind, which counts the instructions that it executes.
+//!
+//! The server runs in a simulator, some fifty times slower than on the CPU. Counts are controlled from outside by
+//! `vgdb`, which comes with valgrind: [`Callgrind::start_pass`] and [`Callgrind::end_pass`].
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use loadline_measure::work::callgrind::{self, Profile};
+use tempfile::TempDir;
+
+use crate::exit::Failure;
+use crate::files::find_program;
+
+/// The largest profile that is read, in bytes; that of redis-server has some hundred kilobytes.
+const LARGEST_PROFILE_BYTES: u64 = 64 << 20;
+/// What a server reads in place of random numbers. Any bytes do, as long as they never change.
+const FIXED_RANDOM: [u8; 4_096] = [0x4c; 4_096];
+
+/// Valgrind, and the directory that the counts of one server go to.
+#[derive(Debug)]
+pub(crate) struct Callgrind {
+    valgrind: PathBuf,
+    vgdb: PathBuf,
+    dir: TempDir,
+    /// Profiles read so far.
+    profiles: u32,
+}
+
+impl Callgrind {
+    /// Valgrind as found on PATH; `None` if it or its `vgdb` is missing.
+    ///
+    /// # Errors
+    /// If there can be no directory for the counts.
+    pub(crate) fn find() -> Result<Option<Self>, Failure> {
+        let program = |name: &str| find_program(Path::new(name));
+        let (Some(valgrind), Some(vgdb)) = (program("valgrind"), program("vgdb")) else {
+            return Ok(None);
+        };
+        let dir = tempfile::Builder::new().prefix("loadline-").tempdir();
+        let no_directory = |error: std::io::Error| {
+            Failure::unavailable(format!(
+                "No directory for the counts of callgrind: {error}.\nSet TMPDIR to a directory that can be written."
+            ))
+        };
+        let dir = dir.map_err(no_directory)?;
+        std::fs::write(dir.path().join("random"), FIXED_RANDOM).map_err(no_directory)?;
+        Ok(Some(Self {
+            valgrind,
+            vgdb,
+            dir,
+            profiles: 0,
+        }))
+    }
+
+    /// The version of valgrind, such as `valgrind-3.19.0`.
+    ///
+    /// # Errors
+    /// If it cannot be run.
+    pub(crate) fn version(&self) -> Result<String, Failure> {
+        let output = Command::new(&self.valgrind).arg("--version").output();
+        let output = output.map_err(|error| {
+            Failure::unavailable(format!("`valgrind --version` could not be run: {error}."))
+        })?;
+        Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    }
+
+    /// The program and the first arguments of a command that counts the rest of it.
+    pub(crate) fn command(&self) -> (PathBuf, Vec<OsString>) {
+        let mut out = OsString::from("--callgrind-out-file=");
+        out.push(self.dir.path().join("profile"));
+        let words = [
+            "--tool=callgrind".into(),
+            // A program may be a script that becomes the server.
+            "--trace-children=yes".into(),
+            "--collect-systime=yes".into(),
+            out,
+        ];
+        (self.valgrind.clone(), words.into())
+    }
+
+    /// The file that a server is to read in place of random numbers.
+    pub(crate) fn random(&self) -> PathBuf {
+        self.dir.path().join("random")
+    }
+
+    /// Sets the counts of the process `pid` to zero: by a profile that is not read, since valgrind's own `zero` keeps
+    /// the count of system calls.
+    ///
+    /// # Errors
+    /// If the process cannot be told to.
+    pub(crate) fn start_pass(&mut self, pid: u32) -> Result<(), Failure> {
+        self.tell(pid, "dump")?;
+        self.profiles += 1;
+        Ok(())
+    }
+
+    /// What the process `pid` has executed since [`start_pass`](Self::start_pass).
+    ///
+    /// # Errors
+    /// If the process cannot be told to write its profile, or the profile cannot be read.
+    pub(crate) fn end_pass(&mut self, pid: u32) -> Result<Profile, Failure> {
+        self.tell(pid, "dump")?;
+        self.profiles += 1;
+        let path = self.dir.path().join(format!("profile.{}", self.profiles));
+        let failed = |why: &dyn std::fmt::Display| {
+            Failure::unavailable(format!("The profile of callgrind cannot be read: {why}."))
+        };
+        let bytes = std::fs::metadata(&path)
+            .map_err(|error| failed(&error))?
+            .len();
+        if bytes > LARGEST_PROFILE_BYTES {
+            return Err(failed(&format!("it has {bytes} bytes")));
+        }
+        let text = std::fs::read(&path).map_err(|error| failed(&error))?;
+        callgrind::parse(&String::from_utf8_lossy(&text)).map_err(|error| failed(&error))
+    }
+
+    fn tell(&self, pid: u32, command: &str) -> Result<(), Failure> {
+        let failed = |why: String| {
+            Failure::unavailable(format!(
+                "`vgdb --pid={pid} {command}`, which controls callgrind, failed: {why}."
+            ))
+        };
+        let output = Command::new(&self.vgdb)
+            // Without a server that answers, vgdb would try for as long as it lives.
+            .args(["--wait=5", &format!("--pid={pid}"), command])
+            .stdin(Stdio::null())
+            .output()
+            .map_err(|error| failed(error.to_string()))?;
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr);
+            let said = crate::printer::printable(said.trim());
+            return Err(failed(format!("{}: {said}", output.status)));
+        }
+        Ok(())
+    }
+}

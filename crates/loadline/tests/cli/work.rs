@@ -1,0 +1,111 @@
+//! Instructions per operation: counted, judged and named.
+
+use loadline_measure::Record;
+use loadline_measure::gate::{Outcome, RowVerdict};
+use loadline_measure::metric::Metric;
+use loadline_measure::work::Source;
+
+use crate::util::Dir;
+
+/// Few rounds: the times do not matter here.
+const SHORT: [&str; 12] = [
+    "--workload",
+    "get",
+    "--pipeline",
+    "16",
+    "--keys",
+    "500",
+    "--duration",
+    "200ms",
+    "--rounds",
+    "2",
+    "--json",
+    "out.json",
+];
+
+fn record(dir: &Dir) -> Record {
+    Record::from_json(dir.read("out.json").as_bytes()).unwrap()
+}
+
+/// A server that logs every command executes half as many instructions again, in functions that the log names.
+#[test]
+fn more_work_is_found_and_its_functions_are_named() {
+    let dir = Dir::new();
+    let script = "#!/bin/sh\nexec redis-server \"$@\" --slowlog-log-slower-than 0\n";
+    let path = dir.write("candidate", script);
+    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(path, executable).unwrap();
+    let words = [
+        "compare",
+        "spawn:redis-server",
+        "spawn:./candidate",
+        "--instructions",
+        "valgrind",
+    ];
+    let ended = dir.run(&[&words, &SHORT[..]].concat());
+    assert_eq!(ended.code, 2, "{}{}", ended.stdout, ended.stderr);
+    let record = record(&dir);
+    for case in &record.cases {
+        let work = case.work.as_ref().unwrap();
+        assert_eq!(work.source, Source::Callgrind);
+        assert!(work.passes.len() >= 3, "{:?}", work.passes);
+        // One read, one write and one wait for 16 operations, and few more.
+        let calls = work.passes[0].system_calls.unwrap() as f64 / work.passes[0].ops as f64;
+        assert!((0.18..2.0).contains(&calls), "{calls}");
+    }
+    let judgement = record.judgement.unwrap();
+    assert_eq!(judgement.outcome, Outcome::Critical);
+    let row = judgement
+        .rows
+        .iter()
+        .find(|row| row.metric == Metric::ServerInstructions)
+        .unwrap();
+    assert_eq!(row.verdict, RowVerdict::Critical, "{}", row.evidence);
+    let ratio = row.ratio.unwrap();
+    assert!((1.4..1.8).contains(&ratio), "{ratio}");
+    let named = |name: &str| row.functions.iter().any(|function| function.name == name);
+    assert!(named("slowlogCreateEntry"), "{:?}", row.functions);
+    assert!(
+        ended.stdout.contains("slowlogCreateEntry"),
+        "{}",
+        ended.stdout
+    );
+}
+
+/// A server beside itself: no difference of a percent, however busy the machine is.
+#[test]
+fn equal_work_is_no_difference() {
+    let dir = Dir::new();
+    let words = [
+        "compare",
+        "embedded",
+        "embedded",
+        "--instructions",
+        "valgrind",
+    ];
+    let ended = dir.run(&[&words, &SHORT[..]].concat());
+    let record = record(&dir);
+    assert_eq!(record.not_counted, None, "{}", ended.stderr);
+    let judgement = record.judgement.unwrap();
+    let row = judgement
+        .rows
+        .iter()
+        .find(|row| row.metric == Metric::ServerInstructions)
+        .unwrap();
+    let ratio = row.ratio.unwrap();
+    assert!((0.99..1.01).contains(&ratio), "{}", row.evidence);
+}
+
+#[test]
+fn servers_that_run_already_are_not_counted_and_the_record_says_why() {
+    let dir = Dir::new();
+    let one = crate::util::Serving::start(&dir, &[]);
+    let url = format!("redis://{}", one.address);
+    let words = ["compare", &url, &url, "--instructions", "auto"];
+    dir.run(&[&words, &SHORT[..]].concat());
+    let sentence = record(&dir).not_counted.unwrap();
+    assert!(
+        sentence.contains("only servers that Loadline starts"),
+        "{sentence}"
+    );
+}
