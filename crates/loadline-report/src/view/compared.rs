@@ -7,6 +7,7 @@ use loadline_measure::capacity::Answer;
 use loadline_measure::gate::{Basis, Judgement, Row as Judged, RowVerdict};
 use loadline_measure::record::{Comparison, Record, Verdict as Told};
 use loadline_measure::words;
+use loadline_measure::work::FunctionDifference;
 
 use super::cases::{self, Group};
 use super::verdict;
@@ -22,8 +23,6 @@ pub(super) const LEGEND: &str = "ratio: the median over rounds of the second fig
 const MAY_DIFFER: &str = "The two figures are over the whole run, and the ratio is the median of the ratios of single rounds: the speed of the machine changed between rounds.";
 /// The same where figures are normalised.
 const NORMALISED: &str = "The two figures are as measured, and the ratio is without the part that the echo reference explains: the machine was not as fast as before.";
-/// A row names as many functions as this.
-const MOST_FUNCTIONS: usize = 5;
 /// Above this, as a share, rounding does not explain the difference.
 const ROUNDING: f64 = 0.02;
 
@@ -274,16 +273,35 @@ fn table(heading: &str, basis: Basis, rows: &[&Judged]) -> Option<Section> {
         .flatten()
 }
 
-/// The functions that account for a difference in work.
+/// The functions that account for a difference in work, each with the instructions that it adds and its share of the
+/// whole difference.
 fn functions(row: &Judged) -> Vec<Item> {
-    let named = row.functions.iter().take(MOST_FUNCTIONS).map(|function| {
-        let [a, b] = [function.a, function.b].map(words::count);
-        format!("{} {a} -> {b}", function.name)
+    let whole = row.candidate.zip(row.baseline).map(|(b, a)| b - a);
+    let named = row.functions.iter().map(|function| {
+        let added = function.added();
+        let sign = if added < 0.0 { '-' } else { '+' };
+        let share = whole
+            .filter(|whole| *whole != 0.0)
+            .map(|whole| format!(" ({:.0} %)", 100.0 * added / whole))
+            .unwrap_or_default();
+        format!(
+            "{} {sign}{}{share}",
+            function.name,
+            words::count(added.abs())
+        )
     });
     let named: Vec<String> = named.collect();
-    let text = format!("{} instructions per operation", named.join(", "));
-    let items = [Item::new(Tone::Faint, text)];
-    items.into_iter().filter(|_| !named.is_empty()).collect()
+    if named.is_empty() {
+        return Vec::new();
+    }
+    let without_names = row.functions.iter().all(FunctionDifference::is_address);
+    let advice = if without_names {
+        ". Install the symbols of the server to see names"
+    } else {
+        ""
+    };
+    let text = format!("where: {}{advice}", named.join(", "));
+    vec![Item::new(Tone::Faint, text)]
 }
 
 /// Why the two figures of a row do not have its ratio, where they do not by more than rounding.

@@ -43,7 +43,7 @@ fn more_work_is_found_and_its_functions_are_named() {
         "valgrind",
     ];
     let ended = dir.run(&[&words, &SHORT[..]].concat());
-    assert_eq!(ended.code, 2, "{}{}", ended.stdout, ended.stderr);
+    assert_eq!(ended.code, Some(2), "{}{}", ended.stdout, ended.stderr);
     let record = record(&dir);
     for case in &record.cases {
         let work = case.work.as_ref().unwrap();
