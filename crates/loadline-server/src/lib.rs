@@ -26,6 +26,7 @@ mod error;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod listen;
+mod memory;
 mod server;
 mod settings;
 mod state;

@@ -263,6 +263,7 @@ impl Server {
             database.expire_some(self.shared.now, SWEEP_ENTRIES);
         }
         self.shared.stats.sample(self.shared.now);
+        self.shared.trim_memory();
         if self.shared.has_draining {
             let now = self.shared.now;
             self.close_where(|connection| connection.is_drained(now));

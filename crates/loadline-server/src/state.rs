@@ -9,6 +9,7 @@ use loadline_resp::Protocol;
 use loadline_store::Store;
 
 use crate::commands;
+use crate::memory::Trimmer;
 use crate::settings::Settings;
 use crate::stats::Stats;
 
@@ -41,6 +42,7 @@ pub(crate) struct Shared {
     pub(crate) burn_per_command: Duration,
     pub(crate) warnings: Warnings,
     pub(crate) settings: Settings,
+    pub(crate) trimmer: Trimmer,
     /// The bytes that the data took when they were last added up, and when that was.
     added_up: Option<(usize, Instant)>,
 }
@@ -318,6 +320,7 @@ impl Shared {
             burn_per_command: Duration::ZERO,
             warnings: Warnings::new(|_| {}),
             settings: Settings::default(),
+            trimmer: Trimmer::default(),
             added_up: None,
         }
     }
@@ -361,6 +364,15 @@ impl Shared {
     /// Bytes of memory that the data takes, without what an allocator adds.
     pub(crate) fn data_bytes(&self) -> usize {
         self.databases.iter().map(Store::total_memory_bytes).sum()
+    }
+
+    /// Gives memory back to the operating system once a second if much data went.
+    pub(crate) fn trim_memory(&mut self) {
+        let now = Instant::now();
+        if self.trimmer.is_sample_due(now) {
+            let bytes = self.data_bytes();
+            self.trimmer.sample(bytes, now);
+        }
     }
 
     /// Whether the data takes more than `maxmemory`. It is added up now and then only, since that takes

@@ -73,6 +73,9 @@ fn flush(call: &mut Call<'_>, words: Words<'_>, databases: Range<usize>) -> Resu
         [word] if is(word, "ASYNC") || is(word, "SYNC") => {}
         _ => return Err(SYNTAX.into()),
     }
+    // The data may have been put since the last sample of its size.
+    let bytes = call.shared.data_bytes();
+    call.shared.trimmer.note(bytes);
     let Shared {
         databases: stores,
         watched,

@@ -1,0 +1,138 @@
+//! Gives freed memory back to the operating system.
+//!
+//! The allocator of glibc keeps the pages of freed blocks for the next allocations, apart from those at the
+//! end of its heap. After FLUSHALL or after a mass expiry most of the resident memory of the server can be
+//! such pages. `malloc_trim` gives them back. It blocks the event loop while it runs, so it runs only
+//! after much data was freed, and rarely.
+
+use std::time::{Duration, Instant};
+
+/// Decides when freed memory is given back: when much of the data is gone and it has stopped shrinking,
+/// since a page goes back only after everything in it was freed.
+#[derive(Debug, Default)]
+pub(crate) struct Trimmer {
+    /// The largest size of the data since memory was last given back, in bytes.
+    peak_bytes: usize,
+    /// The size of the data in the last sample.
+    last_bytes: usize,
+    /// The size of the data when memory was last given back, until the data has grown again.
+    settled_bytes: Option<usize>,
+    sampled_at: Option<Instant>,
+    not_before: Option<Instant>,
+}
+
+impl Trimmer {
+    /// Adding up the size of the data takes some 50 microseconds, so it is sampled this often only.
+    const SAMPLE_EVERY: Duration = Duration::from_secs(1);
+
+    /// Freed bytes below which the call does not pay.
+    const LEAST_BYTES: usize = 16 << 20;
+
+    /// The same where the data goes on shrinking after a call. Pages that were in use then can be free now,
+    /// and they are more than the bytes that were freed since.
+    const LEAST_BYTES_AFTERWARDS: usize = 1 << 20;
+
+    /// The time between two calls is at least this many times the duration of the first one, so that the
+    /// calls take at most a hundredth of the event loop's time.
+    const PAUSE_FACTOR: u32 = 100;
+
+    /// Whether a [`sample`](Self::sample) is due.
+    pub(crate) fn is_sample_due(&self, now: Instant) -> bool {
+        let is_over = |at: Instant| now.saturating_duration_since(at) >= Self::SAMPLE_EVERY;
+        self.sampled_at.is_none_or(is_over)
+    }
+
+    /// Notes the size of data that is about to be removed.
+    pub(crate) fn note(&mut self, data_bytes: usize) {
+        self.peak_bytes = self.peak_bytes.max(data_bytes);
+        let has_grown = |bytes: usize| data_bytes >= bytes + Self::LEAST_BYTES;
+        self.settled_bytes = self.settled_bytes.filter(|bytes| !has_grown(*bytes));
+    }
+
+    /// Notes the size of the data, and gives memory back if it is much smaller than it was.
+    pub(crate) fn sample(&mut self, data_bytes: usize, now: Instant) {
+        self.sampled_at = Some(now);
+        self.note(data_bytes);
+        if self.is_due(data_bytes, now) {
+            give_back();
+            self.done(data_bytes, now, now.elapsed());
+        }
+        self.last_bytes = data_bytes;
+    }
+
+    /// Whether enough was freed, the data is not shrinking any more, and the last call is long enough ago.
+    fn is_due(&self, data_bytes: usize, now: Instant) -> bool {
+        let least = match self.settled_bytes {
+            None => Self::LEAST_BYTES,
+            Some(_) => Self::LEAST_BYTES_AFTERWARDS,
+        };
+        let freed = self.peak_bytes.saturating_sub(data_bytes);
+        let is_shrinking = self.last_bytes.saturating_sub(data_bytes) > self.last_bytes / 64;
+        freed >= least.max(self.peak_bytes / 4)
+            && !is_shrinking
+            && self.not_before.is_none_or(|at| now >= at)
+    }
+
+    fn done(&mut self, data_bytes: usize, now: Instant, took: Duration) {
+        self.peak_bytes = data_bytes;
+        self.settled_bytes = Some(data_bytes);
+        self.not_before = now.checked_add(took * Self::PAUSE_FACTOR);
+    }
+}
+
+#[cfg(target_env = "gnu")]
+#[expect(
+    unsafe_code,
+    reason = "glibc offers no other way to give back free pages inside its heap"
+)]
+fn give_back() {
+    // SAFETY: `malloc_trim` takes no pointer, leaves every allocated block as it is, and is documented as
+    // safe to call from any thread (MT-Safe).
+    let _ = unsafe { libc::malloc_trim(0) };
+}
+
+/// Other C libraries have no such call.
+#[cfg(not(target_env = "gnu"))]
+fn give_back() {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: usize = 1 << 20;
+
+    #[test]
+    fn memory_is_given_back_after_much_was_freed_and_not_too_often() {
+        let start = Instant::now();
+        let after = |seconds| start + Duration::from_secs(seconds);
+        let mut trimmer = Trimmer::default();
+        assert!(trimmer.is_sample_due(start));
+        trimmer.sample(100 * MIB, start);
+        assert!(!trimmer.is_sample_due(start) && trimmer.is_sample_due(after(1)));
+        for data_bytes in [100 * MIB, 76 * MIB, 75 * MIB] {
+            trimmer.last_bytes = data_bytes;
+            let is_due = trimmer.is_due(data_bytes, after(1));
+            assert_eq!(is_due, data_bytes == 75 * MIB, "{data_bytes}");
+        }
+        // The data still shrinks.
+        trimmer.last_bytes = 76 * MIB;
+        assert!(trimmer.is_due(75 * MIB, after(1)) && !trimmer.is_due(70 * MIB, after(1)));
+        // A call of 50 ms is the only one for 5 s, and what is freed meanwhile is not forgotten.
+        trimmer.done(75 * MIB, after(1), Duration::from_millis(50));
+        trimmer.last_bytes = MIB;
+        assert!(!trimmer.is_due(MIB, after(5)) && trimmer.is_due(MIB, after(6)));
+    }
+
+    #[test]
+    fn after_a_call_the_remainder_counts_until_the_data_grows_again() {
+        let now = Instant::now();
+        let mut trimmer = Trimmer::default();
+        trimmer.note(15 * MIB);
+        assert!(!trimmer.is_due(0, now));
+        trimmer.note(100 * MIB);
+        trimmer.done(8 * MIB, now, Duration::ZERO);
+        assert!(trimmer.is_due(6 * MIB, now) && !trimmer.is_due(7 * MIB, now));
+        trimmer.note(24 * MIB);
+        assert!(!trimmer.is_due(9 * MIB, now) && trimmer.is_due(8 * MIB, now));
+    }
+}
