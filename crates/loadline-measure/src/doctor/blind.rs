@@ -45,7 +45,7 @@ impl NotExamined {
                 self.command,
                 self.reason,
             ),
-            what_to_do: "Allow this user INFO, CONFIG GET and CLIENT LIST (ACL SETUSER ... +info +config|get +client|list), or take these rules as unknown.".to_owned(),
+            what_to_do: "Allow this user INFO, CONFIG GET and CLIENT LIST (ACL SETUSER ... +info +config|get +client|list), or treat these rules as not examined.".to_owned(),
         }
     }
 }

@@ -22,7 +22,7 @@ const UNEVEN: f64 = 1.1;
 pub struct ClusterNode {
     /// Where it listens.
     pub name: String,
-    /// Whether it serves slots, or repeats what one that does is told.
+    /// Whether it is a master with slots or a replica.
     pub is_master: bool,
     /// The version of its program.
     pub version: Option<String>,
@@ -68,7 +68,7 @@ fn versions(nodes: &[ClusterNode]) -> Option<Finding> {
                 Severity::Info
             },
             format!("The nodes run different versions: {}.", told(&all)),
-            "Bring all nodes to one version: the figures are a mixture of both, and follow which master has which keys.",
+            "Use one version on all nodes: the figures mix the versions and depend on which master holds which keys.",
         )
     })
 }
@@ -87,8 +87,8 @@ fn settings(nodes: &[ClusterNode]) -> Option<Finding> {
         finding(
             Rule::ClusterSettings,
             Severity::Warning,
-            format!("The masters are set differently: {}.", different.join("; ")),
-            "Set all masters alike (CONFIG SET), or expect tails that belong to one of them.",
+            format!("The masters have different settings: {}.", different.join("; ")),
+            "Use the same settings on all masters (CONFIG SET), or expect tails caused by one of them.",
         )
     })
 }
@@ -105,7 +105,7 @@ fn slots(nodes: &[ClusterNode]) -> Option<Finding> {
                 "The slots are spread unevenly: {} serves {} and {} {}.",
                 most.1, most.0, least.1, least.0
             ),
-            "Rebalance (redis-cli --cluster rebalance): a measurement gives each master an equal part, and an application gives the largest most.",
+            "Rebalance (redis-cli --cluster rebalance): a measurement loads all masters equally, but an application sends most to the largest.",
         )
     })
 }
@@ -120,8 +120,8 @@ fn moving(nodes: &[ClusterNode]) -> Option<Finding> {
         finding(
             Rule::ClusterMoving,
             Severity::Warning,
-            format!("Slots are on the move, to or from {}.", moving.join(" and ")),
-            "Wait until they have arrived (redis-cli --cluster check): their keys are asked for twice meanwhile.",
+            format!("Slots are migrating to or from {}.", moving.join(" and ")),
+            "Wait for the migration to finish (redis-cli --cluster check): until then, requests for their keys can be redirected.",
         )
     })
 }

@@ -102,7 +102,7 @@ pub(super) fn stall(seen: &Evidence) -> Option<Finding> {
     );
     if seen.stalls.len() > 1 {
         evidence.push_str(&format!(
-            " In all, {} stretches of this kind took {} ({} of the time){}.",
+            " In total, {} stalls took {} ({} of the time){}.",
             seen.stalls.len(),
             words::duration(total as f64),
             percent(share),
@@ -122,7 +122,7 @@ fn because(cause: &StallCause) -> &'static str {
     match cause {
         StallCause::Server => "the server did not answer",
         StallCause::Generator => "the generator did not run or was busy",
-        StallCause::Host => "a CPU of this machine did not run, so its host had taken it",
+        StallCause::Host => "the host took a CPU away from this machine",
         StallCause::Contention => "other programs had the CPU",
         StallCause::ServerOrPath => "the server or the path to it did not deliver",
         StallCause::Other(_) => "the cause is unknown",
@@ -135,16 +135,16 @@ fn advice(cause: &StallCause) -> &'static str {
             "Look at what the server did at that time: a fork or fsync (INFO persistence), a slow command (SLOWLOG GET, LATENCY DOCTOR), swapping, or a stop by a signal."
         }
         StallCause::Generator => {
-            "Add --threads or CPUs for the generator; the tail is the generator's."
+            "Add --threads or CPUs for the generator; the generator causes this tail."
         }
         StallCause::Host => {
-            "Measure on CPUs that the host does not share, or repeat in a quiet hour; the tail is the host's."
+            "Measure on CPUs that the host does not share, or repeat when the host is less busy; the host causes this tail."
         }
         StallCause::Contention => {
-            "Stop other programs on this machine, or pin server and generator; the tail is the scheduler's."
+            "Stop other programs on this machine, or pin server and generator; scheduling causes this tail."
         }
         StallCause::ServerOrPath | StallCause::Other(_) => {
-            "Run the generator on the server's machine as well: a stall that remains is the server's, one that goes is the network's."
+            "Run the generator on the server's machine as well: if the stall remains, the server causes it; otherwise the network does."
         }
     }
 }
@@ -177,7 +177,7 @@ pub(super) fn steal(seen: &Evidence) -> Option<Finding> {
         stolen.map(|share| format!("The host took {} of the CPU time (steal).", percent(share)));
     let paused = paused.map(|(pauses, share)| {
         format!(
-            "CPUs of this machine did not run for {} of the time: {}, the longest {}.",
+            "CPUs of this machine did not run {} of the time: {}, the longest {}.",
             percent(share),
             words::plural(pauses.count, "pause"),
             words::duration(pauses.longest_ns as f64),
@@ -188,7 +188,7 @@ pub(super) fn steal(seen: &Evidence) -> Option<Finding> {
         Rule::Steal,
         Severity::Warning,
         evidence.join(" "),
-        "Repeat in a quiet hour or on CPUs that are not shared: throughput is a lower bound, and the tail is the host's.",
+        "Repeat when the host is less busy, or on CPUs that are not shared: the throughput is a lower bound, and the host adds to the tail.",
     ))
 }
 
@@ -212,7 +212,7 @@ pub(super) fn slow_machine(seen: &Evidence) -> Option<Finding> {
                 rounds.rounds,
                 words::ratio(rounds.cpu),
             ),
-            "Ratios within rounds hold; repeat in a quiet hour before using absolute figures.",
+            "Ratios within rounds remain valid; repeat when the machine is less busy before using absolute figures.",
         )
     })
 }

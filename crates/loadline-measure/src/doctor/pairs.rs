@@ -59,11 +59,12 @@ pub fn arms_differ(a: &Case, b: &Case) -> Option<Finding> {
         severity: Severity::Critical,
         scope: format!("{} beside {}", scope(a), scope(b)),
         evidence: format!(
-            "The two were put under different things: {}.",
+            "The two were measured under different conditions: {}.",
             differences.join(", ")
         ),
-        what_to_do: "Compare like with like; their ratio says nothing about the subjects."
-            .to_owned(),
+        what_to_do:
+            "Measure both under the same conditions; this ratio does not compare the subjects."
+                .to_owned(),
     })
 }
 
@@ -87,18 +88,18 @@ pub fn hit_beside_miss(hit: &Case, miss: &Case) -> Option<Finding> {
         (
             Severity::Critical,
             format!(
-                "{errors} of the {ops} misses were error replies, which the server gives without looking"
+                "{errors} of the {ops} misses were error replies, which the server sends without a lookup"
             ),
         )
     } else if let Some((hit, miss)) = bytes {
         (
             Severity::Info,
-            format!("a hit brings {hit:.0} bytes back and a miss {miss:.0}"),
+            format!("a hit returns {hit:.0} bytes and a miss {miss:.0}"),
         )
     } else {
         (
             Severity::Warning,
-            "their replies are alike in size and none is an error, so the payload does not explain it".to_owned(),
+            "their replies have similar sizes and none is an error, so the payload does not explain it".to_owned(),
         )
     };
     Some(Finding {
@@ -109,8 +110,8 @@ pub fn hit_beside_miss(hit: &Case, miss: &Case) -> Option<Finding> {
             "A hit took {ratio:.2} times as long as a miss (at least {at_least:.2} times): {why}."
         ),
         what_to_do: match severity {
-            Severity::Critical => "Count errors apart from replies, and mend their cause.",
-            Severity::Info => "State the value size beside hits, and do not average hits with misses.",
+            Severity::Critical => "Count errors separately from replies, and fix their cause.",
+            Severity::Info => "State the value size with the figures for hits, and do not average hits with misses.",
             Severity::Warning => "Look for what only a hit does: expiry, access counters (maxmemory-policy), cold memory, decoding.",
         }
         .to_owned(),
@@ -131,7 +132,7 @@ pub fn time_stays_flat(scope: &str, small: Work, large: Work) -> Option<Finding>
             "{growth:.1} times the operations ({} and {}) took {taken:.2} times the time.",
             small.units, large.units,
         ),
-        what_to_do: "See that the work is done and its results are used and waited for: code whose result nobody reads is left out by the compiler.".to_owned(),
+        what_to_do: "Make sure that the work is done, and that its results are used and waited for: the compiler removes code whose result is not used.".to_owned(),
     })
 }
 
@@ -207,7 +208,7 @@ mod tests {
         );
         assert_eq!(
             by_payload.evidence,
-            "A hit took 2.00 times as long as a miss (at least 2.00 times): a hit brings 1030 bytes back and a miss 5."
+            "A hit took 2.00 times as long as a miss (at least 2.00 times): a hit returns 1030 bytes and a miss 5."
         );
         let mut refused = reads("miss", 30_000, 1.0, 60.0);
         refused.errors = [("WRONGTYPE".to_owned(), 10_000)].into();

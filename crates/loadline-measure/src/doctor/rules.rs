@@ -30,7 +30,7 @@ pub(super) const RULES: [fn(&Evidence) -> Option<Finding>; 16] = [
 const BUSY: f64 = 0.8;
 /// The largest share of operations by which the two sides may disagree.
 const COUNT_SLACK: f64 = 0.001;
-/// Up to so many calls of a command that nobody declared are no part of the load.
+/// Up to this many calls of an undeclared command are not counted as part of the load.
 const UNDECLARED: u64 = 20;
 /// Less of the time than this says nothing about a thread, which was kept waiting for the rest of it.
 const LEAST_CHANCE: f64 = 0.05;
@@ -38,7 +38,7 @@ const LEAST_CHANCE: f64 = 0.05;
 const NULL_SPEEDUP: f64 = 1.5;
 /// The largest share of the reported p99 that the generator's own lag may be.
 const LAG_SHARE: f64 = 0.1;
-/// Up to this share of the time somebody may wait for a CPU.
+/// Share of the time for which tasks can wait for a CPU without a finding.
 const PRESSURE: f64 = 0.1;
 /// Up to this share of the time we ourselves may wait for a CPU.
 const RUN_QUEUE_WAIT: f64 = 0.05;
@@ -60,10 +60,15 @@ fn connection_per_operation(seen: &Evidence) -> Option<Finding> {
         .saturating_add(seen.ops / 100)
         .saturating_add(20);
     (opened > expected).then(|| {
-        seen.finding(Rule::ConnectionPerOperation, Severity::Critical, format!(
-            "The server accepted {opened} connections during {} operations, where {} were to be used.",
-            seen.ops, seen.connections,
-        ), "Keep connections open between operations; as it is, connecting is what was measured.")
+        seen.finding(
+            Rule::ConnectionPerOperation,
+            Severity::Critical,
+            format!(
+                "The server accepted {opened} connections during {} operations; expected {}.",
+                seen.ops, seen.connections,
+            ),
+            "Keep connections open between operations; this run mostly measured connecting.",
+        )
     })
 }
 
@@ -79,7 +84,7 @@ fn counts_differ(seen: &Evidence) -> Option<Finding> {
             percent(share),
         )
     });
-    // Somebody's health check is no setup inside the loop.
+    // Another user's health check is not setup inside the loop.
     let least = UNDECLARED.max((seen.ops as f64 * COUNT_SLACK) as u64);
     let extra: Vec<String> = seen
         .undeclared
@@ -89,7 +94,7 @@ fn counts_differ(seen: &Evidence) -> Option<Finding> {
         .collect();
     let extra = (!extra.is_empty()).then(|| {
         format!(
-            "Beside {} operations the server executed {}, which the workload does not declare.",
+            "In addition to {} operations, the server executed {}, which the workload does not declare.",
             seen.ops,
             extra.join(" and "),
         )
@@ -114,11 +119,11 @@ fn generator_bound(seen: &Evidence) -> Option<Finding> {
     let near = seen.null_speedup.filter(|times| *times < NULL_SPEEDUP);
     let busy = busy.map(|(generator, server)| {
         let waited = match seen.run_queue_wait.filter(|waited| *waited > RUN_QUEUE_WAIT) {
-            Some(waited) => format!(" (and waited for one in {} of the time)", percent(waited)),
+            Some(waited) => format!(" (and waited for one {} of the time)", percent(waited)),
             None => String::new(),
         };
         format!(
-            "The busiest thread of the generator used {} of a CPU{waited} while the server used {}: the generator was the limit.",
+            "The busiest thread of the generator used {} of a CPU{waited} while the server used {}: the generator was the bottleneck.",
             percent(generator),
             percent(server),
         )
@@ -130,7 +135,7 @@ fn generator_bound(seen: &Evidence) -> Option<Finding> {
     (!evidence.is_empty()).then(|| {
         seen.finding(Rule::GeneratorBound, Severity::Warning,
             evidence.join(" "),
-            "Give the generator more threads (--threads) or CPUs; the throughput is a lower bound of the server's.",
+            "Give the generator more threads (--threads) or CPUs; the measured throughput is a lower bound for the server.",
         )
     })
 }
@@ -162,20 +167,20 @@ fn contention(seen: &Evidence) -> Option<Finding> {
     let evidence = match (pressure, waiting) {
         (None, None) => return None,
         (Some(pressure), None) => format!(
-            "Tasks waited for a CPU in {} of the time (pressure stall).",
+            "Tasks waited for a CPU {} of the time (pressure stall).",
             percent(pressure)
         ),
         (None, Some(waiting)) => format!(
-            "Generator or server waited for a CPU in {} of their time.",
+            "Generator or server waited for a CPU {} of their time.",
             percent(waiting)
         ),
         (Some(pressure), Some(waiting)) => format!(
-            "Tasks waited for a CPU in {} of the time (pressure stall), generator or server in {} of theirs.",
+            "Tasks waited for a CPU {} of the time (pressure stall), generator or server {} of theirs.",
             percent(pressure),
             percent(waiting),
         ),
     };
-    let advice = "Stop what else runs here, or pin server and generator to CPUs of their own; tails are the scheduler's, ratios still hold.";
+    let advice = "Stop other programs on this machine, or pin server and generator to separate CPUs. Tails include scheduling delays; ratios remain valid.";
     Some(seen.finding(Rule::Contention, Severity::Warning, evidence, advice))
 }
 
@@ -196,7 +201,7 @@ fn too_few_samples(seen: &Evidence) -> Option<Finding> {
             Rule::TooFewSamples,
             Severity::Info,
             format!("{count} samples are too few for {}.", missing.join(", ")),
-            "Run longer (--duration, --ops, --rounds) where that percentile matters.",
+            "Run longer (--duration, --ops, --rounds) if you need that percentile.",
         )
     })
 }
@@ -204,10 +209,20 @@ fn too_few_samples(seen: &Evidence) -> Option<Finding> {
 fn error_replies(seen: &Evidence) -> Option<Finding> {
     (seen.errors > 0).then(|| {
         let share = percent(seen.errors as f64 / seen.ops.max(1) as f64);
-        let kind = seen.main_error.as_ref().map(|kind| format!(", most of them {kind}")).unwrap_or_default();
-        seen.finding(Rule::ErrorReplies, Severity::Critical, format!(
-            "{} of {} operations ({share}) failed{kind}.", seen.errors, seen.ops,
-        ), "Mend the cause before reading the times: an error is often answered faster than the work would be.")
+        let kind = seen
+            .main_error
+            .as_ref()
+            .map(|kind| format!(", most of them {kind}"))
+            .unwrap_or_default();
+        seen.finding(
+            Rule::ErrorReplies,
+            Severity::Critical,
+            format!(
+                "{} of {} operations ({share}) failed{kind}.",
+                seen.errors, seen.ops,
+            ),
+            "Fix the cause before using the times: error replies are often faster than real ones.",
+        )
     })
 }
 
@@ -217,7 +232,7 @@ fn reads_miss(seen: &Evidence) -> Option<Finding> {
         .filter(|hits| seen.reads_should_hit && *hits < 1.0 - MISSES)?;
     Some(seen.finding(Rule::ReadsMiss, Severity::Warning,
         format!("Only {} of the reads found their key.", percent(hits),),
-        "Load the key space before measuring, and see whether keys expire or are evicted; a miss costs less than a hit.",
+        "Load the key space before measuring, and check whether keys expire or are evicted; a miss costs less than a hit.",
     ))
 }
 
@@ -236,8 +251,8 @@ fn server_busy_elsewhere(seen: &Evidence) -> Option<Finding> {
         seen.finding(
             Rule::ServerBusyElsewhere,
             Severity::Warning,
-            format!("The server did more than answer: {}.", active.join("; "),),
-            "Switch it off for the measurement, or say beside the figures that it was on.",
+            format!("The server did other work as well: {}.", active.join("; "),),
+            "Disable it for the measurement, or state with the figures that it was enabled.",
         )
     })
 }
@@ -255,7 +270,7 @@ fn other_clients(seen: &Evidence) -> Option<Finding> {
                 "clients were"
             },
         ),
-        "Measure a server that nobody else uses.",
+        "Measure a server that has no other users.",
     ))
 }
 
@@ -265,11 +280,11 @@ fn block_too_short(seen: &Evidence) -> Option<Finding> {
     let evidence = match (short, few) {
         (None, None) => return None,
         (Some(ns), _) => format!(
-            "The shortest block took {:.1} ms; below 50 ms chance decides.",
+            "The shortest block took {:.1} ms; results of blocks below 50 ms are unreliable.",
             ns as f64 / 1e6
         ),
         (None, Some(reads)) => format!(
-            "A block read the clock only {reads} times; below {CLOCK_READS} chance decides."
+            "A block read the clock only {reads} times; results with fewer than {CLOCK_READS} readings are unreliable."
         ),
     };
     Some(seen.finding(
@@ -306,10 +321,10 @@ fn overloaded(seen: &Evidence) -> Option<Finding> {
     let evidence = match (not_sent, growth) {
         (0, None) => return None,
         (0, Some(growth)) => format!(
-            "The rate is more than the target carries: the median response time grew {growth:.1}-fold within a block.",
+            "The rate exceeds the capacity of the target: the median response time grew {growth:.1}-fold within a block.",
         ),
         _ => format!(
-            "The rate is more than the target carries: {not_sent} of {planned} planned operations ({}) were never sent.",
+            "The rate exceeds the capacity of the target: {not_sent} of {planned} planned operations ({}) were never sent.",
             percent(not_sent as f64 / planned.max(1) as f64),
         ),
     };
@@ -317,6 +332,6 @@ fn overloaded(seen: &Evidence) -> Option<Finding> {
         Rule::Overloaded,
         Severity::Critical,
         evidence,
-        "Lower --rate: these response times are those of a queue that does not end.",
+        "Lower --rate: these response times are those of a queue that keeps growing.",
     ))
 }

@@ -136,7 +136,7 @@ const FIRES: [(&str, Change, &str); 32] = [
     (
         "LL037",
         |e| e.stalls = vec![short(0, StallCause::Host), short(3, StallCause::Generator)],
-        "In all, 2 stretches of this kind took 50.0 ms (0.83 % of the time); by cause: 1 generator, 1 host.",
+        "In total, 2 stalls took 50.0 ms (0.83 % of the time); by cause: 1 generator, 1 host.",
     ),
     (
         "LL037",
@@ -151,12 +151,12 @@ const FIRES: [(&str, Change, &str); 32] = [
     (
         "LL035",
         |e| e.cpu_pauses.as_mut().unwrap().longest_ns = 25_000_000,
-        "did not run for 0.50 % of the time: 30 pauses, the longest 25.0 ms",
+        "did not run 0.50 % of the time: 30 pauses, the longest 25.0 ms",
     ),
     (
         "LL035",
         |e| e.cpu_pauses.as_mut().unwrap().total_ns = 240_000_000,
-        "did not run for 2 % of the time",
+        "did not run 2 % of the time",
     ),
     (
         "LL036",
@@ -174,7 +174,7 @@ const FIRES: [(&str, Change, &str); 32] = [
     (
         "LL001",
         |e| e.connections_opened = Some(199_000),
-        "accepted 199000 connections during 200000 operations, where 500",
+        "accepted 199000 connections during 200000 operations; expected 500",
     ),
     (
         "LL002",
@@ -197,7 +197,7 @@ const FIRES: [(&str, Change, &str); 32] = [
             e.server_ops = Some(100_000);
             e.undeclared = vec![("set".to_owned(), 100_000)];
         },
-        "a difference of 50 %. Beside 200000 operations the server executed 100000 SET",
+        "a difference of 50 %. In addition to 200000 operations, the server executed 100000 SET",
     ),
     (
         "LL003",
@@ -217,22 +217,22 @@ const FIRES: [(&str, Change, &str); 32] = [
     (
         "LL005",
         |e| e.cpu_pressure = Some(0.5),
-        "waited for a CPU in 50 % of the time (pressure stall)",
+        "waited for a CPU 50 % of the time (pressure stall)",
     ),
     (
         "LL005",
         |e| e.run_queue_wait = Some(0.06),
-        "Generator or server waited for a CPU in 6 %",
+        "Generator or server waited for a CPU 6 %",
     ),
     (
         "LL005",
         |e| (e.cpu_pressure, e.run_queue_wait) = (Some(0.5), Some(0.06)),
-        "50 % of the time (pressure stall), generator or server in 6 %",
+        "50 % of the time (pressure stall), generator or server 6 %",
     ),
     (
         "LL005",
         |e| e.server_wait = Some(0.07),
-        "Generator or server waited for a CPU in 7 %",
+        "Generator or server waited for a CPU 7 %",
     ),
     (
         "LL006",
@@ -340,7 +340,7 @@ fn a_generator_that_waits_for_a_cpu_is_the_limit_too() {
     assert_eq!(rules, ["LL003", "LL005"]);
     assert!(
         found[0].1.contains(
-            "used 50 % of a CPU (and waited for one in 45 % of the time) while the server used 20 %"
+            "used 50 % of a CPU (and waited for one 45 % of the time) while the server used 20 %"
         ),
         "{}",
         found[0].1
@@ -488,7 +488,7 @@ fn arms_that_differ_are_named_and_others_are_not() {
     assert_eq!(finding.scope, "embedded, get beside redis, get");
     assert_eq!(
         finding.evidence,
-        "The two were put under different things: pipeline, value size."
+        "The two were measured under different conditions: pipeline, value size."
     );
     // What is called in this process has no wire, so only the work must be alike.
     let mut called = case();

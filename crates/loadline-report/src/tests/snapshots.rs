@@ -178,10 +178,10 @@ fn errors_misses_few_samples_no_steady_state_and_cut_short() {
     Doctor: what makes these figures unreliable
       critical LL007: embedded, hget: 13 of 5000 operations (0.26 %) failed, most of
         them WRONGTYPE.
-        -> Mend the cause before reading the times: an error is often answered
-           faster than the work would be.
+        -> Fix the cause before using the times: error replies are often faster than
+           real ones.
       warning LL008: embedded, hget: Only 63 % of the reads found their key.
-        -> Load the key space before measuring, and see whether keys expire or are
+        -> Load the key space before measuring, and check whether keys expire or are
            evicted; a miss costs less than a hit.
       warning LL012: embedded, hget: No steady state: the medians kept shifting
         during the warm-up or over the rounds.
@@ -189,7 +189,7 @@ fn errors_misses_few_samples_no_steady_state_and_cut_short() {
            speed.
       info LL006: embedded, hget: 5000 samples are too few for p99 (needs 10000),
         p99.9 (needs 100000).
-        -> Run longer (--duration, --ops, --rounds) where that percentile matters.
+        -> Run longer (--duration, --ops, --rounds) if you need that percentile.
 
     How to read this
       CPU us/op: CPU time of the generator + of the server per operation.
@@ -227,10 +227,10 @@ fn an_open_loop_shows_service_time_and_lag_too() {
       embedded    █████▇▅▄▃▂▂▂▁▁▁▁▁▁ ▁ ▁    ▁         ▁  ▅▂▆▇▆▄█▅▃▇▅█ 9.59k to 10.4k
 
     Doctor: what makes these figures unreliable
-      critical LL013: embedded, get: The rate is more than the target carries: 400
-        of 400400 planned operations (0.10 %) were never sent.
-        -> Lower --rate: these response times are those of a queue that does not
-           end.
+      critical LL013: embedded, get: The rate exceeds the capacity of the target:
+        400 of 400400 planned operations (0.10 %) were never sent.
+        -> Lower --rate: these response times are those of a queue that keeps
+           growing.
 
     How to read this
       CPU us/op: CPU time of the generator + of the server per operation.
@@ -306,8 +306,8 @@ fn names_of_200_letters_and_hostile_ones() {
         </td><script>alert(1)</script>?[31m|`,"=1??]]>&': 3 of 400000 operations
         (<0.01 %) failed, most of them
         </td><script>alert(1)</script>?[31m|`,"=1??]]>&'.
-        -> Mend the cause before reading the times: an error is often answered
-           faster than the work would be.
+        -> Fix the cause before using the times: error replies are often faster than
+           real ones.
 
     Findings
       </td><script>alert(1)</script>?[31m|`,"=1??]]>&'
@@ -454,10 +454,10 @@ fn what_the_doctor_says() {
 
       1. critical LL007: embedded, hget: 13 of 5000 operations (0.26 %) failed, most
         of them WRONGTYPE.
-        -> Mend the cause before reading the times: an error is often answered
-           faster than the work would be.
+        -> Fix the cause before using the times: error replies are often faster than
+           real ones.
       2. warning LL008: embedded, hget: Only 63 % of the reads found their key.
-        -> Load the key space before measuring, and see whether keys expire or are
+        -> Load the key space before measuring, and check whether keys expire or are
            evicted; a miss costs less than a hit.
       3. warning LL012: embedded, hget: No steady state: the medians kept shifting
         during the warm-up or over the rounds.
@@ -465,7 +465,7 @@ fn what_the_doctor_says() {
            speed.
       4. info LL006: embedded, hget: 5000 samples are too few for p99 (needs 10000),
         p99.9 (needs 100000).
-        -> Run longer (--duration, --ops, --rounds) where that percentile matters.
+        -> Run longer (--duration, --ops, --rounds) if you need that percentile.
 
     What was examined
       Twice the operations took 1.98 times the time.

@@ -157,7 +157,7 @@ fn work_whose_result_nobody_reads() {
     };
     let finding = doctor::time_stays_flat("zoo", lazily(small), lazily(large));
     caught(
-        "code whose result nobody reads",
+        "code whose result is not used",
         "LL017",
         &Vec::from_iter(finding),
     );

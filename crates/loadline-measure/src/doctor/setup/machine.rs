@@ -20,8 +20,8 @@ pub(super) fn huge_pages(setup: &Setup) -> Option<Finding> {
     let is_known = !setup.settings.is_empty();
     (always && setup.is_local && is_known && !switched_off).then(|| {
         setup.finding(Rule::HugePages, Severity::Warning,
-            "Transparent huge pages are set to always, and the server does not switch them off for itself.".to_owned(),
-            "Set /sys/kernel/mm/transparent_hugepage/enabled to madvise: copying a page of 2 MiB after a fork stalls writes.")
+            "Transparent huge pages are set to always, and the server does not disable them for itself.".to_owned(),
+            "Set /sys/kernel/mm/transparent_hugepage/enabled to madvise: after a fork, copying 2 MiB pages stalls writes.")
     })
 }
 
@@ -40,7 +40,7 @@ pub(super) fn governor(setup: &Setup) -> Option<Finding> {
         ..setup.finding(
             Rule::Governor,
             severity,
-            format!("The CPU frequency governor is {governor}: a CPU that was idle is slow at first."),
+            format!("The CPU frequency governor is {governor}: an idle CPU starts at a low frequency."),
             "Set it to performance (cpupower frequency-set -g performance), or compare only within rounds.",
         )
     })
@@ -70,7 +70,7 @@ pub(super) fn slow_clock(setup: &Setup) -> Option<Finding> {
             Rule::SlowClock,
             Severity::Warning,
             evidence,
-            "Use tsc where the machine has it (kernel parameter clocksource=tsc); every time below holds readings of this clock.",
+            "Use tsc if the machine supports it (kernel parameter clocksource=tsc); every measured time includes reads of this clock.",
         )
     })
 }
@@ -80,8 +80,8 @@ pub(super) fn autogroup(setup: &Setup) -> Option<Finding> {
     let apart = setup.autogroup == Some(true) && setup.is_local && !setup.is_ours;
     apart.then(|| {
         setup.finding(Rule::Autogroup, Severity::Info,
-            "The scheduler shares CPUs among sessions (autogroup), and server and generator are in two.".to_owned(),
-            "Where CPUs are short, set kernel.sched_autogroup_enabled to 0, or pin the two apart; nice values do not count between sessions.")
+            "The scheduler shares CPUs among sessions (autogroup), and server and generator are in different sessions.".to_owned(),
+            "If CPUs are scarce, set kernel.sched_autogroup_enabled to 0, or pin the two to different CPUs; nice values have no effect between sessions.")
     })
 }
 
@@ -96,7 +96,7 @@ pub(super) fn too_few_cpus(setup: &Setup) -> Option<Finding> {
                 "Generator (threads: {}) and server (io-threads: {io_threads}) share {cores} CPUs of one machine.",
                 setup.generator_threads,
             ),
-            "Lower --threads or io-threads, or put the server on another machine: what one uses, the other lacks.",
+            "Lower --threads or io-threads, or run the server on another machine: the two compete for CPU time.",
         )
     })
 }
@@ -110,9 +110,9 @@ pub(super) fn quota(setup: &Setup) -> Option<Finding> {
             Rule::Quota,
             Severity::Warning,
             format!(
-                "The control group allows {quota:.1} CPUs, and {busy} threads are busy: the kernel will stop them in turn.",
+                "The control group allows {quota:.1} CPUs, and {busy} threads are busy: the kernel will throttle them.",
             ),
-            "Raise the quota of the container, or lower --threads; pauses of up to 100 ms in the tail are the quota's.",
+            "Raise the quota of the container, or lower --threads; the quota causes pauses of up to 100 ms in the tail.",
         )
     })
 }

@@ -51,7 +51,7 @@ pub struct Setup {
     pub settings: BTreeMap<String, String>,
     /// Memory that the server uses, in bytes.
     pub used_memory: Option<u64>,
-    /// Connections on which somebody watches every command (`MONITOR`).
+    /// Connections that receive every command (`MONITOR`).
     pub monitors: Option<u64>,
     /// Round trips on one connection while nothing else was sent.
     pub idle: Option<LatencySummary>,
@@ -77,7 +77,7 @@ const RULES: [fn(&Setup) -> Option<Finding>; 12] = [
 
 /// From this share of its limit on, a server may reach it during a run.
 const MEMORY_SHARE: f64 = 0.8;
-/// An idle path whose p99 is above so many times its median adds a tail of its own,
+/// An idle path whose p99 is above this multiple of its median adds a tail of its own,
 const JITTER: u64 = 5;
 /// where that is also so much more.
 const JITTER_NS: u64 = 200_000;
@@ -135,7 +135,7 @@ fn sync_on_every_write(setup: &Setup) -> Option<Finding> {
             Severity::Warning,
             "The server waits for the disk on every write (appendonly yes, appendfsync always)."
                 .to_owned(),
-            "Say so beside every figure for writes, or measure with appendfsync everysec.",
+            "State this with every figure for writes, or measure with appendfsync everysec.",
         )
     })
 }
@@ -146,15 +146,15 @@ fn memory_limit(setup: &Setup) -> Option<Finding> {
     let share = used as f64 / limit as f64;
     let policy = setup.setting("maxmemory-policy").unwrap_or("unknown");
     let then = match policy {
-        "noeviction" => "beyond it writes are refused",
-        _ => "beyond it keys are evicted, and reads miss",
+        "noeviction" => "above the limit, writes are refused",
+        _ => "above the limit, keys are evicted and reads miss",
     };
     (share > MEMORY_SHARE).then(|| {
         setup.finding(
             Rule::MemoryLimit,
             Severity::Warning,
             format!(
-                "The server uses {used} of the {limit} bytes that it may ({}), policy {policy}: {then}.",
+                "The server uses {used} of its limit of {limit} bytes ({}), policy {policy}: {then}.",
                 percent(share),
             ),
             "Raise maxmemory for the measurement, or measure with fewer keys (--keys).",
@@ -173,10 +173,10 @@ fn output_limit(setup: &Setup) -> Option<Finding> {
             Rule::OutputLimit,
             Severity::Warning,
             format!(
-                "The server closes connections whose replies pile up (client-output-buffer-limit normal {}).",
+                "The server closes connections with too many unread replies (client-output-buffer-limit normal {}).",
                 normal.join(" "),
             ),
-            "Lower --pipeline and --value-size, or lift the limit: connections lost that way count as errors and as pauses.",
+            "Lower --pipeline and --value-size, or remove the limit: connections closed for this reason appear as errors and pauses.",
         )
     })
 }
@@ -197,8 +197,8 @@ fn watched(setup: &Setup) -> Option<Finding> {
         setup.finding(
             Rule::Watched,
             Severity::Warning,
-            format!("The server is being watched: {}.", costs.join("; ")),
-            "Stop MONITOR and raise slowlog-log-slower-than for the measurement; both cost the server time on every command.",
+            format!("The server is being monitored: {}.", costs.join("; ")),
+            "Stop MONITOR and raise slowlog-log-slower-than for the measurement; both add server time to every command.",
         )
     })
 }
@@ -212,11 +212,11 @@ fn jitter(setup: &Setup) -> Option<Finding> {
             Rule::Jitter,
             Severity::Warning,
             format!(
-                "Round trips on an idle connection spread: the median is {} and the p99 {}.",
+                "Round trips on an idle connection vary: the median is {} and the p99 {}.",
                 words::duration(p50 as f64),
                 words::duration(p99 as f64),
             ),
-            "Look at what else runs on both machines and at the network; no tail below this one is the server's.",
+            "Check the network and other programs on both machines; tails below this p99 say nothing about the server.",
         )
     })
 }
@@ -229,7 +229,7 @@ fn distance(setup: &Setup) -> Option<Finding> {
             Rule::Distance,
             Severity::Info,
             format!(
-                "A round trip takes {}, and the server {} of it: with one operation in flight the path is measured.",
+                "A round trip takes {}, of which the server uses {}: with one operation in flight, the result is mostly the path.",
                 words::duration(idle as f64),
                 words::duration(server as f64),
             ),
@@ -335,7 +335,7 @@ mod tests {
         (
             "LL022",
             |s| set(s, "maxmemory", "1048576"),
-            "(100 %), policy noeviction: beyond it writes are refused",
+            "(100 %), policy noeviction: above the limit, writes are refused",
         ),
         (
             "LL022",
@@ -343,7 +343,7 @@ mod tests {
                 set(s, "maxmemory", "1200000");
                 set(s, "maxmemory-policy", "allkeys-lru");
             },
-            "uses 1048576 of the 1200000 bytes that it may (87 %), policy allkeys-lru: beyond it keys are evicted",
+            "uses 1048576 of its limit of 1200000 bytes (87 %), policy allkeys-lru: above the limit, keys are evicted",
         ),
         ("LL023", |s| s.autogroup = Some(true), "(autogroup)"),
         (
@@ -388,7 +388,7 @@ mod tests {
                 let idle = s.idle.as_mut().unwrap();
                 (idle.p50, idle.p99) = (Some(600_000), Some(700_000));
             },
-            "A round trip takes 600 us, and the server 1.00 us of it",
+            "A round trip takes 600 us, of which the server uses 1.00 us",
         ),
         (
             "LL019",
