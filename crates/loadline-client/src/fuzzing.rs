@@ -31,7 +31,7 @@ const SPARE_BYTES: usize = 64 << 10;
 pub struct Hostile<'a> {
     /// What it says.
     pub bytes: &'a [u8],
-    /// In pieces of so many bytes, which is not zero.
+    /// In pieces of this number of bytes, which is not zero.
     pub piece_bytes: usize,
     /// Whether it answers the handshake as a server should before it says that.
     pub greets: bool,

@@ -62,7 +62,7 @@ impl Meter {
         output
     }
 
-    /// The request ended, with so many errors.
+    /// The request ended, with this number of errors.
     #[inline]
     pub(crate) fn end(&self, config: &Config, errors: u64) {
         #[cfg(feature = "metrics")]

@@ -6,7 +6,7 @@ use std::time::Duration;
 /// the connections that are open; the others last until they are cleared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// Both ends are told that nothing more is coming, in order, in the middle of whatever was under
+    /// Both ends receive an orderly end of the stream, in the middle of the data that was under
     /// way: bytes in flight are lost, and what is still sent is thrown away.
     Cut,
     /// Both ends get a reset; bytes in flight are lost.

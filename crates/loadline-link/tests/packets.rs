@@ -56,7 +56,7 @@ fn patient(stream: TcpStream) -> TcpStream {
     stream
 }
 
-/// False, and said where nobody can overlook it, where this machine has no such links.
+/// False, with a prominent message, if this machine has no such links.
 fn possible(test: &str) -> bool {
     let Err(missing) = probe() else {
         return true;

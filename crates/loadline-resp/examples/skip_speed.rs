@@ -9,7 +9,7 @@ use loadline_resp::{Limits, ReplyKind, Skipper, encode};
 /// Bytes of each piece that is fed; replies are cut wherever a piece ends.
 const PIECE_BYTES: usize = 16 << 10;
 
-/// The fastest of so many rounds is shown, since only disturbances make a round slower.
+/// Number of rounds. The fastest one is shown, because only disturbances make a round slower.
 const ROUNDS: usize = 15;
 
 /// Replies that a mixture repeats after.
@@ -77,7 +77,7 @@ fn bulk(bytes: u64) -> Vec<u8> {
     out
 }
 
-/// An array of so many strings of 64 bytes.
+/// An array of this number of strings of 64 bytes.
 fn list(len: usize) -> Vec<u8> {
     let mut out = Vec::new();
     encode::command(&mut out, &vec![[b'x'; 64]; len]);

@@ -209,7 +209,7 @@ pub fn verbatim<S: Sink + ?Sized>(out: &mut S, format: [u8; 3], text: &[u8], pro
     }
 }
 
-/// The header of a map of so many pairs; in RESP2 of an array of twice as many elements.
+/// Writes the header of a map with this number of pairs; in RESP2, of an array with twice as many elements.
 pub fn map_header<S: Sink + ?Sized>(out: &mut S, pairs: u64, protocol: Protocol) {
     match protocol {
         Protocol::Resp2 => header(out, b'*', pairs.saturating_mul(2)),

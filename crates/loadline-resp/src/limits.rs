@@ -74,7 +74,7 @@ impl Size {
         Ok(())
     }
 
-    /// Counts a token of so many bytes, without its marker, its length and its line endings.
+    /// Counts a token with this number of bytes, without its marker, its length and its line endings.
     pub(crate) fn add_token(&mut self, bytes: usize, limits: &Limits) -> Result<(), Error> {
         const MARKERS: usize = 32;
         self.add(bytes.saturating_sub(MARKERS) as u64, limits)

@@ -51,7 +51,7 @@ pub struct RequestParser {
 /// How far the parser came in the buffer of the last call.
 #[derive(Clone, Copy, Debug)]
 enum State {
-    /// At the start of a request; so many bytes hold no line feed.
+    /// At the start of a request; the given number of bytes contain no line feed.
     Start { searched: usize },
     /// Within an array: where the next argument starts, and how many are to come.
     Args { at: usize, left: u64 },
@@ -168,7 +168,7 @@ impl RequestParser {
     }
 
     /// Bytes of memory that the places of the arguments read so far take. Many short arguments take more
-    /// than their bytes in the buffer, so whoever bounds the buffer has to count these too.
+    /// than their bytes in the buffer, so a caller that bounds the buffer has to count these too.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         match self.state {
@@ -338,13 +338,13 @@ enum Form {
 /// What became of the bytes that one step looked at.
 enum Step {
     Incomplete,
-    /// An empty request of so many bytes.
+    /// An empty request, with its length in bytes.
     Empty(usize),
     /// The length line of an array; its arguments follow.
     Entered,
-    /// A complete array of so many bytes.
+    /// A complete array, with its length in bytes.
     Array(usize),
-    /// A complete inline request of so many bytes.
+    /// A complete inline request, with its length in bytes.
     Inline(usize),
 }
 

@@ -119,7 +119,7 @@ impl Skipper {
     /// Takes all the bytes, and calls `on` for each reply that they complete.
     ///
     /// # Errors
-    /// What is not RESP, is over a limit, or is streamed. The skipper is of no use then until it is reset.
+    /// Input that is not RESP, exceeds a limit, or is streamed. The skipper must then be reset before further use.
     #[inline]
     pub fn feed(&mut self, bytes: &[u8], mut on: impl FnMut(Skipped<'_>)) -> Result<(), Error> {
         let mut at = 0;

@@ -90,7 +90,7 @@ pub(crate) struct CallStat {
 impl CallStat {
     /// Calls that are all timed.
     const FIRST: u64 = 64;
-    /// After those, one of so many is.
+    /// After those, one call in this number is timed.
     const ONE_IN: u64 = 16;
 
     /// Whether the next call is to be timed.

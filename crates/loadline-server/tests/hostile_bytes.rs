@@ -27,7 +27,7 @@ const MEMORY_BOUND_BYTES: u64 = 8 << 20;
 /// What stands for a connection that was closed before all was read.
 const RESET: &str = "closed, the rest unread";
 
-/// Bytes to send: `unit` so many times.
+/// Bytes to send: `unit`, repeated.
 struct Feed {
     name: &'static str,
     unit: &'static [u8],

@@ -258,7 +258,7 @@ fn bounds<B>(first: &Frame<B>, last: &Frame<B>) -> Result<(u16, u16), String> {
     }
 }
 
-/// A node of a range: host, port, and since Redis 7 remarks. `None` is one whose address nobody knows.
+/// A node of a range: host, port, and since Redis 7 remarks. `None` is a node with an unknown address.
 fn node<B: AsRef<[u8]>>(frame: &Frame<B>, asked: &Node) -> Result<Option<Node>, String> {
     let Some([host, Frame::Integer(port), rest @ ..]) = list(frame) else {
         return Err("a node is not a host and a port".into());

@@ -33,7 +33,7 @@ pub(crate) fn in_order(addresses: impl IntoIterator<Item = SocketAddr>) -> Vec<S
     }
 }
 
-/// The time for one attempt while so many addresses are left to try: an equal share of the remainder.
+/// The time for one attempt with this number of addresses left: an equal share of the remainder.
 pub(crate) fn share(deadline: Instant, addresses: usize) -> Duration {
     let left = deadline.saturating_duration_since(Instant::now());
     left / u32::try_from(addresses.max(1)).unwrap_or(u32::MAX)

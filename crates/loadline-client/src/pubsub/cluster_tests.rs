@@ -101,7 +101,7 @@ fn a_slot_that_moves_is_followed_and_its_gap_is_told_once_it_stands() {
         other => panic!("{other:?}"),
     }
     assert!(bench.event().is_none(), "it is told once");
-    // What the old node may still bring belongs to nobody.
+    // Messages that the old node still delivers have no subscriber.
     bench.receive(old, ">3\r\n$8\r\nsmessage\r\n$5\r\nshard\r\n$1\r\nx\r\n");
     assert!(bench.event().is_none());
     bench.core.turn(old, bench.now, &mut Vec::new()).unwrap();

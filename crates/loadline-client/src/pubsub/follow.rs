@@ -14,7 +14,7 @@ use crate::cluster::Cluster;
 /// The map is asked for at most this often.
 const THROTTLE: Duration = Duration::from_millis(100);
 
-/// Starts a driver for each lane that comes to be, until the subscriber is closed.
+/// Starts a driver for each new lane, until the subscriber is closed.
 pub(super) async fn start_lanes(shared: Arc<Shared>) {
     while let Some(lanes) = poll_fn(|cx| shared.lock().poll_new(cx.waker())).await {
         for lane in lanes {
@@ -29,7 +29,7 @@ pub(super) async fn refresh(shared: Arc<Shared>, cluster: Cluster) {
     let period = shared.config.keepalive.unwrap_or(Duration::MAX);
     loop {
         let stale = poll_fn(|cx| shared.lock().poll_stale(cx.waker()));
-        // Either somebody has noticed something, or it is about time.
+        // Either a lane reported a change, or the interval has passed.
         if let Ok(None) = timeout(period, stale).await {
             return;
         }

@@ -81,7 +81,7 @@ impl Tickets {
         }
     }
 
-    /// What became of it. A ticket that nobody knows was settled before.
+    /// The outcome of a ticket. An unknown ticket was settled before.
     pub(super) fn poll(&mut self, id: TicketId, waker: &Waker) -> Poll<Result<(), Error>> {
         match self.open.get_mut(&id) {
             Some(ticket) if ticket.left > 0 => {

@@ -191,7 +191,7 @@ mod tests {
             }
         }
 
-        /// Reads up to so many entries; how many there were.
+        /// Reads up to this number of entries and returns how many there were.
         fn read(&self, place: &mut Place, count: usize) -> usize {
             let after = place.last;
             let new = self.there.iter().filter(|ms| id(**ms) > after);

@@ -73,7 +73,7 @@ impl Heard {
     }
 }
 
-/// Publishes growing numbers until it is told to stop, and says how many.
+/// Publishes growing numbers until stopped, and returns how many.
 fn publish_on<F>(
     stop: &Arc<AtomicBool>,
     publish: impl Fn(u64) -> F + Send + 'static,

@@ -77,7 +77,7 @@ fn certificate() -> Certificate {
     (made.cert.der().clone(), key.into())
 }
 
-/// Forwards to a server, and what comes back byte by byte once it is told to.
+/// Forwards to a server, and returns its replies byte by byte once switched.
 fn dripping_proxy(server: SocketAddr, drips: Arc<AtomicBool>) -> SocketAddr {
     serve(move |client, _| {
         let server = TcpStream::connect(server).unwrap();

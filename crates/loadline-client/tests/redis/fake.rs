@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 /// What a server answers to `HELLO`.
 pub(crate) const HELLO: &[u8] = b"%1\r\n+proto\r\n:3\r\n";
 
-/// Serves each connection in a thread of its own, which is told the number of the connection. The threads end
+/// Serves each connection in its own thread, which gets the number of the connection. The threads end
 /// with the process of the test.
 pub(crate) fn serve(each: impl Fn(TcpStream, usize) + Clone + Send + 'static) -> SocketAddr {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();

@@ -183,7 +183,7 @@ pub(crate) struct Cutter {
 
 /// What a proxy is to do, and has done.
 struct Orders {
-    /// Every so many reads of replies end with a cut.
+    /// A cut follows every `nth` read of replies.
     nth: u64,
     reads: AtomicU64,
     /// Whether the next one does.

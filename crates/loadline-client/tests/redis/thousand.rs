@@ -20,7 +20,7 @@ const STOPPED: Duration = Duration::from_millis(60);
 
 type Results = HashMap<String, Result<i64, Error>>;
 
-/// Counts each of its counters up once, until it is told to stop.
+/// Increments each of its counters once per turn until stopped.
 async fn write(connection: multiplexed::Connection, task: u64, stop: Arc<AtomicBool>) -> Results {
     let mut told = HashMap::new();
     while !stop.load(Ordering::Relaxed) {
@@ -58,7 +58,7 @@ impl Faults {
 }
 
 /// Kills all connections but its own, cuts a reply after its request was executed, or stops the server for
-/// longer than the response timeout. A fault that found nobody to harm is not counted.
+/// longer than the response timeout. A fault that affected no connection is not counted.
 fn inject(redis: &Redis, cutter: &Cutter) -> Faults {
     let mut own = redis.client().blocking().unwrap();
     let mut faults = Faults::default();

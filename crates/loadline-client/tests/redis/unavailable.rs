@@ -14,7 +14,7 @@ use crate::server::runtime;
 const LOADING: &[u8] = b"-LOADING Redis is loading the dataset in memory\r\n";
 const READONLY: &[u8] = b"-READONLY You can't write against a read only replica.\r\n";
 
-/// A server that loads its data for so many requests, on whatever connections they come.
+/// A server that replies `LOADING` to a number of requests, over all connections.
 fn loading(requests: usize) -> Client {
     let left = Arc::new(AtomicUsize::new(requests));
     let address = serve(move |mut stream, _| {

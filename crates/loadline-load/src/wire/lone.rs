@@ -3,7 +3,7 @@
 
 /// A window narrower than this is sent at once.
 const NARROWEST: u32 = 16;
-/// Where waiting awake did not pay, it is left out for up to so many waits.
+/// If spinning did not pay, it is skipped for up to this number of waits.
 const LONGEST_BREAK: u32 = 1_024;
 
 /// Sends a window in two halves.

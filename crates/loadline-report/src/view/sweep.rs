@@ -341,7 +341,7 @@ impl<'r> Setting<'r> {
         Some(text)
     }
 
-    /// The mode that takes the least time for so many operations.
+    /// The mode that takes the least time for a number of operations.
     pub(super) fn best(&self, count: u64) -> Option<&Mode<'r>> {
         self.modes.iter().min_by(|one, other| {
             one.total(count)
@@ -352,7 +352,7 @@ impl<'r> Setting<'r> {
 }
 
 impl Mode<'_> {
-    /// How long so many operations take.
+    /// The time for a number of operations.
     pub(super) fn total(&self, count: u64) -> Total {
         let measured = self
             .cells
@@ -414,7 +414,7 @@ impl Total {
     /// In the words of a table; `~` marks what was not measured in full.
     pub(super) fn text(self) -> String {
         let mark = if self.extrapolated { "~" } else { "" };
-        // What no cell can have taken comes of a record that nobody measured.
+        // A time that no cell can take means that the record was not measured.
         if !(1e-9..3.6e8).contains(&self.seconds) {
             return "-".into();
         }

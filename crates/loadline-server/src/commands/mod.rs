@@ -589,7 +589,7 @@ fn subcommand(known: &Known, words: Words<'_>) -> usize {
     }
 }
 
-/// Whether so many words are what `arity` asks for.
+/// Whether this number of words satisfies `arity`.
 fn fits(arity: i32, words: usize) -> bool {
     let asked = arity.unsigned_abs() as usize;
     if arity < 0 {

@@ -171,7 +171,7 @@ fn spop(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Takes so many members out, all of them equally likely.
+/// Removes this number of members, all of them equally likely.
 fn take_random(members: &mut Members, wanted: usize) -> Vec<Vec<u8>> {
     let mut rng = rand::rng();
     if wanted >= members.len() {

@@ -9,7 +9,7 @@ use loadline_server::ServerConfig;
 use crate::support::{Ours, ReadWrite, Redis, ask};
 
 /// Inline commands, in this order. Collections hold one element where their whole is asked for, since
-/// their order is nobody's promise.
+/// their order is unspecified.
 const COMMANDS: &str = "\
 PING|PING hello|PING a b|ECHO x|ECHO|get|GET a|SET a 1|GET a|SET a 2 NX|SET a 2 XX|GET a|SET b 2 XX
 SET a 3 GET|SET none 3 GET XX|SET a v EX 100|TTL a|SET a w KEEPTTL|TTL a|SET a x|TTL a|SET a v EX 0|SET a v EX -1|SET a v EX x

@@ -1,4 +1,4 @@
-//! What connections are told of each other, and what strangers are not.
+//! What connections can see of each other, and what unauthenticated ones cannot.
 
 use std::io::{Read, Write};
 use std::net::Ipv4Addr;
@@ -23,7 +23,7 @@ fn connections_are_listed_and_killed() {
     assert_eq!(ask(&mut one, &format!("CLIENT KILL {address}")), "+OK\r\n");
     assert_eq!(other.read(&mut [0; 8]).unwrap(), 0);
     assert!(!ask(&mut one, "CLIENT LIST").contains("victim"));
-    // With SKIPME no, the caller is told before it goes.
+    // With SKIPME no, the caller gets its reply before it is closed.
     one.write_all(b"CLIENT KILL TYPE normal SKIPME no\r\n")
         .unwrap();
     let mut said = String::new();

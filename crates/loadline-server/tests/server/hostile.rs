@@ -328,7 +328,7 @@ fn a_burst_of_connections_is_taken_in() {
         listen,
         ..ServerConfig::default()
     });
-    // It does not run, so that nobody takes them in meanwhile.
+    // It does not run, so no connection is accepted meanwhile.
     let server = server.unwrap();
     let address = server.local_addrs()[0];
     let connect = |_| TcpStream::connect_timeout(&address, Duration::from_millis(900));
@@ -460,7 +460,7 @@ fn a_transaction_larger_than_a_request_may_be_ends_its_connection() {
     assert_eq!(ask(&mut ours.connect(), "EXISTS k"), ":0\r\n");
 }
 
-/// Expired keys are freed although nobody asks for them and others keep the server busy.
+/// Expired keys are freed even if no client reads them and other clients keep the server busy.
 #[test]
 fn expired_keys_go_under_load() {
     let ours = Ours::start(ServerConfig::default());

@@ -201,7 +201,7 @@ impl Both {
     }
 }
 
-/// Whether two replies say the same: the same bytes, but for the order that is nobody's promise, the time
+/// Whether two replies say the same: the same bytes, except for an unspecified order, the time
 /// that passes between two servers, and their ids of a connection.
 fn is_same(command: &str, one: &str, other: &str) -> bool {
     let name = command.split(' ').next().unwrap_or_default();
@@ -254,7 +254,7 @@ fn filled(template: &str, names: &[String], rng: &mut SmallRng) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// A number as people and programs write them, with up to so many digits that some are lost.
+/// A number as people and programs write them, with enough digits that some are lost.
 fn decimal(rng: &mut SmallRng) -> String {
     let mut digits = |most: usize| -> String {
         let count = rng.random_range(0..=most);
@@ -290,7 +290,7 @@ fn nonsense(names: &[String], rng: &mut SmallRng) -> String {
     line
 }
 
-/// The lines of a reply, sorted where their order is nobody's promise, without the id that HELLO tells and
+/// The lines of a reply, sorted if their order is unspecified, without the id that HELLO tells and
 /// without the times that may be in the replies of a transaction.
 fn comparable(name: &str, reply: &str) -> Vec<String> {
     const UNORDERED: [&str; 12] = [

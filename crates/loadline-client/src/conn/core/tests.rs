@@ -64,7 +64,7 @@ impl Server {
         self.outbox.clear();
     }
 
-    /// Executes up to so many commands.
+    /// Executes up to this number of commands.
     fn run(&mut self, commands: usize) {
         for _ in 0..commands {
             let parsed = self.parser.parse(&self.inbox);
@@ -233,7 +233,7 @@ impl World {
         }
     }
 
-    /// Wakes whoever is to be woken, and lets them look.
+    /// Wakes the waiting tasks and polls them.
     fn act(&mut self, events: Events) {
         events.wake.into_iter().for_each(std::task::Waker::wake);
         let woken: Vec<u32> = self

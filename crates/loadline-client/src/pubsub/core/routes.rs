@@ -129,7 +129,7 @@ impl Core {
             let lane = standing.lane;
             let owner = self.owner(&name);
             let node = lane.and_then(|lane| self.lanes.get(&lane)?.node.as_ref());
-            // A map that names nobody is no reason to leave a node that serves it.
+            // A map without an owner is no reason to leave a node that serves the slot.
             if node.is_none() || (owner.is_some() && node != owner.as_ref()) {
                 self.displace(&name, now);
             }
@@ -281,7 +281,7 @@ impl Core {
         }
     }
 
-    /// The main lane leaves a node that is not on the map any more: nobody tells that node anything.
+    /// The main lane leaves a node that is no longer on the map: such a node receives no messages any more.
     pub(super) fn leave_lost_node(&self, id: LaneId) -> Result<(), Error> {
         let (Some(routes), Some(lane)) = (&self.routes, self.lanes.get(&id)) else {
             return Ok(());
@@ -310,7 +310,7 @@ impl Core {
         self.nudged.extend(routes.refresher.take());
     }
 
-    /// The lane of a subscription, which is added if need be; none where nobody serves its slot.
+    /// The lane of a subscription, added if necessary; none if no node serves its slot.
     fn lane_of(&mut self, kind: Kind, name: &[u8], now: Instant) -> Option<LaneId> {
         if kind != Kind::Shard || self.routes.is_none() {
             return Some(LaneId::MAIN);
