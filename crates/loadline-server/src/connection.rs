@@ -105,6 +105,22 @@ impl Connection {
         &mut self.session
     }
 
+    /// Executes what waited for the end of a pause.
+    pub(crate) fn resume(&mut self, shared: &mut Shared) -> Result<(), Over> {
+        commands::resume(&mut self.session, shared, &mut self.output);
+        self.take(&[], shared);
+        self.gauge();
+        if self.output.has_overflowed() {
+            return Err(Over);
+        }
+        Ok(())
+    }
+
+    /// Whether a command waits for the end of a pause.
+    pub(crate) fn is_postponed(&self) -> bool {
+        self.session.postponed.is_some()
+    }
+
     /// Takes what is there with one read and executes it. The replies wait for
     /// [`flush`](Self::flush). A peer that does not read its replies may go on sending, as clients do
     /// that send a whole pipeline before they read: its requests wait, until they fill their bound.
@@ -259,7 +275,7 @@ impl Connection {
     fn execute(&mut self, bytes: &[u8], shared: &mut Shared) -> usize {
         let mut at = 0;
         self.paused = false;
-        while !self.session.closing && !self.output.has_overflowed() {
+        while !self.session.closing && !self.output.has_overflowed() && !self.is_postponed() {
             if self.output.len() > PAUSE_BYTES {
                 self.paused = at < bytes.len();
                 return at;

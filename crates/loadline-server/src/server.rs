@@ -112,10 +112,11 @@ impl Server {
         let mut buffer = vec![0; READ_BYTES];
         while !stop.load(Ordering::Relaxed) && !self.shared.shutdown {
             events.clear();
+            let sleep = self.longest_sleep();
             match epoll::wait(
                 &self.epoll,
                 rustix::buffer::spare_capacity(&mut events),
-                Some(&LONGEST_SLEEP),
+                Some(&sleep),
             ) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(errno) => return Err(Error::system("epoll_wait")(errno)),
@@ -128,10 +129,47 @@ impl Server {
                     None => self.receive(token, &mut buffer),
                 }
             }
+            self.end_pause();
             self.answer();
             self.sweep();
         }
         Ok(())
+    }
+
+    /// The longest that the loop may sleep now: no longer than a pause lasts.
+    fn longest_sleep(&self) -> Timespec {
+        let Some(pause) = self.shared.pause else {
+            return LONGEST_SLEEP;
+        };
+        let left_ns = i64::try_from(pause.until_ms.saturating_sub(wall_ms()))
+            .unwrap_or(i64::MAX)
+            .saturating_mul(1_000_000);
+        Timespec {
+            tv_sec: 0,
+            tv_nsec: left_ns.min(LONGEST_SLEEP.tv_nsec),
+        }
+    }
+
+    /// Ends a pause that is over, and executes the commands that waited when there is none any more.
+    fn end_pause(&mut self) {
+        let now = self.shared.now;
+        self.shared.pause = self.shared.pause.filter(|pause| now < pause.until_ms);
+        if self.shared.pause.is_some() || !std::mem::take(&mut self.shared.has_postponed) {
+            return;
+        }
+        let waiting = self.connections.iter();
+        let waiting = waiting.filter(|(_, connection)| connection.is_postponed());
+        let mut tokens: Vec<u64> = waiting.map(|(token, _)| *token).collect();
+        // The oldest connections first, so that the order is not one of chance.
+        tokens.sort_unstable();
+        for token in tokens {
+            let connection = self.connections.get_mut(&token);
+            match connection.map(|connection| connection.resume(&mut self.shared)) {
+                Some(Ok(())) => self.turn.push(token),
+                Some(Err(Over)) => self.close(token),
+                None => {}
+            }
+        }
     }
 
     fn receive(&mut self, token: u64, buffer: &mut [u8]) {
@@ -259,7 +297,9 @@ impl Server {
     /// instructions from those of commands.
     #[inline(never)]
     fn on_timer(&mut self) {
-        for database in &self.shared.databases {
+        // A pause is there so that the data stays as it is.
+        let databases = self.shared.databases.iter();
+        for database in databases.filter(|_| self.shared.pause.is_none()) {
             database.expire_some(self.shared.now, SWEEP_ENTRIES);
         }
         self.shared.stats.sample(self.shared.now);

@@ -1,7 +1,7 @@
 //! What all connections share, and what each has for itself.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -43,6 +43,10 @@ pub(crate) struct Shared {
     pub(crate) warnings: Warnings,
     pub(crate) settings: Settings,
     pub(crate) trimmer: Trimmer,
+    /// What CLIENT PAUSE asked for, while it lasts.
+    pub(crate) pause: Option<Pause>,
+    /// Whether a command may be waiting for its end.
+    pub(crate) has_postponed: bool,
     /// The bytes that the data took when they were last added up, and when that was.
     added_up: Option<(usize, Instant)>,
 }
@@ -67,6 +71,15 @@ impl Warnings {
             (self.report)(&text());
         }
     }
+}
+
+/// The time in which commands wait, after CLIENT PAUSE.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pause {
+    /// When it ends, in milliseconds since the Unix epoch.
+    pub(crate) until_ms: u64,
+    /// Whether all commands wait; else those that write.
+    pub(crate) holds_all: bool,
 }
 
 /// Keys that connections watch for changes.
@@ -146,10 +159,15 @@ pub(crate) struct Session {
     pub(crate) queue: Option<Queue>,
     pub(crate) watches: Vec<Watch>,
     watched_bytes: usize,
+    /// A command that waits for the end of a pause. Those behind it wait with it.
+    pub(crate) postponed: Option<Postponed>,
     pub(crate) replies: Replies,
     /// What other connections may see of this one.
     pub(crate) peer: Arc<Peer>,
 }
+
+/// The words of a command that waits.
+pub(crate) type Postponed = Vec<Vec<u8>>;
 
 /// Whether a client wants replies, as CLIENT REPLY says it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -182,7 +200,9 @@ impl Session {
     /// Bytes that queued commands and watched keys hold.
     pub(crate) fn held_bytes(&self) -> usize {
         let queued = self.queue.as_ref().map_or(0, Queue::held_bytes);
-        queued + self.watched_bytes
+        let postponed = self.postponed.as_ref();
+        let postponed = postponed.map_or(0, |words| words.iter().map(Vec::len).sum());
+        queued + postponed + self.watched_bytes
     }
 }
 
@@ -236,6 +256,8 @@ pub(crate) struct Gauges {
     pub(crate) output_room: AtomicUsize,
     /// Whether it waits for the socket to take more.
     pub(crate) is_writing: AtomicBool,
+    /// Whether a command of it waits for the end of a pause.
+    pub(crate) is_postponed: AtomicBool,
 }
 
 impl Peer {
@@ -265,6 +287,8 @@ pub(crate) struct Queue {
     pub(crate) spoilt: bool,
     /// Whether one of them adds to the data.
     pub(crate) grows: bool,
+    /// Whether one of them writes.
+    pub(crate) writes: bool,
 }
 
 impl Queue {
@@ -321,6 +345,8 @@ impl Shared {
             warnings: Warnings::new(|_| {}),
             settings: Settings::default(),
             trimmer: Trimmer::default(),
+            pause: None,
+            has_postponed: false,
             added_up: None,
         }
     }
@@ -350,6 +376,7 @@ impl Shared {
             queue: None,
             watches: Vec::new(),
             watched_bytes: 0,
+            postponed: None,
             replies: Replies::On,
             peer,
         }
@@ -359,6 +386,13 @@ impl Shared {
     pub(crate) fn set(&mut self, settings: Settings) {
         self.settings = settings;
         self.added_up = None;
+    }
+
+    /// Connections with a command that waits.
+    pub(crate) fn postponed(&self) -> usize {
+        let peers = self.peers.values();
+        let is_waiting = |peer: &&Arc<Peer>| peer.gauges.is_postponed.load(Ordering::Relaxed);
+        peers.filter(is_waiting).count()
     }
 
     /// Bytes of memory that the data takes, without what an allocator adds.

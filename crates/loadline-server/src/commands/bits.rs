@@ -11,6 +11,7 @@ pub(super) const TABLE: &[Known] = &[
     write("SETBIT", 4, ONE, setbit),
     read("GETBIT", 3, ONE, getbit),
     read("BITCOUNT", -2, ONE, bitcount),
+    read("BITPOS", -3, ONE, bitpos),
     write("BITOP", -4, Keys::At(2, -1, 1), bitop),
 ];
 
@@ -112,15 +113,7 @@ fn places((start, end): (i64, i64), length: i64) -> Option<(usize, usize)> {
     if start < 0 && end < 0 && start > end {
         return None;
     }
-    let place = |at: i64| {
-        if at < 0 {
-            at.saturating_add(length).max(0)
-        } else {
-            at
-        }
-    };
-    let (start, end) = (place(start), place(end).min(length - 1));
-    (start <= end).then_some((start as usize, end as usize))
+    places_clamped((start, end), length)
 }
 
 /// The bits that are set from bit `first` to before bit `end`.
@@ -136,6 +129,88 @@ fn count(bytes: &[u8], first: usize, end: usize) -> usize {
     let before = bytes[head] & !(0xFF >> (first % 8));
     let behind = bytes[tail] & (0x7F >> ((end - 1) % 8));
     whole - before.count_ones() as usize - behind.count_ones() as usize
+}
+
+fn bitpos(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
+    let wanted = match integer(words[2])? {
+        0 => false,
+        1 => true,
+        _ => return Err("ERR The bit argument must be 1 or 0.".into()),
+    };
+    call.show(words[1], |value, reply| {
+        let bytes = match value {
+            Some(View::String(bytes)) => bytes,
+            Some(_) => return Err(WRONG_TYPE.into()),
+            // A missing key counts as zeros without end.
+            None => {
+                reply.integer(if wanted { -1 } else { 0 });
+                return Ok(());
+            }
+        };
+        let bits = 8 * bytes.len();
+        let (range, has_end) = match words[3..] {
+            [] => ((bits > 0).then_some((0, bits)), false),
+            [start] => {
+                let range = places_clamped((integer(start)?, -1), bytes.len() as i64);
+                (
+                    range.map(|(first, last)| (8 * first, 8 * (last + 1))),
+                    false,
+                )
+            }
+            [start, end] => {
+                let range = places_clamped((integer(start)?, integer(end)?), bytes.len() as i64);
+                (range.map(|(first, last)| (8 * first, 8 * (last + 1))), true)
+            }
+            [start, end, unit] => {
+                let start = integer(start)?;
+                if !is(unit, "BYTE") && !is(unit, "BIT") {
+                    return Err(SYNTAX.into());
+                }
+                let scale = if is(unit, "BIT") { 1 } else { 8 };
+                let range = places_clamped((start, integer(end)?), (bits / scale) as i64);
+                let range = range.map(|(first, last)| (scale * first, scale * (last + 1)));
+                (range, true)
+            }
+            _ => return Err(SYNTAX.into()),
+        };
+        let found = range.map(|(first, end)| (position(bytes, wanted, first, end), end));
+        reply.integer(match found {
+            Some((Some(place), _)) => place as i64,
+            // The zeros that follow a string count where the range has no end.
+            Some((None, end)) if !wanted && !has_end => end as i64,
+            _ => -1,
+        });
+        Ok(())
+    })
+}
+
+/// The places from the first to the last one of a range among `length`, if there are any. Unlike
+/// [`places`], it takes a negative range that is the wrong way round as BITPOS of Redis does.
+fn places_clamped((start, end): (i64, i64), length: i64) -> Option<(usize, usize)> {
+    let place = |at: i64| {
+        if at < 0 {
+            at.saturating_add(length).max(0)
+        } else {
+            at
+        }
+    };
+    let (start, end) = (place(start), place(end).min(length - 1));
+    (start <= end).then_some((start as usize, end as usize))
+}
+
+/// The first bit from `first` to before `end` that is as `wanted`.
+fn position(bytes: &[u8], wanted: bool, first: usize, end: usize) -> Option<usize> {
+    let flip = if wanted { 0 } else { 0xFF };
+    let mut at = first;
+    while at < end {
+        let byte = (bytes[at / 8] ^ flip) & (0xFF >> (at % 8));
+        if byte != 0 {
+            let found = at / 8 * 8 + byte.leading_zeros() as usize;
+            return (found < end).then_some(found);
+        }
+        at = (at / 8 + 1) * 8;
+    }
+    None
 }
 
 fn bitop(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
@@ -194,6 +269,15 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        /// The plain version: bit by bit.
+        #[test]
+        fn the_first_bit_is_found_between_two_places(bytes in proptest::collection::vec(prop_oneof![Just(0_u8), Just(0xFF), any::<u8>()], 1..8), a in 0..64_usize, b in 0..64_usize, wanted: bool) {
+            let bits = 8 * bytes.len();
+            let (first, end) = (a.min(b).min(bits), a.max(b).min(bits));
+            let is_wanted = |at: &usize| (bytes[at / 8] >> (7 - at % 8) & 1 == 1) == wanted;
+            prop_assert_eq!(position(&bytes, wanted, first, end), (first..end).find(is_wanted));
+        }
+
         /// The plain version: bit by bit.
         #[test]
         fn bits_are_counted_between_two_places(bytes in proptest::collection::vec(any::<u8>(), 1..20), a in 0..160_usize, b in 0..160_usize) {

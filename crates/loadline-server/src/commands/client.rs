@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::connection::check_name;
 use super::numbers::integer;
+use super::pause::pause;
 use super::refusal::{Refusal, SYNTAX, no_such_form, shown};
 use super::{Call, Known, Words, is, other, sub};
 use crate::connection::Connection;
@@ -35,6 +36,11 @@ pub(super) const TABLE: &[Known] = &[other("CLIENT", -2, client).with(&[
         "(ON|OFF)\nAccepted for clients that send it. The time of the last access to a key is not kept.",
     ),
     sub(
+        "PAUSE",
+        -3,
+        "<timeout> [WRITE|ALL]\nSuspend all, or just write, clients for <timeout> milliseconds.",
+    ),
+    sub(
         "REPLY",
         3,
         "(ON|OFF|SKIP)\nControl the replies sent to the current connection.",
@@ -48,6 +54,16 @@ pub(super) const TABLE: &[Known] = &[other("CLIENT", -2, client).with(&[
         "SETNAME",
         3,
         "<name>\nAssign the name <name> to the current connection.",
+    ),
+    sub(
+        "UNBLOCK",
+        -3,
+        "<clientid> [TIMEOUT|ERROR]\nUnblock the specified blocked client. No command blocks here.",
+    ),
+    sub(
+        "UNPAUSE",
+        2,
+        "\nStop the current client pause, resuming traffic.",
     ),
 ])];
 
@@ -74,6 +90,22 @@ fn client(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
             call.reply().ok();
         }
         [_, word, wish] if is(word, "REPLY") => reply(call, wish)?,
+        [_, word, time, mode @ ..] if is(word, "PAUSE") && mode.len() <= 1 => {
+            pause(call, time, mode.first().copied())?;
+        }
+        [_, word] if is(word, "UNPAUSE") => {
+            call.shared.pause = None;
+            call.reply().ok();
+        }
+        [_, word, id, how @ ..] if is(word, "UNBLOCK") && how.len() <= 1 => {
+            let is_known = |how: &&[u8]| is(how, "TIMEOUT") || is(how, "ERROR");
+            if !how.iter().all(is_known) {
+                return Err("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR".into());
+            }
+            integer(id)?;
+            // There are no commands that block.
+            call.reply().flag(false);
+        }
         // Redis 7.2 has this one and clients of today send it at once.
         [_, word, _, _] if is(word, "SETINFO") => call.reply().ok(),
         [_, word, switch] if is(word, "NO-EVICT") || is(word, "NO-TOUCH") => {
@@ -117,7 +149,13 @@ fn line(call: &Call<'_>, peer: &Peer) -> String {
     };
     let mut flags = String::new();
     let has_changed = call.shared.watched.changed.contains(&peer.id);
-    for (flag, holds) in [('x', queued > 0), ('d', has_changed), ('U', peer.is_unix)] {
+    let is_postponed = gauges.is_postponed.load(Ordering::Relaxed);
+    for (flag, holds) in [
+        ('x', queued > 0),
+        ('b', is_postponed),
+        ('d', has_changed),
+        ('U', peer.is_unix),
+    ] {
         flags.extend(holds.then_some(flag));
     }
     if flags.is_empty() {

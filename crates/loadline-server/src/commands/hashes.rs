@@ -75,7 +75,7 @@ fn fields_of(value: &mut Value) -> Result<&mut Fields, Refusal> {
 }
 
 /// Sets a field. The hash gives its order up where Redis turns to a hash table, for good.
-fn set_field(fields: &mut Fields, field: &[u8], value: Bytes, settings: &Settings) {
+pub(super) fn set_field(fields: &mut Fields, field: &[u8], value: Bytes, settings: &Settings) {
     let is_long = |bytes: &[u8]| bytes.len() as u64 > settings.hash_max_listpack_value;
     let has_long = is_long(field) || is_long(&value);
     fields.insert(field, value);

@@ -82,7 +82,7 @@ fn clients(shared: &Shared, out: &mut String) {
     line(out, "connected_clients", shared.clients);
     line(out, "cluster_connections", 0);
     line(out, "maxclients", shared.max_clients);
-    line(out, "blocked_clients", 0);
+    line(out, "blocked_clients", shared.postponed());
 }
 
 /// The memory used is that of the data: keys, values and their tables, without what the allocator adds.

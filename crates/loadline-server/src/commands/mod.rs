@@ -5,6 +5,7 @@ mod client;
 mod config;
 mod connection;
 mod describe;
+mod dump;
 mod expiry;
 mod functions;
 mod glob;
@@ -17,6 +18,7 @@ mod lists;
 #[cfg(test)]
 mod model;
 mod numbers;
+mod pause;
 mod refusal;
 mod reply;
 mod scan;
@@ -36,6 +38,7 @@ use loadline_store::{Change, Entry, Store, Value, View};
 
 use crate::buffer::Output;
 use crate::state::{Replies, Session, Shared};
+pub(crate) use pause::resume;
 use refusal::Refusal;
 use reply::Reply;
 
@@ -139,10 +142,11 @@ const fn other(name: &'static str, arity: i32, handler: Handler) -> Known {
 }
 
 /// The tables of all families, under the names that Redis's documentation has for them.
-const FAMILIES: [(&str, &[Known]); 14] = [
+const FAMILIES: [(&str, &[Known]); 15] = [
     ("string", strings::TABLE),
     ("generic", keys::TABLE),
     ("generic", expiry::TABLE),
+    ("generic", dump::TABLE),
     ("set", sets::TABLE),
     ("hash", hashes::TABLE),
     ("list", lists::TABLE),
@@ -267,6 +271,10 @@ pub(crate) fn execute(
         many = request.iter().collect();
         &many
     };
+    execute_words(words, session, shared, out);
+}
+
+fn execute_words(words: Words<'_>, session: &mut Session, shared: &mut Shared, out: &mut Output) {
     if !shared.burn_per_command.is_zero() {
         burn(shared.burn_per_command);
     }
@@ -277,6 +285,9 @@ pub(crate) fn execute(
         out,
     }
     .execute(words);
+    if session.postponed.is_some() {
+        return;
+    }
     if session.replies != Replies::On {
         if session.replies.are_dropped() {
             out.truncate(begin);
@@ -324,6 +335,7 @@ impl Call<'_> {
             return self.refuse_http();
         }
         match self.admit(words) {
+            Ok(found) if self.is_paused(found.known) => self.postpone(words),
             Ok(found)
                 if self.session.queue.is_some()
                     && !transactions::runs_at_once(found.known.name) =>
@@ -435,6 +447,7 @@ impl Call<'_> {
     fn queue(&mut self, known: &Known, words: Words<'_>) {
         if let Some(queue) = &mut self.session.queue {
             queue.grows |= known.grows();
+            queue.writes |= known.access == Access::Write;
             queue.push(words);
         }
         self.reply().simple("QUEUED");

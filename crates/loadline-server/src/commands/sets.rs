@@ -72,7 +72,7 @@ fn members_of(value: &mut Value) -> Result<&mut Members, Refusal> {
 
 /// Adds a member. A set of whole numbers is sorted, until it gives its order up where Redis turns to a
 /// hash table, for good.
-fn add(members: &mut Members, member: &[u8], settings: &Settings) -> bool {
+pub(super) fn add(members: &mut Members, member: &[u8], settings: &Settings) -> bool {
     if members.contains(member) {
         return false;
     }

@@ -48,6 +48,9 @@ FLUSHALL|LPUSH l a b c|RPUSH l d|LRANGE l 0 -1|LRANGE l -2 -1|LRANGE l 5 9|LRANG
 SETBIT b 7 1|GET b|GETBIT b 7|GETBIT b 6|GETBIT b 100|GETBIT nope 0|SETBIT b 7 0|SETBIT b 0 2|SETBIT b x 1|SETBIT b -1 1|SETBIT b 4294967296 1|SETBIT b 0 x|GETBIT b 4294967296|SETBIT l 0 1|GETBIT l 0|OBJECT ENCODING b|SET b foobar|BITCOUNT b|BITCOUNT b 0 0|BITCOUNT b 1 1|BITCOUNT b 5 30 BIT|BITCOUNT b -2 -1|BITCOUNT b 3 1|BITCOUNT b 0|BITCOUNT b 0 1 BOGUS|BITCOUNT nope|BITCOUNT l|BITCOUNT b 0 -100|SET c abcdef|BITOP AND d b c|GET d|BITOP OR d b c nope|GET d|BITOP XOR d b c|BITOP NOT d b|BITOP NOT d b c|BITOP BOGUS d b|BITOP AND d nope|EXISTS d|BITOP AND d l
 MSET v1 ohmytext v2 mynewtext|LCS v1 v2|LCS v1 v2 LEN|LCS v1 v2 IDX|LCS v1 v2 IDX MINMATCHLEN 4|LCS v1 v2 IDX MINMATCHLEN 4 WITHMATCHLEN|LCS v1 nope|LCS v1 l|LCS v1 v2 LEN IDX|LCS v1 v2 BOGUS|LCS v1 v2 MINMATCHLEN x|SET e1 \"\"|LCS e1 v1 IDX
 RPUSH so 3 1 2 10|SORT so|SORT so DESC|SORT so ALPHA|SORT so LIMIT 1 2|SORT so LIMIT 5 2|SORT so LIMIT -1 -1|SORT so LIMIT x 1|SORT so BOGUS|SORT so BY|SORT so STORE sd|LRANGE sd 0 -1|SORT nope STORE sd|EXISTS sd|MSET w_1 9 w_2 8 w_3 7 w_10 6|SORT so BY w_*|SORT so BY w_* DESC|SORT so BY w_* GET # GET w_* GET x_*|SORT so BY nosort|SORT so BY nosort DESC LIMIT 0 2|HSET h_1 f b|HSET h_2 f a|SORT so BY h_*->f ALPHA GET h_*->f GET #|RPUSH so x|SORT so|SORT so ALPHA DESC|SORT s|SORT_RO so ALPHA|SORT_RO so STORE x|SADD ss 5 3 4|SORT ss|SORT ss BY nosort STORE sd|LRANGE sd 0 -1
+SET bp \"\\xff\\xf0\\x00\"|BITPOS bp 0|BITPOS bp 1|BITPOS bp 1 2|BITPOS bp 0 0 0|BITPOS bp 0 0|BITPOS bp 0 -1|BITPOS bp 1 0 -1|BITPOS bp 1 1 -2|BITPOS bp 0 3 12 BIT|BITPOS bp 0 13 23 BIT|BITPOS bp 1 12 -1 BIT|BITPOS bp 0 0 7 bit|BITPOS bp 1 5 2|BITPOS bp 0 -1 -3|BITPOS bp 0 -100 100 BYTE|BITPOS bp 0 9|BITPOS bp 2|BITPOS bp x|BITPOS bp 0 x|BITPOS bp 0 0 x|BITPOS bp 0 0 1 BOGUS|BITPOS bp 0 x 1 BOGUS|BITPOS bp 0 0 x BOGUS|BITPOS bp 0 0 1 BIT x|BITPOS nope 0|BITPOS nope 1|BITPOS nope 2|BITPOS nope 0 x|BITPOS l 0|BITPOS bp|SET bp \"\\xff\\xff\"|BITPOS bp 0|BITPOS bp 0 1|BITPOS bp 0 0 -1|BITPOS bp 0 -1 -1|SET bp \"\"|BITPOS bp 0|BITPOS bp 1|BITPOS bp 0 0|BITPOS bp 0 0 -1
+SET du 1|DUMP du|SET du 127|DUMP du|SET du -129|DUMP du|SET du 70000|DUMP du|SET du 12345678901|DUMP du|SET du abc|DUMP du|SET du \"\"|DUMP du|DUMP nope|DUMP|APPEND du x|DUMP du|DEL dl dh ds|RPUSH dl a 1|DUMP dl|RPUSH dl -5|DUMP dl|HSET dh f 1|DUMP dh|SADD ds 1 2|DUMP ds|SADD ds -40000|DUMP ds|DEL ds|SADD ds one|DUMP ds|RESTORE du 0 x|RESTORE du 0 x REPLACE|RESTORE rs x x|RESTORE rs -1 x|RESTORE rs 0 x BOGUS|RESTORE rs 0 x IDLETIME -1|RESTORE rs 0 x FREQ 256|RESTORE rs 0 x FREQ 1 IDLETIME 1|RESTORE rs 0 x IDLETIME|RESTORE rs 0 x FREQ x|RESTORE rs 0 0123456789ab|RESTORE rs 0
+CLIENT UNPAUSE|CLIENT PAUSE 0|PING|CLIENT PAUSE -1|CLIENT PAUSE x|CLIENT PAUSE 1 BOGUS|CLIENT PAUSE|CLIENT PAUSE 1 ALL x|CLIENT PAUSE 20 WRITE|GET nope|SET paused 1|GET paused|CLIENT PAUSE 20|PING|CLIENT UNPAUSE x|CLIENT UNBLOCK 999999|CLIENT UNBLOCK 999999 ERROR|CLIENT UNBLOCK 999999 TIMEOUT|CLIENT UNBLOCK 999999 BOGUS|CLIENT UNBLOCK x|CLIENT UNBLOCK
 FUNCTION FLUSH|FUNCTION FLUSH ASYNC|FUNCTION FLUSH BOGUS|FUNCTION LIST|FUNCTION LIST WITHCODE|FUNCTION|FUNCTION NOSUCH|CONFIG SET hash-max-listpack-entries x|CONFIG SET maxmemory bla|CONFIG SET maxmemory 100mb|CONFIG GET maxmemory|CONFIG SET maxmemory 0|CONFIG SET set-max-intset-entries -1|CONFIG SET hash-max-ziplist-value 1kb|CONFIG GET hash-max-listpack-value|CONFIG SET hash-max-listpack-value 64|CONFIG SET nosuch 1
 SADD i 5 3 1 4 2 -7 9223372036854775807|SMEMBERS i|SSCAN i 0|SREM i 3|SADD i 0 6|SMEMBERS i|SADD j 2 5 8|SUNION i j|SINTER i j|SDIFF i j|SDIFFSTORE k i j|SMEMBERS k|OBJECT ENCODING k|SUNIONSTORE k i j|SMEMBERS k|SMOVE i j 1|SMEMBERS j|SPOP k 100|SRANDMEMBER i 100|SADD i x|OBJECT ENCODING i|SREM i x|OBJECT ENCODING i|DEL i|SADD i 1|OBJECT ENCODING i|COPY i i2|OBJECT ENCODING i2
 HSET o z 1 a 2 m 3|HGETALL o|HKEYS o|HVALS o|HSET o a 9|HGETALL o|HDEL o z|HSET o z 4 b 5|HGETALL o|HSCAN o 0|HRANDFIELD o 100|HRANDFIELD o 100 WITHVALUES|HINCRBY o c 1|HGETALL o|COPY o p|HGETALL p|OBJECT ENCODING p
@@ -319,4 +322,204 @@ fn watched_keys_are_watched_over_connections() {
         let end = ask(&mut stream, "MULTI\r\nPING\r\nEXEC");
         assert!(end.ends_with("+PONG\r\n"), "{end}");
     }
+}
+
+/// A request of words that can hold any bytes.
+fn request(words: &[&[u8]]) -> Vec<u8> {
+    let mut out = format!("*{}\r\n", words.len()).into_bytes();
+    for word in words {
+        out.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
+        out.extend_from_slice(word);
+        out.extend_from_slice(b"\r\n");
+    }
+    out
+}
+
+/// The bytes of `key` as DUMP has them.
+fn dump(mut stream: &mut dyn ReadWrite, key: &str) -> Vec<u8> {
+    let reply = ask(&mut stream, &format!("DUMP {key}"));
+    let bytes: Vec<u8> = reply
+        .chars()
+        .map(|byte| u8::try_from(byte).unwrap())
+        .collect();
+    let begin = bytes.iter().position(|byte| *byte == b'\n').unwrap() + 1;
+    bytes[begin..bytes.len() - 2].to_vec()
+}
+
+/// What is at `key`, its elements sorted where they have no order.
+fn content(mut stream: &mut dyn ReadWrite, key: &str) -> (String, Vec<String>) {
+    let show = format!("OBJECT ENCODING {key}\r\nTTL {key}\r\nTYPE {key}");
+    let kind = ask(&mut stream, &show);
+    let (command, is_sorted) = match kind.lines().last() {
+        Some("+string") => ("GET #", false),
+        Some("+list") => ("LRANGE # 0 -1", false),
+        Some("+set") => ("SORT # ALPHA", false),
+        Some("+hash") => ("HGETALL #", true),
+        other => panic!("{other:?}"),
+    };
+    let shown = ask(&mut stream, &command.replace('#', key));
+    let mut lines: Vec<String> = shown.lines().map(str::to_owned).collect();
+    if is_sorted {
+        lines.sort_unstable();
+    }
+    (kind, lines)
+}
+
+/// What one of the two dumps, the other one restores, compressed or not.
+#[test]
+fn dumps_are_exchanged_with_redis() {
+    let (ours, redis) = (Ours::start(ServerConfig::default()), Redis::start());
+    let (mut one, mut other) = (ours.connect(), redis.connect());
+    let many = |word: &str, count: usize| {
+        let words = (0..count).map(|n| word.replace('#', &n.to_string()));
+        words.collect::<Vec<_>>().join(" ")
+    };
+    for make in [
+        "SET k v".to_owned(),
+        "SET k -70000".into(),
+        "SET k 9223372036854775807".into(),
+        format!("SET k {}", many("word#", 3_000).replace(' ', "-")),
+        format!("SET k {}", "x".repeat(60_000)),
+        "RPUSH k a -1 127 128 -4097 5000 70000 9000000 3000000000 -9223372036854775808".into(),
+        format!("RPUSH k {}", many("item-#", 3_000)),
+        format!("RPUSH k a {} {} b", "y".repeat(70), "z".repeat(20_000)),
+        "SADD k 1 -2 300".into(),
+        "SADD k 1 70000 -70000".into(),
+        "SADD k 1 9223372036854775807 -9223372036854775808".into(),
+        format!("SADD k {}", many("#", 600)),
+        format!("SADD k {}", many("member-#", 600)),
+        "HSET k f v g 12 h -5000".into(),
+        format!("HSET k {}", many("field-# value-#", 400)),
+        format!("HSET k {}", many("field-# value-#", 600)),
+        format!("HSET k f {}", "x".repeat(300)),
+    ] {
+        for stream in [&mut one as &mut dyn ReadWrite, &mut other] {
+            let mut stream = stream;
+            ask(&mut stream, &format!("FLUSHALL\r\n{make}"));
+        }
+        let wanted = content(&mut other, "k");
+        assert_eq!(content(&mut one, "k"), wanted, "{make}");
+        let dumps = [dump(&mut one, "k"), dump(&mut other, "k")];
+        for (to, stream) in [&mut one as &mut dyn ReadWrite, &mut other]
+            .into_iter()
+            .enumerate()
+        {
+            for (from, payload) in dumps.iter().enumerate() {
+                let mut stream = &mut *stream;
+                stream
+                    .write_all(&request(&[b"RESTORE", b"copy", b"0", payload, b"REPLACE"]))
+                    .unwrap();
+                let reply = ask(&mut stream, "PING");
+                assert_eq!(reply, "+OK\r\n+PONG\r\n", "{make}, from {from} to {to}");
+                assert_eq!(
+                    content(stream, "copy"),
+                    wanted,
+                    "{make}, from {from} to {to}"
+                );
+            }
+        }
+        // Every byte of a payload counts.
+        let mut damaged = dumps[1].clone();
+        damaged[1] ^= 1;
+        for stream in [&mut one as &mut dyn ReadWrite, &mut other] {
+            let mut stream = stream;
+            stream
+                .write_all(&request(&[b"RESTORE", b"d", b"0", &damaged]))
+                .unwrap();
+            let reply = ask(&mut stream, "EXISTS d");
+            let wanted = "-ERR DUMP payload version or checksum are wrong\r\n:0\r\n";
+            assert_eq!(reply, wanted, "{make}");
+        }
+    }
+}
+
+/// The time of a restored key counts from now, or is a time of day.
+#[test]
+fn restored_keys_expire_as_in_redis() {
+    let (ours, redis) = (Ours::start(ServerConfig::default()), Redis::start());
+    let replies = [
+        &mut ours.connect() as &mut dyn ReadWrite,
+        &mut redis.connect(),
+    ]
+    .map(|stream| {
+        let mut stream = stream;
+        ask(&mut stream, "SET k v");
+        let payload = dump(stream, "k");
+        let mut said = String::new();
+        for options in [
+            &[&b"100000"[..]][..],
+            &[b"100000"],
+            &[b"100000", b"replace"],
+            &[b"33177117420000", b"ABSTTL", b"REPLACE"],
+            &[b"1", b"ABSTTL", b"REPLACE", b"IDLETIME", b"5"],
+            &[b"0", b"FREQ", b"255"],
+        ] {
+            let mut words = vec![&b"RESTORE"[..], b"r", options[0], &payload];
+            words.extend_from_slice(&options[1..]);
+            stream.write_all(&request(&words)).unwrap();
+            said += &ask(&mut stream, "TTL r\r\nEXPIRETIME nope\r\nGET r");
+        }
+        said
+    });
+    let without_ttl = |text: &str| {
+        let lines = text.lines().filter(|line| !line.starts_with(":3117"));
+        lines.collect::<Vec<_>>().join("\n")
+    };
+    assert_eq!(
+        without_ttl(&replies[0]),
+        without_ttl(&replies[1]),
+        "ours left"
+    );
+}
+
+/// While a pause lasts, the commands that it is about wait, and those behind them.
+#[test]
+fn a_pause_holds_what_it_holds_in_redis() {
+    let (ours, redis) = (Ours::start(ServerConfig::default()), Redis::start());
+    let ends = [
+        (
+            Box::new(ours.connect()) as Box<dyn ReadWrite>,
+            Box::new(ours.connect()) as Box<dyn ReadWrite>,
+        ),
+        (Box::new(redis.connect()), Box::new(redis.connect())),
+    ]
+    .map(|(mut holder, mut held)| {
+        let mut said = ask(&mut holder, "SET k 1\r\nCLIENT PAUSE 60000 WRITE");
+        // Reads go on, and a transaction is queued up to its first write.
+        said += &ask(
+            &mut held,
+            "GET k\r\nMULTI\r\nGET k\r\nDISCARD\r\nCLIENT SETNAME held",
+        );
+        held.write_all(b"INCR k\r\nGET k\r\nECHO behind\r\n")
+            .unwrap();
+        let until = Instant::now() + Duration::from_secs(10);
+        loop {
+            let list = ask(&mut holder, "CLIENT LIST\r\nINFO clients");
+            let line = list
+                .lines()
+                .find(|line| line.contains("name=held"))
+                .unwrap();
+            if line.contains(" flags=b") || line.contains(" flags=bU") {
+                assert!(list.contains("blocked_clients:1\r\n"), "{list}");
+                break;
+            }
+            assert!(Instant::now() < until, "{line}");
+        }
+        said += &ask(&mut holder, "GET k\r\nCLIENT UNPAUSE");
+        let wanted = b":2\r\n$1\r\n2\r\n$6\r\nbehind\r\n";
+        let mut reply = vec![0; wanted.len()];
+        held.read_exact(&mut reply).unwrap();
+        assert_eq!(reply, wanted);
+        // A pause of everything ends by itself.
+        let begun = Instant::now();
+        said += &ask(&mut holder, "CLIENT PAUSE 300");
+        assert!(
+            begun.elapsed() >= Duration::from_millis(290),
+            "{:?}",
+            begun.elapsed()
+        );
+        said += &ask(&mut held, "INCR k");
+        said
+    });
+    assert_eq!(ends[0], ends[1], "ours left");
 }

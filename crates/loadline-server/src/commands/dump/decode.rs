@@ -1,0 +1,224 @@
+//! Bytes to values. The bytes come from a client: lengths are not believed, and what they decompress to is
+//! bounded.
+
+use std::borrow::Cow;
+
+use loadline_store::{Bytes, Fields, List, Members, Value};
+
+use super::{container, kind, length, listpack};
+use crate::commands::strings::LARGEST;
+use crate::commands::{hashes, sets};
+use crate::settings::Settings;
+
+/// Reads the type and the value; `None` where it is malformed, empty, of another type, or more follows.
+pub(super) fn decode(payload: &[u8], settings: &Settings) -> Option<Value> {
+    let (&kind, rest) = payload.split_first()?;
+    let mut reader = Reader {
+        rest,
+        room: LARGEST,
+    };
+    let value = match kind {
+        kind::STRING => Value::String(reader.string()?.into_owned()),
+        kind::LIST => Value::List(reader.list()?),
+        kind::LIST_QUICKLIST_2 => Value::List(reader.nodes()?),
+        kind::SET => Value::Set(reader.set(settings)?),
+        kind::SET_INTSET => Value::Set(reader.intset(settings)?),
+        kind::HASH => Value::Hash(reader.hash(settings)?),
+        kind::HASH_LISTPACK => Value::Hash(reader.packed_hash(settings)?),
+        _ => return None,
+    };
+    (reader.rest.is_empty() && !value.is_empty_collection()).then_some(value)
+}
+
+/// Reads from the front of a payload.
+struct Reader<'p> {
+    rest: &'p [u8],
+    /// Bytes that compressed strings can still become, all of them together.
+    room: usize,
+}
+
+impl<'p> Reader<'p> {
+    fn bytes(&mut self, count: usize) -> Option<&'p [u8]> {
+        let (bytes, rest) = self.rest.split_at_checked(count)?;
+        self.rest = rest;
+        Some(bytes)
+    }
+
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        self.bytes(N)?.try_into().ok()
+    }
+
+    fn length(&mut self) -> Option<u64> {
+        let [first] = self.array()?;
+        match first {
+            0..0x40 => Some(first.into()),
+            0x40..0x80 => {
+                let [second] = self.array()?;
+                Some(u64::from(first & 0x3F) << 8 | u64::from(second))
+            }
+            length::FOUR_BYTES => Some(u32::from_be_bytes(self.array()?).into()),
+            length::EIGHT_BYTES => Some(u64::from_be_bytes(self.array()?)),
+            _ => None,
+        }
+    }
+
+    fn string(&mut self) -> Option<Cow<'p, [u8]>> {
+        let number = match *self.rest.first()? {
+            length::INT8 => signed_after_type(self.bytes(2)?),
+            length::INT16 => signed_after_type(self.bytes(3)?),
+            length::INT32 => signed_after_type(self.bytes(5)?),
+            length::LZF => {
+                self.bytes(1)?;
+                return self.compressed().map(Cow::Owned);
+            }
+            _ => {
+                let length = usize::try_from(self.length()?).ok()?;
+                return self.bytes(length).map(Cow::Borrowed);
+            }
+        };
+        Some(number.to_string().into_bytes().into())
+    }
+
+    fn compressed(&mut self) -> Option<Vec<u8>> {
+        let length = usize::try_from(self.length()?).ok()?;
+        let original = usize::try_from(self.length()?).ok()?;
+        self.room = self.room.checked_sub(original)?;
+        decompress(self.bytes(length)?, original)
+    }
+
+    /// Calls `read` as often as the number that follows says. It fails at the end of the payload, however
+    /// large that number is.
+    fn each(&mut self, mut read: impl FnMut(&mut Self) -> Option<()>) -> Option<()> {
+        for _ in 0..self.length()? {
+            read(self)?;
+        }
+        Some(())
+    }
+
+    fn list(&mut self) -> Option<List> {
+        let mut items = List::new();
+        self.each(|reader| {
+            items.push_back(&reader.string()?);
+            Some(())
+        })?;
+        Some(items)
+    }
+
+    fn nodes(&mut self) -> Option<List> {
+        let mut items = List::new();
+        self.each(|reader| {
+            let container = reader.length()?;
+            let node = reader.string()?;
+            match container {
+                container::PLAIN => items.push_back(&node),
+                container::PACKED => listpack::read(&node, |item| {
+                    items.push_back(item);
+                    Some(())
+                })?,
+                _ => return None,
+            }
+            Some(())
+        })?;
+        Some(items)
+    }
+
+    fn set(&mut self, settings: &Settings) -> Option<Members> {
+        let mut members = Members::new();
+        self.each(|reader| sets::add(&mut members, &reader.string()?, settings).then_some(()))?;
+        Some(members)
+    }
+
+    fn intset(&mut self, settings: &Settings) -> Option<Members> {
+        let set = self.string()?;
+        let width = u32::from_le_bytes(*set.first_chunk()?) as usize;
+        let count = u32::from_le_bytes(*set.get(4..)?.first_chunk()?) as usize;
+        let numbers = set.get(8..)?;
+        if ![2, 4, 8].contains(&width) || numbers.len() != count.checked_mul(width)? {
+            return None;
+        }
+        let mut members = Members::new();
+        let mut last = None;
+        for number in numbers.chunks_exact(width).map(listpack::signed) {
+            if last >= Some(number) {
+                return None;
+            }
+            last = Some(number);
+            sets::add(&mut members, number.to_string().as_bytes(), settings);
+        }
+        Some(members)
+    }
+
+    fn hash(&mut self, settings: &Settings) -> Option<Fields> {
+        let mut fields = Fields::new();
+        self.each(|reader| {
+            let field = reader.string()?;
+            let value = reader.string()?;
+            put_field(&mut fields, &field, &value, settings)
+        })?;
+        Some(fields)
+    }
+
+    fn packed_hash(&mut self, settings: &Settings) -> Option<Fields> {
+        let pack = self.string()?;
+        let mut fields = Fields::new();
+        let mut field: Option<Vec<u8>> = None;
+        listpack::read(&pack, |element| match field.take() {
+            Some(field) => put_field(&mut fields, &field, element, settings),
+            None => {
+                field = Some(element.to_vec());
+                Some(())
+            }
+        })?;
+        field.is_none().then_some(fields)
+    }
+}
+
+/// Adds a field; `None` where it is there already.
+fn put_field(fields: &mut Fields, field: &[u8], value: &[u8], settings: &Settings) -> Option<()> {
+    if fields.contains(field) {
+        return None;
+    }
+    hashes::set_field(fields, field, Bytes::from(value), settings);
+    Some(())
+}
+
+/// The number behind the byte with its type.
+fn signed_after_type(bytes: &[u8]) -> i64 {
+    listpack::signed(&bytes[1..])
+}
+
+/// Undoes the compression of LibLZF, to `original` bytes. Input is a row of commands: below 32, one less
+/// than the number of bytes that follow and are taken over; else three bits of a length and thirteen of a
+/// distance backwards, from where that many bytes and two more are copied.
+fn decompress(input: &[u8], original: usize) -> Option<Vec<u8>> {
+    /// A copy takes at least two bytes and makes at most so many.
+    const LONGEST_COPY: usize = 7 + 255 + 2;
+    if original > input.len().saturating_mul(LONGEST_COPY) {
+        return None;
+    }
+    let mut out = Vec::with_capacity(original);
+    let mut input = input.iter();
+    while let Some(&command) = input.next() {
+        let command = usize::from(command);
+        if command < 32 {
+            let (taken, rest) = input.as_slice().split_at_checked(command + 1)?;
+            out.extend_from_slice(taken);
+            input = rest.iter();
+        } else {
+            let mut length = 2 + (command >> 5);
+            if length == 2 + 7 {
+                length += usize::from(*input.next()?);
+            }
+            let distance = ((command & 0x1F) << 8) + usize::from(*input.next()?) + 1;
+            let from = out.len().checked_sub(distance)?;
+            // The copy can overlap what it makes.
+            for at in from..from + length {
+                out.push(out[at]);
+            }
+        }
+        if out.len() > original {
+            return None;
+        }
+    }
+    (out.len() == original).then_some(out)
+}

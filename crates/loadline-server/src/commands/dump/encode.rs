@@ -1,0 +1,144 @@
+//! Values to bytes.
+
+use loadline_store::View;
+
+use super::listpack::Listpack;
+use super::{container, kind, length};
+use crate::commands::numbers::integer;
+
+/// Bytes of a listpack of a list beyond which another one begins.
+const NODE_BYTES: usize = 8 << 10;
+
+/// The longest text of a number that a string keeps in four bytes.
+const LONGEST_NUMBER: usize = "-2147483648".len();
+
+/// The type and the bytes of a value, without the footer.
+pub(super) fn encode(value: View<'_>) -> Vec<u8> {
+    let mut out = Vec::new();
+    match value {
+        View::String(bytes) => {
+            out.push(kind::STRING);
+            put_string(&mut out, bytes);
+        }
+        View::Set(members) if members.is_ordered() => {
+            out.push(kind::SET_INTSET);
+            let numbers = members
+                .iter()
+                .filter_map(|(member, ())| integer(member).ok());
+            put_string(&mut out, &intset(&numbers.collect::<Vec<_>>()));
+        }
+        View::Set(members) => {
+            out.push(kind::SET);
+            put_length(&mut out, members.len() as u64);
+            members
+                .iter()
+                .for_each(|(member, ())| put_string(&mut out, member));
+        }
+        View::Hash(fields) if fields.is_ordered() => {
+            out.push(kind::HASH_LISTPACK);
+            let mut pack = Listpack::default();
+            for (field, value) in fields.iter() {
+                pack.push(field);
+                pack.push(value);
+            }
+            put_string(&mut out, &pack.finish());
+        }
+        View::Hash(fields) => {
+            out.push(kind::HASH);
+            put_length(&mut out, fields.len() as u64);
+            for (field, value) in fields.iter() {
+                put_string(&mut out, field);
+                put_string(&mut out, value);
+            }
+        }
+        View::List(items) => {
+            out.push(kind::LIST_QUICKLIST_2);
+            put_nodes(&mut out, items.iter());
+        }
+    }
+    out
+}
+
+/// Puts the items of a list, in listpacks of bounded size.
+fn put_nodes<'i>(out: &mut Vec<u8>, items: impl Iterator<Item = &'i [u8]>) {
+    let mut nodes = vec![Listpack::default()];
+    for item in items {
+        if let Some(last) = nodes
+            .last_mut()
+            .filter(|last| last.has_room(item, NODE_BYTES))
+        {
+            last.push(item);
+        } else {
+            let mut next = Listpack::default();
+            next.push(item);
+            nodes.push(next);
+        }
+    }
+    put_length(out, nodes.len() as u64);
+    for node in nodes {
+        put_length(out, container::PACKED);
+        put_string(out, &node.finish());
+    }
+}
+
+/// Sorted numbers, each in as many bytes as the one that needs most.
+fn intset(numbers: &[i64]) -> Vec<u8> {
+    let fits = |least: i64, most: i64| numbers.iter().all(|number| (least..=most).contains(number));
+    let width: usize = if fits(i16::MIN.into(), i16::MAX.into()) {
+        2
+    } else if fits(i32::MIN.into(), i32::MAX.into()) {
+        4
+    } else {
+        8
+    };
+    let mut out = Vec::with_capacity(8 + width * numbers.len());
+    out.extend_from_slice(&(width as u32).to_le_bytes());
+    out.extend_from_slice(&(numbers.len() as u32).to_le_bytes());
+    for number in numbers {
+        out.extend_from_slice(&number.to_le_bytes()[..width]);
+    }
+    out
+}
+
+fn put_length(out: &mut Vec<u8>, number: u64) {
+    match number {
+        0..0x40 => out.push(length::SIX_BITS | number as u8),
+        0x40..0x4000 => {
+            out.push(length::FOURTEEN_BITS | (number >> 8) as u8);
+            out.push(number as u8);
+        }
+        _ => match u32::try_from(number) {
+            Ok(number) => {
+                out.push(length::FOUR_BYTES);
+                out.extend_from_slice(&number.to_be_bytes());
+            }
+            Err(_) => {
+                out.push(length::EIGHT_BYTES);
+                out.extend_from_slice(&number.to_be_bytes());
+            }
+        },
+    }
+}
+
+/// Puts a string: its number where it is a short one, or its length and its bytes.
+fn put_string(out: &mut Vec<u8>, bytes: &[u8]) {
+    let number = integer(bytes)
+        .ok()
+        .filter(|_| bytes.len() <= LONGEST_NUMBER);
+    let number = number.and_then(|number| i32::try_from(number).ok());
+    if let Some(number) = number {
+        if let Ok(number) = i8::try_from(number) {
+            out.push(length::INT8);
+            out.extend_from_slice(&number.to_le_bytes());
+        } else if let Ok(number) = i16::try_from(number) {
+            out.push(length::INT16);
+            out.extend_from_slice(&number.to_le_bytes());
+        } else {
+            out.push(length::INT32);
+            out.extend_from_slice(&number.to_le_bytes());
+        }
+        return;
+    }
+    put_length(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
+}

@@ -1,0 +1,200 @@
+//! DUMP and RESTORE: values in the format of Redis' RDB files, version 10.
+//!
+//! A payload is a byte for the type, the value, the version in two bytes and a CRC-64 of everything before
+//! it, little endian. DUMP does not compress, as Redis does for strings of more than 20 bytes; Redis reads
+//! both. RESTORE reads the types that Redis 7.0 writes for strings, sets, hashes and lists, compressed or
+//! not.
+
+mod decode;
+mod encode;
+mod listpack;
+
+use crc::{CRC_64_REDIS, Crc, Table};
+use loadline_store::{Entry, Value};
+
+use super::numbers::integer;
+use super::refusal::{Refusal, SYNTAX};
+use super::{Call, Known, ONE, Words, is, read, write};
+use decode::decode;
+use encode::encode;
+
+pub(super) const TABLE: &[Known] = &[
+    read("DUMP", 2, ONE, dump),
+    write("RESTORE", -4, ONE, restore),
+];
+
+const VERSION: u16 = 10;
+
+/// Bytes of the version and the checksum.
+const FOOTER_BYTES: usize = 10;
+
+static CHECKSUM: Crc<u64, Table<16>> = Crc::<u64, Table<16>>::new(&CRC_64_REDIS);
+
+/// The types of values.
+mod kind {
+    pub(super) const STRING: u8 = 0;
+    pub(super) const LIST: u8 = 1;
+    pub(super) const SET: u8 = 2;
+    pub(super) const HASH: u8 = 4;
+    pub(super) const SET_INTSET: u8 = 11;
+    pub(super) const HASH_LISTPACK: u8 = 16;
+    pub(super) const LIST_QUICKLIST_2: u8 = 18;
+}
+
+/// The first two bits of a length, and the types of strings that follow the last of them.
+mod length {
+    pub(super) const SIX_BITS: u8 = 0 << 6;
+    pub(super) const FOURTEEN_BITS: u8 = 1 << 6;
+    pub(super) const FOUR_BYTES: u8 = 0x80;
+    pub(super) const EIGHT_BYTES: u8 = 0x81;
+    pub(super) const INT8: u8 = 0xC0;
+    pub(super) const INT16: u8 = 0xC1;
+    pub(super) const INT32: u8 = 0xC2;
+    pub(super) const LZF: u8 = 0xC3;
+}
+
+/// The containers of a list's items.
+mod container {
+    pub(super) const PLAIN: u64 = 1;
+    pub(super) const PACKED: u64 = 2;
+}
+
+fn dump(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
+    let payload = call.show(words[1], |value, _| value.map(encode));
+    let payload = payload.map(|mut payload| {
+        payload.extend_from_slice(&VERSION.to_le_bytes());
+        let checksum = CHECKSUM.checksum(&payload);
+        payload.extend_from_slice(&checksum.to_le_bytes());
+        payload
+    });
+    call.reply().maybe(payload.as_deref());
+    Ok(())
+}
+
+/// The options of RESTORE.
+#[derive(Debug, Default)]
+struct Options {
+    replaces: bool,
+    is_absolute: bool,
+}
+
+impl Options {
+    /// Reads the options. IDLETIME and FREQ are checked as Redis does; neither is kept here.
+    fn parse(words: &[&[u8]]) -> Result<Self, Refusal> {
+        let mut options = Self::default();
+        let (mut has_idle_time, mut has_frequency) = (false, false);
+        let mut rest = words.iter();
+        while let Some(word) = rest.next() {
+            if is(word, "REPLACE") {
+                options.replaces = true;
+            } else if is(word, "ABSTTL") {
+                options.is_absolute = true;
+            } else if is(word, "IDLETIME") && !has_frequency && !rest.as_slice().is_empty() {
+                has_idle_time = true;
+                if rest.next().map(|value| integer(value)).transpose()? < Some(0) {
+                    return Err("ERR Invalid IDLETIME value, must be >= 0".into());
+                }
+            } else if is(word, "FREQ") && !has_idle_time && !rest.as_slice().is_empty() {
+                has_frequency = true;
+                let frequency = rest.next().map(|value| integer(value)).transpose()?;
+                if !frequency.is_some_and(|frequency| (0..=255).contains(&frequency)) {
+                    return Err("ERR Invalid FREQ value, must be >= 0 and <= 255".into());
+                }
+            } else {
+                return Err(SYNTAX.into());
+            }
+        }
+        Ok(options)
+    }
+}
+
+fn restore(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
+    let (key, payload) = (words[1], words[3]);
+    let options = Options::parse(&words[4..])?;
+    if !options.replaces && call.has(key) {
+        return Err("BUSYKEY Target key name already exists.".into());
+    }
+    let life = integer(words[2])?;
+    let life = u64::try_from(life).map_err(|_| "ERR Invalid TTL value, must be >= 0")?;
+    let value = verified(payload).ok_or("ERR DUMP payload version or checksum are wrong")?;
+    let value = decode(value, &call.shared.settings).ok_or("ERR Bad data format")?;
+    let now = call.now();
+    let expires_at = match life {
+        0 => None,
+        _ if options.is_absolute => Some(life),
+        _ => Some(now.saturating_add(life)),
+    };
+    if expires_at.is_some_and(|at| at <= now) {
+        call.remove(key);
+    } else if let Value::String(bytes) = &value {
+        call.put_string(key, bytes, expires_at);
+    } else {
+        call.put(key, Entry { value, expires_at });
+    }
+    call.reply().ok();
+    Ok(())
+}
+
+/// The part of a payload before its footer, if version and checksum are right.
+fn verified(payload: &[u8]) -> Option<&[u8]> {
+    let (value, footer) = payload.split_at_checked(payload.len().checked_sub(FOOTER_BYTES)?)?;
+    let version = u16::from_le_bytes(*footer.first_chunk()?);
+    let checksum = u64::from_le_bytes(*footer.last_chunk()?);
+    let is_sound = version <= VERSION
+        && CHECKSUM.checksum(&payload[..payload.len() - size_of::<u64>()]) == checksum;
+    is_sound.then_some(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::Settings;
+    use loadline_store::List;
+    use proptest::prelude::*;
+
+    /// Words that are whole numbers of all lengths, and bytes of all lengths that a header tells apart.
+    fn word() -> impl Strategy<Value = Vec<u8>> {
+        prop_oneof![
+            any::<i64>().prop_map(|number| number.to_string().into_bytes()),
+            (-40_000_i64..40_000).prop_map(|number| number.to_string().into_bytes()),
+            proptest::collection::vec(any::<u8>(), 0..70),
+            (0..9_000_usize).prop_map(|length| vec![b'x'; length]),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_dumped_is_restored(words in proptest::collection::vec(word(), 1..40)) {
+            let settings = Settings::default();
+            let mut list = List::new();
+            words.iter().for_each(|word| list.push_back(word));
+            let (mut members, mut fields) = (loadline_store::Members::new(), loadline_store::Fields::new());
+            for pair in words.chunks(2) {
+                super::super::sets::add(&mut members, &pair[0], &settings);
+                let value = pair.last().expect("a chunk has an element").as_slice().into();
+                super::super::hashes::set_field(&mut fields, &pair[0], value, &settings);
+            }
+            for value in [Value::String(words[0].clone()), Value::List(list), Value::Set(members), Value::Hash(fields)] {
+                let encoded = encode(value.view());
+                prop_assert_eq!(decode(&encoded, &settings), Some(value));
+            }
+        }
+
+        #[test]
+        fn hostile_bytes_are_refused(bytes in proptest::collection::vec(any::<u8>(), 0..300), kind in prop_oneof![Just(0_u8), Just(1), Just(2), Just(4), Just(11), Just(16), Just(18)]) {
+            let mut payload = vec![kind];
+            payload.extend_from_slice(&bytes);
+            let _ = decode(&payload, &Settings::default());
+        }
+
+        #[test]
+        fn damage_is_refused_or_read(words in proptest::collection::vec(word(), 1..10), at in any::<prop::sample::Index>(), byte in any::<u8>()) {
+            let mut list = List::new();
+            words.iter().for_each(|word| list.push_back(word));
+            let mut encoded = encode(Value::List(list).view());
+            let at = at.index(encoded.len());
+            encoded[at] = byte;
+            let _ = decode(&encoded, &Settings::default());
+        }
+    }
+}

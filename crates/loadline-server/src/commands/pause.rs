@@ -1,0 +1,58 @@
+//! CLIENT PAUSE: commands that wait until the pause is over.
+
+use std::sync::atomic::Ordering;
+
+use super::numbers::integer;
+use super::refusal::Refusal;
+use super::{Access, Call, Known, Words, execute_words, is};
+use crate::buffer::Output;
+use crate::state::{Pause, Session, Shared};
+
+/// Makes commands wait. A pause can be made longer and wider, and not the reverse, as in Redis.
+pub(super) fn pause(call: &mut Call<'_>, time: &[u8], mode: Option<&[u8]>) -> Result<(), Refusal> {
+    let holds_all = match mode {
+        None => true,
+        Some(mode) if is(mode, "ALL") => true,
+        Some(mode) if is(mode, "WRITE") => false,
+        Some(_) => return Err("ERR CLIENT PAUSE mode must be WRITE or ALL".into()),
+    };
+    let time = integer(time).map_err(|_| "ERR timeout is not an integer or out of range")?;
+    let time = u64::try_from(time).map_err(|_| "ERR timeout is negative")?;
+    let until_ms = call.now().saturating_add(time);
+    let current = call.shared.pause;
+    call.shared.pause = Some(Pause {
+        until_ms: current.map_or(until_ms, |pause| pause.until_ms.max(until_ms)),
+        holds_all: holds_all || current.is_some_and(|pause| pause.holds_all),
+    });
+    call.reply().ok();
+    Ok(())
+}
+
+/// Executes the command that waited for the end of a pause.
+pub(crate) fn resume(session: &mut Session, shared: &mut Shared, out: &mut Output) {
+    if let Some(words) = session.postponed.take() {
+        let peer = &session.peer;
+        peer.gauges.is_postponed.store(false, Ordering::Relaxed);
+        let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+        execute_words(&words, session, shared, out);
+    }
+}
+
+impl Call<'_> {
+    /// Whether a command has to wait for the end of a pause.
+    pub(super) fn is_paused(&self, known: &Known) -> bool {
+        self.shared.pause.is_some_and(|pause| {
+            let queue = self.session.queue.as_ref();
+            let executes = known.name == "EXEC" && queue.is_some_and(|queue| queue.writes);
+            pause.holds_all || known.access == Access::Write || executes
+        })
+    }
+
+    #[cold]
+    pub(super) fn postpone(&mut self, words: Words<'_>) {
+        self.session.postponed = Some(words.iter().map(|word| word.to_vec()).collect());
+        let gauges = &self.session.peer.gauges;
+        gauges.is_postponed.store(true, Ordering::Relaxed);
+        self.shared.has_postponed = true;
+    }
+}
