@@ -1,6 +1,6 @@
 //! Pauses of the machine: stretches in which one of its CPUs did not run.
 //!
-//! A virtual machine loses a CPU for milliseconds where its host gives it to somebody else, and all that
+//! A virtual machine loses a CPU for milliseconds when its host gives it to another machine, and all that
 //! runs there stops: a generator, or the server that it measures. `/proc/stat` counts such time in steps
 //! of 10 ms and does not say when it was. So each CPU has a watcher, a thread bound to it that sleeps for a
 //! millisecond and looks at the clock. In real time nothing on the machine keeps it from that, and if it is

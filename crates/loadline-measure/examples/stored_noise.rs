@@ -154,7 +154,7 @@ fn row(name: &str, method: impl Fn(&Draw) -> Option<Share>) -> String {
     out
 }
 
-/// A share of so many, with its 95 % interval (Clopper and Pearson).
+/// A share, with its 95 % interval (Clopper and Pearson).
 fn with_interval(share: Share, of: f64) -> String {
     let interval = share.interval_95();
     let [value, lo, hi] = [share.value(), interval.lo, interval.hi].map(|one| one * of);

@@ -180,7 +180,7 @@ mod tests {
         assert!(compared(&raw_quiet, &raw_busy).ratio > 2.0);
         let corrected = compared(&corrected_quiet, &corrected_busy);
         assert!((corrected.ratio - 1.0).abs() < 0.01, "{corrected:?}");
-        // Nothing is taken where nobody waited longer than usual, to the digits that are kept.
+        // Nothing is subtracted if no wait was longer than usual, to the digits that are kept.
         let untouched = compared(&raw_quiet, &corrected_quiet);
         assert!((untouched.ratio - 1.0).abs() < 0.004, "{untouched:?}");
     }

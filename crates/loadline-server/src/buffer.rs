@@ -35,8 +35,8 @@ impl Buffer {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Uses up so many bytes. What is left moves to the front only when it is the smaller part, so that
-    /// a byte is moved about once, however small the steps are.
+    /// Consumes a number of bytes. The remainder moves to the front only when it is the smaller part, so
+    /// that a byte is moved about once, however small the steps are.
     pub(crate) fn advance(&mut self, count: usize) {
         self.used += count;
         if self.is_empty() {

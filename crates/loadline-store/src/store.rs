@@ -310,8 +310,8 @@ impl Store {
     }
 
     /// Frees expired entries and returns how many, going on where the last call stopped. Shards without
-    /// any expiry are passed over; after about `budget` entries were looked at, it stops. Called now and
-    /// then, it bounds what expired keys that nobody asks for can hold.
+    /// any expiry are passed over; after about `budget` entries were looked at, it stops. Called
+    /// regularly, it bounds the memory of expired keys that are never read.
     pub fn expire_some(&self, now: u64, budget: usize) -> usize {
         let Some(shards) = self.shards.get() else {
             return 0;

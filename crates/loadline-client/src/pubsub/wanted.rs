@@ -108,8 +108,8 @@ impl Wanted {
         stood
     }
 
-    /// Whoever waits with this ticket does so no longer. Gives the names that nobody wants now: those that
-    /// never stood and that nobody else waits for.
+    /// Drops a ticket whose caller stopped waiting. Returns the names that are no longer wanted: those that
+    /// were never confirmed and that no other ticket waits for.
     pub(super) fn give_up(&mut self, ticket: TicketId) -> Vec<(Kind, Bytes)> {
         let mut given_up = Vec::new();
         for (kind, name) in self.names() {

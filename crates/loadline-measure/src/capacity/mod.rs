@@ -1,8 +1,8 @@
 //! The highest load that keeps a limit: a search over rates that confirms its answer.
 //!
-//! [`Search`] says which rate is tried next and for how long; whoever has a target and a clock runs
-//! that trial in an open loop and tells what came of it. So the whole search is a pure function of
-//! what was measured, and can be tested against simulated servers.
+//! [`Search`] returns the rate and the length of the next trial. The caller, which has a target and a
+//! clock, runs the trial in an open loop and passes back the result. The whole search is therefore a
+//! pure function of the measurements and can be tested against simulated servers.
 //!
 //! 1. **Bracket.** The search begins near the throughput of a closed loop and goes up or down from there, in
 //!    growing steps, until it knows a rate that holds and one that fails.
@@ -10,11 +10,11 @@
 //! 3. **Confirm.** Trials of two neighbours take turns until five more of the lower one held than failed, and
 //!    five more of the upper one failed than held.
 //!
-//! A disturbance of the machine (a CPU that pauses, other processes, a late generator) only ever adds to
-//! response times. So a trial that held counts, whatever the machine did. One that failed counts only where
-//! the machine was undisturbed; else it is spoiled, says nothing, and is repeated. Where that comes to no
-//! end, there is no answer. From time to time a closed loop shows whether the machine is still as fast as at
-//! the beginning; where it is slower, what failed meanwhile is spoiled too.
+//! A disturbance of the machine (a CPU that pauses, other processes, a late generator) can only lengthen
+//! response times. A trial that held therefore always counts. A trial that failed counts only if the
+//! machine was undisturbed; otherwise it is spoiled and repeated. If too many trials are spoiled, there is
+//! no answer. From time to time a closed loop checks whether the machine is as fast as at the beginning. If
+//! it is slower, trials that failed since the last check are spoiled too.
 //!
 //! ```
 //! use std::time::Duration;

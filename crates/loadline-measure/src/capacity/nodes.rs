@@ -8,7 +8,7 @@ use super::Tally;
 /// The step between two rates. With one rate between them that nothing is known of, two steps are still less
 /// than 10 %.
 const STEP: f64 = 1.045;
-/// A rate is decided by so many more trials of one kind than of the other. Where it is wrong by 10 %, four
+/// A rate is decided by this surplus of trials of one kind over the other. Where it is wrong by 10 %, four
 /// of five trials or more say so, and chance has the other five in one of a thousand searches.
 pub(super) const LEAD: i64 = 5;
 /// Trials in which neither kind gets that far: the rate holds about as often as not.

@@ -505,7 +505,7 @@ fn an_answer_survives_its_json() {
         "{json}"
     );
     assert_eq!(serde_json::from_str::<Answer>(&json).unwrap(), answer);
-    // Records of earlier versions name late trials, and nobody as the limit.
+    // Records of earlier versions have late trials, and the value `nobody` as the limit.
     let earlier = json
         .replace(",\"spoiled\":0}", ",\"late\":0}")
         .replace("\"limited_by\":\"server\"", "\"limited_by\":\"nobody\"");

@@ -175,9 +175,9 @@ pub fn rounds_for(comparisons: usize) -> usize {
         .map_or(MIN_ROUNDS, |too_few| too_few + 1)
 }
 
-/// Whether enough rounds were run to find what a gate is to find: a change of 5 % in one of
-/// `comparisons`. That takes [`rounds_for`] so many comparisons and a half-width of 1 %; 40 rounds are
-/// enough in any case. Like [`precise_enough`] it never looks at the result.
+/// Whether there were enough rounds for a gate to detect a change of 5 % in one of `comparisons`. This
+/// requires [`rounds_for`] that number of comparisons and a half-width of 1 %; 40 rounds are always
+/// enough. Like [`precise_enough`], it never looks at the result.
 ///
 /// In simulations of the noise of a busy machine, a half-width of 1.5 % finds 5 % in 94 of 100 cases.
 #[must_use]
@@ -286,8 +286,8 @@ impl Paired {
     }
 }
 
-/// The bounds are logarithms, and more is worse. A difference beyond the margin is told even where
-/// it is too small to matter; the reverse, an equivalence that hides a difference, is never told.
+/// The bounds are logarithms, and more is worse. A difference beyond the margin is reported even if
+/// it is too small to matter. The reverse, an equivalence that hides a difference, is never reported.
 fn judge((lo, hi): (f64, f64), rules: &Rules) -> Verdict {
     let (margin, matters) = (rules.margin.ln_1p(), rules.equivalence.ln_1p());
     if lo > margin {

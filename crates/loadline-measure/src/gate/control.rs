@@ -28,7 +28,7 @@
 /// What is thought of the coefficient before any run is seen; see the head of this file.
 const USUAL: f64 = 0.5;
 const USUAL_VARIANCE: f64 = 1.0 / 12.0;
-/// `b` and `w` depend on each other; after so many turns neither moves.
+/// `b` and `w` depend on each other; after this number of iterations both are stable.
 const TURNS: usize = 8;
 
 /// One run, in one metric of one case.

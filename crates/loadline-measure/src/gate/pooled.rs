@@ -17,8 +17,8 @@
 //! That assumes cases of one run to be independent, and they are not where a whole run was slow:
 //! twenty cases that rise and fall together tell no more than one. The number of cases is therefore
 //! counted as `G / (1 + (G - 1) * r^2)`, where `r^2` is the mean squared correlation of two cases
-//! over the runs, and `d0` never exceeds what so many others can tell. Of independent cases `r^2` is
-//! `1 / (K - 1)` and not 0; that is left in, on the safe side.
+//! over the runs, and `d0` never exceeds what this number of cases can support. For independent cases, `r^2` is
+//! `1 / (K - 1)` instead of 0; this is left in, on the safe side.
 
 use statrs::function::gamma::digamma;
 

@@ -8,8 +8,8 @@
 use super::{both, student};
 
 /// Noise has heavier tails than a normal distribution, which shows where an alarm has to be rarer than one
-/// in ten thousand. However well the deviation is known, the t distribution of so many degrees of freedom
-/// stands in for them: with a tenth of the runs three times as wide, it keeps the rate that is
+/// in ten thousand. However well the deviation is known, the t distribution with at most this number of
+/// degrees of freedom is used to model them: with a tenth of the runs three times as wide, it keeps the rate that is
 /// promised (`simulations.rs`), where more degrees exceed it.
 const TAIL_FREEDOM: f64 = 12.0;
 

@@ -11,7 +11,7 @@ mod tests;
 use hdrhistogram::Histogram as Hdr;
 use serde::{Deserialize, Serialize};
 
-/// The longest time that is told apart, in nanoseconds: an hour and 13 minutes. Longer ones count
+/// The longest time that is resolved, in nanoseconds: an hour and 13 minutes. Longer ones count
 /// as this. It is the last value of a power of two because the buckets end there.
 pub const MAX_NS: u64 = (1 << 42) - 1;
 
@@ -22,7 +22,7 @@ pub const SAMPLES_BEYOND: u64 = 100;
 const SIGNIFICANT_DIGITS: u8 = 3;
 
 /// Why a time always finds its counter.
-const GROWS: &str = "a histogram grows to hold any time up to the longest that is told apart";
+const GROWS: &str = "a histogram grows to hold any time up to the longest that is resolved";
 
 /// The quantiles that a [`Histogram::spectrum`] tries, in order.
 const SPECTRUM: [f64; 18] = [

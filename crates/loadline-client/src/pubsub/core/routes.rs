@@ -2,8 +2,8 @@
 //!
 //! Channels and patterns are on the main lane, which may be to any node, since nodes tell each other what is
 //! published. A sharded channel is known only to the nodes of its slot, so it is on the lane to the master of
-//! that slot, and follows the slot. What it may have missed on the way is announced by the lane that it
-//! comes to, once it stands there.
+//! that slot, and follows the slot. Its new lane announces possible gaps once the subscription is
+//! confirmed there.
 
 use std::sync::Arc;
 use std::task::Waker;
