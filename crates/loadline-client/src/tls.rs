@@ -115,6 +115,7 @@ impl<S: Read + Write> TlsStream<S> {
     ///
     /// # Errors
     /// The error of the socket, including `WouldBlock`, or of the check of the certificate.
+    #[cfg(feature = "tokio")]
     pub(crate) fn shake_hands(&mut self) -> io::Result<()> {
         while self.session.is_handshaking() {
             self.send()?;
@@ -128,7 +129,7 @@ impl<S: Read + Write> TlsStream<S> {
     /// Goes on with the handshake by one system call.
     ///
     /// # Errors
-    /// As [`TlsStream::shake_hands`].
+    /// The error of the socket, including `WouldBlock`, or of the check of the certificate.
     pub(crate) fn step(&mut self) -> io::Result<()> {
         if self.session.wants_write() {
             return self.session.write_tls(&mut self.socket).map(drop);

@@ -108,6 +108,7 @@ impl Session {
         matches!(self.phase, Phase::Ready(_))
     }
 
+    #[cfg(feature = "tokio")]
     pub(crate) fn is_down(&self) -> bool {
         matches!(self.phase, Phase::Down)
     }
@@ -130,6 +131,7 @@ impl Session {
         self.outage.as_ref()
     }
 
+    #[cfg(feature = "tokio")]
     pub(crate) fn set_outage(&mut self, error: Error) {
         self.outage = Some(error);
     }

@@ -12,6 +12,8 @@ mod commands;
 mod connections;
 mod deadlines;
 mod delivery;
+#[cfg(feature = "tls")]
+mod dripping_tls;
 mod examples;
 mod fake;
 mod faults;
