@@ -202,6 +202,20 @@ fn label(unit: Unit, value: f64) -> String {
     }
 }
 
+/// A figure of a tooltip: exact where that is shorter than three digits, as it is of a size or a rate that was chosen.
+fn figure(unit: Unit, value: f64) -> String {
+    let rounded = match unit {
+        Unit::Time => words::duration(value),
+        Unit::Count => words::count(value),
+    };
+    let exact = label(unit, value);
+    if exact.len() < rounded.len() {
+        exact
+    } else {
+        rounded
+    }
+}
+
 /// The ends of an axis: those of its ticks, or of the values where the axis has none of its own.
 fn ends(axis: Axis, (low, high): (f64, f64), ticks: &[(f64, String)]) -> (f64, f64) {
     let (low, high) = match (axis.scale, ticks) {
@@ -290,8 +304,8 @@ fn dots(plot: &Lines, frame: &Frame, line: &Series) -> String {
             frame.x(at),
             frame.y(level),
             escaped(&line.label),
-            label(plot.y.unit, *y),
-            label(plot.x.unit, *x),
+            figure(plot.y.unit, *y),
+            figure(plot.x.unit, *x),
         ))
     });
     dots.collect()
@@ -527,6 +541,22 @@ mod tests {
     fn nines_are_even_steps() {
         assert!((nines(0.99) - 2.0).abs() < 1e-9 && (nines(0.999) - 3.0).abs() < 1e-9);
         assert_eq!(nines(0.0), 0.0);
+    }
+
+    #[test]
+    fn tooltips_round_what_was_measured_and_keep_what_was_chosen() {
+        for (unit, value, expected) in [
+            (Unit::Time, 399_600_000.0, "400 ms"),
+            (Unit::Time, 1_204_000.0, "1.20 ms"),
+            (Unit::Time, 10_000_000.0, "10 ms"),
+            (Unit::Count, 101_365.0, "101.4k"),
+            (Unit::Count, 1_109_877.5, "1.11M"),
+            (Unit::Count, 10_000.0, "10k"),
+            (Unit::Count, 200.0, "200"),
+            (Unit::Count, 0.0, "0"),
+        ] {
+            assert_eq!(figure(unit, value), expected);
+        }
     }
 
     #[test]
