@@ -56,7 +56,7 @@ pub(crate) struct Results {
     pub(crate) text: String,
     /// Whether the report closes with the last line already.
     pub(crate) is_closed: bool,
-    /// Sentences above the last line that belong to the answer.
+    /// Sentences above the last line where the report, which states them too, is not printed.
     pub(crate) remarks: Vec<String>,
     /// Files, each with its content.
     pub(crate) files: Vec<(Output, String)>,
@@ -103,12 +103,10 @@ pub(crate) fn finish(results: Results, printer: &Printer) -> Result<ExitCode, Fa
         Some(failure) => ("failed", failure.exit().code()),
         None => (ending.words.as_str(), ending.code),
     };
-    let mut last: String = results
-        .remarks
-        .iter()
-        .map(|remark| format!("{remark}\n"))
-        .collect();
-    last += &format!("loadline: {}: {words} ({code})", results.command);
+    let last = format!("loadline: {}: {words} ({code})", results.command);
+    let remarks = results.remarks.iter();
+    let remarked: String = remarks.map(|remark| format!("{remark}\n")).collect();
+    let remarked = remarked + &last;
     let stdout_is_taken = results
         .files
         .iter()
@@ -116,7 +114,7 @@ pub(crate) fn finish(results: Results, printer: &Printer) -> Result<ExitCode, Fa
     if stdout_is_taken {
         // What goes to standard output is for a program, and stays whole.
         if !printer.quiet || ending.is_answer {
-            files::write_error(&last);
+            files::write_error(&remarked);
         }
     } else if !printer.quiet {
         files::print(&if results.is_closed && broken.is_none() {
@@ -125,7 +123,7 @@ pub(crate) fn finish(results: Results, printer: &Printer) -> Result<ExitCode, Fa
             format!("{}\n{last}\n", results.text)
         })?;
     } else if ending.is_answer {
-        files::print(&format!("{last}\n"))?;
+        files::print(&format!("{remarked}\n"))?;
     }
     let mut unwritten = None;
     for (output, text) in &results.files {

@@ -55,7 +55,19 @@ fn a_broken_limit_is_critical_and_named() {
     let limits = ["--limit", "get.p50<1ns", "--limit", "throughput>1"];
     let ended = limited(&dir, &limits);
     ends(&ended, 2, "loadline: run: critical (2)");
-    let named = ended.stdout.lines().rev().nth(1).unwrap();
+    // Once, in the report.
+    assert_eq!(
+        ended.words.matches("breaks get.p50<1ns").count(),
+        1,
+        "{}",
+        ended.words
+    );
+    // Without the report, the sentence is above the last line.
+    let quiet = limited(&dir, &[&limits[..], &["--quiet"]].concat());
+    let lines: Vec<&str> = quiet.stdout.lines().collect();
+    let [named, "loadline: run: critical (2)"] = lines[..] else {
+        panic!("{lines:?}");
+    };
     assert!(
         named.starts_with("get, p50: ") && named.ends_with(" breaks get.p50<1ns."),
         "{named}"
