@@ -10,6 +10,7 @@
 use crate::interval::{self, MedianInterval};
 use crate::quantile::median;
 use crate::record::Case;
+use crate::words;
 
 /// A size within this share of the best is as good.
 pub const MARGIN: f64 = 0.05;
@@ -58,23 +59,56 @@ pub struct SizeRange {
     pub ratio: f64,
     /// The bounds of the ratio; `None` where the recommended size is the best.
     pub bounds: Option<(f64, f64)>,
+    /// The smallest and the largest size that were tried.
+    pub tried: (u64, u64),
     /// Rounds that were compared.
     pub rounds: usize,
 }
 
 impl Answer {
-    /// The answer in a sentence without its full stop, such as "sizes from 500 to 20000 can be within 5 % of
-    /// the best, and all others are slower; 500 is the smallest whose median is, at 0.98x of the best, 0.95 to 1.02 in 10 rounds".
+    /// The answer in a sentence without its full stop, such as "sizes from 500 to 20k can be within 5 % of
+    /// the best, and all others are slower; 500 is the smallest whose median is, at 0.98x [0.95, 1.02] of the best in 10 rounds".
     #[must_use]
     pub fn sentence(&self) -> String {
+        let Self::Range(range) = self else {
+            return self.summary();
+        };
+        let rounds = words::plural(range.rounds as u64, "round");
+        let recommended = words::amount(range.recommended);
+        let of_best = match range.bounds {
+            _ if range.smallest == range.largest => format!(" in {rounds}"),
+            Some((lo, hi)) => format!(
+                "; {recommended} is the smallest whose median is, at {} [{}, {}] of the best in {rounds}",
+                words::ratio(range.ratio),
+                words::bound(lo),
+                words::bound(hi),
+            ),
+            None => format!("; {recommended} is the smallest whose median is, in {rounds}"),
+        };
+        let beyond = if range.largest == range.tried.1 {
+            "; larger sizes were not tried"
+        } else {
+            ""
+        };
+        format!("{}{of_best}{beyond}", self.summary())
+    }
+
+    /// The range alone, or that the answer is inconclusive.
+    #[must_use]
+    pub fn summary(&self) -> String {
         match self {
             Self::Range(range) => {
-                let bounds = range
-                    .bounds
-                    .map_or_else(String::new, |(lo, hi)| format!(", {lo:.2} to {hi:.2}"));
+                let [smallest, largest] = [range.smallest, range.largest].map(words::amount);
+                if smallest == largest {
+                    return format!("all sizes but {smallest} are more than 5 % slower");
+                }
+                if (range.smallest, range.largest) == range.tried {
+                    return format!(
+                        "all sizes from {smallest} to {largest} can be within 5 % of the best"
+                    );
+                }
                 format!(
-                    "sizes from {} to {} can be within 5 % of the best, and all others are slower; {} is the smallest whose median is, at {:.2}x of the best{bounds} in {} rounds",
-                    range.smallest, range.largest, range.recommended, range.ratio, range.rounds
+                    "sizes from {smallest} to {largest} can be within 5 % of the best, and all others are slower"
                 )
             }
             Self::Inconclusive {
@@ -82,18 +116,27 @@ impl Answer {
                 largest,
                 rounds,
             } => format!(
-                "inconclusive: sizes from {smallest} to {largest} cannot be told apart in {rounds} rounds"
+                "inconclusive: sizes from {} to {} cannot be told apart in {}",
+                words::amount(*smallest),
+                words::amount(*largest),
+                words::plural(*rounds as u64, "round"),
             ),
         }
     }
 }
 
-/// The answer of the cells of one sweep over sizes, of one mode, operation and latency. `None` with fewer
-/// than two sizes or without rounds.
+/// The size of the calls of a case: operations that are in flight together.
+#[must_use]
+pub fn of_case(case: &Case) -> u64 {
+    case.scenario.in_flight.unwrap_or(case.scenario.batch)
+}
+
+/// The answer of the cells of one sweep over sizes, of one mode, operation and latency, whose rounds ran
+/// interleaved. `None` with fewer than two sizes or without rounds.
 #[must_use]
 pub fn of_cases<'c>(cases: impl IntoIterator<Item = &'c Case>) -> Option<Answer> {
     let sizes = cases.into_iter().map(|case| SizeRounds {
-        size: case.scenario.in_flight.unwrap_or(case.scenario.batch),
+        size: of_case(case),
         throughputs: case
             .rounds
             .iter()
@@ -155,6 +198,7 @@ pub fn judge(sizes: &[SizeRounds]) -> Option<Answer> {
         bounds: bounds
             .filter(|_| recommended != best)
             .map(|MedianInterval { lo, hi, .. }| (lo.exp(), hi.exp())),
+        tried: (sizes[0].size, sizes[sizes.len() - 1].size),
         rounds,
     }))
 }
@@ -305,7 +349,33 @@ mod tests {
         let answer = Answer::Range(range);
         assert_eq!(
             answer.sentence(),
-            "sizes from 100 to 1000 can be within 5 % of the best, and all others are slower; 100 is the smallest whose median is, at 0.96x of the best, 0.96 to 0.96 in 10 rounds"
+            "sizes from 100 to 1k can be within 5 % of the best, and all others are slower; 100 is the smallest whose median is, at 0.96x [0.96, 0.96] of the best in 10 rounds"
+        );
+    }
+
+    #[test]
+    fn a_sentence_says_what_was_tried() {
+        for (rates, sentence) in [
+            (
+                [(1, 100.0), (10, 600.0), (20_000, 1_000.0)],
+                "all sizes but 20k are more than 5 % slower in 10 rounds; larger sizes were not tried",
+            ),
+            (
+                [(1, 100.0), (10, 1_000.0), (100, 600.0)],
+                "all sizes but 10 are more than 5 % slower in 10 rounds",
+            ),
+            (
+                [(1, 980.0), (10, 1_000.0), (100, 990.0)],
+                "all sizes from 1 to 100 can be within 5 % of the best; 1 is the smallest whose median is, at 0.98x [0.98, 0.98] of the best in 10 rounds; larger sizes were not tried",
+            ),
+        ] {
+            let answer = judge(&exact(&rates, 10)).unwrap();
+            assert_eq!(answer.sentence(), sentence);
+        }
+        let three_rounds = judge(&exact(&[(1, 100.0), (20_000, 1_000.0)], 3)).unwrap();
+        assert_eq!(
+            three_rounds.sentence(),
+            "inconclusive: sizes from 1 to 20k cannot be told apart in 3 rounds"
         );
     }
 

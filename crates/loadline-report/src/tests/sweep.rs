@@ -1,7 +1,7 @@
 //! A sweep over ways of calling, in every form.
 
 use loadline_measure::histogram::LatencySummary;
-use loadline_measure::record::{Case, Cost, LeftOut, Link, Parts, Record, Scenario};
+use loadline_measure::record::{Case, Cost, LeftOut, Link, Parts, Record, RoundSummary, Scenario};
 
 use super::{PIPE, fixture, widest};
 use crate::{html, markdown, text};
@@ -23,6 +23,13 @@ fn cell(mode: &str, size: u64, latency_ns: u64, ops_asked: Option<u64>) -> Case 
             codec: Some("json".into()),
             ..Scenario::default()
         },
+        rounds: vec![
+            RoundSummary {
+                throughput_ops_per_s: throughput,
+                ..RoundSummary::default()
+            };
+            10
+        ],
         ops: ops_asked.map_or(fits, |asked| asked.min(fits)),
         throughput_ops_per_s: throughput,
         response_time_ns: LatencySummary {
@@ -105,10 +112,14 @@ fn a_sweep_in_a_pipe() {
     pipeline   110 us  11.0 ms  ~1.10 s  909.1k   110 us   143 us  0.480
     batch      110 us  11.0 ms  ~1.10 s  909.1k   110 us   143 us  0.480
       script: embedded does not have EVALSHA and EVAL
-      pipeline by size, 1 to 10k: from 47.8k to 1.11M ops/s; 1k is the smallest
-        within 5 % of the most: 1.09M ops/s, p99 1.20 ms
-      batch by size, 1 to 10k: from 47.8k to 1.11M ops/s; 1k is the smallest within
-        5 % of the most: 1.09M ops/s, p99 1.20 ms
+      pipeline by size, 1 to 10k: from 47.8k to 1.11M ops/s; sizes from 1k to 10k
+        can be within 5 % of the best, and all others are slower; 1k is the smallest
+        whose median is, at 0.98x [0.98, 0.98] of the best in 10 rounds; larger
+        sizes were not tried (1k: 1.09M ops/s, p99 1.20 ms)
+      batch by size, 1 to 10k: from 47.8k to 1.11M ops/s; sizes from 1k to 10k can
+        be within 5 % of the best, and all others are slower; 1k is the smallest
+        whose median is, at 0.98x [0.98, 0.98] of the best in 10 rounds; larger
+        sizes were not tried (1k: 1.09M ops/s, p99 1.20 ms)
 
     get as json, 10 ms added by l3
     jitter 1ms:normal, 100 Mbit/s each way, round trips through it p50 10.0 ms, p99
@@ -120,10 +131,12 @@ fn a_sweep_in_a_pipe() {
     pipeline  10.1 ms  ~1.01 s  ~1.7m  9.89k  10.1 ms  too few  0.480
     batch     10.1 ms  ~1.01 s  ~1.7m  9.89k  10.1 ms  too few  0.480
       script: embedded does not have EVALSHA and EVAL
-      pipeline by size, 1 to 10k: from 99.8 to 525.8k ops/s; 10k, the largest size
-        tried, carries the most, and larger ones may carry more: p99 24.7 ms
-      batch by size, 1 to 10k: from 99.8 to 525.8k ops/s; 10k, the largest size
-        tried, carries the most, and larger ones may carry more: p99 24.7 ms
+      pipeline by size, 1 to 10k: from 99.8 to 525.8k ops/s; all sizes but 10k are
+        more than 5 % slower in 10 rounds; larger sizes were not tried (10k: 525.8k
+        ops/s, p99 24.7 ms)
+      batch by size, 1 to 10k: from 99.8 to 525.8k ops/s; all sizes but 10k are more
+        than 5 % slower in 10 rounds; larger sizes were not tried (10k: 525.8k
+        ops/s, p99 24.7 ms)
 
     Doctor: no findings.
 
@@ -136,7 +149,7 @@ fn a_sweep_in_a_pipe() {
 
     Where and how it was measured
       run: Loadline 0.1.0, 7f3a91, 2026-02-03T04:05:06Z
-      method: Measured in 0 rounds per case; closed loop; seed 42, 31.2 s in all.
+      method: Measured in 10 rounds per case; closed loop; seed 42, 31.2 s in all.
       machine: 2 CPUs, Example CPU 3.0 GHz, 8 GiB of memory, Linux 6.1.0, container,
         CPU pressure up to 4.3 %
       command: loadline run
@@ -178,8 +191,8 @@ fn a_sweep_in_markdown() {
     | batch | 110 us | 11.0 ms | \~1.10 s | 909.1k | 110 us | 143 us | 0.480 |
 
     - **script**: embedded does not have EVALSHA and EVAL
-    - **pipeline by size, 1 to 10k**: from 47.8k to 1.11M ops/s; 1k is the smallest within 5 % of the most: 1.09M ops/s, p99 1.20 ms
-    - **batch by size, 1 to 10k**: from 47.8k to 1.11M ops/s; 1k is the smallest within 5 % of the most: 1.09M ops/s, p99 1.20 ms
+    - **pipeline by size, 1 to 10k**: from 47.8k to 1.11M ops/s; sizes from 1k to 10k can be within 5 % of the best, and all others are slower; 1k is the smallest whose median is, at 0.98x \[0.98, 0.98\] of the best in 10 rounds; larger sizes were not tried (1k: 1.09M ops/s, p99 1.20 ms)
+    - **batch by size, 1 to 10k**: from 47.8k to 1.11M ops/s; sizes from 1k to 10k can be within 5 % of the best, and all others are slower; 1k is the smallest whose median is, at 0.98x \[0.98, 0.98\] of the best in 10 rounds; larger sizes were not tried (1k: 1.09M ops/s, p99 1.20 ms)
 
     ### get as json, 10 ms added by l3
 
@@ -194,8 +207,8 @@ fn a_sweep_in_markdown() {
     | batch | 10.1 ms | \~1.01 s | \~1.7m | 9.89k | 10.1 ms | too few | 0.480 |
 
     - **script**: embedded does not have EVALSHA and EVAL
-    - **pipeline by size, 1 to 10k**: from 99.8 to 525.8k ops/s; 10k, the largest size tried, carries the most, and larger ones may carry more: p99 24.7 ms
-    - **batch by size, 1 to 10k**: from 99.8 to 525.8k ops/s; 10k, the largest size tried, carries the most, and larger ones may carry more: p99 24.7 ms
+    - **pipeline by size, 1 to 10k**: from 99.8 to 525.8k ops/s; all sizes but 10k are more than 5 % slower in 10 rounds; larger sizes were not tried (10k: 525.8k ops/s, p99 24.7 ms)
+    - **batch by size, 1 to 10k**: from 99.8 to 525.8k ops/s; all sizes but 10k are more than 5 % slower in 10 rounds; larger sizes were not tried (10k: 525.8k ops/s, p99 24.7 ms)
 
     Doctor: no findings.
 
@@ -207,10 +220,57 @@ fn a_sweep_in_markdown() {
     ### Where and how it was measured
 
     - **run**: Loadline 0.1.0, 7f3a91, 2026-02-03T04:05:06Z
-    - **method**: Measured in 0 rounds per case; closed loop; seed 42, 31.2 s in all.
+    - **method**: Measured in 10 rounds per case; closed loop; seed 42, 31.2 s in all.
     - **machine**: 2 CPUs, Example CPU 3.0 GHz, 8 GiB of memory, Linux 6.1.0, container, CPU pressure up to 4.3 %
     - **command**: loadline run
     "#);
+}
+
+/// Each latency has its sentence in the verdict, and the other findings are below.
+#[test]
+fn the_verdict_of_a_sweep_has_a_sentence_for_each_latency() {
+    let mut record = record();
+    record.findings = [
+        "Fastest: a.",
+        "Fastest at 10 ms: b.",
+        "script was left out.",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    let text = text(&record, &PIPE);
+    assert!(
+        text.starts_with("Fastest: a. Fastest at 10 ms: b.\n"),
+        "{text}"
+    );
+    let (_, findings) = text.split_once("Findings\n").unwrap();
+    assert!(findings.starts_with("  script was left out.\n"), "{text}");
+}
+
+/// Sizes that noise orders by chance: no size is recommended, and none is marked.
+#[test]
+fn a_curve_of_noise_recommends_no_size() {
+    let mut record = record();
+    for case in &mut record.cases {
+        let rates = match case.scenario.batch {
+            1 | 100 => [800.0, 1_300.0],
+            10 | 1_000 => [1_200.0, 900.0],
+            _ => [600.0, 1_450.0],
+        };
+        for (place, round) in case.rounds.iter_mut().enumerate() {
+            round.throughput_ops_per_s = rates[place % 2];
+        }
+    }
+    let text = text(&record, &PIPE);
+    let text: Vec<&str> = text.split_whitespace().collect();
+    let text = text.join(" ");
+    let told = "inconclusive: sizes from 1 to 10k cannot be told apart in 10 rounds";
+    assert_eq!(text.matches(told).count(), 4, "{text}");
+    assert!(!text.contains("is the smallest"), "{text}");
+    let page = html(&record);
+    assert!(
+        !page.contains("recommended size") && !page.contains("<line class=\"one\""),
+        "{page}"
+    );
 }
 
 #[test]

@@ -31,13 +31,13 @@ pub(crate) fn of_record(record: &Record) -> Document {
         Some(judgement) => compared::sections(judgement),
         None => vec![compared::limits(&record.limits)],
     };
-    // The first finding of a search or a sweep is its verdict.
+    // The first finding of a search is its verdict, and so are those of a sweep.
     let mut known = 0;
     if let Some(answer) = &record.capacity {
         known = 1;
         sections.push(capacity::section(answer));
     } else if sweep::is_sweep(record) {
-        known = 1;
+        known = sweep::latencies(record);
         sections.extend(sweep::sections(record));
     } else {
         sections.extend(cases::sections(record));

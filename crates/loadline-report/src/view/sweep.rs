@@ -1,7 +1,9 @@
 //! A sweep over ways of calling: total times by mode and count, and throughput by size.
 
-use loadline_measure::record::{Case, LeftOut, Link, Record};
+use std::collections::BTreeSet;
 
+use loadline_measure::record::{Case, LeftOut, Link, Record};
+use loadline_measure::sizes::{self, Answer};
 use loadline_measure::words;
 
 use crate::document::{
@@ -11,8 +13,6 @@ use crate::document::{
 
 /// How the tables are read.
 pub(super) const LEGEND: &str = "Times are those of all operations of a column; ~ is extrapolated from as many as the budget of a cell allowed. Operations per second, quantiles and CPU (microseconds of the client) are those of the highest count that was measured, per operation: in a call of many, each takes as long as the call.";
-/// Within this share of the most, a smaller size is as good.
-const AS_GOOD: f64 = 0.05;
 
 /// Whether the record holds a sweep.
 pub(super) fn is_sweep(record: &Record) -> bool {
@@ -20,6 +20,12 @@ pub(super) fn is_sweep(record: &Record) -> bool {
         .cases
         .iter()
         .any(|case| case.scenario.ops_asked.is_some())
+}
+
+/// The added latencies of the sweep. Its first findings are its verdict: a sentence for each of them.
+pub(super) fn latencies(record: &Record) -> usize {
+    let latencies = record.cases.iter().map(|case| case.scenario.latency_ns);
+    latencies.collect::<BTreeSet<u64>>().len()
 }
 
 /// A section for every operation under every latency.
@@ -115,29 +121,32 @@ fn plot(setting: &Setting<'_>) -> Option<Lines> {
         points: curve
             .cells
             .iter()
-            .map(|case| (case.scenario.batch as f64, case.throughput_ops_per_s))
+            .map(|case| (sizes::of_case(case) as f64, case.throughput_ops_per_s))
             .collect(),
     });
     let series: Vec<Series> = series.collect();
     let drawn = series.iter().any(|line| line.points.len() > 1);
-    let marks = curves().map(|(_, curve)| Mark {
-        is_level: false,
-        at: curve.knee.scenario.batch as f64,
-        label: format!(
-            "{} {}",
-            curve.mode,
-            words::amount(curve.knee.scenario.batch)
-        ),
+    let marks = curves().filter_map(|(_, curve)| {
+        let size = sizes::of_case(curve.recommended()?);
+        Some(Mark {
+            is_level: false,
+            at: size as f64,
+            label: format!("{} {}", curve.mode, words::amount(size)),
+        })
     });
+    let marks: Vec<Mark> = marks.collect();
+    let marked = if marks.is_empty() {
+        ""
+    } else {
+        " (marked: the recommended size)"
+    };
     let title = setting.title();
     drawn.then(|| Lines {
-        caption: format!(
-            "{title}: operations per second by size of a call (marked: the size chosen)"
-        ),
+        caption: format!("{title}: operations per second by size of a call{marked}"),
         x: axis("operations per call", Unit::Count),
         y: axis("", Unit::Count),
         series,
-        marks: marks.collect(),
+        marks,
         dots: true,
         in_text: false,
     })
@@ -169,8 +178,8 @@ pub(super) struct Curve<'r> {
     pub(super) mode: &'r str,
     /// Ascending by size; never empty.
     pub(super) cells: Vec<&'r Case>,
-    /// The smallest size that is as good as the best.
-    pub(super) knee: &'r Case,
+    /// `None` with a single size.
+    answer: Option<Answer>,
 }
 
 /// How long all operations of a cell take.
@@ -256,17 +265,10 @@ fn setting<'r>(record: &'r Record, here: &[&'r Case]) -> Option<Setting<'r>> {
         let mut cells: Vec<&Case> = of_mode(here, name)
             .filter(|case| case.scenario.ops_asked.is_none() && is_rate(case.throughput_ops_per_s))
             .collect();
-        cells.sort_by_key(|case| case.scenario.batch);
-        let most = cells
-            .iter()
-            .map(|case| case.throughput_ops_per_s)
-            .fold(0.0, f64::max);
-        let knee = cells
-            .iter()
-            .find(|case| case.throughput_ops_per_s >= (1.0 - AS_GOOD) * most)?;
-        Some(Curve {
+        cells.sort_by_key(|case| sizes::of_case(case));
+        (!cells.is_empty()).then(|| Curve {
             mode: name,
-            knee,
+            answer: sizes::of_cases(cells.iter().copied()),
             cells,
         })
     });
@@ -366,46 +368,51 @@ impl Mode<'_> {
     }
 }
 
-impl Curve<'_> {
+impl<'r> Curve<'r> {
+    /// The cell of the size to use, where that can be told.
+    fn recommended(&self) -> Option<&'r Case> {
+        let Some(Answer::Range(range)) = &self.answer else {
+            return None;
+        };
+        let is_recommended = |case: &&&Case| sizes::of_case(case) == range.recommended;
+        self.cells.iter().find(is_recommended).copied()
+    }
+
     /// What the curve shows.
     pub(super) fn sentence(&self) -> String {
-        let shown = |case: &Case| words::count(case.throughput_ops_per_s);
-        let [first, .., _] = &self.cells[..] else {
-            return format!("{} ops/s", shown(self.knee));
+        let rates = self.cells.iter().map(|case| case.throughput_ops_per_s);
+        let least = rates.clone().fold(f64::INFINITY, f64::min);
+        let most = rates.fold(0.0, f64::max);
+        let mut text = match self.cells.len() {
+            1 => format!("{} ops/s", words::count(most)),
+            _ => format!(
+                "from {} to {} ops/s",
+                words::count(least),
+                words::count(most)
+            ),
         };
-        let by_throughput = |one: &&&Case, other: &&&Case| {
-            one.throughput_ops_per_s
-                .total_cmp(&other.throughput_ops_per_s)
-        };
-        let most = self.cells.iter().max_by(by_throughput).unwrap_or(first);
-        let size = words::amount(self.knee.scenario.batch);
-        let p99 = words::percentile(self.knee.response_time_ns.p99);
-        let is_end = self
-            .cells
-            .last()
-            .is_some_and(|last| last.scenario.batch == self.knee.scenario.batch);
-        if is_end {
-            return format!(
-                "from {} to {} ops/s; {size}, the largest size tried, carries the most, and larger ones may carry more: p99 {p99}",
-                shown(first),
-                shown(most),
+        if let Some(answer) = &self.answer {
+            text += &format!("; {}", answer.sentence());
+        }
+        if let Some(case) = self.recommended() {
+            text += &format!(
+                " ({}: {} ops/s, p99 {})",
+                words::amount(sizes::of_case(case)),
+                words::count(case.throughput_ops_per_s),
+                words::percentile(case.response_time_ns.p99)
             );
         }
-        format!(
-            "from {} to {} ops/s; {size} is the smallest within 5 % of the most: {} ops/s, p99 {p99}",
-            shown(first),
-            shown(most),
-            shown(self.knee),
-        )
+        text
     }
 
     /// Whose curve it is, and over which sizes.
     pub(super) fn title(&self) -> String {
         let mode = self.mode;
-        let size = |case: &Case| words::amount(case.scenario.batch);
+        let size = |case: &Case| words::amount(sizes::of_case(case));
         match &self.cells[..] {
             [first, .., last] => format!("{mode} by size, {} to {}", size(first), size(last)),
-            _ => format!("{mode} of {}", size(self.knee)),
+            [only] => format!("{mode} of {}", size(only)),
+            [] => mode.to_owned(),
         }
     }
 }

@@ -80,10 +80,21 @@ fn of_search(record: &Record, found: &str) -> Verdict {
 
 /// What was measured, without a full stop.
 fn found(record: &Record) -> String {
-    let first = record.findings.first();
-    let first = first.map(|text| text.trim_end_matches('.').to_owned());
     if record.capacity.is_some() || sweep::is_sweep(record) {
-        return first.unwrap_or_else(|| "Nothing was found".to_owned());
+        let sentences = match record.capacity {
+            Some(_) => 1,
+            None => sweep::latencies(record),
+        };
+        let found: Vec<&str> = record
+            .findings
+            .iter()
+            .take(sentences)
+            .map(String::as_str)
+            .collect();
+        if found.is_empty() {
+            return "Nothing was found".to_owned();
+        }
+        return found.join(" ").trim_end_matches('.').to_owned();
     }
     let Some(case) = record.cases.first() else {
         return "Nothing was measured".to_owned();

@@ -77,7 +77,7 @@ pub(crate) fn conclude(record: &mut Record) {
 const AS_GOOD: f64 = 0.05;
 
 /// Says in one sentence per latency which way of calling is the best for each operation, of which size,
-/// and how much faster than the worst.
+/// and how much faster than the worst. These sentences come first: they are the verdict.
 pub(crate) fn conclude_modes(record: &mut Record) {
     let mut latencies: Vec<u64> = Vec::new();
     for case in &record.cases {
@@ -85,6 +85,7 @@ pub(crate) fn conclude_modes(record: &mut Record) {
             latencies.push(case.scenario.latency_ns);
         }
     }
+    let mut sentences = Vec::new();
     for latency_ns in latencies {
         let here = || {
             let cases = record.cases.iter();
@@ -104,10 +105,13 @@ pub(crate) fn conclude_modes(record: &mut Record) {
         let clauses: Vec<String> = clauses.collect();
         if !clauses.is_empty() {
             let latency = units::latency_words(Duration::from_nanos(latency_ns));
-            let sentence = format!("Fastest with {latency} added: {}.", clauses.join("; "));
-            record.findings.push(sentence);
+            sentences.push(format!(
+                "Fastest with {latency} added: {}.",
+                clauses.join("; ")
+            ));
         }
     }
+    record.findings.splice(0..0, sentences);
 }
 
 /// What is called, with the codec of its values.
@@ -155,7 +159,7 @@ fn best_mode(here: &[&record::Case]) -> Option<String> {
     let answer = sizes::of_cases(curve());
     let recommended = match &answer {
         Some(sizes::Answer::Range(range)) => {
-            curve().find(|case| case.scenario.in_flight == Some(range.recommended))
+            curve().find(|case| sizes::of_case(case) == range.recommended)
         }
         _ => None,
     };
@@ -184,7 +188,7 @@ fn best_mode(here: &[&record::Case]) -> Option<String> {
         );
     }
     if let Some(answer) = answer {
-        text += &format!(" ({})", answer.sentence());
+        text += &format!(" ({})", answer.summary());
     }
     Some(text)
 }
@@ -202,7 +206,9 @@ fn way(case: &record::Case) -> String {
 
 #[cfg(test)]
 mod tests {
-    use loadline_measure::record::{Case, Environment, Pacing, Record, Run, Scenario};
+    use loadline_measure::record::{
+        Case, Environment, Pacing, Record, RoundSummary, Run, Scenario,
+    };
 
     use super::{conclude, conclude_modes};
 
@@ -280,6 +286,76 @@ mod tests {
             format!("Fastest with {latency} added: get {best}; set as json {best}.")
         };
         assert_eq!(record.findings, [of("no latency"), of("10 ms")]);
+    }
+
+    fn with_rounds(case: Case, rates: &[f64]) -> Case {
+        let round = |rate: &f64| RoundSummary {
+            throughput_ops_per_s: *rate,
+            ..RoundSummary::default()
+        };
+        Case {
+            rounds: rates.iter().map(round).collect(),
+            ..case
+        }
+    }
+
+    /// The verdict of a report takes the first findings, one for each latency.
+    #[test]
+    fn the_sentences_of_the_latencies_come_before_what_was_left_out() {
+        let mut record = Record::new(Run::default(), Environment::default());
+        record.findings.push("script was left out: no EVAL.".into());
+        record.cases = vec![cell("sync", Some(1_000), 1, 500.0)];
+        conclude_modes(&mut record);
+        let first = record.findings.first().unwrap();
+        assert!(
+            first.starts_with("Fastest with no latency added: get by sync"),
+            "{first}"
+        );
+        assert_eq!(record.findings.len(), 2);
+    }
+
+    /// Sizes whose rounds overlap: none of them is named.
+    #[test]
+    fn noise_names_no_size_and_rounds_that_agree_name_a_range() {
+        let rates = |even: f64, odd: f64| -> Vec<f64> {
+            (0..10)
+                .map(|round| if round % 2 == 0 { even } else { odd })
+                .collect()
+        };
+        let curve = |rates: [Vec<f64>; 3]| {
+            let mut record = Record::new(Run::default(), Environment::default());
+            record.cases.push(cell("sync", Some(1_000), 1, 500.0));
+            for (size, rates) in [100, 1_000, 10_000].into_iter().zip(rates) {
+                let mean = rates.iter().sum::<f64>() / 10.0;
+                record
+                    .cases
+                    .push(with_rounds(cell("batch", None, size, mean), &rates));
+            }
+            conclude_modes(&mut record);
+            record.findings
+        };
+        let noise = [
+            rates(800.0, 1_300.0),
+            rates(1_200.0, 900.0),
+            rates(600.0, 1_450.0),
+        ];
+        assert_eq!(
+            curve(noise),
+            [
+                "Fastest with no latency added: get by batch, 1,050 operations per second, 2.1 times as fast as sync, the slowest (inconclusive: sizes from 100 to 10k cannot be told apart in 10 rounds)."
+            ]
+        );
+        let quiet = [
+            rates(500.0, 550.0),
+            rates(990.0, 1_000.0),
+            rates(1_000.0, 990.0),
+        ];
+        assert_eq!(
+            curve(quiet),
+            [
+                "Fastest with no latency added: get by batch of 1,000, 995 operations per second, 2.0 times as fast as sync, the slowest (sizes from 1k to 10k can be within 5 % of the best, and all others are slower)."
+            ]
+        );
     }
 
     /// Cells of few operations are made several times over, so that they have as many as the next ones.
