@@ -64,13 +64,13 @@ pub(crate) struct ModesArgs {
     /// Operations per call of pipeline, batch, transaction and script [default: 100]
     #[arg(long, value_name = "N", value_parser = units::small_count)]
     pub(crate) batch: Option<u32>,
-    /// Sizes to try for pipelines and batches [default: 1 to 10k]
+    /// Sizes to try for pipelines and batches [default: 1 to 100k]
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = units::small_count)]
     pub(crate) sizes: Vec<u32>,
     /// Tasks of async [default: 100]
     #[arg(long, value_name = "N", value_parser = units::small_count)]
     pub(crate) in_flight: Option<u32>,
-    /// Rounds in which sizes are compared [default: as many as the plan says]
+    /// Rounds of each cell [default: 3]; sizes are compared in at least 10
     #[arg(long, value_name = "N", value_parser = units::small_count)]
     pub(crate) rounds: Option<u32>,
     /// Time limit of a cell; longer ones are extrapolated [default: 1s]

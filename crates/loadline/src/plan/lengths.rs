@@ -12,6 +12,9 @@ use crate::units::duration_text;
 const DEFAULT_ROUNDS: u32 = 10;
 /// Blocks that each cell of `modes` is split into.
 pub(super) const MODES_ROUNDS: u32 = 3;
+/// The fewest rounds that compare the sizes of a call in `modes`. With fewer than ten, the bounds for all pairs of the
+/// default sizes together are not possible.
+pub(super) const SIZE_ROUNDS: u32 = 10;
 /// Blocks shorter than this are all noise, and not cut any shorter unless that is asked for.
 const SHORTEST_BLOCK: Duration = Duration::from_millis(50);
 /// Blocks of targets that are compared where nothing was asked for: twice the shortest, so that a

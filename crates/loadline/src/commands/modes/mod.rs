@@ -47,19 +47,6 @@ pub(super) fn run(args: &ModesArgs) -> anyhow::Result<ExitCode> {
 /// How often a cell of few operations is measured.
 const REPEATS: usize = 10;
 
-/// A larger size is worth looking at where the largest carries more than the others by this share.
-const RISES: f64 = 0.05;
-
-/// Whether the last of the cells, which are in the order of their sizes, carries more than all others.
-fn still_rises(cells: &[record::Case]) -> bool {
-    let Some((last, others)) = cells.split_last() else {
-        return false;
-    };
-    let rate = |case: &record::Case| case.throughput_ops_per_s;
-    let most = others.iter().map(rate).fold(0.0, f64::max);
-    most > 0.0 && rate(last) > (1.0 + RISES) * most
-}
-
 /// Measures the sweep.
 fn measure(plan: &ModesPlan, shell: &Shell) -> Result<Recorded, Failure> {
     session::record(shell, &plan.base, plan.to_json(), |session| {
@@ -266,23 +253,18 @@ impl Sweep<'_> {
                 setting.case.name,
                 latency_words(setting.latency)
             ));
-            let first = record.cases.len();
-            self.curve(setting, mode, &self.plan.sizes, target, record)?;
-            let larger = &self.plan.larger_sizes;
-            if !larger.is_empty() && still_rises(&record.cases[first..]) {
-                self.curve(setting, mode, larger, target, record)?;
-            }
+            self.curve(setting, mode, target, record)?;
             self.progress.step();
         }
         Ok(())
     }
 
-    /// Measures calls of `mode` of each of `sizes`.
+    /// Measures calls of `mode` of each size. All sizes run in the same rounds, since only such rounds can be
+    /// compared in pairs.
     fn curve(
         &self,
         setting: &Setting<'_>,
         mode: Mode,
-        sizes: &[u32],
         target: &Opened,
         record: &mut Record,
     ) -> Result<(), Failure> {
@@ -291,12 +273,11 @@ impl Sweep<'_> {
             size,
             ops_asked: None,
         };
-        let cells: Vec<Cell> = sizes.iter().map(cell).collect();
-        let rounds = self.plan.base.rounds;
+        let cells: Vec<Cell> = self.plan.sizes.iter().map(cell).collect();
         // Sizes share the time of two cells.
         let time = self.plan.budget / 2;
         let lengths = Lengths {
-            ops: vec![None; rounds as usize],
+            ops: vec![None; self.plan.size_rounds as usize],
             time,
         };
         let measured = self.blocks(setting, &cells, lengths)?;

@@ -33,7 +33,7 @@ const MOST_COUNT: u64 = 1_000_000_000;
 const DEFAULT_SIZES: [u32; 13] = [
     1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000,
 ];
-/// Looked at where the largest of the default sizes is the best.
+/// Default sizes that are left out where there is not enough memory for all of them.
 const LARGER_SIZES: [u32; 3] = [20_000, 50_000, 100_000];
 
 impl Mode {
@@ -90,8 +90,8 @@ pub(crate) struct ModesPlan {
     pub(crate) batch: u32,
     /// The sizes among which the best batch is looked for, ascending.
     pub(crate) sizes: Vec<u32>,
-    /// Sizes above those, which are looked at where the largest is the best; none where sizes were named.
-    pub(crate) larger_sizes: Vec<u32>,
+    /// Interleaved rounds that compare the sizes.
+    pub(crate) size_rounds: u32,
     /// Tasks of the mode async.
     pub(crate) in_flight: u32,
     /// The most time that one cell is measured for.
@@ -120,7 +120,7 @@ pub(crate) fn resolve(args: &ModesArgs, around: &Surroundings) -> Result<ModesPl
     }
     let batch = args.batch.unwrap_or(DEFAULT_BATCH);
     let in_flight = args.in_flight.unwrap_or(DEFAULT_IN_FLIGHT);
-    let sizes = ascending(&args.sizes, &DEFAULT_SIZES);
+    let mut sizes = ascending(&args.sizes, &DEFAULT_SIZES);
     let largest = sizes.last().copied().unwrap_or(1);
     for (flag, value) in [
         ("--batch", batch),
@@ -155,8 +155,11 @@ pub(crate) fn resolve(args: &ModesArgs, around: &Surroundings) -> Result<ModesPl
     }
     let base = base(args, around, target, cases)?;
     check_memory(&base, u64::from(batch.max(in_flight).max(largest)), around)?;
+    if args.sizes.is_empty() {
+        add_larger_sizes(&mut sizes, &base, around);
+    }
     let plan = ModesPlan {
-        larger_sizes: larger_sizes(args, &base, around),
+        size_rounds: base.rounds.max(lengths::SIZE_ROUNDS),
         base,
         modes,
         counts,
@@ -186,13 +189,14 @@ fn refuse_split(plan: &ModesPlan) -> Result<(), Failure> {
     )))
 }
 
-/// Those beyond our own sizes for which there is memory.
-fn larger_sizes(args: &ModesArgs, base: &Plan, around: &Surroundings) -> Vec<u32> {
-    if !args.sizes.is_empty() {
-        return Vec::new();
+/// Adds the larger default sizes for which there is memory while the calls of all sizes are open.
+fn add_larger_sizes(sizes: &mut Vec<u32>, base: &Plan, around: &Surroundings) {
+    for size in LARGER_SIZES {
+        let together = sizes.iter().chain([&size]).copied().map(u64::from).sum();
+        if check_memory(base, together, around).is_ok() {
+            sizes.push(size);
+        }
     }
-    let fits = |size: &u32| check_memory(base, u64::from(*size), around).is_ok();
-    LARGER_SIZES.into_iter().filter(fits).collect()
 }
 
 fn base(

@@ -24,11 +24,11 @@ impl ModesPlan {
             let cells: usize = self.modes.iter().map(measured).sum();
             let searched = |mode: &&Mode| matches!(mode, Mode::Pipeline | Mode::Batch);
             let curves = self.modes.iter().filter(searched).count();
-            let sizes = curves * (self.sizes.len() + self.larger_sizes.len());
+            let sizes = curves * self.sizes.len();
             // However little time there is, each round makes a call, and so does the warm-up.
-            let least = *latency * (self.base.rounds + 1);
-            let cell = (self.budget + self.budget / 4).max(least);
-            let size = (cell / 2).max(least);
+            let least = |rounds: u32| *latency * (rounds + 1);
+            let cell = (self.budget + self.budget / 4).max(least(self.base.rounds));
+            let size = (cell / 2).max(least(self.size_rounds));
             let each = cell * cells as u32 + size * sizes as u32;
             each * self.base.cases.len() as u32 + measuring_time(*latency)
         };
@@ -101,10 +101,6 @@ impl ModesPlan {
             text => format!(", {text}"),
         };
         let sizes: Vec<String> = self.sizes.iter().map(u32::to_string).collect();
-        let larger = match &self.larger_sizes[..] {
-            [] => String::new(),
-            [.., last] => format!(", and up to {last} where the largest is the best"),
-        };
         let pinned = if self.base.schedule.pinned {
             ", the server on the first CPU and the client on the others, where there are two"
         } else {
@@ -128,7 +124,11 @@ impl ModesPlan {
             ),
             (
                 "sizes",
-                format!("{}{larger}, for the best one", sizes.join(", ")),
+                format!(
+                    "{}, compared in {} rounds",
+                    sizes.join(", "),
+                    self.size_rounds
+                ),
             ),
             (
                 "per cell",
@@ -153,7 +153,7 @@ impl ModesPlan {
             "path": self.base.path.to_json(),
             "batch": self.batch,
             "sizes": self.sizes,
-            "larger_sizes": self.larger_sizes,
+            "size_rounds": self.size_rounds,
             "in_flight": self.in_flight,
             "budget_ns": units::nanoseconds(self.budget),
             "seed": self.base.seed,

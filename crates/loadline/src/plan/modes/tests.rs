@@ -56,7 +56,7 @@ fn nothing_said_is_the_whole_sweep() {
         "{text}"
     );
     assert!(
-        text.contains("up to 100000 where the largest is the best"),
+        text.contains("20000, 50000, 100000, compared in 10 rounds"),
         "{text}"
     );
 }
