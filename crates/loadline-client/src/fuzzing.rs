@@ -17,7 +17,7 @@ use crate::commands::{get, hgetall, scan, xread};
 use crate::conn::core::{Conn, Events, SlotId};
 use crate::meter::Meter;
 use crate::pubsub::Kind;
-use crate::pubsub::core::{Core, LaneId};
+use crate::pubsub::core::{ConnectionId, Core};
 use crate::{Address, Config, Error, Request, RetryPolicy, cmd};
 
 /// What a server says that knows RESP3.
@@ -141,11 +141,11 @@ pub fn subscriptions(server: Hostile<'_>) -> Vec<String> {
     core.subscribe(Kind::Channel, names(&["a", "b"]), now);
     core.subscribe(Kind::Pattern, names(&["a*"]), now);
     core.subscribe(Kind::Shard, names(&["s"]), now);
-    core.connected(LaneId::MAIN, now);
+    core.connected(ConnectionId::MAIN, now);
     let mut end = Ok(());
     for (number, piece) in server.pieces().enumerate() {
-        core.take_out(LaneId::MAIN);
-        end = core.receive(LaneId::MAIN, piece, now, &mut wake);
+        core.take_out(ConnectionId::MAIN);
+        end = core.receive(ConnectionId::MAIN, piece, now, &mut wake);
         if end.is_err() {
             break;
         }
@@ -154,7 +154,11 @@ pub fn subscriptions(server: Hostile<'_>) -> Vec<String> {
         }
     }
     let mut told = vec![format!("{end:?}")];
-    core.broke(LaneId::MAIN, end.err().unwrap_or_else(hung_up), &mut wake);
+    core.broke(
+        ConnectionId::MAIN,
+        end.err().unwrap_or_else(hung_up),
+        &mut wake,
+    );
     while let Poll::Ready(Some(event)) = core.poll_next(Waker::noop()) {
         told.push(format!("{event:?}"));
     }

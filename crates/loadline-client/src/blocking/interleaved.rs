@@ -24,11 +24,11 @@ const NOWHERE: usize = usize::MAX;
 /// The replies to a request whose units are single commands.
 pub(super) struct Interleaved<'c, 'p> {
     cluster: &'c mut Cluster,
-    /// To which lane each unit went.
+    /// The part that carries each unit.
     places: Vec<usize>,
     /// How many replies were handed out.
     read: usize,
-    lanes: Vec<Lane<'p>>,
+    parts: Vec<NodePart<'p>>,
     /// There as long as replies are read in place.
     batch: Option<Batch<'p>>,
     /// What is handed out afterwards.
@@ -36,7 +36,7 @@ pub(super) struct Interleaved<'c, 'p> {
 }
 
 /// One node's part of the request, with the connection that carries it.
-struct Lane<'p> {
+struct NodePart<'p> {
     group: Group<'p>,
     connection: Connection,
     meter: Option<Meter>,
@@ -62,22 +62,22 @@ impl<'c, 'p> Interleaved<'c, 'p> {
     pub(super) fn send(cluster: &'c mut Cluster, plan: &'p Plan, mut batch: Batch<'p>) -> Self {
         let mut places = vec![NOWHERE; plan.units().len()];
         let groups = cluster.groups(&mut batch);
-        let mut lanes = Vec::with_capacity(groups.len());
+        let mut parts = Vec::with_capacity(groups.len());
         for group in groups {
-            group.units().for_each(|unit| places[unit] = lanes.len());
+            group.units().for_each(|unit| places[unit] = parts.len());
             let connection = cluster.take_connection(&group.node);
-            lanes.push(Lane::write(group, connection));
+            parts.push(NodePart::write(group, connection));
         }
         // When the node has answered that was asked last, the others mostly have too. So this thread sleeps
         // once, and not once for each of them.
-        if let [_, .., last] = &mut lanes[..] {
+        if let [_, .., last] = &mut parts[..] {
             last.wait();
         }
         Self {
             cluster,
             places,
             read: 0,
-            lanes,
+            parts,
             batch: Some(batch),
             rest: Collected::new(Vec::new()),
         }
@@ -88,16 +88,16 @@ impl<'c, 'p> Interleaved<'c, 'p> {
         if self.read < self.places.len() {
             self.collect();
         }
-        for lane in self.lanes.drain(..) {
-            lane.end(self.cluster, 0);
+        for part in self.parts.drain(..) {
+            part.end(self.cluster, 0);
         }
     }
 
-    /// The next reply and its lane, if it can be handed out as it is.
+    /// The next reply and the place of its part, if it can be handed out as it is.
     #[inline]
     fn next_in_place(&mut self) -> Option<(usize, Found)> {
         let place = *self.places.get(self.read)?;
-        let found = self.lanes.get_mut(place)?.next()?;
+        let found = self.parts.get_mut(place)?.next()?;
         self.read += 1;
         Some((place, found))
     }
@@ -108,15 +108,15 @@ impl<'c, 'p> Interleaved<'c, 'p> {
         let Some(mut batch) = self.batch.take() else {
             return;
         };
-        for mut lane in self.lanes.drain(..) {
-            let outcomes = lane.outcomes();
+        for mut part in self.parts.drain(..) {
+            let outcomes = part.outcomes();
             let failed = |outcome: &&Outcome| match outcome {
                 Ok(reply) => reply.is_error(),
                 Err(_) => true,
             };
             let errors = outcomes.iter().filter(failed).count();
-            batch.settle_rest(&lane.group, lane.read, outcomes);
-            lane.end(self.cluster, errors as u64);
+            batch.settle_rest(&part.group, part.read, outcomes);
+            part.end(self.cluster, errors as u64);
         }
         self.rest = Collected::new(if self.cluster.goes_on(&mut batch) {
             self.cluster.execute(batch)
@@ -130,8 +130,8 @@ impl Replies for Interleaved<'_, '_> {
     #[inline]
     fn next(&mut self) -> Result<Reply<'_>, Error> {
         if self.batch.is_some() {
-            if let Some((lane, found)) = self.next_in_place() {
-                let input = &self.lanes[lane].connection.input;
+            if let Some((part, found)) = self.next_in_place() {
+                let input = &self.parts[part].connection.input;
                 return match found {
                     Found::Text(text) => Ok(Reply::Bulk(input.text(text))),
                     Found::Message(message) => input.read(message).map_err(protocol_error),
@@ -143,7 +143,7 @@ impl Replies for Interleaved<'_, '_> {
     }
 }
 
-impl<'p> Lane<'p> {
+impl<'p> NodePart<'p> {
     fn write(group: Group<'p>, mut connection: Connection) -> Self {
         let (meter, deadline, fault) = match connection.write_half(&group) {
             Ok(written) => (Some(written.meter), written.deadline, None),

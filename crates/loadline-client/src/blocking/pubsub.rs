@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::Cluster;
 use super::wires::{Wire, wait_for_any};
-use crate::pubsub::core::{Core, LaneId};
+use crate::pubsub::core::{ConnectionId, Core};
 use crate::pubsub::{Event, Kind, names_of};
 use crate::{Config, Error, ToArgs, meter};
 
@@ -84,7 +84,7 @@ impl PubSub {
     }
 
     fn start(config: Arc<Config>, core: Core, map: Option<Map>) -> Result<Self, Error> {
-        let main = Wire::new(LaneId::MAIN, Arc::clone(&config), Instant::now());
+        let main = Wire::new(ConnectionId::MAIN, Arc::clone(&config), Instant::now());
         let mut pubsub = Self {
             config,
             core,
@@ -94,7 +94,7 @@ impl PubSub {
             wake: Vec::new(),
         };
         for _ in 0..pubsub.core.candidates() {
-            while !pubsub.core.is_ready(LaneId::MAIN) {
+            while !pubsub.core.is_ready(ConnectionId::MAIN) {
                 pubsub.step(None);
                 if pubsub.core.outage().is_some() {
                     break;
@@ -228,14 +228,14 @@ impl PubSub {
         let turns = self
             .wires
             .iter()
-            .filter_map(|wire| self.core.next_turn(wire.lane));
+            .filter_map(|wire| self.core.next_turn(wire.id));
         let connects = self.wires.iter().filter(|wire| wire.socket.is_none());
         let connects = connects.map(|wire| wire.again_at);
         turns.chain(connects).chain(self.map_due()).min()
     }
 
-    /// When the map is to be asked for: soon where something has shown that it is old, else now and then, since
-    /// a node that was cut off from the others does not know that, and says nothing.
+    /// The time of the next question for the map: soon if something has shown that it is outdated, else once in
+    /// each keepalive period, since a node that is cut off from the others does not know it, and sends nothing.
     fn map_due(&self) -> Option<Instant> {
         let map = self.map.as_ref()?;
         if self.core.is_stale() {
@@ -248,7 +248,7 @@ impl PubSub {
     fn follow_cluster(&mut self) {
         let due = self.map_due().is_some_and(|due| Instant::now() >= due);
         if let Some(map) = self.map.as_mut().filter(|_| due) {
-            // Where no node answers, the connections go on with what they know, and the map stays wanted.
+            // If no node answers, the connections continue with the old map, and it stays outdated.
             match map.cluster.refresh() {
                 Ok(()) => {
                     let topology = map.cluster.topology();
@@ -258,15 +258,15 @@ impl PubSub {
             }
             map.asked = Instant::now();
         }
-        for lane in self.core.take_new() {
-            let wire = Wire::new(lane, Arc::clone(&self.config), Instant::now());
+        for id in self.core.take_new() {
+            let wire = Wire::new(id, Arc::clone(&self.config), Instant::now());
             self.wires.push(wire);
         }
         let core = &mut self.core;
         self.wires.retain(|wire| {
-            let ended = core.has_ended(wire.lane);
+            let ended = core.has_ended(wire.id);
             if ended {
-                core.remove(wire.lane);
+                core.remove(wire.id);
             }
             !ended
         });
@@ -276,18 +276,18 @@ impl PubSub {
     fn send(&mut self, place: usize) -> Result<(), Error> {
         let wire = &mut self.wires[place];
         let now = Instant::now();
-        self.core.turn(wire.lane, now, &mut self.wake)?;
+        self.core.turn(wire.id, now, &mut self.wake)?;
         if wire.socket.is_none() {
             if now < wire.again_at {
                 return Ok(());
             }
-            if let (Some(node), Some(map)) = (self.core.target(wire.lane), &self.map) {
+            if let (Some(node), Some(map)) = (self.core.target(wire.id), &self.map) {
                 wire.config = map.cluster.config_of(&node);
             }
             wire.connect()?;
-            self.core.connected(wire.lane, Instant::now());
+            self.core.connected(wire.id, Instant::now());
         }
-        let out = self.core.take_out(wire.lane);
+        let out = self.core.take_out(wire.id);
         wire.write(&out)
     }
 
@@ -298,7 +298,7 @@ impl PubSub {
             bytes => &self.buf[..bytes],
         };
         let now = Instant::now();
-        self.core.receive(wire.lane, bytes, now, &mut self.wake)
+        self.core.receive(wire.id, bytes, now, &mut self.wake)
     }
 
     /// A connection on which something went wrong is given up.
@@ -306,8 +306,8 @@ impl PubSub {
         let Err(error) = done else { return };
         let wire = &mut self.wires[place];
         meter::lost(&wire.config, &error);
-        self.core.broke(wire.lane, error, &mut self.wake);
+        self.core.broke(wire.id, error, &mut self.wake);
         let now = Instant::now();
-        wire.broke(now, self.core.pause(wire.lane, now));
+        wire.broke(now, self.core.pause(wire.id, now));
     }
 }

@@ -9,13 +9,13 @@ use rustix::io::Errno;
 
 use super::timed::TimedSocket;
 use super::timed_out;
-use crate::pubsub::core::LaneId;
+use crate::pubsub::core::ConnectionId;
 use crate::{Config, Error};
 
-/// The socket of one lane.
+/// The socket of one connection of the subscriber.
 #[derive(Debug)]
 pub(super) struct Wire {
-    pub(super) lane: LaneId,
+    pub(super) id: ConnectionId,
     pub(super) config: Arc<Config>,
     pub(super) socket: Option<TimedSocket>,
     /// When to connect again.
@@ -26,9 +26,9 @@ pub(super) struct Wire {
 
 impl Wire {
     /// A wire that is to be connected at once.
-    pub(super) fn new(lane: LaneId, config: Arc<Config>, now: Instant) -> Self {
+    pub(super) fn new(id: ConnectionId, config: Arc<Config>, now: Instant) -> Self {
         Self {
-            lane,
+            id,
             config,
             socket: None,
             again_at: now,

@@ -1,11 +1,11 @@
-//! Subscriptions on a cluster in virtual time: which lane asks for what, and which announces a gap.
+//! Subscriptions on a cluster in virtual time: which connection asks for what, and which announces a gap.
 
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
-use super::core::{Core, LaneId};
+use super::core::{ConnectionId, Core};
 use super::{Event, Kind};
 use crate::Config;
 use crate::cluster::topology::Topology;
@@ -26,49 +26,49 @@ struct Bench {
 }
 
 impl Bench {
-    /// A subscriber whose main lane is to the node at port 1, which serves the slot.
+    /// A subscriber whose main connection is to the node at port 1, which serves the slot.
     fn new() -> Self {
         let now = Instant::now();
         let config = Config::from_url("redis://seed").unwrap();
         let core = Core::of_cluster(config, map(1), Vec::new(), 0, now);
         let mut bench = Self { core, now };
-        bench.connect(LaneId::MAIN);
+        bench.connect(ConnectionId::MAIN);
         bench
     }
 
-    fn connect(&mut self, lane: LaneId) -> Node {
-        let node = self.core.target(lane).unwrap();
-        self.core.connected(lane, self.now);
-        self.core.take_out(lane);
-        self.receive(lane, "%1\r\n+proto\r\n:3\r\n");
+    fn connect(&mut self, connection: ConnectionId) -> Node {
+        let node = self.core.target(connection).unwrap();
+        self.core.connected(connection, self.now);
+        self.core.take_out(connection);
+        self.receive(connection, "%1\r\n+proto\r\n:3\r\n");
         node
     }
 
-    fn receive(&mut self, lane: LaneId, bytes: &str) {
+    fn receive(&mut self, connection: ConnectionId, bytes: &str) {
         let received = self
             .core
-            .receive(lane, bytes.as_bytes(), self.now, &mut Vec::new());
+            .receive(connection, bytes.as_bytes(), self.now, &mut Vec::new());
         received.unwrap();
     }
 
-    fn confirm(&mut self, lane: LaneId, verb: &str) {
+    fn confirm(&mut self, connection: ConnectionId, verb: &str) {
         let push = format!(">3\r\n${}\r\n{verb}\r\n$5\r\nshard\r\n:1\r\n", verb.len());
-        self.receive(lane, &push);
+        self.receive(connection, &push);
     }
 
-    fn sent(&mut self, lane: LaneId) -> String {
-        String::from_utf8(self.core.take_out(lane)).unwrap()
+    fn sent(&mut self, connection: ConnectionId) -> String {
+        String::from_utf8(self.core.take_out(connection)).unwrap()
     }
 
-    /// Subscribes on a new lane, and stands there.
-    fn subscribed(&mut self) -> LaneId {
+    /// Subscribes on a new connection, and confirms it there.
+    fn subscribed(&mut self) -> ConnectionId {
         let names = vec![Bytes::from_static(NAME.as_bytes())];
         self.core.subscribe(Kind::Shard, names, self.now);
-        let lane = self.core.take_new()[0];
-        assert_eq!(self.connect(lane), Node::new("n", 1));
-        assert_eq!(self.sent(lane), ASK);
-        self.confirm(lane, "ssubscribe");
-        lane
+        let connection = self.core.take_new()[0];
+        assert_eq!(self.connect(connection), Node::new("n", 1));
+        assert_eq!(self.sent(connection), ASK);
+        self.confirm(connection, "ssubscribe");
+        connection
     }
 
     fn event(&mut self) -> Option<Event> {
@@ -91,7 +91,7 @@ fn a_slot_that_moves_is_followed_and_its_gap_is_told_once_it_stands() {
         "the node that had it knows who has it"
     );
     bench.receive(old, &format!("-MOVED {} n:2\r\n", slot_of(NAME.as_bytes())));
-    assert!(bench.event().is_none(), "it does not stand again yet");
+    assert!(bench.event().is_none(), "it is not confirmed again yet");
     let new = bench.core.take_new()[0];
     assert_eq!(bench.connect(new), Node::new("n", 2));
     assert_eq!(bench.sent(new), ASK);
@@ -100,8 +100,8 @@ fn a_slot_that_moves_is_followed_and_its_gap_is_told_once_it_stands() {
         Some(Event::Resubscribed { outage }) => assert_eq!(outage, Duration::from_secs(1)),
         other => panic!("{other:?}"),
     }
-    assert!(bench.event().is_none(), "it is told once");
-    // Messages that the old node still delivers have no subscriber.
+    assert!(bench.event().is_none(), "it is announced once");
+    // Late messages of the old node are dropped.
     bench.receive(old, ">3\r\n$8\r\nsmessage\r\n$5\r\nshard\r\n$1\r\nx\r\n");
     assert!(bench.event().is_none());
     bench.core.turn(old, bench.now, &mut Vec::new()).unwrap();
@@ -114,24 +114,24 @@ fn nodes_that_point_at_each_other_are_asked_again_with_a_new_map_only() {
     let first = bench.subscribed();
     bench.confirm(first, "sunsubscribe");
     let slot = slot_of(NAME.as_bytes());
-    let mut lanes = vec![first];
+    let mut connections = vec![first];
     let mut asked = 0;
     loop {
         let before = asked;
-        for lane in lanes.clone() {
-            if bench.sent(lane).contains(ASK) {
+        for connection in connections.clone() {
+            if bench.sent(connection).contains(ASK) {
                 asked += 1;
-                let other = if lane == first { 2 } else { 1 };
-                bench.receive(lane, &format!("-MOVED {slot} n:{other}\r\n"));
+                let other = if connection == first { 2 } else { 1 };
+                bench.receive(connection, &format!("-MOVED {slot} n:{other}\r\n"));
             }
         }
-        for lane in bench.core.take_new() {
-            let node = bench.core.target(lane).unwrap();
+        for connection in bench.core.take_new() {
+            let node = bench.core.target(connection).unwrap();
             assert_eq!(node, Node::new("n", 2));
-            bench.core.connected(lane, bench.now);
-            bench.core.take_out(lane);
-            bench.receive(lane, "%1\r\n+proto\r\n:3\r\n");
-            lanes.push(lane);
+            bench.core.connected(connection, bench.now);
+            bench.core.take_out(connection);
+            bench.receive(connection, "%1\r\n+proto\r\n:3\r\n");
+            connections.push(connection);
         }
         if asked == before {
             break;
@@ -150,12 +150,16 @@ fn nodes_that_point_at_each_other_are_asked_again_with_a_new_map_only() {
 fn a_node_that_is_not_on_the_map_any_more_is_left() {
     let mut bench = Bench::new();
     bench.core.install(map(1), bench.now, &mut Vec::new());
-    let turned = bench.core.turn(LaneId::MAIN, bench.now, &mut Vec::new());
+    let turned = bench
+        .core
+        .turn(ConnectionId::MAIN, bench.now, &mut Vec::new());
     turned.unwrap();
     bench.core.install(map(2), bench.now, &mut Vec::new());
-    let turned = bench.core.turn(LaneId::MAIN, bench.now, &mut Vec::new());
+    let turned = bench
+        .core
+        .turn(ConnectionId::MAIN, bench.now, &mut Vec::new());
     let error = turned.unwrap_err();
     assert!(error.to_string().contains("n:1"), "{error}");
-    bench.core.broke(LaneId::MAIN, error, &mut Vec::new());
-    assert_eq!(bench.connect(LaneId::MAIN), Node::new("n", 2));
+    bench.core.broke(ConnectionId::MAIN, error, &mut Vec::new());
+    assert_eq!(bench.connect(ConnectionId::MAIN), Node::new("n", 2));
 }

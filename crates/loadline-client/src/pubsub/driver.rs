@@ -10,7 +10,7 @@ use std::time::Instant;
 use tokio::sync::oneshot;
 use tokio::time::sleep;
 
-use super::core::LaneId;
+use super::core::ConnectionId;
 use super::handle::Shared;
 use crate::conn::shell::{Alarm, Inlet, Transport, connect, meanwhile};
 use crate::{Error, meter};
@@ -20,7 +20,7 @@ const READS_AT_ONCE: usize = 16;
 
 pub(super) struct Driver {
     shared: Arc<Shared>,
-    lane: LaneId,
+    id: ConnectionId,
     /// The caller that waits for the first connection, and how often that is tried.
     opened: Option<oneshot::Sender<Result<(), Error>>>,
     tries: usize,
@@ -34,13 +34,13 @@ pub(super) struct Driver {
 impl Driver {
     pub(super) fn new(
         shared: Arc<Shared>,
-        lane: LaneId,
+        id: ConnectionId,
         opened: Option<oneshot::Sender<Result<(), Error>>>,
     ) -> Self {
         let tries = shared.lock().candidates();
         Self {
             shared,
-            lane,
+            id,
             opened,
             tries,
             wake: Vec::new(),
@@ -62,10 +62,8 @@ impl Driver {
             };
             let Some(error) = error else { return };
             meter::lost(&self.shared.config, &error);
-            let lane = self.lane;
-            self.shared
-                .lock()
-                .broke(lane, error.clone(), &mut self.wake);
+            let id = self.id;
+            self.shared.lock().broke(id, error.clone(), &mut self.wake);
             self.wake_all();
             self.tries = self.tries.saturating_sub(1);
             if self.opened.is_some() && self.tries > 0 {
@@ -76,7 +74,7 @@ impl Driver {
                 let _ = opened.send(Err(error.with_executed(false)));
                 return;
             }
-            let pause = self.shared.lock().pause(self.lane, Instant::now());
+            let pause = self.shared.lock().pause(self.id, Instant::now());
             if self.meanwhile(sleep(pause)).await.is_none() {
                 return;
             }
@@ -85,28 +83,28 @@ impl Driver {
 
     /// Connects, or not; `None` if the connection is not wanted any more.
     async fn connect_once(&mut self) -> Option<Result<Transport, Error>> {
-        let target = self.shared.lock().target(self.lane);
+        let target = self.shared.lock().target(self.id);
         let config = self.shared.config_for(target.as_ref());
         self.meanwhile(connect(&config)).await
     }
 
     /// Waits for something without a connection, while callers get what they are due.
     async fn meanwhile<F: Future>(&mut self, done: F) -> Option<F::Output> {
-        let (shared, lane, wake) = (&self.shared, self.lane, &mut self.wake);
+        let (shared, id, wake) = (&self.shared, self.id, &mut self.wake);
         let turn = |cx: &mut Context<'_>| {
             // Nothing can be overdue without a connection.
-            let _ = shared.turn(lane, cx, wake);
-            if shared.is_over(lane) {
+            let _ = shared.turn(id, cx, wake);
+            if shared.is_over(id) {
                 return ControlFlow::Break(());
             }
-            ControlFlow::Continue(shared.lock().next_turn(lane))
+            ControlFlow::Continue(shared.lock().next_turn(id))
         };
         meanwhile(&mut self.alarm, turn, done).await
     }
 
     /// Reads and writes until the connection breaks, which gives the reason, or is not wanted any more.
     async fn serve(&mut self, mut transport: Transport) -> Option<Error> {
-        self.shared.lock().connected(self.lane, Instant::now());
+        self.shared.lock().connected(self.id, Instant::now());
         self.out.clear();
         self.written = 0;
         poll_fn(|cx| match self.poll_serve(&mut transport, cx) {
@@ -125,13 +123,13 @@ impl Driver {
     ) -> Result<Poll<()>, Error> {
         loop {
             self.read(transport, cx)?;
-            self.shared.turn(self.lane, cx, &mut self.wake)?;
-            if self.shared.is_over(self.lane) {
+            self.shared.turn(self.id, cx, &mut self.wake)?;
+            if self.shared.is_over(self.id) {
                 return Ok(Poll::Ready(()));
             }
             let wrote = self.write(transport, cx);
             wrote.map_err(|error| Error::connection(error, true))?;
-            let next = self.shared.lock().next_turn(self.lane);
+            let next = self.shared.lock().next_turn(self.id);
             if !self.alarm.rings(next, cx) {
                 return Ok(Poll::Pending);
             }
@@ -148,9 +146,9 @@ impl Driver {
             };
             let bytes = read?;
             let mut core = self.shared.lock();
-            let (lane, now) = (self.lane, Instant::now());
-            let received = core.receive(lane, bytes, now, &mut self.wake);
-            let ready = core.is_ready(lane);
+            let (id, now) = (self.id, Instant::now());
+            let received = core.receive(id, bytes, now, &mut self.wake);
+            let ready = core.is_ready(id);
             drop(core);
             self.wake_all();
             received?;
@@ -167,7 +165,7 @@ impl Driver {
     fn write(&mut self, transport: &mut Transport, cx: &mut Context<'_>) -> io::Result<()> {
         loop {
             if self.written == self.out.len() {
-                self.out = self.shared.lock().take_out(self.lane);
+                self.out = self.shared.lock().take_out(self.id);
                 self.written = 0;
             }
             if self.out.is_empty() {
@@ -194,8 +192,8 @@ impl Drop for Driver {
     /// Without its driver a subscriber is closed, also when the runtime ends.
     fn drop(&mut self) {
         let mut core = self.shared.lock();
-        if core.has_ended(self.lane) {
-            core.remove(self.lane);
+        if core.has_ended(self.id) {
+            core.remove(self.id);
         } else {
             core.finish(&mut self.wake);
         }

@@ -1,4 +1,4 @@
-//! Tasks that keep a subscriber on a cluster where the cluster is.
+//! Tasks that let a subscriber follow its cluster.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -14,26 +14,26 @@ use crate::cluster::Cluster;
 /// The map is asked for at most this often.
 const THROTTLE: Duration = Duration::from_millis(100);
 
-/// Starts a driver for each new lane, until the subscriber is closed.
-pub(super) async fn start_lanes(shared: Arc<Shared>) {
-    while let Some(lanes) = poll_fn(|cx| shared.lock().poll_new(cx.waker())).await {
-        for lane in lanes {
-            tokio::spawn(Driver::new(Arc::clone(&shared), lane, None).run());
+/// Starts a driver for each new connection, until the subscriber is closed.
+pub(super) async fn start_connections(shared: Arc<Shared>) {
+    while let Some(connections) = poll_fn(|cx| shared.lock().poll_new(cx.waker())).await {
+        for connection in connections {
+            tokio::spawn(Driver::new(Arc::clone(&shared), connection, None).run());
         }
     }
 }
 
-/// Asks for the map when something shows that it is old, and now and then: a node that was cut off from the
-/// others does not know that, and says nothing.
+/// Asks for the map when something shows that it is outdated, and once in each keepalive period: a node that is
+/// cut off from the others does not know it, and sends nothing.
 pub(super) async fn refresh(shared: Arc<Shared>, cluster: Cluster) {
     let period = shared.config.keepalive.unwrap_or(Duration::MAX);
     loop {
         let stale = poll_fn(|cx| shared.lock().poll_stale(cx.waker()));
-        // Either a lane reported a change, or the interval has passed.
+        // Either the map is known to be outdated, or the period is over.
         if let Ok(None) = timeout(period, stale).await {
             return;
         }
-        // Where no node answers, the lanes go on with what they know, and the map stays wanted.
+        // If no node answers, the connections continue with the old map, and it stays outdated.
         if cluster.refresh().await.is_ok() {
             let mut wake = Vec::new();
             let topology = cluster.topology();

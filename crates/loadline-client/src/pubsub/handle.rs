@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use tokio::sync::oneshot;
 
-use super::core::{Core, LaneId};
+use super::core::{ConnectionId, Core};
 use super::driver::Driver;
 use super::tickets::TicketId;
 use super::{Event, Kind, follow, names_of};
@@ -48,7 +48,7 @@ impl PubSub {
     ) -> Result<Self, Error> {
         let config = Arc::new(plain.config.clone());
         let pubsub = Self::start(config, Some(plain), core).await?;
-        tokio::spawn(follow::start_lanes(Arc::clone(&pubsub.shared)));
+        tokio::spawn(follow::start_connections(Arc::clone(&pubsub.shared)));
         tokio::spawn(follow::refresh(Arc::clone(&pubsub.shared), cluster));
         Ok(pubsub)
     }
@@ -63,7 +63,7 @@ impl PubSub {
         let pubsub = Self {
             shared: Arc::clone(&shared),
         };
-        tokio::spawn(Driver::new(shared, LaneId::MAIN, Some(opened)).run());
+        tokio::spawn(Driver::new(shared, ConnectionId::MAIN, Some(opened)).run());
         let ended = Err(Error::Closed {
             maybe_executed: false,
         });
@@ -207,22 +207,22 @@ impl Shared {
     /// Does what is due on a connection, and sees to it that its driver is woken.
     pub(super) fn turn(
         &self,
-        lane: LaneId,
+        id: ConnectionId,
         cx: &mut Context<'_>,
         wake: &mut Vec<Waker>,
     ) -> Result<(), Error> {
         let mut core = self.lock();
-        core.register_driver(lane, cx.waker());
-        let turned = core.turn(lane, Instant::now(), wake);
+        core.register_driver(id, cx.waker());
+        let turned = core.turn(id, Instant::now(), wake);
         drop(core);
         wake.drain(..).for_each(Waker::wake);
         turned
     }
 
     /// Whether a connection is not wanted any more.
-    pub(super) fn is_over(&self, lane: LaneId) -> bool {
+    pub(super) fn is_over(&self, id: ConnectionId) -> bool {
         let core = self.lock();
-        core.is_closed() || core.has_ended(lane)
+        core.is_closed() || core.has_ended(id)
     }
 
     /// The state is whole whenever the lock is free.

@@ -93,7 +93,7 @@ pub enum Event {
     /// The connection was lost, and all subscriptions work again from here on. Messages that were published in
     /// between are missing, and so are those that the lost connection had not delivered yet.
     Resubscribed {
-        /// The time from the last byte of the lost connection until all subscriptions stood again. Outages
+        /// The time from the last byte of the lost connection until all subscriptions were confirmed again. Outages
         /// with nothing between them are one event, with the sum of their times.
         outage: Duration,
     },

@@ -1,25 +1,25 @@
-//! Events that wait for their consumer, bounded in bytes.
+//! A queue of events for the consumer, bounded in bytes.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use super::core::LaneId;
+use super::core::ConnectionId;
 use super::{Event, Message};
 
-/// An empty queue with room for more events than this gives the room back.
+/// An empty queue with a capacity above this number of events is released.
 const KEPT_EVENTS: usize = 1024;
 
-/// Messages and what is to be said of those that are missing, in the order of the wire.
+/// Messages and notices of missing ones, in the order of the wire.
 ///
-/// When the limit is reached, messages are counted and dropped until the consumer has taken half of what
-/// waits. The newest are dropped, so the place of a gap in what the consumer gets is its place on the wire.
-/// What happens during a gap is kept as one record, so that no flood of events can grow the queue.
+/// When the limit is reached, new messages are counted and dropped until the consumer has taken half of the
+/// queue. Since the newest are dropped, the consumer sees the gap where it was on the wire. All events of a gap
+/// are kept as one record, so that a flood of events cannot grow the queue.
 #[derive(Debug)]
 pub(super) struct Queue {
     events: VecDeque<Event>,
-    /// Messages of new connections on which not all subscriptions stand yet.
-    held: BTreeMap<LaneId, Held>,
-    /// What happened since the first message that found no room.
+    /// Messages of new connections on which some subscriptions are not confirmed yet.
+    held: BTreeMap<ConnectionId, Held>,
+    /// The events since the first message that did not fit.
     gap: Gap,
     bytes: usize,
     limit_bytes: usize,
@@ -48,11 +48,11 @@ impl Queue {
         }
     }
 
-    /// Takes a message, or counts it as dropped. One message alone may be larger than the limit.
-    pub(super) fn message(&mut self, lane: LaneId, message: Message) {
+    /// Adds a message, or counts it as dropped. A single message can be larger than the limit.
+    pub(super) fn message(&mut self, connection: ConnectionId, message: Message) {
         let bytes = self.bytes.saturating_add(bytes_of(&message));
         let full = self.bytes > 0 && bytes > self.limit_bytes;
-        match (self.held.get_mut(&lane), full || self.gap.lagged > 0) {
+        match (self.held.get_mut(&connection), full || self.gap.lagged > 0) {
             (Some(held), true) => held.lagged += 1,
             (Some(held), false) => {
                 self.bytes = bytes;
@@ -66,34 +66,34 @@ impl Queue {
         }
     }
 
-    /// Takes word of a subscription that is no more. There are no more of them than callers subscribe to.
+    /// Adds the notice that the server has refused a subscription. Their number is bounded by the subscriptions.
     pub(super) fn refused(&mut self, event: Event) {
         self.events.push_back(event);
     }
 
-    /// Messages of this connection are held back from now on.
-    pub(super) fn hold(&mut self, lane: LaneId) {
-        self.held.entry(lane).or_default();
+    /// Holds back the messages of this connection from now on.
+    pub(super) fn hold(&mut self, connection: ConnectionId) {
+        self.held.entry(connection).or_default();
     }
 
-    /// The connection is gone; what it brought and was held back belongs to the gap.
-    pub(super) fn forget(&mut self, lane: LaneId) {
-        let held = self.held.remove(&lane).unwrap_or_default();
+    /// Drops the messages of a lost connection that were held back: they belong to the gap.
+    pub(super) fn forget(&mut self, connection: ConnectionId) {
+        let held = self.held.remove(&connection).unwrap_or_default();
         for message in held.messages {
             self.bytes -= bytes_of(&message);
         }
     }
 
-    /// All subscriptions of a connection stand again after such an outage; what was held back follows the
-    /// word of it. Without an outage, nothing of what is held was affected.
-    pub(super) fn release(&mut self, lane: LaneId, outage: Option<Duration>) {
+    /// Hands out the messages of a connection that were held back, after a notice of the outage: all of its
+    /// subscriptions are confirmed again. Without an outage there is no notice.
+    pub(super) fn release(&mut self, connection: ConnectionId, outage: Option<Duration>) {
         if let Some(outage) = outage {
             self.resubscribed(outage);
         }
-        let held = self.held.remove(&lane).unwrap_or_default();
+        let held = self.held.remove(&connection).unwrap_or_default();
         for message in held.messages {
             self.bytes -= bytes_of(&message);
-            self.message(lane, message);
+            self.message(connection, message);
         }
         self.gap.lagged += held.lagged;
     }
@@ -134,7 +134,7 @@ impl Queue {
     }
 }
 
-/// What a message is counted as: its bytes, and its place in the queue.
+/// The size that a message counts with: its bytes, and its place in the queue.
 fn bytes_of(message: &Message) -> usize {
     let pattern = message.pattern.as_ref().map_or(0, |pattern| pattern.len());
     message.payload.len() + message.channel.len() + pattern + size_of::<Event>()
@@ -162,8 +162,8 @@ mod tests {
     impl Queue {
         /// A connection broke.
         fn again(&mut self) {
-            self.forget(LaneId::MAIN);
-            self.hold(LaneId::MAIN);
+            self.forget(ConnectionId::MAIN);
+            self.hold(ConnectionId::MAIN);
         }
     }
 
@@ -181,44 +181,44 @@ mod tests {
     #[test]
     fn messages_without_room_are_counted_where_they_are_missing() {
         let mut queue = queue();
-        (0..9).for_each(|number| queue.message(LaneId::MAIN, message(number)));
+        (0..9).for_each(|number| queue.message(ConnectionId::MAIN, message(number)));
         assert_eq!(drain(&mut queue), ["0", "1", "2", "3", "lagged 5"]);
-        queue.message(LaneId::MAIN, message(9));
+        queue.message(ConnectionId::MAIN, message(9));
         assert_eq!(drain(&mut queue), ["9"]);
     }
 
     #[test]
     fn a_gap_ends_once_half_of_what_waited_is_taken() {
         let mut queue = queue();
-        (0..5).for_each(|number| queue.message(LaneId::MAIN, message(number)));
+        (0..5).for_each(|number| queue.message(ConnectionId::MAIN, message(number)));
         assert!(queue.pop().is_some());
         // There would be room for one, but it would be in the middle of the gap.
-        queue.message(LaneId::MAIN, message(5));
+        queue.message(ConnectionId::MAIN, message(5));
         assert!(queue.pop().is_some() && queue.pop().is_some());
-        queue.message(LaneId::MAIN, message(6));
+        queue.message(ConnectionId::MAIN, message(6));
         assert_eq!(drain(&mut queue), ["3", "lagged 2", "6"]);
     }
 
     #[test]
     fn a_message_larger_than_the_limit_is_taken_alone() {
         let mut queue = Queue::new(1);
-        queue.message(LaneId::MAIN, message(0));
-        queue.message(LaneId::MAIN, message(1));
+        queue.message(ConnectionId::MAIN, message(0));
+        queue.message(ConnectionId::MAIN, message(1));
         assert_eq!(drain(&mut queue), ["0", "lagged 1"]);
     }
 
     #[test]
-    fn what_a_connection_brings_before_all_subscriptions_stand_follows_the_word_of_it() {
+    fn messages_before_all_subscriptions_are_confirmed_follow_the_notice() {
         let mut queue = queue();
-        queue.message(LaneId::MAIN, message(0));
+        queue.message(ConnectionId::MAIN, message(0));
         queue.again();
-        queue.message(LaneId::MAIN, message(1));
+        queue.message(ConnectionId::MAIN, message(1));
         assert_eq!(drain(&mut queue), ["0"]);
-        // That connection breaks as well: what it brought is a part of the gap.
+        // That connection breaks as well: its messages are a part of the gap.
         queue.again();
-        queue.message(LaneId::MAIN, message(2));
-        queue.release(LaneId::MAIN, Some(Duration::from_secs(3)));
-        queue.message(LaneId::MAIN, message(3));
+        queue.message(ConnectionId::MAIN, message(2));
+        queue.release(ConnectionId::MAIN, Some(Duration::from_secs(3)));
+        queue.message(ConnectionId::MAIN, message(3));
         assert_eq!(drain(&mut queue), ["resubscribed 3", "2", "3"]);
         assert_eq!(queue.bytes, 0);
     }
@@ -228,20 +228,20 @@ mod tests {
         let mut queue = queue();
         for _ in 0..100 {
             queue.again();
-            queue.release(LaneId::MAIN, Some(Duration::from_secs(1)));
+            queue.release(ConnectionId::MAIN, Some(Duration::from_secs(1)));
         }
         assert_eq!(drain(&mut queue), ["resubscribed 100"]);
         for number in 0..100 {
-            queue.message(LaneId::MAIN, message(number % 10));
+            queue.message(ConnectionId::MAIN, message(number % 10));
             queue.again();
-            queue.message(LaneId::MAIN, message(number % 10));
-            queue.release(LaneId::MAIN, Some(Duration::from_secs(1)));
+            queue.message(ConnectionId::MAIN, message(number % 10));
+            queue.release(ConnectionId::MAIN, Some(Duration::from_secs(1)));
         }
         assert!(queue.events.len() <= 6, "{:?}", queue.events);
         let drained = drain(&mut queue);
-        let told = &drained[drained.len() - 2..];
-        assert!(told[0].starts_with("lagged 19"), "{told:?}");
-        assert!(told[1].starts_with("resubscribed 9"), "{told:?}");
+        let last = &drained[drained.len() - 2..];
+        assert!(last[0].starts_with("lagged 19"), "{last:?}");
+        assert!(last[1].starts_with("resubscribed 9"), "{last:?}");
         assert_eq!(queue.bytes, 0);
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
-use super::core::{Core, LaneId};
+use super::core::{ConnectionId, Core};
 use super::tickets::TicketId;
 use super::{Event, Kind};
 use crate::{Config, Error};
@@ -39,7 +39,7 @@ impl Bench {
     }
 
     fn connect(&mut self) -> String {
-        self.core.connected(LaneId::MAIN, self.now);
+        self.core.connected(ConnectionId::MAIN, self.now);
         assert!(self.sent().contains("HELLO"));
         self.receive(b"%1\r\n+proto\r\n:3\r\n");
         self.sent()
@@ -47,7 +47,7 @@ impl Bench {
 
     /// What was sent since the last time, a line for each command.
     fn sent(&mut self) -> String {
-        let wire = String::from_utf8(self.core.take_out(LaneId::MAIN)).unwrap();
+        let wire = String::from_utf8(self.core.take_out(ConnectionId::MAIN)).unwrap();
         let lines = wire.split("\r\n").filter(|line| !line.starts_with('$'));
         let text: String = lines
             .map(|line| match line.strip_prefix('*') {
@@ -65,7 +65,7 @@ impl Bench {
 
     fn receive(&mut self, bytes: &[u8]) {
         self.core
-            .receive(LaneId::MAIN, bytes, self.now, &mut self.wake)
+            .receive(ConnectionId::MAIN, bytes, self.now, &mut self.wake)
             .unwrap();
     }
 
@@ -116,13 +116,13 @@ impl Bench {
     fn breaks(&mut self) {
         let reset = std::io::ErrorKind::ConnectionReset.into();
         let error = Error::connection(reset, true);
-        self.core.broke(LaneId::MAIN, error, &mut self.wake);
+        self.core.broke(ConnectionId::MAIN, error, &mut self.wake);
     }
 
     /// Lets time pass; what turning then gives.
     fn pass(&mut self, time: Duration) -> Result<(), Error> {
         self.now += time;
-        self.core.turn(LaneId::MAIN, self.now, &mut self.wake)
+        self.core.turn(ConnectionId::MAIN, self.now, &mut self.wake)
     }
 
     /// All events that are there, in short.
@@ -164,7 +164,11 @@ fn a_subscription_is_settled_by_its_confirmation_and_brings_messages() {
     assert_eq!(bench.events(), ["news: one"]);
     let again = bench.subscribe("news");
     assert!(matches!(bench.settled(again), Some(Ok(()))));
-    assert_eq!(bench.sent(), "", "what stands is not asked for again");
+    assert_eq!(
+        bench.sent(),
+        "",
+        "a confirmed subscription is not asked for again"
+    );
 }
 
 #[test]
@@ -186,7 +190,7 @@ fn messages_may_be_split_anywhere() {
 #[test]
 fn resp2_says_the_same_with_arrays() {
     let mut bench = Bench::new("redis://host?resp=2");
-    bench.core.connected(LaneId::MAIN, bench.now);
+    bench.core.connected(ConnectionId::MAIN, bench.now);
     assert_eq!(bench.sent(), "PING");
     bench.receive(b"+PONG\r\n");
     let ticket = bench.subscribe("news");
@@ -223,7 +227,7 @@ fn all_is_subscribed_again_and_the_gap_is_told_before_what_follows() {
     };
     bench.confirm("subscribe", first);
     bench.publish(first, "2");
-    assert!(bench.events().is_empty(), "the other does not stand yet");
+    assert!(bench.events().is_empty(), "the other is not confirmed yet");
     bench.confirm("subscribe", second);
     let expected = ["resubscribed after 100ms".to_owned(), format!("{first}: 2")];
     assert_eq!(bench.events(), expected);
@@ -315,7 +319,7 @@ fn a_silent_server_is_asked_and_then_given_up() {
     bench.pass(MS).unwrap();
     assert_eq!(bench.sent(), "PING");
     assert_eq!(
-        bench.core.next_turn(LaneId::MAIN),
+        bench.core.next_turn(ConnectionId::MAIN),
         Some(bench.now + 2000 * MS)
     );
     bench.pass(1999 * MS).unwrap();
@@ -340,7 +344,7 @@ fn a_connection_that_brings_messages_is_not_given_up() {
     assert_eq!(
         bench.sent(),
         "SUBSCRIBE b\nUNSUBSCRIBE b",
-        "nobody waits for it"
+        "it has no waiting caller"
     );
 }
 
@@ -349,13 +353,13 @@ fn nobody_waits_for_a_connection_longer_than_the_response_timeout() {
     let mut bench = Bench::ready("redis://host?response_timeout=1s");
     bench.subscribed("a");
     bench.breaks();
-    let (new, standing) = (bench.subscribe("b"), bench.subscribe("a"));
+    let (new, subscription) = (bench.subscribe("b"), bench.subscribe("a"));
     assert_eq!(
-        bench.core.next_turn(LaneId::MAIN),
+        bench.core.next_turn(ConnectionId::MAIN),
         Some(bench.now + 1000 * MS)
     );
     bench.pass(1000 * MS).unwrap();
-    for ticket in [new, standing] {
+    for ticket in [new, subscription] {
         let settled = bench.settled(ticket);
         let unsent = |error: &Error| {
             matches!(
@@ -371,7 +375,11 @@ fn nobody_waits_for_a_connection_longer_than_the_response_timeout() {
             "{settled:?}"
         );
     }
-    assert_eq!(bench.connect(), "SUBSCRIBE a", "what stood is still wanted");
+    assert_eq!(
+        bench.connect(),
+        "SUBSCRIBE a",
+        "a confirmed subscription is still wanted"
+    );
 }
 
 #[cfg(feature = "tokio")]
@@ -399,7 +407,7 @@ fn what_was_not_asked_for_ends_the_connection() {
         bench.subscribed("a");
         let received = bench
             .core
-            .receive(LaneId::MAIN, bytes, bench.now, &mut bench.wake);
+            .receive(ConnectionId::MAIN, bytes, bench.now, &mut bench.wake);
         assert!(received.is_err(), "{:?}", String::from_utf8_lossy(bytes));
     }
     let mut bench = Bench::ready("redis://host");

@@ -1,4 +1,4 @@
-//! What a consumer wants to be subscribed to, and how far the server has confirmed it.
+//! The subscriptions that a consumer asked for, and which of them the server has confirmed.
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -6,44 +6,44 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use super::Kind;
-use super::core::LaneId;
+use super::core::ConnectionId;
 use super::tickets::TicketId;
 
-/// Everything that is wanted, by kind and name.
+/// All subscriptions, by kind and name.
 #[derive(Debug, Default)]
 pub(super) struct Wanted {
-    channels: HashMap<Bytes, Standing>,
-    patterns: HashMap<Bytes, Standing>,
-    shards: HashMap<Bytes, Standing>,
+    channels: HashMap<Bytes, Subscription>,
+    patterns: HashMap<Bytes, Subscription>,
+    shards: HashMap<Bytes, Subscription>,
 }
 
 /// The state of a subscription.
 #[derive(Debug, Default)]
-pub(super) struct Standing {
-    /// The connection that it is on, if it belongs anywhere.
-    pub(super) lane: Option<LaneId>,
-    /// The number of the question that asked for it on this connection, if it was asked.
+pub(super) struct Subscription {
+    /// Its connection; `None` if no node serves it.
+    pub(super) connection: Option<ConnectionId>,
+    /// The number of the question that asked for it on this connection.
     pub(super) asked: Option<u64>,
     pub(super) confirmed: bool,
-    /// Since when its messages may be missing.
+    /// The time since when messages can be missing.
     pub(super) lost_since: Option<Instant>,
-    /// How often it was sent elsewhere since it stood, or since the last map.
+    /// The redirections since it was last confirmed, or since the last map.
     pub(super) moves: u8,
-    /// Whether it was ever confirmed, so that the consumer relies on it.
-    pub(super) stood: bool,
-    /// The callers that wait for the confirmation.
+    /// Whether it was ever confirmed. The consumer relies on it then.
+    pub(super) was_confirmed: bool,
+    /// The tickets of the callers that wait for the confirmation.
     pub(super) waiting: Vec<TicketId>,
 }
 
-impl Standing {
-    /// Whether this question of a lane is the one that asked for it last.
-    pub(super) fn is_asked_by(&self, lane: LaneId, question: u64) -> bool {
-        self.lane == Some(lane) && self.asked == Some(question)
+impl Subscription {
+    /// Whether this question of this connection was the last one that asked for it.
+    pub(super) fn is_asked_by(&self, connection: ConnectionId, question: u64) -> bool {
+        self.connection == Some(connection) && self.asked == Some(question)
     }
 }
 
 impl Wanted {
-    pub(super) fn of(&mut self, kind: Kind) -> &mut HashMap<Bytes, Standing> {
+    pub(super) fn of(&mut self, kind: Kind) -> &mut HashMap<Bytes, Subscription> {
         match kind {
             Kind::Channel => &mut self.channels,
             Kind::Pattern => &mut self.patterns,
@@ -51,7 +51,7 @@ impl Wanted {
         }
     }
 
-    /// The name as it is kept, if it is wanted.
+    /// The stored copy of a name, if it is wanted.
     pub(super) fn name(&mut self, kind: Kind, name: &[u8]) -> Option<Bytes> {
         let (name, _) = self.of(kind).get_key_value(name)?;
         Some(name.clone())
@@ -72,9 +72,9 @@ impl Wanted {
     }
 
     /// Every name on a connection, with its kind.
-    pub(super) fn names_on(&self, lane: LaneId) -> Vec<(Kind, Bytes)> {
-        let on = |(name, standing): (&Bytes, &Standing)| {
-            (standing.lane == Some(lane)).then(|| name.clone())
+    pub(super) fn names_on(&self, connection: ConnectionId) -> Vec<(Kind, Bytes)> {
+        let on = |(name, subscription): (&Bytes, &Subscription)| {
+            (subscription.connection == Some(connection)).then(|| name.clone())
         };
         let channels = self.channels.iter().filter_map(on);
         let patterns = self.patterns.iter().filter_map(on);
@@ -85,42 +85,44 @@ impl Wanted {
         channels.chain(patterns).chain(shards).collect()
     }
 
-    /// Whether anything sharded is on a connection.
-    pub(super) fn is_on(&self, lane: LaneId) -> bool {
+    /// Whether a connection has any sharded channel.
+    pub(super) fn is_on(&self, connection: ConnectionId) -> bool {
         let mut shards = self.shards.values();
-        shards.any(|standing| standing.lane == Some(lane))
+        shards.any(|subscription| subscription.connection == Some(connection))
     }
 
-    /// A connection is gone that was last heard of then, and with it what it had confirmed; whether that
-    /// was anything.
-    pub(super) fn forget_connection(&mut self, lane: LaneId, heard: Instant) -> bool {
-        let mut stood = false;
+    /// Forgets the confirmations of a lost connection, whose last bytes came at `heard`. True if there were
+    /// any.
+    pub(super) fn forget_connection(&mut self, connection: ConnectionId, heard: Instant) -> bool {
+        let mut any_confirmed = false;
         let kinds = [&mut self.channels, &mut self.patterns, &mut self.shards];
-        let standings = kinds.into_iter().flat_map(HashMap::values_mut);
-        for standing in standings.filter(|standing| standing.lane == Some(lane)) {
-            if standing.confirmed {
-                stood = true;
-                standing.lost_since.get_or_insert(heard);
+        let subscriptions = kinds.into_iter().flat_map(HashMap::values_mut);
+        for subscription in
+            subscriptions.filter(|subscription| subscription.connection == Some(connection))
+        {
+            if subscription.confirmed {
+                any_confirmed = true;
+                subscription.lost_since.get_or_insert(heard);
             }
-            standing.asked = None;
-            standing.confirmed = false;
+            subscription.asked = None;
+            subscription.confirmed = false;
         }
-        stood
+        any_confirmed
     }
 
-    /// Drops a ticket whose caller stopped waiting. Returns the names that are no longer wanted: those that
-    /// were never confirmed and that no other ticket waits for.
+    /// Removes a ticket whose caller has stopped waiting. Returns the names that are not wanted any more: those
+    /// that were never confirmed and have no other waiting caller.
     pub(super) fn give_up(&mut self, ticket: TicketId) -> Vec<(Kind, Bytes)> {
         let mut given_up = Vec::new();
         for (kind, name) in self.names() {
             let names = self.of(kind);
-            let Some(standing) = names.get_mut(&name) else {
+            let Some(subscription) = names.get_mut(&name) else {
                 continue;
             };
-            let before = standing.waiting.len();
-            standing.waiting.retain(|waiting| *waiting != ticket);
-            let waited = standing.waiting.len() < before;
-            if waited && standing.waiting.is_empty() && !standing.stood {
+            let before = subscription.waiting.len();
+            subscription.waiting.retain(|waiting| *waiting != ticket);
+            let waited = subscription.waiting.len() < before;
+            if waited && subscription.waiting.is_empty() && !subscription.was_confirmed {
                 given_up.push((kind, name));
             }
         }

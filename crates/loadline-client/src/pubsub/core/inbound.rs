@@ -6,29 +6,32 @@ use std::time::Instant;
 use bytes::Bytes;
 use loadline_resp::Reply;
 
-use super::lane::{Asked, Question, unasked};
-use super::{Core, LaneId, protocol_error};
+use super::connection::{Asked, Question, unasked};
+use super::{ConnectionId, Core, protocol_error};
 use crate::Error;
 use crate::cluster::Refusal;
 use crate::conn::scan::decode;
-use crate::pubsub::wanted::Standing;
+use crate::pubsub::wanted::Subscription;
 use crate::pubsub::{Event, Kind, Message};
 
 impl Core {
     pub(super) fn message(
         &mut self,
-        id: LaneId,
+        id: ConnectionId,
         frame: &[u8],
         now: Instant,
         wake: &mut Vec<Waker>,
     ) -> Result<(), Error> {
         let reply = decode(frame, self.config.limits).map_err(protocol_error)?;
-        let lane = self.lane(id);
-        if lane.session.is_greeting() {
+        let connection = self.connection(id);
+        if connection.session.is_greeting() {
             if let Reply::Push(_) = reply {
                 return Ok(());
             }
-            if lane.session.greeted(&reply, now, &mut lane.out)? {
+            if connection
+                .session
+                .greeted(&reply, now, &mut connection.out)?
+            {
                 self.ready(id, now);
             }
             return Ok(());
@@ -44,23 +47,23 @@ impl Core {
         }
     }
 
-    /// The handshake is done: all that is wanted of this lane is asked for, with one write.
-    fn ready(&mut self, id: LaneId, now: Instant) {
+    /// The handshake is done: all that is wanted of this connection is asked for, with one write.
+    fn ready(&mut self, id: ConnectionId, now: Instant) {
         let names = self.wanted.names_on(id);
-        let lane = self.lane(id);
-        lane.regained = names.is_empty();
+        let connection = self.connection(id);
+        connection.regained = names.is_empty();
         let asked = names.into_iter().map(|(kind, name)| {
-            let number = lane.ask_subscribe(kind, &name, now);
+            let number = connection.ask_subscribe(kind, &name, now);
             (kind, name, number)
         });
         let asked: Vec<_> = asked.collect();
-        lane.resubscribed_by = asked.last().map(|(.., number)| *number);
+        connection.resubscribed_by = asked.last().map(|(.., number)| *number);
         if asked.is_empty() {
-            self.all_stand(id, now);
+            self.all_confirmed(id, now);
         }
         for (kind, name, number) in asked {
-            if let Some(standing) = self.wanted.of(kind).get_mut(&name) {
-                standing.asked = Some(number);
+            if let Some(subscription) = self.wanted.of(kind).get_mut(&name) {
+                subscription.asked = Some(number);
             }
         }
     }
@@ -68,7 +71,7 @@ impl Core {
     /// A push message of RESP3, or an array of RESP2, which mean the same here.
     fn told(
         &mut self,
-        id: LaneId,
+        id: ConnectionId,
         items: &[Reply<'_>],
         push: bool,
         now: Instant,
@@ -101,24 +104,23 @@ impl Core {
         }
     }
 
-    /// A message; `subscription` is the pattern where there is a `matched` channel, else the channel.
+    /// Queues a message; `subscribed` is the pattern if there is a `matched` channel, else the channel.
     fn published(
         &mut self,
-        id: LaneId,
+        id: ConnectionId,
         kind: Kind,
-        subscription: &[u8],
+        subscribed: &[u8],
         matched: Option<&[u8]>,
         payload: &[u8],
         wake: &mut Vec<Waker>,
     ) {
-        self.lane(id).brought_messages = true;
-        // What the consumer has unsubscribed from is on its way until the server has heard of it, and so is
-        // what has gone to another lane.
-        let Some(name) = self.wanted.name(kind, subscription) else {
+        self.connection(id).brought_messages = true;
+        // Messages still arrive after `unsubscribe` and after a move, until the server has handled the command.
+        let Some(name) = self.wanted.name(kind, subscribed) else {
             return;
         };
-        let standing = self.wanted.of(kind).get(&name);
-        if standing.is_none_or(|standing| standing.lane != Some(id)) {
+        let subscription = self.wanted.of(kind).get(&name);
+        if subscription.is_none_or(|subscription| subscription.connection != Some(id)) {
             return;
         }
         let (channel, pattern) = match matched {
@@ -137,54 +139,54 @@ impl Core {
 
     fn confirmed(
         &mut self,
-        id: LaneId,
+        id: ConnectionId,
         kind: Kind,
         name: &[u8],
         now: Instant,
         wake: &mut Vec<Waker>,
     ) -> Result<(), Error> {
-        let question = self.lane(id).answered()?;
+        let question = self.connection(id).answered()?;
         if !matches!(&question.what, Asked::Subscribe(asked, of) if *asked == kind && of == name) {
             return Err(unasked());
         }
         let regained = match self.wanted.of(kind).get_mut(name) {
-            Some(standing) if standing.is_asked_by(id, question.number) => {
-                standing.confirmed = true;
-                standing.stood = true;
-                standing.moves = 0;
-                for ticket in std::mem::take(&mut standing.waiting) {
+            Some(subscription) if subscription.is_asked_by(id, question.number) => {
+                subscription.confirmed = true;
+                subscription.was_confirmed = true;
+                subscription.moves = 0;
+                for ticket in std::mem::take(&mut subscription.waiting) {
                     self.tickets.settle(ticket, None, wake);
                 }
-                standing.lost_since.take().is_some()
+                subscription.lost_since.take().is_some()
             }
-            // It belongs to another lane by now.
+            // It belongs to another connection by now.
             Some(_) => false,
             // It is not wanted any more, so nothing is missing.
             None => true,
         };
-        self.lane(id).regained |= regained;
+        self.connection(id).regained |= regained;
         self.settled(id, &question, now, wake);
         Ok(())
     }
 
     fn unsubscribed(
         &mut self,
-        id: LaneId,
+        id: ConnectionId,
         kind: Kind,
         name: &[u8],
         now: Instant,
         wake: &mut Vec<Waker>,
     ) -> Result<(), Error> {
         let may_move = kind == Kind::Shard && self.routes.is_some();
-        let lane = self.lane(id);
-        let front = lane.expected.front().map(|question| &question.what);
+        let connection = self.connection(id);
+        let front = connection.expected.front().map(|question| &question.what);
         let asked =
             matches!(front, Some(Asked::Unsubscribe(asked, of, _)) if *asked == kind && of == name);
         if !asked && may_move {
             self.ended_by_server(id, name, now);
             return Ok(());
         }
-        match lane.answered()?.what {
+        match connection.answered()?.what {
             Asked::Unsubscribe(asked, of, ticket) if asked == kind && of == name => {
                 if let Some(ticket) = ticket {
                     self.tickets.settle(ticket, None, wake);
@@ -198,16 +200,18 @@ impl Core {
     /// The server answered a question with an error.
     fn refused(
         &mut self,
-        id: LaneId,
+        id: ConnectionId,
         error: &Error,
         now: Instant,
         wake: &mut Vec<Waker>,
     ) -> Result<(), Error> {
-        let question = self.lane(id).answered()?;
+        let question = self.connection(id).answered()?;
         match &question.what {
             Asked::Subscribe(Kind::Shard, name) if self.refusal(id, error).is_some() => {
-                let standing = self.wanted.of(Kind::Shard).get(name);
-                if standing.is_some_and(|standing| standing.is_asked_by(id, question.number)) {
+                let subscription = self.wanted.of(Kind::Shard).get(name);
+                if subscription
+                    .is_some_and(|subscription| subscription.is_asked_by(id, question.number))
+                {
                     self.redirected(id, name, error, now);
                 }
             }
@@ -232,7 +236,7 @@ impl Core {
     /// Reports a subscription that the server refuses to the callers that wait for it, else to the consumer.
     fn give_up(
         &mut self,
-        id: LaneId,
+        id: ConnectionId,
         kind: Kind,
         name: &Bytes,
         question: &Question,
@@ -241,19 +245,19 @@ impl Core {
     ) {
         let names = self.wanted.of(kind);
         let asked = names.get(name);
-        if !asked.is_some_and(|standing| standing.is_asked_by(id, question.number)) {
+        if !asked.is_some_and(|subscription| subscription.is_asked_by(id, question.number)) {
             return;
         }
-        let Standing {
+        let Subscription {
             waiting,
-            stood,
+            was_confirmed,
             lost_since,
             ..
         } = names.remove(name).unwrap_or_default();
-        let lane = self.lane(id);
-        lane.left = true;
-        lane.regained |= lost_since.is_some();
-        if stood || waiting.is_empty() {
+        let connection = self.connection(id);
+        connection.left = true;
+        connection.regained |= lost_since.is_some();
+        if was_confirmed || waiting.is_empty() {
             self.queue.refused(Event::Refused {
                 kind,
                 name: name.clone(),
@@ -266,27 +270,33 @@ impl Core {
         }
     }
 
-    fn pong(&mut self, id: LaneId) -> Result<(), Error> {
-        match self.lane(id).answered()?.what {
+    fn pong(&mut self, id: ConnectionId) -> Result<(), Error> {
+        match self.connection(id).answered()?.what {
             Asked::Ping => Ok(()),
             _ => Err(unasked()),
         }
     }
 
-    fn settled(&mut self, id: LaneId, question: &Question, now: Instant, wake: &mut Vec<Waker>) {
-        let lane = self.lane(id);
-        if lane.resubscribed_by == Some(question.number) {
-            lane.resubscribed_by = None;
-            self.all_stand(id, now);
+    fn settled(
+        &mut self,
+        id: ConnectionId,
+        question: &Question,
+        now: Instant,
+        wake: &mut Vec<Waker>,
+    ) {
+        let connection = self.connection(id);
+        if connection.resubscribed_by == Some(question.number) {
+            connection.resubscribed_by = None;
+            self.all_confirmed(id, now);
             wake.extend(self.consumer.take());
         }
     }
 
-    /// The gap of a lane is over. Where all that it had has gone to others, they announce it.
-    fn all_stand(&mut self, id: LaneId, now: Instant) {
-        let lane = self.lane(id);
-        let regained = std::mem::take(&mut lane.regained);
-        if let Some(since) = lane.lost_since.take() {
+    /// Ends the gap of a connection. If all of its subscriptions have moved to others, those announce the gap.
+    fn all_confirmed(&mut self, id: ConnectionId, now: Instant) {
+        let connection = self.connection(id);
+        let regained = std::mem::take(&mut connection.regained);
+        if let Some(since) = connection.lost_since.take() {
             let outage = regained.then(|| now.saturating_duration_since(since));
             self.queue.release(id, outage);
         }

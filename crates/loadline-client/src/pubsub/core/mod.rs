@@ -1,12 +1,12 @@
 //! Subscriptions as a state that events change: no socket, no clock.
 //!
-//! A subscriber has one connection, and on a cluster one more to each node that serves sharded channels: its
-//! lanes. One command is sent for each name, so that the server's confirmations and refusals come one for
-//! one and in the order of the questions: `expected` holds exactly the questions of a lane that are not
+//! A subscriber has one connection, and on a cluster one more to each node that serves its sharded channels.
+//! One command is sent for each name, so that the server's confirmations and refusals come one for
+//! one and in the order of the questions: `expected` holds exactly the questions of a connection that are not
 //! answered.
 
+mod connection;
 mod inbound;
-mod lane;
 mod routes;
 #[cfg(feature = "tokio")]
 mod shared;
@@ -24,8 +24,8 @@ use super::wanted::Wanted;
 use super::{Event, Kind};
 use crate::conn::scan::Scanned;
 use crate::{Config, Error};
-pub(crate) use lane::LaneId;
-use lane::{Asked, Lane};
+pub(crate) use connection::ConnectionId;
+use connection::{Asked, ConnectionState};
 use routes::Routes;
 
 /// What callers get whose connection will not be made again.
@@ -40,24 +40,24 @@ pub(crate) struct Core {
     /// Where sharded channels belong, on a cluster.
     routes: Option<Routes>,
     /// Each in a box: a node of the map has room for eleven, and most have one.
-    lanes: BTreeMap<LaneId, Box<Lane>>,
+    connections: BTreeMap<ConnectionId, Box<ConnectionState>>,
     wanted: Wanted,
     tickets: Tickets,
     queue: Queue,
     /// Whether the handle is gone, or a driver.
     closed: bool,
     consumer: Option<Waker>,
-    /// The drivers that have something to do because of an event on another lane.
+    /// The drivers that have something to do because of an event on another connection.
     nudged: Vec<Waker>,
 }
 
 impl Core {
     /// The subscriptions on a single server.
     pub(crate) fn new(config: Arc<Config>, now: Instant) -> Self {
-        let main = Lane::new(None, &config, now);
+        let main = ConnectionState::new(None, &config, now);
         Self {
             routes: None,
-            lanes: BTreeMap::from([(LaneId::MAIN, Box::new(main))]),
+            connections: BTreeMap::from([(ConnectionId::MAIN, Box::new(main))]),
             wanted: Wanted::default(),
             tickets: Tickets::default(),
             queue: Queue::new(config.max_queue_bytes),
@@ -74,13 +74,13 @@ impl Core {
     pub(crate) fn subscribe(&mut self, kind: Kind, names: Vec<Bytes>, now: Instant) -> TicketId {
         let ticket = self.tickets.open(now, self.config.response_timeout);
         for name in names {
-            let standing = self.wanted.of(kind).entry(name.clone()).or_default();
-            if standing.confirmed {
+            let subscription = self.wanted.of(kind).entry(name.clone()).or_default();
+            if subscription.confirmed {
                 continue;
             }
-            standing.waiting.push(ticket);
+            subscription.waiting.push(ticket);
             self.tickets.expect(ticket);
-            if standing.asked.is_none() {
+            if subscription.asked.is_none() {
                 self.place(kind, &name, now);
             }
         }
@@ -100,14 +100,14 @@ impl Core {
             Error::Usage("the subscription was ended before the server had confirmed it");
         let ticket = self.tickets.open(now, self.config.response_timeout);
         for name in names {
-            let Some(standing) = self.wanted.of(kind).remove(&name) else {
+            let Some(subscription) = self.wanted.of(kind).remove(&name) else {
                 continue;
             };
-            for &waiting in &standing.waiting {
+            for &waiting in &subscription.waiting {
                 self.tickets.settle(waiting, Some(TAKEN_BACK), wake);
             }
-            if let Some(lane) = standing.lane
-                && self.leave(lane, kind, name, &standing, Some(ticket), now)
+            if let Some(connection) = subscription.connection
+                && self.leave(connection, kind, name, &subscription, Some(ticket), now)
             {
                 self.tickets.expect(ticket);
             }
@@ -143,35 +143,37 @@ impl Core {
 
     /// Why one of the connections is not there.
     pub(crate) fn outage(&self) -> Option<Error> {
-        let mut lanes = self.lanes.values();
-        lanes.find_map(|lane| lane.session.outage().cloned())
+        let mut connections = self.connections.values();
+        connections.find_map(|connection| connection.session.outage().cloned())
     }
 
     // ---- The side of the drivers ----
 
-    pub(crate) fn is_ready(&self, lane: LaneId) -> bool {
-        self.lanes.get(&lane).is_some_and(|lane| lane.is_ready())
+    pub(crate) fn is_ready(&self, connection: ConnectionId) -> bool {
+        self.connections
+            .get(&connection)
+            .is_some_and(|connection| connection.is_ready())
     }
 
     /// The pause before the next attempt to connect.
-    pub(crate) fn pause(&mut self, lane: LaneId, now: Instant) -> Duration {
-        let Some(lane) = self.lanes.get_mut(&lane) else {
+    pub(crate) fn pause(&mut self, connection: ConnectionId, now: Instant) -> Duration {
+        let Some(connection) = self.connections.get_mut(&connection) else {
             return Duration::ZERO;
         };
-        let brought = std::mem::take(&mut lane.brought_messages);
-        lane.session.pause_by_age(brought, now)
+        let brought = std::mem::take(&mut connection.brought_messages);
+        connection.session.pause_by_age(brought, now)
     }
 
     /// A socket is there; the handshake begins.
-    pub(crate) fn connected(&mut self, lane: LaneId, now: Instant) {
-        if let Some(lane) = self.lanes.get_mut(&lane) {
-            lane.connected(now);
+    pub(crate) fn connected(&mut self, connection: ConnectionId, now: Instant) {
+        if let Some(connection) = self.connections.get_mut(&connection) {
+            connection.connected(now);
         }
     }
 
     /// The bytes that are to be written.
-    pub(crate) fn take_out(&mut self, lane: LaneId) -> Vec<u8> {
-        std::mem::take(&mut self.lane(lane).out)
+    pub(crate) fn take_out(&mut self, connection: ConnectionId) -> Vec<u8> {
+        std::mem::take(&mut self.connection(connection).out)
     }
 
     /// Takes bytes that were received.
@@ -180,25 +182,25 @@ impl Core {
     /// The reason why the connection cannot go on; it must be broken then.
     pub(crate) fn receive(
         &mut self,
-        id: LaneId,
+        id: ConnectionId,
         mut bytes: &[u8],
         now: Instant,
         wake: &mut Vec<Waker>,
     ) -> Result<(), Error> {
-        let lane = self.lane(id);
-        lane.heard_before = lane.session.heard();
-        lane.session.hear(now);
+        let connection = self.connection(id);
+        connection.heard_before = connection.session.heard();
+        connection.session.hear(now);
         while !bytes.is_empty() {
-            let lane = self.lane(id);
-            let scanned = lane.scanner.next(bytes).map_err(protocol_error)?;
+            let connection = self.connection(id);
+            let scanned = connection.scanner.next(bytes).map_err(protocol_error)?;
             let (Scanned::Reply(end) | Scanned::Push(end)) = scanned else {
-                lane.partial.extend_from_slice(bytes);
+                connection.partial.extend_from_slice(bytes);
                 break;
             };
-            if lane.partial.is_empty() {
+            if connection.partial.is_empty() {
                 self.message(id, &bytes[..end], now, wake)?;
             } else {
-                let mut frame = std::mem::take(&mut lane.partial);
+                let mut frame = std::mem::take(&mut connection.partial);
                 frame.extend_from_slice(&bytes[..end]);
                 self.message(id, &frame, now, wake)?;
             }
@@ -209,22 +211,22 @@ impl Core {
     }
 
     /// The connection is gone, or could not be made.
-    pub(crate) fn broke(&mut self, id: LaneId, error: Error, wake: &mut Vec<Waker>) {
-        let Some(lane) = self.lanes.get_mut(&id) else {
+    pub(crate) fn broke(&mut self, id: ConnectionId, error: Error, wake: &mut Vec<Waker>) {
+        let Some(connection) = self.connections.get_mut(&id) else {
             return;
         };
-        let heard = lane.session.heard();
-        lane.session.broke(&error.with_executed(false));
-        lane.resubscribed_by = None;
-        lane.regained = false;
+        let heard = connection.session.heard();
+        connection.session.broke(&error.with_executed(false));
+        connection.resubscribed_by = None;
+        connection.regained = false;
         if self.wanted.forget_connection(id, heard) {
-            lane.lose(heard);
+            connection.lose(heard);
         }
         self.queue.forget(id);
-        if lane.lost_since.is_some() {
+        if connection.lost_since.is_some() {
             self.queue.hold(id);
         }
-        for question in lane.expected.drain(..) {
+        for question in connection.expected.drain(..) {
             // What ended with the connection is not subscribed to any more.
             if let Asked::Unsubscribe(_, _, Some(ticket)) = question.what {
                 self.tickets.settle(ticket, None, wake);
@@ -241,31 +243,34 @@ impl Core {
     /// The reason why the connection must be broken: an answer is overdue, or its node has left the cluster.
     pub(crate) fn turn(
         &mut self,
-        id: LaneId,
+        id: ConnectionId,
         now: Instant,
         wake: &mut Vec<Waker>,
     ) -> Result<(), Error> {
         for (ticket, after) in self.tickets.overdue(now) {
             let late = Error::Timeout {
-                maybe_executed: self.lanes.values().any(|lane| lane.is_ready()),
+                maybe_executed: self
+                    .connections
+                    .values()
+                    .any(|connection| connection.is_ready()),
                 after,
             };
             self.tickets.fail(ticket, late, wake);
             for (kind, name) in self.wanted.give_up(ticket) {
-                if let Some(standing) = self.wanted.of(kind).remove(&name)
-                    && let Some(lane) = standing.lane
+                if let Some(subscription) = self.wanted.of(kind).remove(&name)
+                    && let Some(connection) = subscription.connection
                 {
-                    self.leave(lane, kind, name, &standing, None, now);
+                    self.leave(connection, kind, name, &subscription, None, now);
                 }
             }
         }
         self.end_if_unused(id);
         wake.append(&mut self.nudged);
         self.leave_lost_node(id)?;
-        let Some(lane) = self.lanes.get_mut(&id) else {
+        let Some(connection) = self.connections.get_mut(&id) else {
             return Ok(());
         };
-        if let Some((due, after)) = lane.answer_due()
+        if let Some((due, after)) = connection.answer_due()
             && now >= due
         {
             return Err(Error::Timeout {
@@ -273,25 +278,25 @@ impl Core {
                 after,
             });
         }
-        if lane.ping_due().is_some_and(|due| now >= due) {
-            lane.ask_ping(now);
+        if connection.ping_due().is_some_and(|due| now >= due) {
+            connection.ask_ping(now);
         }
         Ok(())
     }
 
     /// When [`Core::turn`] has something to do at the latest.
-    pub(crate) fn next_turn(&self, lane: LaneId) -> Option<Instant> {
-        let lane = self.lanes.get(&lane)?;
-        let answer = lane.answer_due().map(|(due, _)| due);
-        let ping = lane.ping_due();
+    pub(crate) fn next_turn(&self, connection: ConnectionId) -> Option<Instant> {
+        let connection = self.connections.get(&connection)?;
+        let answer = connection.answer_due().map(|(due, _)| due);
+        let ping = connection.ping_due();
         let times = [answer, ping, self.tickets.next_deadline()];
         times.into_iter().flatten().min()
     }
 
-    /// A lane that is driven.
-    fn lane(&mut self, lane: LaneId) -> &mut Lane {
-        let lane = self.lanes.get_mut(&lane);
-        lane.expect("a lane is there for as long as it is driven")
+    /// A connection that is driven.
+    fn connection(&mut self, connection: ConnectionId) -> &mut ConnectionState {
+        let connection = self.connections.get_mut(&connection);
+        connection.expect("a connection stays in the map for as long as it is driven")
     }
 }
 
@@ -299,7 +304,7 @@ impl Core {
 impl Core {
     /// The name in the oldest question that is not answered.
     pub(crate) fn first_expected(&self) -> Option<Bytes> {
-        match &self.lanes[&LaneId::MAIN].expected.front()?.what {
+        match &self.connections[&ConnectionId::MAIN].expected.front()?.what {
             Asked::Subscribe(_, name) | Asked::Unsubscribe(_, name, _) => Some(name.clone()),
             Asked::Ping => None,
         }

@@ -1,9 +1,9 @@
-//! On which lane a subscription belongs, and how it gets from one to another.
+//! The connection of each subscription, and how a subscription moves to another one.
 //!
-//! Channels and patterns are on the main lane, which may be to any node, since nodes tell each other what is
-//! published. A sharded channel is known only to the nodes of its slot, so it is on the lane to the master of
-//! that slot, and follows the slot. Its new lane announces possible gaps once the subscription is
-//! confirmed there.
+//! Channels and patterns are on the main connection, which can be to any node, since nodes forward published
+//! messages to each other. A sharded channel is known only to the nodes of its slot, so it is on the connection
+//! to the master of that slot, and follows the slot. The new connection announces what the channel can have
+//! missed, once the node has confirmed it.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -11,31 +11,32 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use super::lane::Lane;
-use super::{Core, LaneId};
+use super::connection::ConnectionState;
+use super::{ConnectionId, Core};
 use crate::cluster::topology::Topology;
 use crate::cluster::{Node, Refusal, slot_of};
 use crate::pubsub::Kind;
 use crate::pubsub::tickets::TicketId;
-use crate::pubsub::wanted::Standing;
+use crate::pubsub::wanted::Subscription;
 use crate::{Config, Error};
 
-/// How many redirections a name follows before it waits for a new map.
+/// The redirections that a name follows before it waits for a new map.
 const MOST_MOVES: u8 = 5;
 
-/// What is known of a cluster.
+/// The state of a subscriber on a cluster.
 #[derive(Debug)]
 pub(super) struct Routes {
     topology: Topology,
-    /// Nodes to connect to where the map names none.
+    /// Nodes to connect to if the map names none.
     seeds: Vec<Node>,
-    /// Counts up, so that the main lane tries one node after the other.
+    /// Counts up, so that the main connection tries the nodes in turn.
     turn: usize,
-    lanes: u64,
-    /// Whether something has shown that the map is old.
+    /// The number of the newest connection.
+    newest: u64,
+    /// Whether something has shown that the map is outdated.
     stale: bool,
-    /// Lanes without a driver.
-    new: Vec<LaneId>,
+    /// Connections without a driver.
+    new: Vec<ConnectionId>,
     #[cfg(feature = "tokio")]
     pub(super) starter: Option<Waker>,
     #[cfg(feature = "tokio")]
@@ -43,7 +44,7 @@ pub(super) struct Routes {
 }
 
 impl Core {
-    /// The subscriptions on a cluster. The main lane begins with the node that `turn` says.
+    /// The subscriptions on a cluster. `turn` selects the first node of the main connection.
     pub(crate) fn of_cluster(
         config: Config,
         topology: Topology,
@@ -56,7 +57,7 @@ impl Core {
             topology,
             seeds,
             turn,
-            lanes: LaneId::MAIN.0,
+            newest: ConnectionId::MAIN.0,
             stale: false,
             new: Vec::new(),
             #[cfg(feature = "tokio")]
@@ -67,32 +68,32 @@ impl Core {
         core
     }
 
-    /// The node that the next connection of a lane is to; `None` on a single server. The
-    /// main lane takes another one each time.
-    pub(crate) fn target(&mut self, id: LaneId) -> Option<Node> {
+    /// The node to connect to next; `None` on a single server. The main connection takes another one each
+    /// time.
+    pub(crate) fn target(&mut self, id: ConnectionId) -> Option<Node> {
         let routes = self.routes.as_mut()?;
-        let lane = self.lanes.get_mut(&id)?;
-        if id == LaneId::MAIN {
+        let connection = self.connections.get_mut(&id)?;
+        if id == ConnectionId::MAIN {
             let nodes: Vec<&Node> = match routes.topology.nodes().collect::<Vec<_>>() {
                 nodes if nodes.is_empty() => routes.seeds.iter().collect(),
                 nodes => nodes,
             };
             let place = routes.turn.checked_rem(nodes.len())?;
             routes.turn = routes.turn.wrapping_add(1);
-            lane.node = Some(nodes[place].clone());
+            connection.node = Some(nodes[place].clone());
         }
-        lane.node.clone()
+        connection.node.clone()
     }
 
-    /// How many nodes the main lane can be to; one on a single server.
+    /// The number of nodes that the main connection can use; one on a single server.
     pub(crate) fn candidates(&self) -> usize {
         let routes = self.routes.as_ref();
         let count = routes.map(|routes| routes.topology.nodes().count().max(routes.seeds.len()));
         count.unwrap_or(1).max(1)
     }
 
-    /// Lanes that are to be driven from now on.
-    pub(crate) fn take_new(&mut self) -> Vec<LaneId> {
+    /// Takes the connections that need a driver from now on.
+    pub(crate) fn take_new(&mut self) -> Vec<ConnectionId> {
         let routes = self.routes.as_mut();
         routes.map_or_else(Vec::new, |routes| std::mem::take(&mut routes.new))
     }
@@ -102,18 +103,20 @@ impl Core {
         self.routes.as_ref().is_some_and(|routes| routes.stale)
     }
 
-    /// Whether a lane is not needed any more.
-    pub(crate) fn has_ended(&self, lane: LaneId) -> bool {
-        self.lanes.get(&lane).is_none_or(|lane| lane.ended)
+    /// Whether a connection is not needed any more.
+    pub(crate) fn has_ended(&self, connection: ConnectionId) -> bool {
+        self.connections
+            .get(&connection)
+            .is_none_or(|connection| connection.ended)
     }
 
-    /// Removes a lane whose driver has ended.
-    pub(crate) fn remove(&mut self, lane: LaneId) {
-        self.lanes.remove(&lane);
-        self.queue.forget(lane);
+    /// Removes a connection whose driver has ended.
+    pub(crate) fn remove(&mut self, connection: ConnectionId) {
+        self.connections.remove(&connection);
+        self.queue.forget(connection);
     }
 
-    /// Takes over a new map. What belongs elsewhere goes there, and what belonged nowhere is tried again.
+    /// Installs a new map. Subscriptions move to their new nodes, and those without a node are tried again.
     pub(crate) fn install(&mut self, topology: Topology, now: Instant, wake: &mut Vec<Waker>) {
         let Some(routes) = self.routes.as_mut() else {
             return;
@@ -124,95 +127,105 @@ impl Core {
             if kind != Kind::Shard {
                 continue;
             }
-            let standing = self.wanted.of(kind).entry(name.clone()).or_default();
-            standing.moves = 0;
-            let lane = standing.lane;
+            let subscription = self.wanted.of(kind).entry(name.clone()).or_default();
+            subscription.moves = 0;
+            let connection = subscription.connection;
             let owner = self.owner(&name);
-            let node = lane.and_then(|lane| self.lanes.get(&lane)?.node.as_ref());
-            // A map without an owner is no reason to leave a node that serves the slot.
+            let node =
+                connection.and_then(|connection| self.connections.get(&connection)?.node.as_ref());
+            // A map without a master for the slot is no reason to leave a node that serves it.
             if node.is_none() || (owner.is_some() && node != owner.as_ref()) {
                 self.displace(&name, now);
             }
         }
-        // The main lane's driver looks whether its node is still there.
-        self.nudge(LaneId::MAIN);
+        // The driver of the main connection checks that its node is still on the map.
+        self.nudge(ConnectionId::MAIN);
         wake.append(&mut self.nudged);
     }
 
-    /// Puts a subscription on its lane, and asks for it there if that stands.
+    /// Assigns a subscription to its connection, and asks for it if that connection is ready.
     pub(super) fn place(&mut self, kind: Kind, name: &Bytes, now: Instant) {
-        let lane = self.lane_of(kind, name, now);
-        let Some(standing) = self.wanted.of(kind).get_mut(name) else {
+        let connection = self.connection_of(kind, name, now);
+        let Some(subscription) = self.wanted.of(kind).get_mut(name) else {
             return;
         };
-        (standing.lane, standing.asked, standing.confirmed) = (lane, None, false);
-        let Some((id, lane)) = lane.and_then(|id| Some((id, self.lanes.get_mut(&id)?))) else {
+        (
+            subscription.connection,
+            subscription.asked,
+            subscription.confirmed,
+        ) = (connection, None, false);
+        let Some((id, connection)) =
+            connection.and_then(|id| Some((id, self.connections.get_mut(&id)?)))
+        else {
             return;
         };
-        if let Some(since) = standing.lost_since {
-            lane.lose(since);
+        if let Some(since) = subscription.lost_since {
+            connection.lose(since);
             self.queue.hold(id);
         }
-        if lane.is_ready() {
-            let number = lane.ask_subscribe(kind, name, now);
-            standing.asked = Some(number);
-            if standing.lost_since.is_some() {
-                lane.resubscribed_by = Some(number);
+        if connection.is_ready() {
+            let number = connection.ask_subscribe(kind, name, now);
+            subscription.asked = Some(number);
+            if subscription.lost_since.is_some() {
+                connection.resubscribed_by = Some(number);
             }
             self.nudge(id);
         }
     }
 
-    /// Takes a sharded channel from its lane to where it belongs. Whether it stood there still, nobody
-    /// knows, so a gap begins with the last byte of that lane.
+    /// Moves a sharded channel to another connection. The old node may have ended the subscription already, so
+    /// a gap begins with the last byte of the old connection.
     fn displace(&mut self, name: &Bytes, now: Instant) {
-        let Some(standing) = self.wanted.of(Kind::Shard).get_mut(name) else {
+        let Some(subscription) = self.wanted.of(Kind::Shard).get_mut(name) else {
             return;
         };
-        if let Some(id) = standing.lane.take()
-            && let Some(lane) = self.lanes.get_mut(&id)
+        if let Some(id) = subscription.connection.take()
+            && let Some(connection) = self.connections.get_mut(&id)
         {
-            if standing.confirmed {
-                standing.lost_since.get_or_insert(lane.session.heard());
+            if subscription.confirmed {
+                subscription
+                    .lost_since
+                    .get_or_insert(connection.session.heard());
             }
-            if standing.asked.is_some() && lane.is_ready() {
-                lane.ask_unsubscribe(Kind::Shard, name.clone(), None, now);
+            if subscription.asked.is_some() && connection.is_ready() {
+                connection.ask_unsubscribe(Kind::Shard, name.clone(), None, now);
             }
-            lane.left = true;
+            connection.left = true;
             self.nudge(id);
         }
         self.place(Kind::Shard, name, now);
     }
 
-    /// The server has ended the subscription to a sharded channel unasked, since its slot went elsewhere.
-    /// It is asked again, and says where.
-    pub(super) fn ended_by_server(&mut self, id: LaneId, name: &[u8], now: Instant) {
+    /// The server has ended the subscription to a sharded channel unasked, since its slot has moved. It is
+    /// asked again, and its reply names the new node.
+    pub(super) fn ended_by_server(&mut self, id: ConnectionId, name: &[u8], now: Instant) {
         let Some(name) = self.wanted.name(Kind::Shard, name) else {
             return;
         };
-        let since = self.lane(id).heard_before;
-        let Some(standing) = self.wanted.of(Kind::Shard).get_mut(&name) else {
+        let since = self.connection(id).heard_before;
+        let Some(subscription) = self.wanted.of(Kind::Shard).get_mut(&name) else {
             return;
         };
-        if standing.lane != Some(id) || !standing.confirmed {
+        if subscription.connection != Some(id) || !subscription.confirmed {
             return;
         }
-        standing.confirmed = false;
-        standing.lost_since.get_or_insert(since);
-        let lane = self.lane(id);
-        lane.lose(since);
-        let number = lane.ask_subscribe(Kind::Shard, &name, now);
-        lane.resubscribed_by = Some(number);
+        subscription.confirmed = false;
+        subscription.lost_since.get_or_insert(since);
+        let connection = self.connection(id);
+        connection.lose(since);
+        let number = connection.ask_subscribe(Kind::Shard, &name, now);
+        connection.resubscribed_by = Some(number);
         self.queue.hold(id);
-        if let Some(standing) = self.wanted.of(Kind::Shard).get_mut(&name) {
-            standing.asked = Some(number);
+        if let Some(subscription) = self.wanted.of(Kind::Shard).get_mut(&name) {
+            subscription.asked = Some(number);
         }
     }
 
-    /// Sends a sharded channel that a node has refused to where it says; whether it said so.
+    /// Moves a sharded channel that a node has refused to the node that the refusal names. False if the error
+    /// is not about slots.
     pub(super) fn redirected(
         &mut self,
-        id: LaneId,
+        id: ConnectionId,
         name: &Bytes,
         error: &Error,
         now: Instant,
@@ -220,13 +233,13 @@ impl Core {
         let Some(refusal) = self.refusal(id, error) else {
             return false;
         };
-        let Some(standing) = self.wanted.of(Kind::Shard).get_mut(name) else {
+        let Some(subscription) = self.wanted.of(Kind::Shard).get_mut(name) else {
             return true;
         };
-        (standing.lane, standing.asked) = (None, None);
-        standing.moves = standing.moves.saturating_add(1);
-        let follows = standing.moves <= MOST_MOVES;
-        self.lane(id).left = true;
+        (subscription.connection, subscription.asked) = (None, None);
+        subscription.moves = subscription.moves.saturating_add(1);
+        let follows = subscription.moves <= MOST_MOVES;
+        self.connection(id).left = true;
         match (refusal, self.routes.as_mut()) {
             (Refusal::Moved(slot, node), Some(routes)) if follows => {
                 routes.topology.moved(slot, node);
@@ -238,58 +251,65 @@ impl Core {
         true
     }
 
-    /// Why a node of a cluster did not take a question, if that is because of its slots.
-    pub(super) fn refusal(&mut self, id: LaneId, error: &Error) -> Option<Refusal> {
+    /// Reads an error by which a node of a cluster refuses a slot.
+    pub(super) fn refusal(&mut self, id: ConnectionId, error: &Error) -> Option<Refusal> {
         let Error::Server(answer) = error else {
             return None;
         };
-        let lane = self.lane(id);
-        Refusal::read(answer.text(), lane.node.as_ref()?)
+        let connection = self.connection(id);
+        Refusal::read(answer.text(), connection.node.as_ref()?)
     }
 
-    /// Ends a subscription on its lane; whether the server is asked to.
+    /// Ends a subscription on its connection. True if the server is asked to end it.
     pub(super) fn leave(
         &mut self,
-        id: LaneId,
+        id: ConnectionId,
         kind: Kind,
         name: Bytes,
-        standing: &Standing,
+        subscription: &Subscription,
         ticket: Option<TicketId>,
         now: Instant,
     ) -> bool {
-        let Some(lane) = self.lanes.get_mut(&id) else {
+        let Some(connection) = self.connections.get_mut(&id) else {
             return false;
         };
-        lane.left = true;
-        if standing.asked.is_none() {
+        connection.left = true;
+        if subscription.asked.is_none() {
             return false;
         }
-        lane.ask_unsubscribe(kind, name, ticket, now);
+        connection.ask_unsubscribe(kind, name, ticket, now);
         self.nudge(id);
         true
     }
 
-    /// A lane to a node that serves nothing of interest any more has ended.
-    pub(super) fn end_if_unused(&mut self, id: LaneId) {
-        let Some(lane) = self.lanes.get_mut(&id) else {
+    /// Ends a connection that carries no subscription any more.
+    pub(super) fn end_if_unused(&mut self, id: ConnectionId) {
+        let Some(connection) = self.connections.get_mut(&id) else {
             return;
         };
-        let may_end = id != LaneId::MAIN && lane.left && lane.expected.is_empty();
+        let may_end = id != ConnectionId::MAIN && connection.left && connection.expected.is_empty();
         if may_end {
-            lane.left = false;
-            lane.ended = !self.wanted.is_on(id);
+            connection.left = false;
+            connection.ended = !self.wanted.is_on(id);
         }
     }
 
-    /// The main lane leaves a node that is no longer on the map: such a node receives no messages any more.
-    pub(super) fn leave_lost_node(&self, id: LaneId) -> Result<(), Error> {
-        let (Some(routes), Some(lane)) = (&self.routes, self.lanes.get(&id)) else {
+    /// Fails if the node of the main connection is not on the map any more: the others forward nothing to it.
+    ///
+    /// # Errors
+    /// `Cluster`, so that another node is taken.
+    pub(super) fn leave_lost_node(&self, id: ConnectionId) -> Result<(), Error> {
+        let (Some(routes), Some(connection)) = (&self.routes, self.connections.get(&id)) else {
             return Ok(());
         };
-        let Some(node) = lane.node.as_ref().filter(|_| id == LaneId::MAIN) else {
+        let Some(node) = connection
+            .node
+            .as_ref()
+            .filter(|_| id == ConnectionId::MAIN)
+        else {
             return Ok(());
         };
-        let lost = lane.is_ready()
+        let lost = connection.is_ready()
             && routes.topology.covered() > 0
             && !routes.topology.nodes().any(|known| known == node);
         if lost {
@@ -300,7 +320,7 @@ impl Core {
         Ok(())
     }
 
-    /// Something has shown that the map is old.
+    /// Asks for a new map, since something has shown that this one is outdated.
     pub(super) fn want_map(&mut self) {
         let Some(routes) = self.routes.as_mut() else {
             return;
@@ -310,30 +330,36 @@ impl Core {
         self.nudged.extend(routes.refresher.take());
     }
 
-    /// The lane of a subscription, added if necessary; none if no node serves its slot.
-    fn lane_of(&mut self, kind: Kind, name: &[u8], now: Instant) -> Option<LaneId> {
+    /// The connection of a subscription, which is added if there is none yet; `None` if no node serves its slot.
+    fn connection_of(&mut self, kind: Kind, name: &[u8], now: Instant) -> Option<ConnectionId> {
         if kind != Kind::Shard || self.routes.is_none() {
-            return Some(LaneId::MAIN);
+            return Some(ConnectionId::MAIN);
         }
         let Some(node) = self.owner(name) else {
             self.want_map();
             return None;
         };
-        let to_node = |id: &LaneId, lane: &Lane| {
-            let fits = *id != LaneId::MAIN && !lane.ended && lane.node.as_ref() == Some(&node);
+        let to_node = |id: &ConnectionId, connection: &ConnectionState| {
+            let fits = *id != ConnectionId::MAIN
+                && !connection.ended
+                && connection.node.as_ref() == Some(&node);
             fits.then_some(*id)
         };
-        if let Some(id) = self.lanes.iter().find_map(|(id, lane)| to_node(id, lane)) {
+        if let Some(id) = self
+            .connections
+            .iter()
+            .find_map(|(id, connection)| to_node(id, connection))
+        {
             return Some(id);
         }
         let routes = self.routes.as_mut()?;
-        routes.lanes += 1;
-        let id = LaneId(routes.lanes);
+        routes.newest += 1;
+        let id = ConnectionId(routes.newest);
         routes.new.push(id);
         #[cfg(feature = "tokio")]
         self.nudged.extend(routes.starter.take());
-        let lane = Lane::new(Some(node), &self.config, now);
-        self.lanes.insert(id, Box::new(lane));
+        let connection = ConnectionState::new(Some(node), &self.config, now);
+        self.connections.insert(id, Box::new(connection));
         Some(id)
     }
 
@@ -343,17 +369,17 @@ impl Core {
         Some(shard.master.clone())
     }
 
-    /// The driver of this lane has something to do.
+    /// Wakes the driver of this connection.
     #[cfg_attr(
         not(feature = "tokio"),
-        expect(clippy::unused_self, reason = "one thread drives all lanes")
+        expect(clippy::unused_self, reason = "one thread drives all connections")
     )]
-    fn nudge(&mut self, lane: LaneId) {
+    fn nudge(&mut self, connection: ConnectionId) {
         #[cfg(feature = "tokio")]
-        if let Some(lane) = self.lanes.get_mut(&lane) {
-            self.nudged.extend(lane.driver.take());
+        if let Some(connection) = self.connections.get_mut(&connection) {
+            self.nudged.extend(connection.driver.take());
         }
         #[cfg(not(feature = "tokio"))]
-        let _ = lane;
+        let _ = connection;
     }
 }

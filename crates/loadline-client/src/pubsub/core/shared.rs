@@ -2,7 +2,7 @@
 
 use std::task::{Poll, Waker};
 
-use super::{CLOSED, Core, LaneId};
+use super::{CLOSED, ConnectionId, Core};
 use crate::pubsub::tickets::TicketId;
 
 impl Core {
@@ -20,8 +20,8 @@ impl Core {
     /// Those who drive, to be woken once the lock is released.
     pub(crate) fn take_drivers(&mut self) -> Vec<Waker> {
         let mut wake = std::mem::take(&mut self.nudged);
-        let lanes = self.lanes.values_mut();
-        wake.extend(lanes.filter_map(|lane| lane.driver.take()));
+        let connections = self.connections.values_mut();
+        wake.extend(connections.filter_map(|connection| connection.driver.take()));
         if let Some(routes) = &mut self.routes {
             wake.extend(routes.starter.take());
             wake.extend(routes.refresher.take());
@@ -29,14 +29,14 @@ impl Core {
         wake
     }
 
-    pub(crate) fn register_driver(&mut self, lane: LaneId, waker: &Waker) {
-        if let Some(lane) = self.lanes.get_mut(&lane) {
-            lane.driver = Some(waker.clone());
+    pub(crate) fn register_driver(&mut self, connection: ConnectionId, waker: &Waker) {
+        if let Some(connection) = self.connections.get_mut(&connection) {
+            connection.driver = Some(waker.clone());
         }
     }
 
-    /// Lanes without a driver; `None` once the subscriber is closed.
-    pub(crate) fn poll_new(&mut self, waker: &Waker) -> Poll<Option<Vec<LaneId>>> {
+    /// Connections without a driver; `None` once the subscriber is closed.
+    pub(crate) fn poll_new(&mut self, waker: &Waker) -> Poll<Option<Vec<ConnectionId>>> {
         if self.closed {
             return Poll::Ready(None);
         }
@@ -71,7 +71,9 @@ impl Core {
     /// No connection will be made any more.
     pub(crate) fn finish(&mut self, wake: &mut Vec<Waker>) {
         wake.extend(self.close());
-        self.lane(LaneId::MAIN).session.set_outage(CLOSED);
+        self.connection(ConnectionId::MAIN)
+            .session
+            .set_outage(CLOSED);
         self.tickets.fail_all(&CLOSED, wake);
         wake.extend(self.consumer.take());
     }

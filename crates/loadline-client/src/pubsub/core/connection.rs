@@ -19,16 +19,16 @@ use crate::{Config, Error};
 
 /// Names a connection of a subscriber.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct LaneId(pub(super) u64);
+pub(crate) struct ConnectionId(pub(super) u64);
 
-impl LaneId {
+impl ConnectionId {
     /// The connection for channels and patterns; on a single server, for all.
     pub(crate) const MAIN: Self = Self(0);
 }
 
 /// The state of one connection.
 #[derive(Debug)]
-pub(super) struct Lane {
+pub(super) struct ConnectionState {
     /// The node of a cluster that it is to; the main one takes any.
     pub(super) node: Option<Node>,
     pub(super) session: Session,
@@ -71,7 +71,7 @@ pub(super) enum Asked {
     Ping,
 }
 
-impl Lane {
+impl ConnectionState {
     pub(super) fn new(node: Option<Node>, config: &Arc<Config>, now: Instant) -> Self {
         Self {
             node,
