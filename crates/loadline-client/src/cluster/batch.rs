@@ -289,10 +289,14 @@ impl<'p> Batch<'p> {
             flags.together(self.plan.units()[*unit].summary().flags)
         });
         for (unit, error) in lost {
-            self.trouble |= !matches!(error, Error::Usage(_) | Error::QueueFull { .. });
+            self.trouble |= !matches!(
+                error,
+                Error::Usage(_) | Error::QueueFull { .. } | Error::Closed { .. }
+            );
             let fate = &mut self.fates[unit];
             fate.tries += u8::from(error.maybe_executed());
-            let broken = matches!(error, Error::Connection { .. } | Error::Closed { .. });
+            // A connection that is closed does not come back: the runtime of the cluster has ended.
+            let broken = matches!(error, Error::Connection { .. });
             let allowed = !error.maybe_executed() || self.policy.allows(together);
             let error = error.with_executed(fate.tries > 0);
             let outcomes = repeated(self.plan, unit, &error);

@@ -9,6 +9,7 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use tokio::runtime;
 use tokio::time::{sleep, timeout_at};
 
 use super::batch::{Batch, Group, Next};
@@ -26,6 +27,9 @@ use crate::request::Failed;
 use crate::{Error, FromReply, Request, Scan};
 
 /// A cluster that any number of tasks share; a clone is the same. See the [module](super).
+///
+/// Its connections live on the runtime on which it was opened. When that runtime ends, requests fail with
+/// [`Error::Closed`].
 #[derive(Clone, Debug)]
 pub struct Cluster {
     pub(super) shared: Arc<Hub>,
@@ -42,6 +46,8 @@ pub(super) struct Hub {
     pub(super) asked: tokio::sync::Mutex<Throttle>,
     /// Whether a task is about to ask for the map.
     pub(super) asking: AtomicBool,
+    /// The runtime of all connections. Handles may be used on other runtimes, which may end before.
+    pub(super) runtime: runtime::Handle,
 }
 
 impl Cluster {
@@ -61,6 +67,7 @@ impl Cluster {
             turn: AtomicU64::new(0),
             asked: tokio::sync::Mutex::default(),
             asking: AtomicBool::new(false),
+            runtime: runtime::Handle::current(),
         });
         shared.refresh().await?;
         Ok(Self { shared })
@@ -181,6 +188,13 @@ impl Cluster {
         PubSub::on_cluster(self.clone(), plain, core).await
     }
 
+    /// Returns whether there is a connection to any node, as far as is known.
+    #[must_use]
+    pub fn is_connected(&self) -> bool {
+        let connections = lock(&self.shared.connections);
+        connections.values().any(Connection::is_connected)
+    }
+
     /// Asks some nodes for the map of slots. This happens automatically when a redirection or a lost node shows that
     /// the map is outdated.
     ///
@@ -273,7 +287,7 @@ impl Hub {
         if let Some(connection) = connections.get(node) {
             return connection.clone();
         }
-        let connection = Connection::to_node(self.plain.node(node));
+        let connection = Connection::to_node(self.plain.node(node), &self.runtime);
         connections.insert(node.clone(), connection.clone());
         connection
     }

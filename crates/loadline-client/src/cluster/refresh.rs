@@ -55,7 +55,7 @@ impl Hub {
             return;
         }
         let shared = Arc::clone(self);
-        tokio::spawn(async move {
+        self.runtime.spawn(async move {
             // Changes come in bursts, and the map after the last one is needed.
             sleep(THROTTLE).await;
             shared.asking.store(false, Ordering::Release);

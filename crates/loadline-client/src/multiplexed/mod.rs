@@ -31,6 +31,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use loadline_resp::{OwnedReply, Protocol, Reply};
+use tokio::runtime;
 
 use crate::conn::core::{Conn, Events, Residue, SlotId};
 use crate::lending::Lending;
@@ -149,18 +150,19 @@ impl Connection {
     }
 
     async fn open_as(config: Arc<Config>, shared: bool) -> Result<Self, Error> {
-        let connection = Self::start(config, shared);
+        let connection = Self::start(config, shared, &runtime::Handle::current());
         std::future::poll_fn(|cx| connection.handle.shared.poll_opening(cx)).await?;
         Ok(connection)
     }
 
     /// A connection to a node of a cluster, which is still to be made; requests wait for the next attempt.
-    pub(crate) fn to_node(config: Arc<Config>) -> Self {
-        Self::start(config, true)
+    /// It lives as long as `runtime`, whichever runtime asks for it first.
+    pub(crate) fn to_node(config: Arc<Config>, runtime: &runtime::Handle) -> Self {
+        Self::start(config, true, runtime)
     }
 
     /// Starts the driver.
-    fn start(config: Arc<Config>, shared: bool) -> Self {
+    fn start(config: Arc<Config>, shared: bool, runtime: &runtime::Handle) -> Self {
         let conn = Conn::new(Arc::clone(&config), shared, Instant::now());
         let shared = Arc::new(Shared {
             config,
@@ -173,7 +175,11 @@ impl Connection {
                 shared: Arc::clone(&shared),
             }),
         };
-        tokio::spawn(Driver::new(shared).run());
+        // Its timer belongs to the runtime in whose context it is made.
+        let context = runtime.enter();
+        let driver = Driver::new(shared);
+        drop(context);
+        runtime.spawn(driver.run());
         connection
     }
 

@@ -13,6 +13,7 @@ mod migration;
 mod nodes;
 mod pubsub;
 mod routing;
+mod runtimes;
 mod scan;
 #[cfg(feature = "tls")]
 mod tls;
