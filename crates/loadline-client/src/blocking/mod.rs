@@ -3,11 +3,13 @@
 //! A request is one write and, where the replies are short, one read. Timeouts are set on the socket when
 //! it is opened and not for each request.
 //!
-//! ```no_run
+//! ```
 //! use loadline_client::Client;
 //! use loadline_client::commands::{get, set};
 //!
-//! let mut connection = Client::open("redis://localhost")?.blocking()?;
+//! let url = "redis://localhost";
+//! # let url = &include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/server.rs"));
+//! let mut connection = Client::open(url)?.blocking()?;
 //! connection.run(set("key", "value"))?;
 //! let reply = connection.run_ref(&get::<()>("key"))?;
 //! assert_eq!(reply.as_bytes(), Some(&b"value"[..]));
@@ -175,8 +177,11 @@ impl Connection {
     /// Runs a command, or several as a pipeline, and lends each reply, in the order of the commands, from the
     /// receive buffer: nothing is copied and nothing is allocated. It is the fastest way to read much.
     ///
-    /// ```no_run
-    /// # let mut connection = loadline_client::Client::open("redis://localhost")?.blocking()?;
+    /// ```
+    /// # use loadline_client::commands::set;
+    /// # let url = &include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/server.rs"));
+    /// # let mut connection = loadline_client::Client::open(url)?.blocking()?;
+    /// # connection.run(set("one", "first"))?;
     /// use loadline_client::commands::get;
     ///
     /// let gets: Vec<_> = ["one", "two"].iter().map(get::<()>).collect();
@@ -186,6 +191,7 @@ impl Connection {
     ///         bytes += reply.as_bytes().map_or(0, <[u8]>::len);
     ///     }
     /// })?;
+    /// # assert_eq!(bytes, 5);
     /// # Ok::<(), loadline_client::Error>(())
     /// ```
     ///
@@ -203,15 +209,18 @@ impl Connection {
     /// Runs a transaction that depends on what is read before it: watches the keys, lets `plan` read and
     /// say what to write, executes that at once, and starts again whenever a key has changed in between.
     ///
-    /// ```no_run
-    /// # let mut connection = loadline_client::Client::open("redis://localhost")?.blocking()?;
+    /// ```
+    /// # let url = &include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/server.rs"));
+    /// # let mut connection = loadline_client::Client::open(url)?.blocking()?;
     /// use loadline_client::commands::{get, set};
     ///
+    /// connection.run(set("balance", 21))?;
     /// let (doubled,) = connection.transaction("balance", |connection| {
     ///     let balance: i64 = connection.run(get("balance"))?;
     ///     Ok((set("balance", 2 * balance),))
     /// })?;
     /// doubled?;
+    /// assert_eq!(connection.run(get::<i64>("balance"))?, 42);
     /// # Ok::<(), loadline_client::Error>(())
     /// ```
     ///

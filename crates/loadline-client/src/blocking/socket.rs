@@ -9,12 +9,14 @@ impl Connection {
     /// Gives the socket away: for an event loop, or for requests that are encoded beforehand. The handshake is
     /// done; the response timeout of the [`Config`](crate::Config) is set on the socket.
     ///
-    /// ```no_run
+    /// ```
     /// use std::io::{Read, Write};
     ///
     /// use loadline_client::Client;
     ///
-    /// let mut socket = Client::open("redis://localhost")?.blocking()?.into_socket()?;
+    /// let url = "redis://localhost";
+    /// # let url = &include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/server.rs"));
+    /// let mut socket = Client::open(url)?.blocking()?.into_socket()?;
     /// socket.write_all(b"*1\r\n$4\r\nPING\r\n")?;
     /// let mut reply = [0; 7];
     /// socket.read_exact(&mut reply)?;

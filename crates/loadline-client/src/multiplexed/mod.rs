@@ -4,18 +4,22 @@
 //! Requests need not be collected for that. A task puts its request into a common buffer; the driver, a
 //! task of its own, lets other tasks do the same before it writes the buffer with one call.
 //!
-//! ```no_run
+//! ```
+//! # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+//! # runtime.block_on(async {
 //! use loadline_client::Client;
 //! use loadline_client::commands::{get, incr, set};
 //!
-//! # async fn example() -> Result<(), loadline_client::Error> {
-//! let connection = Client::open("redis://localhost")?.multiplexed().await?;
+//! let url = "redis://localhost";
+//! # let url = &include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/server.rs"));
+//! let connection = Client::open(url)?.multiplexed().await?;
 //! connection.run(set("key", "value")).await?;
 //! let value: String = connection.run(get("key")).await?;
+//! assert_eq!(value, "value");
 //! let (visits, name) = connection.run((incr("visits"), get::<Option<String>>("name"))).await;
-//! # drop((value, visits, name));
-//! # Ok(())
-//! # }
+//! assert_eq!((visits?, name?), (1, None));
+//! # Ok::<(), loadline_client::Error>(())
+//! # }).unwrap();
 //! ```
 
 mod driver;
@@ -76,20 +80,26 @@ pub struct Connection {
 ///
 /// A transaction that depends on what is read before it starts again where a key that it watches has changed:
 ///
-/// ```no_run
-/// # async fn example(connection: &mut loadline_client::multiplexed::Dedicated) -> Result<i64, loadline_client::Error> {
+/// ```
+/// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+/// # runtime.block_on(async {
+/// # let url = &include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/server.rs"));
+/// # let mut connection = loadline_client::Client::open(url)?.dedicated().await?;
 /// use loadline_client::atomic;
 /// use loadline_client::commands::{get, set, watch};
 ///
-/// loop {
+/// connection.run(set("balance", 21)).await?;
+/// let balance = loop {
 ///     connection.run(watch("balance")).await?;
 ///     let doubled = 2 * connection.run(get::<i64>("balance")).await?;
 ///     if let Some(written) = connection.run(atomic(set("balance", doubled))).await? {
 ///         written?;
-///         return Ok(doubled);
+///         break doubled;
 ///     }
-/// }
-/// # }
+/// };
+/// assert_eq!(balance, 42);
+/// # Ok::<(), loadline_client::Error>(())
+/// # }).unwrap();
 /// ```
 #[derive(Debug)]
 pub struct Dedicated {
