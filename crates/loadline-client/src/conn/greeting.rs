@@ -176,6 +176,7 @@ fn unknown(answer: &ServerError) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::conn::carried::{Carried, Outcome};
 
     fn start(url: &str) -> (Greeting, String) {
         let mut out = Vec::new();
@@ -214,6 +215,32 @@ mod tests {
             Some(Protocol::Resp3)
         );
         assert!(out.is_empty());
+    }
+
+    #[test]
+    fn settings_made_by_commands_replace_those_of_the_configuration() {
+        let commands = [
+            "AUTH you other",
+            "CLIENT SETNAME desk",
+            "SELECT 3",
+            "READONLY",
+            "CLIENT TRACKING ON",
+            "CLIENT TRACKING OFF",
+        ];
+        let mut carried = Carried::default();
+        for command in commands {
+            let (mut wire, words) = (Vec::new(), command.split(' '));
+            encode::command(&mut wire, &words.collect::<Vec<_>>());
+            carried.follow(&wire, &[Outcome::Done]);
+        }
+        carried.broke();
+        let config = Config::from_url("redis://me:pw@host/2?client_name=shop").unwrap();
+        let mut out = Vec::new();
+        Greeting::resume(&config, carried.settings(), &mut out);
+        assert_eq!(
+            text(out),
+            "HELLO 3 AUTH you other\nCLIENT SETNAME desk\nSELECT 3\nREADONLY\nCLIENT TRACKING OFF"
+        );
     }
 
     #[test]
