@@ -221,7 +221,7 @@ mod tests {
             ("keys = 0\n[[command]]\ntemplate = \"PING\"", "keys"),
             (
                 "value_size = \"64\"\n[[command]]\ntemplate = \"PING\"",
-                "needs a unit",
+                "expected a number with a unit",
             ),
             (
                 "key_dist = \"zipf\"\n[[command]]\ntemplate = \"PING\"",

@@ -172,7 +172,7 @@ fn the_load_is_removed_from_a_server_that_stays() {
         "--duration",
         "50ms",
         "--max-time",
-        "1s",
+        "4s",
         "--keys",
         "100",
         "--workload",

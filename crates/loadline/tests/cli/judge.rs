@@ -268,7 +268,7 @@ fn a_proof_says_what_it_will_not_do() {
     dir.run(&["prove", "--runs", "5000"])
         .failed(64, "more than 1000 are not possible");
     dir.run(&["prove", "--workload", "nonsense"])
-        .failed(64, "there is no such workload");
+        .failed(64, "unknown workload `nonsense`");
     dir.run(&["prove", "--json", "/no/such/dir/p.json"])
         .failed(64, "there is no directory");
     dir.run(&["prove", "--plant", "none,disk+5"])
