@@ -209,15 +209,19 @@ impl<C: Callee> Running<'_, C> {
     /// the block was over.
     fn open(&mut self, mut arrivals: Arrivals) -> u64 {
         let mut free_ns = self.share.clock.now_ns();
+        let mut stalled_ns = 0;
         let end_ns = loop {
             let now_ns = self.share.clock.now_ns();
             self.note(now_ns);
             self.meter.part.cut_short = self.share.control.interrupted();
             let intended_ns = arrivals.next_ns();
+            // A thread that was off its CPU between two calls is late by itself.
+            let late_ns = now_ns.saturating_sub(intended_ns.max(free_ns));
+            stalled_ns = self.meter.stalled_ns().max(stalled_ns).max(late_ns);
             if self.meter.part.cut_short
                 || self.quota == 0
                 || intended_ns >= self.share.deadline_ns
-                || now_ns >= self.share.last_start_ns(self.meter.stalled_ns())
+                || now_ns >= self.share.last_start_ns(stalled_ns)
             {
                 break now_ns;
             }

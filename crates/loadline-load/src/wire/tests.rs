@@ -2,6 +2,7 @@
 //! a request has eight bytes, a reply one.
 
 use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -59,6 +60,14 @@ impl Server {
         }
     }
 
+    fn stream(&self) -> io::Result<UnixStream> {
+        let (ours, theirs) = UnixStream::pair()?;
+        ours.set_nonblocking(true)?;
+        let server = self.clone();
+        thread::spawn(move || server.serve(theirs));
+        Ok(ours)
+    }
+
     fn freeze(&self, time: Duration) -> Duration {
         let begun = Instant::now();
         self.frozen.store(true, Ordering::Relaxed);
@@ -71,11 +80,7 @@ impl Server {
 
 impl Connect for Server {
     fn connect(&self) -> io::Result<Box<dyn Transport>> {
-        let (ours, theirs) = UnixStream::pair()?;
-        ours.set_nonblocking(true)?;
-        let server = self.clone();
-        thread::spawn(move || server.serve(theirs));
-        Ok(Box::new(ours))
+        Ok(Box::new(self.stream()?))
     }
 }
 
@@ -93,7 +98,12 @@ fn workload() -> Workload {
     Workload::new(vec![command], keys, values).unwrap()
 }
 
-fn run(server: &Server, threads: usize, pacing: Pacing, stop: Stop) -> Result<Outcome, Error> {
+fn run(
+    server: &impl Connect,
+    threads: usize,
+    pacing: Pacing,
+    stop: Stop,
+) -> Result<Outcome, Error> {
     let shape = Shape {
         connections: 4,
         threads,
@@ -205,6 +215,73 @@ fn what_waits_behind_a_stall_is_sent_after_the_end_of_the_block() {
     assert_eq!((outcome.ops, outcome.not_sent), (200, 0));
     let longest_ns = outcome.response.summary().max.unwrap();
     assert!(longest_ns as u128 + SPARE.as_nanos() >= frozen.as_nanos());
+}
+
+/// A connection on which the generator's thread pauses, once for all of them, where no reply is out.
+struct Pausing {
+    stream: UnixStream,
+    pause: Pause,
+}
+
+#[derive(Clone)]
+struct Pause {
+    from: Instant,
+    length: Duration,
+    is_over: Arc<AtomicBool>,
+}
+
+impl Transport for Pausing {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        AsFd::as_fd(&self.stream)
+    }
+
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let read = Transport::read(&mut self.stream, buf);
+        let is_due = read.is_err() && Instant::now() >= self.pause.from;
+        if is_due && !self.pause.is_over.swap(true, Ordering::Relaxed) {
+            thread::sleep(self.pause.length);
+        }
+        read
+    }
+
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        Transport::write(&mut self.stream, buf)
+    }
+
+    // A second read then follows each reply, and finds nothing.
+    fn short_read_drains(&self) -> bool {
+        false
+    }
+}
+
+struct PausingServer {
+    server: Server,
+    pause: Pause,
+}
+
+impl Connect for PausingServer {
+    fn connect(&self) -> io::Result<Box<dyn Transport>> {
+        Ok(Box::new(Pausing {
+            stream: self.server.stream()?,
+            pause: self.pause.clone(),
+        }))
+    }
+}
+
+#[test]
+fn what_was_due_while_the_generator_paused_is_sent_after_the_end_of_the_block() {
+    let pausing = PausingServer {
+        server: Server::default(),
+        pause: Pause {
+            from: Instant::now() + Duration::from_millis(20),
+            length: Duration::from_millis(150),
+            is_over: Arc::default(),
+        },
+    };
+    let stop = Stop::after(Duration::from_millis(60));
+    let outcome = run(&pausing, 1, open(1_000.0), stop).unwrap();
+    assert!(pausing.pause.is_over.load(Ordering::Relaxed));
+    assert_eq!((outcome.ops, outcome.not_sent), (60, 0));
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! `loadline run` against real servers: what is measured, what is refused, and what is left behind.
 
 use std::net::{TcpListener, TcpStream};
+use std::time::Duration;
 
+use loadline_load::block::RESPONSE_TIMEOUT;
 use loadline_measure::Record;
 use loadline_measure::record::{Mode, Rule};
 
@@ -47,6 +49,26 @@ fn latency_is_added_in_the_path() {
         "{:?}",
         case.response_time_ns
     );
+}
+
+/// Ten rounds of 100 ms, each at a rate that nothing carries.
+#[test]
+fn an_overloaded_open_loop_ends_in_time_and_says_what_was_not_sent() {
+    let dir = Dir::new();
+    let rate = "embedded --workload get --rate 10M --duration 1s --rounds 10";
+    let words: Vec<&str> = rate.split(' ').collect();
+    let begun = std::time::Instant::now();
+    let (ended, record) = measured(&dir, &words);
+    let took = begun.elapsed();
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let case = &record.cases[0];
+    assert_eq!(case.planned, Some(10_000_000));
+    assert_eq!(case.ops + case.not_sent.unwrap(), 10_000_000);
+    let limit = Duration::from_secs(1) + RESPONSE_TIMEOUT;
+    assert!(took < limit, "{took:?}");
+    let mut rules = record.doctor.iter().map(|found| &found.rule);
+    let is_found = rules.any(|rule| *rule == Rule::Overloaded);
+    assert!(is_found, "{:?}", record.doctor);
 }
 
 #[test]

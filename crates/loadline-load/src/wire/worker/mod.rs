@@ -130,6 +130,8 @@ struct Running<'r, F> {
     /// Since when a place has been free after all had been taken (open loop).
     place_since_ns: u64,
     saturated: bool,
+    /// The longest that this thread itself kept an operation waiting (open loop).
+    late_ns: u64,
     lost: usize,
     last_loss: String,
 }
@@ -159,6 +161,7 @@ impl<'r, F: Framing> Running<'r, F> {
             turn: 0,
             place_since_ns: 0,
             saturated: false,
+            late_ns: 0,
             lost: worker.conns.iter().filter(|conn| !conn.alive).count(),
             last_loss: String::new(),
             events: Vec::with_capacity(EVENTS),
@@ -177,8 +180,8 @@ impl<'r, F: Framing> Running<'r, F> {
             let now_ns = self.share.clock.now_ns();
             self.meter.tick(now_ns);
             self.meter.part.errors.clone_from(&self.tally.errors);
-            self.check_stop(now_ns);
             self.dispatch(now_ns);
+            self.check_stop(now_ns);
             self.release(now_ns);
             self.check_silence(now_ns)?;
             if self.finished(now_ns) {
@@ -234,11 +237,13 @@ impl<'r, F: Framing> Running<'r, F> {
         })
     }
 
-    /// Whether an open loop gives up what was due before the end of its block and is not sent. During a
-    /// stall it does not: the stall's length is still to be known.
+    /// Whether an open loop gives up what was due before the end of its block and is not sent. What has a
+    /// free place was sent, however late this thread was. During a stall nothing is given up: its length is
+    /// still to be known.
     fn is_out_of_time(&self, now_ns: u64) -> bool {
         let is_stalled = self.in_flight > 0 && self.meter.is_quiet(now_ns);
-        !is_stalled && now_ns >= self.share.last_start_ns(self.meter.stalled_ns())
+        let stalled_ns = self.meter.stalled_ns().max(self.late_ns);
+        self.saturated && !is_stalled && now_ns >= self.share.last_start_ns(stalled_ns)
     }
 
     /// Fails where nothing arrives any more. An interrupted block keeps what it has.
@@ -322,7 +327,9 @@ impl<'r, F: Framing> Running<'r, F> {
         let mut assigned = std::mem::take(&mut self.worker.conns[index].assigned);
         for &intended_ns in &assigned {
             let ready_ns = intended_ns.max(self.place_since_ns);
-            self.meter.part.lag.record(sent_ns.saturating_sub(ready_ns));
+            let late_ns = sent_ns.saturating_sub(ready_ns);
+            self.meter.part.lag.record(late_ns);
+            self.late_ns = self.late_ns.max(late_ns);
         }
         let outcome = self.send(index, assigned.len() as u32, |conn, place, replies| {
             let group = Group {
