@@ -7,7 +7,7 @@ use loadline_report::TextOptions;
 
 use crate::args::{ColorArg, DisplayArgs};
 
-/// Columns where nobody says how many there are.
+/// Default number of columns.
 const DEFAULT_WIDTH: usize = 80;
 /// Fewer columns than this are not believed.
 const LEAST_WIDTH: usize = 40;

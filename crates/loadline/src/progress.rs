@@ -90,7 +90,7 @@ impl Progress {
         }
     }
 
-    /// Notes that so many steps are done in all, where they are not done one by one.
+    /// Sets the total number of finished steps, for steps that are not counted one by one.
     pub(crate) fn reach(&self, steps: u64) {
         while self.done.load(Ordering::Relaxed) < steps.min(self.steps) {
             self.step();

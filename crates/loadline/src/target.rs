@@ -81,7 +81,7 @@ pub(crate) enum Address {
 pub(crate) struct Login {
     /// The user; without one the server's default user logs in.
     pub(crate) user: Option<String>,
-    /// The password; without one nobody logs in.
+    /// The password; without one there is no login.
     pub(crate) password: Option<Secret>,
 }
 
@@ -155,7 +155,7 @@ impl Target {
                 "this engine is not built in yet; `ram` is our store in this process.",
             )),
             host if rest.parse::<u16>().is_ok() => Err(wrong(&format!(
-                "a host and a port alone do not say what is there; write redis://{host}:{rest}."
+                "missing scheme; write redis://{host}:{rest}."
             ))),
             _ if suggest::closest(scheme, KINDS).is_some() => {
                 let hint = suggest::hint(scheme, KINDS);
@@ -168,7 +168,7 @@ impl Target {
         }
     }
 
-    /// Whether this run starts the target itself, so that nobody else's keys are in it.
+    /// Whether this run starts the target itself, so that it holds no other keys.
     pub(crate) fn is_ours(&self) -> bool {
         !matches!(self, Self::Server(_) | Self::Cluster(_))
     }

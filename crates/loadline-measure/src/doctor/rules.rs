@@ -129,7 +129,7 @@ fn generator_bound(seen: &Evidence) -> Option<Finding> {
         )
     });
     let near = near.map(|times| {
-        format!("A server that does nothing was only {times:.2} times as fast under the same load.")
+        format!("A null server was only {times:.2} times as fast under the same load.")
     });
     let evidence: Vec<String> = busy.into_iter().chain(near).collect();
     (!evidence.is_empty()).then(|| {

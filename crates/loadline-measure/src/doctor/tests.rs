@@ -202,7 +202,7 @@ const FIRES: [(&str, Change, &str); 32] = [
     (
         "LL003",
         |e| e.null_speedup = Some(1.49),
-        "does nothing was only 1.49 times as fast",
+        "null server was only 1.49 times as fast",
     ),
     (
         "LL003",

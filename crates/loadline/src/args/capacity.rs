@@ -17,15 +17,14 @@ Examples:
   loadline capacity spawn:redis-server --junit capacity.xml
 
 The search starts from a closed loop, brackets and bisects with trials in an open loop, and
-confirms its answer: trials at the rate and at the next one above it take turns until five more
-of the lower one held than failed, and the reverse for the upper one. A trial that misses the
-limit while the machine is disturbed (a CPU that pauses, other processes, a late generator) is
-repeated. Without enough undisturbed trials there is no answer. The record holds every trial.
-Then it says what the limit is: the server's CPU, the generator, or the path between them.
+confirms its answer: trials at the rate and at the next higher rate alternate until five more
+have held than failed at the lower rate, and the reverse at the higher rate. A trial that exceeds
+the limit while the machine is disturbed (a CPU that pauses, other processes, a late generator)
+is repeated. Without enough undisturbed trials there is no answer. The record holds every trial.
+The report names the bottleneck: the server's CPU, the generator, or the path between them.
 Keys are written only under `loadline:RUN-ID:` and removed afterwards.
-Exit codes: 0 done (also where no rate keeps the limit: that is an answer), 3 no answer (with
---strict), 64 usage, 65 bad file, 69 target not there or operations fail, 70 our fault, 130
-interrupted.";
+Exit codes: 0 done (also if no rate stays within the limit), 3 no answer (with --strict), 64
+usage, 65 bad file, 69 target unavailable or operations fail, 70 internal error, 130 interrupted.";
 
 /// What load does it carry within a limit?
 #[derive(Debug, Args)]

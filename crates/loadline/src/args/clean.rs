@@ -9,11 +9,11 @@ Examples:
   loadline clean redis://localhost
   loadline clean redis://localhost --run 3k9fz0qa
 
-It removes the keys under `loadline:RUN-ID:` and no others, and says how many there were per run.
-Do not run it without --run while another run measures this server: that run's keys go too.
-Exit codes: 0 done, 64 usage, 69 target not there or some keys not removed.";
+Removes only keys under `loadline:RUN-ID:` and prints the number per run.
+Without --run, it also removes the keys of a run in progress on this server.
+Exit codes: 0 done, 64 usage, 69 target unavailable or some keys not removed.";
 
-/// Remove the keys that an ended run left behind, and nothing else
+/// Remove the keys left by earlier runs, and nothing else
 #[derive(Debug, Args)]
 pub(crate) struct CleanArgs {
     /// The server or the cluster that the keys are on

@@ -19,13 +19,13 @@ Examples:
   loadline compare spawn:redis-server spawn:/opt/redis-8/redis-server --workload get
   loadline compare monday.json tuesday.json
 
-Targets are measured in interleaved rounds, servers of our own in three processes each, until
-the median response time is known to 1 % (24 to 40 rounds; 10 to 40 on servers that run
-already). Records were measured at different times, so little can be concluded from them; it
-says what. Worse is a warning where the lower bound is above 2 % and the estimate above 5 %,
-and critical where the lower bound is above 20 %.
-Exit codes: 0 no regression, 1 warning, 2 critical, 3 cannot tell (with --strict) or not
-comparable, 64 usage, 65 not a record, 69 target not there, 70 our fault, 130 interrupted.";
+Targets are measured in interleaved rounds, with three processes for each server that Loadline
+starts, until the median response time is known to 1 % (24 to 40 rounds; 10 to 40 on existing
+servers). Records were measured at different times, so they allow only weak conclusions. A
+regression is a warning if the lower bound is above 2 % and the estimate above 5 %, and critical
+if the lower bound is above 20 %.
+Exit codes: 0 no regression, 1 warning, 2 critical, 3 inconclusive (with --strict) or not
+comparable, 64 usage, 65 not a record, 69 target unavailable, 70 internal error, 130 interrupted.";
 
 pub(super) const BASELINE_HELP: &str = "\
 Examples:
@@ -34,8 +34,8 @@ Examples:
   loadline baseline show redis.json
 
 A baseline holds separate runs of one plan, each in fresh processes; eight or more are needed
-before the gate can tell a regression from a day's difference. Every time in it is also held in
-units of an echo over loopback that ran in the same round.";
+before the gate can distinguish a regression from day-to-day variation. Every time is also stored
+relative to an echo over loopback in the same round.";
 
 pub(super) const GATE_HELP: &str = "\
 Examples:
@@ -44,12 +44,13 @@ Examples:
   loadline gate redis.json --limit 'get.p99<5ms' --strict
   loadline gate baseline.json spawn:redis-server --policy classic
 
-The candidate is measured by the baseline's own plan; before an alarm it is measured once more,
-in fresh processes. Policy strict: a warning where the lower bound is above 2 % and the estimate
-above 5 %, critical where the lower bound is above 20 %. Policy classic judges a file with
+The candidate is measured with the plan of the baseline; before an alarm it is measured again in
+fresh processes. Policy strict: a warning if the lower bound is above 2 % and the estimate above
+5 %, critical if the lower bound is above 20 %. Policy classic judges a file with
 metrics such as set_latency_us by the thresholds in it. Limits are judged on raw figures.
-Exit codes: 0 no regression, 1 warning, 2 critical, 3 cannot tell (with --strict) or not
-comparable, 64 usage, 65 not a baseline, 69 target not there, 70 our fault, 130 interrupted.";
+Exit codes: 0 no regression, 1 warning, 2 critical, 3 inconclusive (with --strict) or not
+comparable, 64 usage, 65 not a baseline, 69 target unavailable, 70 internal error, 130
+interrupted.";
 
 pub(super) const PROVE_HELP: &str = "\
 Examples:
@@ -60,8 +61,8 @@ Examples:
 Compares the embedded server with itself, and with itself made slower by 5, 10 and 20 percent:
 by a loop that burns CPU in the server for every command, and by a delay in the path; --plant
 chooses. Prints how often the verdict was right on this machine, with the intervals of those
-shares, and how long one takes. Interrupted, it prints what it has found so far.
-Exit codes: 0 done, 64 usage, 69 server not started, 70 our fault, 130 interrupted.";
+shares, and how long one takes. If interrupted, it prints the results so far.
+Exit codes: 0 done, 64 usage, 69 server not started, 70 internal error, 130 interrupted.";
 
 /// What decides what is measured, apart from the targets.
 #[derive(Debug, Args)]
@@ -147,7 +148,7 @@ pub(crate) struct CompareArgs {
     pub(crate) judge: JudgeArgs,
 }
 
-/// What is normal here? Runs to judge later ones by
+/// What is normal here? Store runs as a reference for later ones
 #[derive(Debug, Args)]
 #[command(disable_help_subcommand = true)]
 pub(crate) struct BaselineArgs {
@@ -158,10 +159,10 @@ pub(crate) struct BaselineArgs {
 /// What is done with a baseline.
 #[derive(Debug, Subcommand)]
 pub(crate) enum BaselineCommand {
-    /// Measure what is normal here, and keep it in a new file
+    /// Measure the normal performance and save it to a new file
     #[command(after_help = BASELINE_HELP)]
     Save(Box<BaselineSaveArgs>),
-    /// Measure again by the same plan, and add it to the file
+    /// Measure again with the same plan and add the run to the file
     #[command(after_help = BASELINE_HELP)]
     Add(BaselineAddArgs),
     /// Show what is in the file

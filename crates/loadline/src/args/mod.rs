@@ -46,7 +46,7 @@ const VERSION: &str = concat!(
     long_version = VERSION,
     about = "A performance lab for Redis and for everything a team uses around it or instead of it",
     max_term_width = 100,
-    after_help = "Without a command it is `loadline run`, the default suite.\nExample: loadline run                     measures the built-in server, and redis-server beside it\n         loadline run redis://localhost   measures a server that runs already"
+    after_help = "Without a command, `loadline run` is executed.\nExample: loadline run                     measures the built-in server and redis-server\n         loadline run redis://localhost   measures an existing server"
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]
@@ -88,7 +88,7 @@ pub(crate) enum Command {
     /// How should I call it: sync, async, pipeline or batch, under which latency?
     #[command(after_help = modes::HELP)]
     Modes(Box<ModesArgs>),
-    /// What about this setup would make a measurement lie?
+    /// What about this setup would make a measurement misleading?
     #[command(after_help = DOCTOR_HELP)]
     Doctor(Box<DoctorArgs>),
     /// Is B slower than A? Two targets, or two records
@@ -103,7 +103,7 @@ pub(crate) enum Command {
     /// Can a verdict be trusted on this machine?
     #[command(after_help = judge::PROVE_HELP)]
     Prove(ProveArgs),
-    /// Remove the keys that an ended run left behind, and nothing else
+    /// Remove the keys left by earlier runs, and nothing else
     #[command(after_help = clean::HELP)]
     Clean(Box<CleanArgs>),
     /// Show a record again as text, Markdown, HTML, CSV or JUnit
@@ -135,7 +135,7 @@ Examples:
   loadline run redis://localhost --workload get --pipeline 16 --duration 10s
   loadline run embedded spawn:redis-server --rate 20k --html report.html
 
-`loadline run --help` has all options, targets and workloads.";
+`loadline run --help` lists all options, targets and workloads.";
 
 const COMPLETIONS_HELP: &str = "\
 Examples:
@@ -150,12 +150,12 @@ Examples:
   loadline run embedded spawn:redis-server --workload ycsb-a --rate 20k --html report.html
   loadline run redis://db --command '3:GET {key}' --command 'SET {key} {value} EX 60' --dry-run
 
-Targets (several are measured in interleaved rounds and compared):
+Targets (several targets are measured in interleaved rounds and compared):
   redis://[USER:PASS@]HOST:PORT[/DB]   a running server; rediss:// is TLS, unix:///PATH a socket
   embedded                             our own server, as a child process (the default)
   spawn:redis-server                   a server program, started for the run on a free port
   ram                                  our store in this process, without a wire
-  cluster://HOST:PORT[,HOST:PORT]      a cluster, all masters alike; spawn-cluster:redis-server starts one
+  cluster://HOST:PORT[,HOST:PORT]      a cluster; spawn-cluster:redis-server starts one
 
 Workloads:
   ping get set del incr mget mset getset-70-30 sadd smembers hset hget lpush lrange zadd xadd
@@ -163,12 +163,12 @@ Workloads:
   the suites manager and manager-classic, several cases each
   or a TOML file; docs/workloads.md describes them and the placeholders of --command
 
-Without --rate the loop is closed: it finds capacity. Latencies are believable with a --rate.
+Without --rate the loop is closed and finds capacity. For reliable latencies, use --rate.
 Keys are written only under `loadline:RUN-ID:` and removed afterwards. A password comes from
 the URL, from LOADLINE_REDIS_PASSWORD or from --password-file.
-With --limit the last line says what came of it, such as `loadline: run: critical (2)`.
-Exit codes: 0 done, 2 a limit is broken, 3 one cannot be judged (with --strict), 64 usage, 65 bad
-file, 69 target not there, 70 our fault, 130 interrupted.";
+With --limit the last line contains the result, such as `loadline: run: critical (2)`.
+Exit codes: 0 done, 2 a limit is broken, 3 inconclusive (with --strict), 64 usage, 65 bad file,
+69 target unavailable, 70 internal error, 130 interrupted.";
 
 const DOCTOR_HELP: &str = "\
 Examples:
@@ -176,12 +176,12 @@ Examples:
   loadline doctor redis://db.example:6379 --strict --json doctor.json
   loadline doctor cluster://db.example:7000
 
-It looks at the machine, at the server and its settings, and probes for some seconds: idle round
-trips, which side saturates, hits beside misses, more work, a server that does nothing.
-docs/doctor.md describes every rule. A server that holds keys is only looked at, and pinged,
-unless --allow-non-empty is given. Keys go under `loadline:RUN-ID:` and are removed afterwards.
-Exit codes: 0 done, whatever was found; with --strict 1 for a warning and 2 for a critical
-finding; 64 usage, 65 bad file, 69 target not there, 70 our fault, 130 interrupted.";
+It examines the machine, the server and its settings, and runs probes for a few seconds: idle
+round trips, the bottleneck under load, hits and misses, dead code, a null server. docs/doctor.md
+describes every rule. On a server that holds keys it only reads settings and pings, unless
+--allow-non-empty is given. Keys are written under `loadline:RUN-ID:` and removed afterwards.
+Exit codes: 0 done, regardless of findings; with --strict 1 for a warning and 2 for a critical
+finding; 64 usage, 65 bad file, 69 target unavailable, 70 internal error, 130 interrupted.";
 
 const REPORT_HELP: &str = "\
 Examples:
@@ -196,7 +196,7 @@ Examples:
   loadline serve --listen 127.0.0.1:7000 --unix /tmp/loadline.sock
   loadline serve --listen 0.0.0.0:6379 --password-file secret.txt
 
-It listens on 127.0.0.1:6379 unless told otherwise, keeps its keys in memory, and ends on
+It listens on 127.0.0.1:6379 by default, keeps its keys in memory, and ends on
 Ctrl-C or SIGTERM. An address that others can reach is refused without a password.";
 
 /// How fast is it for this workload?
@@ -258,12 +258,12 @@ pub(crate) struct LoadArgs {
     pub(crate) workload: Vec<String>,
     #[command(flatten)]
     pub(crate) traffic: TrafficArgs,
-    /// Operations in flight over all connections, in place of --pipeline
+    /// Operations in flight over all connections, instead of --pipeline
     #[arg(long, hide_short_help = true, value_name = "N", value_parser = units::small_count, conflicts_with = "pipeline")]
     pub(crate) in_flight: Option<u32>,
     /// Operations per second (open loop) [default: closed loop]
     ///
-    /// Without a rate the loop is closed: each connection sends the next operation when the last one is answered.
+    /// Without a rate the loop is closed: each connection sends the next operation after the last reply.
     #[arg(long, value_name = "OPS", value_parser = units::count)]
     pub(crate) rate: Option<u64>,
     /// Spacing of the operations of an open loop [default: uniform]
@@ -285,7 +285,7 @@ pub(crate) struct LoadArgs {
 pub(crate) struct TrafficArgs {
     /// Command to send, such as '3:GET {key}'; repeatable for a mix
     ///
-    /// A number and a colon in front are its weight in the mix. docs/workloads.md lists the placeholders.
+    /// A leading number and colon set its weight in the mix. docs/workloads.md lists the placeholders.
     #[arg(long, value_name = "[WEIGHT:]COMMAND", conflicts_with = "workload")]
     pub(crate) command: Vec<String>,
     /// Connections per target [default: 50]
@@ -345,7 +345,7 @@ pub(crate) struct DataArgs {
     pub(crate) choices: ChoiceArgs,
 }
 
-/// What random choices follow from, and which servers may be measured.
+/// The seed, and which servers can be measured.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Data")]
 pub(crate) struct ChoiceArgs {
@@ -457,16 +457,16 @@ pub(crate) struct DisplayArgs {
     pub(crate) color: ColorArg,
 }
 
-/// What about this setup would make a measurement lie?
+/// What about this setup would make a measurement misleading?
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
     /// The server or the cluster to examine
     #[arg(value_name = "TARGET")]
     pub(crate) target: String,
-    /// Exit with 1 where there is a warning, and with 2 where a finding is critical
+    /// Exit with 1 for a warning and with 2 for a critical finding
     #[arg(long)]
     pub(crate) strict: bool,
-    /// Threads of the generator, as you would measure with [default: half the cores]
+    /// Threads of the generator in the planned measurement [default: half the cores]
     #[arg(long, value_name = "N", value_parser = units::small_count)]
     pub(crate) threads: Option<u32>,
     #[command(flatten)]
@@ -496,16 +496,16 @@ pub(crate) struct ReportArgs {
 /// Our store as a Redis-compatible server
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
-    /// Address to listen on; repeat it for several; port 0 takes a free one [default: 127.0.0.1:6379]
+    /// Address to listen on; repeatable; port 0 selects a free port [default: 127.0.0.1:6379]
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) listen: Vec<SocketAddr>,
     /// Socket in the file system to listen on
     #[arg(long, value_name = "PATH")]
     pub(crate) unix: Option<PathBuf>,
-    /// File with the password that clients must give
+    /// File with the password that clients must send
     #[arg(long, value_name = "FILE")]
     pub(crate) password_file: Option<PathBuf>,
-    /// Time that every command burns on the CPU: what `prove` plants
+    /// CPU time that every command wastes: the slowdown that `prove` injects
     #[arg(long, value_name = "T", value_parser = units::duration, hide = true)]
     pub(crate) burn_per_command: Option<Duration>,
 }

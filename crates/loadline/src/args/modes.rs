@@ -16,16 +16,16 @@ Examples:
   loadline modes --codec raw,json,msgpack,protobuf --value-size 1KiB --latency 0
   loadline modes spawn-cluster:redis-server --latency 0,10ms --hash-tag
 
-Targets, beside those of `loadline run`:
-  cluster://[USER:PASS@]HOST:PORT[,...]   a cluster; the nodes named here name the others
+Targets, in addition to those of `loadline run`:
+  cluster://[USER:PASS@]HOST:PORT[,...]   a cluster; its other nodes are discovered
   spawn-cluster:redis-server              three masters and three replicas, started for the sweep
 
 Modes: sync (one after the other), async (tasks that share a connection), pipeline (many
 commands in one write), batch (MGET, MSET), transaction (MULTI, EXEC), script (EVALSHA).
-They go through loadline-client as an application would use it. A cell is measured on as many
-operations as fit its budget; the rest is extrapolated, and marked with ~.
-Then the best batch size is looked for, under each latency.
-Exit codes: 0 done, 64 usage, 69 target not there, 70 our fault, 130 interrupted.";
+All modes use loadline-client as an application would. Each cell measures as many operations as
+fit its budget; the remainder is extrapolated and marked with ~. A search then finds the best
+batch size for each latency.
+Exit codes: 0 done, 64 usage, 69 target unavailable, 70 internal error, 130 interrupted.";
 
 /// How should I call it: sync, async, pipeline or batch, under which latency?
 #[derive(Debug, Args)]

@@ -34,7 +34,7 @@ fn save(args: BaselineSaveArgs) -> anyhow::Result<ExitCode> {
     let runs = asked_runs(args.runs, DEFAULT_RUNS)?;
     if args.file.exists() && !args.force {
         return Err(Failure::usage(format!(
-            "{} is there already; add runs to it with `loadline baseline add`, or replace it with --force.",
+            "{} already exists; add runs to it with `loadline baseline add`, or replace it with --force.",
             args.file.display()
         ))
         .into());
@@ -107,8 +107,7 @@ pub(super) fn plan_of(
     target: Option<&str>,
     file: &dyn std::fmt::Display,
 ) -> Result<Plan, Failure> {
-    let wrong =
-        |why: &str| Failure::bad_file(format!("{file}: the plan in it cannot be followed: {why}"));
+    let wrong = |why: &str| Failure::bad_file(format!("{file}: cannot use its plan: {why}"));
     let arguments = baseline.plan.get("arguments").cloned().unwrap_or_default();
     let words: Vec<String> = serde_json::from_value(arguments)
         .map_err(|_| wrong("its `arguments` are not a list of words."))?;
@@ -119,7 +118,7 @@ pub(super) fn plan_of(
         return Err(Failure::new(
             Exit::Incomparable,
             format!(
-                "{file}: its plan means other work here than what it holds; a workload file, a built-in workload or the number of cores has changed.\nSave a new baseline."
+                "{file}: its plan now resolves to a different workload; a workload file, a built-in workload or the number of cores has changed.\nSave a new baseline."
             ),
         ));
     }
@@ -187,7 +186,7 @@ pub(super) fn default_target(around: &Surroundings) -> String {
 fn asked_runs(asked: Option<u32>, default: u32) -> Result<u32, Failure> {
     match asked.unwrap_or(default) {
         runs if runs > MOST_RUNS => Err(Failure::usage(format!(
-            "--runs {runs}: more than {MOST_RUNS} are not possible."
+            "--runs {runs}: at most {MOST_RUNS}."
         ))),
         runs => Ok(runs),
     }

@@ -133,7 +133,7 @@ impl Searching<'_> {
                 .map(|(kind, count)| format!("{count} {kind}"))
                 .collect();
             return Err(Failure::unavailable(format!(
-                "{}: operations failed in a closed loop already: {}.\nA load of failing operations has no capacity; mend the cause or choose another workload.",
+                "{}: operations failed in the closed loop: {}.\nFix the cause, or choose another workload.",
                 self.target.name,
                 kinds.join(", ")
             )));
@@ -141,7 +141,7 @@ impl Searching<'_> {
         let (start, bounds) = (closed.throughput_ops_per_s, self.plan.bounds());
         if start < bounds.lowest && !self.control.interrupted() {
             return Err(Failure::usage(format!(
-                "{}: a closed loop carries {start:.0} operations per second, and {} takes {} of them for one trial.\nGive the search more --max-time or --connections, or ask for a lower percentile.",
+                "{}: a closed loop carries {start:.0} operations per second, and {} takes {} of them for one trial.\nIncrease --max-time or --connections, or use a lower percentile.",
                 self.target.name,
                 self.plan.slo,
                 self.plan.slo.least_ops()

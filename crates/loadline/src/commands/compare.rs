@@ -22,7 +22,7 @@ pub(super) fn run(args: CompareArgs) -> anyhow::Result<ExitCode> {
         (true, true) => records(&args),
         (false, false) => targets(args),
         _ => Err(Failure::usage(format!(
-            "compare {} {}: one is a record and the other a target; compare two of a kind.",
+            "compare {} {}: cannot compare a record with a target; name two records or two targets.",
             crate::secret::redact_argument(&args.a),
             crate::secret::redact_argument(&args.b)
         ))

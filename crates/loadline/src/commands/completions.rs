@@ -27,7 +27,7 @@ pub(super) fn man(args: &ManArgs) -> anyhow::Result<ExitCode> {
     command.build();
     clap_mangen::generate_to(command, &args.dir).map_err(|error| {
         let dir = args.dir.display();
-        Failure::bad_file(format!("{dir}: no manual page could be written: {error}."))
+        Failure::bad_file(format!("{dir}: cannot write the manual pages: {error}."))
     })?;
     Ok(ExitCode::SUCCESS)
 }

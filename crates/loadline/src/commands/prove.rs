@@ -27,10 +27,7 @@ const SUITES: u64 = 1_000;
 pub(super) fn run(args: &ProveArgs) -> anyhow::Result<ExitCode> {
     let runs = args.runs.unwrap_or(DEFAULT_RUNS);
     if runs > MOST_RUNS {
-        return Err(Failure::usage(format!(
-            "--runs {runs}: more than {MOST_RUNS} are not possible."
-        ))
-        .into());
+        return Err(Failure::usage(format!("--runs {runs}: at most {MOST_RUNS}.")).into());
     }
     let json = args.json.clone().map(Output::from);
     if let Some(json) = &json {

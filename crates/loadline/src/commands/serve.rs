@@ -48,7 +48,7 @@ pub(super) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
 fn failure(error: &Error) -> Failure {
     match error {
         Error::Unprotected { .. } => Failure::usage(format!(
-            "{error}.\nName a file with one by --password-file."
+            "{error}.\nName a file that contains one with --password-file."
         )),
         _ => Failure::unavailable(format!("{error}.")),
     }

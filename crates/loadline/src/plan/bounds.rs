@@ -28,7 +28,7 @@ pub(super) fn connections(load: &LoadArgs) -> Result<u32, Failure> {
     let connections = load.traffic.connections.unwrap_or(DEFAULT_CONNECTIONS);
     if connections > MOST_CONNECTIONS {
         return Err(Failure::usage(format!(
-            "--connections {connections}: more than {MOST_CONNECTIONS} are not possible, since an address has no more ports to spare.\nAsk for fewer, or for more in flight on each (--pipeline)."
+            "--connections {connections}: at most {MOST_CONNECTIONS}, the number of ports available to an address.\nUse fewer, or more operations in flight on each (--pipeline)."
         )));
     }
     Ok(connections)
@@ -37,7 +37,7 @@ pub(super) fn connections(load: &LoadArgs) -> Result<u32, Failure> {
 pub(super) fn keys(keys: u64) -> Result<u64, Failure> {
     if keys > MOST_KEYS {
         return Err(Failure::usage(format!(
-            "--keys {keys}: more than {MOST_KEYS} are not possible, since their numbers are written in sixteen digits."
+            "--keys {keys}: at most {MOST_KEYS}; key numbers have sixteen digits."
         )));
     }
     Ok(keys)
@@ -47,7 +47,7 @@ pub(super) fn value_size(size: ValueSize) -> Result<ValueSize, Failure> {
     if size.max() > LARGEST_VALUE_BYTES {
         let text = units::value_size_text(&size);
         return Err(Failure::usage(format!(
-            "--value-size {text}: Redis takes no value above 512MiB."
+            "--value-size {text}: at most 512MiB, the limit of Redis."
         )));
     }
     Ok(size)
@@ -56,10 +56,10 @@ pub(super) fn value_size(size: ValueSize) -> Result<ValueSize, Failure> {
 pub(super) fn threads(asked: Option<u32>, connections: u32, cores: u32) -> Result<u32, Failure> {
     match asked {
         Some(threads) if threads > MOST_THREADS => Err(Failure::usage(format!(
-            "--threads {threads}: more than {MOST_THREADS} are not possible, and more than the processors ({cores}) only wait for each other."
+            "--threads {threads}: at most {MOST_THREADS}; more than {cores} (the number of CPUs) does not help."
         ))),
         Some(threads) if threads > connections => Err(Failure::usage(format!(
-            "--threads {threads} is more than the {connections} connections; a thread without a connection has nothing to do."
+            "--threads {threads} is more than the {connections} connections; every thread needs a connection."
         ))),
         Some(threads) => Ok(threads),
         // The other half is the server's, which mostly runs on the same machine.
@@ -75,13 +75,13 @@ pub(super) fn window(load: &LoadArgs, connections: u32) -> Result<u32, Failure> 
         (None, Some(in_flight)) if in_flight.is_multiple_of(connections) => in_flight / connections,
         (None, Some(in_flight)) => {
             return Err(Failure::usage(format!(
-                "--in-flight {in_flight} does not spread evenly over {connections} connections; ask for a multiple of {connections}, or change --connections."
+                "--in-flight {in_flight} cannot be divided evenly among {connections} connections; use a multiple of {connections}, or change --connections."
             )));
         }
     };
     if pipeline > MOST_PIPELINE || u64::from(pipeline) * u64::from(connections) > MOST_IN_FLIGHT {
         return Err(Failure::usage(format!(
-            "{pipeline} operations in flight on each of {connections} connections are too many: the start of each is kept in memory until its reply comes.\nAsk for at most {MOST_PIPELINE} on each connection (--pipeline) and {MOST_IN_FLIGHT} in all (--in-flight)."
+            "{pipeline} operations in flight on each of {connections} connections are too many: the start time of each is kept in memory until its reply arrives.\nUse at most {MOST_PIPELINE} per connection (--pipeline) and {MOST_IN_FLIGHT} in total (--in-flight)."
         )));
     }
     Ok(pipeline)
@@ -172,7 +172,7 @@ fn value_bytes(case: &Case) -> u64 {
 
 fn too_large(needed: u64, has: &str) -> Failure {
     Failure::usage(format!(
-        "The keys and the values on their way take at least {} of memory, and {has}.\nAsk for fewer keys (--keys), smaller values (--value-size), or fewer operations at a time.",
+        "The keys and the values in transit need at least {} of memory, and {has}.\nUse fewer keys (--keys), smaller values (--value-size), or fewer operations at a time.",
         about(needed)
     ))
 }

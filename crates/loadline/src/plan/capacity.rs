@@ -52,14 +52,14 @@ pub(crate) fn resolve(args: &CapacityArgs, around: &Surroundings) -> Result<Capa
     let max_time = args.max_time.unwrap_or(DEFAULT_MAX_TIME);
     if trial < SHORTEST_TRIAL {
         return Err(Failure::usage(format!(
-            "--duration {}: a trial takes at least {}.",
+            "--duration {}: must be at least {}, the shortest trial.",
             duration_text(trial),
             duration_text(SHORTEST_TRIAL)
         )));
     }
     if max_time < trial.saturating_mul(FEWEST_TRIALS) {
         return Err(Failure::usage(format!(
-            "--max-time {}: a search that confirms its answer takes at least {} with trials of {}.",
+            "--max-time {}: must be at least {} with trials of {}, to confirm an answer.",
             duration_text(max_time),
             duration_text(trial.saturating_mul(FEWEST_TRIALS)),
             duration_text(trial)
@@ -68,12 +68,12 @@ pub(crate) fn resolve(args: &CapacityArgs, around: &Surroundings) -> Result<Capa
     let base = super::resolve(&as_run(args, trial), around)?;
     if let Some(called) = base.targets.iter().find(|target| target.is_in_process()) {
         return Err(Failure::usage(format!(
-            "{called}: what load a server carries is a question about servers, and this target is called in this process."
+            "{called}: capacity is measured only for servers, but this target runs in this process."
         )));
     }
     if base.cases.len() > 1 || base.cases[0].workload.rules.suite.is_some() {
         return Err(Failure::usage(
-            "--workload: a suite has several cases, and one load is searched; name a single workload.",
+            "--workload: the search needs a single workload, but a suite has several cases.",
         ));
     }
     let arrivals = match args.load.arrivals {
@@ -250,7 +250,7 @@ mod tests {
                 &["embedded", "--max-time", "4s"],
                 "at least 4500ms with trials of 300ms",
             ),
-            (&["ram"], "a question about servers"),
+            (&["ram"], "only for servers"),
             (
                 &["embedded", "--workload", "nope"],
                 "unknown workload `nope`",

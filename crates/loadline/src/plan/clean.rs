@@ -24,7 +24,7 @@ pub(crate) fn resolve(args: &CleanArgs, around: &Surroundings) -> Result<CleanPl
     let mut target = Target::parse(&args.target)?;
     if let Some(id) = args.run.as_ref().filter(|id| !is_run_id(id)) {
         return Err(Failure::usage(format!(
-            "--run `{id}`: not the id of a run: eight digits and small letters, as in keys such as `loadline:3k9fz0qa:...`."
+            "--run `{id}`: invalid run id: expected eight digits and lowercase letters, as in keys such as `loadline:3k9fz0qa:...`."
         )));
     }
     targets::refuse_unused_tls(slice::from_ref(&target), &args.tls)?;

@@ -14,7 +14,7 @@ use crate::workload::{self, Definition};
 
 /// How long idle round trips are made: on loopback some ten thousand.
 const IDLE: Duration = Duration::from_millis(600);
-/// How many are made per second on a server that somebody else uses.
+/// Round trips per second on a server with other users.
 const GENTLE_RATE: f64 = 1_000.0;
 /// How long the target is loaded.
 const LOAD: Duration = Duration::from_millis(900);
@@ -47,7 +47,7 @@ pub(crate) struct DoctorPlan {
 pub(crate) struct Probes {
     /// One round trip after the other.
     pub(crate) idle: Case,
-    /// The same at a rate that nobody feels.
+    /// The same at a rate too low to disturb other users.
     pub(crate) gentle: Case,
     /// As much as the two sides carry.
     pub(crate) load: Case,
@@ -67,7 +67,7 @@ pub(crate) fn resolve(args: &DoctorArgs, around: &Surroundings) -> Result<Doctor
     let targets = targets::resolve(std::slice::from_ref(&args.target), &args.connection, around)?;
     if let Some(called) = targets.iter().find(|target| target.is_in_process()) {
         return Err(Failure::usage(format!(
-            "{called}: the doctor examines servers, and this target is none."
+            "{called}: the doctor examines only servers, and this target is not a server."
         )));
     }
     let threads = threads(args.threads, CONNECTIONS, around.cores)?;
@@ -93,7 +93,7 @@ pub(crate) fn resolve(args: &DoctorArgs, around: &Surroundings) -> Result<Doctor
 }
 
 impl DoctorPlan {
-    /// The same for a target of so many masters, each of which needs a connection.
+    /// The same for a target with this number of masters, each of which needs a connection.
     pub(crate) fn for_masters(&self, masters: u32) -> Self {
         let mut plan = self.clone();
         let probes = &mut plan.probes;

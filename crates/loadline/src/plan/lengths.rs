@@ -67,7 +67,7 @@ pub(super) fn resolve(
     for (flag, time) in [("--duration", args.duration), ("--warmup", args.warmup)] {
         if let Some(time) = time.filter(|time| *time > LONGEST) {
             return Err(Failure::usage(format!(
-                "{flag} {}: more than {} is not possible, since figures of every interval are held in memory.",
+                "{flag} {}: at most {}, because results of every interval are held in memory.",
                 duration_text(time),
                 duration_text(LONGEST)
             )));
@@ -76,14 +76,12 @@ pub(super) fn resolve(
     let length = match (args.ops, args.duration) {
         (Some(ops), _) if ops > MOST_OPS => {
             return Err(Failure::usage(format!(
-                "--ops {ops}: more than {MOST_OPS} are not possible; at a million per second these take eleven days."
+                "--ops {ops}: at most {MOST_OPS}, which take eleven days at a million per second."
             )));
         }
         (Some(ops), _) => Length::Ops(ops),
         (None, Some(Duration::ZERO)) => {
-            return Err(Failure::usage(
-                "--duration 0s: there is nothing to measure in no time.",
-            ));
+            return Err(Failure::usage("--duration 0s: must be above zero."));
         }
         (None, Some(time)) => Length::Time(time),
         (None, None) => {
@@ -119,7 +117,7 @@ pub(super) fn rounds_until_precise(args: &LengthArgs, length: Length) -> Option<
 fn asked_rounds(rounds: u32, length: Length, most_rounds: u32) -> Result<u32, Failure> {
     if rounds > most_rounds {
         return Err(Failure::usage(format!(
-            "--rounds {rounds}: more than {most_rounds} are not possible, since the histogram of each is kept."
+            "--rounds {rounds}: at most {most_rounds}, because the histogram of each round is kept."
         )));
     }
     let too_short = match length {
@@ -128,7 +126,7 @@ fn asked_rounds(rounds: u32, length: Length, most_rounds: u32) -> Result<u32, Fa
     };
     if too_short {
         return Err(Failure::usage(format!(
-            "{rounds} rounds do not fit into so short a run; ask for fewer rounds or for a longer run."
+            "{rounds} rounds do not fit into a run of this length; use fewer rounds or a longer run."
         )));
     }
     Ok(rounds)

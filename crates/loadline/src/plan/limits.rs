@@ -26,7 +26,7 @@ pub(crate) fn limits(texts: &[String], plan: &Plan) -> Result<Vec<Limit>, Failur
             let of_suite = of_suite(plan);
             if of_suite.is_empty() {
                 return Err(Failure::usage(
-                    "--limit default: these are the limits of a suite, and none is measured; add --workload manager.",
+                    "--limit default: the default limits belong to a suite, but no suite is measured; add --workload manager.",
                 ));
             }
             limits.extend(of_suite);
@@ -37,7 +37,7 @@ pub(crate) fn limits(texts: &[String], plan: &Plan) -> Result<Vec<Limit>, Failur
             .map_err(|error| Failure::usage(format!("--limit {text}: {error}")))?;
         if !names.iter().any(|name| limit.concerns(name)) {
             return Err(Failure::usage(format!(
-                "--limit {text}: there is no such case. The cases are {}.",
+                "--limit {text}: unknown case; the cases are {}.",
                 names.join(", ")
             )));
         }

@@ -61,7 +61,7 @@ const MOST_ROUNDS: u32 = 10_000;
 const ENOUGH_OPERATIONS: u64 = 4_000;
 const LONGEST_LATENCY: Duration = Duration::from_secs(10);
 const HIGHEST_RATE: u64 = 1_000_000_000;
-/// A run's id: so many characters of base 32 without letters that are taken for digits.
+/// Length of a run id, in characters of base 32 without letters that resemble digits.
 const ID_CHARS: usize = 8;
 const ID_ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 
@@ -76,7 +76,7 @@ pub(crate) struct Plan {
     pub(crate) path: PathShape,
     /// What each target has to do.
     pub(crate) cases: Vec<Case>,
-    /// Blocks per case and target; where the schedule asks for precision, at least so many.
+    /// Blocks per case and target; the minimum if the schedule requires a precision.
     pub(crate) rounds: u32,
     /// How the rounds are laid out.
     pub(crate) schedule: Schedule,
@@ -98,7 +98,7 @@ pub(crate) struct Plan {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Schedule {
     /// How often targets are opened anew, servers of our own in fresh processes: two processes of
-    /// one binary differ, and the rounds are shared among so many.
+    /// one binary differ. The rounds are divided among them.
     pub(crate) generations: u32,
     /// Rounds beyond the least that may follow, as long as the comparison is not precise enough.
     pub(crate) more_rounds: u32,
@@ -188,7 +188,7 @@ pub(crate) struct Surroundings {
     pub(crate) password: Option<Secret>,
     /// Memory that processes may still take, in bytes, where the machine tells.
     pub(crate) memory_bytes: Option<u64>,
-    /// A number nobody could guess.
+    /// Random default seed.
     pub(crate) entropy: u64,
 }
 
@@ -249,8 +249,8 @@ impl Case {
     }
 
     /// Whether operations run one at a time can stand for the case: a reply is waited for before the next
-    /// operation is sent, no state has to be prepared that would be used up, and nobody asked for exactly
-    /// so many operations.
+    /// operation is sent, no state has to be prepared that would be used up, and no exact number of
+    /// operations was requested.
     pub(crate) fn has_tail(&self) -> bool {
         let rules = &self.workload.rules;
         matches!(self.length, Length::Time(_))
@@ -318,7 +318,7 @@ pub(crate) fn resolve(args: &RunArgs, around: &Surroundings) -> Result<Plan, Fai
         .collect::<Result<Vec<_>, _>>()?;
     if args.data.verify && !cases.iter().any(|case| case.verify) {
         return Err(Failure::usage(
-            "--verify checks values that are read, and none of the cases reads a value as it was written (as get and hget do).",
+            "--verify checks values that are read, but none of the cases reads a stored value (as get and hget do).",
         ));
     }
     let plan = Plan {
@@ -357,7 +357,7 @@ fn workloads(load: &LoadArgs, wire: bool) -> Result<Vec<(Definition, Option<u32>
     let batch = load.traffic.batch.unwrap_or(DEFAULT_BATCH);
     if batch > MOST_BATCH {
         return Err(Failure::usage(format!(
-            "--batch {batch}: more than {MOST_BATCH} keys in one command are not possible: the server answers nobody else meanwhile."
+            "--batch {batch}: at most {MOST_BATCH} keys in one command, because the server blocks other clients while it runs."
         )));
     }
     let suite = |name: &str| {
@@ -380,7 +380,7 @@ fn workloads(load: &LoadArgs, wire: bool) -> Result<Vec<(Definition, Option<u32>
     }
     if load.traffic.batch.is_some() && !cases.iter().any(|(workload, _)| is_batched(workload)) {
         return Err(Failure::usage(
-            "--batch is the number of keys of mget and mset, and neither is among the cases.",
+            "--batch is the number of keys of mget and mset, but neither is among the cases.",
         ));
     }
     Ok(cases)

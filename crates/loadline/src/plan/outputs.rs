@@ -44,7 +44,7 @@ impl Outputs {
     pub(crate) fn spare(&self, read: &Path) -> Result<(), Failure> {
         if self.all().iter().any(|output| output.is_at(read)) {
             return Err(Failure::usage(format!(
-                "{} is read here and would be overwritten; name another file for the output.",
+                "{} is an input of this command and would be overwritten; name another output file.",
                 read.display()
             )));
         }
@@ -111,7 +111,7 @@ fn check_outputs(outputs: &[&Output]) -> Result<(), Failure> {
                 Output::File(path) => path.display().to_string(),
             };
             return Err(Failure::usage(format!(
-                "Two outputs cannot both go to {place}; give each its own file."
+                "Two outputs cannot both be written to {place}; use a separate file for each."
             )));
         }
         output.check()?;

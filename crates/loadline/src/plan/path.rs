@@ -123,7 +123,7 @@ pub(crate) fn latency(text: &str) -> Result<Duration, Failure> {
     };
     if latency > LONGEST_LATENCY {
         return Err(Failure::usage(format!(
-            "--latency {text}: more than {} is not possible.",
+            "--latency {text}: at most {}.",
             duration_text(LONGEST_LATENCY)
         )));
     }
@@ -137,7 +137,7 @@ fn parse_jitter(text: &str) -> Result<Jitter, Failure> {
         units::duration(time).map_err(|why| Failure::usage(format!("--jitter {text}: {why}.")))?;
     if spread.is_zero() || spread > LONGEST_LATENCY {
         return Err(Failure::usage(format!(
-            "--jitter {text}: it is above 0 and at most {}.",
+            "--jitter {text}: must be above 0 and at most {}.",
             duration_text(LONGEST_LATENCY)
         )));
     }

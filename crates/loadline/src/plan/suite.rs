@@ -29,22 +29,22 @@ pub(super) fn asked(
     };
     if args.load.workload.len() > 1 {
         return Err(Failure::usage(format!(
-            "--workload {name}: this is a suite of several cases and cannot stand beside another workload; run the other one by itself."
+            "--workload {name}: a suite of several cases cannot be combined with another workload; run the other one separately."
         )));
     }
     if let Some(flag) = settled(args) {
         return Err(Failure::usage(format!(
-            "{flag}: the cases of the suite {name} say themselves how many connections, keys and values they have and that the loop is closed, so that its figures can be compared; leave {flag} out, or name a single workload."
+            "{flag}: the suite {name} sets connections, keys, values and a closed loop for each of its cases, so that results are comparable; remove {flag}, or name a single workload."
         )));
     }
     if let Some(target) = targets.iter().find(|target| target.is_in_process()) {
         return Err(Failure::usage(format!(
-            "--workload {name}: {target} is called in this process, and the suite is about connections; name servers."
+            "--workload {name}: {target} runs in this process, but the suite measures connections; name servers."
         )));
     }
     if let Some(target) = targets.iter().find(|target| target.is_cluster()) {
         return Err(Failure::usage(format!(
-            "--workload {name}: {target} is a cluster, and the suite is about single connections; name servers."
+            "--workload {name}: {target} is a cluster, but the suite measures single connections; name servers."
         )));
     }
     Ok(Some(cases))

@@ -63,7 +63,7 @@ pub(super) fn log_in(
     let is_given = args.user.is_some() || args.password_file.is_some();
     if is_given && targets.iter().flat_map(running).next().is_none() {
         return Err(Failure::usage(
-            "--user and --password-file concern servers that run already, and no TARGET is one.",
+            "--user and --password-file apply only to existing servers, but no TARGET is one.",
         ));
     }
     let file_password = args
@@ -125,7 +125,7 @@ pub(super) fn refuse_for_calls(load: &LoadArgs, targets: &[Target]) -> Result<()
     match in_flight.or(connections.filter(|_| all_called)) {
         None => Ok(()),
         Some(flag) => Err(Failure::usage(format!(
-            "{flag}: {called} is called in this process and has no connections; --threads says how many call it at once."
+            "{flag}: {called} runs in this process and has no connections; use --threads to set the number of concurrent callers."
         ))),
     }
 }
@@ -158,7 +158,7 @@ fn complete_login(
     login.password = login.password.take().or_else(|| password.cloned());
     match (&login.user, &login.password) {
         (Some(user), None) => Err(Failure::usage(format!(
-            "User `{user}` has no password; put it into the URL, into {} or into a file named with --password-file.",
+            "User `{user}` has no password; set it in the URL, in {} or in a file with --password-file.",
             crate::secret::PASSWORD_VARIABLE
         ))),
         _ => Ok(()),

@@ -7,7 +7,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 ///
 /// Waking a thread on another CPU can take several times as long as the operation itself, on a virtual
 /// machine above all, and how long it takes follows the neighbours without any counter that tells of
-/// it. On one CPU, whoever is kept from running waits in its run queue, and that is counted.
+/// it. On one CPU, a task that cannot run waits in its run queue, and that is counted.
 #[derive(Debug)]
 pub(super) struct Beside {
     before: CpuSet,

@@ -108,7 +108,7 @@ fn places(
     let place = |tag: &String| {
         let master = cluster.master_of(tag).ok_or_else(|| {
             Failure::unavailable(format!(
-                "{}: nobody serves the slot of {{{tag}}}.\nSee `redis-cli --cluster check`.",
+                "{}: no node serves the slot of {{{tag}}}.\nSee `redis-cli --cluster check`.",
                 access.name
             ))
         })?;

@@ -123,7 +123,7 @@ pub(crate) fn of<'s>(
                 keys: case.keys,
             };
             let subject = WireSubject::open(&target.name, slice::from_ref(&place), case, seed)?;
-            // Behind a link, an operation waits for the link's own thread too, which nobody watches.
+            // Behind a link, an operation also waits for the link's own thread, which is not monitored.
             if target.with_tails && server.path.is_none() {
                 let child = server.child.as_ref().map(Child::pid);
                 Box::new(subject.with_tail(child, direct, &prefix, seed)?)

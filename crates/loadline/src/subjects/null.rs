@@ -37,7 +37,7 @@ impl NullServer {
     pub(crate) fn start() -> Result<Self, Failure> {
         Self::listen().map_err(|error| {
             Failure::unavailable(format!(
-                "The server that does nothing, on loopback, cannot be started: {error}."
+                "The null server on loopback could not be started: {error}."
             ))
         })
     }
@@ -86,7 +86,7 @@ impl NullServer {
             Session::open(workload, self, RespFraming::new, shape)
         });
         Ok(NullSubject {
-            session: opened.map_err(|error| failure("the server that does nothing", &error))?,
+            session: opened.map_err(|error| failure("the null server", &error))?,
             block: Block {
                 pacing: case.pacing,
                 ..load_block(case, seed)

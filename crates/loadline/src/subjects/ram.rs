@@ -28,7 +28,7 @@ const WRONG_KIND: &[u8] = b"WRONGTYPE";
 enum Verb {
     Get,
     Set,
-    /// Set with a time to live of so many milliseconds.
+    /// Set with a time to live in milliseconds.
     SetFor(u64),
     Del,
     Exists,

@@ -90,7 +90,7 @@ fn connect(bytes: usize, cpus: Option<CpuSet>) -> io::Result<TcpStream> {
     let stream = TcpStream::connect(listener.local_addr()?)?;
     let (mut accepted, peer) = listener.accept()?;
     if peer != stream.local_addr()? {
-        return Err(io::Error::other("somebody else connected to it"));
+        return Err(io::Error::other("another process connected to it"));
     }
     for end in [&stream, &accepted] {
         end.set_nodelay(true)?;

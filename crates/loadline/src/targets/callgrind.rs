@@ -41,7 +41,7 @@ impl Callgrind {
         let dir = tempfile::Builder::new().prefix("loadline-").tempdir();
         let no_directory = |error: std::io::Error| {
             Failure::unavailable(format!(
-                "No directory for the counts of callgrind: {error}.\nSet TMPDIR to a directory that can be written."
+                "Cannot create a directory for the counts of callgrind: {error}.\nSet TMPDIR to a writable directory."
             ))
         };
         let dir = dir.map_err(no_directory)?;

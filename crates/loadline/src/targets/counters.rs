@@ -107,7 +107,7 @@ pub(crate) fn together(one: TargetCost, other: TargetCost) -> TargetCost {
 }
 
 /// The process of the server that INFO is of, where it is on this host. A server in a container may
-/// name a process that is somebody else here, so its name is looked at.
+/// name a process id that is another process here, so the process name is checked.
 pub(crate) fn process(info: &Info) -> Option<u64> {
     let pid = info.number("process_id")?;
     let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;

@@ -15,15 +15,15 @@ const HINTS: [(&str, &str); 25] = [
     ),
     (
         "NOPERM",
-        "Its user may not do this: allow it with ACL SETUSER, or log in as another user.",
+        "The user lacks this permission: grant it with ACL SETUSER, or log in as another user.",
     ),
     (
         "DB index is out of range",
-        "The server has no database of this number: `CONFIG GET databases` says how many there are.",
+        "The server has no database with this number: `CONFIG GET databases` shows how many it has.",
     ),
     (
         "SELECT is not allowed",
-        "A cluster has only database 0: leave the number out.",
+        "A cluster has only database 0: remove the number.",
     ),
     (
         "max number of clients",
@@ -76,7 +76,7 @@ const HINTS: [(&str, &str); 25] = [
     ),
     (
         "refused (os error",
-        "Check that a server listens there: nothing does now.",
+        "Check that a server listens there: nothing does at the moment.",
     ),
     (
         "timed out",
@@ -126,7 +126,7 @@ mod tests {
             ),
             (
                 "the server refused SELECT with `ERR DB index is out of range`",
-                "no database of this number",
+                "no database with this number",
             ),
             (
                 "the server refused HELLO with `ERR max number of clients reached`",

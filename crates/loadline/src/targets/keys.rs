@@ -1,4 +1,4 @@
-//! The keys of runs on somebody else's server: found, removed, and how to remove what is left.
+//! The keys of runs on an existing server: finding them, removing them, and the command for the remainder.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -53,7 +53,7 @@ impl Holders {
             }
             _ => {
                 return Err(Failure::usage(format!(
-                    "{target}: nothing to remove: a run starts this target and ends it."
+                    "{target}: nothing to remove: each run starts and stops this target."
                 )));
             }
         };
@@ -118,7 +118,7 @@ impl Holders {
         )))
     }
 
-    /// Refuses servers that hold keys: they are somebody's, and a load would disturb their use. Those of
+    /// Refuses servers that hold keys: other users need them, and a load would disturb that use. Those of
     /// earlier runs are named.
     ///
     /// # Errors
@@ -199,7 +199,7 @@ fn clean_command(target: &Target, files: &TlsFiles, run_id: Option<&str>) -> Str
 }
 
 impl Opened {
-    /// Refuses a server of somebody else's that holds keys, unless `allow_non_empty`, or on which this run
+    /// Refuses an existing server that holds keys, unless `allow_non_empty`, or on which this run
     /// could not remove its own.
     ///
     /// # Errors
@@ -261,7 +261,7 @@ impl Opened {
         }
         if hurry && self.holders(true).is_err() {
             return Err(Failure::unavailable(format!(
-                "{}: no answer, so the keys were not removed.",
+                "{}: no reply, so the keys were not removed.",
                 self.name
             )));
         }

@@ -77,7 +77,7 @@ impl Path {
     }
 }
 
-/// An address of a link, as a client is told it.
+/// An address of a link, in the form passed to a client.
 fn entrance(address: &loadline_link::address::Address) -> Address {
     match address {
         loadline_link::address::Address::Tcp(address) => Address::Tcp {
@@ -93,12 +93,14 @@ fn upstream(server: &Server) -> Result<loadline_link::address::Address, Failure>
         Address::Unix(path) => Ok(loadline_link::address::Address::Unix(path.clone())),
         Address::Tcp { host, port } => {
             let mut found = (host.as_str(), *port).to_socket_addrs().map_err(|error| {
-                Failure::unavailable(format!("{server}: its name has no address: {error}."))
+                Failure::unavailable(format!("{server}: cannot resolve the host name: {error}."))
             })?;
             found
                 .next()
                 .map(loadline_link::address::Address::Tcp)
-                .ok_or_else(|| Failure::unavailable(format!("{server}: its name has no address.")))
+                .ok_or_else(|| {
+                    Failure::unavailable(format!("{server}: the host name has no address."))
+                })
         }
     }
 }
@@ -135,7 +137,7 @@ fn measured(achieved: &Achieved, latency: Duration, reason: String) -> record::L
 fn own_part(link: &record::Link) -> String {
     match (link.release_late_p99_ns, &link.scheduling) {
         (Some(late), Some(scheduling)) => format!(
-            " Its own thread ({scheduling} scheduling) released {} us late at p99; the rest is what both ends took to wake up.",
+            " Its own thread ({scheduling} scheduling) released {} us late at p99; the rest is the time both ends took to wake up.",
             late / 1_000
         ),
         _ => String::new(),
@@ -149,12 +151,12 @@ pub(crate) fn finding(link: &record::Link) -> Option<Finding> {
         severity: Severity::Warning,
         scope: format!("added latency of {} ms", link.latency_ns as f64 / 1e6),
         evidence: format!(
-            "The link ({}) overshoots by {} us at p50 and {} us at p99; more than 250 us at p99 is not the latency that was asked for.{}",
+            "The link ({}) overshoots by {} us at p50 and {} us at p99; above 250 us at p99, the link does not provide the requested latency.{}",
             link.class,
             link.overshoot_p50_ns / 1_000,
             link.overshoot_p99_ns / 1_000,
             own_part(link)
         ),
-        what_to_do: "Give the link a CPU of its own or a quieter machine; tails are the link's as well as the target's.".into(),
+        what_to_do: "Give the link its own CPU or use a quieter machine; tails include the link's delays.".into(),
     })
 }

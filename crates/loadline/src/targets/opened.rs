@@ -140,7 +140,7 @@ impl Opened {
         )
     }
 
-    /// The memory of the machine that a single server of somebody else's runs on, in bytes, where it tells.
+    /// The memory of the machine of a single existing server, in bytes, if the server reports it.
     fn machine_memory(&self) -> Option<u64> {
         match &self.access {
             Access::Server(server) => server.info.number("total_system_memory"),
@@ -174,7 +174,7 @@ impl Opened {
             }
             Access::Cluster(cluster) => Ok(Way::Cluster(Box::new(cluster.through(path)))),
             Access::Ram(_) => Err(Failure::usage(format!(
-                "{}: only servers are called through a client.",
+                "{}: not a server; only servers are called through a client.",
                 self.name
             ))),
         }
@@ -248,7 +248,7 @@ impl Opened {
         self.access.admin()?.setting(name).ok().flatten()
     }
 
-    /// Connections on which somebody watches every command, where the server tells.
+    /// Connections that receive every command (`MONITOR`), if the server reports them.
     pub(crate) fn monitors(&mut self) -> Option<u64> {
         self.access.admin()?.monitors().ok().flatten()
     }

@@ -97,7 +97,7 @@ pub(crate) fn persistence_of(name: &str, off: &str, value: Option<String>) -> Op
 /// Commands that the server executed between two looks at it and that are neither `declared` nor our
 /// own, the most frequent first. A subcommand counts as its command: `config|get` as `config`.
 fn undeclared(before: &Info, after: &Info, declared: &[String]) -> Vec<(String, u64)> {
-    // The commands that a script calls are counted too, and nobody can tell which those are.
+    // The commands that a script calls are counted too and cannot be distinguished from others.
     let is_script = |name: &String| {
         let name = name.to_ascii_uppercase();
         name.starts_with("EVAL") || name.starts_with("FCALL")

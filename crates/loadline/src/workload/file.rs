@@ -67,7 +67,7 @@ impl Lines {
 pub(crate) fn from_file(path: &Path, space: String) -> Result<Definition, Failure> {
     let bytes = crate::files::read_bounded(path, LARGEST_FILE_BYTES)?;
     let bad = |why: &str| Failure::bad_file(format!("{}: {why}", path.display()));
-    let text = String::from_utf8(bytes).map_err(|_| bad("a workload file is text in UTF-8."))?;
+    let text = String::from_utf8(bytes).map_err(|_| bad("a workload file must be UTF-8 text."))?;
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     parse(&text, &stem, space).map_err(|why| bad(&why))
 }
@@ -96,7 +96,7 @@ fn parse(text: &str, stem: &str, space: String) -> Result<Definition, String> {
     )?;
     match file.keys {
         None => {}
-        Some(Count::Plain(0)) => return Err("keys: it must be at least 1.".into()),
+        Some(Count::Plain(0)) => return Err("keys: must be at least 1.".into()),
         Some(Count::Plain(keys)) => definition.keys = keys,
         Some(Count::Text(text)) => {
             definition.keys =

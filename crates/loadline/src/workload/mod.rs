@@ -138,7 +138,7 @@ impl Operation {
             for number in template.numbers() {
                 if number == Number::SameKey && !drawn {
                     return Err(format!(
-                        "`{}`: {{samekey}} and {{samenumber}} repeat the key drawn last, and none was drawn before.",
+                        "`{}`: {{samekey}} and {{samenumber}} repeat the last key, but no key precedes them.",
                         template.text()
                     ));
                 }
@@ -497,7 +497,7 @@ mod tests {
         assert!(
             Operation::parse(["GET {samekey}"])
                 .unwrap_err()
-                .contains("none was drawn")
+                .contains("no key precedes")
         );
         let pair = Operation::parse(["HGETALL {key}", "HSET {samekey} {field} {value}"]).unwrap();
         assert_eq!(pair.name(), "HGETALL+HSET");

@@ -59,11 +59,11 @@ impl Template {
         let words = split(text)?;
         let name = String::from_utf8_lossy(&words[0]).to_ascii_uppercase();
         let known = catalog::find(&words[0])
-            .ok_or_else(|| format!("{name} is not among the commands that a workload may send (docs/workloads.md lists them)."))?;
+            .ok_or_else(|| format!("{name} is not supported in a workload (docs/workloads.md lists the supported commands)."))?;
         if known.keys == catalog::KeyArguments::Streams
             && words.iter().any(|word| word.eq_ignore_ascii_case(b"BLOCK"))
         {
-            return Err("XREAD may not BLOCK: a reply that waits for another client has no time of its own.".into());
+            return Err("XREAD with BLOCK is not supported: the reply would wait for another client, so its time would be meaningless.".into());
         }
         let arguments = words
             .iter()
@@ -276,7 +276,7 @@ fn pieces(word: &[u8]) -> Result<Vec<Piece>, String> {
     let shown = String::from_utf8_lossy(word);
     if pieces.iter().skip(1).any(|piece| *piece == Piece::Prefix) {
         return Err(format!(
-            "`{shown}`: a key must stand at the start of its argument, so that it is under the prefix of this run."
+            "`{shown}`: a key must be at the start of its argument, so that it has the prefix of this run."
         ));
     }
     if pieces.len() > 1 && pieces.contains(&Piece::Value) {
@@ -430,15 +430,15 @@ mod tests {
     fn what_is_unsafe_or_unclear_is_refused() {
         for (text, reason) in [
             ("", "missing"),
-            ("FLUSHALL", "not among"),
-            ("config set maxmemory 1", "not among"),
-            ("EVAL x 1 {key}", "not among"),
+            ("FLUSHALL", "not supported"),
+            ("config set maxmemory 1", "not supported"),
+            ("EVAL x 1 {key}", "not supported"),
             ("GET", "lacks its key"),
             ("GET foo", "not a key of this run"),
             ("GET x{key}", "at the start"),
             ("MSET {key} {value} other {value}", "not a key of this run"),
             ("PUBLISH news {value}", "not a key of this run"),
-            ("XREAD BLOCK 0 STREAMS {key} $", "may not BLOCK"),
+            ("XREAD BLOCK 0 STREAMS {key} $", "BLOCK is not supported"),
             ("SET {key} x{value}", "argument of its own"),
             ("SET {key} {vaule}", "no placeholder"),
             ("SET {key:5} {value}", "takes no bound"),

@@ -203,7 +203,7 @@ fn what_cannot_be_searched_ends_with_its_code() {
             64,
             "at least 4500ms",
         ),
-        (&["capacity", "ram"], 64, "a question about servers"),
+        (&["capacity", "ram"], 64, "only for servers"),
         (
             &["capacity", "embedded", "--json", "one", "--junit", "one"],
             64,
@@ -248,7 +248,7 @@ fn what_cannot_be_searched_ends_with_its_code() {
                 "--quiet",
             ],
             69,
-            "operations failed in a closed loop already",
+            "operations failed in the closed loop",
         ),
     ] {
         dir.run(words).failed(code, reason);

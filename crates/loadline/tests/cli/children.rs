@@ -131,7 +131,7 @@ fn only_directories_of_runs_are_tidied_away() {
         "loadline-gone/..",
         inside.to_str().unwrap(),
     ] {
-        tidy(name).failed(64, "no directory of a run");
+        tidy(name).failed(64, "not a directory of a run");
     }
     assert!(inside.exists() && temp.path().join("other").exists());
     tidy("loadline-gone").succeeded();

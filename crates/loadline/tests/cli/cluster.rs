@@ -93,7 +93,7 @@ fn what_is_no_cluster_is_refused() {
     dir.run(&["run", &target])
         .failed(69, "a single server is redis://HOST:PORT");
     dir.run(&["modes", "spawn-cluster:no-such-program"])
-        .failed(69, "no such program");
+        .failed(69, "program not found");
 }
 
 /// Clients follow the addresses that the nodes name, and each of those must lead through the link.

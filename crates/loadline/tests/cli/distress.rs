@@ -149,7 +149,7 @@ fn an_interrupted_sweep_does_not_wait_for_a_server_that_is_frozen() {
         let (code, said) = run.ended();
         assert_eq!(code, Some(130), "{said}");
         assert!(
-            said.contains("no answer, so the keys were not removed"),
+            said.contains("no reply, so the keys were not removed"),
             "{said}"
         );
         assert!(
@@ -169,7 +169,7 @@ fn an_interrupted_sweep_does_not_wait_for_a_server_that_is_frozen() {
             record
                 .findings
                 .iter()
-                .any(|sentence| sentence.contains("no answer"))
+                .any(|sentence| sentence.contains("no reply"))
         );
     }
 }

@@ -216,7 +216,8 @@ fn the_output_of_a_program_stays_whole() {
 #[test]
 fn what_is_no_server_is_refused() {
     let dir = Dir::new();
-    dir.run(&["doctor", "ram"]).failed(64, "examines servers");
+    dir.run(&["doctor", "ram"])
+        .failed(64, "examines only servers");
     dir.run(&["doctor", "redis://127.0.0.1:1"])
         .failed(69, "cannot be measured");
     let shown = dir.run(&["doctor", "embedded", "--dry-run"]).succeeded();

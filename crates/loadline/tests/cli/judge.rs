@@ -121,7 +121,7 @@ fn records_of_different_times_are_compared_with_care_and_others_not_at_all() {
     let refused = dir.run(&["compare", "one.json", "set.json"]);
     ends(&refused, 3, "loadline: compare: inconclusive (3)");
     dir.run(&["compare", "one.json", "embedded"])
-        .failed(64, "one is a record and the other a target");
+        .failed(64, "cannot compare a record with a target");
     dir.run(&["compare", "one.json", "missing.json"])
         .failed(65, "missing.json could not be read");
 }
@@ -133,7 +133,7 @@ fn a_baseline_is_saved_shown_added_to_and_not_overwritten() {
     let saved = baseline(&dir, "b.json");
     assert_eq!((saved.target.as_str(), saved.runs.len()), ("embedded", 2));
     assert_ne!(saved.runs[0].id, saved.runs[1].id);
-    save(&dir, "b.json", &["--workload", "get"]).failed(64, "is there already");
+    save(&dir, "b.json", &["--workload", "get"]).failed(64, "already exists");
     let added = dir.run(&["baseline", "add", "b.json"]).succeeded();
     assert!(
         added.starts_with("A baseline of embedded: 3 runs"),
@@ -201,9 +201,9 @@ fn a_gate_ends_as_the_contract_says() {
     dir.run(&["gate", "b.json", "--limit", "p99<10"])
         .failed(64, "needs a unit");
     dir.run(&["gate", "b.json", "--warning", "1%"])
-        .failed(64, "--warning is 2 % or more");
+        .failed(64, "--warning must be 2 % or more");
     dir.run(&["gate", "b.json", "spawn:no-such-server"])
-        .failed(69, "there is no such program");
+        .failed(69, "program not found");
     dir.run(&["gate", "missing.json"])
         .failed(65, "could not be read");
     dir.write("bad.json", "{\"schema\": \"loadline.baseline/9\"}");
@@ -211,13 +211,13 @@ fn a_gate_ends_as_the_contract_says() {
     let text = dir.read("b.json").replace("--workload=get", "--what=get");
     dir.write("edited.json", &text);
     dir.run(&["gate", "edited.json"])
-        .failed(65, "the plan in it cannot be followed");
+        .failed(65, "cannot use its plan");
     let text = dir
         .read("b.json")
         .replace("--workload=get", "--workload=set");
     dir.write("changed.json", &text);
     dir.run(&["gate", "changed.json"])
-        .failed(3, "its plan means other work");
+        .failed(3, "resolves to a different workload");
 }
 
 /// The file of the write-up, with numbers that no machine misses or meets.
@@ -259,14 +259,14 @@ fn the_classic_file_is_judged_by_its_own_thresholds() {
     dir.run(&gate).failed(65, "metrics.get_latency_us");
     classic(&dir, "\"get_latency_us\": 1", latency);
     dir.run(&[&gate[..], &["--policy", "strict"]].concat())
-        .failed(64, "does not tell how runs differ");
+        .failed(64, "does not contain the variation between runs");
 }
 
 #[test]
 fn a_proof_says_what_it_will_not_do() {
     let dir = Dir::new();
     dir.run(&["prove", "--runs", "5000"])
-        .failed(64, "more than 1000 are not possible");
+        .failed(64, "--runs 5000: at most 1000");
     dir.run(&["prove", "--workload", "nonsense"])
         .failed(64, "unknown workload `nonsense`");
     dir.run(&["prove", "--json", "/no/such/dir/p.json"])

@@ -1,4 +1,4 @@
-//! Keys on somebody else's server: what runs leave, what is removed, and what is said about it.
+//! Keys on an existing server: what runs leave, what is removed, and the messages about it.
 
 use crate::redis::Redis;
 use crate::util::Dir;
@@ -6,7 +6,7 @@ use crate::util::Dir;
 /// Names that runs can have.
 const RUNS: [&str; 2] = ["3k9fz0qa", "abcdefgh"];
 
-/// A server with keys of two runs, and four of somebody else's that look alike.
+/// A server with keys of two runs, and four similar keys of another user.
 fn used() -> Redis {
     let redis = Redis::start(&[]);
     for number in 0..1_500 {
@@ -53,7 +53,7 @@ fn clean_removes_the_keys_of_one_run() {
         .succeeded();
     redis.answers("DBSIZE\r\n", ":1504\r\n");
     dir.run(&["clean", &redis.url(), "--run", "shop"])
-        .failed(64, "not the id of a run");
+        .failed(64, "invalid run id");
     dir.run(&["clean", "embedded"])
         .failed(64, "nothing to remove");
 }

@@ -277,7 +277,7 @@ fn what_a_server_does_beside_a_sweep_is_told() {
     let found = record.doctor.iter().find(persists);
     let found = found.unwrap_or_else(|| panic!("persistence is not named: {text}"));
     assert_eq!(found.scope, format!("{target}, get, no latency added"));
-    // Nothing that a sweep sends is taken for somebody else's.
+    // No command of a sweep is attributed to another client.
     assert!(
         record
             .doctor
@@ -304,6 +304,8 @@ fn a_password_comes_from_a_file_as_in_any_other_command() {
     assert!(!text.contains("hunter2") && !dir.read("out.json").contains("hunter2"));
     let nobody = "modes embedded --user ann --dry-run";
     let nobody: Vec<&str> = nobody.split_ascii_whitespace().collect();
-    dir.run(&nobody)
-        .failed(64, "--user and --password-file concern servers");
+    dir.run(&nobody).failed(
+        64,
+        "--user and --password-file apply only to existing servers",
+    );
 }

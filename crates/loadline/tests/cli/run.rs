@@ -317,7 +317,7 @@ fn what_does_not_answer_ends_with_69() {
     dir.run(&["run", "unix:///no/such.sock"])
         .failed(69, "/no/such.sock");
     dir.run(&["run", "spawn:no-such-server"])
-        .failed(69, "no such program");
+        .failed(69, "program not found");
     dir.run(&["run", "spawn:/bin/false"])
         .failed(69, "ended before it answered");
 }

@@ -28,7 +28,7 @@ const MANAGER: [&str; 16] = [
     "connection_memory",
 ];
 
-/// Short and the same in every run: so many operations in two rounds, without a warm-up.
+/// Short and the same in every run: a fixed number of operations in two rounds, without a warm-up.
 fn words<'w>(suite: &'w str, targets: &[&'w str]) -> Vec<&'w str> {
     let length = ["--ops", "400", "--rounds", "2", "--warmup", "0ms"];
     let output = ["--quiet", "--json", "out.json"];
@@ -173,9 +173,9 @@ fn what_our_server_lacks_is_left_out_and_said() {
 fn what_a_suite_has_settled_is_refused() {
     let dir = Dir::new();
     for (more, reason) in [
-        (&["--workload", "get"][..], "cannot stand beside"),
-        (&["--rate", "1k"], "leave --rate out"),
-        (&["--connections", "5"], "leave --connections out"),
+        (&["--workload", "get"][..], "cannot be combined"),
+        (&["--rate", "1k"], "remove --rate"),
+        (&["--connections", "5"], "remove --connections"),
         (&["ram"], "name servers"),
     ] {
         let words = [&["run", "--workload", "manager"], more].concat();

@@ -33,7 +33,7 @@ fn usage_errors_end_with_64() {
             "cannot be used with",
         ),
         (&["run", "embedded", "--rate", "0"], "a rate is from 1"),
-        (&["run", "embedded", "--latency", "1h"], "not possible"),
+        (&["run", "embedded", "--latency", "1h"], "at most"),
         (&["run", "nonsense"], "a target is"),
         (
             &["run", "embedded", "--workload", "elephant"],
@@ -41,7 +41,7 @@ fn usage_errors_end_with_64() {
         ),
         (
             &["run", "embedded", "--command", "FLUSHALL"],
-            "not among the commands",
+            "not supported in a workload",
         ),
         (
             &["run", "embedded", "--json", "/no/such/directory/x.json"],
@@ -150,7 +150,8 @@ fn what_is_read_is_never_overwritten() {
         assert_eq!(dir.read("record.json"), "{}");
     }
     let twice = ["run", "embedded", "--json", "a.json", "--html", "./a.json"];
-    dir.run(&twice).failed(64, "cannot both go to a.json");
+    dir.run(&twice)
+        .failed(64, "cannot both be written to a.json");
 }
 
 #[test]

@@ -44,7 +44,7 @@ impl Dir {
             .args(words)
             .current_dir(self.path())
             .stdin(Stdio::null());
-        // A password or a terminal setting of whoever runs the tests must not matter.
+        // A password or a terminal setting of the user who runs the tests must not matter.
         for name in ["LOADLINE_REDIS_PASSWORD", "NO_COLOR", "COLUMNS"] {
             command.env_remove(name);
         }

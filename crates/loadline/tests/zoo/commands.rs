@@ -165,7 +165,7 @@ fn other_clients_use_the_server() {
     let words = [&[&url[..], "--workload", "get", "--ops", "20k"][..], &SHORT].concat();
     let record = meanwhile(1, hammer, || measured(&dir, &words));
     caught("other clients", "LL010", &record.doctor);
-    let found = caught("commands that nobody declared", "LL002", &record.doctor);
+    let found = caught("undeclared commands", "LL002", &record.doctor);
     assert!(
         found.evidence.contains(" ECHO, which the workload"),
         "{}",
@@ -235,7 +235,7 @@ fn a_hit_that_is_slower_than_a_miss() {
         &Vec::from_iter(found),
     );
     assert!(
-        found.evidence.contains("a hit brings 2621"),
+        found.evidence.contains("a hit returns 2621"),
         "{}",
         found.evidence
     );

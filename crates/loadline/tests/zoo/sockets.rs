@@ -151,7 +151,7 @@ fn work_whose_result_nobody_reads() {
     let large = 100 * small;
     let mut lazily = |units: u64| {
         let begun = Instant::now();
-        // The iterator is lazy, and nobody asks it for anything.
+        // The iterator is lazy and never advanced.
         let _replies = (0..units).map(|_| client.call("GET key"));
         work(units, begun)
     };

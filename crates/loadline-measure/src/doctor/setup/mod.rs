@@ -81,7 +81,7 @@ const MEMORY_SHARE: f64 = 0.8;
 const JITTER: u64 = 5;
 /// where that is also so much more.
 const JITTER_NS: u64 = 200_000;
-/// A path that takes so many times as long as the server hides what the server does.
+/// A path whose time exceeds that of the server by this factor hides the server.
 const DISTANCE: u64 = 20;
 /// Paths shorter than this are no network's, in nanoseconds.
 const NEAR_NS: u64 = 500_000;

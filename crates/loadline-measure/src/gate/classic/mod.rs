@@ -80,11 +80,11 @@ pub enum ClassicMetric {
 /// From where on a difference is one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ClassicThresholds {
-    /// A latency that rose by so many percent warns.
+    /// Percentage by which a latency must rise for a warning.
     pub latency_regression_pct: f64,
-    /// A throughput that fell by so many percent warns.
+    /// Percentage by which a throughput must fall for a warning.
     pub throughput_regression_pct: f64,
-    /// A p99 over so many milliseconds is critical.
+    /// The p99 in milliseconds above which a result is critical.
     pub critical_latency_ms: f64,
     /// A throughput under this is critical; `None` where the file states none.
     pub critical_throughput_min_ops_sec: Option<f64>,

@@ -15,7 +15,7 @@ impl Judgement {
     ///
     /// Worse is a warning where the lower bound lies beyond the margin of 2 % and the estimate is
     /// 5 % or more, and critical where the lower bound is beyond 20 %; smaller differences are shown
-    /// and alarm nobody. All comparisons of the record count as one family (Holm): of many, some
+    /// without an alarm. All comparisons of the record count as one family (Holm): of many, some
     /// would look like a difference by chance.
     #[must_use]
     pub fn of_comparisons(record: &Record, thresholds: &Thresholds) -> Self {
@@ -93,7 +93,7 @@ impl Contest {
         let by_chance = claims && p_value > Rules::default().alpha;
         let (verdict, mut evidence) = if by_chance {
             let evidence = format!(
-                "{}, but among so many comparisons that may be chance",
+                "{}, but not significant over all comparisons",
                 sentence(paired, self.metric)
             );
             (RowVerdict::Inconclusive, evidence)

@@ -15,7 +15,7 @@ use crate::metric::Metric;
 const WORTH_FINDING: f64 = 0.10;
 /// Sizes of a baseline that are tried for that; more runs are not kept.
 const SIZES: [usize; 11] = [10, 12, 16, 20, 24, 32, 40, 50, 64, 80, 100];
-/// The least leverage that is told from none. Above it, leverages are rounded up to a power of two, so
+/// The smallest leverage that is distinguished from none. Above it, leverages are rounded up to a power of two, so
 /// that few bounds have to be searched for.
 const LEAST_LEVERAGE: f64 = 1.0 / 16.0;
 
@@ -177,8 +177,8 @@ pub fn deviation_between_runs(runs: &[Measured]) -> Option<f64> {
     Spread::of(&logs, control.more_squares, 0.0).map(|spread| spread.deviation)
 }
 
-/// How the metric itself is told by each of `all`: by the median over rounds, which baselines of before
-/// do not hold, or by what all rounds together came to; of what has neither it is left as normalised.
+/// Selects the value of the metric that all of `all` have: the median over rounds, which older baselines
+/// do not hold, or the value over all rounds together. Without either, the normalised value is used.
 fn observing(all: &[&Measured]) -> impl Fn(&Measured) -> Option<Observed> + use<> {
     let by_rounds = all.iter().all(|one| one.round_ln.is_some());
     let by_raw = all.iter().all(|one| one.raw > 0.0);
@@ -342,9 +342,7 @@ impl<'a> Contest<'a> {
                 return (RowVerdict::Inconclusive, told);
             }
             if p_value > thresholds.family_alpha {
-                let told = format!(
-                    "{changed}, in both runs, but among so many metrics that may be chance"
-                );
+                let told = format!("{changed}, in both runs, but not significant over all metrics");
                 return (RowVerdict::Inconclusive, told);
             }
             let grave = estimate - reach > thresholds.critical.ln_1p();

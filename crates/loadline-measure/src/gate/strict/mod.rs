@@ -63,7 +63,7 @@ pub struct Thresholds {
     pub critical: f64,
     /// The error probability of each bound.
     pub alpha: f64,
-    /// The error probability of all alarms of a judgement together: one false alarm in so many runs.
+    /// The error probability of all alarms of a judgement together: the reciprocal of the runs per false alarm.
     pub family_alpha: f64,
     /// The least standard deviation between runs that is believed.
     pub deviation_floor: f64,

@@ -328,7 +328,7 @@ fn one_narrow_alarm_among_many_cases_may_be_chance_and_many_are_not() {
     assert!(
         judgement.rows[7]
             .evidence
-            .ends_with("among so many metrics that may be chance"),
+            .ends_with("not significant over all metrics"),
         "{:?}",
         judgement.rows[7]
     );

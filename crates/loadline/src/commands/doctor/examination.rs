@@ -104,7 +104,7 @@ impl Examination<'_> {
         self.setups(setup, target, &mut nodes)?;
         if held > 0 {
             self.say(format!(
-                "The target holds {}, so it was only looked at and pinged; --allow-non-empty allows the other probes, which write under a prefix of their own.",
+                "The target holds {}, so only its settings and pings were examined; --allow-non-empty enables the other probes, which write under their own prefix.",
                 if held == 1 { "a key".into() } else { format!("{} keys", count_text(held)) }
             ));
         } else {
@@ -242,7 +242,7 @@ impl Examination<'_> {
         setup.idle = Some(idle.response_time_ns);
         setup.server_ns = idle.parts_ns.server;
         let place = if setup.is_local {
-            "on this machine, so no network takes part"
+            "on this machine, so no network is involved"
         } else {
             "reached over a network"
         };
@@ -256,7 +256,7 @@ impl Examination<'_> {
                 "an idle round trip takes {:.1} us at the median",
                 p50 as f64 / 1e3
             ),
-            _ => "too few idle round trips fitted into the probe for a median".into(),
+            _ => "the probe had too few idle round trips for a median".into(),
         };
         self.say(format!("The server is {place}; {times}."));
     }
@@ -287,10 +287,8 @@ impl Examination<'_> {
     /// The same pings to the target and to a server that does nothing, in the same rounds.
     fn null_server(&mut self, target: &mut Opened) -> Result<(), Failure> {
         let (base, case) = (&self.plan.base, &self.plan.probes.ping);
-        self.progress.begin(&format!(
-            "{}: beside a server that does nothing",
-            target.name
-        ));
+        self.progress
+            .begin(&format!("{}: compared with a null server", target.name));
         let null = NullServer::start()?;
         let watch = target.watch();
         let mut subjects = vec![
@@ -305,7 +303,7 @@ impl Examination<'_> {
         };
         if let Some(times) = around.null_speedup {
             self.say(format!(
-                "A server that does nothing was {times:.2} times as fast under the same pings ({} connections, pipeline {}).",
+                "A null server was {times:.2} times as fast under the same pings ({} connections, pipeline {}).",
                 case.connections, case.pipeline
             ));
         }
@@ -325,7 +323,7 @@ impl Examination<'_> {
         let medians = hit.response_time_ns.p50.zip(miss.response_time_ns.p50);
         let sentence = medians.map(|(hit, miss)| {
             format!(
-                "A hit took {:.1} us and a miss {:.1} us (GET, medians), with answers of the same size but for two bytes.",
+                "A hit took {:.1} us and a miss {:.1} us (GET, medians); their replies differ in size by two bytes.",
                 hit as f64 / 1e3,
                 miss as f64 / 1e3
             )

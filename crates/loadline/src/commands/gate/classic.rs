@@ -39,7 +39,7 @@ pub(super) fn run(
 ) -> anyhow::Result<ExitCode> {
     if args.warning.is_some() || args.critical.is_some() {
         return Err(Failure::usage(
-            "--warning and --critical are of --policy strict; the thresholds of classic stand in its file.",
+            "--warning and --critical belong to --policy strict; with --policy classic, the file contains the thresholds.",
         )
         .into());
     }
@@ -112,7 +112,7 @@ pub(super) fn numbers_of(baseline: &Baseline, file: &Path) -> Result<Classic, Fa
         .collect();
     if metrics.is_empty() {
         return Err(Failure::usage(format!(
-            "{}: --policy classic judges set, get, del, xadd, xread and their like, and the baseline holds none of them; save one with --workload manager-classic.",
+            "{}: --policy classic judges set, get, del, xadd, xread and similar cases, but the baseline has none of them; save one with --workload manager-classic.",
             file.display()
         )));
     }

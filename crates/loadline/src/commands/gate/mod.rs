@@ -38,7 +38,7 @@ pub(super) fn run(args: &GateArgs) -> anyhow::Result<ExitCode> {
             classic::run(args, &answer, &numbers, None)
         }
         (Kept::Numbers(_), Some(PolicyArg::Strict)) => Err(Failure::usage(format!(
-            "{}: a file of numbers does not tell how runs differ, so --policy strict cannot judge by it; save runs with `loadline baseline save`.",
+            "{}: a file of single numbers does not contain the variation between runs, which --policy strict needs; save runs with `loadline baseline save`.",
             args.baseline.display()
         ))
         .into()),
@@ -80,7 +80,7 @@ fn thresholds(args: &GateArgs) -> Result<Thresholds, Failure> {
     };
     if thresholds.warning < thresholds.margin || thresholds.critical < thresholds.warning {
         return Err(Failure::usage(format!(
-            "--warning is {} % or more, since two processes of one program differ by as much, and --critical no less than --warning.",
+            "--warning must be {} % or more, the difference between two processes of one program, and --critical must not be below --warning.",
             thresholds.margin * 100.0
         )));
     }
@@ -101,9 +101,7 @@ fn measured(
     let mut judgement = judge(&first.record, None)?;
     if judgement.needs_second_run() {
         if !shell.printer.quiet {
-            files::write_error(
-                "loadline: that looks like an alarm; measuring once more, in fresh processes",
-            );
+            files::write_error("loadline: possible alarm; measuring again in fresh processes");
         }
         let second = session::measure(plan, shell)?;
         if second.is_cut_short() {

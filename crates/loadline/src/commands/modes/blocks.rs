@@ -1,5 +1,5 @@
-//! The blocks of a sweep's cells. What calls the server runs on a thread of its own: a call that is not
-//! answered waits as long as the client does, and after an interrupt nobody waits for that.
+//! The blocks of a sweep's cells. Calls to the server run on a separate thread: a call without a reply
+//! waits as long as the client does, and after an interrupt that thread is abandoned.
 
 use std::panic;
 use std::sync::Arc;
@@ -57,7 +57,7 @@ pub(super) struct Lengths {
     pub(super) time: Duration,
 }
 
-/// What `calls` comes to, on a thread of its own; nothing where it had no end soon after an interrupt.
+/// The result of `calls`, on a separate thread; `None` if it did not end soon after an interrupt.
 /// The thread then ends with this program.
 ///
 /// # Errors
@@ -72,7 +72,7 @@ pub(super) fn unless_given_up<T: Send + 'static>(
         // Nobody receives it any more once it was given up.
         .spawn(move || drop(sender.send(calls())))
         .map_err(|error| {
-            Failure::new(Exit::Internal, format!("There can be no thread: {error}."))
+            Failure::new(Exit::Internal, format!("Cannot start a thread: {error}."))
         })?;
     let mut interrupted = None;
     loop {

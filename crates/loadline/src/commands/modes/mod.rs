@@ -90,7 +90,7 @@ impl Sweep<'_> {
     fn run(&self, target: &mut Opened, record: &mut Record) -> Result<(), Failure> {
         self.load(target)?;
         for &latency in &self.plan.latencies {
-            // A link measures itself for seconds, which nobody waits for after an interrupt.
+            // A link measures itself for seconds; after an interrupt this is skipped.
             if self.control.interrupted() {
                 break;
             }
@@ -188,7 +188,7 @@ impl Sweep<'_> {
         }
         if modes.is_empty() {
             return Err(Failure::unavailable(format!(
-                "{}: none of the modes is possible.\n{}",
+                "{}: none of the modes is supported.\n{}",
                 target.name,
                 record.findings.join("\n")
             )));

@@ -91,12 +91,12 @@ fn case(args: &ModesArgs, mut workload: Definition, codec: Option<Codec>) -> Res
         .unwrap_or(ValueSize::Fixed(default_bytes));
     if keys > MOST_KEYS {
         return Err(Failure::usage(format!(
-            "--keys {keys}: a sweep takes at most {MOST_KEYS}, since they are loaded for every operation and codec."
+            "--keys {keys}: at most {MOST_KEYS} in a sweep, because they are loaded for every operation and codec."
         )));
     }
     if value_size.max() > LARGEST_VALUE_BYTES {
         return Err(Failure::usage(format!(
-            "--value-size {}: a sweep takes values of at most 1MiB, since calls with many are held in memory.",
+            "--value-size {}: at most 1MiB in a sweep, because calls with many values are held in memory.",
             units::value_size_text(&value_size)
         )));
     }
@@ -131,14 +131,14 @@ fn case(args: &ModesArgs, mut workload: Definition, codec: Option<Codec>) -> Res
 fn check_objects(workload: &Definition, size: &ValueSize) -> Result<(), Failure> {
     if workload.for_many_keys().is_none() {
         return Err(Failure::usage(format!(
-            "--codec: only the values of get and set can be objects, and {} is neither.",
+            "--codec: only get and set support objects as values, not {}.",
             workload.name
         )));
     }
     match size {
         ValueSize::Fixed(bytes) if *bytes >= codec::SMALLEST_BYTES => Ok(()),
         _ => Err(Failure::usage(format!(
-            "--value-size {}: with a codec, objects have one size, of at least {} bytes as JSON.",
+            "--value-size {}: with a codec, all objects have the same size, at least {} bytes as JSON.",
             units::value_size_text(size),
             codec::SMALLEST_BYTES
         ))),

@@ -108,14 +108,14 @@ pub(crate) fn resolve(args: &ModesArgs, around: &Surroundings) -> Result<ModesPl
     let target = target(args, around)?;
     if args.hash_tag && !target.is_cluster() {
         return Err(Failure::usage(format!(
-            "--hash-tag: {target} is no cluster, and has no slots."
+            "--hash-tag: {target} is not a cluster and has no slots."
         )));
     }
     let latencies = latencies(args)?;
     let counts = ascending(&args.ops, &DEFAULT_COUNTS);
     if let Some(count) = counts.iter().find(|count| **count > MOST_COUNT) {
         return Err(Failure::usage(format!(
-            "--ops {count}: more than {MOST_COUNT} operations are not possible; what does not fit --budget is extrapolated anyway."
+            "--ops {count}: at most {MOST_COUNT}; operations that exceed --budget are extrapolated."
         )));
     }
     let batch = args.batch.unwrap_or(DEFAULT_BATCH);
@@ -129,14 +129,14 @@ pub(crate) fn resolve(args: &ModesArgs, around: &Surroundings) -> Result<ModesPl
     ] {
         if value > MOST_BATCH {
             return Err(Failure::usage(format!(
-                "{flag} {value}: more than {MOST_BATCH} are not possible, since the calls and their replies are held in memory."
+                "{flag} {value}: at most {MOST_BATCH}, because the calls and their replies are held in memory."
             )));
         }
     }
     let budget = args.budget.unwrap_or(DEFAULT_BUDGET);
     if budget < Duration::from_millis(10) {
         return Err(Failure::usage(
-            "--budget: a cell needs at least 10ms to be measured.",
+            "--budget: must be at least 10ms, to measure a cell.",
         ));
     }
     let modes = chosen(&args.mode, Mode::value_variants());
@@ -239,7 +239,7 @@ fn target(args: &ModesArgs, around: &Surroundings) -> Result<Target, Failure> {
     };
     if target.is_in_process() {
         return Err(Failure::usage(format!(
-            "{target}: call modes are ways to call a server, and this target is none."
+            "{target}: not a server, so it has no call modes."
         )));
     }
     targets::refuse_unused_tls(slice::from_ref(&target), &args.tls)?;

@@ -38,7 +38,7 @@ fn a_cluster_is_called_under_every_latency_and_in_one_slot_on_demand() {
     let said = "--mode transaction,script: not possible on cluster://a:1, since its keys are in different slots of the cluster; --hash-tag puts them into one.";
     assert_eq!(none, said);
     let refused = plan(&["redis://a:1", "--hash-tag"]).unwrap_err();
-    assert!(refused.contains("is no cluster"), "{refused}");
+    assert!(refused.contains("is not a cluster"), "{refused}");
 }
 
 #[test]
@@ -168,13 +168,13 @@ fn other_operations_have_names_and_their_own_keys() {
 #[test]
 fn what_cannot_be_is_refused() {
     for (words, reason) in [
-        (&["ram"][..], "is none"),
+        (&["ram"][..], "not a server"),
         (&["--latency", "10"], "unit"),
-        (&["--latency", "1h"], "not possible"),
+        (&["--latency", "1h"], "at most"),
         (&["--mode", "telepathy"], "telepathy"),
         (&["--ops", "0"], "at least 1"),
-        (&["--batch", "1M"], "not possible"),
-        (&["--sizes", "1,1M"], "not possible"),
+        (&["--batch", "1M"], "at most"),
+        (&["--sizes", "1,1M"], "at most"),
         (&["--budget", "1ms"], "at least 10ms"),
         (&["--value-size", "1GiB"], "1MiB"),
         (&["--jitter", "1ms", "--link", "netem"], "overtake"),
@@ -183,7 +183,7 @@ fn what_cannot_be_is_refused() {
         (&["--codec", "json", "--value-size", "64B"], "at least 192"),
         (
             &["--codec", "json", "--value-size", "1KiB..2KiB"],
-            "one size",
+            "the same size",
         ),
         (&["--codec", "json", "--workload", "incr"], "neither"),
         (
@@ -212,8 +212,5 @@ fn calls_that_do_not_fit_into_memory_are_refused() {
     let refused = plan(&["embedded", "--value-size", "2MiB"]).unwrap_err();
     assert!(refused.contains("at most 1MiB"), "{refused}");
     let refused = plan(&["embedded", "--keys", "10G"]).unwrap_err();
-    assert!(
-        refused.contains("--keys 10000000000: a sweep takes at most"),
-        "{refused}"
-    );
+    assert!(refused.contains("--keys 10000000000: at most"), "{refused}");
 }

@@ -19,7 +19,7 @@ pub(crate) struct Typed {
     decoding: Spent,
 }
 
-/// Time that was spent on so many objects.
+/// Time that was spent on a number of objects.
 #[derive(Debug, Default)]
 struct Spent {
     ns: AtomicU64,

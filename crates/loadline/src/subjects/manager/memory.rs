@@ -32,8 +32,8 @@ const FIRST: u32 = 20;
 /// What the connections that are counted call themselves.
 const NAME: &str = "loadline-memory";
 
-/// What the process that holds connections is told, on its standard input: a password has no place
-/// on a command line.
+/// The standard input of the process that holds connections: a password must not be on a command
+/// line.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Errand {
     host: Option<String>,

@@ -35,15 +35,15 @@ impl Admin {
     /// Connects to a server.
     ///
     /// # Errors
-    /// That it is not there, does not answer, or lets nobody in.
+    /// The failure for a server that is unavailable, does not reply, or refuses the login.
     pub(crate) fn open(endpoint: &Endpoint) -> Result<Self, Failure> {
         let name = endpoint.name();
         let opened = endpoint.open_first();
         let connection = opened.map_err(|(error, advice)| {
             let said = error.to_string();
-            let advice = advice
-                .or_else(|| hint(&said))
-                .unwrap_or("Check that a server runs there and that this machine can reach it.");
+            let advice = advice.or_else(|| hint(&said)).unwrap_or(
+                "Check that a server is running there and that this machine can reach it.",
+            );
             Failure::unavailable(format!("{name} cannot be measured: {said}.\n{advice}"))
         })?;
         let mut admin = Self {
@@ -135,7 +135,7 @@ impl Admin {
         Ok(list.map(|list| active_others(&list, within)))
     }
 
-    /// Connections on which somebody watches every command, where the server tells.
+    /// Connections that receive every command (`MONITOR`), if the server reports them.
     ///
     /// # Errors
     /// That the server does not answer.
@@ -315,13 +315,13 @@ impl Admin {
     }
 
     fn silent(&self, command: &str, error: &Error) -> Failure {
-        Failure::unavailable(format!("{}: no answer to {command}: {error}.", self.name))
+        Failure::unavailable(format!("{}: no reply to {command}: {error}.", self.name))
     }
 
     fn unexpected(&self, command: &str, reply: &OwnedReply) -> Failure {
         let said = match reply.error_text() {
             Some(text) => format!("answered `{}`", shown_text(text)),
-            None => "gave an answer of another kind than Redis gives".into(),
+            None => "sent a reply of an unexpected type".into(),
         };
         let failure = Failure::unavailable(format!("{}: {command} {said}.", self.name));
         match hint(&said) {

@@ -32,7 +32,7 @@ pub(crate) struct ClusterChild {
 /// Why the nodes do not become a cluster.
 #[derive(Debug)]
 enum Apart {
-    /// One of them does not do as it is told.
+    /// A node does not carry out a command.
     Node(io::Error),
     /// Nobody waits for it any more.
     Interrupted(Failure),
@@ -44,7 +44,7 @@ impl From<io::Error> for Apart {
     }
 }
 
-/// A node, and how it is told things.
+/// A node and the connection for commands to it.
 struct Member<'c> {
     child: &'c Child,
     connection: Connection,

@@ -117,7 +117,7 @@ impl Child {
         };
         let mut child = wanted.spawn(program, || Ok(Vec::new()))?;
         // The server stands in it by now and writes nothing, so the directory can go while both of us
-        // are alive: nobody could remove it once we are killed. One that is left behind harms nobody.
+        // are alive: it cannot be removed once we are killed. A leftover one is harmless.
         child.dir = None;
         Ok(child)
     }
@@ -236,7 +236,7 @@ impl Wanted<'_> {
         let name = self.name;
         let path = find_program(program).ok_or_else(|| {
             Failure::unavailable(format!(
-                "{name}: there is no such program.\nInstall it, or name it with its path."
+                "{name}: program not found.\nInstall it, or give its path."
             ))
         })?;
         let mut attempt = 1;
@@ -307,13 +307,15 @@ pub(crate) fn become_child(parent: u32, random: Option<&Path>, program: &[OsStri
     if let Err(error) =
         rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
     {
-        return Failure::unavailable(format!("A child could not be tied to its parent: {error}."));
+        return Failure::unavailable(format!(
+            "Cannot make the child process end with its parent: {error}."
+        ));
     }
-    // The parent may have ended before the kernel was asked, and somebody else adopted this process.
+    // The parent can end before the call to the kernel; then another process has adopted this one.
     let adopted = rustix::process::getppid()
         .is_none_or(|pid| pid.as_raw_nonzero().get().unsigned_abs() != parent);
     if adopted {
-        return Failure::unavailable("The process that wanted this child has ended.");
+        return Failure::unavailable("The parent process has ended.");
     }
     if let Some(file) = random {
         // Without the right to it, the numbers stay random; see `has_fixed_random`.
@@ -407,13 +409,15 @@ fn child_command(program: &Path, random: Option<&Path>) -> Result<Command, Failu
 
 fn own_executable() -> Result<PathBuf, Failure> {
     std::env::current_exe().map_err(|error| {
-        Failure::unavailable(format!("The path of this program cannot be told: {error}."))
+        Failure::unavailable(format!(
+            "Cannot determine the path of this program: {error}."
+        ))
     })
 }
 
 fn no_directory(name: &str, error: &io::Error) -> Failure {
     Failure::unavailable(format!(
-        "{name}: there can be no directory for its files: {error}.\nSet TMPDIR to a directory that can be written."
+        "{name}: cannot create a directory for its files: {error}.\nSet TMPDIR to a writable directory."
     ))
 }
 

@@ -16,8 +16,8 @@ use crate::exit::Failure;
 const PATIENCE: Duration = Duration::from_secs(5);
 const TRY_EVERY: Duration = Duration::from_millis(20);
 
-/// A directory for files of children, and the process that removes it. That one waits for the end of a
-/// pipe which nobody writes to, and the end comes with this value or with this program.
+/// A directory for files of children, and the process that removes it. That process waits for
+/// the end of a pipe that is never written to; the pipe closes with this value or with this program.
 #[derive(Debug)]
 pub(super) struct WatchedDir {
     dir: TempDir,
@@ -68,7 +68,7 @@ pub(crate) fn tidy(name: &OsStr) -> Result<(), Failure> {
     let is_plain = Path::new(name).file_name() == Some(name);
     if !is_plain || !name.as_encoded_bytes().starts_with(PREFIX.as_bytes()) {
         return Err(Failure::usage(format!(
-            "__tidy {shown}: this is no directory of a run."
+            "__tidy {shown}: not a directory of a run."
         )));
     }
     let left = |error: io::Error| {

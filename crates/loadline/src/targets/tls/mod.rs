@@ -54,7 +54,7 @@ pub(crate) fn trust(files: &TlsFiles, hosts: &[&str]) -> Result<Tls, Failure> {
         Some((certificate, key)) => {
             let unreadable = |error| {
                 Failure::bad_file(format!(
-                    "{}: there is no private key in PEM form: {error}.",
+                    "{}: cannot read a private key in PEM format: {error}.",
                     key.display()
                 ))
             };
@@ -103,7 +103,7 @@ fn roots(ca: Option<&Path>) -> Result<RootCertStore, Failure> {
         let found = rustls_native_certs::load_native_certs();
         if found.certs.is_empty() {
             return Err(Failure::unavailable(
-                "This system has no certificates to check a server's against; name a file with --tls-ca, or use --tls-insecure.",
+                "This system has no root certificates; name a file with --tls-ca, or use --tls-insecure.",
             ));
         }
         Ok(found.certs)
@@ -116,7 +116,7 @@ fn roots(ca: Option<&Path>) -> Result<RootCertStore, Failure> {
             |path| path.display().to_string(),
         );
         return Err(Failure::bad_file(format!(
-            "There is no certificate in {place} that can be a root of trust."
+            "{place} contains no valid root certificate."
         )));
     }
     Ok(roots)
@@ -125,7 +125,7 @@ fn roots(ca: Option<&Path>) -> Result<RootCertStore, Failure> {
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Failure> {
     let unreadable = |error| {
         Failure::bad_file(format!(
-            "{}: the certificates in it cannot be read: {error}.",
+            "{}: cannot read its certificates: {error}.",
             path.display()
         ))
     };
@@ -135,7 +135,7 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Failure> {
         .map_err(unreadable)?;
     if found.is_empty() {
         return Err(Failure::bad_file(format!(
-            "{}: there is no certificate in PEM form in it.",
+            "{}: contains no certificate in PEM format.",
             path.display()
         )));
     }
