@@ -185,7 +185,10 @@ fn what_cannot_be_is_refused() {
             &["--codec", "json", "--value-size", "1KiB..2KiB"],
             "the same size",
         ),
-        (&["--codec", "json", "--workload", "incr"], "neither"),
+        (
+            &["--codec", "json", "--workload", "incr"],
+            "only get and set",
+        ),
         (
             &["--workload", "ycsb-a"],
             "one command on one key: get, set",
