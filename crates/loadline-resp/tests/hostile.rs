@@ -377,7 +377,7 @@ fn waited_for() -> Vec<(Feed, Limits)> {
     };
     vec![
         (Feed::once("$536870912", b"$536870912\r\nx"), defaults),
-        (Feed::once("*8388608", b"*8388608\r\n:1\r\n"), defaults),
+        (Feed::once("*4194304", b"*4194304\r\n:1\r\n"), defaults),
         (
             Feed::repeated("64 nested arrays of 16777216", b"*16777216\r\n", 64),
             Limits {

@@ -1,6 +1,6 @@
 //! The walk of every command that measures. It opens the targets of a plan and describes them in a record, lets
 //! the command measure, removes the keys of the run whatever happened in between, and completes the record. The
-//! record is then printed and written by [`finish`].
+//! record is then printed and written by [`finish()`].
 
 mod finish;
 mod rounds;

@@ -34,7 +34,7 @@ fn rules(record: &Record) -> Vec<&str> {
     let is_busy = rules.iter().any(|rule| BUSY.contains(rule));
     rules.retain(|rule| {
         let by_machine = BUSY.contains(rule) || OF_THE_MACHINE.contains(rule);
-        !by_machine && !(is_busy && *rule == STALL)
+        !(by_machine || is_busy && *rule == STALL)
     });
     rules
 }
