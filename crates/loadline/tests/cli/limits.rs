@@ -57,10 +57,10 @@ fn a_broken_limit_is_critical_and_named() {
     ends(&ended, 2, "loadline: run: critical (2)");
     // Once, in the report.
     assert_eq!(
-        ended.words.matches("breaks get.p50<1ns").count(),
+        ended.stdout.matches("breaks get.p50<1ns").count(),
         1,
         "{}",
-        ended.words
+        ended.stdout
     );
     // Without the report, the sentence is above the last line.
     let quiet = limited(&dir, &[&limits[..], &["--quiet"]].concat());
