@@ -94,7 +94,7 @@ pub(crate) enum Command {
     /// Is B slower than A? Two targets, or two records
     #[command(after_help = judge::COMPARE_HELP)]
     Compare(Box<CompareArgs>),
-    /// What is normal here? Runs to judge later ones by
+    /// What is normal here? Store runs as a reference for later ones
     #[command(after_help = judge::BASELINE_HELP)]
     Baseline(BaselineArgs),
     /// Did it get slower than the baseline?
