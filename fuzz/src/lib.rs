@@ -10,6 +10,7 @@ pub const TIGHT: Limits = Limits {
     max_line_bytes: 64,
     max_bulk_bytes: 256,
     max_aggregate_len: 16,
+    max_reply_bytes: 4_096,
 };
 
 /// Text for a pipe.

@@ -251,7 +251,17 @@ fn what_cannot_be_is_refused_with_its_reason() {
             &["--latency", "x"],
             "--latency: invalid duration `x`: expected a number",
         ),
-        (&["embedded", "--user", "ann"], "no TARGET is one"),
+    ] {
+        let sentence = refusal(words);
+        assert!(sentence.contains(reason), "{words:?}: {sentence}");
+    }
+    assert_eq!(plan(&["--latency", "0"]).cases.len(), 4);
+}
+
+#[test]
+fn what_does_not_fit_the_targets_is_refused_with_its_reason() {
+    for (words, reason) in [
+        (&["embedded", "--user", "ann"][..], "no TARGET is one"),
         (&["redis://h", "--user", "ann"], "has no password"),
         (&["redis://h", "--tls-insecure"], "no TARGET is one"),
         (&["rediss://h", "--tls-cert", "x"], "--tls-key"),
@@ -268,7 +278,6 @@ fn what_cannot_be_is_refused_with_its_reason() {
         let sentence = refusal(words);
         assert!(sentence.contains(reason), "{words:?}: {sentence}");
     }
-    assert_eq!(plan(&["--latency", "0"]).cases.len(), 4);
 }
 
 /// The machine of these tests has 8 GiB to spare.
