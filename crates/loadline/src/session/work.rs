@@ -181,7 +181,8 @@ impl Counting<'_> {
         let is_settled = |works: &[Work]| works.iter().all(|work| work.estimate().is_ok());
         for pass in 0..MOST_PASSES {
             let is_enough = pass >= passes && (passes < PASSES || is_settled(&works));
-            if is_enough || self.is_over() {
+            // A case that was begun gets the passes that its spread needs.
+            if is_enough || (pass >= passes && self.is_over()) || self.control.interrupted() {
                 break;
             }
             for ((side, one), work) in sides.iter_mut().zip(&mut counted).zip(&mut works) {
