@@ -175,7 +175,8 @@ fn what_is_made_ready_is_not_measured() {
 
 #[test]
 fn an_open_loop_counts_from_the_intended_start() {
-    // 1,000 per second are planned, and 500 per second can be: the last waits about 100 ms.
+    // 1,000 per second are planned, and 500 per second can be. The overtime is half of the block, so 75 of the
+    // hundred start, and the last of them ends about 75 ms after its intended start.
     let fake = Fake {
         perform_takes: Duration::from_millis(2),
         ..Fake::new()
@@ -193,7 +194,7 @@ fn an_open_loop_counts_from_the_intended_start() {
     assert_eq!(outcome.planned, Some(100));
     assert_eq!(outcome.ops + outcome.not_sent, 100);
     let (response, service) = (outcome.response.summary(), outcome.service.summary());
-    assert!(response.max >= Some(99_000_000), "{response:?} {service:?}");
+    assert!(response.max >= Some(70_000_000), "{response:?} {service:?}");
     assert!(response.mean > service.mean);
 }
 
