@@ -139,25 +139,42 @@ const SPARE: Duration = Duration::from_millis(10);
 #[test]
 fn a_server_that_stops_leaves_one_stall_with_its_start_and_length() {
     for (pacing, threads) in [(open(2_000.0), 1), (open(2_000.0), 2), (Pacing::Closed, 1)] {
-        let server = Server {
-            takes: Duration::from_micros(100),
-            ..Server::default()
-        };
-        let (freezing, begun) = (server.clone(), Instant::now());
-        let freezer = thread::spawn(move || {
-            thread::sleep(Duration::from_millis(200));
-            (begun.elapsed(), freezing.freeze(Duration::from_millis(300)))
-        });
-        let stop = Stop::after(Duration::from_millis(800));
-        let outcome = run(&server, threads, pacing, stop).unwrap();
-        let (from, frozen) = freezer.join().unwrap();
-        let stall = longest(&outcome);
-        assert!(stall.length + SPARE >= frozen, "{stall:?} of {frozen:?}");
-        assert!(stall.start <= from + SPARE, "{stall:?} from {from:?}");
-        assert!(stall.answered);
-        // All four connections wait for their reply.
-        assert_eq!(stall.in_flight, 4, "{pacing:?} on {threads}: {stall:?}");
-        assert!(stall.generator < frozen / 2, "{stall:?}");
+        // Beside other tests the machine itself can stop longer than the server; once it does not.
+        let faults: Vec<String> = (0..TRIES)
+            .map_while(|_| stall_of_a_frozen_server(pacing, threads).err())
+            .collect();
+        assert!(faults.len() < TRIES, "{pacing:?} on {threads}: {faults:#?}");
+    }
+}
+
+/// Runs of a test in which the machine may not be in the way.
+const TRIES: usize = 5;
+
+/// Freezes a server under load, and says what is wrong with the longest stall.
+fn stall_of_a_frozen_server(pacing: Pacing, threads: usize) -> Result<(), String> {
+    let server = Server {
+        takes: Duration::from_micros(100),
+        ..Server::default()
+    };
+    let (freezing, begun) = (server.clone(), Instant::now());
+    let freezer = thread::spawn(move || {
+        thread::sleep(Duration::from_millis(200));
+        (begun.elapsed(), freezing.freeze(Duration::from_millis(300)))
+    });
+    let stop = Stop::after(Duration::from_millis(800));
+    let outcome = run(&server, threads, pacing, stop).unwrap();
+    let (from, frozen) = freezer.join().unwrap();
+    let stall = longest(&outcome);
+    // All four connections wait for their reply.
+    let is_right = stall.length + SPARE >= frozen
+        && stall.start <= from + SPARE
+        && stall.answered
+        && stall.in_flight == 4
+        && stall.generator < frozen / 2;
+    if is_right {
+        Ok(())
+    } else {
+        Err(format!("{stall:?}, frozen for {frozen:?} from {from:?}"))
     }
 }
 
