@@ -4,6 +4,10 @@
 //! end of its heap. After FLUSHALL or after a mass expiry most of the resident memory of the server can be
 //! such pages. `malloc_trim` gives them back. It blocks the event loop while it runs, so it runs only
 //! after much data was freed, and rarely.
+//!
+//! `malloc_trim` leaves out the free end of a heap that belongs to another thread than the first one. Such
+//! an end goes back when a block is freed, if it is larger than a threshold. By default that threshold grows
+//! with the largest block that was ever freed, to as much as 64 MiB.
 
 use std::time::{Duration, Instant};
 
@@ -80,15 +84,33 @@ impl Trimmer {
     }
 }
 
+/// Free bytes at the end of a heap that may stay: enough that a few blocks do not move the end each time.
+#[cfg(target_env = "gnu")]
+const FREE_END_BYTES: libc::c_int = 1 << 20;
+
+/// A block whose release makes the allocator look at the end of its heap: more than the 64 KiB at which it
+/// looks, and less than the 128 KiB from which a block can be a mapping of its own.
+#[cfg(target_env = "gnu")]
+const LOOKED_AT_BYTES: usize = 100 << 10;
+
 #[cfg(target_env = "gnu")]
 #[expect(
     unsafe_code,
     reason = "glibc offers no other way to give back free pages inside its heap"
 )]
 fn give_back() {
+    static THRESHOLD: std::sync::Once = std::sync::Once::new();
+    // SAFETY: `mallopt` takes no pointer and leaves every allocated block as it is. It writes one integer under
+    // a lock of the allocator; another thread that frees a block meanwhile sees the old or the new one.
+    THRESHOLD.call_once(|| unsafe {
+        libc::mallopt(libc::M_TRIM_THRESHOLD, FREE_END_BYTES);
+    });
     // SAFETY: `malloc_trim` takes no pointer, leaves every allocated block as it is, and is documented as
     // safe to call from any thread (MT-Safe).
     let _ = unsafe { libc::malloc_trim(0) };
+    drop(std::hint::black_box(Vec::<u8>::with_capacity(
+        LOOKED_AT_BYTES,
+    )));
 }
 
 /// Other C libraries have no such call.
