@@ -21,6 +21,7 @@ mod session;
 mod slowdown;
 mod subjects;
 mod suggest;
+mod suites;
 mod target;
 mod targets;
 mod units;
@@ -55,7 +56,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// What the words on the command line mean: nothing said is the main job, the default suite.
+/// What the words on the command line mean: nothing said is `run` with the default cases.
 fn meant(words: Vec<OsString>) -> Vec<OsString> {
     match words.len() {
         0 | 1 => vec!["loadline".into(), "run".into()],
@@ -93,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_said_is_the_default_suite() {
+    fn nothing_said_is_run_with_the_default_cases() {
         let cli = Cli::read(meant(vec!["loadline".into()])).unwrap();
         let args::Command::Run(run) = cli.command else {
             panic!("{:?}", cli.command)

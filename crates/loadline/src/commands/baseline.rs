@@ -6,6 +6,7 @@ use loadline_measure::gate::{Baseline, BaselineRun};
 use loadline_measure::record::Record;
 use serde_json::json;
 
+use super::surroundings;
 use crate::args::{
     BaselineAddArgs, BaselineArgs, BaselineCommand, BaselineSaveArgs, BaselineShowArgs, MeasureArgs,
 };
@@ -41,7 +42,7 @@ fn save(args: BaselineSaveArgs) -> anyhow::Result<ExitCode> {
     }
     let output = Output::from(args.file);
     output.check()?;
-    let around = Surroundings::look();
+    let around = surroundings();
     let target = args.target.unwrap_or_else(|| default_target(&around));
     let plan = plan::resolve_run(args.measure, target.clone(), &around)?;
     if args.plan.dry_run {
@@ -54,11 +55,11 @@ fn save(args: BaselineSaveArgs) -> anyhow::Result<ExitCode> {
     let limits = plan::limits(&args.limit, &plan)?;
     let mut words = args.words;
     // The number of threads is a choice of this machine, and the plan is followed on others, too.
-    let is_suite = plan
+    let is_bundle = plan
         .cases
         .iter()
-        .any(|case| case.workload.rules.suite.is_some());
-    if !is_suite && !words.iter().any(|word| word.starts_with("--threads=")) {
+        .any(|case| case.workload.rules.bundle.is_some());
+    if !is_bundle && !words.iter().any(|word| word.starts_with("--threads=")) {
         words.push(format!("--threads={}", plan.cases[0].threads));
     }
     let described = plan.to_json();
@@ -113,7 +114,7 @@ pub(super) fn plan_of(
         .map_err(|_| wrong("its `arguments` are not a list of words."))?;
     let measure = MeasureArgs::from_words(&words).map_err(|why| wrong(&why))?;
     let target = target.unwrap_or(&baseline.target).to_owned();
-    let plan = plan::resolve_run(measure, target, &Surroundings::look())?;
+    let plan = plan::resolve_run(measure, target, &surroundings())?;
     if plan::workload_hash(&plan.to_json()) != baseline.workload_hash {
         return Err(Failure::new(
             Exit::Incomparable,

@@ -12,11 +12,12 @@ use loadline_measure::doctor::{Class, Evidence, Finding};
 use loadline_measure::record::{self, Record};
 use loadline_measure::words;
 
+use super::surroundings;
 use crate::args::CapacityArgs;
 use crate::exit::{Exit, Failure};
 use crate::files;
 use crate::fingerprint;
-use crate::plan::{self, CapacityPlan, Case, Surroundings};
+use crate::plan::{self, CapacityPlan, Case};
 use crate::progress::Progress;
 use crate::recording;
 use crate::session::{self, Ending, Recorded, Results, Shell, finish, note_steal};
@@ -24,7 +25,7 @@ use crate::subjects::{self, failure};
 use crate::targets::Opened;
 
 pub(super) fn run(args: &CapacityArgs) -> anyhow::Result<ExitCode> {
-    let plan = plan::resolve_capacity(args, &Surroundings::look())?;
+    let plan = plan::resolve_capacity(args, &surroundings())?;
     if args.plan.dry_run {
         files::print(&plan.to_text())?;
         return Ok(ExitCode::SUCCESS);

@@ -3,10 +3,11 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
+use super::surroundings;
 use crate::args::CleanArgs;
 use crate::exit::Failure;
 use crate::files;
-use crate::plan::{self, Surroundings};
+use crate::plan;
 use crate::targets::Holders;
 use crate::units::count_text;
 
@@ -14,7 +15,7 @@ use crate::units::count_text;
 const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(super) fn run(args: &CleanArgs) -> anyhow::Result<ExitCode> {
-    let plan = plan::resolve_clean(args, &Surroundings::look())?;
+    let plan = plan::resolve_clean(args, &surroundings())?;
     let mut holders = Holders::open(&plan.target, &plan.tls)?;
     let runs: Vec<String> = match plan.run {
         Some(id) => vec![id],

@@ -6,11 +6,12 @@ use std::process::ExitCode;
 use loadline_measure::gate::{self, BaselineRun, Judgement, Thresholds};
 use loadline_measure::{Limit, Record};
 
+use super::surroundings;
 use crate::args::CompareArgs;
 use crate::commands::judging::{self, Answer};
 use crate::exit::Failure;
 use crate::files;
-use crate::plan::{self, Surroundings};
+use crate::plan;
 use crate::printer::Printer;
 use crate::session::{self, Shell};
 
@@ -43,7 +44,7 @@ fn targets(args: CompareArgs) -> anyhow::Result<ExitCode> {
         work: args.work.rules(),
         ..Thresholds::default()
     };
-    let plan = plan::resolve_compare(args, &Surroundings::look())?;
+    let plan = plan::resolve_compare(args, &surroundings())?;
     if dry_run {
         files::print(&plan.to_text())?;
         return Ok(ExitCode::SUCCESS);

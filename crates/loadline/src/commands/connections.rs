@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use crate::files;
-use crate::subjects::hold_connections;
+use crate::suites::hold_connections;
 
 pub(super) fn run() -> anyhow::Result<ExitCode> {
     files::print(&serde_json::to_string(&hold_connections()?)?)?;

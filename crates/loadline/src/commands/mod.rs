@@ -18,6 +18,8 @@ mod serve;
 use std::process::ExitCode;
 
 use crate::args::Command;
+use crate::plan::Surroundings;
+use crate::suites;
 use crate::targets::servers;
 
 /// Does what was asked for.
@@ -45,4 +47,9 @@ pub(crate) fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
             Err(servers::become_child(args.parent, args.random.as_deref(), &args.program).into())
         }
     }
+}
+
+/// The environment of a plan, with all suites.
+fn surroundings() -> Surroundings {
+    Surroundings::detect(&suites::ALL)
 }

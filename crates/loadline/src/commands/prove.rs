@@ -10,12 +10,13 @@ use loadline_measure::proof::{Kind, Proof, SCHEMA, Trial};
 use loadline_measure::quantile;
 use loadline_measure::record::{Record, Verdict};
 
+use super::surroundings;
 use crate::args::ProveArgs;
 use crate::commands::judging;
 use crate::exit::{Exit, Failure};
 use crate::files::{self, Output};
 use crate::fingerprint;
-use crate::plan::{self, Plan, Surroundings, Usual};
+use crate::plan::{self, Plan, Usual};
 use crate::session::{self, Ending, Results, Shell, finish};
 use crate::slowdown::InjectedSlowdown;
 
@@ -33,7 +34,7 @@ pub(super) fn run(args: &ProveArgs) -> anyhow::Result<ExitCode> {
     if let Some(json) = &json {
         json.check()?;
     }
-    let around = Surroundings::look();
+    let around = surroundings();
     let plan = plan::resolve_proof(&args.workload, args.seed, &around)?;
     if args.plan.dry_run {
         let comparisons = Comparisons::new(&plan, &args.plant);

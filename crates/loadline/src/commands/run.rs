@@ -4,14 +4,15 @@ use std::process::ExitCode;
 
 use loadline_measure::gate::{self, Outcome, RowVerdict};
 
+use super::surroundings;
 use crate::args::RunArgs;
 use crate::files;
-use crate::plan::{self, Surroundings};
+use crate::plan;
 use crate::recording;
 use crate::session::{self, Ending, Results, Shell, finish};
 
 pub(super) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
-    let plan = plan::resolve(args, &Surroundings::look())?;
+    let plan = plan::resolve(args, &surroundings())?;
     let limits = plan::limits(&args.limits.limit, &plan)?;
     if args.plan.dry_run {
         files::print(&plan.to_text_with(&limits))?;

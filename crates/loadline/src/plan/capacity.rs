@@ -71,7 +71,7 @@ pub(crate) fn resolve(args: &CapacityArgs, around: &Surroundings) -> Result<Capa
             "{called}: capacity is measured only for servers, but this target runs in this process."
         )));
     }
-    if base.cases.len() > 1 || base.cases[0].workload.rules.suite.is_some() {
+    if base.cases.len() > 1 || base.cases[0].workload.rules.bundle.is_some() {
         return Err(Failure::usage(
             "--workload: the search needs a single workload, but a suite has several cases.",
         ));
@@ -199,6 +199,7 @@ mod tests {
             password: None,
             memory_bytes: Some(8 << 30),
             entropy: 7,
+            bundles: &[],
         };
         let cli = Cli::try_parse_from(["loadline", "capacity"].iter().chain(words)).unwrap();
         match cli.command {

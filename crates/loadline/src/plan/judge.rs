@@ -200,6 +200,7 @@ mod tests {
             password: None,
             memory_bytes: Some(8 << 30),
             entropy: 1,
+            bundles: &[],
         };
         resolve_compare(*args, &around).unwrap()
     }

@@ -4,16 +4,15 @@ use loadline_measure::Limit;
 
 use super::{Plan, case_name};
 use crate::exit::Failure;
-use crate::workload;
 
-/// What stands for the limits that a suite brings.
+/// Stands for the limits of a bundle.
 const DEFAULT: &str = "default";
 
-/// The limits in `texts`, where `default` is those of the suite.
+/// The limits in `texts`, where `default` stands for those of the plan's bundle.
 ///
 /// # Errors
-/// A usage error for what is no limit, is about a case that the plan does not have, or asks for the
-/// limits of a suite where there is none.
+/// A usage error for an invalid limit, for one about a case that the plan does not have, and for
+/// `default` if the plan has no bundle.
 pub(crate) fn limits(texts: &[String], plan: &Plan) -> Result<Vec<Limit>, Failure> {
     let names: Vec<String> = plan
         .cases
@@ -23,13 +22,13 @@ pub(crate) fn limits(texts: &[String], plan: &Plan) -> Result<Vec<Limit>, Failur
     let mut limits = Vec::new();
     for text in texts {
         if text == DEFAULT {
-            let of_suite = of_suite(plan);
-            if of_suite.is_empty() {
+            let of_bundle = of_bundle(plan);
+            if of_bundle.is_empty() {
                 return Err(Failure::usage(
                     "--limit default: the default limits belong to a suite, but no suite is measured; add --workload manager.",
                 ));
             }
-            limits.extend(of_suite);
+            limits.extend(of_bundle);
             continue;
         }
         let limit: Limit = text
@@ -46,14 +45,18 @@ pub(crate) fn limits(texts: &[String], plan: &Plan) -> Result<Vec<Limit>, Failur
     Ok(limits)
 }
 
-/// The limits that the plan's suite is meant to keep; none where it has no suite.
-fn of_suite(plan: &Plan) -> Vec<Limit> {
-    let cases = plan.cases.iter();
-    let of_suite = cases.filter(|case| case.workload.rules.suite.is_some());
-    let names: Vec<&str> = of_suite.map(|case| case.name.as_str()).collect();
-    workload::default_limits(&names)
+/// The limits that the plan's bundle is meant to keep; none if it has no bundle.
+fn of_bundle(plan: &Plan) -> Vec<Limit> {
+    let names: Vec<&str> = plan.cases.iter().map(|case| case.name.as_str()).collect();
+    let mut bundles = plan
+        .cases
         .iter()
-        .map(|text| text.parse().expect("the limits of suites are tested"))
+        .filter_map(|case| case.workload.rules.bundle);
+    let texts = bundles.next().map(|bundle| bundle.limits_of(&names));
+    texts
+        .into_iter()
+        .flatten()
+        .map(|text| text.parse().expect("the limits of bundles are tested"))
         .collect()
 }
 
@@ -65,11 +68,11 @@ pub(super) fn lines(limits: &[Limit], plan: &Plan) -> Vec<String> {
             .map(|limit| format!("judged  {limit}"))
             .collect();
     }
-    let of_suite = of_suite(plan);
-    if of_suite.is_empty() {
+    let of_bundle = of_bundle(plan);
+    if of_bundle.is_empty() {
         return Vec::new();
     }
-    let shown: Vec<String> = of_suite.iter().map(ToString::to_string).collect();
+    let shown: Vec<String> = of_bundle.iter().map(ToString::to_string).collect();
     let mut lines = vec!["judged only with --limit default".to_owned()];
     lines.extend(shown);
     lines

@@ -2,6 +2,7 @@
 //! is refused here, with the sentence that says why, before anything is touched.
 
 mod bounds;
+mod bundle;
 mod capacity;
 mod clean;
 mod doctor;
@@ -14,7 +15,6 @@ mod path;
 mod proof;
 mod scenario;
 mod show;
-mod suite;
 mod targets;
 
 use std::path::PathBuf;
@@ -36,7 +36,7 @@ use crate::fingerprint;
 use crate::secret::Secret;
 use crate::suggest;
 use crate::target::Target;
-use crate::workload::{self, Definition};
+use crate::workload::{self, Bundle, Definition};
 
 use bounds::{check_memory, connections, keys, threads, value_size, window};
 pub(crate) use capacity::{CapacityPlan, resolve as resolve_capacity};
@@ -52,8 +52,8 @@ pub(crate) use proof::{Usual, slowed};
 pub(crate) use scenario::{case_name, scenario};
 
 const DEFAULT_BATCH: u32 = 10;
-/// The pipeline of the last case of the default suite.
-const SUITE_PIPELINE: u32 = 16;
+/// The pipeline of the last of the default cases.
+const LAST_PIPELINE: u32 = 16;
 const MOST_BATCH: u32 = 1_000;
 const MOST_ROUNDS: u32 = 10_000;
 /// Operations of a brief block, for each that a connection has in flight: those that are in flight together
@@ -190,11 +190,13 @@ pub(crate) struct Surroundings {
     pub(crate) memory_bytes: Option<u64>,
     /// Random default seed.
     pub(crate) entropy: u64,
+    /// The bundles of cases that `--workload` can name.
+    pub(crate) bundles: &'static [Bundle],
 }
 
 impl Surroundings {
-    /// Looks around.
-    pub(crate) fn look() -> Self {
+    /// Detects the environment of a plan that can use `bundles`.
+    pub(crate) fn detect(bundles: &'static [Bundle]) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
             cores: u32::try_from(cores).unwrap_or(u32::MAX),
@@ -202,7 +204,14 @@ impl Surroundings {
             password: Secret::from_environment(),
             memory_bytes: fingerprint::spare_memory(),
             entropy: rand::rng().random(),
+            bundles,
         }
+    }
+
+    /// The bundle called `name`, in upper or lower case.
+    fn bundle(&self, name: &str) -> Option<&'static Bundle> {
+        let mut bundles = self.bundles.iter();
+        bundles.find(|bundle| bundle.name.eq_ignore_ascii_case(name))
     }
 }
 
@@ -216,8 +225,7 @@ impl Plan {
     pub(crate) fn block(&self, case: &Case, round: u32) -> Stop {
         let mut stop = case.block(round, self.rounds);
         let rules = &case.workload.rules;
-        let is_plain = rules.task.is_none() && rules.before.is_none() && !rules.consumes;
-        if self.schedule.brief && is_plain && case.pacing == Pacing::Closed {
+        if self.schedule.brief && rules.is_plain() && case.pacing == Pacing::Closed {
             let enough = ENOUGH_OPERATIONS * u64::from(case.pipeline);
             stop.ops = Some(stop.ops.map_or(enough, |ops| ops.min(enough)));
         }
@@ -256,9 +264,7 @@ impl Case {
         matches!(self.length, Length::Time(_))
             && self.pacing == Pacing::Closed
             && self.pipeline == 1
-            && rules.task.is_none()
-            && rules.before.is_none()
-            && !rules.consumes
+            && rules.is_plain()
     }
 
     /// Operations in flight over all connections.
@@ -296,22 +302,25 @@ pub(crate) fn resolve(args: &RunArgs, around: &Surroundings) -> Result<Plan, Fai
     let targets = targets::resolve(&args.targets, &args.connection, around)?;
     let (latency, path) = targets::path_to(&args.load, &targets)?;
     targets::refuse_for_calls(&args.load, &targets)?;
-    let suite = suite::asked(args, &targets)?;
-    let is_suite = suite.is_some();
-    let workloads = match suite {
-        Some(cases) => cases.into_iter().map(|case| (case, None)).collect(),
+    let bundle = bundle::asked(args, &targets, around)?;
+    let workloads = match bundle {
+        Some(bundle) => {
+            let cases = bundle.definitions().into_iter();
+            cases.map(|case| (case, None)).collect()
+        }
         None => workloads(
             &args.load,
             targets.iter().all(|target| !target.is_in_process()),
+            around,
         )?,
     };
     let measured = targets.len() * workloads.len();
     let (length, rounds, warmup) = lengths::resolve(&args.length, measured, MOST_ROUNDS)?;
-    // The cases of a suite are laid out by their own rules, and where the path is long, as it may be to
+    // The cases of a bundle are laid out by their own rules, and where the path is long, as it may be to
     // a server that runs already, a short block has too few operations.
     let is_near = latency.is_zero() && path.is_plain() && targets.iter().all(Target::is_started);
     let precise = lengths::rounds_until_precise(&args.length, length)
-        .filter(|_| targets.len() > 1 && is_near && !is_suite);
+        .filter(|_| targets.len() > 1 && is_near && bundle.is_none());
     let cases = workloads
         .into_iter()
         .map(|(workload, pipeline)| case(args, around, workload, pipeline, length))
@@ -351,17 +360,21 @@ fn protocol(connection: &ConnectionArgs) -> Protocol {
     }
 }
 
-/// The workloads, each with the pipeline that the suite gives it; only what is reached over a wire
-/// can have one.
-fn workloads(load: &LoadArgs, wire: bool) -> Result<Vec<(Definition, Option<u32>)>, Failure> {
+/// The workloads, each with the pipeline that the default cases give it; only what is reached over a
+/// wire can have one.
+fn workloads(
+    load: &LoadArgs,
+    wire: bool,
+    around: &Surroundings,
+) -> Result<Vec<(Definition, Option<u32>)>, Failure> {
     let batch = load.traffic.batch.unwrap_or(DEFAULT_BATCH);
     if batch > MOST_BATCH {
         return Err(Failure::usage(format!(
             "--batch {batch}: at most {MOST_BATCH} keys in one command, because the server blocks other clients while it runs."
         )));
     }
-    let suite = |name: &str| {
-        workload::named(name, batch).expect("the suite consists of built-in workloads")
+    let built_in = |name: &str| {
+        workload::named(name, batch).expect("the default cases are built-in workloads")
     };
     let mut cases: Vec<(Definition, Option<u32>)> = Vec::new();
     if !load.traffic.command.is_empty() {
@@ -370,12 +383,12 @@ fn workloads(load: &LoadArgs, wire: bool) -> Result<Vec<(Definition, Option<u32>
         cases.push((commands, None));
     }
     for (index, name) in load.workload.iter().enumerate() {
-        cases.push((chosen(name, batch, index)?, None));
+        cases.push((chosen(name, batch, index, around)?, None));
     }
     if cases.is_empty() {
-        cases.extend(["get", "set", "getset-70-30"].map(|name| (suite(name), None)));
+        cases.extend(["get", "set", "getset-70-30"].map(|name| (built_in(name), None)));
         if wire && load.traffic.pipeline.is_none() && load.in_flight.is_none() {
-            cases.push((suite("get"), Some(SUITE_PIPELINE)));
+            cases.push((built_in("get"), Some(LAST_PIPELINE)));
         }
     }
     if load.traffic.batch.is_some() && !cases.iter().any(|(workload, _)| is_batched(workload)) {
@@ -386,14 +399,20 @@ fn workloads(load: &LoadArgs, wire: bool) -> Result<Vec<(Definition, Option<u32>
     Ok(cases)
 }
 
-fn chosen(name: &str, batch: u32, index: usize) -> Result<Definition, Failure> {
+fn chosen(
+    name: &str,
+    batch: u32,
+    index: usize,
+    around: &Surroundings,
+) -> Result<Definition, Failure> {
     if let Some(definition) = workload::named(name, batch) {
         return Ok(definition);
     }
     if name.to_ascii_lowercase().ends_with(".toml") {
         return workload::from_file(name.as_ref(), format!("file{index}"));
     }
-    let known = || workload::NAMES.into_iter().chain(workload::SUITES);
+    let bundles = || around.bundles.iter().map(|bundle| bundle.name);
+    let known = || workload::NAMES.into_iter().chain(bundles());
     Err(Failure::usage(match suggest::closest(name, known()) {
         Some(meant) => format!("--workload: unknown workload `{name}`; did you mean `{meant}`?"),
         None => format!(
@@ -414,8 +433,8 @@ fn case(
     pipeline: Option<u32>,
     length: Length,
 ) -> Result<Case, Failure> {
-    if workload.rules.suite.is_some() {
-        return Ok(suite::case(args, workload, length));
+    if workload.rules.bundle.is_some() {
+        return Ok(bundle::case(args, workload, length));
     }
     let (load, data) = (&args.load, &args.data);
     let connections = connections(load)?;

@@ -70,6 +70,7 @@ mod tests {
             password: None,
             memory_bytes: Some(8 << 30),
             entropy: 1,
+            bundles: &[],
         };
         let plan = resolve_proof("get", None, &around).unwrap();
         let usual = Usual {

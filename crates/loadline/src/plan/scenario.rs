@@ -7,7 +7,6 @@ use loadline_measure::record::{self, Arrivals, Mode, Scenario, ValueBytes};
 use super::{Case, Plan};
 use crate::target::Target;
 use crate::units::{key_dist_text, nanoseconds};
-use crate::workload::Task;
 
 /// The name of `case` in limits and baselines.
 pub(crate) fn case_name(case: &Case, plan: &Plan) -> String {
@@ -22,7 +21,8 @@ pub(crate) fn case_name(case: &Case, plan: &Plan) -> String {
 /// `case` on `target` as the record describes it.
 pub(crate) fn scenario(case: &Case, plan: &Plan, target: &Target) -> Scenario {
     let called = target.is_in_process();
-    let task = case.workload.rules.task;
+    let rules = &case.workload.rules;
+    let calls = rules.job.map(|job| u64::from(job.batch()));
     let spread = |min, max, dist: &str| ValueBytes::Spread {
         min,
         max,
@@ -40,10 +40,10 @@ pub(crate) fn scenario(case: &Case, plan: &Plan, target: &Target) -> Scenario {
     };
     Scenario {
         workload: case.workload.name.clone(),
-        suite: case.workload.rules.suite.map(Into::into),
+        suite: rules.bundle.map(|bundle| bundle.name.into()),
         mode: match case.pipeline {
             _ if called => Mode::Call,
-            _ if task.is_some_and(|task| task.batch() == 1) => Mode::Sync,
+            _ if calls == Some(1) => Mode::Sync,
             1 => Mode::Sync,
             _ => Mode::Pipeline,
         },
@@ -59,9 +59,9 @@ pub(crate) fn scenario(case: &Case, plan: &Plan, target: &Target) -> Scenario {
         in_flight: Some(if called {
             u64::from(case.threads)
         } else {
-            task.map_or(case.in_flight(), |task| u64::from(task.batch()))
+            calls.unwrap_or_else(|| case.in_flight())
         }),
-        batch: case.batch.or(task.map(Task::batch)).map_or(1, u64::from),
+        batch: case.batch.map(u64::from).or(calls).unwrap_or(1),
         ops_asked: None,
         codec: case.codec.map(|codec| codec.name().into()),
         keys: case.keys,

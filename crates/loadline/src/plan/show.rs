@@ -31,7 +31,7 @@ impl Plan {
             "seed": self.seed,
             "resp": self.resp(),
             "allow_non_empty": self.allow_non_empty,
-            "left_out": super::suite::left_out(&self.targets, &self.cases),
+            "left_out": super::bundle::left_out(&self.targets, &self.cases),
         })
     }
 
@@ -51,7 +51,7 @@ impl Plan {
         if !self.path.is_plain() {
             line(&mut out, &format!("a path with {}", self.path.text()));
         }
-        for sentence in super::suite::left_out(&self.targets, &self.cases) {
+        for sentence in super::bundle::left_out(&self.targets, &self.cases) {
             line(&mut out, &sentence);
         }
         for case in &self.cases {
@@ -186,7 +186,7 @@ impl Case {
             "value_size": value_size_text(&self.value_size),
             "value_data": value_data_text(self.value_data),
             "verify": self.verify,
-            "task": self.workload.rules.task.map(|task| task.to_string()),
+            "task": self.workload.rules.job.map(|job| job.description()),
             "before_each_block": self.workload.rules.before.as_ref().map(|before| before.lines().collect::<Vec<_>>()),
             "most_ops_per_block": self.most_per_block(),
         })

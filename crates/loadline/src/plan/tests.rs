@@ -12,6 +12,7 @@ fn around() -> Surroundings {
         password: None,
         memory_bytes: Some(8 << 30),
         entropy: 7,
+        bundles: &crate::suites::ALL,
     }
 }
 

@@ -70,7 +70,7 @@ pub(crate) fn case(case: &Case, plan: &Plan, target: &Opened, measured: &Measure
         warmup_ns: nanoseconds(measured.warmup),
         little: mean_ns.map(|mean| throughput * mean / 1e9),
         // A subject in this process runs in the generator's own threads, and so does a client.
-        client_cpu_busy: (!target.target.is_in_process() && case.workload.rules.task.is_none())
+        client_cpu_busy: (!target.target.is_in_process() && case.workload.rules.job.is_none())
             .then(|| {
                 blocks
                     .iter()

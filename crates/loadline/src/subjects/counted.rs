@@ -39,8 +39,7 @@ pub(crate) struct Counted {
 
 /// Whether the operations of `case` can run in passes: they go over one connection and need nothing in between.
 pub(crate) fn can_count(case: &Case) -> bool {
-    let rules = &case.workload.rules;
-    rules.task.is_none() && rules.before.is_none() && !rules.consumes
+    case.workload.rules.is_plain()
 }
 
 impl Counted {

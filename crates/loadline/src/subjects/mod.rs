@@ -3,9 +3,9 @@
 mod beside;
 pub(crate) mod client;
 mod counted;
+mod job;
 mod load;
 mod lockstep;
-mod manager;
 mod masters;
 mod null;
 mod ram;
@@ -30,14 +30,12 @@ use crate::target::Target;
 use crate::targets::hints::hint;
 use crate::targets::servers::Child;
 use crate::targets::{Access, Opened};
-use crate::workload::Task;
 use masters::ClusterSubject;
 use ram::RamSubject;
 use wire::{Place, WireSubject};
 
 pub(crate) use counted::{Counted, can_count};
 pub(crate) use load::load;
-pub(crate) use manager::hold_connections;
 pub(crate) use null::NullServer;
 pub(crate) use reference::Reference;
 
@@ -58,17 +56,18 @@ pub(crate) fn open(target: &Target, plan: &Plan, control: &Control) -> Result<Op
     Ok(opened)
 }
 
-/// Leaves a case of a suite out that `target` cannot do, and refuses any other.
+/// Leaves out a case of a bundle that `target` cannot do, and refuses any other.
 fn require(target: &mut Opened, case: &Case) -> Result<(), Failure> {
+    let rules = &case.workload.rules;
     let missing = match &mut target.access {
         Access::Server(server)
             if server.endpoint.server().tls
-                && case.workload.rules.task == Some(Task::ConnectionMemory) =>
+                && rules.job.is_some_and(|job| !job.works_over_tls()) =>
         {
             vec!["way without TLS".into()]
         }
         Access::Server(server) => server.admin.missing_commands(&case.workload.needs())?,
-        Access::Cluster(_) if case.workload.rules.task.is_some() => {
+        Access::Cluster(_) if rules.job.is_some() => {
             vec!["way through a cluster".into()]
         }
         Access::Cluster(cluster) => cluster.admin.missing_commands(&case.workload.needs())?,
@@ -80,7 +79,7 @@ fn require(target: &mut Opened, case: &Case) -> Result<(), Failure> {
     if missing.is_empty() {
         return Ok(());
     }
-    if case.workload.rules.suite.is_some() {
+    if rules.bundle.is_some() {
         target.left_out.push((case.name.clone(), missing));
         return Ok(());
     }
@@ -108,13 +107,13 @@ pub(crate) fn of<'s>(
             let further = server.path.as_ref().map(|(_, further)| further);
             let through = further.unwrap_or(&server.endpoint);
             let direct = &server.endpoint;
-            if let Some(task) = case.workload.rules.task {
-                let place = manager::Place {
+            if let Some(job) = case.workload.rules.job {
+                let place = job::Place {
                     name: &target.name,
                     through,
                     direct,
                 };
-                return manager::open(&place, case, task, &prefix, seed);
+                return job::open(&place, case, job, &prefix, seed);
             }
             let place = Place {
                 through: through.clone(),

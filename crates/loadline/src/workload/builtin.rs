@@ -95,7 +95,7 @@ pub(crate) fn named(name: &str, batch: u32) -> Option<Definition> {
 }
 
 /// What gives every key a value of `family`.
-pub(super) fn load_of(family: Family) -> Operation {
+pub(crate) fn load_of(family: Family) -> Operation {
     let each = |element: &dyn Fn(u64) -> String, count: u64| {
         (0..count)
             .map(|index| format!(" {}", element(index)))
@@ -215,7 +215,7 @@ fn loaded(name: &str, keys: u64, family: Family, line: &str) -> Definition {
 }
 
 /// A workload that needs nothing to be there.
-pub(super) fn bare(name: &str, keys: u64, lines: &[&str]) -> Definition {
+pub(crate) fn bare(name: &str, keys: u64, lines: &[&str]) -> Definition {
     Definition {
         name: name.to_owned(),
         space: name.to_owned(),
@@ -229,7 +229,7 @@ pub(super) fn bare(name: &str, keys: u64, lines: &[&str]) -> Definition {
 }
 
 /// An operation of lines that are known to be right.
-pub(super) fn operation<S: AsRef<str>>(lines: &[S]) -> Operation {
+pub(crate) fn operation<S: AsRef<str>>(lines: &[S]) -> Operation {
     Operation::parse(lines).expect("the built-in workloads are tested one by one")
 }
 
@@ -249,7 +249,8 @@ mod tests {
             // Values of sizes that differ must be possible everywhere.
             definition.compile("loadline:r:s:", definition.keys, &ValueSize::Range(1, 9));
         }
-        assert_eq!(named("YCSB-A", 10), named("ycsb-a", 10));
+        let shown = |name: &str| format!("{:?}", named(name, 10).unwrap());
+        assert_eq!(shown("YCSB-A"), shown("ycsb-a"));
         assert!(
             named("nope", 10).is_none()
                 && named("ycsb-g", 10).is_none()

@@ -1,10 +1,10 @@
 //! What a case sends: built-in workloads, workloads from a file, and commands from the command line.
 
 mod builtin;
+mod bundle;
 mod catalog;
 mod file;
-mod suite;
-mod task;
+mod job;
 mod template;
 
 use std::collections::BTreeSet;
@@ -13,13 +13,14 @@ use loadline_load::keys::KeyDist;
 use loadline_load::values::{ValueData, ValueSize};
 use loadline_load::workload::{Command, Digits, Number, Part};
 
-use catalog::{Family, Gives, KeyArguments};
+use catalog::{Gives, KeyArguments};
 use template::Template;
 
-pub(crate) use builtin::{NAMES, named};
+pub(crate) use builtin::{NAMES, bare, load_of, named, operation};
+pub(crate) use bundle::{Bundle, left_out};
+pub(crate) use catalog::Family;
 pub(crate) use file::from_file;
-pub(crate) use suite::{PIPELINE_BATCH, SUITES, default_limits, left_out, suite};
-pub(crate) use task::Task;
+pub(crate) use job::{Calls, Job, OpenJob, OpenSocket, Site};
 
 /// Key numbers that are wide enough for everything, where the key space grows.
 const GROWING_KEYS: u64 = u64::MAX;
@@ -30,7 +31,7 @@ const HASH_KEYS: u64 = 10_000;
 /// Keys where each holds a hundred elements.
 const COLLECTION_KEYS: u64 = 1_000;
 /// Elements that a collection is loaded with.
-const ELEMENTS: u64 = 100;
+pub(crate) const ELEMENTS: u64 = 100;
 /// Bytes of a value, unless the workload says otherwise.
 const VALUE_BYTES: u64 = 64;
 /// Why nothing is loaded by guess.
@@ -38,7 +39,7 @@ const MIXED_FAMILIES: &str = "the commands work on values of several kinds, so w
                               write a TOML file with a `setup` (docs/workloads.md).";
 
 /// A workload: what is sent, what must be there before, and what it takes where nothing is said.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub(crate) struct Definition {
     /// What people call it.
     pub(crate) name: String,
@@ -58,23 +59,36 @@ pub(crate) struct Definition {
     pub(crate) rules: Rules,
 }
 
-/// What sets a case of a suite apart from commands sent over and over.
-#[derive(Debug, Clone, Default, PartialEq)]
+/// What sets a case apart from commands sent over and over.
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Rules {
     /// What is sent once for every key before each block; not measured.
     pub(crate) before: Option<Operation>,
     /// Whether its operations take keys away: a block touches every key once at most, and a reply of
     /// zero is a miss.
     pub(crate) consumes: bool,
-    /// What is done with connections, where that is more than sending commands on one.
-    pub(crate) task: Option<Task>,
+    /// What performs it in place of the load generator.
+    pub(crate) job: Option<&'static dyn Job>,
     /// Whether every value that it reads is checked, asked or not.
     pub(crate) verify: bool,
     /// What values are made of, where nothing is said.
     pub(crate) value_data: ValueData,
-    /// The suite that it is a case of. Such a case is left out, and that said, where a target cannot
-    /// do it.
-    pub(crate) suite: Option<&'static str>,
+    /// The bundle that it is a case of. Such a case is left out, with a sentence about it, where a target
+    /// cannot do it.
+    pub(crate) bundle: Option<&'static Bundle>,
+}
+
+impl Rules {
+    /// Whether its operations can be sent over and over on any connection: nothing is prepared, nothing
+    /// is used up.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.job.is_none() && self.before.is_none() && !self.consumes
+    }
+
+    /// Redis commands that are sent in addition to those of the operations, in capitals.
+    fn further_commands(&self) -> impl Iterator<Item = &'static str> {
+        self.job.into_iter().flat_map(|job| job.needs()).copied()
+    }
 }
 
 /// One or more commands that are sent together and counted as one operation.
@@ -158,6 +172,15 @@ impl Operation {
         })
     }
 
+    /// The same, with a nil reply or a zero as a miss.
+    #[must_use]
+    pub(crate) fn reading(self) -> Self {
+        Self {
+            reads: Some(true),
+            ..self
+        }
+    }
+
     /// The same with another weight.
     #[must_use]
     pub(crate) fn weighing(self, weight: u32) -> Self {
@@ -185,7 +208,7 @@ impl Operation {
     }
 
     /// Whether a nil reply is a miss.
-    fn reads(&self) -> bool {
+    pub(crate) fn reads(&self) -> bool {
         let can_miss =
             || matches!(&self.templates[..], [template] if template.known().gives.can_miss());
         self.reads.unwrap_or_else(can_miss)
@@ -318,10 +341,9 @@ impl Definition {
             .chain(&self.load)
             .chain(&self.rules.before)
             .flat_map(|operation| &operation.templates);
-        let by_task = self.rules.task.iter().flat_map(|task| task.needs());
         let names: BTreeSet<&str> = templates
             .map(|template| template.known().name)
-            .chain(by_task.copied())
+            .chain(self.rules.further_commands())
             .collect();
         names.into_iter().map(Into::into).collect()
     }
@@ -346,13 +368,8 @@ impl Definition {
             .iter()
             .flat_map(|before| &before.templates);
         let names = before.map(|template| template.known().name);
-        let by_task = self
-            .rules
-            .task
-            .iter()
-            .flat_map(|task| task.needs().iter().copied());
         let mut all = self.sends();
-        all.extend(names.chain(by_task).map(Into::into));
+        all.extend(names.chain(self.rules.further_commands()).map(Into::into));
         all
     }
 

@@ -7,12 +7,13 @@ use std::process::ExitCode;
 use loadline_measure::record::{Record, Severity};
 
 use crate::args::DoctorArgs;
+use crate::commands::surroundings;
 use crate::files;
-use crate::plan::{self, Surroundings};
+use crate::plan;
 use crate::session::{Ending, Results, Shell, finish};
 
 pub(super) fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
-    let plan = plan::resolve_doctor(args, &Surroundings::look())?;
+    let plan = plan::resolve_doctor(args, &surroundings())?;
     if args.plan.dry_run {
         files::print(&plan.base.to_text())?;
         return Ok(ExitCode::SUCCESS);

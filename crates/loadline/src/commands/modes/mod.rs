@@ -11,10 +11,11 @@ use loadline_load::Control;
 use loadline_measure::record::{self, Record};
 
 use crate::args::ModesArgs;
+use crate::commands::surroundings;
 use crate::exit::Failure;
 use crate::files;
 use crate::pinning::Pinning;
-use crate::plan::{self, Case, Mode, ModesPlan, Surroundings};
+use crate::plan::{self, Case, Mode, ModesPlan};
 use crate::progress::Progress;
 use crate::recording;
 use crate::session::{self, Recorded, Results, Shell, finish};
@@ -28,7 +29,7 @@ use blocks::{Blocks, Cell, Lengths, Seen, unless_given_up};
 use evidence::Look;
 
 pub(super) fn run(args: &ModesArgs) -> anyhow::Result<ExitCode> {
-    let plan = plan::resolve_modes(args, &Surroundings::look())?;
+    let plan = plan::resolve_modes(args, &surroundings())?;
     if args.plan.dry_run {
         files::print(&plan.to_text())?;
         return Ok(ExitCode::SUCCESS);

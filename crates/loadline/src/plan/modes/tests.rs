@@ -20,6 +20,7 @@ fn plan(words: &[&str]) -> Result<ModesPlan, String> {
         password: None,
         memory_bytes: Some(8 << 30),
         entropy: 1,
+        bundles: &[],
     };
     resolve(&args, &around).map_err(|failure| failure.to_string())
 }

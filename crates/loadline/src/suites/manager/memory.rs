@@ -25,9 +25,11 @@ use crate::secret::Secret;
 use crate::target::{Address, Server};
 use crate::targets::connect::{PATIENCE, builder};
 use crate::targets::servers::own_child;
-use crate::workload::Task;
+use crate::workload::{Job, OpenJob, Site};
 
-/// Connections that are there before any is counted.
+/// Connections that one block opens and counts.
+const COUNTED: u32 = 200;
+/// Connections that are open before any is counted.
 const FIRST: u32 = 20;
 /// What the connections that are counted call themselves.
 const NAME: &str = "loadline-memory";
@@ -54,16 +56,52 @@ pub(crate) struct Counted {
     server_bytes: Option<f64>,
 }
 
-/// Counts anew in each block, which is one process however long it was meant to be.
-pub(super) struct Memory<'t> {
+/// The memory that connections take, in the client and in the server.
+#[derive(Debug)]
+pub(super) struct ConnectionMemory;
+
+impl Job for ConnectionMemory {
+    fn description(&self) -> &'static str {
+        "opens 200 connections in a process of their own, once in each block"
+    }
+
+    fn needs(&self) -> &'static [&'static str] {
+        &["CLIENT"]
+    }
+
+    fn connections(&self) -> u32 {
+        COUNTED
+    }
+
+    fn most_per_block(&self) -> Option<u64> {
+        Some(COUNTED.into())
+    }
+
+    fn warms_up(&self) -> bool {
+        false
+    }
+
+    fn makes_connections(&self) -> bool {
+        true
+    }
+
+    fn works_over_tls(&self) -> bool {
+        false
+    }
+
+    fn open<'s>(&self, site: Site<'s>) -> Result<OpenJob<'s>, Failure> {
+        Ok(OpenJob::Blocks(Box::new(Memory {
+            server: site.server,
+        })))
+    }
+}
+
+/// Counts again in each block, which is one process regardless of the intended length.
+struct Memory<'t> {
     server: &'t Server,
 }
 
-impl<'t> Memory<'t> {
-    pub(super) fn new(server: &'t Server) -> Self {
-        Self { server }
-    }
-
+impl Memory<'_> {
     fn count(&self) -> Result<Counted, Failure> {
         let failed = |why: &dyn std::fmt::Display| {
             Failure::unavailable(format!("connection_memory: {why}."))
@@ -127,7 +165,7 @@ impl Errand {
                 .password
                 .as_ref()
                 .map(|password| password.reveal().to_owned()),
-            connections: Task::MEMORY_CONNECTIONS,
+            connections: COUNTED,
         }
     }
 

@@ -1,4 +1,4 @@
-//! What is done on connections that stay: batches of commands, messages, and events.
+//! Jobs on connections that stay open: batches of commands, messages and stream entries.
 
 use std::io::{self, Read, Write};
 use std::time::{Duration, Instant};
@@ -9,33 +9,47 @@ use loadline_client::pubsub::Event;
 use loadline_client::{Client, Error};
 use loadline_resp::{Decoder, Frame, Limits, OwnedReply, encode};
 
-use super::{Call, Job, unreachable};
+use super::unreachable;
 use crate::exit::Failure;
-use crate::targets::connect::{Endpoint, PATIENCE};
+use crate::targets::connect::PATIENCE;
+use crate::workload::{Calls, Job, OpenJob, OpenSocket, Site};
 
-/// What a pipeline sets lives for so long.
+/// Time to live of the keys that a pipeline sets.
 const TIME_TO_LIVE: Duration = Duration::from_secs(60);
-/// Entries that the stream holds, roughly.
+/// The approximate number of entries that the stream keeps.
 const STREAM_ENTRIES: u64 = 1_000;
 
-/// SET in batches: each is written at once, and its replies are read.
-pub(super) struct Pipeline {
-    connection: blocking::Connection,
-}
+/// SET in one batch of `pipeline_set`.
+const PIPELINE_BATCH: u32 = 100;
 
-impl Pipeline {
-    pub(super) fn open(client: &Client) -> Result<Self, Failure> {
-        let connection = client.blocking();
-        Ok(Self {
+/// SET in batches: each is written at once, then its replies are read.
+#[derive(Debug)]
+pub(super) struct PipelineSet;
+
+impl Job for PipelineSet {
+    fn description(&self) -> &'static str {
+        "in batches of 100, each written at once and then read"
+    }
+
+    fn batch(&self) -> u32 {
+        PIPELINE_BATCH
+    }
+
+    fn open<'s>(&self, site: Site<'s>) -> Result<OpenJob<'s>, Failure> {
+        let connection = site.client.blocking();
+        Ok(OpenJob::Calls(Box::new(Pipeline {
             connection: connection.map_err(|error| unreachable("pipeline_set", &error))?,
-        })
+        })))
     }
 }
 
-impl Job for Pipeline {
-    fn perform(&mut self, call: &Call) -> Result<(), String> {
-        let batch: Vec<_> = call
-            .pairs
+struct Pipeline {
+    connection: blocking::Connection,
+}
+
+impl Calls for Pipeline {
+    fn perform(&mut self, pairs: &[(String, Vec<u8>)]) -> Result<(), String> {
+        let batch: Vec<_> = pairs
             .iter()
             .map(|(key, value)| set_ex(key, value, TIME_TO_LIVE))
             .collect();
@@ -45,8 +59,37 @@ impl Job for Pipeline {
     }
 }
 
-/// A message from one connection to another.
-pub(super) struct PubSub {
+/// A message from one connection until another has received it.
+#[derive(Debug)]
+pub(super) struct Message;
+
+impl Job for Message {
+    fn description(&self) -> &'static str {
+        "from PUBLISH until another connection has the message"
+    }
+
+    fn needs(&self) -> &'static [&'static str] {
+        &["SUBSCRIBE"]
+    }
+
+    fn connections(&self) -> u32 {
+        2
+    }
+
+    fn open<'s>(&self, site: Site<'s>) -> Result<OpenJob<'s>, Failure> {
+        let failed = |error: Error| unreachable("pubsub", &error);
+        let mut pubsub = PubSub {
+            publisher: site.client.blocking().map_err(failed)?,
+            client: site.client,
+            subscriber: None,
+            channel: format!("{}channel", site.prefix),
+        };
+        pubsub.subscribe().map_err(failed)?;
+        Ok(OpenJob::Calls(Box::new(pubsub)))
+    }
+}
+
+struct PubSub {
     client: Client,
     publisher: blocking::Connection,
     subscriber: Option<blocking::PubSub>,
@@ -54,18 +97,6 @@ pub(super) struct PubSub {
 }
 
 impl PubSub {
-    pub(super) fn open(client: Client, prefix: &str) -> Result<Self, Failure> {
-        let failed = |error: Error| unreachable("pubsub", &error);
-        let mut pubsub = Self {
-            publisher: client.blocking().map_err(failed)?,
-            client,
-            subscriber: None,
-            channel: format!("{prefix}channel"),
-        };
-        pubsub.subscribe().map_err(failed)?;
-        Ok(pubsub)
-    }
-
     fn subscribe(&mut self) -> Result<(), Error> {
         let mut subscriber = self.client.blocking_pubsub()?;
         subscriber.subscribe(&self.channel)?;
@@ -87,16 +118,16 @@ impl PubSub {
     }
 }
 
-impl Job for PubSub {
+impl Calls for PubSub {
     fn arm(&mut self) {
         if self.subscriber.is_none() {
-            // Where it fails, the delivery says so.
+            // If it fails, the delivery reports it.
             let _ = self.subscribe();
         }
     }
 
-    fn perform(&mut self, call: &Call) -> Result<(), String> {
-        let delivered = self.deliver(&call.pairs[0].1);
+    fn perform(&mut self, pairs: &[(String, Vec<u8>)]) -> Result<(), String> {
+        let delivered = self.deliver(&pairs[0].1);
         if delivered.is_err() {
             self.subscriber = None;
         }
@@ -111,9 +142,9 @@ struct Reader {
 }
 
 impl Reader {
-    fn open(endpoint: &Endpoint) -> Result<Self, Error> {
+    fn open(socket: &OpenSocket) -> Result<Self, Error> {
         Ok(Self {
-            socket: endpoint.socket()?,
+            socket: socket()?,
             received: Vec::new(),
         })
     }
@@ -125,7 +156,7 @@ impl Reader {
         self.socket.flush()
     }
 
-    /// Waits for the reply, for as long as any reply may take.
+    /// Waits for the reply, at most for the time that any reply may take.
     fn receive(&mut self) -> io::Result<OwnedReply> {
         let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);
         let deadline = Instant::now() + PATIENCE;
@@ -149,10 +180,39 @@ impl Reader {
     }
 }
 
-/// An event from one connection to another that waits for it.
-pub(super) struct Stream {
+/// An entry from one connection until another, which was waiting for it, has received it.
+#[derive(Debug)]
+pub(super) struct Entry;
+
+impl Job for Entry {
+    fn description(&self) -> &'static str {
+        "from XADD until another connection's XREAD, which waited, has the entry"
+    }
+
+    fn needs(&self) -> &'static [&'static str] {
+        &["XREAD", "PING"]
+    }
+
+    fn connections(&self) -> u32 {
+        2
+    }
+
+    fn open<'s>(&self, site: Site<'s>) -> Result<OpenJob<'s>, Failure> {
+        let failed = |error: Error| unreachable("stream", &error);
+        Ok(OpenJob::Calls(Box::new(Stream {
+            writer: site.client.blocking().map_err(failed)?,
+            reader: Some(Reader::open(&site.socket).map_err(failed)?),
+            socket: site.socket,
+            key: format!("{}events", site.prefix),
+            last_id: "$".into(),
+            waits: false,
+        })))
+    }
+}
+
+struct Stream {
     writer: blocking::Connection,
-    endpoint: Endpoint,
+    socket: OpenSocket,
     reader: Option<Reader>,
     key: String,
     /// The last event that was received.
@@ -162,29 +222,13 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    pub(super) fn open(
-        client: &Client,
-        endpoint: &Endpoint,
-        prefix: &str,
-    ) -> Result<Self, Failure> {
-        let failed = |error: &dyn std::fmt::Display| unreachable("stream", &error);
-        Ok(Self {
-            writer: client.blocking().map_err(|error| failed(&error))?,
-            reader: Some(Reader::open(endpoint).map_err(|error| failed(&error))?),
-            endpoint: endpoint.clone(),
-            key: format!("{prefix}events"),
-            last_id: "$".into(),
-            waits: false,
-        })
-    }
-
     /// Lets the reader wait. The server executes what a connection sent in one turn of its loop and
     /// answers at the end of the turn, so the reply to PING says that XREAD has been seen: at least
     /// where both arrive in the order in which they were sent, as on one machine.
     fn wait(&mut self) -> Result<(), String> {
         let reader = match &mut self.reader {
             Some(reader) => reader,
-            none => none.insert(Reader::open(&self.endpoint).map_err(|error| error.to_string())?),
+            none => none.insert(Reader::open(&self.socket).map_err(|error| error.to_string())?),
         };
         let (key, last_id) = (self.key.as_str(), self.last_id.as_str());
         reader
@@ -217,16 +261,16 @@ impl Stream {
     }
 }
 
-impl Job for Stream {
+impl Calls for Stream {
     fn arm(&mut self) {
         if !self.waits && self.wait().is_err() {
-            // The delivery says so; what the reader has missed must not be taken for the next event.
+            // The delivery reports it; an entry that the reader missed must not be taken for the next one.
             (self.reader, self.last_id) = (None, "$".into());
         }
     }
 
-    fn perform(&mut self, call: &Call) -> Result<(), String> {
-        let delivered = self.deliver(&call.pairs[0].1);
+    fn perform(&mut self, pairs: &[(String, Vec<u8>)]) -> Result<(), String> {
+        let delivered = self.deliver(&pairs[0].1);
         if delivered.is_err() {
             (self.reader, self.waits, self.last_id) = (None, false, "$".into());
         }

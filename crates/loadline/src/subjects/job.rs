@@ -1,11 +1,7 @@
-//! What the Redis manager of an application does with connections: the tasks of the suite
-//! `manager`, through loadline-client, one at a time on one thread.
-
-mod jobs;
-mod made;
-mod memory;
+//! Cases that a job performs through loadline-client, one call at a time on one thread.
 
 use std::fmt::Write;
+use std::sync::Arc;
 
 use loadline_load::block::Block;
 use loadline_load::call::{AHEAD, Callee, Callers};
@@ -19,55 +15,56 @@ use loadline_load::{Control, Error};
 use super::{failure, load_block, workload};
 use crate::exit::Failure;
 use crate::plan::Case;
+use crate::targets::client::client;
 use crate::targets::connect::Endpoint;
 use crate::targets::{Admin, Counters, SECTIONS};
-use crate::workload::Task;
+use crate::workload::{Calls, Job, OpenJob, Site};
 
-pub(crate) use memory::hold_connections;
-
-/// Where a task goes, by which ways.
+/// The server of a job.
 pub(super) struct Place<'t> {
-    /// What reports call the target.
+    /// The name of the target in reports.
     pub(super) name: &'t str,
     /// The server as the load reaches it, through a link where there is one.
     pub(super) through: &'t Endpoint,
-    /// The server itself, for looking at its counters.
+    /// The server itself, for reading its counters.
     pub(super) direct: &'t Endpoint,
 }
 
-/// Opens what runs the blocks of `case`, whose task is `task`.
+/// Opens what runs the blocks of `case`, which `job` performs.
 ///
 /// # Errors
-/// That a connection cannot be opened.
+/// If a connection cannot be opened.
 pub(super) fn open<'t>(
     place: &Place<'t>,
     case: &'t Case,
-    task: Task,
+    job: &'static dyn Job,
     prefix: &str,
     seed: u64,
 ) -> Result<Box<dyn Subject + 't>, Failure> {
     let server = place.through.server();
-    let client = crate::targets::client::client(server, &server.address, place.through.tls());
-    let job: Box<dyn Job> = match task {
-        Task::Pipeline => Box::new(jobs::Pipeline::open(&client)?),
-        Task::PubSub => Box::new(jobs::PubSub::open(client, prefix)?),
-        Task::Stream => Box::new(jobs::Stream::open(&client, place.through, prefix)?),
-        Task::PoolInit => Box::new(made::PoolInit::new(client)?),
-        Task::Connect => Box::new(made::Connect::new(client)),
-        Task::ConnectionMemory => return Ok(Box::new(memory::Memory::new(server))),
+    let endpoint = place.through.clone();
+    let open = job.open(Site {
+        client: client(server, &server.address, place.through.tls()),
+        server,
+        socket: Arc::new(move || endpoint.socket()),
+        prefix: prefix.to_owned(),
+    })?;
+    let calls = match open {
+        OpenJob::Calls(calls) => calls,
+        OpenJob::Blocks(subject) => return Ok(subject),
     };
     let compiled = case.workload.compile(prefix, case.keys, &case.value_size);
     let callers = workload(compiled.commands, case, &case.key_dist, seed).and_then(|workload| {
         let caller = Caller {
-            job,
+            job: calls,
             prefix: prefix.to_owned(),
-            per_call: task.batch(),
-            calls: vec![Call::default(); AHEAD],
+            per_call: job.batch(),
+            pairs: vec![Vec::new(); AHEAD],
             sentence: String::new(),
         };
         Callers::new(workload, vec![caller], false, seed)
     });
-    Ok(Box::new(TaskSubject {
+    Ok(Box::new(JobSubject {
         callers: callers.map_err(|error| failure(place.name, &error))?,
         admin: Admin::open(place.direct)?,
         declared: case
@@ -77,43 +74,20 @@ pub(super) fn open<'t>(
             .map(|name| name.to_ascii_lowercase())
             .collect(),
         case,
-        task,
+        job,
         block: load_block(case, seed),
     }))
 }
 
-/// A task that could not begin.
-fn unreachable(task: &str, error: &impl std::fmt::Display) -> Failure {
-    Failure::unavailable(format!("{task}: {error}."))
-}
-
-/// What one task does, again and again.
-trait Job: Send {
-    /// Brings about the state that the next call starts from. Not timed. What goes wrong here shows
-    /// when the call is performed.
-    fn arm(&mut self) {}
-
-    /// Does it once with what was drawn. This is what is timed.
-    ///
-    /// # Errors
-    /// What went wrong, in a sentence that starts with a word for its kind.
-    fn perform(&mut self, call: &Call) -> Result<(), String>;
-}
-
-/// What was drawn for one call: keys with their values.
-#[derive(Debug, Clone, Default)]
-struct Call {
-    pairs: Vec<(String, Vec<u8>)>,
-}
-
-/// Performs a job as the calling loop wants it.
+/// Performs a job for the call loop.
 struct Caller {
-    job: Box<dyn Job>,
+    job: Box<dyn Calls>,
     prefix: String,
     /// Operations per call.
     per_call: u32,
-    calls: Vec<Call>,
-    /// What the last error said.
+    /// Keys and values of the calls that are prepared.
+    pairs: Vec<Vec<(String, Vec<u8>)>>,
+    /// The text of the last error.
     sentence: String,
 }
 
@@ -125,7 +99,7 @@ impl Callee for Caller {
     }
 
     fn prepare(&mut self, place: usize, _: usize, chooser: &mut Chooser, workload: &Workload) {
-        let pairs = &mut self.calls[place].pairs;
+        let pairs = &mut self.pairs[place];
         pairs.resize_with(self.per_call as usize, Default::default);
         for (key, value) in pairs {
             let number = chooser.number(Number::Key, workload.keys());
@@ -141,7 +115,7 @@ impl Callee for Caller {
     }
 
     fn perform(&mut self, place: usize) -> Reply<'_> {
-        match self.job.perform(&self.calls[place]) {
+        match self.job.perform(&self.pairs[place]) {
             Ok(()) => Reply::Other,
             Err(sentence) => {
                 self.sentence = sentence;
@@ -151,18 +125,18 @@ impl Callee for Caller {
     }
 }
 
-/// One task on one server, and a second look through the server's own counters.
-struct TaskSubject<'t> {
+/// One job on one server, with the server's own counters as a cross-check.
+struct JobSubject<'t> {
     callers: Callers<Caller>,
     admin: Admin,
     /// The commands that are counted as operations, in lower case.
     declared: Vec<String>,
     case: &'t Case,
-    task: Task,
+    job: &'static dyn Job,
     block: Block,
 }
 
-impl TaskSubject<'_> {
+impl JobSubject<'_> {
     fn counters(&mut self) -> Result<Counters, Error> {
         let info = self
             .admin
@@ -172,7 +146,7 @@ impl TaskSubject<'_> {
     }
 }
 
-impl Subject for TaskSubject<'_> {
+impl Subject for JobSubject<'_> {
     fn block(&mut self, stop: Stop, seed: u64, control: &Control) -> Result<Outcome, Error> {
         let before = self.counters()?;
         let block = Block {
@@ -182,8 +156,8 @@ impl Subject for TaskSubject<'_> {
         };
         let mut outcome = self.callers.run(&block, control)?;
         outcome.target = self.counters()?.since(&before);
-        if matches!(self.task, Task::PoolInit | Task::Connect) {
-            // Connections are what is made here, and no sign of a flaw.
+        if self.job.makes_connections() {
+            // New connections are what the case measures.
             outcome.target.connections = None;
         }
         Ok(outcome)

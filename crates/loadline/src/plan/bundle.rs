@@ -1,30 +1,25 @@
-//! Cases of suites, which say themselves how many connections, keys and values they have.
+//! Cases of bundles (the suites), which set their connections, keys and values themselves.
 
 use loadline_load::pacing::{Pacing, Stop};
 
-use super::{Case, Length};
+use super::{Case, Length, Surroundings};
 use crate::args::RunArgs;
 use crate::exit::Failure;
 use crate::target::Target;
-use crate::workload::{self, Definition, Task};
+use crate::workload::{self, Bundle, Definition};
 
-/// The cases of the suite that `--workload` names, where it names one.
+/// The bundle that `--workload` names, if it names one.
 ///
 /// # Errors
-/// A usage error for what cannot stand beside a suite.
+/// A usage error for what cannot be combined with a bundle.
 pub(super) fn asked(
     args: &RunArgs,
     targets: &[Target],
-) -> Result<Option<Vec<Definition>>, Failure> {
-    let suites = args
-        .load
-        .workload
-        .iter()
-        .zip(args.load.workload.iter().map(|name| workload::suite(name)));
-    let Some((name, cases)) = suites
-        .into_iter()
-        .find_map(|(name, cases)| Some((name, cases?)))
-    else {
+    around: &Surroundings,
+) -> Result<Option<&'static Bundle>, Failure> {
+    let names = args.load.workload.iter();
+    let mut named = names.filter_map(|name| Some((name, around.bundle(name)?)));
+    let Some((name, bundle)) = named.next() else {
         return Ok(None);
     };
     if args.load.workload.len() > 1 {
@@ -47,10 +42,10 @@ pub(super) fn asked(
             "--workload {name}: {target} is a cluster, but the suite measures single connections; name servers."
         )));
     }
-    Ok(Some(cases))
+    Ok(Some(bundle))
 }
 
-/// A flag that is given and that a suite has settled.
+/// A given flag whose value the cases of a bundle set.
 fn settled(args: &RunArgs) -> Option<&'static str> {
     let (load, data) = (&args.load, &args.data);
     let flags = [
@@ -69,14 +64,14 @@ fn settled(args: &RunArgs) -> Option<&'static str> {
     Some(given.0)
 }
 
-/// A case of a suite: one connection and one operation at a time, unless its task says otherwise.
+/// A case of a bundle: one connection and one operation at a time, unless its job says otherwise.
 pub(super) fn case(args: &RunArgs, workload: Definition, length: Length) -> Case {
-    let task = workload.rules.task;
+    let job = workload.rules.job;
     Case {
         name: workload.name.clone(),
-        connections: task.map_or(1, |task| task.connections()),
+        connections: job.map_or(1, |job| job.connections()),
         threads: 1,
-        pipeline: task.map_or(1, |task| task.batch()),
+        pipeline: job.map_or(1, |job| job.batch()),
         batch: None,
         pacing: Pacing::Closed,
         length,
@@ -86,7 +81,7 @@ pub(super) fn case(args: &RunArgs, workload: Definition, length: Length) -> Case
         value_data: workload.rules.value_data,
         codec: None,
         verify: workload.rules.verify
-            || (args.data.verify && task.is_none() && workload.can_be_verified()),
+            || (args.data.verify && job.is_none() && workload.can_be_verified()),
         workload,
     }
 }
@@ -96,23 +91,18 @@ impl Case {
     pub(crate) fn most_per_block(&self) -> Option<u64> {
         let rules = &self.workload.rules;
         let keys = rules.consumes.then_some(self.keys);
-        keys.or_else(|| rules.task?.most_per_block())
+        keys.or_else(|| rules.job?.most_per_block())
     }
 
     /// Whether keys are what it is about; making connections is not.
     pub(super) fn touches_keys(&self) -> bool {
-        let makes = |task| {
-            matches!(
-                task,
-                Task::PoolInit | Task::Connect | Task::ConnectionMemory
-            )
-        };
-        !self.workload.rules.task.is_some_and(makes)
+        let job = self.workload.rules.job;
+        !job.is_some_and(|job| job.makes_connections())
     }
 
     /// Whether there is a steady state to warm up to.
     pub(crate) fn warms_up(&self) -> bool {
-        self.workload.rules.task.is_none_or(|task| task.warms_up())
+        self.workload.rules.job.is_none_or(|job| job.warms_up())
     }
 
     /// `stop`, but no later than the case allows.
@@ -129,8 +119,8 @@ impl Case {
     /// What a plan says about what sets the case apart.
     pub(super) fn rules_lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
-        if let Some(task) = self.workload.rules.task {
-            lines.push(format!("through loadline-client: {task}"));
+        if let Some(job) = self.workload.rules.job {
+            lines.push(format!("through loadline-client: {}", job.description()));
         }
         if let Some(most) = self.most_per_block() {
             lines.push(format!(
@@ -153,7 +143,7 @@ pub(super) fn left_out(targets: &[Target], cases: &[Case]) -> Vec<String> {
         .filter_map(|target| {
             let lacking = cases
                 .iter()
-                .filter(|case| case.workload.rules.suite.is_some())
+                .filter(|case| case.workload.rules.bundle.is_some())
                 .map(|case| {
                     let lacks = case
                         .workload
@@ -165,84 +155,4 @@ pub(super) fn left_out(targets: &[Target], cases: &[Case]) -> Vec<String> {
             workload::left_out(&target.to_string(), lacking)
         })
         .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use clap::Parser;
-
-    use super::*;
-    use crate::args::{Cli, Command};
-    use crate::plan::{Plan, Surroundings, resolve};
-
-    fn plan(suite: &str) -> Plan {
-        let words = [
-            "loadline",
-            "run",
-            "embedded",
-            "--workload",
-            suite,
-            "--seed",
-            "1",
-        ];
-        let Command::Run(args) = Cli::try_parse_from(words).unwrap().command else {
-            panic!("these are the words of a run")
-        };
-        let around = Surroundings {
-            cores: 8,
-            has_redis_server: true,
-            password: None,
-            memory_bytes: Some(8 << 30),
-            entropy: 7,
-        };
-        resolve(&args, &around).unwrap()
-    }
-
-    fn case<'p>(plan: &'p Plan, name: &str) -> &'p Case {
-        plan.cases.iter().find(|case| case.name == name).unwrap()
-    }
-
-    #[test]
-    fn one_connection_does_one_thing_at_a_time_unless_its_task_says_otherwise() {
-        let plan = plan("manager");
-        for case in &plan.cases {
-            let task = case.workload.rules.task;
-            assert_eq!(case.threads, 1);
-            assert_eq!(case.connections, task.map_or(1, |task| task.connections()));
-            assert_eq!(case.pacing, Pacing::Closed);
-        }
-        assert_eq!(case(&plan, "pipeline_set").pipeline, 100);
-        assert!(case(&plan, "session_get").verify && !case(&plan, "get").verify);
-    }
-
-    #[test]
-    fn a_block_ends_where_its_keys_or_ports_do() {
-        let plan = plan("manager");
-        let second = Stop::after(Duration::from_secs(1));
-        for (name, ops) in [
-            ("get", None),
-            ("del", Some(20_000)),
-            ("connect", Some(250)),
-            ("pool_init", Some(250)),
-        ] {
-            let stop = case(&plan, name).bounded(second);
-            assert_eq!((stop.ops, stop.duration), (ops, second.duration), "{name}");
-        }
-        assert_eq!(case(&plan, "del").bounded(Stop::after_ops(9)).ops, Some(9));
-        let many = Stop::after_ops(1 << 40);
-        assert_eq!(case(&plan, "del").bounded(many).ops, Some(20_000));
-    }
-
-    #[test]
-    fn what_our_server_lacks_is_known_before_it_runs() {
-        let plan = plan("manager-classic");
-        let both = [Target::Embedded, Target::Spawn("redis-server".into())];
-        assert_eq!(
-            left_out(&both, &plan.cases),
-            ["embedded has no XADD and no XREAD: xadd, xread left out."]
-        );
-        assert!(left_out(&both[1..], &plan.cases).is_empty());
-    }
 }

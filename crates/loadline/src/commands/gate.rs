@@ -1,0 +1,202 @@
+//! `loadline gate`: did it get slower than the baseline?
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use loadline_measure::gate::classic::Classic;
+use loadline_measure::gate::{
+    self, Baseline, BaselineRun, Candidate, Judgement, Thresholds, limits_of_run,
+};
+use loadline_measure::record::Record;
+
+use super::baseline::{default_target, plan_of};
+use super::compare::is_record;
+use super::surroundings;
+use crate::args::{GateArgs, MeasureArgs, PolicyArg};
+use crate::commands::judging::{self, Answer};
+use crate::exit::Failure;
+use crate::files::{self, Kept};
+use crate::plan::{self, Plan};
+use crate::printer::Printer;
+use crate::recording;
+use crate::session::{self, Recorded, Shell};
+use crate::suites::manager::classic;
+
+/// The name of the command in its last line.
+const NAME: &str = "gate";
+
+pub(super) fn run(args: &GateArgs) -> anyhow::Result<ExitCode> {
+    let answer = Answer::new(NAME, &args.judge)?;
+    answer.spare(&args.baseline)?;
+    if let Some(record) = args.candidate.as_deref().filter(|text| is_record(text)) {
+        answer.spare(record.as_ref())?;
+    }
+    match (files::read_kept(&args.baseline)?, args.policy) {
+        (Kept::Runs(baseline), None | Some(PolicyArg::Strict)) => by_runs(args, &answer, *baseline),
+        (Kept::Runs(baseline), Some(PolicyArg::Classic)) => {
+            let numbers = classic::numbers_of(&baseline).ok_or_else(|| {
+                Failure::usage(format!(
+                    "{}: --policy classic judges set, get, del, xadd, xread and similar cases, but the baseline has none of them; save one with --workload {}.",
+                    args.baseline.display(),
+                    classic::SUITE
+                ))
+            })?;
+            by_numbers(args, &answer, &numbers, Some(&baseline.target))
+        }
+        (Kept::Numbers(numbers), None | Some(PolicyArg::Classic)) => {
+            by_numbers(args, &answer, &numbers, None)
+        }
+        (Kept::Numbers(_), Some(PolicyArg::Strict)) => Err(Failure::usage(format!(
+            "{}: a file of single numbers does not contain the variation between runs, which --policy strict needs; save runs with `loadline baseline save`.",
+            args.baseline.display()
+        ))
+        .into()),
+    }
+}
+
+/// Judges a candidate by the runs of a baseline.
+fn by_runs(args: &GateArgs, answer: &Answer, mut baseline: Baseline) -> anyhow::Result<ExitCode> {
+    baseline.limits.extend(args.judge.limit.iter().cloned());
+    let thresholds = thresholds(args)?;
+    answered(
+        args,
+        answer,
+        |candidate| plan_of(&baseline, candidate, &args.baseline.display()),
+        |first, second| judge(&baseline, first, second, &thresholds),
+    )
+}
+
+/// Judges a candidate by single numbers; `target` is measured if nothing else is named.
+fn by_numbers(
+    args: &GateArgs,
+    answer: &Answer,
+    numbers: &Classic,
+    target: Option<&str>,
+) -> anyhow::Result<ExitCode> {
+    if args.warning.is_some() || args.critical.is_some() {
+        return Err(Failure::usage(
+            "--warning and --critical belong to --policy strict; with --policy classic, the file contains the thresholds.",
+        )
+        .into());
+    }
+    let plan = |candidate: Option<&str>| {
+        let around = surroundings();
+        let suite = format!("--workload={}", classic::SUITE);
+        let measure = MeasureArgs::from_words(&[suite]).map_err(Failure::usage)?;
+        let target = candidate.or(target).map(str::to_owned);
+        let target = target.unwrap_or_else(|| default_target(&around));
+        let mut plan = plan::resolve_run(measure, target, &around)?;
+        classic::give_time(&mut plan);
+        Ok(plan)
+    };
+    let judged = |record: &Record| {
+        let mut judgement = classic::judgement(numbers, record);
+        if !args.judge.limit.is_empty() {
+            let rows = limits_of_run(&run_of(record)?, None, &args.judge.limit);
+            judgement.keep(rows);
+        }
+        Ok::<_, Failure>(judgement)
+    };
+    // An alarm of one run alone is none: the milder of two judgements is the answer.
+    answered(args, answer, plan, |first, second| {
+        let first = judged(first)?;
+        let second = second.map(judged).transpose()?;
+        Ok(match second {
+            Some(second) if second.outcome < first.outcome => second,
+            _ => first,
+        })
+    })
+}
+
+/// Judges the candidate: a record as it is, anything else by measuring the plan that `plan` resolves for it.
+fn answered(
+    args: &GateArgs,
+    answer: &Answer,
+    plan: impl FnOnce(Option<&str>) -> Result<Plan, Failure>,
+    judge: impl Fn(&Record, Option<&Record>) -> Result<Judgement, Failure>,
+) -> anyhow::Result<ExitCode> {
+    let candidate = args.candidate.as_deref();
+    if let Some(record) = candidate.filter(|text| is_record(text)) {
+        let mut record = files::read_record(Path::new(record))?;
+        record.judgement = Some(judge(&record, None)?);
+        return Ok(answer.give(&record, None, &Printer::new(&args.judge.display))?);
+    }
+    let plan = plan(candidate)?;
+    if args.judge.plan.dry_run {
+        files::print(&plan.to_text())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let shell = Shell::start(&args.judge.display)?;
+    let recorded = measured(&plan, &shell, judge)?;
+    Ok(answer.give(&recorded.record, recorded.broken, &shell.printer)?)
+}
+
+/// The thresholds, with those given in place of the defaults.
+fn thresholds(args: &GateArgs) -> Result<Thresholds, Failure> {
+    let defaults = Thresholds::default();
+    let thresholds = Thresholds {
+        warning: args.warning.unwrap_or(defaults.warning),
+        critical: args.critical.unwrap_or(defaults.critical),
+        work: args.work.rules(),
+        ..defaults
+    };
+    if thresholds.warning < thresholds.margin || thresholds.critical < thresholds.warning {
+        return Err(Failure::usage(format!(
+            "--warning must be {} % or more, the difference between two processes of one program, and --critical must not be below --warning.",
+            thresholds.margin * 100.0
+        )));
+    }
+    Ok(thresholds)
+}
+
+/// Measures the candidate, and again in fresh processes if the first run would raise an alarm.
+fn measured(
+    plan: &Plan,
+    shell: &Shell,
+    judge: impl Fn(&Record, Option<&Record>) -> Result<Judgement, Failure>,
+) -> Result<Recorded, Failure> {
+    let mut first = session::measure(plan, shell)?;
+    if first.is_cut_short() {
+        return Ok(first);
+    }
+    recording::refuse_errors(&first.record)?;
+    let mut judgement = judge(&first.record, None)?;
+    if judgement.needs_second_run() {
+        if !shell.printer.quiet {
+            files::write_error("loadline: possible alarm; measuring again in fresh processes");
+        }
+        let second = session::measure(plan, shell)?;
+        if second.is_cut_short() {
+            first.record.run.cut_short = true;
+            first.broken = second.broken;
+            return Ok(first);
+        }
+        recording::refuse_errors(&second.record)?;
+        judgement = judge(&first.record, Some(&second.record))?;
+    }
+    first.record.judgement = Some(judgement);
+    Ok(first)
+}
+
+fn judge(
+    baseline: &Baseline,
+    first: &Record,
+    second: Option<&Record>,
+    thresholds: &Thresholds,
+) -> Result<Judgement, Failure> {
+    let workload_hash = plan::workload_hash(&first.run.plan);
+    let first_run = run_of(first)?;
+    let second_run = second.map(run_of).transpose()?;
+    let candidate = Candidate {
+        first: &first_run,
+        second: second_run.as_ref(),
+        environment: &first.environment,
+        workload_hash: &workload_hash,
+    };
+    Ok(gate::judge_by(baseline, &candidate, thresholds))
+}
+
+/// The run of `record` in the form of a baseline.
+fn run_of(record: &Record) -> Result<BaselineRun, Failure> {
+    BaselineRun::of_record(record).map_err(|error| judging::incomparable(&error))
+}
