@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use loadline_resp::Protocol;
-use loadline_store::Store;
+use loadline_store::Keyspace;
 
 use crate::commands;
 use crate::memory::Trimmer;
@@ -19,7 +19,7 @@ pub(crate) const DATABASES: usize = 16;
 /// What the server holds and counts.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    pub(crate) databases: Vec<Store>,
+    pub(crate) databases: Vec<Keyspace>,
     pub(crate) password: Option<String>,
     pub(crate) max_clients: usize,
     pub(crate) started: Instant,
@@ -327,7 +327,7 @@ impl Shared {
     pub(crate) fn new(password: Option<String>, max_clients: usize, port: u16) -> Self {
         let now = wall_ms();
         Self {
-            databases: (0..DATABASES).map(|_| Store::new()).collect(),
+            databases: (0..DATABASES).map(|_| Keyspace::new()).collect(),
             password,
             max_clients,
             started: Instant::now(),
@@ -397,7 +397,10 @@ impl Shared {
 
     /// Bytes of memory that the data takes, without what an allocator adds.
     pub(crate) fn data_bytes(&self) -> usize {
-        self.databases.iter().map(Store::total_memory_bytes).sum()
+        self.databases
+            .iter()
+            .map(Keyspace::total_memory_bytes)
+            .sum()
     }
 
     /// Gives memory back to the operating system once a second if much data went.
@@ -431,7 +434,7 @@ impl Shared {
 
     /// Keys that were freed because their time had come, since the server started.
     pub(crate) fn expired(&self) -> u64 {
-        self.databases.iter().map(Store::expired).sum()
+        self.databases.iter().map(Keyspace::expired).sum()
     }
 }
 

@@ -1,22 +1,26 @@
-//! A sharded in-memory keyspace with expiry, usable as a library.
+//! A store of bytes by key, usable as a library, and the keyspace that it is made of.
 //!
-//! Keys and values are bytes; a value is a string, a set, a hash or a list. The store reads no clock: `now`
-//! is an argument of every call, in milliseconds since the Unix epoch. An entry whose time has come
-//! is gone for every reader at once and freed when it is looked up (lazy expiry);
-//! [`Store::expire_some`] frees the rest (active expiry). It is no database yet: it holds
-//! nothing on disk.
+//! [`Store`] is the library: one handle for many threads, with its own clock.
+//!
+//! [`Keyspace`] is the part in memory. Keys and values are bytes; a value is a string, a set, a hash or a
+//! list. It reads no clock: `now` is an argument of every call, in milliseconds since the Unix epoch. An
+//! entry whose time has come is gone for every reader at once and freed when it is looked up (lazy
+//! expiry); [`Keyspace::expire_some`] frees the rest (active expiry).
 //!
 //! ```
-//! use loadline_store::{Store, View};
+//! use loadline_store::{Keyspace, View};
 //!
-//! let store = Store::new();
+//! let keyspace = Keyspace::new();
 //! let now = 1_000;
-//! store.put_string(b"greeting", b"hello", now, |_| Some(Some(2_000)));
+//! keyspace.put_string(b"greeting", b"hello", now, |_| Some(Some(2_000)));
 //! let is_hello = |value: Option<View<'_>>| matches!(value, Some(View::String(b"hello")));
-//! assert!(store.view(b"greeting", now, is_hello));
-//! assert!(store.view(b"greeting", 2_000, |value| value.is_none()));
+//! assert!(keyspace.view(b"greeting", now, is_hello));
+//! assert!(keyspace.view(b"greeting", 2_000, |value| value.is_none()));
 //! ```
 
+mod clock;
+mod error;
+mod keyspace;
 mod list;
 mod shard;
 mod slot;
@@ -24,7 +28,9 @@ mod store;
 mod table;
 mod value;
 
+pub use error::Error;
+pub use keyspace::Keyspace;
 pub use list::List;
-pub use store::Store;
+pub use store::{Batch, Durability, Options, Stats, Store, Writer};
 pub use table::{Bytes, Held, Table};
 pub use value::{Change, Entry, Expiry, Fields, Members, Shape, Value, View};

@@ -1,6 +1,6 @@
 //! Keys of any kind: whether they are there, their names, walks over them.
 
-use loadline_store::{Shape, Store, View};
+use loadline_store::{Keyspace, Shape, View};
 use rand::RngExt;
 use rand::seq::IndexedRandom;
 
@@ -178,7 +178,7 @@ fn keys(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
 fn random_key(call: &mut Call<'_>, _: Words<'_>) -> Result<(), Refusal> {
     let mut rng = rand::rng();
     // A walk from a random place, and from the start where nothing follows it.
-    let from = rng.random_range(0..Store::CURSORS);
+    let from = rng.random_range(0..Keyspace::CURSORS);
     let mut found: Vec<Vec<u8>> = Vec::new();
     for cursor in [from, 0] {
         call.store()

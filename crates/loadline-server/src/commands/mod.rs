@@ -34,7 +34,7 @@ use std::time::{Duration, Instant};
 
 use hashbrown::HashMap;
 use loadline_resp::{Protocol, Request};
-use loadline_store::{Change, Entry, Store, Value, View};
+use loadline_store::{Change, Entry, Keyspace, Value, View};
 
 use crate::buffer::Output;
 use crate::state::{Replies, Session, Shared};
@@ -458,7 +458,7 @@ impl Call<'_> {
         loadline_resp::encode::error(self.out, text);
     }
 
-    fn store(&self) -> &Store {
+    fn store(&self) -> &Keyspace {
         &self.shared.databases[self.session.database]
     }
 

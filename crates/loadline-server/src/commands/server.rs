@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use loadline_store::Store;
+use loadline_store::Keyspace;
 
 use super::config::config;
 use super::info::info;
@@ -85,12 +85,12 @@ fn flush(call: &mut Call<'_>, words: Words<'_>, databases: Range<usize>) -> Resu
     watched.touch_where(|database, key| {
         databases.contains(&database) && has(&stores[database], key, *now)
     });
-    stores[databases].iter().for_each(Store::clear);
+    stores[databases].iter().for_each(Keyspace::clear);
     call.reply().ok();
     Ok(())
 }
 
-fn has(store: &Store, key: &[u8], now: u64) -> bool {
+fn has(store: &Keyspace, key: &[u8], now: u64) -> bool {
     store.view(key, now, |value| value.is_some())
 }
 

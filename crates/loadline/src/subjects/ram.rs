@@ -13,7 +13,7 @@ use loadline_load::reply::Reply;
 use loadline_load::runner::Subject;
 use loadline_load::workload::{Chooser, Part, Workload};
 use loadline_load::{Control, Error};
-use loadline_store::{Change, Entry, Store, Value};
+use loadline_store::{Change, Entry, Keyspace, Value};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::{load_block, workload};
@@ -56,7 +56,7 @@ impl RamSubject {
     /// # Errors
     /// That the workload cannot be.
     pub(super) fn new(
-        store: &Arc<Store>,
+        store: &Arc<Keyspace>,
         case: &Case,
         prefix: &str,
         seed: u64,
@@ -93,7 +93,7 @@ impl Subject for RamSubject {
 /// # Errors
 /// That the workload cannot be.
 pub(super) fn load(
-    store: &Arc<Store>,
+    store: &Arc<Keyspace>,
     case: &Case,
     prefix: &str,
     seed: u64,
@@ -113,7 +113,7 @@ pub(super) fn load(
 
 /// One thread's access to the store.
 struct RamCallee {
-    store: Arc<Store>,
+    store: Arc<Keyspace>,
     operations: Arc<[Vec<Step>]>,
     places: Vec<Place>,
     /// Where values are copied to, as a caller would have them.
@@ -146,7 +146,7 @@ pub(super) fn missing(definition: &Definition) -> Vec<&'static str> {
 
 impl RamCallee {
     /// A caller of `store` that performs `operations`, all of which the store has.
-    fn new(store: Arc<Store>, operations: &[Vec<Call>]) -> Self {
+    fn new(store: Arc<Keyspace>, operations: &[Vec<Call>]) -> Self {
         let operations = operations
             .iter()
             .map(|calls| calls.iter().filter_map(step).collect())
@@ -299,7 +299,7 @@ impl Verb {
     #[inline]
     fn perform(
         self,
-        store: &Store,
+        store: &Keyspace,
         arguments: Arguments<'_>,
         now: u64,
         out: &mut Vec<u8>,
@@ -348,7 +348,7 @@ impl Verb {
 }
 
 /// Copies the string at `key` to the end of `out`.
-fn get(store: &Store, key: &[u8], now: u64, out: &mut Vec<u8>) -> Answer {
+fn get(store: &Keyspace, key: &[u8], now: u64, out: &mut Vec<u8>) -> Answer {
     store.read(key, now, |value| match value {
         Some(Value::String(bytes)) => {
             out.extend_from_slice(bytes);
@@ -360,14 +360,14 @@ fn get(store: &Store, key: &[u8], now: u64, out: &mut Vec<u8>) -> Answer {
 }
 
 /// Puts `value` at `key`, until `until` (milliseconds since the Unix epoch) where that is given.
-fn put(store: &Store, key: &[u8], value: &[u8], until: Option<u64>, now: u64) -> Answer {
+fn put(store: &Keyspace, key: &[u8], value: &[u8], until: Option<u64>, now: u64) -> Answer {
     let mut entry = Entry::lasting(Value::String(value.to_vec()));
     entry.expires_at = until;
     store.modify(key, now, |_| (Answer::Other, Change::Put(entry)))
 }
 
 /// Adds one to the decimal number at `key`, which is 0 where nothing is.
-fn increment(store: &Store, key: &[u8], now: u64) -> Answer {
+fn increment(store: &Keyspace, key: &[u8], now: u64) -> Answer {
     store.modify(key, now, |entry| {
         let Some(entry) = entry else {
             let one = Entry::lasting(Value::String(b"1".to_vec()));
@@ -404,7 +404,7 @@ mod tests {
     }
 
     /// Performs `ops` operations over ten keys in sequence.
-    fn perform(store: &Arc<Store>, commands: &[&str], ops: u64) -> Outcome {
+    fn perform(store: &Arc<Keyspace>, commands: &[&str], ops: u64) -> Outcome {
         let definition = definition(commands);
         assert_eq!(missing(&definition), Vec::<&str>::new());
         let size = ValueSize::Range(1, 90);
@@ -429,7 +429,7 @@ mod tests {
 
     #[test]
     fn what_was_set_is_read_back() {
-        let store = Arc::new(Store::new());
+        let store = Arc::new(Keyspace::new());
         assert_eq!(perform(&store, &["GET {key}"], 20).nils, 20);
         perform(&store, &["SET {key} {value}"], 10);
         let read = perform(&store, &["GET {key}"], 100);
@@ -443,7 +443,7 @@ mod tests {
 
     #[test]
     fn counters_count_and_refuse_what_is_no_number() {
-        let store = Arc::new(Store::new());
+        let store = Arc::new(Keyspace::new());
         assert_eq!(perform(&store, &["INCR {key}"], 30).errors.total(), 0);
         let three = |value: Option<&Value>| value == Some(&Value::String(b"3".to_vec()));
         assert!(store.read(b"p:00000004", now_ms(), three));
@@ -453,7 +453,7 @@ mod tests {
 
     #[test]
     fn a_time_to_live_is_kept() {
-        let store = Arc::new(Store::new());
+        let store = Arc::new(Keyspace::new());
         perform(&store, &["SET {key} {value} EX 60"], 10);
         assert_eq!(store.expiring(), 10);
         assert!(store.read(b"p:00000000", now_ms() + 50_000, |value| value.is_some()));

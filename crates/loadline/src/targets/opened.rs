@@ -8,7 +8,7 @@ use loadline_client::Tls;
 use loadline_load::Control;
 use loadline_load::wire::threads_over;
 use loadline_measure::record::{self, NotExamined};
-use loadline_store::Store;
+use loadline_store::Keyspace;
 
 use super::admin::{Admin, Info};
 use super::callgrind::Callgrind;
@@ -48,7 +48,7 @@ pub(crate) enum Access {
     /// Over connections to the nodes of a cluster.
     Cluster(Box<ClusterAccess>),
     /// In this process.
-    Ram(Arc<Store>),
+    Ram(Arc<Keyspace>),
 }
 
 #[derive(Debug)]
@@ -103,7 +103,7 @@ impl Opened {
                 let child = Child::spawn(program, under, interrupt)?;
                 Access::child(child, name.clone(), plan, plan.latency)?
             }
-            Target::Ram => Access::Ram(Arc::new(Store::new())),
+            Target::Ram => Access::Ram(Arc::new(Keyspace::new())),
             Target::Cluster(seeds) => Access::cluster(target, seeds, None, plan)?,
             Target::SpawnCluster(program) => {
                 let children = ClusterChild::spawn(program, interrupt)?;

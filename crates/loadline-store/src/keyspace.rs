@@ -16,7 +16,7 @@ const SHARDS: usize = 4096;
 
 /// The keyspace.
 #[derive(Debug, Default)]
-pub struct Store {
+pub struct Keyspace {
     /// Made when the first key comes, since most databases of a server stay empty.
     shards: OnceLock<Box<[Mutex<Shard>]>>,
     /// With a random seed, so that no client can aim keys at one shard.
@@ -25,7 +25,7 @@ pub struct Store {
     sweep: AtomicUsize,
 }
 
-impl Store {
+impl Keyspace {
     /// Cursors of [`scan`](Self::scan) are smaller than this; a walk may start anywhere among them.
     pub const CURSORS: u64 = SHARDS as u64;
 
@@ -495,7 +495,7 @@ mod tests {
         }
     }
 
-    fn take_step(store: &Store, step: &Step, model: &Model) {
+    fn take_step(store: &Keyspace, step: &Step, model: &Model) {
         let now = model.now;
         match step {
             Step::Put(key, bytes, life) => {
@@ -571,7 +571,7 @@ mod tests {
         /// Against a plain map, with a clock of its own.
         #[test]
         fn it_behaves_like_a_map_with_expiry(steps in steps()) {
-            let store = Store::new();
+            let store = Keyspace::new();
             let mut model = Model::default();
             for step in &steps {
                 take_step(&store, step, &model);
@@ -597,7 +597,7 @@ mod tests {
 
     #[test]
     fn a_walk_shows_what_stays_exactly_once_while_others_come_and_go() {
-        let store = Store::new();
+        let store = Keyspace::new();
         let put = |key: String| store.put_string(key.as_bytes(), b"", 0, |_| Some(None));
         assert!((0..1_000).all(|n| put(format!("stays:{n}"))));
         let (mut cursor, mut shown, mut turn) = (0, Vec::new(), 0);
@@ -624,7 +624,7 @@ mod tests {
 
     #[test]
     fn expired_keys_are_freed_in_bounded_steps_and_counted() {
-        let store = Store::new();
+        let store = Keyspace::new();
         for n in 0..10_000_u32 {
             let expires_at = (n % 2 == 0).then_some(5);
             store.put_string(&n.to_le_bytes(), b"v", 0, |_| Some(expires_at));
@@ -645,7 +645,7 @@ mod tests {
     /// Keys that go take the room of their tables with them, however they go.
     #[test]
     fn memory_is_given_back() {
-        let store = Store::new();
+        let store = Keyspace::new();
         let fill = || {
             for n in 0..200_000_u32 {
                 store.put_string(&n.to_le_bytes(), b"value", 0, |_| Some(Some(5)));
@@ -673,7 +673,7 @@ mod tests {
         }
     }
 
-    fn append(store: &Store, key: &[u8]) {
+    fn append(store: &Keyspace, key: &[u8]) {
         store.modify(key, 0, |entry| {
             if let Some(Value::String(bytes)) = entry.map(|entry| &mut entry.value) {
                 bytes.push(b'x');
@@ -684,7 +684,7 @@ mod tests {
 
     #[test]
     fn values_keep_their_shape_under_other_names() {
-        let (store, other) = (Store::new(), Store::new());
+        let (store, other) = (Keyspace::new(), Keyspace::new());
         store.put_string(b"k", b"v", 0, |_| Some(None));
         assert_eq!(store.shape(b"k", 0), Some(Shape::Packed));
         let look = |entry: Option<&mut Entry>| (entry.unwrap().expires_at = Some(9), Change::Keep);
@@ -711,7 +711,7 @@ mod tests {
 
     #[test]
     fn a_caller_that_panics_leaves_the_store_whole() {
-        let store = Store::new();
+        let store = Keyspace::new();
         store.put_string(b"k", b"v", 0, |_| Some(None));
         append(&store, b"k");
         let panicking = || {
@@ -728,7 +728,7 @@ mod tests {
 
     #[test]
     fn threads_share_the_store() {
-        let store = Store::new();
+        let store = Keyspace::new();
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {

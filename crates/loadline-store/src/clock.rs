@@ -1,0 +1,18 @@
+//! The clock of a store. The keyspace below takes the time as an argument.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Milliseconds since the Unix epoch.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the store is the shell that owns the clock"
+)]
+pub(crate) fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| millis(since))
+}
+
+/// Whole milliseconds, at most as many as fit.
+pub(crate) fn millis(time: std::time::Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
