@@ -1,9 +1,11 @@
 //! What a set or a hash holds: names, each with something.
 
 use std::fmt;
+use std::hash::BuildHasher;
 
 use hashbrown::DefaultHashBuilder;
 use indexmap::IndexMap;
+use indexmap::map::raw_entry_v1::{RawEntryApiV1, RawEntryMut};
 
 /// Bytes of a member, a field or a field's value.
 pub type Bytes = Box<[u8]>;
@@ -65,29 +67,40 @@ impl<V: Held> Table<V> {
     /// Adds `name` with `value`, or replaces the value of a name that is there, and returns the old one.
     pub fn insert(&mut self, name: &[u8], value: V) -> Option<V> {
         self.held += value.held_bytes();
-        if let Some(old) = self.entries.get_mut(name) {
-            let old = std::mem::replace(old, value);
-            self.held -= old.held_bytes();
-            return Some(old);
+        let hash = self.hash_of(name);
+        match self.entry(hash, name) {
+            RawEntryMut::Occupied(mut place) => {
+                let old = place.insert(value);
+                self.held -= old.held_bytes();
+                Some(old)
+            }
+            RawEntryMut::Vacant(place) => {
+                place.insert_hashed_nocheck(hash, name.into(), value);
+                self.held += name.len();
+                None
+            }
         }
-        self.held += name.len();
-        self.entries.insert(name.into(), value);
-        None
     }
 
-    /// Adds a name that is not there in front of the first one for which `is_behind` is true. The names
-    /// have to be sorted by it.
+    /// Adds `name` in front of the first name for which `is_behind` is true, unless it is there already.
+    /// The names have to be sorted by it. Returns whether it was added.
     pub fn insert_sorted(
         &mut self,
         name: &[u8],
         value: V,
         mut is_behind: impl FnMut(&[u8]) -> bool,
-    ) {
+    ) -> bool {
+        let hash = self.hash_of(name);
+        let known = self.entries.raw_entry_v1();
+        if known.from_key_hashed_nocheck(hash, name).is_some() {
+            return false;
+        }
         let index = self.entries.partition_point(|other, _| !is_behind(other));
         self.held += name.len() + value.held_bytes();
-        if let Some(old) = self.entries.shift_insert(index, name.into(), value) {
-            self.held -= name.len() + old.held_bytes();
+        if let RawEntryMut::Vacant(place) = self.entry(hash, name) {
+            place.shift_insert_hashed_nocheck(index, hash, name.into(), value);
         }
+        true
     }
 
     /// Takes `name` out, with its value.
@@ -178,6 +191,16 @@ impl<V> Table<V> {
     fn table_bytes(&self) -> usize {
         let place = size_of::<(u64, Bytes, V)>() + size_of::<usize>() + 1;
         self.entries.capacity() * place
+    }
+
+    fn hash_of(&self, name: &[u8]) -> u64 {
+        self.entries.hasher().hash_one(name)
+    }
+
+    /// The place of `name`, whose hash this is.
+    fn entry(&mut self, hash: u64, name: &[u8]) -> RawEntryMut<'_, Bytes, V, DefaultHashBuilder> {
+        let entries = self.entries.raw_entry_mut_v1();
+        entries.from_key_hashed_nocheck(hash, name)
     }
 
     fn give_room_back(&mut self) {
@@ -276,8 +299,12 @@ mod tests {
             let mut shuffled: Vec<u16> = names.iter().copied().collect();
             shuffled.sort_by_key(|name| (name ^ salt).wrapping_mul(0x9E37));
             for name in shuffled {
-                table.insert_sorted(&name.to_be_bytes(), (), |other| other > &name.to_be_bytes()[..]);
+                for is_new in [true, false] {
+                    let added = table.insert_sorted(&name.to_be_bytes(), (), |other| other > &name.to_be_bytes()[..]);
+                    prop_assert_eq!(added, is_new);
+                }
             }
+            prop_assert_eq!(table.held, 2 * names.len());
             let all: Vec<u16> = table.iter().map(|(name, ())| u16::from_be_bytes(name.try_into().unwrap())).collect();
             prop_assert_eq!(all, names.into_iter().collect::<Vec<_>>());
         }

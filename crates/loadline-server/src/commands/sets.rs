@@ -73,26 +73,18 @@ fn members_of(value: &mut Value) -> Result<&mut Members, Refusal> {
 /// Adds a member. A set of whole numbers is sorted, until it gives its order up where Redis turns to a
 /// hash table, for good.
 pub(super) fn add(members: &mut Members, member: &[u8], settings: &Settings) -> bool {
-    if members.contains(member) {
-        return false;
-    }
-    match integer(member) {
-        Ok(number) if members.is_ordered() => {
-            let is_behind = |other: &[u8]| integer(other).is_ok_and(|other| other > number);
-            members.insert_sorted(member, (), is_behind);
-        }
-        Ok(_) => {
-            members.insert(member, ());
-        }
-        Err(_) => {
-            members.relax();
-            members.insert(member, ());
-        }
-    }
-    if members.len() as u64 > settings.set_max_intset_entries {
+    let number = members.is_ordered().then(|| integer(member));
+    let is_new = if let Some(Ok(number)) = number {
+        let is_behind = |other: &[u8]| integer(other).is_ok_and(|other| other > number);
+        members.insert_sorted(member, (), is_behind)
+    } else {
+        members.relax();
+        members.insert(member, ()).is_none()
+    };
+    if is_new && members.len() as u64 > settings.set_max_intset_entries {
         members.relax();
     }
-    true
+    is_new
 }
 
 /// Shows the members at `key`, none where there is no key.
