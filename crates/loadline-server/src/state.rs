@@ -23,6 +23,8 @@ pub(crate) struct Shared {
     pub(crate) password: Option<String>,
     pub(crate) max_clients: usize,
     pub(crate) started: Instant,
+    /// The name of this start of the server: 40 hexadecimal digits.
+    pub(crate) run_id: String,
     pub(crate) port: u16,
     /// The time of this turn of the event loop, in milliseconds since the Unix epoch.
     pub(crate) now: u64,
@@ -331,6 +333,7 @@ impl Shared {
             password,
             max_clients,
             started: Instant::now(),
+            run_id: new_run_id(),
             port,
             now,
             clients: 0,
@@ -436,6 +439,12 @@ impl Shared {
     pub(crate) fn expired(&self) -> u64 {
         self.databases.iter().map(Keyspace::expired).sum()
     }
+}
+
+/// 160 random bits as hexadecimal digits.
+fn new_run_id() -> String {
+    let bits: [u32; 5] = rand::random();
+    bits.iter().map(|part| format!("{part:08x}")).collect()
 }
 
 /// Milliseconds since the Unix epoch.

@@ -72,6 +72,7 @@ fn server(shared: &Shared, out: &mut String) {
     line(out, "arch_bits", usize::BITS);
     line(out, "multiplexing_api", "epoll");
     line(out, "process_id", std::process::id());
+    line(out, "run_id", &shared.run_id);
     line(out, "tcp_port", shared.port);
     line(out, "server_time_usec", shared.now * 1_000);
     line(out, "uptime_in_seconds", uptime);

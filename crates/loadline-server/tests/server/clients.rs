@@ -7,6 +7,26 @@ use loadline_server::{Listen, Server, ServerConfig};
 
 use crate::support::{Ours, ask};
 
+/// Clients tell a restarted server from the one before by it.
+#[test]
+fn every_start_of_the_server_has_a_name_of_its_own() {
+    let name = || {
+        let info = ask(
+            &mut Ours::start(ServerConfig::default()).connect(),
+            "INFO server",
+        );
+        let line = info.lines().find_map(|line| line.strip_prefix("run_id:"));
+        line.unwrap_or_else(|| panic!("no run_id in {info}"))
+            .to_owned()
+    };
+    let (first, second) = (name(), name());
+    for name in [&first, &second] {
+        let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+        assert!(name.len() == 40 && name.bytes().all(is_digit), "{name}");
+    }
+    assert_ne!(first, second);
+}
+
 #[test]
 fn connections_are_listed_and_killed() {
     let ours = Ours::start(ServerConfig::default());
