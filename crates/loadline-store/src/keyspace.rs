@@ -144,6 +144,26 @@ impl Keyspace {
         Ok(bytes)
     }
 
+    /// Gives the string at `key`, if there is one, the shape of one that was changed in place.
+    pub fn make_growing(&self, key: &[u8], now: u64) {
+        let (mut shard, hash) = self.shard_of(key);
+        if let Some(slot) = shard.find_mut(hash, key, now) {
+            let held = slot.held_bytes();
+            slot.make_growing();
+            let holds = slot.held_bytes();
+            shard.resize(held, holds);
+        }
+    }
+
+    /// Keeps the string at `key`, if there is one that was put, as text even where it reads as a number, until
+    /// another one is put: see [`Shape::PackedText`].
+    pub fn keep_as_text(&self, key: &[u8], now: u64) {
+        let (mut shard, hash) = self.shard_of(key);
+        if let Some(slot) = shard.find_mut(hash, key, now) {
+            slot.keep_as_text();
+        }
+    }
+
     /// Gives the value of `from`, with its expiry, the name `to`, in the place of what is there. Says
     /// whether there was one.
     pub fn rename(&self, from: &[u8], to: &[u8], now: u64) -> bool {
@@ -701,6 +721,13 @@ mod tests {
         let plus = |_: Option<View<'_>>| Ok::<_, ()>(b"w");
         assert_eq!(store.replace_string(b"m", 0, plus), Ok(b"w"));
         assert_eq!(store.shape(b"m", 0), Some(Shape::Packed));
+        let held = store.total_memory_bytes();
+        store.keep_as_text(b"m", 0);
+        assert_eq!(store.shape(b"m", 0), Some(Shape::PackedText));
+        assert_eq!(store.total_memory_bytes(), held);
+        store.make_growing(b"m", 0);
+        assert_eq!(store.shape(b"m", 0), Some(Shape::Growing));
+        assert!(store.total_memory_bytes() > held);
         let mut members = crate::Members::new();
         members.insert(b"a", ());
         members.relax();

@@ -6,6 +6,8 @@
 //! | expires_at: u64 | key_bytes: u32 | key | value |      numbers little-endian
 //! ```
 //!
+//! The highest bit of `key_bytes` is set for a string that is kept as text even where it reads as a number.
+//!
 //! The table then holds 16 bytes for a key, and a look-up touches the table and this one piece. Against
 //! a table that holds key and entry in 72 bytes and their bytes elsewhere, a million keys of 16 bytes
 //! with 100 bytes each take 173 MiB instead of 301, and a random GET 12 to 20 % less time.
@@ -17,6 +19,9 @@ use crate::table::Bytes;
 use crate::value::{Change, Entry, Shape, Value, View};
 
 const HEADER_BYTES: usize = 12;
+
+/// The bit of `key_bytes` for a string that is kept as text.
+const TEXT: u32 = 1 << 31;
 
 /// Stands for "never"; nothing goes that late.
 const NEVER: u64 = u64::MAX;
@@ -47,7 +52,7 @@ impl Slot {
 
     pub(crate) fn string(key: &[u8], bytes: &[u8], expires_at: Option<u64>) -> Self {
         match u32::try_from(key.len()) {
-            Ok(key_bytes) => {
+            Ok(key_bytes) if key_bytes < TEXT => {
                 let mut packed = Vec::with_capacity(HEADER_BYTES + key.len() + bytes.len());
                 packed.extend_from_slice(&expires_at.unwrap_or(NEVER).to_le_bytes());
                 packed.extend_from_slice(&key_bytes.to_le_bytes());
@@ -56,7 +61,7 @@ impl Slot {
                 Self::Packed(packed.into_boxed_slice())
             }
             // The length of such a key does not fit into the header.
-            Err(_) => Self::Node(Box::new(Node {
+            _ => Self::Node(Box::new(Node {
                 key: key.into(),
                 entry: Entry {
                     value: Value::String(bytes.to_vec()),
@@ -113,6 +118,7 @@ impl Slot {
             let start = value_start(packed);
             if packed.len() - start == bytes.len() {
                 packed[start..].copy_from_slice(bytes);
+                set_text(packed, false);
                 self.set_expiry(expires_at);
                 return;
             }
@@ -161,7 +167,12 @@ impl Slot {
     pub(crate) fn for_key(&self, key: &[u8]) -> Self {
         match self {
             Self::Packed(packed) => {
-                Self::string(key, &packed[value_start(packed)..], self.expires_at())
+                let value = &packed[value_start(packed)..];
+                let mut slot = Self::string(key, value, self.expires_at());
+                if is_text(packed) {
+                    slot.keep_as_text();
+                }
+                slot
             }
             Self::Node(node) => Self::Node(Box::new(Node {
                 key: key.into(),
@@ -181,8 +192,26 @@ impl Slot {
         }
     }
 
+    /// Gives a packed string the form that can grow.
+    pub(crate) fn make_growing(&mut self) {
+        if let Self::Packed(_) = self {
+            *self = Self::Node(Box::new(Node {
+                key: self.key().into(),
+                entry: self.to_entry(),
+            }));
+        }
+    }
+
+    /// Marks a packed string as text.
+    pub(crate) fn keep_as_text(&mut self) {
+        if let Self::Packed(packed) = self {
+            set_text(packed, true);
+        }
+    }
+
     pub(crate) fn shape(&self) -> Shape {
         match self {
+            Self::Packed(packed) if is_text(packed) => Shape::PackedText,
             Self::Packed(_) => Shape::Packed,
             Self::Node(node) => match &node.entry.value {
                 Value::String(_) => Shape::Growing,
@@ -206,7 +235,19 @@ impl Slot {
 /// Where the value of a packed string begins.
 #[inline]
 fn value_start(packed: &[u8]) -> usize {
-    HEADER_BYTES + u32::from_le_bytes(chunk(packed, 8)) as usize
+    HEADER_BYTES + (u32::from_le_bytes(chunk(packed, 8)) & !TEXT) as usize
+}
+
+/// Whether a packed string is kept as text.
+fn is_text(packed: &[u8]) -> bool {
+    u32::from_le_bytes(chunk(packed, 8)) & TEXT != 0
+}
+
+#[inline]
+fn set_text(packed: &mut [u8], is_text: bool) {
+    let key_bytes = u32::from_le_bytes(chunk(packed, 8)) & !TEXT;
+    let marked = if is_text { key_bytes | TEXT } else { key_bytes };
+    packed[8..HEADER_BYTES].copy_from_slice(&marked.to_le_bytes());
 }
 
 /// Bytes of the header.
@@ -233,6 +274,24 @@ mod tests {
             }
             ((), Change::Keep)
         });
+    }
+
+    #[test]
+    fn a_string_is_text_until_another_is_put() {
+        let mut slot = Slot::string(b"key", b"12", Some(7));
+        assert_eq!(slot.shape(), Shape::Packed);
+        slot.keep_as_text();
+        slot.set_expiry(None);
+        for slot in [&slot, &slot.for_key(b"another")] {
+            assert_eq!(slot.shape(), Shape::PackedText);
+            assert!(matches!(slot.view(), View::String(b"12")));
+        }
+        assert_eq!((slot.key(), slot.expires_at()), (&b"key"[..], None));
+        slot.set_string(b"34", None);
+        assert_eq!((slot.shape(), slot.key()), (Shape::Packed, &b"key"[..]));
+        slot.make_growing();
+        assert_eq!((slot.shape(), slot.key()), (Shape::Growing, &b"key"[..]));
+        assert!(matches!(slot.view(), View::String(b"34")));
     }
 
     #[test]

@@ -104,6 +104,8 @@ impl View<'_> {
 pub enum Shape {
     /// A string as it was put, in one piece with its key.
     Packed,
+    /// The same, kept as text even where it reads as a number.
+    PackedText,
     /// A string that was changed in place and has room to grow.
     Growing,
     /// A collection whose elements are in order.

@@ -223,7 +223,11 @@ fn encoding(value: View<'_>, shape: Shape) -> &'static str {
     const EMBEDDED_BYTES: usize = 44;
     match (value, shape) {
         (View::String(bytes), Shape::Packed) if integer(bytes).is_ok() => "int",
-        (View::String(bytes), Shape::Packed) if bytes.len() <= EMBEDDED_BYTES => "embstr",
+        (View::String(bytes), Shape::Packed | Shape::PackedText)
+            if bytes.len() <= EMBEDDED_BYTES =>
+        {
+            "embstr"
+        }
         (View::String(_), _) => "raw",
         (View::Set(_), Shape::Ordered) => "intset",
         (View::Hash(_), Shape::Ordered) => "listpack",

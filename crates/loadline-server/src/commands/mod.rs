@@ -535,12 +535,13 @@ impl Call<'_> {
         self.touched(key);
     }
 
-    /// Sees to it that a string that comes into being at `key` is one that is changed in place.
+    /// Gives a string the shape of one that is changed in place; an empty one comes into being where there is no key.
     fn make_growing(&mut self, key: &[u8]) {
         if !self.has(key) {
             self.store()
                 .put_string(key, b"", self.now(), |_| Some(None));
         }
+        self.store().make_growing(key, self.now());
     }
 
     /// Puts `entry` at `key`.

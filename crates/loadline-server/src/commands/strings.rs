@@ -312,12 +312,15 @@ fn incr_by_float(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     let sum = call.store().replace_string(words[1], call.now(), |value| {
         add_floats((numeral(value)?, NOT_FLOAT), (words[2], NOT_FLOAT))
     })?;
+    call.store().keep_as_text(words[1], call.now());
     call.touched(words[1]);
     call.reply().bulk(sum.as_bytes());
     Ok(())
 }
 
 fn append(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
+    // Nothing changes then but the shape.
+    let is_kept = words[2].is_empty() && call.has(words[1]);
     let length = call.change(words[1], fresh, |value| {
         let bytes = bytes_of(value)?;
         if bytes.len() + words[2].len() > LARGEST {
@@ -326,6 +329,9 @@ fn append(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
         bytes.extend_from_slice(words[2]);
         Ok(Effect::Changed(bytes.len()))
     })?;
+    if is_kept {
+        call.store().make_growing(words[1], call.now());
+    }
     call.reply().count(length);
     Ok(())
 }
