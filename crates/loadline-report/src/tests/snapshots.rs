@@ -1,9 +1,9 @@
 //! Whole reports, as they look.
 
-use loadline_measure::record::{Record, Stall, StallCause};
+use loadline_measure::record::{Record, Stall, StallCause, Verdict};
 
 use super::{PIPE, TERMINAL, fixture};
-use crate::{csv, diagnosis, html, junit, markdown, text};
+use crate::{TextOptions, csv, diagnosis, html, junit, markdown, text};
 
 #[test]
 fn one_target_in_a_pipe() {
@@ -503,4 +503,27 @@ fn rounds_that_ended_by_precision_say_so() {
     assert!(footer(&record).starts_with(plain));
     record.run.plan = serde_json::json!({ "rounds": 40 });
     assert!(footer(&record).starts_with(plain));
+}
+
+#[test]
+fn many_cases_of_two_targets_are_named_by_what_changed() {
+    let mut record = fixture::two_targets();
+    let compared = record.comparisons.clone();
+    for (index, verdict) in [Verdict::Inconclusive, Verdict::Equivalent]
+        .into_iter()
+        .enumerate()
+    {
+        for mut comparison in compared.clone() {
+            for side in [&mut comparison.a, &mut comparison.b] {
+                let mut case = record.cases[*side].clone();
+                case.scenario.batch = 10 * (index as u64 + 1);
+                record.cases.push(case);
+                *side = record.cases.len() - 1;
+            }
+            comparison.verdict = verdict;
+            record.comparisons.push(comparison);
+        }
+    }
+    let text = text(&record, &TextOptions { width: 400, ..PIPE });
+    insta::assert_snapshot!(text.lines().next().unwrap(), @"spawn:redis-server compared with embedded: get: 18 % fewer per second [11, 20]; get pipeline 16: 40 % more per second [38, 52]; no difference that matters: get batch 20, get pipeline 16 batch 20; inconclusive: get batch 10, get pipeline 16 batch 10.");
 }

@@ -109,7 +109,7 @@ fn found(record: &Record) -> String {
                 _ => phrases,
             }
         }
-        pairs => counted(&pairs),
+        pairs => two_targets(record, &pairs).unwrap_or_else(|| counted(&pairs)),
     };
     let errors = record.errors();
     if errors > 0 {
@@ -216,6 +216,52 @@ fn pair_phrase(record: &Record, comparison: &Comparison) -> String {
         "{lead}{}: {amount} {noun} per second {than} {}{interval}{case}",
         b.subject.name, a.subject.name
     )
+}
+
+/// Many cases of the same two targets: each change with its interval, then the cases without one.
+fn two_targets(record: &Record, pairs: &[&Comparison]) -> Option<String> {
+    const MOST_CASES: usize = 6;
+    let names = |pair: &Comparison| {
+        let (a, b) = (record.cases.get(pair.a)?, record.cases.get(pair.b)?);
+        Some([a.subject.name.as_str(), b.subject.name.as_str()])
+    };
+    let [a, b] = names(pairs.first()?)?;
+    if pairs.len() > MOST_CASES || pairs.iter().any(|pair| names(pair) != Some([a, b])) {
+        return None;
+    }
+    let is_change = |pair: &&&Comparison| matches!(pair.verdict, Told::Faster | Told::Slower);
+    let mut parts: Vec<String> = pairs
+        .iter()
+        .filter(is_change)
+        .map(|pair| case_phrase(pair, &record.cases[pair.b]))
+        .collect();
+    for (verdict, lead) in [
+        (Told::Equivalent, "no difference that matters"),
+        (Told::Inconclusive, "inconclusive"),
+    ] {
+        let cases: Vec<String> = pairs
+            .iter()
+            .filter(|pair| pair.verdict == verdict)
+            .map(|pair| record.cases[pair.b].name())
+            .collect();
+        if !cases.is_empty() {
+            parts.push(format!("{lead}: {}", cases.join(", ")));
+        }
+    }
+    Some(format!("{b} compared with {a}: {}", parts.join("; ")))
+}
+
+/// The change of one case: `set: 20 % fewer per second [16, 24]`.
+fn case_phrase(pair: &Comparison, case: &Case) -> String {
+    let bounds = pair.interval.map(|bounds| (bounds.lo, bounds.hi));
+    let name = case.name();
+    if case.is_open_loop() {
+        return format!("{name}: p50 {}", change(pair.ratio, bounds));
+    }
+    let Change {
+        amount, interval, ..
+    } = Change::of(pair.ratio, bounds, ["more", "fewer", "many"]);
+    format!("{name}: {amount} per second{interval}")
 }
 
 /// How often which verdict, where there are too many comparisons to name.
