@@ -53,7 +53,7 @@ pub enum Error {
         value: f64,
     },
     /// The text of a limit cannot be read as one.
-    #[error("\"{text}\" is not a limit: {reason}.")]
+    #[error("invalid limit `{text}`: {reason}.")]
     Limit {
         /// The text, shortened.
         text: String,

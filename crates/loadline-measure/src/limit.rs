@@ -61,7 +61,7 @@ impl FromStr for Limit {
             reason: reason.to_owned(),
         };
         let sign = text.find(['<', '>']).ok_or_else(|| {
-            refused("it needs a metric, < or >, and a value, such as xread.p99<10ms")
+            refused("expected a metric, `<` or `>`, and a value, such as `xread.p99<10ms`")
         })?;
         let (path, rest) = text.split_at(sign);
         let (below, rest) = (rest.starts_with('<'), &rest[1..]);
@@ -72,14 +72,14 @@ impl FromStr for Limit {
         let (case, metric) = path_of(path.trim()).ok_or_else(|| {
             let names: Vec<&str> = limitable().map(Metric::name).collect();
             refused(&format!(
-                "what stands before the sign must end with one of {}",
+                "expected one of {} before the sign",
                 names.join(", ")
             ))
         })?;
         if below != (metric.direction() == Direction::LessIsBetter) {
             let sign = if below { ">" } else { "<" };
             return Err(refused(&format!(
-                "of {} the other direction is the good one; write {}{sign}{}",
+                "for {} the other direction is better; expected `{}{sign}{}`",
                 metric.name(),
                 path.trim(),
                 value.trim()
@@ -176,11 +176,13 @@ impl FromStr for Slo {
             reason: reason.to_owned(),
         };
         if limit.case.is_some() {
-            return Err(refused("one load is searched, so it names no case"));
+            return Err(refused(
+                "expected no case, because a single load is searched",
+            ));
         }
         if limit.metric.response_quantile().is_none() {
             return Err(refused(
-                "a percentile of the response time is needed, such as p99<2ms",
+                "expected a percentile of the response time, such as `p99<2ms`",
             ));
         }
         Ok(Self {
@@ -216,9 +218,9 @@ fn value_of(text: &str, quantity: Quantity) -> Result<f64, &'static str> {
     let (units, needed): (&[(&str, f64)], _) = match quantity {
         Quantity::Time => (
             &[("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)],
-            "its value needs a unit: ns, us, ms or s",
+            "expected a value with a unit: ns, us, ms or s",
         ),
-        Quantity::Share => (&[("%", 0.01)], "its value needs a % sign"),
+        Quantity::Share => (&[("%", 0.01)], "expected a value with a % sign"),
         Quantity::Bytes => (
             &[
                 ("KiB", 1024.0),
@@ -227,15 +229,15 @@ fn value_of(text: &str, quantity: Quantity) -> Result<f64, &'static str> {
                 ("MB", 1e6),
                 ("B", 1.0),
             ],
-            "its value needs a unit: B, kB, MB, KiB or MiB",
+            "expected a value with a unit: B, kB, MB, KiB or MiB",
         ),
         Quantity::Count => (
             &[("k", 1e3), ("M", 1e6), ("", 1.0)],
-            "its value is a number, such as 4000 or 4k",
+            "expected a number, such as 4000 or 4k",
         ),
         Quantity::Rate => (
             &[("k", 1e3), ("M", 1e6), ("", 1.0)],
-            "its value is a number per second, such as 50k or 50_000/s",
+            "expected a number per second, such as 50k or 50_000/s",
         ),
     };
     let text = match quantity {
@@ -248,7 +250,7 @@ fn value_of(text: &str, quantity: Quantity) -> Result<f64, &'static str> {
     });
     match found {
         Some(value) if value.is_finite() && value > 0.0 => Ok(value),
-        Some(_) => Err("its value must be above zero"),
+        Some(_) => Err("the value must be above zero"),
         None => Err(needed),
     }
 }
@@ -333,25 +335,25 @@ mod tests {
     #[test]
     fn what_is_no_limit_is_refused_with_what_to_write() {
         for (text, reason) in [
-            ("p99", "needs a metric, < or >, and a value"),
-            ("p99<10", "needs a unit: ns, us, ms or s"),
-            ("p99<10m", "needs a unit"),
-            ("p99<-1ms", "needs a unit"),
+            ("p99", "expected a metric, `<` or `>`, and a value"),
+            ("p99<10", "expected a value with a unit: ns, us, ms or s"),
+            ("p99<10m", "a value with a unit"),
+            ("p99<-1ms", "a value with a unit"),
             ("p99<0ms", "must be above zero"),
-            ("p99<1e3ms", "needs a unit"),
-            ("p99<.5ms", "needs a unit"),
-            ("p99<1_ms", "needs a unit"),
-            ("p99<1.2.3ms", "needs a unit"),
-            ("p99>10ms", "write p99<10ms"),
-            ("throughput<5k", "write throughput>5k"),
-            ("errors<0.1", "needs a % sign"),
-            ("client_memory<1M", "needs a unit: B, kB"),
-            ("throughput>fast", "is a number per second"),
-            ("latency<1ms", "must end with one of throughput, "),
-            (".p99<1ms", "must end with one of"),
-            ("xp99<1ms", "must end with one of"),
-            ("corrected_p99<1ms", "must end with one of"),
-            ("<1ms", "must end with one of"),
+            ("p99<1e3ms", "a value with a unit"),
+            ("p99<.5ms", "a value with a unit"),
+            ("p99<1_ms", "a value with a unit"),
+            ("p99<1.2.3ms", "a value with a unit"),
+            ("p99>10ms", "expected `p99<10ms`"),
+            ("throughput<5k", "expected `throughput>5k`"),
+            ("errors<0.1", "a value with a % sign"),
+            ("client_memory<1M", "with a unit: B, kB"),
+            ("throughput>fast", "expected a number per second"),
+            ("latency<1ms", "expected one of throughput, "),
+            (".p99<1ms", "expected one of"),
+            ("xp99<1ms", "expected one of"),
+            ("corrected_p99<1ms", "expected one of"),
+            ("<1ms", "expected one of"),
         ] {
             let message = refusal(text);
             assert!(message.contains(reason), "{text}: {message}");
@@ -402,10 +404,10 @@ mod tests {
             );
         }
         for (text, reason) in [
-            ("get.p99<2ms", "names no case"),
+            ("get.p99<2ms", "expected no case"),
             ("mean<2ms", "a percentile of the response time"),
             ("throughput>5k", "a percentile of the response time"),
-            ("p99<2", "needs a unit"),
+            ("p99<2", "a value with a unit"),
         ] {
             let message = text.parse::<Slo>().unwrap_err().to_string();
             assert!(message.contains(reason), "{text}: {message}");

@@ -65,6 +65,16 @@ impl Failure {
         Self::new(Exit::Usage, message)
     }
 
+    /// A usage error for the `value` of a `flag`, in the form in which the command line's own are reported.
+    pub(crate) fn invalid(
+        flag: &str,
+        noun: &str,
+        value: impl fmt::Display,
+        why: impl fmt::Display,
+    ) -> Self {
+        Self::usage(format!("{flag}: invalid {noun} `{value}`: {why}."))
+    }
+
     /// A target or a program that is not there or does not answer.
     pub(crate) fn unavailable(message: impl AsRef<str>) -> Self {
         Self::new(Exit::Unavailable, message)

@@ -361,7 +361,7 @@ pub(crate) struct ChoiceArgs {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Connection")]
 pub(crate) struct ConnectionArgs {
-    /// Protocol version [default: 2]
+    /// Protocol version [default: 2; 3 in `loadline modes`]
     #[arg(long, hide_short_help = true, value_name = "2|3", value_parser = units::resp)]
     pub(crate) resp: Option<u8>,
     #[command(flatten)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use loadline_load::values::ValueSize;
 
-use super::{ChoiceArgs, DisplayArgs, LoginArgs, OutputArgs, PathArgs, PlanArgs, TlsArgs};
+use super::{ChoiceArgs, ConnectionArgs, DisplayArgs, OutputArgs, PathArgs, PlanArgs};
 use crate::units;
 
 pub(super) const HELP: &str = "\
@@ -88,9 +88,7 @@ pub(crate) struct ModesArgs {
     #[command(flatten)]
     pub(crate) choices: ChoiceArgs,
     #[command(flatten)]
-    pub(crate) login: LoginArgs,
-    #[command(flatten)]
-    pub(crate) tls: TlsArgs,
+    pub(crate) connection: ConnectionArgs,
     #[command(flatten)]
     pub(crate) outputs: OutputArgs,
     #[command(flatten)]

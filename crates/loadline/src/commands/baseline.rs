@@ -46,10 +46,10 @@ fn save(args: BaselineSaveArgs) -> anyhow::Result<ExitCode> {
     let target = args.target.unwrap_or_else(|| default_target(&around));
     let plan = plan::resolve_run(args.measure, target.clone(), &around)?;
     if args.plan.dry_run {
-        files::print(&format!(
-            "{}\nRuns\n  {runs}, each in fresh processes\n",
-            plan.to_text()
-        ))?;
+        let mut description = plan.describe();
+        description.section("Runs");
+        description.line(format!("{runs}, each in new processes"));
+        files::print(&description.to_text())?;
         return Ok(ExitCode::SUCCESS);
     }
     let limits = plan::limits(&args.limit, &plan)?;
@@ -186,9 +186,12 @@ pub(super) fn default_target(around: &Surroundings) -> String {
 
 fn asked_runs(asked: Option<u32>, default: u32) -> Result<u32, Failure> {
     match asked.unwrap_or(default) {
-        runs if runs > MOST_RUNS => Err(Failure::usage(format!(
-            "--runs {runs}: at most {MOST_RUNS}."
-        ))),
+        runs if runs > MOST_RUNS => Err(Failure::invalid(
+            "--runs",
+            "count",
+            runs,
+            format!("at most {MOST_RUNS}"),
+        )),
         runs => Ok(runs),
     }
 }

@@ -27,7 +27,7 @@ use crate::targets::Opened;
 pub(super) fn run(args: &CapacityArgs) -> anyhow::Result<ExitCode> {
     let plan = plan::resolve_capacity(args, &surroundings())?;
     if args.plan.dry_run {
-        files::print(&plan.to_text())?;
+        files::print(&plan.describe().to_text())?;
         return Ok(ExitCode::SUCCESS);
     }
     let shell = Shell::start(&args.display)?;

@@ -46,7 +46,7 @@ fn targets(args: CompareArgs) -> anyhow::Result<ExitCode> {
     };
     let plan = plan::resolve_compare(args, &surroundings())?;
     if dry_run {
-        files::print(&plan.to_text())?;
+        files::print(&plan.describe().to_text())?;
         return Ok(ExitCode::SUCCESS);
     }
     let shell = Shell::start(&display)?;

@@ -123,7 +123,7 @@ fn answered(
     }
     let plan = plan(candidate)?;
     if args.judge.plan.dry_run {
-        files::print(&plan.to_text())?;
+        files::print(&plan.describe().to_text())?;
         return Ok(ExitCode::SUCCESS);
     }
     let shell = Shell::start(&args.judge.display)?;

@@ -28,7 +28,8 @@ const SUITES: u64 = 1_000;
 pub(super) fn run(args: &ProveArgs) -> anyhow::Result<ExitCode> {
     let runs = args.runs.unwrap_or(DEFAULT_RUNS);
     if runs > MOST_RUNS {
-        return Err(Failure::usage(format!("--runs {runs}: at most {MOST_RUNS}.")).into());
+        let why = format!("at most {MOST_RUNS}");
+        return Err(Failure::invalid("--runs", "count", runs, why).into());
     }
     let json = args.json.clone().map(Output::from);
     if let Some(json) = &json {
@@ -39,11 +40,13 @@ pub(super) fn run(args: &ProveArgs) -> anyhow::Result<ExitCode> {
     if args.plan.dry_run {
         let comparisons = Comparisons::new(&plan, &args.plant);
         let kinds = comparisons.plants.iter().map(|plant| plant.name());
-        files::print(&format!(
-            "{}\nComparisons\n  {runs} of each kind: {}\n",
-            plan.to_text(),
+        let mut description = plan.describe();
+        description.section("Comparisons");
+        description.line(format!(
+            "{runs} of each kind: {}",
             kinds.collect::<Vec<_>>().join(", ")
-        ))?;
+        ));
+        files::print(&description.to_text())?;
         return Ok(ExitCode::SUCCESS);
     }
     let shell = Shell::start(&args.display)?;

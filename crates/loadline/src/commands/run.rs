@@ -15,7 +15,7 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let plan = plan::resolve(args, &surroundings())?;
     let limits = plan::limits(&args.limits.limit, &plan)?;
     if args.plan.dry_run {
-        files::print(&plan.to_text_with(&limits))?;
+        files::print(&plan.describe_with(&limits).to_text())?;
         return Ok(ExitCode::SUCCESS);
     }
     let shell = Shell::start(&args.display)?;

@@ -27,18 +27,18 @@ const LEAST_KEY_BYTES: u64 = 64;
 pub(super) fn connections(load: &LoadArgs) -> Result<u32, Failure> {
     let connections = load.traffic.connections.unwrap_or(DEFAULT_CONNECTIONS);
     if connections > MOST_CONNECTIONS {
-        return Err(Failure::usage(format!(
-            "--connections {connections}: at most {MOST_CONNECTIONS}, the number of ports available to an address.\nUse fewer, or more operations in flight on each (--pipeline)."
-        )));
+        let why =
+            format!("at most {MOST_CONNECTIONS}, the number of ports available to an address");
+        return Err(Failure::invalid("--connections", "count", connections, why)
+            .followed_by("Use fewer, or more operations in flight on each (--pipeline)."));
     }
     Ok(connections)
 }
 
 pub(super) fn keys(keys: u64) -> Result<u64, Failure> {
     if keys > MOST_KEYS {
-        return Err(Failure::usage(format!(
-            "--keys {keys}: at most {MOST_KEYS}; key numbers have sixteen digits."
-        )));
+        let why = format!("at most {MOST_KEYS}, because key numbers have sixteen digits");
+        return Err(Failure::invalid("--keys", "count", keys, why));
     }
     Ok(keys)
 }
@@ -46,21 +46,26 @@ pub(super) fn keys(keys: u64) -> Result<u64, Failure> {
 pub(super) fn value_size(size: ValueSize) -> Result<ValueSize, Failure> {
     if size.max() > LARGEST_VALUE_BYTES {
         let text = units::value_size_text(&size);
-        return Err(Failure::usage(format!(
-            "--value-size {text}: at most 512MiB, the limit of Redis."
-        )));
+        let why = "at most 512MiB, the limit of Redis";
+        return Err(Failure::invalid("--value-size", "size", text, why));
     }
     Ok(size)
 }
 
 pub(super) fn threads(asked: Option<u32>, connections: u32, cores: u32) -> Result<u32, Failure> {
     match asked {
-        Some(threads) if threads > MOST_THREADS => Err(Failure::usage(format!(
-            "--threads {threads}: at most {MOST_THREADS}; more than {cores} (the number of CPUs) does not help."
-        ))),
-        Some(threads) if threads > connections => Err(Failure::usage(format!(
-            "--threads {threads} is more than the {connections} connections; every thread needs a connection."
-        ))),
+        Some(threads) if threads > MOST_THREADS => Err(Failure::invalid(
+            "--threads",
+            "count",
+            threads,
+            format!("at most {MOST_THREADS}; more than {cores} (the number of CPUs) does not help"),
+        )),
+        Some(threads) if threads > connections => Err(Failure::invalid(
+            "--threads",
+            "count",
+            threads,
+            format!("at most {connections}, the number of connections; every thread needs one"),
+        )),
         Some(threads) => Ok(threads),
         // The other half is the server's, which mostly runs on the same machine.
         None => Ok((cores / 2).clamp(1, connections)),
@@ -74,9 +79,12 @@ pub(super) fn window(load: &LoadArgs, connections: u32) -> Result<u32, Failure> 
         (None, None) => 1,
         (None, Some(in_flight)) if in_flight.is_multiple_of(connections) => in_flight / connections,
         (None, Some(in_flight)) => {
-            return Err(Failure::usage(format!(
-                "--in-flight {in_flight} cannot be divided evenly among {connections} connections; use a multiple of {connections}, or change --connections."
-            )));
+            return Err(Failure::invalid(
+                "--in-flight",
+                "count",
+                in_flight,
+                format!("expected a multiple of {connections}, the number of connections"),
+            ));
         }
     };
     if pipeline > MOST_PIPELINE || u64::from(pipeline) * u64::from(connections) > MOST_IN_FLIGHT {

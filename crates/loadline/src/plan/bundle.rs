@@ -115,24 +115,6 @@ impl Case {
             ..stop
         }
     }
-
-    /// What a plan says about what sets the case apart.
-    pub(super) fn rules_lines(&self) -> Vec<String> {
-        let mut lines = Vec::new();
-        if let Some(job) = self.workload.rules.job {
-            lines.push(format!("through loadline-client: {}", job.description()));
-        }
-        if let Some(most) = self.most_per_block() {
-            lines.push(format!(
-                "at most {} operations in a block",
-                crate::units::count_text(most)
-            ));
-        }
-        if self.workload.rules.consumes {
-            lines.push("checks that every key was there".into());
-        }
-        lines
-    }
 }
 
 /// What `targets` are known to lack before they are opened, a sentence each.

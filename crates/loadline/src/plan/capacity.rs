@@ -1,7 +1,6 @@
 //! What `loadline capacity` is asked for: one target, one case, a limit, and the time that the search
 //! may take.
 
-use std::fmt::Write;
 use std::time::Duration;
 
 use loadline_load::pacing::{ArrivalProcess, Pacing};
@@ -9,10 +8,12 @@ use loadline_measure::capacity::Bounds;
 use loadline_measure::limit::Slo;
 use serde_json::{Value, json};
 
+use super::description::Description;
+use super::show::arrivals_text;
 use super::{Case, HIGHEST_RATE, Length, Plan, Surroundings};
 use crate::args::{ArrivalsArg, CapacityArgs, LengthArgs, LimitArgs, LoadArgs, RunArgs};
 use crate::exit::Failure;
-use crate::units::duration_text;
+use crate::units::{duration_text, nanoseconds};
 
 const DEFAULT_WORKLOAD: &str = "get";
 const DEFAULT_TRIAL: Duration = Duration::from_millis(300);
@@ -51,19 +52,21 @@ pub(crate) fn resolve(args: &CapacityArgs, around: &Surroundings) -> Result<Capa
     let trial = args.duration.unwrap_or(DEFAULT_TRIAL);
     let max_time = args.max_time.unwrap_or(DEFAULT_MAX_TIME);
     if trial < SHORTEST_TRIAL {
-        return Err(Failure::usage(format!(
-            "--duration {}: must be at least {}, the shortest trial.",
-            duration_text(trial),
+        let why = format!(
+            "must be at least {}, the shortest trial",
             duration_text(SHORTEST_TRIAL)
-        )));
+        );
+        let text = duration_text(trial);
+        return Err(Failure::invalid("--duration", "duration", text, why));
     }
     if max_time < trial.saturating_mul(FEWEST_TRIALS) {
-        return Err(Failure::usage(format!(
-            "--max-time {}: must be at least {} with trials of {}, to confirm an answer.",
-            duration_text(max_time),
+        let why = format!(
+            "must be at least {} with trials of {}, to confirm an answer",
             duration_text(trial.saturating_mul(FEWEST_TRIALS)),
             duration_text(trial)
-        )));
+        );
+        let text = duration_text(max_time);
+        return Err(Failure::invalid("--max-time", "duration", text, why));
     }
     let base = super::resolve(&as_run(args, trial), around)?;
     if let Some(called) = base.targets.iter().find(|target| target.is_in_process()) {
@@ -152,33 +155,39 @@ impl CapacityPlan {
         duration / LEAD_IN
     }
 
-    /// The plan as it stands in the record.
+    /// The plan in the form of the record.
     pub(crate) fn to_json(&self) -> Value {
-        let mut plan = self.base.to_json();
-        plan["capacity"] = json!({
-            "slo": self.slo.to_string(),
-            "arrivals": format!("{:?}", self.arrivals).to_ascii_lowercase(),
-            "trial_ns": u64::try_from(self.trial.as_nanos()).unwrap_or(u64::MAX),
-            "max_time_ns": u64::try_from(self.max_time.as_nanos()).unwrap_or(u64::MAX),
-        });
-        plan
+        self.describe().into_json()
     }
 
-    /// The plan as a person reads it.
-    pub(crate) fn to_text(&self) -> String {
-        let mut out = self.base.to_text();
-        let _ = write!(
-            out,
-            "\nThe search\n  \
-             the highest rate with {}, from the throughput of that closed loop\n  \
-             open-loop trials of {} or more, {} arrivals; at least {:.0} operations per second\n  \
-             confirmed by 5 trials that hold, and 5 a little above that fail; {} in all\n",
-            self.slo,
-            duration_text(self.trial),
-            format!("{:?}", self.arrivals).to_ascii_lowercase(),
-            self.bounds().lowest,
-            duration_text(self.max_time)
+    /// All that the plan says about itself.
+    pub(crate) fn describe(&self) -> Description {
+        let arrivals = arrivals_text(self.arrivals);
+        let (trial, max_time) = (self.trial, self.max_time);
+        let mut out = self.base.describe();
+        out.entry(
+            "capacity",
+            json!({
+                "slo": self.slo.to_string(),
+                "arrivals": arrivals,
+                "trial_ns": nanoseconds(trial),
+                "max_time_ns": nanoseconds(max_time),
+            }),
         );
+        out.section("Search");
+        out.line(format!(
+            "the highest rate with {}, starting from the throughput of that closed loop",
+            self.slo
+        ));
+        out.line(format!(
+            "open-loop trials of at least {}, {arrivals} arrivals, at least {:.0} operations per second",
+            duration_text(trial),
+            self.bounds().lowest
+        ));
+        out.line(format!(
+            "confirmed by 5 trials that hold, and 5 at a slightly higher rate that fail; {} in total",
+            duration_text(max_time)
+        ));
         out
     }
 }
@@ -239,13 +248,13 @@ mod tests {
         for (words, reason) in [
             (
                 &["embedded", "--slo", "p99"][..],
-                "--slo: \"p99\" is not a limit",
+                "--slo: invalid limit `p99`: expected",
             ),
             (
                 &["embedded", "--slo", "mean<1ms"],
                 "a percentile of the response time",
             ),
-            (&["embedded", "--slo", "get.p99<1ms"], "names no case"),
+            (&["embedded", "--slo", "get.p99<1ms"], "expected no case"),
             (&["embedded", "--duration", "10ms"], "at least 50ms"),
             (
                 &["embedded", "--max-time", "4s"],
@@ -266,10 +275,10 @@ mod tests {
     #[test]
     fn the_plan_says_how_it_searches() {
         let plan = resolved(&["embedded", "--slo", "p99.9<5ms", "--arrivals", "uniform"]).unwrap();
-        let text = plan.to_text();
+        let text = plan.describe().to_text();
         assert!(text.contains("the highest rate with p99.9<5ms"), "{text}");
         assert!(
-            text.contains("uniform arrivals; at least 33333 operations per second"),
+            text.contains("uniform arrivals, at least 33333 operations per second"),
             "{text}"
         );
         assert_eq!(plan.to_json()["capacity"]["slo"], "p99.9<5ms");

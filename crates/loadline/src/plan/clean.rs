@@ -23,9 +23,8 @@ pub(crate) struct CleanPlan {
 pub(crate) fn resolve(args: &CleanArgs, around: &Surroundings) -> Result<CleanPlan, Failure> {
     let mut target = Target::parse(&args.target)?;
     if let Some(id) = args.run.as_ref().filter(|id| !is_run_id(id)) {
-        return Err(Failure::usage(format!(
-            "--run `{id}`: invalid run id: expected eight digits and lowercase letters, as in keys such as `loadline:3k9fz0qa:...`."
-        )));
+        let why = "expected eight digits and lowercase letters, as in keys such as `loadline:3k9fz0qa:...`";
+        return Err(Failure::invalid("--run", "run id", id, why));
     }
     targets::refuse_unused_tls(slice::from_ref(&target), &args.tls)?;
     targets::log_in(slice::from_mut(&mut target), &args.login, around)?;

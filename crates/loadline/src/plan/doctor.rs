@@ -5,6 +5,7 @@ use std::time::Duration;
 use loadline_load::keys::KeyDist;
 use loadline_load::pacing::{ArrivalProcess, Pacing};
 use loadline_load::values::{ValueData, ValueSize};
+use loadline_resp::Protocol;
 
 use super::{Case, Length, Outputs, PathShape, Plan, Schedule, Surroundings, TlsFiles};
 use super::{protocol, targets, threads};
@@ -82,7 +83,7 @@ pub(crate) fn resolve(args: &DoctorArgs, around: &Surroundings) -> Result<Doctor
             schedule: Schedule::PLAIN,
             warmup: WARMUP,
             seed: args.choices.seed.unwrap_or(around.entropy),
-            protocol: protocol(&args.connection),
+            protocol: protocol(&args.connection, Protocol::Resp2),
             tls: TlsFiles::given(&args.connection.tls),
             allow_non_empty: args.choices.allow_non_empty,
             outputs: Outputs::resolve(&args.outputs)?,

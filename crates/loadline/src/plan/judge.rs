@@ -7,7 +7,10 @@ use loadline_measure::compare::{MAX_ROUNDS, MIN_ROUNDS};
 use serde_json::{Value, json};
 use sha1_smol::Sha1;
 
-use super::{Length, Outputs, Plan, Schedule, Surroundings, lengths, resolve};
+use super::{
+    BlockEnd, Length, Outputs, Placement, Plan, RoundParts, RoundsEnd, Schedule, Surroundings,
+    lengths, resolve,
+};
 use crate::args::{CompareArgs, Instructions, MeasureArgs};
 use crate::exit::Failure;
 use crate::target::Target;
@@ -48,10 +51,9 @@ pub(crate) fn resolve_run(
     let asked = Asked::of(&measure);
     let mut plan = resolve(&measure.over(vec![target]), around)?;
     plan.lay_out(asked, ROUNDS_OF_A_RUN);
-    plan.schedule.reference = true;
-    plan.schedule.tails = true;
+    plan.schedule.parts = RoundParts::Tails;
     plan.schedule.instructions = asked.instructions;
-    plan.schedule.pinned = plan.targets.iter().all(Target::is_started);
+    plan.schedule.placement = Placement::pinned_if(plan.targets.iter().all(Target::is_started));
     Ok(plan)
 }
 
@@ -121,15 +123,17 @@ impl Plan {
         self.lay_out(asked, least);
         self.schedule = Schedule {
             generations: generations.min(self.rounds),
-            more_rounds: match asked.rounds {
-                Some(_) => 0,
-                None => (MAX_ROUNDS as u32).saturating_sub(self.rounds),
+            end: match asked.rounds {
+                Some(_) => RoundsEnd::Planned,
+                None => RoundsEnd::Extended((MAX_ROUNDS as u32).saturating_sub(self.rounds)),
             },
-            until_precise: false,
-            reference: true,
-            brief: !asked.length,
-            tails: true,
-            pinned: self.targets.iter().all(Target::is_started),
+            parts: RoundParts::Tails,
+            blocks: if asked.length {
+                BlockEnd::Length
+            } else {
+                BlockEnd::Enough
+            },
+            placement: Placement::pinned_if(self.targets.iter().all(Target::is_started)),
             instructions: asked.instructions,
         };
         self
@@ -265,7 +269,7 @@ mod tests {
         assert_eq!((plan.rounds, plan.most_rounds()), (5, 5));
         let plan = self::plan(&["embedded", "embedded", "--duration", "400ms"]);
         assert_eq!(plan.rounds, 8, "blocks are not shorter than 50 ms");
-        assert!(plan.schedule.reference);
+        assert!(plan.schedule.has_reference());
     }
 
     #[test]

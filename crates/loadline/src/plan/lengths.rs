@@ -66,22 +66,22 @@ pub(super) fn resolve(
 ) -> Result<(Length, u32, Duration), Failure> {
     for (flag, time) in [("--duration", args.duration), ("--warmup", args.warmup)] {
         if let Some(time) = time.filter(|time| *time > LONGEST) {
-            return Err(Failure::usage(format!(
-                "{flag} {}: at most {}, because results of every interval are held in memory.",
-                duration_text(time),
+            let why = format!(
+                "at most {}, because results of every interval are held in memory",
                 duration_text(LONGEST)
-            )));
+            );
+            return Err(Failure::invalid(flag, "duration", duration_text(time), why));
         }
     }
     let length = match (args.ops, args.duration) {
         (Some(ops), _) if ops > MOST_OPS => {
-            return Err(Failure::usage(format!(
-                "--ops {ops}: at most {MOST_OPS}, which take eleven days at a million per second."
-            )));
+            let why = format!("at most {MOST_OPS}, which take eleven days at a million per second");
+            return Err(Failure::invalid("--ops", "count", ops, why));
         }
         (Some(ops), _) => Length::Ops(ops),
         (None, Some(Duration::ZERO)) => {
-            return Err(Failure::usage("--duration 0s: must be above zero."));
+            let why = "must be above zero";
+            return Err(Failure::invalid("--duration", "duration", "0s", why));
         }
         (None, Some(time)) => Length::Time(time),
         (None, None) => {
@@ -116,18 +116,16 @@ pub(super) fn rounds_until_precise(args: &LengthArgs, length: Length) -> Option<
 
 fn asked_rounds(rounds: u32, length: Length, most_rounds: u32) -> Result<u32, Failure> {
     if rounds > most_rounds {
-        return Err(Failure::usage(format!(
-            "--rounds {rounds}: at most {most_rounds}, because the histogram of each round is kept."
-        )));
+        let why = format!("at most {most_rounds}, because the histogram of each round is kept");
+        return Err(Failure::invalid("--rounds", "count", rounds, why));
     }
     let too_short = match length {
         Length::Ops(ops) => ops < u64::from(rounds),
         Length::Time(time) => time / rounds < Duration::from_millis(1),
     };
     if too_short {
-        return Err(Failure::usage(format!(
-            "{rounds} rounds do not fit into a run of this length; use fewer rounds or a longer run."
-        )));
+        let why = "too many for a run of this length; use fewer rounds or a longer run";
+        return Err(Failure::invalid("--rounds", "count", rounds, why));
     }
     Ok(rounds)
 }

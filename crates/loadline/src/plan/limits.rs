@@ -33,12 +33,10 @@ pub(crate) fn limits(texts: &[String], plan: &Plan) -> Result<Vec<Limit>, Failur
         }
         let limit: Limit = text
             .parse()
-            .map_err(|error| Failure::usage(format!("--limit {text}: {error}")))?;
+            .map_err(|error| Failure::usage(format!("--limit: {error}")))?;
         if !names.iter().any(|name| limit.concerns(name)) {
-            return Err(Failure::usage(format!(
-                "--limit {text}: unknown case; the cases are {}.",
-                names.join(", ")
-            )));
+            let why = format!("unknown case: expected {}", names.join(", "));
+            return Err(Failure::invalid("--limit", "limit", text, why));
         }
         limits.push(limit);
     }

@@ -5,6 +5,7 @@ mod bounds;
 mod bundle;
 mod capacity;
 mod clean;
+mod description;
 mod doctor;
 mod judge;
 mod lengths;
@@ -14,6 +15,7 @@ mod outputs;
 mod path;
 mod proof;
 mod scenario;
+mod schedule;
 mod show;
 mod targets;
 
@@ -26,9 +28,7 @@ use loadline_load::values::{ValueData, ValueSize};
 use loadline_resp::Protocol;
 use rand::RngExt;
 
-use crate::args::{
-    ArrivalsArg, ConnectionArgs, Instructions, LoadArgs, RunArgs, TlsArgs, ValueDataArg,
-};
+use crate::args::{ArrivalsArg, ConnectionArgs, LoadArgs, RunArgs, TlsArgs, ValueDataArg};
 use crate::codec::Codec;
 use crate::exit::Failure;
 use crate::files;
@@ -36,6 +36,7 @@ use crate::fingerprint;
 use crate::secret::Secret;
 use crate::suggest;
 use crate::target::Target;
+use crate::units::key_dist_text;
 use crate::workload::{self, Bundle, Definition};
 
 use bounds::{check_memory, connections, keys, threads, value_size, window};
@@ -50,6 +51,7 @@ pub(crate) use outputs::Outputs;
 pub(crate) use path::{PathShape, measuring_trips};
 pub(crate) use proof::{Usual, slowed};
 pub(crate) use scenario::{case_name, scenario};
+pub(crate) use schedule::{BlockEnd, Placement, RoundParts, RoundsEnd, Schedule};
 
 const DEFAULT_BATCH: u32 = 10;
 /// The pipeline of the last of the default cases.
@@ -92,42 +94,6 @@ pub(crate) struct Plan {
     pub(crate) allow_non_empty: bool,
     /// Files to write.
     pub(crate) outputs: Outputs,
-}
-
-/// How rounds are laid out, beyond their number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Schedule {
-    /// How often targets are opened anew, servers of our own in fresh processes: two processes of
-    /// one binary differ. The rounds are divided among them.
-    pub(crate) generations: u32,
-    /// Rounds beyond the least that may follow, as long as the comparison is not precise enough.
-    pub(crate) more_rounds: u32,
-    /// Whether the rounds may end before the last once they tell the ratios of the targets precisely.
-    pub(crate) until_precise: bool,
-    /// Whether an echo runs in each round, beside the targets.
-    pub(crate) reference: bool,
-    /// Whether a block of a closed loop also ends with operations enough for its figures.
-    pub(crate) brief: bool,
-    /// Whether operations are made one at a time after each block, for the tail.
-    pub(crate) tails: bool,
-    /// Whether servers of our own and the generator get CPUs of their own.
-    pub(crate) pinned: bool,
-    /// Whether instructions per operation are counted, too.
-    pub(crate) instructions: Instructions,
-}
-
-impl Schedule {
-    /// The given rounds and no more, on targets that are opened once.
-    pub(crate) const PLAIN: Self = Self {
-        generations: 1,
-        more_rounds: 0,
-        until_precise: false,
-        reference: false,
-        brief: false,
-        tails: false,
-        pinned: false,
-        instructions: Instructions::Off,
-    };
 }
 
 /// One scenario: what is sent and how.
@@ -218,14 +184,17 @@ impl Surroundings {
 impl Plan {
     /// The most rounds of a case.
     pub(crate) fn most_rounds(&self) -> u32 {
-        self.rounds + self.schedule.more_rounds
+        self.rounds + self.schedule.more_rounds()
     }
 
     /// When the block of `case` in `round`, counted from 0, ends.
     pub(crate) fn block(&self, case: &Case, round: u32) -> Stop {
         let mut stop = case.block(round, self.rounds);
         let rules = &case.workload.rules;
-        if self.schedule.brief && rules.is_plain() && case.pacing == Pacing::Closed {
+        if self.schedule.blocks == BlockEnd::Enough
+            && rules.is_plain()
+            && case.pacing == Pacing::Closed
+        {
             let enough = ENOUGH_OPERATIONS * u64::from(case.pipeline);
             stop.ops = Some(stop.ops.map_or(enough, |ops| ops.min(enough)));
         }
@@ -327,7 +296,7 @@ pub(crate) fn resolve(args: &RunArgs, around: &Surroundings) -> Result<Plan, Fai
         .collect::<Result<Vec<_>, _>>()?;
     if args.data.verify && !cases.iter().any(|case| case.verify) {
         return Err(Failure::usage(
-            "--verify checks values that are read, but none of the cases reads a stored value (as get and hget do).",
+            "--verify: checks values that are read, but none of the cases reads a stored value, as get and hget do.",
         ));
     }
     let plan = Plan {
@@ -337,13 +306,16 @@ pub(crate) fn resolve(args: &RunArgs, around: &Surroundings) -> Result<Plan, Fai
         cases,
         rounds: precise.unwrap_or(rounds),
         schedule: Schedule {
-            until_precise: precise.is_some(),
-            reference: true,
+            end: match precise {
+                Some(_) => RoundsEnd::OncePrecise,
+                None => RoundsEnd::Planned,
+            },
+            parts: RoundParts::Reference,
             ..Schedule::PLAIN
         },
         warmup,
         seed: args.data.choices.seed.unwrap_or(around.entropy),
-        protocol: protocol(&args.connection),
+        protocol: protocol(&args.connection, Protocol::Resp2),
         tls: TlsFiles::given(&args.connection.tls),
         allow_non_empty: args.data.choices.allow_non_empty,
         outputs: Outputs::resolve(&args.outputs)?,
@@ -352,11 +324,11 @@ pub(crate) fn resolve(args: &RunArgs, around: &Surroundings) -> Result<Plan, Fai
     Ok(plan)
 }
 
-fn protocol(connection: &ConnectionArgs) -> Protocol {
-    if connection.resp == Some(3) {
-        Protocol::Resp3
-    } else {
-        Protocol::Resp2
+fn protocol(connection: &ConnectionArgs, default: Protocol) -> Protocol {
+    match connection.resp {
+        Some(3) => Protocol::Resp3,
+        Some(_) => Protocol::Resp2,
+        None => default,
     }
 }
 
@@ -369,9 +341,10 @@ fn workloads(
 ) -> Result<Vec<(Definition, Option<u32>)>, Failure> {
     let batch = load.traffic.batch.unwrap_or(DEFAULT_BATCH);
     if batch > MOST_BATCH {
-        return Err(Failure::usage(format!(
-            "--batch {batch}: at most {MOST_BATCH} keys in one command, because the server blocks other clients while it runs."
-        )));
+        let why = format!(
+            "at most {MOST_BATCH} keys in one command, because the server blocks other clients while it runs"
+        );
+        return Err(Failure::invalid("--batch", "count", batch, why));
     }
     let built_in = |name: &str| {
         workload::named(name, batch).expect("the default cases are built-in workloads")
@@ -393,7 +366,7 @@ fn workloads(
     }
     if load.traffic.batch.is_some() && !cases.iter().any(|(workload, _)| is_batched(workload)) {
         return Err(Failure::usage(
-            "--batch is the number of keys of mget and mset, but neither is among the cases.",
+            "--batch: applies to mget and mset, but neither is among the cases.",
         ));
     }
     Ok(cases)
@@ -413,13 +386,27 @@ fn chosen(
     }
     let bundles = || around.bundles.iter().map(|bundle| bundle.name);
     let known = || workload::NAMES.into_iter().chain(bundles());
-    Err(Failure::usage(match suggest::closest(name, known()) {
+    Err(unknown_workload(
+        name,
+        known(),
+        ", or a file whose name ends in .toml",
+    ))
+}
+
+/// The refusal of a workload that is none of `known` and not `further`: with a suggestion if it resembles
+/// one of them, else with the list.
+fn unknown_workload(
+    name: &str,
+    known: impl Iterator<Item = &'static str> + Clone,
+    further: &str,
+) -> Failure {
+    Failure::usage(match suggest::closest(name, known.clone()) {
         Some(meant) => format!("--workload: unknown workload `{name}`; did you mean `{meant}`?"),
         None => format!(
-            "--workload: unknown workload `{name}`: expected {}, or a file whose name ends in .toml.",
-            known().collect::<Vec<_>>().join(", ")
+            "--workload: unknown workload `{name}`: expected {}{further}.",
+            known.collect::<Vec<_>>().join(", ")
         ),
-    }))
+    })
 }
 
 fn is_batched(workload: &Definition) -> bool {
@@ -443,8 +430,15 @@ fn case(
         .key_dist
         .as_ref()
         .map_or_else(|| workload.key_dist.clone(), |dist| dist.over(keys));
-    KeyPicker::new(&key_dist, keys)
-        .map_err(|error| Failure::usage(format!("--key-dist over {keys} keys: {error}.")))?;
+    KeyPicker::new(&key_dist, keys).map_err(|error| {
+        let why = format!("over {keys} keys, {error}");
+        Failure::invalid(
+            "--key-dist",
+            "key distribution",
+            key_dist_text(&key_dist),
+            why,
+        )
+    })?;
     let name = match pipeline {
         Some(pipeline) => format!("{}, pipeline {pipeline}", workload.name),
         None => workload.name.clone(),
@@ -479,9 +473,8 @@ fn pacing(load: &LoadArgs) -> Result<Pacing, Failure> {
         return Ok(Pacing::Closed);
     };
     if !(1..=HIGHEST_RATE).contains(&rate) {
-        return Err(Failure::usage(format!(
-            "--rate {rate}: a rate is from 1 to {HIGHEST_RATE} operations per second."
-        )));
+        let why = format!("expected 1 to {HIGHEST_RATE} operations per second");
+        return Err(Failure::invalid("--rate", "rate", rate, why));
     }
     let arrivals = match load.arrivals {
         Some(ArrivalsArg::Poisson) => ArrivalProcess::Poisson,

@@ -122,10 +122,8 @@ pub(crate) fn latency(text: &str) -> Result<Duration, Failure> {
         }
     };
     if latency > LONGEST_LATENCY {
-        return Err(Failure::usage(format!(
-            "--latency {text}: at most {}.",
-            duration_text(LONGEST_LATENCY)
-        )));
+        let why = format!("at most {}", duration_text(LONGEST_LATENCY));
+        return Err(Failure::invalid("--latency", "duration", text, why));
     }
     Ok(latency)
 }
@@ -134,10 +132,11 @@ pub(crate) fn latency(text: &str) -> Result<Duration, Failure> {
 fn parse_jitter(text: &str) -> Result<Jitter, Failure> {
     let (time, kind) = text.split_once(':').unwrap_or((text, "normal"));
     let spread =
-        units::duration(time).map_err(|why| Failure::usage(format!("--jitter {text}: {why}.")))?;
+        units::duration(time).map_err(|why| Failure::usage(format!("--jitter: {why}.")))?;
+    let refused = |why: String| Failure::invalid("--jitter", "jitter", text, why);
     if spread.is_zero() || spread > LONGEST_LATENCY {
-        return Err(Failure::usage(format!(
-            "--jitter {text}: must be above 0 and at most {}.",
+        return Err(refused(format!(
+            "must be above 0 and at most {}",
             duration_text(LONGEST_LATENCY)
         )));
     }
@@ -148,29 +147,36 @@ fn parse_jitter(text: &str) -> Result<Jitter, Failure> {
             scale: spread,
             exponent: PARETO_EXPONENT,
         }),
-        _ => Err(Failure::usage(format!(
-            "--jitter {text}: `{kind}` is no distribution; write T:normal, T:uniform or T:pareto."
-        ))),
+        _ => Err(refused(
+            "expected `T`, `T:normal`, `T:uniform` or `T:pareto`".into(),
+        )),
     }
 }
 
 /// Reads `10Mbit` or `1MiB/s`, in bytes per second.
 fn parse_bandwidth(text: &str) -> Result<u64, Failure> {
-    let refused = |why: &str| Failure::usage(format!("--bandwidth {text}: {why}."));
+    let refused = |why: &str| Failure::invalid("--bandwidth", "bandwidth", text, why);
     let plain = text.strip_suffix("/s").unwrap_or(text);
     let bytes = match plain.strip_suffix("bit") {
         Some(bits) => {
-            let bits = units::count(bits).map_err(|why| refused(&why))?;
+            let bits =
+                units::count(bits).map_err(|why| Failure::usage(format!("--bandwidth: {why}.")))?;
             if !bits.is_multiple_of(8) {
-                return Err(refused("it is a whole number of bytes per second"));
+                return Err(refused("expected a whole number of bytes per second"));
             }
             bits / 8
         }
-        None if plain != text => units::size(plain).map_err(|why| refused(&why))?,
-        None => return Err(refused("it needs a unit, such as 10Mbit, 1Gbit or 1MiB/s")),
+        None if plain != text => {
+            units::size(plain).map_err(|why| Failure::usage(format!("--bandwidth: {why}.")))?
+        }
+        None => {
+            return Err(refused(
+                "expected a number with a unit, such as `10Mbit`, `1Gbit` or `1MiB/s`",
+            ));
+        }
     };
     if bytes == 0 {
-        return Err(refused("no byte passes at 0 bytes per second"));
+        return Err(refused("must be above 0"));
     }
     Ok(bytes)
 }
@@ -248,10 +254,10 @@ mod tests {
             (Some("1"), None, "unit"),
             (Some("0ms"), None, "above 0"),
             (Some("1h"), None, "at most"),
-            (Some("1ms:gamma"), None, "no distribution"),
-            (None, Some("10"), "needs a unit"),
-            (None, Some("1MiB"), "needs a unit"),
-            (None, Some("0Mbit"), "no byte"),
+            (Some("1ms:gamma"), None, "T:pareto"),
+            (None, Some("10"), "with a unit"),
+            (None, Some("1MiB"), "with a unit"),
+            (None, Some("0Mbit"), "above 0"),
             (None, Some("7bit"), "whole number"),
             (None, Some("xMbit"), "--bandwidth"),
         ] {

@@ -1,4 +1,4 @@
-//! A plan for readers: as JSON for the record, and as text for `--dry-run`.
+//! What the plan of a run says about itself, for the record and for `--dry-run`.
 
 use std::fmt::Write;
 
@@ -9,148 +9,150 @@ use loadline_measure::compare::MIN_ROUNDS;
 use loadline_resp::Protocol;
 use serde_json::{Value, json};
 
+use super::description::Description;
+use super::schedule::{BlockEnd, Placement, RoundsEnd};
 use super::{Case, Length, Plan};
 use crate::target::Target;
 use crate::units::{count_text, duration_text, key_dist_text, nanoseconds, value_size_text};
 use crate::workload::Operation;
 
 /// How a cluster is loaded.
-const SHARED: &str = "of a cluster, each master gets an equal part of the keys, the operations and the rate, by connections and a thread of its own";
+const CLUSTER: &str = "each master of a cluster gets an equal part of the keys, operations and rate, over its own connections and thread";
 
 impl Plan {
-    /// The plan as it stands in the record; passwords are masked.
+    /// The plan in the form of the record; passwords are masked.
     pub(crate) fn to_json(&self) -> Value {
-        json!({
-            "targets": self.targets.iter().map(ToString::to_string).collect::<Vec<_>>(),
-            "cases": self.cases.iter().map(Case::to_json).collect::<Vec<_>>(),
-            "rounds": self.rounds,
-            "until_precise": self.schedule.until_precise.then_some(true),
-            "warmup_ns": nanoseconds(self.warmup),
-            "latency_ns": nanoseconds(self.latency),
-            "path": (!self.path.is_plain()).then(|| self.path.to_json()),
-            "seed": self.seed,
-            "resp": self.resp(),
-            "allow_non_empty": self.allow_non_empty,
-            "left_out": super::bundle::left_out(&self.targets, &self.cases),
-        })
+        self.describe().into_json()
     }
 
-    /// The plan as a person reads it.
-    pub(crate) fn to_text(&self) -> String {
-        let mut out = String::from("The plan; nothing was touched.\n\nTargets\n");
-        for target in &self.targets {
-            line(&mut out, &target.to_string());
-        }
-        if self.targets.iter().any(Target::is_cluster) {
-            line(&mut out, SHARED);
-        }
-        if !self.latency.is_zero() {
-            let latency = duration_text(self.latency);
-            line(&mut out, &format!("{latency} added to every round trip"));
-        }
-        if !self.path.is_plain() {
-            line(&mut out, &format!("a path with {}", self.path.text()));
-        }
-        for sentence in super::bundle::left_out(&self.targets, &self.cases) {
-            line(&mut out, &sentence);
-        }
-        for case in &self.cases {
-            let _ = writeln!(out, "\nCase: {}", case.name);
-            case.lines().iter().for_each(|text| line(&mut out, text));
-        }
-        let measured = self.targets.len() * self.cases.len();
-        out.push_str("\nAll cases\n");
-        self.rounds_lines()
-            .iter()
-            .for_each(|text| line(&mut out, text));
-        line(
-            &mut out,
-            &format!("RESP{}, seed {}", self.resp(), self.seed),
-        );
-        if let Some(Length::Time(time)) = self.cases.first().map(|case| case.length) {
-            let about = if self.schedule.until_precise {
-                "at most about"
-            } else {
-                "about"
-            };
-            let seconds = ((time + self.warmup).as_secs_f64() * measured as f64).ceil();
-            line(
-                &mut out,
-                &format!("{about} {seconds} s, and the time to load the keys"),
-            );
-        }
+    /// All that the plan says about itself.
+    pub(crate) fn describe(&self) -> Description {
+        let mut out = Description::default();
+        self.describe_targets(&mut out);
+        let cases = self.cases.iter().map(|case| out.absorb(case.describe()));
+        let cases = Value::Array(cases.collect());
+        out.entry("cases", cases);
+        self.describe_rounds(&mut out);
         out
     }
 
-    /// What runs in each round beside the load.
-    fn beside(&self) -> impl Iterator<Item = &'static str> {
+    /// The same, with the `limits` that are judged.
+    pub(crate) fn describe_with(&self, limits: &[Limit]) -> Description {
+        let mut out = self.describe();
+        let lines = super::limits::lines(limits, self);
+        if !lines.is_empty() {
+            out.section("Limits");
+        }
+        lines.into_iter().for_each(|text| out.line(text));
+        out
+    }
+
+    fn describe_targets(&self, out: &mut Description) {
+        out.section("Targets");
+        let names: Vec<String> = self.targets.iter().map(ToString::to_string).collect();
+        out.entry("targets", names.clone());
+        names.into_iter().for_each(|name| out.line(name));
+        out.line_of(
+            self.targets
+                .iter()
+                .any(Target::is_cluster)
+                .then_some(CLUSTER),
+        );
+        out.entry("latency_ns", nanoseconds(self.latency));
+        if !self.latency.is_zero() {
+            let latency = duration_text(self.latency);
+            out.line(format!("{latency} added to every round trip"));
+        }
+        let path = (!self.path.is_plain()).then_some(self.path);
+        out.entry("path", path.map(|path| path.to_json()));
+        out.line_of(path.map(|path| format!("path with {}", path.text())));
+        let left_out = super::bundle::left_out(&self.targets, &self.cases);
+        out.entry("left_out", left_out.clone());
+        left_out.into_iter().for_each(|sentence| out.line(sentence));
+    }
+
+    fn describe_rounds(&self, out: &mut Description) {
+        let schedule = &self.schedule;
+        out.section("All cases");
+        out.entry("rounds", self.rounds);
+        let is_early = schedule.end == RoundsEnd::OncePrecise;
+        out.entry("until_precise", is_early.then_some(true));
+        let planned = counted(self.rounds, "round");
+        out.line(match schedule.end {
+            RoundsEnd::Planned => planned,
+            RoundsEnd::OncePrecise => {
+                format!("{MIN_ROUNDS} to {planned}, until the ratios are precise enough")
+            }
+            RoundsEnd::Extended(0) => planned,
+            RoundsEnd::Extended(_) => format!(
+                "{planned} to {}, until the comparison is precise enough",
+                self.most_rounds()
+            ),
+        });
+        let several = self.targets.len() > 1;
+        out.line_of(several.then_some("in each round, the targets in random order"));
+        out.entry("warmup_ns", nanoseconds(self.warmup));
+        let warmup = duration_text(self.warmup);
+        out.line(format!("a warm-up of {warmup} for each case and target"));
+        if schedule.generations > 1 {
+            out.line(format!(
+                "targets are opened {} times, built-in and spawned servers in new processes",
+                schedule.generations
+            ));
+        }
+        for text in self.round_lines() {
+            out.line(text);
+        }
+        out.entry("resp", self.resp());
+        out.entry("seed", self.seed);
+        out.line(format!("RESP{}, seed {}", self.resp(), self.seed));
+        out.entry("allow_non_empty", self.allow_non_empty);
+        out.line_of(
+            self.allow_non_empty
+                .then_some("servers that hold keys are measured as well"),
+        );
+        out.line_of(self.duration_line(is_early));
+    }
+
+    /// The parts of the schedule that differ between commands.
+    fn round_lines(&self) -> impl Iterator<Item = &'static str> {
         let is_direct = self.latency.is_zero() && self.path.is_plain();
-        let has_tail = self.schedule.tails && is_direct && self.cases.iter().any(Case::has_tail);
+        let has_tail =
+            self.schedule.has_tails() && is_direct && self.cases.iter().any(Case::has_tail);
         let lines = [
             (
-                self.schedule.brief,
-                "a block of a closed loop ends sooner where it has operations enough",
+                self.schedule.placement == Placement::Pinned,
+                "with two or more CPUs, servers on the first and the generator on the others",
             ),
             (
-                self.schedule.reference,
-                "an echo over loopback in each round, for reference",
+                self.schedule.blocks == BlockEnd::Enough,
+                "a block of a closed loop ends early once it has enough operations",
+            ),
+            (
+                self.schedule.has_reference(),
+                "in each round, an echo over loopback as the reference",
             ),
             (
                 has_tail,
-                "operations one at a time after each block, for the tail, on servers of this host",
+                "after each block, operations one at a time for the tail, on servers of this host",
             ),
         ];
         lines
             .into_iter()
-            .filter_map(|(is_so, text)| is_so.then_some(text))
+            .filter_map(|(holds, text)| holds.then_some(text))
     }
 
-    /// How the rounds are laid out.
-    fn rounds_lines(&self) -> Vec<String> {
-        let schedule = &self.schedule;
-        let rounds = match schedule.more_rounds {
-            0 if schedule.until_precise => format!(
-                "{MIN_ROUNDS} to {}, until the ratios are precise enough",
-                counted(self.rounds, "round")
-            ),
-            0 => counted(self.rounds, "round"),
-            _ => format!(
-                "{} to {}, until the comparison is precise enough",
-                counted(self.rounds, "round"),
-                self.most_rounds()
-            ),
+    /// How long it takes, if the cases are measured for a time.
+    fn duration_line(&self, is_early: bool) -> Option<String> {
+        let Length::Time(time) = self.cases.first()?.length else {
+            return None;
         };
-        let order = if self.targets.len() > 1 {
-            ", in each the targets in random order"
-        } else {
-            ""
-        };
-        let warmup = duration_text(self.warmup);
-        let mut lines = vec![format!("{rounds}{order}, after a warm-up of {warmup} each")];
-        if schedule.generations > 1 {
-            lines.push(format!(
-                "targets are opened {} times, servers of our own in fresh processes",
-                schedule.generations
-            ));
-        }
-        if schedule.pinned {
-            lines.push(
-                "servers on the first CPU, the generator on the others, where there are two".into(),
-            );
-        }
-        lines.extend(self.beside().map(str::to_owned));
-        lines
-    }
-
-    /// What [`to_text`](Self::to_text) says, and what `limits` are judged.
-    pub(crate) fn to_text_with(&self, limits: &[Limit]) -> String {
-        let mut out = self.to_text();
-        let lines = super::limits::lines(limits, self);
-        if !lines.is_empty() {
-            out.push_str("\nLimits\n");
-        }
-        lines.iter().for_each(|text| line(&mut out, text));
-        out
+        let about = if is_early { "at most about" } else { "about" };
+        let measured = self.targets.len() * self.cases.len();
+        let seconds = ((time + self.warmup).as_secs_f64() * measured as f64).ceil();
+        Some(format!(
+            "{about} {seconds} s, and the time to load the keys"
+        ))
     }
 
     /// The number of the protocol's version.
@@ -163,40 +165,30 @@ impl Plan {
 }
 
 impl Case {
-    fn to_json(&self) -> Value {
-        let (ops, duration_ns) = match self.length {
-            Length::Ops(ops) => (Some(ops), None),
-            Length::Time(time) => (None, Some(nanoseconds(time))),
-        };
-        json!({
-            "name": self.name,
-            "workload": self.workload.name,
-            "operations": self.workload.operations.iter().map(operation_json).collect::<Vec<_>>(),
-            "load": self.workload.load.as_ref().map(|load| load.lines().collect::<Vec<_>>()),
-            "connections": self.connections,
-            "threads": self.threads,
-            "pipeline": self.pipeline,
-            "in_flight": self.in_flight(),
-            "batch": self.batch,
-            "pacing": pacing_json(self.pacing),
-            "ops": ops,
-            "duration_ns": duration_ns,
-            "keys": self.keys,
-            "key_dist": key_dist_text(&self.key_dist),
-            "value_size": value_size_text(&self.value_size),
-            "value_data": value_data_text(self.value_data),
-            "verify": self.verify,
-            "task": self.workload.rules.job.map(|job| job.description()),
-            "before_each_block": self.workload.rules.before.as_ref().map(|before| before.lines().collect::<Vec<_>>()),
-            "most_ops_per_block": self.most_per_block(),
-        })
+    fn describe(&self) -> Description {
+        let mut out = Description::default();
+        out.section(format!("Case: {}", self.name));
+        out.entry("name", self.name.as_str());
+        out.entry("workload", self.workload.name.as_str());
+        self.describe_load(&mut out);
+        self.describe_data(&mut out);
+        self.describe_rules(&mut out);
+        self.describe_operations(&mut out);
+        out
     }
 
-    fn lines(&self) -> Vec<String> {
+    fn describe_load(&self, out: &mut Description) {
+        let (ops, time) = match self.length {
+            Length::Ops(ops) => (Some(ops), None),
+            Length::Time(time) => (None, Some(time)),
+        };
+        out.entry("ops", ops);
+        out.entry("duration_ns", time.map(nanoseconds));
         let length = match self.length {
             Length::Ops(ops) => format!("{} operations per target", count_text(ops)),
             Length::Time(time) => format!("{} per target", duration_text(time)),
         };
+        out.entry("pacing", pacing_json(self.pacing));
         let pacing = match self.pacing {
             Pacing::Closed => "closed loop".into(),
             Pacing::Open { rate, arrivals } => format!(
@@ -204,49 +196,74 @@ impl Case {
                 arrivals_text(arrivals)
             ),
         };
-        let mut lines = vec![format!("{pacing}, {length}")];
-        lines.push(format!(
+        out.line(format!("{pacing}, {length}"));
+        out.entry("connections", self.connections);
+        out.entry("threads", self.threads);
+        out.entry("pipeline", self.pipeline);
+        out.entry("in_flight", self.in_flight());
+        out.entry("batch", self.batch);
+        out.line(format!(
             "{}, {}, pipeline {}",
             counted(self.connections, "connection"),
             counted(self.threads, "thread"),
             self.pipeline
         ));
-        let mut keys = format!(
-            "{} keys, {}",
-            count_text(self.keys),
-            key_dist_text(&self.key_dist)
+    }
+
+    fn describe_data(&self, out: &mut Description) {
+        let (dist, size) = (
+            key_dist_text(&self.key_dist),
+            value_size_text(&self.value_size),
         );
+        let data = value_data_text(self.value_data);
+        let mut keys = format!("{} keys, {dist}", count_text(self.keys));
         if self.workload.carries_values() {
-            let _ = write!(
-                keys,
-                "; values of {}, {}",
-                value_size_text(&self.value_size),
-                value_data_text(self.value_data)
-            );
+            let _ = write!(keys, "; values of {size}, {data}");
         }
-        if self.touches_keys() {
-            lines.push(keys);
+        out.entry("keys", self.keys);
+        out.entry("key_dist", dist);
+        out.entry("value_size", size);
+        out.entry("value_data", data);
+        out.line_of(self.touches_keys().then_some(keys));
+    }
+
+    /// What sets the case apart from commands sent over and over.
+    fn describe_rules(&self, out: &mut Description) {
+        let rules = &self.workload.rules;
+        let job = rules.job.map(|job| job.description());
+        // The key that records have had from the beginning, and baselines their hash of.
+        out.entry("task", job);
+        out.line_of(job.map(|job| format!("through loadline-client: {job}")));
+        let most = self.most_per_block();
+        out.entry("most_ops_per_block", most);
+        out.line_of(most.map(|most| format!("at most {} operations in a block", count_text(most))));
+        out.line_of(rules.consumes.then_some("checks that every key was there"));
+    }
+
+    fn describe_operations(&self, out: &mut Description) {
+        let workload = &self.workload;
+        let lines = |one: &Operation| one.lines().map(str::to_owned).collect::<Vec<_>>();
+        for (key, phrase, operation) in [
+            ("load", "loads before", &workload.load),
+            (
+                "before_each_block",
+                "before a block",
+                &workload.rules.before,
+            ),
+        ] {
+            out.entry(key, operation.as_ref().map(lines));
+            let text = |one: &Operation| format!("{phrase:<14} {}", shortened(one));
+            out.line_of(operation.as_ref().map(text));
         }
-        lines.extend(self.rules_lines());
-        let shown =
-            |operation: &Operation| shortened(&operation.lines().collect::<Vec<_>>().join(" + "));
-        if let Some(load) = &self.workload.load {
-            lines.push(format!("loads before   {}", shown(load)));
+        let operations = workload.operations.iter().map(operation_json);
+        out.entry("operations", operations.collect::<Vec<_>>());
+        for operation in &workload.operations {
+            let weight = format!("x{}", operation.weight());
+            out.line(format!("sends {weight:>6}   {}", shortened(operation)));
         }
-        if let Some(before) = &self.workload.rules.before {
-            lines.push(format!("before a block {}", shown(before)));
-        }
-        for operation in &self.workload.operations {
-            lines.push(format!(
-                "sends {:>6}   {}",
-                format!("x{}", operation.weight()),
-                shown(operation)
-            ));
-        }
-        if self.verify && self.workload.can_be_verified() {
-            lines.push("checks every value that it reads".into());
-        }
-        lines
+        out.entry("verify", self.verify);
+        let verifies = self.verify && workload.can_be_verified();
+        out.line_of(verifies.then_some("checks every value that it reads"));
     }
 }
 
@@ -263,7 +280,7 @@ fn pacing_json(pacing: Pacing) -> Value {
     }
 }
 
-fn arrivals_text(arrivals: ArrivalProcess) -> &'static str {
+pub(super) fn arrivals_text(arrivals: ArrivalProcess) -> &'static str {
     match arrivals {
         ArrivalProcess::Uniform => "uniform",
         ArrivalProcess::Poisson => "poisson",
@@ -283,16 +300,13 @@ fn counted(count: u32, noun: &str) -> String {
     format!("{} {noun}{plural}", count_text(count.into()))
 }
 
-/// A line that does not break in a terminal of eighty columns.
-fn shortened(text: &str) -> String {
+/// The commands of an operation, in a line that does not break in a terminal of eighty columns.
+fn shortened(operation: &Operation) -> String {
     const MOST: usize = 60;
+    let text = operation.lines().collect::<Vec<_>>().join(" + ");
     if text.chars().count() <= MOST {
-        return text.to_owned();
+        return text;
     }
     let head: String = text.chars().take(MOST - 4).collect();
     format!("{head} ...")
-}
-
-fn line(out: &mut String, text: &str) {
-    let _ = writeln!(out, "  {text}");
 }

@@ -203,8 +203,8 @@ fn what_cannot_be_is_refused_with_its_reason() {
             "cannot be used with",
         ),
         (&["--duration", "0s"], "above zero"),
-        (&["--ops", "10", "--rounds", "11"], "do not fit"),
-        (&["--threads", "51"], "more than the 50 connections"),
+        (&["--ops", "10", "--rounds", "11"], "too many for a run"),
+        (&["--threads", "51"], "at most 50, the number of connections"),
         (&["--pipeline", "0"], "at least 1"),
         (&["--pipeline", "200k"], "too many"),
         (&["--pipeline", "100k", "--connections", "1k"], "too many"),
@@ -218,7 +218,7 @@ fn what_cannot_be_is_refused_with_its_reason() {
             &["--connections", "20k", "--threads", "10k"],
             "at most 1024",
         ),
-        (&["--rate", "0"], "from 1 to"),
+        (&["--rate", "0"], "expected 1 to"),
         (&["--rate", "-5"], "unexpected argument"),
         (&["--arrivals", "poisson"], "--rate"),
         (&["--batch", "5"], "neither is among"),
@@ -257,6 +257,80 @@ fn what_cannot_be_is_refused_with_its_reason() {
         assert!(sentence.contains(reason), "{words:?}: {sentence}");
     }
     assert_eq!(plan(&["--latency", "0"]).cases.len(), 4);
+}
+
+/// A value that the plan refuses reads like one that the parser refuses.
+#[test]
+fn a_bad_value_is_refused_in_one_form() {
+    for (words, start) in [
+        (&["--ops", "0"][..], "--ops: invalid count `0`: "),
+        (
+            &["--ops", "2000G"],
+            "--ops: invalid count `2000000000000`: ",
+        ),
+        (&["--duration", "0s"], "--duration: invalid duration `0s`: "),
+        (
+            &["--warmup", "1000h"],
+            "--warmup: invalid duration `1000h`: ",
+        ),
+        (&["--rounds", "1M"], "--rounds: invalid count `1000000`: "),
+        (
+            &["--ops", "5", "--rounds", "6"],
+            "--rounds: invalid count `6`: ",
+        ),
+        (
+            &["--connections", "1M"],
+            "--connections: invalid count `1000000`: ",
+        ),
+        (
+            &["--connections", "2", "--threads", "3"],
+            "--threads: invalid count `3`: ",
+        ),
+        (&["--in-flight", "7"], "--in-flight: invalid count `7`: "),
+        (
+            &["--keys", "2000G"],
+            "--keys: invalid count `2000000000000`: ",
+        ),
+        (
+            &["--value-size", "1GiB"],
+            "--value-size: invalid size `1GiB`: ",
+        ),
+        (&["--rate", "0"], "--rate: invalid rate `0`: "),
+        (&["--latency", "1h"], "--latency: invalid duration `1h`: "),
+        (&["--latency", "x"], "--latency: invalid duration `x`: "),
+        (&["--jitter", "x"], "--jitter: invalid duration `x`: "),
+        (
+            &["--jitter", "1ms:flat"],
+            "--jitter: invalid jitter `1ms:flat`: ",
+        ),
+        (
+            &["--bandwidth", "10"],
+            "--bandwidth: invalid bandwidth `10`: ",
+        ),
+        (
+            &["--bandwidth", "xMiB/s"],
+            "--bandwidth: invalid size `xMiB`: ",
+        ),
+        (
+            &["--workload", "mget", "--batch", "1001"],
+            "--batch: invalid count `1001`: ",
+        ),
+        (
+            &["--keys", "10", "--key-dist", "hotspot:10:0.5"],
+            "--key-dist: invalid key distribution `hotspot:10:0.5`: ",
+        ),
+    ] {
+        let words: Vec<&str> = ["loadline", "run"].iter().chain(words).copied().collect();
+        let sentence = match Cli::try_parse_from(&words) {
+            Err(error) => {
+                let words: Vec<std::ffi::OsString> = words.iter().map(Into::into).collect();
+                crate::args::refusal(&words, &error)
+            }
+            Ok(_) => refusal(&words[2..]),
+        };
+        let sentence = sentence.trim_start_matches("loadline: ");
+        assert!(sentence.starts_with(start), "{words:?}: {sentence}");
+    }
 }
 
 #[test]
@@ -381,8 +455,8 @@ fn a_plan_shows_itself_without_passwords() {
         "--workload",
         "get",
     ]);
-    insta::assert_snapshot!(plan.to_text(), @"
-    The plan; nothing was touched.
+    insta::assert_snapshot!(plan.describe().to_text(), @"
+    Plan (dry run: no connection is made, no file is written)
 
     Targets
       redis://ann:***@db:6379/1
@@ -396,8 +470,9 @@ fn a_plan_shows_itself_without_passwords() {
       checks every value that it reads
 
     All cases
-      10 rounds, after a warm-up of 500ms each
-      an echo over loopback in each round, for reference
+      10 rounds
+      a warm-up of 500ms for each case and target
+      in each round, an echo over loopback as the reference
       RESP2, seed 7
       about 11 s, and the time to load the keys
     ");
@@ -411,14 +486,17 @@ fn a_plan_shows_itself_without_passwords() {
 #[test]
 fn rounds_of_several_targets_end_by_precision() {
     let both = plan(&["embedded", "spawn:redis-server", "--workload", "get"]);
-    assert_eq!((both.rounds, both.schedule.until_precise), (40, true));
+    assert_eq!(
+        (both.rounds, both.schedule.end),
+        (40, RoundsEnd::OncePrecise)
+    );
     assert_eq!(
         both.cases[0].block(0, both.rounds).duration,
         Some(Duration::from_millis(125))
     );
-    let text = both.to_text();
+    let text = both.describe().to_text();
     assert!(
-        text.contains("10 to 40 rounds, until the ratios are precise enough, in each the targets"),
+        text.contains("10 to 40 rounds, until the ratios are precise enough\n"),
         "{text}"
     );
     assert!(text.contains("at most about 11 s"), "{text}");
@@ -435,7 +513,7 @@ fn rounds_of_several_targets_end_by_precision() {
     ];
     for words in others {
         let plan = plan(words);
-        assert!(!plan.schedule.until_precise, "{words:?}");
+        assert_eq!(plan.schedule.end, RoundsEnd::Planned, "{words:?}");
         let rounds = if words.contains(&"--rounds") { 12 } else { 10 };
         assert_eq!(plan.rounds, rounds, "{words:?}");
         assert!(plan.to_json()["until_precise"].is_null(), "{words:?}");

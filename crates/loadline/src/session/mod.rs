@@ -21,7 +21,7 @@ use crate::exit::Failure;
 use crate::fingerprint;
 use crate::interrupt::interrupt;
 use crate::pinning::Pinning;
-use crate::plan::{self, Plan};
+use crate::plan::{self, Placement, Plan};
 use crate::printer::Printer;
 use crate::progress::Progress;
 use crate::recording;
@@ -129,7 +129,10 @@ pub(crate) fn record(
         run_id,
         record: Record::new(header, fingerprint::read()),
         // Before a target is opened: what it starts is given its CPU, and no thread of ours may have that.
-        pinning: plan.schedule.pinned.then(Pinning::start).flatten(),
+        pinning: match plan.schedule.placement {
+            Placement::Pinned => Pinning::start(),
+            Placement::Free => None,
+        },
         names: Vec::new(),
         was_opened: false,
     };

@@ -9,7 +9,7 @@ use super::tally::{Tally, are_precise};
 use super::{Recorded, Session, Shell, note_steal, record, work};
 use crate::exit::{Exit, Failure};
 use crate::fingerprint;
-use crate::plan::{Case, Plan};
+use crate::plan::{Case, Plan, RoundsEnd};
 use crate::progress::Progress;
 use crate::recording;
 use crate::subjects::{self, Reference, failure};
@@ -21,7 +21,7 @@ use crate::targets::{Opened, Watch};
 /// As of [`record`].
 pub(crate) fn measure(plan: &Plan, shell: &Shell) -> Result<Recorded, Failure> {
     let mut recorded = record(shell, plan, plan.to_json(), |session| {
-        let subjects = plan.targets.len() + usize::from(plan.schedule.reference);
+        let subjects = plan.targets.len() + usize::from(plan.schedule.has_reference());
         let blocks = subjects * plan.cases.len() * plan.most_rounds() as usize;
         let mut tallies: Vec<Tally> = plan.cases.iter().map(|_| Tally::default()).collect();
         let progress = session.progress(blocks as u64);
@@ -132,7 +132,7 @@ impl Measuring<'_, '_> {
             let nothing = opened.iter().map(|_| Measured::default());
             return Ok((nothing.collect(), None));
         }
-        if plan.schedule.reference {
+        if plan.schedule.has_reference() {
             subjects.push(Box::new(Reference::open(case, session.pinning.as_ref())?));
             names.push("the reference");
         }
@@ -160,7 +160,8 @@ impl Measuring<'_, '_> {
             &mut |event| self.show(event, case, &names, first),
             &|measured| {
                 (last > plan.rounds && before.is_enough(measured, plan))
-                    || (plan.schedule.until_precise && are_precise(&measured[..targets]))
+                    || (plan.schedule.end == RoundsEnd::OncePrecise
+                        && are_precise(&measured[..targets]))
             },
         );
         let (measured, broken) = match ran {

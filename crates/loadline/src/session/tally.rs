@@ -61,7 +61,7 @@ impl Tally {
     /// Whether the least rounds of `plan` are run and those so far, with `measured` as the newest, tell
     /// the median response time of each target beside the first's precisely enough to find 5 %.
     pub(super) fn is_enough(&self, measured: &[Measured], plan: &Plan) -> bool {
-        let targets = measured.len() - usize::from(plan.schedule.reference);
+        let targets = measured.len() - usize::from(plan.schedule.has_reference());
         let others = plan.targets.len().saturating_sub(1);
         let comparisons = recording::COMPARED.len() * plan.cases.len() * others;
         let medians = |target: usize| -> Vec<Option<u64>> {

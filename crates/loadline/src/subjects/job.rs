@@ -44,7 +44,12 @@ pub(super) fn open<'t>(
     let server = place.through.server();
     let endpoint = place.through.clone();
     let open = job.open(Site {
-        client: client(server, &server.address, place.through.tls()),
+        client: client(
+            server,
+            &server.address,
+            place.through.tls(),
+            place.through.protocol(),
+        ),
         server,
         socket: Arc::new(move || endpoint.socket()),
         prefix: prefix.to_owned(),

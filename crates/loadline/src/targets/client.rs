@@ -1,20 +1,19 @@
-//! How loadline-client reaches a target, and the connections that it makes.
+//! How loadline-client connects to a target.
 
 use loadline_client::cluster::{self, Cluster, Node};
-use loadline_client::{Client, Error, Request, Tls, blocking, multiplexed};
+use loadline_client::{Client, Error, Protocol, Request, Tls, blocking, multiplexed};
 
 use super::connect::builder;
 use crate::target::{Address, Server};
 
-/// How long a reply may take beside the added latency: the largest batches are a long way to go.
+/// The most time for a reply, in addition to the added latency: the largest batches take long.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
 
-/// How long connecting may take where no link makes it longer: also when the server went away and is
-/// waited for.
+/// The most time for connecting without a link in the path, also for reconnecting to a server that went away.
 const CONNECT_PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
 
-/// A client of `server`, which may be reached through a link at `address`.
-pub(crate) fn client(server: &Server, address: &Address, tls: &Tls) -> Client {
+/// A client of `server`, which can be reached through a link at `address`.
+pub(crate) fn client(server: &Server, address: &Address, tls: &Tls, protocol: Protocol) -> Client {
     let further = Server {
         address: address.clone(),
         ..server.clone()
@@ -25,6 +24,7 @@ pub(crate) fn client(server: &Server, address: &Address, tls: &Tls) -> Client {
         PATIENCE
     };
     builder(&further, tls)
+        .protocol(Some(protocol))
         .connect_timeout(patience)
         .response_timeout(Some(PATIENCE))
         .build()
@@ -33,10 +33,14 @@ pub(crate) fn client(server: &Server, address: &Address, tls: &Tls) -> Client {
 /// The cluster that `seeds` belong to, before it is asked for its nodes.
 ///
 /// # Errors
-/// That there is no such cluster.
-pub(crate) fn cluster(seeds: &[Server], tls: &Tls) -> Result<cluster::Builder, Error> {
+/// If the configuration is not one of a cluster.
+pub(crate) fn cluster(
+    seeds: &[Server],
+    tls: &Tls,
+    protocol: Protocol,
+) -> Result<cluster::Builder, Error> {
     let (first, others) = seeds.split_first().expect("a cluster has a node");
-    let client = client(first, &first.address, tls);
+    let client = client(first, &first.address, tls, protocol);
     let builder = cluster::Builder::from_config(client.config().clone())?;
     let others = others.iter().filter_map(|seed| node(&seed.address));
     Ok(others.fold(builder, cluster::Builder::seed))
@@ -50,9 +54,9 @@ pub(crate) fn node(address: &Address) -> Option<Node> {
     }
 }
 
-/// How a target is reached by loadline-client.
+/// Makes connections to a target.
 #[derive(Debug, Clone)]
-pub(crate) enum Way {
+pub(crate) enum Connector {
     /// To one server.
     Server(Client),
     /// To the nodes of a cluster.
@@ -73,9 +77,11 @@ pub(crate) enum Shared {
     Cluster(Cluster),
 }
 
-impl Way {
+impl Connector {
+    /// Opens a connection for one thread.
+    ///
     /// # Errors
-    /// That there is no connection.
+    /// If the connection cannot be made.
     pub(crate) fn blocking(&self) -> Result<Blocking, Error> {
         match self {
             Self::Server(client) => client.blocking().map(Box::new).map(Blocking::Server),
@@ -86,8 +92,10 @@ impl Way {
         }
     }
 
+    /// Opens a connection that tasks share.
+    ///
     /// # Errors
-    /// That there is no connection.
+    /// If the connection cannot be made.
     pub(crate) async fn shared(&self) -> Result<Shared, Error> {
         match self {
             Self::Server(client) => client.multiplexed().await.map(Shared::Server),

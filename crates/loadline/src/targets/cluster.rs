@@ -60,7 +60,7 @@ impl ClusterAccess {
             false => Ok(Tls::default()),
         };
         let tls = trust(&[])?;
-        let direct = client::cluster(seeds, &tls).map_err(unreachable)?;
+        let direct = client::cluster(seeds, &tls, plan.protocol).map_err(unreachable)?;
         let cluster = direct.clone().open_blocking().map_err(unreachable)?;
         let master = cluster.masters().swap_remove(0);
         let endpoint = Endpoint::new(server(first, &master), plan.protocol, tls.clone());
@@ -72,7 +72,7 @@ impl ClusterAccess {
         let linked_tls = trust(&hosts)?;
         Ok(Self {
             name: name.to_owned(),
-            linked: client::cluster(seeds, &linked_tls).map_err(unreachable)?,
+            linked: client::cluster(seeds, &linked_tls, plan.protocol).map_err(unreachable)?,
             direct,
             tls,
             linked_tls,

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use loadline_client::Protocol;
+
 use super::admin::Admin;
 use super::client;
 use super::cluster;
@@ -39,14 +41,14 @@ impl Holders {
             true => tls::trust(files, &[]),
             false => Ok(loadline_client::Tls::default()),
         };
-        let endpoint =
-            |server: Server, tls| Endpoint::new(server, loadline_client::Protocol::Resp2, tls);
+        let endpoint = |server: Server, tls| Endpoint::new(server, Protocol::Resp2, tls);
         let endpoints = match target {
             Target::Server(server) => vec![endpoint(server.clone(), trust(server)?)],
             Target::Cluster(seeds) => {
                 let tls = trust(&seeds[0])?;
                 let unreachable = |error| cluster::unreachable(&target.to_string(), &error);
-                let opened = client::cluster(seeds, &tls).and_then(|found| found.open_blocking());
+                let opened = client::cluster(seeds, &tls, Protocol::Resp2)
+                    .and_then(|found| found.open_blocking());
                 let masters = opened.map_err(unreachable)?.masters();
                 let nodes = masters.iter().map(|node| cluster::server(&seeds[0], node));
                 nodes.map(|node| endpoint(node, tls.clone())).collect()

@@ -12,7 +12,7 @@ use loadline_store::Keyspace;
 
 use super::admin::{Admin, Info};
 use super::callgrind::Callgrind;
-use super::client::{self, Way};
+use super::client::{self, Connector};
 use super::cluster::ClusterAccess;
 use super::connect::Endpoint;
 use super::link::Path;
@@ -115,7 +115,7 @@ impl Opened {
             target: target.clone(),
             tls_files: plan.tls.clone(),
             access,
-            with_tails: plan.schedule.tails,
+            with_tails: plan.schedule.has_tails(),
             loaded: Vec::new(),
             left_out: Vec::new(),
         };
@@ -160,19 +160,24 @@ impl Opened {
         }
     }
 
-    /// How loadline-client gets there, through `path` where a link is in the way.
+    /// Makes connections of loadline-client, through the link in `path` if there is one.
     ///
     /// # Errors
-    /// A usage error for what is no server.
-    pub(crate) fn way(&self, path: Option<&Path>) -> Result<Way, Failure> {
+    /// A usage error for a target that is not a server.
+    pub(crate) fn connector(&self, path: Option<&Path>) -> Result<Connector, Failure> {
         match &self.access {
             Access::Server(server) => {
                 let direct = server.endpoint.server();
                 let address = path.map_or(&direct.address, Path::address);
                 let tls = path.map_or(server.endpoint.tls(), |_| &server.further_tls);
-                Ok(Way::Server(client::client(direct, address, tls)))
+                Ok(Connector::Server(client::client(
+                    direct,
+                    address,
+                    tls,
+                    server.endpoint.protocol(),
+                )))
             }
-            Access::Cluster(cluster) => Ok(Way::Cluster(Box::new(cluster.through(path)))),
+            Access::Cluster(cluster) => Ok(Connector::Cluster(Box::new(cluster.through(path)))),
             Access::Ram(_) => Err(Failure::usage(format!(
                 "{}: not a server; only servers are called through a client.",
                 self.name

@@ -191,7 +191,7 @@ fn what_cannot_be_searched_ends_with_its_code() {
         (
             &["capacity", "embedded", "--slo", "p99<2"],
             64,
-            "its value needs a unit",
+            "expected a value with a unit",
         ),
         (
             &["capacity", "embedded", "--slo", "throughput>5k"],

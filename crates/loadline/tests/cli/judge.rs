@@ -199,7 +199,7 @@ fn a_gate_ends_as_the_contract_says() {
         other.stdout
     );
     dir.run(&["gate", "b.json", "--limit", "p99<10"])
-        .failed(64, "needs a unit");
+        .failed(64, "a value with a unit");
     dir.run(&["gate", "b.json", "--warning", "1%"])
         .failed(64, "--warning must be 2 % or more");
     dir.run(&["gate", "b.json", "spawn:no-such-server"])
@@ -266,7 +266,7 @@ fn the_classic_file_is_judged_by_its_own_thresholds() {
 fn a_proof_says_what_it_will_not_do() {
     let dir = Dir::new();
     dir.run(&["prove", "--runs", "5000"])
-        .failed(64, "--runs 5000: at most 1000");
+        .failed(64, "--runs: invalid count `5000`: at most 1000");
     dir.run(&["prove", "--workload", "nonsense"])
         .failed(64, "unknown workload `nonsense`");
     dir.run(&["prove", "--json", "/no/such/dir/p.json"])

@@ -329,7 +329,7 @@ fn fields_that_cannot_be_are_refused_by_name() {
             json!(0),
             "normalised without any round",
         ),
-        ("/limits/0".to_owned(), json!("p99"), "is not a limit"),
+        ("/limits/0".to_owned(), json!("p99"), "invalid limit `p99`"),
     ] {
         let mut json = serde_json::to_value(baseline()).unwrap();
         *json.pointer_mut(&pointer).unwrap() = value;

@@ -15,7 +15,7 @@ use crate::session::{Ending, Results, Shell, finish};
 pub(super) fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
     let plan = plan::resolve_doctor(args, &surroundings())?;
     if args.plan.dry_run {
-        files::print(&plan.base.to_text())?;
+        files::print(&plan.base.describe().to_text())?;
         return Ok(ExitCode::SUCCESS);
     }
     let shell = Shell::start(&args.display)?;

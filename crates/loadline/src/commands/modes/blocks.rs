@@ -15,7 +15,7 @@ use crate::exit::{Exit, Failure};
 use crate::plan::{Case, Mode};
 use crate::subjects::client::{self, CodecCost};
 use crate::subjects::failure;
-use crate::targets::client::Way;
+use crate::targets::client::Connector;
 
 /// How long a call that is under way may take after an interrupt to be part of what was measured.
 const GRACE: Duration = Duration::from_secs(1);
@@ -40,7 +40,7 @@ pub(super) struct Seen {
 /// Cells whose blocks run in interleaved rounds, after a short one that warms each up.
 #[derive(Debug, Clone)]
 pub(super) struct Blocks {
-    pub(super) way: Way,
+    pub(super) connector: Connector,
     pub(super) case: Case,
     pub(super) prefix: String,
     pub(super) seed: u64,
@@ -107,7 +107,7 @@ impl Blocks {
         let mut subjects = Vec::with_capacity(self.cells.len());
         for cell in &self.cells {
             let mut subject = client::open(
-                &self.way,
+                &self.connector,
                 &self.case,
                 cell.mode,
                 cell.size,

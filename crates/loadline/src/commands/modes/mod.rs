@@ -22,7 +22,7 @@ use crate::session::{self, Recorded, Results, Shell, finish};
 use crate::subjects;
 use crate::subjects::client;
 use crate::targets::Opened;
-use crate::targets::client::Way;
+use crate::targets::client::Connector;
 use crate::targets::link::{self, Path};
 use crate::units::latency_words;
 use blocks::{Blocks, Cell, Lengths, Seen, unless_given_up};
@@ -31,7 +31,7 @@ use evidence::Look;
 pub(super) fn run(args: &ModesArgs) -> anyhow::Result<ExitCode> {
     let plan = plan::resolve_modes(args, &surroundings())?;
     if args.plan.dry_run {
-        files::print(&plan.to_text())?;
+        files::print(&plan.describe().to_text())?;
         return Ok(ExitCode::SUCCESS);
     }
     let shell = Shell::start(&args.display)?;
@@ -83,7 +83,7 @@ struct Sweep<'s> {
 struct Setting<'s> {
     case: &'s Case,
     latency: Duration,
-    way: &'s Way,
+    connector: &'s Connector,
     prefix: String,
 }
 
@@ -105,12 +105,12 @@ impl Sweep<'_> {
                 record.links.push(path.measured.clone());
                 record.doctor.extend(link::finding(&path.measured));
             }
-            let way = target.way(path.as_ref())?;
+            let connector = target.connector(path.as_ref())?;
             for case in &self.plan.base.cases {
                 let setting = Setting {
                     case,
                     latency,
-                    way: &way,
+                    connector: &connector,
                     prefix: case.prefix(self.run_id),
                 };
                 let look = Look::begin(target);
@@ -140,13 +140,13 @@ impl Sweep<'_> {
             if case.codec.is_none() && !target.target.is_cluster() {
                 subjects::load(target, case, self.run_id, seed, self.control)?;
             } else if !spaces.contains(&space) {
-                let (way, prefix) = (target.way(None)?, case.prefix(self.run_id));
+                let (connector, prefix) = (target.connector(None)?, case.prefix(self.run_id));
                 let (case, control) = (case.clone(), Arc::clone(self.control));
                 unless_given_up(self.control, move || {
                     if case.codec.is_some() {
-                        client::load_objects(&way, &case, &prefix, seed, &control)
+                        client::load_objects(&connector, &case, &prefix, seed, &control)
                     } else {
-                        client::load_cluster(&way, &case, &prefix, seed, &control)
+                        client::load_cluster(&connector, &case, &prefix, seed, &control)
                     }
                 })?;
                 spaces.push(space);
@@ -312,7 +312,7 @@ impl Sweep<'_> {
         lengths: Lengths,
     ) -> Result<Vec<Seen>, Failure> {
         let blocks = Blocks {
-            way: setting.way.clone(),
+            connector: setting.connector.clone(),
             case: setting.case.clone(),
             prefix: setting.prefix.clone(),
             seed: self.plan.base.seed,

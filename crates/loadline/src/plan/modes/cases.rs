@@ -8,7 +8,7 @@ use super::chosen;
 use crate::args::{CodecArg, ModesArgs, OpArg};
 use crate::codec::{self, Codec};
 use crate::exit::Failure;
-use crate::plan::{Case, Length};
+use crate::plan::{Case, Length, unknown_workload};
 use crate::units;
 use crate::workload::{self, Definition};
 
@@ -64,17 +64,21 @@ pub(super) fn cases(args: &ModesArgs) -> Result<Vec<Case>, Failure> {
 }
 
 fn definition(name: &str) -> Result<Definition, Failure> {
-    let named = workload::named(name, 1).filter(Definition::is_one_call);
-    named.ok_or_else(|| {
-        let possible: Vec<&str> = workload::NAMES
-            .into_iter()
-            .filter(|name| workload::named(name, 1).is_some_and(|one| one.is_one_call()))
-            .collect();
-        Failure::usage(format!(
-            "--workload {name}: call modes take built-in workloads of one command on one key: {}.",
-            possible.join(", ")
-        ))
-    })
+    let one_call = |name: &&str| workload::named(name, 1).is_some_and(|one| one.is_one_call());
+    let possible = || workload::NAMES.into_iter().filter(one_call);
+    match workload::named(name, 1) {
+        Some(definition) if definition.is_one_call() => Ok(definition),
+        Some(_) => Err(Failure::invalid(
+            "--workload",
+            "workload",
+            name,
+            format!(
+                "expected one command on one key: {}",
+                possible().collect::<Vec<_>>().join(", ")
+            ),
+        )),
+        None => Err(unknown_workload(name, possible(), "")),
+    }
 }
 
 fn case(args: &ModesArgs, mut workload: Definition, codec: Option<Codec>) -> Result<Case, Failure> {
@@ -90,15 +94,15 @@ fn case(args: &ModesArgs, mut workload: Definition, codec: Option<Codec>) -> Res
         .clone()
         .unwrap_or(ValueSize::Fixed(default_bytes));
     if keys > MOST_KEYS {
-        return Err(Failure::usage(format!(
-            "--keys {keys}: at most {MOST_KEYS} in a sweep, because they are loaded for every operation and codec."
-        )));
+        let why = format!(
+            "at most {MOST_KEYS} in a sweep, because they are loaded for every operation and codec"
+        );
+        return Err(Failure::invalid("--keys", "count", keys, why));
     }
     if value_size.max() > LARGEST_VALUE_BYTES {
-        return Err(Failure::usage(format!(
-            "--value-size {}: at most 1MiB in a sweep, because calls with many values are held in memory.",
-            units::value_size_text(&value_size)
-        )));
+        let why = "at most 1MiB in a sweep, because calls with many values are held in memory";
+        let text = units::value_size_text(&value_size);
+        return Err(Failure::invalid("--value-size", "size", text, why));
     }
     let mut name = workload.name.clone();
     if let Some(codec) = codec {
@@ -137,10 +141,14 @@ fn check_objects(workload: &Definition, size: &ValueSize) -> Result<(), Failure>
     }
     match size {
         ValueSize::Fixed(bytes) if *bytes >= codec::SMALLEST_BYTES => Ok(()),
-        _ => Err(Failure::usage(format!(
-            "--value-size {}: with a codec, all objects have the same size, at least {} bytes as JSON.",
+        _ => Err(Failure::invalid(
+            "--value-size",
+            "size",
             units::value_size_text(size),
-            codec::SMALLEST_BYTES
-        ))),
+            format!(
+                "with a codec, all objects have the same size, at least {} bytes as JSON",
+                codec::SMALLEST_BYTES
+            ),
+        )),
     }
 }

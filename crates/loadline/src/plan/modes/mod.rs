@@ -14,9 +14,12 @@ use crate::args::ModesArgs;
 use crate::exit::Failure;
 use crate::plan::{Plan, Surroundings, lengths, outputs::Outputs};
 use crate::target::Target;
+use crate::units;
 use crate::workload::Definition;
 
-use super::{Case, PathShape, Schedule, TlsFiles, bounds::check_memory, path, targets};
+use super::{
+    Case, PathShape, Placement, Schedule, TlsFiles, bounds::check_memory, path, protocol, targets,
+};
 use loadline_resp::Protocol;
 
 const DEFAULT_COUNTS: [u64; 5] = [100, 1_000, 10_000, 100_000, 1_000_000];
@@ -114,9 +117,8 @@ pub(crate) fn resolve(args: &ModesArgs, around: &Surroundings) -> Result<ModesPl
     let latencies = latencies(args)?;
     let counts = ascending(&args.ops, &DEFAULT_COUNTS);
     if let Some(count) = counts.iter().find(|count| **count > MOST_COUNT) {
-        return Err(Failure::usage(format!(
-            "--ops {count}: at most {MOST_COUNT}; operations that exceed --budget are extrapolated."
-        )));
+        let why = format!("at most {MOST_COUNT}; operations that exceed --budget are extrapolated");
+        return Err(Failure::invalid("--ops", "count", count, why));
     }
     let batch = args.batch.unwrap_or(DEFAULT_BATCH);
     let in_flight = args.in_flight.unwrap_or(DEFAULT_IN_FLIGHT);
@@ -128,16 +130,17 @@ pub(crate) fn resolve(args: &ModesArgs, around: &Surroundings) -> Result<ModesPl
         ("--sizes", largest),
     ] {
         if value > MOST_BATCH {
-            return Err(Failure::usage(format!(
-                "{flag} {value}: at most {MOST_BATCH}, because the calls and their replies are held in memory."
-            )));
+            let why = format!(
+                "at most {MOST_BATCH}, because the calls and their replies are held in memory"
+            );
+            return Err(Failure::invalid(flag, "count", value, why));
         }
     }
     let budget = args.budget.unwrap_or(DEFAULT_BUDGET);
     if budget < Duration::from_millis(10) {
-        return Err(Failure::usage(
-            "--budget: must be at least 10ms, to measure a cell.",
-        ));
+        let why = "must be at least 10ms, to measure a cell";
+        let text = units::duration_text(budget);
+        return Err(Failure::invalid("--budget", "duration", text, why));
     }
     let modes = chosen(&args.mode, Mode::value_variants());
     let cases = cases::cases(args)?;
@@ -218,13 +221,13 @@ fn base(
         cases,
         rounds: args.rounds.unwrap_or(lengths::MODES_ROUNDS),
         schedule: Schedule {
-            pinned: is_started,
+            placement: Placement::pinned_if(is_started),
             ..Schedule::PLAIN
         },
         warmup: Duration::ZERO,
         seed: args.choices.seed.unwrap_or(around.entropy),
-        protocol: Protocol::Resp3,
-        tls: TlsFiles::given(&args.tls),
+        protocol: protocol(&args.connection, Protocol::Resp3),
+        tls: TlsFiles::given(&args.connection.tls),
         allow_non_empty: args.choices.allow_non_empty,
         outputs: Outputs::resolve(&args.outputs)?,
     })
@@ -242,8 +245,8 @@ fn target(args: &ModesArgs, around: &Surroundings) -> Result<Target, Failure> {
             "{target}: not a server, so it has no call modes."
         )));
     }
-    targets::refuse_unused_tls(slice::from_ref(&target), &args.tls)?;
-    targets::log_in(slice::from_mut(&mut target), &args.login, around)?;
+    targets::refuse_unused_tls(slice::from_ref(&target), &args.connection.tls)?;
+    targets::log_in(slice::from_mut(&mut target), &args.connection.login, around)?;
     Ok(target)
 }
 

@@ -1,8 +1,10 @@
-//! The sweep as a person reads it before it starts, and as it stands in the record.
+//! What the plan of a sweep says about itself, for the record and for `--dry-run`.
 
 use std::time::Duration;
 
 use super::{Mode, ModesPlan};
+use crate::plan::Placement;
+use crate::plan::description::Description;
 use crate::plan::path::measuring_time;
 use crate::units::{self, duration_text};
 
@@ -47,7 +49,7 @@ impl ModesPlan {
         Some((mode, count, Duration::from_nanos(ns)))
     }
 
-    /// How long it takes, in a sentence that is printed before anything is measured.
+    /// How long the sweep takes, as it is printed before anything is measured.
     pub(crate) fn estimate(&self) -> String {
         let most = format!("up to {:.0} s", self.longest().as_secs_f64().ceil());
         match self.slowest() {
@@ -65,99 +67,121 @@ impl ModesPlan {
         }
     }
 
-    /// The sweep as a person reads it.
-    pub(crate) fn to_text(&self) -> String {
-        let mut text = format!(
-            "The plan; nothing was touched.\n\nTarget\n  {}\n\n",
-            self.base.targets[0]
-        );
-        for (name, value) in self.lines() {
-            text += &format!("  {name:<14} {value}\n");
-        }
-        text += &format!("  {:<14} {}\n", "in all", self.estimate());
-        text
-    }
-
-    fn lines(&self) -> [(&'static str, String); 8] {
-        let modes: Vec<&str> = self.modes.iter().map(|mode| mode.name()).collect();
-        let cases: Vec<&str> = self
-            .base
-            .cases
-            .iter()
-            .map(|case| case.name.as_str())
-            .collect();
-        let counts: Vec<String> = self
-            .counts
-            .iter()
-            .map(|count| units::count_text(*count))
-            .collect();
-        let latencies: Vec<String> = self
-            .latencies
-            .iter()
-            .map(|time| duration_text(*time))
-            .collect();
-        let path = match self.base.path.text() {
-            text if text.is_empty() => text,
-            text => format!(", {text}"),
-        };
-        let sizes: Vec<String> = self.sizes.iter().map(u32::to_string).collect();
-        let pinned = if self.base.schedule.pinned {
-            ", the server on the first CPU and the client on the others, where there are two"
-        } else {
-            ""
-        };
-        [
-            ("modes", modes.join(", ")),
-            ("operations", cases.join(", ")),
-            ("counts", counts.join(", ")),
-            ("added latency", latencies.join(", ")),
-            (
-                "path",
-                format!("link {}{path}{pinned}", self.base.path.class_name()),
-            ),
-            (
-                "per call",
-                format!(
-                    "{} operations; async has {} in flight",
-                    self.batch, self.in_flight
-                ),
-            ),
-            (
-                "sizes",
-                format!(
-                    "{}, compared in {} rounds",
-                    sizes.join(", "),
-                    self.size_rounds
-                ),
-            ),
-            (
-                "per cell",
-                format!(
-                    "up to {}; what takes longer is extrapolated and marked",
-                    duration_text(self.budget)
-                ),
-            ),
-        ]
-    }
-
-    /// The sweep as the record has it.
+    /// The plan in the form of the record.
     pub(crate) fn to_json(&self) -> serde_json::Value {
-        serde_json::json!({
-            "command": "modes",
-            "targets": [self.base.targets[0].to_string()],
-            "modes": self.modes.iter().map(|mode| mode.name()).collect::<Vec<_>>(),
-            "operations": self.base.cases.iter().map(|case| case.name.clone()).collect::<Vec<_>>(),
-            "counts": self.counts,
-            "latencies_ns": self.latencies.iter().map(|time| units::nanoseconds(*time)).collect::<Vec<_>>(),
-            "value_size": self.base.cases.first().map(|case| units::value_size_text(&case.value_size)),
-            "path": self.base.path.to_json(),
-            "batch": self.batch,
-            "sizes": self.sizes,
-            "size_rounds": self.size_rounds,
-            "in_flight": self.in_flight,
-            "budget_ns": units::nanoseconds(self.budget),
-            "seed": self.base.seed,
-            "hash_tag": self.hash_tag,
-        })
+        self.describe().into_json()
     }
+
+    /// All that the plan says about itself.
+    pub(crate) fn describe(&self) -> Description {
+        let mut out = Description::default();
+        out.entry("command", "modes");
+        out.section("Target");
+        let target = self.base.targets[0].to_string();
+        out.entry("targets", vec![target.clone()]);
+        out.line(target);
+        out.section("Sweep");
+        self.describe_cells(&mut out);
+        self.describe_path(&mut out);
+        self.describe_calls(&mut out);
+        out.entry("resp", self.base.resp());
+        out.entry("seed", self.base.seed);
+        row(
+            &mut out,
+            "protocol",
+            &format!("RESP{}, seed {}", self.base.resp(), self.base.seed),
+        );
+        row(&mut out, "total time", &self.estimate());
+        out
+    }
+
+    fn describe_cells(&self, out: &mut Description) {
+        let modes: Vec<&str> = self.modes.iter().map(|mode| mode.name()).collect();
+        row(out, "modes", &modes.join(", "));
+        out.entry("modes", modes);
+        let cases = &self.base.cases;
+        let names: Vec<&str> = cases.iter().map(|case| case.name.as_str()).collect();
+        row(out, "operations", &names.join(", "));
+        out.entry("operations", names);
+        let size = cases
+            .first()
+            .map(|case| units::value_size_text(&case.value_size));
+        if let Some(size) = &size {
+            row(out, "values", size);
+        }
+        out.entry("value_size", size);
+        row(
+            out,
+            "counts",
+            &listed(&self.counts, |count| units::count_text(*count)),
+        );
+        out.entry("counts", self.counts.clone());
+        row(
+            out,
+            "per cell",
+            &format!(
+                "up to {}; longer cells are extrapolated and marked",
+                duration_text(self.budget)
+            ),
+        );
+        out.entry("budget_ns", units::nanoseconds(self.budget));
+    }
+
+    fn describe_path(&self, out: &mut Description) {
+        let latencies = &self.latencies;
+        row(
+            out,
+            "added latency",
+            &listed(latencies, |time| duration_text(*time)),
+        );
+        let ns = latencies.iter().map(|time| units::nanoseconds(*time));
+        out.entry("latencies_ns", ns.collect::<Vec<_>>());
+        let path = &self.base.path;
+        let mut text = format!("link {}", path.class_name());
+        if !path.is_plain() {
+            text += &format!(", {}", path.text());
+        }
+        if self.base.schedule.placement == Placement::Pinned {
+            text += "; with two or more CPUs, the server on the first and the client on the others";
+        }
+        row(out, "path", &text);
+        out.entry("path", path.to_json());
+        if self.hash_tag {
+            row(out, "keys", "all in one slot of the cluster");
+        }
+        out.entry("hash_tag", self.hash_tag);
+    }
+
+    fn describe_calls(&self, out: &mut Description) {
+        row(
+            out,
+            "per call",
+            &format!(
+                "{} operations; async has {} in flight",
+                self.batch, self.in_flight
+            ),
+        );
+        out.entry("batch", self.batch);
+        out.entry("in_flight", self.in_flight);
+        row(
+            out,
+            "sizes",
+            &format!(
+                "{}, compared in {} rounds",
+                listed(&self.sizes, u32::to_string),
+                self.size_rounds
+            ),
+        );
+        out.entry("sizes", self.sizes.clone());
+        out.entry("size_rounds", self.size_rounds);
+    }
+}
+
+/// A line with a name in front.
+fn row(out: &mut Description, name: &str, text: &str) {
+    out.line(format!("{name:<14} {text}"));
+}
+
+fn listed<T>(all: &[T], text: impl Fn(&T) -> String) -> String {
+    all.iter().map(text).collect::<Vec<_>>().join(", ")
 }

@@ -7,6 +7,7 @@ use loadline_load::values::ValueSize;
 use super::cases::DEFAULT_OBJECT_BYTES;
 use super::*;
 use crate::args::{Cli, Command};
+use crate::plan::Placement;
 
 fn plan(words: &[&str]) -> Result<ModesPlan, String> {
     let words = ["loadline", "modes"].iter().chain(words);
@@ -48,10 +49,14 @@ fn nothing_said_is_the_whole_sweep() {
     assert_eq!((plan.modes.len(), plan.base.cases.len()), (6, 2));
     assert_eq!(plan.counts, DEFAULT_COUNTS);
     assert_eq!(plan.latencies, DEFAULT_LATENCIES);
-    assert!(plan.to_text().contains("27.8 h"), "{}", plan.to_text());
+    assert!(
+        plan.describe().to_text().contains("27.8 h"),
+        "{}",
+        plan.describe().to_text()
+    );
     assert!(plan.longest() <= Duration::from_secs(600));
-    assert!(plan.base.schedule.pinned);
-    let text = plan.to_text();
+    assert_eq!(plan.base.schedule.placement, Placement::Pinned);
+    let text = plan.describe().to_text();
     assert!(
         text.contains("1,000,000 operations in the mode sync"),
         "{text}"
@@ -66,7 +71,8 @@ fn nothing_said_is_the_whole_sweep() {
 #[test]
 fn a_server_that_runs_already_and_a_cluster_stay_where_they_are() {
     for target in ["redis://a:1", "cluster://a:1", "spawn-cluster:redis-server"] {
-        assert!(!plan(&[target]).unwrap().base.schedule.pinned, "{target}");
+        let placement = plan(&[target]).unwrap().base.schedule.placement;
+        assert_eq!(placement, Placement::Free, "{target}");
     }
 }
 
@@ -163,7 +169,7 @@ fn other_operations_have_names_and_their_own_keys() {
         cases,
         [("incr", 10_000), ("hget", 10_000), ("smembers", 1_000)]
     );
-    assert!(plan.to_text().contains("incr, hget, smembers"));
+    assert!(plan.describe().to_text().contains("incr, hget, smembers"));
 }
 
 #[test]
@@ -179,7 +185,7 @@ fn what_cannot_be_is_refused() {
         (&["--budget", "1ms"], "at least 10ms"),
         (&["--value-size", "1GiB"], "1MiB"),
         (&["--jitter", "1ms", "--link", "netem"], "overtake"),
-        (&["--bandwidth", "10"], "needs a unit"),
+        (&["--bandwidth", "10"], "a number with a unit"),
         (&["--codec", "xml"], "xml"),
         (&["--codec", "json", "--value-size", "64B"], "at least 192"),
         (
@@ -195,7 +201,14 @@ fn what_cannot_be_is_refused() {
             "one command on one key: get, set",
         ),
         (&["--workload", "mget"], "one command on one key"),
-        (&["--workload", "nope"], "one command on one key"),
+        (
+            &["--workload", "nope"],
+            "--workload: unknown workload `nope`: expected get, set",
+        ),
+        (
+            &["--workload", "smember"],
+            "--workload: unknown workload `smember`; did you mean `smembers`?",
+        ),
         (
             &["--workload", "incr", "--mode", "batch"],
             "no command that is incr",
@@ -216,5 +229,21 @@ fn calls_that_do_not_fit_into_memory_are_refused() {
     let refused = plan(&["embedded", "--value-size", "2MiB"]).unwrap_err();
     assert!(refused.contains("at most 1MiB"), "{refused}");
     let refused = plan(&["embedded", "--keys", "10G"]).unwrap_err();
-    assert!(refused.contains("--keys 10000000000: at most"), "{refused}");
+    assert!(
+        refused.contains("--keys: invalid count `10000000000`: at most"),
+        "{refused}"
+    );
+}
+
+#[test]
+fn the_sweep_uses_the_version_of_the_protocol_that_is_asked_for() {
+    for (words, resp) in [(&["embedded"][..], 3), (&["embedded", "--resp", "2"], 2)] {
+        let plan = plan(words).unwrap();
+        assert_eq!(
+            (plan.base.resp(), plan.to_json()["resp"].as_u64()),
+            (resp, Some(resp.into()))
+        );
+        let text = plan.describe().to_text();
+        assert!(text.contains(&format!("RESP{resp}, seed ")), "{text}");
+    }
 }

@@ -22,7 +22,7 @@ use loadline_load::{Control, Error};
 use super::{load_block, workload};
 use crate::exit::Failure;
 use crate::plan::{Case, Mode};
-use crate::targets::client::{self, Blocking, Way};
+use crate::targets::client::{self, Blocking, Connector};
 use crate::workload as workloads;
 use operation::{Operation, Ready};
 use typed::Typed;
@@ -65,7 +65,7 @@ impl Subject for Called {
 /// # Errors
 /// That a connection cannot be opened.
 pub(crate) fn open(
-    way: &Way,
+    connector: &Connector,
     case: &Case,
     mode: Mode,
     size: u32,
@@ -84,7 +84,7 @@ pub(crate) fn open(
             .enable_all()
             .build()
             .map_err(|error| Failure::unavailable(format!("{mode}: {error}.")))?;
-        let connection = runtime.block_on(way.shared()).map_err(unreachable)?;
+        let connection = runtime.block_on(connector.shared()).map_err(unreachable)?;
         let performer = Shared {
             connection,
             operation: Rc::new(operation),
@@ -98,7 +98,8 @@ pub(crate) fn open(
         })
     } else {
         let size = if mode == Mode::Sync { 1 } else { size };
-        let caller = Caller::open(way, operation, mode, size, lost.clone()).map_err(unreachable)?;
+        let caller =
+            Caller::open(connector, operation, mode, size, lost.clone()).map_err(unreachable)?;
         let callers = Callers::new(workload, vec![caller], false, seed).map_err(broken)?;
         Box::new(CallSubject {
             callers,
@@ -118,7 +119,7 @@ pub(crate) fn open(
 /// # Errors
 /// That the server cannot be reached or refuses one.
 pub(crate) fn load_objects(
-    way: &Way,
+    connector: &Connector,
     case: &Case,
     prefix: &str,
     seed: u64,
@@ -129,7 +130,7 @@ pub(crate) fn load_objects(
         key_dist: KeyDist::Sequential,
         ..case.clone()
     };
-    let mut writer = open(way, &writes, Mode::Pipeline, LOAD_SIZE, prefix, seed)?;
+    let mut writer = open(connector, &writes, Mode::Pipeline, LOAD_SIZE, prefix, seed)?;
     load_by(&mut writer, case, seed, control)
 }
 
@@ -138,7 +139,7 @@ pub(crate) fn load_objects(
 /// # Errors
 /// That a node cannot be reached or refuses one.
 pub(crate) fn load_cluster(
-    way: &Way,
+    connector: &Connector,
     case: &Case,
     prefix: &str,
     seed: u64,
@@ -150,8 +151,14 @@ pub(crate) fn load_cluster(
         let load = compiled.load.into_iter().collect();
         let workload = workload(load, case, &KeyDist::Sequential, seed).map_err(failed)?;
         let lost = Lost::default();
-        let caller = Caller::open(way, operation, Mode::Pipeline, LOAD_SIZE, lost.clone())
-            .map_err(|error| Failure::unavailable(format!("{}: {error}.", case.name)))?;
+        let caller = Caller::open(
+            connector,
+            operation,
+            Mode::Pipeline,
+            LOAD_SIZE,
+            lost.clone(),
+        )
+        .map_err(|error| Failure::unavailable(format!("{}: {error}.", case.name)))?;
         let callers = Callers::new(workload, vec![caller], false, seed).map_err(failed)?;
         let mut writer = CallSubject {
             callers,
@@ -273,14 +280,14 @@ impl Subject for CallSubject {
 
 impl Caller {
     fn open(
-        way: &Way,
+        connector: &Connector,
         operation: Operation,
         mode: Mode,
         size: u32,
         lost: Lost,
     ) -> Result<Self, ClientError> {
         Ok(Self {
-            connection: way.blocking()?,
+            connection: connector.blocking()?,
             mode,
             size: size as usize,
             operation,

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use loadline_client::commands::ping;
 use loadline_client::multiplexed::Dedicated;
-use loadline_client::{Client, Error as ClientError, Tls, cmd};
+use loadline_client::{Client, Error as ClientError, Protocol, Tls, cmd};
 use loadline_load::outcome::{Memory as Found, Outcome};
 use loadline_load::pacing::Stop;
 use loadline_load::runner::Subject;
@@ -45,6 +45,7 @@ pub(crate) struct Errand {
     user: Option<String>,
     password: Option<String>,
     connections: u32,
+    resp: u8,
 }
 
 /// What it says.
@@ -92,6 +93,7 @@ impl Job for ConnectionMemory {
     fn open<'s>(&self, site: Site<'s>) -> Result<OpenJob<'s>, Failure> {
         Ok(OpenJob::Blocks(Box::new(Memory {
             server: site.server,
+            protocol: site.client.config().protocol,
         })))
     }
 }
@@ -99,6 +101,7 @@ impl Job for ConnectionMemory {
 /// Counts again in each block, which is one process regardless of the intended length.
 struct Memory<'t> {
     server: &'t Server,
+    protocol: Option<Protocol>,
 }
 
 impl Memory<'_> {
@@ -112,8 +115,8 @@ impl Memory<'_> {
             .stderr(Stdio::piped())
             .spawn()
             .map_err(|error| failed(&error))?;
-        let errand =
-            serde_json::to_vec(&Errand::at(self.server)).map_err(|error| failed(&error))?;
+        let errand = serde_json::to_vec(&Errand::at(self.server, self.protocol))
+            .map_err(|error| failed(&error))?;
         if let Some(mut stdin) = process.stdin.take() {
             stdin.write_all(&errand).map_err(|error| failed(&error))?;
         }
@@ -149,7 +152,7 @@ impl Subject for Memory<'_> {
 }
 
 impl Errand {
-    fn at(server: &Server) -> Self {
+    fn at(server: &Server, protocol: Option<Protocol>) -> Self {
         let (host, port, socket) = match &server.address {
             Address::Tcp { host, port } => (Some(host.clone()), *port, None),
             Address::Unix(path) => (None, 0, Some(path.clone())),
@@ -166,6 +169,11 @@ impl Errand {
                 .as_ref()
                 .map(|password| password.reveal().to_owned()),
             connections: COUNTED,
+            resp: if protocol == Some(Protocol::Resp3) {
+                3
+            } else {
+                2
+            },
         }
     }
 
@@ -186,7 +194,12 @@ impl Errand {
         };
         server.login.user = self.user;
         server.login.password = self.password.map(Secret::new);
+        let protocol = match self.resp {
+            3 => Protocol::Resp3,
+            _ => Protocol::Resp2,
+        };
         Ok(builder(&server, &Tls::default())
+            .protocol(Some(protocol))
             .connect_timeout(PATIENCE)
             .response_timeout(Some(PATIENCE))
             .client_name(NAME)
@@ -298,7 +311,7 @@ mod tests {
                 password: Some(Secret::new("hunter2".into())),
             },
         };
-        let text = serde_json::to_vec(&Errand::at(&server)).unwrap();
+        let text = serde_json::to_vec(&Errand::at(&server, Some(Protocol::Resp3))).unwrap();
         let errand: Errand = serde_json::from_slice(&text).unwrap();
         let client = errand.client().unwrap();
         let config = client.config();

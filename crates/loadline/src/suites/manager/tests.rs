@@ -115,7 +115,7 @@ fn what_our_server_lacks_is_known_before_it_runs() {
     let mut plan = plan("manager-classic");
     plan.targets = vec![Target::Embedded, Target::Spawn("redis-server".into())];
     assert_eq!(plan.to_json()["left_out"], serde_json::json!([sentence]));
-    assert!(plan.to_text().contains(sentence));
+    assert!(plan.describe().to_text().contains(sentence));
     plan.targets.remove(0);
     assert_eq!(plan.to_json()["left_out"], serde_json::json!([]));
 }

@@ -78,6 +78,11 @@ impl Endpoint {
         &self.server
     }
 
+    /// The version of the protocol.
+    pub(crate) fn protocol(&self) -> Protocol {
+        self.protocol
+    }
+
     /// What encrypted connections trust.
     pub(crate) fn tls(&self) -> &Tls {
         &self.tls

@@ -1,0 +1,63 @@
+//! What a plan says about itself: one list of facts, which the record holds under keys and `--dry-run` prints as lines.
+
+use std::fmt::Write;
+
+use serde_json::{Map, Value};
+
+/// The first line of `--dry-run`.
+const HEADING: &str = "Plan (dry run: no connection is made, no file is written)";
+
+/// Facts of a plan, or of a part of it.
+#[derive(Debug, Default)]
+pub(crate) struct Description {
+    entries: Map<String, Value>,
+    sections: Vec<(String, Vec<String>)>,
+}
+
+impl Description {
+    /// Begins a section; the lines that follow belong to it.
+    pub(crate) fn section(&mut self, heading: impl Into<String>) {
+        self.sections.push((heading.into(), Vec::new()));
+    }
+
+    /// Adds what the record has under `key`.
+    pub(super) fn entry(&mut self, key: &str, value: impl Into<Value>) {
+        self.entries.insert(key.to_owned(), value.into());
+    }
+
+    /// Adds a line for readers to the current section.
+    pub(crate) fn line(&mut self, text: impl Into<String>) {
+        let (_, lines) = self.sections.last_mut().expect("a section was begun");
+        lines.push(text.into());
+    }
+
+    /// Adds a line that is present only if there is something to say.
+    pub(super) fn line_of(&mut self, text: Option<impl Into<String>>) {
+        if let Some(text) = text {
+            self.line(text);
+        }
+    }
+
+    /// Adds the sections of a part, and returns what the record has of it.
+    pub(super) fn absorb(&mut self, part: Self) -> Value {
+        self.sections.extend(part.sections);
+        Value::Object(part.entries)
+    }
+
+    /// As the record has it.
+    pub(crate) fn into_json(self) -> Value {
+        Value::Object(self.entries)
+    }
+
+    /// As `--dry-run` prints it.
+    pub(crate) fn to_text(&self) -> String {
+        let mut out = format!("{HEADING}\n");
+        for (heading, lines) in &self.sections {
+            let _ = writeln!(out, "\n{heading}");
+            for line in lines {
+                let _ = writeln!(out, "  {line}");
+            }
+        }
+        out
+    }
+}
