@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 )]
 pub(crate) fn now_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| millis(since))
+    since.map_or(0, millis)
 }
 
 /// Whole milliseconds, at most as many as fit.

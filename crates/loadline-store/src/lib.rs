@@ -18,18 +18,21 @@
 //! assert!(keyspace.view(b"greeting", 2_000, |value| value.is_none()));
 //! ```
 
+mod arena;
 mod clock;
 mod error;
 mod keyspace;
 mod list;
+mod record;
 mod shard;
+mod slab;
 mod slot;
 mod store;
 mod table;
 mod value;
 
 pub use error::Error;
-pub use keyspace::Keyspace;
+pub use keyspace::{Evicted, Keyspace, Tally};
 pub use list::List;
 pub use store::{Batch, Durability, Options, Stats, Store, Writer};
 pub use table::{Bytes, Held, Table};

@@ -1,0 +1,400 @@
+//! The memory of a shard: its records in pages, and what lies outside of them.
+//!
+//! A record is appended to the open page. One that goes leaves garbage behind, and when a quarter of a page is
+//! garbage, its other records are moved to the open page and its memory is freed. That is some 20 records, so no
+//! operation waits for long, however many keys there are.
+//!
+//! Pages have one size, so that the memory of one fits the next. One piece of memory for each shard, growing by an
+//! eighth, was measured with a million keys: the allocator could not use the pieces that growing left behind, and a
+//! key took 131 bytes instead of 98.
+
+use std::hash::BuildHasher;
+use std::sync::Arc;
+
+use hashbrown::hash_table::HashTable;
+
+use crate::record::{self, LONGEST, MOST_USES, Part, Record};
+use crate::slab::{Held, Slab};
+use crate::slot::{Loose, New, Slot};
+use crate::value::Entry;
+
+/// Bits of a record's place that say where in its page it begins.
+const OFFSET_BITS: u32 = 11;
+/// Bytes of a page; with those of the allocator they are a power of two.
+const PAGE_BYTES: usize = (1 << OFFSET_BITS) - 16;
+/// Bytes of the first page of a shard at first, since most shards of a small keyspace hold a few records.
+const FIRST_BYTES: usize = 240;
+/// Garbage of a page from which on its records move.
+const MOST_GARBAGE: usize = PAGE_BYTES / 4;
+
+#[derive(Debug, Default, Clone)]
+struct Page {
+    records: Vec<u8>,
+    /// Bytes of records that went.
+    garbage: usize,
+}
+
+impl Page {
+    fn live_bytes(&self) -> usize {
+        self.records.len() - self.garbage
+    }
+}
+
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Arena {
+    pages: Vec<Page>,
+    /// The page that records are appended to.
+    open: usize,
+    /// Pages without memory.
+    holes: usize,
+    /// Whether a page has much garbage.
+    is_due: bool,
+    slab: Slab,
+}
+
+impl Arena {
+    #[inline]
+    pub(crate) fn slot(&self, at: u32) -> Slot<'_> {
+        Slot {
+            record: Record::read(self.bytes(at)),
+            slab: &self.slab,
+        }
+    }
+
+    /// The bytes of a page from a record on.
+    #[inline]
+    fn bytes(&self, at: u32) -> &[u8] {
+        &self.pages[(at >> OFFSET_BITS) as usize].records[offset(at)..]
+    }
+
+    #[inline]
+    fn bytes_mut(&mut self, at: u32) -> &mut [u8] {
+        &mut self.pages[(at >> OFFSET_BITS) as usize].records[offset(at)..]
+    }
+
+    /// Appends a record and returns its place.
+    pub(crate) fn add(&mut self, key: &[u8], new: New<'_>, uses: u8) -> u32 {
+        let key = self.part(key);
+        let (value, expires_at, is_text) = match new {
+            New::String(text) => (self.part(text.bytes), text.expires_at, text.is_text),
+            New::Entry(entry) => {
+                let place = self.slab.insert(Held::Entry(entry));
+                (Part::Held(place), None, false)
+            }
+        };
+        let at = self.reserve(record::most_bytes(key, value));
+        let page = &mut self.pages[self.open];
+        record::append(&mut page.records, key, value, expires_at, uses);
+        if is_text {
+            self.keep_as_text(at);
+        }
+        at
+    }
+
+    /// A key or string as a part of a record, outside of it if it is long.
+    fn part<'b>(&mut self, bytes: &'b [u8]) -> Part<'b> {
+        if bytes.len() <= LONGEST {
+            return Part::Inline(bytes);
+        }
+        Part::Held(self.slab.insert(Held::Bytes(bytes.into())))
+    }
+
+    /// Makes room for a record in the open page, or opens another one, and returns where the record begins.
+    fn reserve(&mut self, bytes: usize) -> u32 {
+        let used = self.pages.get(self.open).map(|page| page.records.len());
+        if used.is_none_or(|used| used + bytes > PAGE_BYTES) {
+            self.open_page(bytes);
+        }
+        let page = &mut self.pages[self.open];
+        let used = page.records.len();
+        if page.records.capacity() < used + bytes {
+            page.records.reserve_exact(PAGE_BYTES - used);
+        }
+        u32::try_from(self.open << OFFSET_BITS | used)
+            .expect("a shard has less than 4 GiB of short keys and values")
+    }
+
+    fn open_page(&mut self, bytes: usize) {
+        if let Some(page) = self.pages.get(self.open) {
+            self.is_due |= page.garbage > MOST_GARBAGE;
+        }
+        let capacity = match self.pages.len() {
+            0 if bytes <= FIRST_BYTES => FIRST_BYTES,
+            _ => PAGE_BYTES,
+        };
+        let page = Page {
+            records: Vec::with_capacity(capacity),
+            garbage: 0,
+        };
+        let is_hole = |page: &Page| page.records.capacity() == 0;
+        match self.pages.iter().position(is_hole) {
+            Some(hole) if self.holes > 0 => {
+                self.pages[hole] = page;
+                self.open = hole;
+                self.holes -= 1;
+            }
+            _ => {
+                self.open = self.pages.len();
+                self.pages.reserve_exact(1 + self.pages.len() / 8);
+                self.pages.push(page);
+            }
+        }
+    }
+
+    /// Frees what belongs to a record, which is garbage from then on.
+    pub(crate) fn discard(&mut self, at: u32) {
+        let record = Record::read(self.bytes(at));
+        let held = [record.key(), record.value()].map(|part| match part {
+            Part::Inline(_) => None,
+            Part::Held(place) => Some(place),
+        });
+        self.waste(at);
+        for place in held.into_iter().flatten() {
+            self.slab.remove(place);
+        }
+    }
+
+    /// Makes a record garbage.
+    fn waste(&mut self, at: u32) {
+        let bytes = self.bytes_mut(at);
+        record::set_garbage(bytes);
+        let wasted = Record::read(bytes).bytes().len();
+        let number = (at >> OFFSET_BITS) as usize;
+        let page = &mut self.pages[number];
+        page.garbage += wasted;
+        self.is_due |= page.garbage > MOST_GARBAGE && number != self.open;
+    }
+
+    /// Takes the value out of a record, which is garbage from then on.
+    pub(crate) fn release(&mut self, at: u32) -> Loose {
+        let record = Record::read(self.bytes(at));
+        let Part::Held(place) = record.value() else {
+            let loose = self.slot(at).to_loose();
+            self.discard(at);
+            return loose;
+        };
+        let (expires_at, is_text) = (record.expires_at(), record.is_text());
+        let key = match record.key() {
+            Part::Inline(_) => None,
+            Part::Held(place) => Some(place),
+        };
+        self.waste(at);
+        key.map(|place| self.slab.remove(place));
+        match self.slab.remove(place) {
+            Held::Entry(entry) => Loose::Entry(entry),
+            Held::Bytes(bytes) => Loose::String {
+                bytes: bytes.to_vec(),
+                expires_at,
+                is_text,
+            },
+            Held::Free { .. } => unreachable!("the record of a free place is gone"),
+        }
+    }
+
+    /// Counts a use of an entry.
+    #[inline]
+    pub(crate) fn touch(&mut self, at: u32) {
+        let bytes = self.bytes_mut(at);
+        let uses = Record::read(bytes).uses();
+        if uses < MOST_USES {
+            record::set_uses(bytes, uses + 1);
+        }
+    }
+
+    /// Takes as much from the uses of an entry.
+    pub(crate) fn forget_uses(&mut self, at: u32, count: u8) {
+        let bytes = self.bytes_mut(at);
+        let uses = Record::read(bytes).uses();
+        record::set_uses(bytes, uses.saturating_sub(count));
+    }
+
+    /// Sets the expiry in place and says whether it could.
+    pub(crate) fn set_expiry(&mut self, at: u32, expires_at: Option<u64>) -> bool {
+        let set = |entry: Option<&mut Entry>| entry.map(|entry| entry.expires_at = expires_at);
+        if self.change(at, set).is_ok() {
+            return true;
+        }
+        record::set_expiry(self.bytes_mut(at), expires_at)
+    }
+
+    /// Puts a string in the place of one of the same length and says whether it could.
+    pub(crate) fn set_string(&mut self, at: u32, bytes: &[u8], expires_at: Option<u64>) -> bool {
+        let page = &mut self.pages[(at >> OFFSET_BITS) as usize];
+        let record = &mut page.records[offset(at)..];
+        let old = Record::read(record);
+        if expires_at.is_some() && !old.has_expiry_field() {
+            return false;
+        }
+        let begin = old.places().1;
+        match old.value() {
+            Part::Inline(old) if old.len() == bytes.len() => {
+                record[begin..begin + bytes.len()].copy_from_slice(bytes);
+            }
+            Part::Inline(_) => return false,
+            Part::Held(place) => {
+                let Held::Bytes(old) = self.slab.get_mut(place) else {
+                    return false;
+                };
+                // A snapshot may share it.
+                match Arc::get_mut(old) {
+                    Some(old) if old.len() == bytes.len() => old.copy_from_slice(bytes),
+                    _ => return false,
+                }
+            }
+        }
+        record::set_text(record, false);
+        record::set_expiry(record, expires_at)
+    }
+
+    /// Marks a string that lies in one piece as text.
+    pub(crate) fn keep_as_text(&mut self, at: u32) {
+        if self.slot(at).held_entry().is_none() {
+            record::set_text(self.bytes_mut(at), true);
+        }
+    }
+
+    /// Shows a value that changes in place to `change`, and returns `Err` with it for one that does not.
+    pub(crate) fn change<R, C: FnOnce(Option<&mut Entry>) -> R>(
+        &mut self,
+        at: u32,
+        change: C,
+    ) -> Result<R, C> {
+        let Part::Held(place) = Record::read(self.bytes(at)).value() else {
+            return Err(change);
+        };
+        let held = self.slab.get_mut(place);
+        let was = held.held_bytes();
+        let Held::Entry(entry) = held else {
+            return Err(change);
+        };
+        let result = change(Some(Arc::make_mut(entry)));
+        let is = held.held_bytes();
+        self.slab.resize(was, is);
+        Ok(result)
+    }
+
+    /// Gives back the memory of what went, where it is much. The places of records change.
+    #[inline]
+    pub(crate) fn tidy(&mut self, index: &mut HashTable<u32>, hasher: &impl BuildHasher) {
+        if index.is_empty() {
+            if !self.pages.is_empty() {
+                *self = Self::default();
+            }
+            return;
+        }
+        if self.is_due {
+            self.free_pages(index, hasher);
+        }
+        if self.slab.is_sparse() {
+            self.compact_slab(index);
+        }
+    }
+
+    /// Moves the records out of pages with much garbage.
+    #[cold]
+    fn free_pages(&mut self, index: &mut HashTable<u32>, hasher: &impl BuildHasher) {
+        self.is_due = false;
+        for number in 0..self.pages.len() {
+            if number == self.open || self.pages[number].garbage <= MOST_GARBAGE {
+                continue;
+            }
+            // Its number must not serve again while records with places in it are in the index.
+            let reserved = Page {
+                records: Vec::with_capacity(1),
+                garbage: 0,
+            };
+            let page = std::mem::replace(&mut self.pages[number], reserved);
+            let mut begin = 0;
+            while begin < page.records.len() {
+                let record = Record::read(&page.records[begin..]);
+                let bytes = record.bytes();
+                if !record.is_garbage() {
+                    let from = (number << OFFSET_BITS | begin) as u32;
+                    let slot = Slot {
+                        record,
+                        slab: &self.slab,
+                    };
+                    let hash = hasher.hash_one(slot.key());
+                    let to = self.reserve(bytes.len());
+                    self.pages[self.open].records.extend_from_slice(bytes);
+                    if let Some(place) = index.find_mut(hash, |at| *at == from) {
+                        *place = to;
+                    }
+                }
+                begin += bytes.len();
+            }
+            self.pages[number] = Page::default();
+            self.holes += 1;
+        }
+        while self
+            .pages
+            .last()
+            .is_some_and(|page| page.records.capacity() == 0)
+        {
+            self.pages.pop();
+            self.holes -= 1;
+        }
+        if self.pages.capacity() > 8 && self.pages.capacity() > 4 * self.pages.len() {
+            self.pages.shrink_to_fit();
+        }
+    }
+
+    /// Moves what is in the slab to a smaller one.
+    #[cold]
+    fn compact_slab(&mut self, index: &HashTable<u32>) {
+        let mut slab = Slab::default();
+        for at in index {
+            let record = Record::read(self.bytes(*at));
+            let (key, value) = record.places();
+            let held =
+                [(record.key(), key), (record.value(), value)].map(|(part, offset)| match part {
+                    Part::Inline(_) => None,
+                    Part::Held(place) => Some((place, offset)),
+                });
+            for (place, offset) in held.into_iter().flatten() {
+                let place = slab.insert(self.slab.remove(place)).to_le_bytes();
+                self.bytes_mut(*at)[offset..offset + place.len()].copy_from_slice(&place);
+            }
+        }
+        self.slab = slab;
+    }
+
+    /// Counts again what a caller that panicked left uncounted.
+    pub(crate) fn recount(&mut self) {
+        self.slab.recount();
+    }
+
+    /// Bytes of the records and of what they hold, without garbage and free places.
+    #[cfg(test)]
+    pub(crate) fn held_bytes(&self) -> usize {
+        let live = self.pages.iter().map(Page::live_bytes);
+        live.sum::<usize>() + self.slab.held_bytes()
+    }
+
+    /// Bytes of memory that it takes, without what an allocator adds.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let open = self.pages.get(self.open);
+        let open = open.map_or(0, |page| page.records.capacity());
+        open + self.others_bytes()
+    }
+
+    /// The same, but of the open page only what is in use: what shrinks with every record that goes.
+    #[inline]
+    pub(crate) fn charged_bytes(&self) -> usize {
+        self.pages.get(self.open).map_or(0, Page::live_bytes) + self.others_bytes()
+    }
+
+    fn others_bytes(&self) -> usize {
+        let closed = self.pages.len().saturating_sub(self.holes + 1);
+        closed * PAGE_BYTES
+            + self.pages.capacity() * size_of::<Page>()
+            + self.slab.places_bytes()
+            + self.slab.held_bytes()
+    }
+}
+
+/// Where in its page a record begins.
+#[inline]
+fn offset(at: u32) -> usize {
+    (at & ((1 << OFFSET_BITS) - 1)) as usize
+}

@@ -1,0 +1,220 @@
+//! A shard while a caller holds its lock.
+
+use std::ops::Deref;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard};
+
+use super::Keyspace;
+use crate::shard::{Passed, Shard, lock};
+use crate::slot::{Loose, New, Slot, Text};
+use crate::value::{Change, Entry};
+
+/// A locked shard, and the hash of the key that it was locked for. When the lock is released, what the shard takes is
+/// counted.
+///
+/// The places of records hold until the next change.
+#[derive(Debug)]
+pub(super) struct Locked<'k> {
+    keyspace: &'k Keyspace,
+    shard: MutexGuard<'k, Shard>,
+    hash: u64,
+    /// Bytes and keys when it was locked, where they are counted.
+    was: (usize, usize),
+}
+
+impl<'k> Locked<'k> {
+    #[inline]
+    pub(super) fn new(
+        keyspace: &'k Keyspace,
+        shards: &'k [Mutex<Shard>],
+        index: usize,
+        hash: u64,
+    ) -> Self {
+        let shard = lock(&shards[index]);
+        let was = match keyspace.counts_uses {
+            true => (shard.charged_bytes(), shard.len()),
+            false => (0, 0),
+        };
+        Self {
+            keyspace,
+            shard,
+            hash,
+            was,
+        }
+    }
+
+    /// Where the record of `key` is; one whose time has come is freed instead.
+    #[inline]
+    pub(super) fn find(&mut self, key: &[u8], now: u64) -> Option<u32> {
+        let at = self.find_any(key)?;
+        if self.shard.is_gone(at, now) {
+            self.free(at);
+            return None;
+        }
+        if self.keyspace.counts_uses {
+            self.shard.touch(at);
+        }
+        Some(at)
+    }
+
+    /// Where the record of `key` is, as [`find`](Self::find) says it; counts a hit or a miss.
+    #[inline]
+    pub(super) fn look_up(&mut self, key: &[u8], now: u64) -> Option<u32> {
+        let at = self.find(key, now);
+        let counts = &mut self.shard.counts;
+        match at {
+            Some(_) => counts.hits += 1,
+            None => counts.misses += 1,
+        }
+        at
+    }
+
+    /// Where the record of `key` is, also where its time has come.
+    #[inline]
+    pub(super) fn find_any(&self, key: &[u8]) -> Option<u32> {
+        self.shard.find(self.hash, key)
+    }
+
+    #[cold]
+    fn free(&mut self, at: u32) {
+        self.remove(at);
+        self.shard.counts.expired += 1;
+    }
+
+    /// Puts a value at `key`, in the place of what is at `current`.
+    pub(super) fn put(&mut self, key: &[u8], current: Option<u32>, new: New<'_>) {
+        let keyspace = self.keyspace;
+        let hash = self.hash;
+        let shard = self.changing();
+        match current {
+            Some(at) => {
+                shard.replace(hash, at, key, new);
+                shard.tidy(&keyspace.hasher);
+            }
+            None => shard.insert(hash, key, new, &keyspace.hasher),
+        }
+    }
+
+    /// Puts a string at `key`, in the place of what is at `current`.
+    #[inline]
+    pub(super) fn put_string(
+        &mut self,
+        key: &[u8],
+        current: Option<u32>,
+        bytes: &[u8],
+        expires_at: Option<u64>,
+    ) {
+        let Some(at) = current else {
+            return self.put(key, None, New::String(Text::new(bytes, expires_at)));
+        };
+        let keyspace = self.keyspace;
+        let hash = self.hash;
+        let shard = self.changing();
+        if shard.put_string(hash, at, key, bytes, expires_at) != at {
+            shard.tidy(&keyspace.hasher);
+        }
+    }
+
+    /// Shows the entry at `at` to `change`, and returns what that says and where the entry is then.
+    pub(super) fn change<R>(
+        &mut self,
+        key: &[u8],
+        at: u32,
+        change: impl FnOnce(Option<&mut Entry>) -> (R, Change),
+    ) -> ((R, Change), u32) {
+        let hash = self.hash;
+        self.changing().change(hash, at, key, change)
+    }
+
+    pub(super) fn set_expiry(&mut self, key: &[u8], at: u32, expires_at: Option<u64>) {
+        let hash = self.hash;
+        self.changing().set_expiry(hash, at, key, expires_at);
+        self.tidy();
+    }
+
+    pub(super) fn keep_as_text(&mut self, at: u32) {
+        self.changing().keep_as_text(at);
+    }
+
+    pub(super) fn make_growing(&mut self, key: &[u8], at: u32) {
+        let hash = self.hash;
+        self.changing().make_growing(hash, at, key);
+        self.tidy();
+    }
+
+    /// Removes the entry at `at`.
+    pub(super) fn remove(&mut self, at: u32) {
+        let hash = self.hash;
+        self.changing().remove(hash, at);
+        self.tidy();
+    }
+
+    /// Takes the value at `at` out.
+    pub(super) fn take(&mut self, at: u32) -> Loose {
+        let hash = self.hash;
+        let loose = self.changing().take(hash, at);
+        self.tidy();
+        loose
+    }
+
+    fn tidy(&mut self) {
+        self.shard.tidy(&self.keyspace.hasher);
+    }
+
+    /// As [`Shard::evict`].
+    pub(super) fn evict(
+        &mut self,
+        may_go: impl Fn(Slot<'_>) -> bool,
+        visit: impl FnOnce(&[u8]),
+    ) -> Passed {
+        let passed = self.changing().evict(may_go, visit);
+        self.tidy();
+        passed
+    }
+
+    /// Frees every entry whose time has come and returns how many.
+    pub(super) fn expire(&mut self, now: u64) -> usize {
+        let keyspace = self.keyspace;
+        self.changing().expire(now, &keyspace.hasher)
+    }
+
+    /// Removes everything.
+    pub(super) fn clear(&mut self) {
+        self.changing().clear();
+    }
+
+    /// The shard, to be changed.
+    #[inline]
+    fn changing(&mut self) -> &mut Shard {
+        &mut self.shard
+    }
+}
+
+impl Deref for Locked<'_> {
+    type Target = Shard;
+
+    #[inline]
+    fn deref(&self) -> &Shard {
+        &self.shard
+    }
+}
+
+impl Drop for Locked<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        let keyspace = self.keyspace;
+        if keyspace.counts_uses {
+            let count = |total: &AtomicUsize, was: usize, is: usize| {
+                if was != is {
+                    total.fetch_add(is.wrapping_sub(was), Ordering::Relaxed);
+                }
+            };
+            count(
+                &keyspace.charged_bytes,
+                self.was.0,
+                self.shard.charged_bytes(),
+            );
+            count(&keyspace.keys, self.was.1, self.shard.len());
+        }
+    }
+}

@@ -1,0 +1,530 @@
+//! The keyspace.
+
+mod locked;
+
+use std::hash::BuildHasher;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock};
+
+use hashbrown::DefaultHashBuilder;
+
+use self::locked::Locked;
+use crate::shard::{Passed, Shard, lock};
+use crate::slot::{Loose, Slot};
+use crate::value::{Change, Entry, Expiry, Shape, Value, View};
+
+/// Parts of the keyspace, each behind its own lock; a key's part never changes. Many, so that a part
+/// that is walked, swept or grown in one piece stays small: 2,500 keys of ten millions.
+const SHARDS: usize = 4096;
+
+/// Parts of the smallest keyspace, so that several threads seldom wait for each other.
+const LEAST_SHARDS: usize = 16;
+/// Keys for which a small keyspace has one more part.
+const KEYS_PER_SHARD: usize = 256;
+
+/// The keyspace.
+#[derive(Debug)]
+pub struct Keyspace {
+    /// Number of shards, a power of two.
+    count: usize,
+    /// Made when the first key comes, since most databases of a server stay empty.
+    shards: OnceLock<Box<[Mutex<Shard>]>>,
+    /// With a random seed, so that no client can aim keys at one shard.
+    hasher: DefaultHashBuilder,
+    /// Where active expiry goes on.
+    sweep: AtomicUsize,
+    /// Whether the uses of entries are counted, for eviction.
+    counts_uses: bool,
+    /// The shard at which eviction goes on.
+    hand: AtomicUsize,
+    /// Bytes of memory and keys of all shards, where uses are counted.
+    charged_bytes: AtomicUsize,
+    keys: AtomicUsize,
+}
+
+/// What happened in a keyspace since it was created, and what it holds.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Tally {
+    /// Reads by [`Keyspace::look_up`] that found the key.
+    pub hits: u64,
+    /// Reads by [`Keyspace::look_up`] that did not.
+    pub misses: u64,
+    /// Keys that were freed because their time had come.
+    pub expirations: u64,
+    /// Keys that were removed to make room.
+    pub evictions: u64,
+    /// Keys, including expired ones that are not freed yet.
+    pub keys: u64,
+    /// Keys with an expiry.
+    pub expiring: u64,
+    /// Bytes of memory that keys, values and tables take, without what an allocator adds.
+    pub memory_bytes: u64,
+}
+
+/// What a step of eviction did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Evicted {
+    /// It removed a key.
+    One,
+    /// It reached the end of the keyspace, and the next step begins at its start.
+    Wrapped,
+}
+
+impl Default for Keyspace {
+    fn default() -> Self {
+        Self {
+            count: SHARDS,
+            shards: OnceLock::new(),
+            hasher: DefaultHashBuilder::default(),
+            sweep: AtomicUsize::new(0),
+            counts_uses: false,
+            hand: AtomicUsize::new(0),
+            charged_bytes: AtomicUsize::new(0),
+            keys: AtomicUsize::new(0),
+        }
+    }
+}
+
+impl Keyspace {
+    /// Cursors of [`scan`](Self::scan) are smaller than this; a walk may start anywhere among them.
+    pub const CURSORS: u64 = SHARDS as u64;
+
+    /// An empty keyspace.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// An empty keyspace for about as many keys. It has fewer parts where those are few, so that eviction has more
+    /// to choose from in each.
+    #[must_use]
+    pub fn for_keys(keys: usize) -> Self {
+        let shards = (keys / KEYS_PER_SHARD).clamp(LEAST_SHARDS, SHARDS);
+        Self {
+            count: shards.next_power_of_two(),
+            ..Self::default()
+        }
+    }
+
+    /// Starts or stops to count the uses of entries, by which [`evict`](Self::evict) chooses.
+    pub fn count_uses(&mut self, counts_uses: bool) {
+        // Counted while nothing is added, and added to from then on.
+        self.counts_uses = false;
+        let (keys, bytes) = (self.len(), self.charged_bytes());
+        *self.keys.get_mut() = keys;
+        *self.charged_bytes.get_mut() = bytes;
+        self.counts_uses = counts_uses;
+    }
+
+    /// Shows the value of `key` where it lies.
+    #[inline]
+    pub fn view<R>(&self, key: &[u8], now: u64, look: impl FnOnce(Option<View<'_>>) -> R) -> R {
+        let mut shard = self.shard_of(key);
+        let at = shard.find(key, now);
+        look(at.map(|at| shard.slot(at).view()))
+    }
+
+    /// Shows the value of `key` as [`view`](Self::view) does, and counts a hit or a miss.
+    #[inline]
+    pub fn look_up<R>(&self, key: &[u8], now: u64, look: impl FnOnce(Option<View<'_>>) -> R) -> R {
+        let mut shard = self.shard_of(key);
+        let at = shard.look_up(key, now);
+        look(at.map(|at| shard.slot(at).view()))
+    }
+
+    /// Shows the value of `key`; a string is copied for that, so [`view`](Self::view) costs less.
+    pub fn read<R>(&self, key: &[u8], now: u64, look: impl FnOnce(Option<&Value>) -> R) -> R {
+        let mut shard = self.shard_of(key);
+        let Some(at) = shard.find(key, now) else {
+            return look(None);
+        };
+        let slot = shard.slot(at);
+        match slot.held_entry() {
+            Some(entry) => look(Some(&entry.value)),
+            None => look(Some(&slot.view().to_value())),
+        }
+    }
+
+    /// A copy of what stands at `key`.
+    #[must_use]
+    pub fn entry(&self, key: &[u8], now: u64) -> Option<Entry> {
+        let mut shard = self.shard_of(key);
+        let at = shard.find(key, now)?;
+        Some(shard.slot(at).to_entry())
+    }
+
+    /// When `key` goes, in milliseconds since the Unix epoch: `Some(None)` for never, and `None` where
+    /// there is no such key.
+    #[must_use]
+    pub fn expires_at(&self, key: &[u8], now: u64) -> Option<Option<u64>> {
+        let mut shard = self.shard_of(key);
+        let at = shard.find(key, now)?;
+        Some(shard.slot(at).expires_at())
+    }
+
+    /// Bytes of memory that `key` and its value take, without what an allocator adds.
+    #[must_use]
+    pub fn memory_bytes(&self, key: &[u8], now: u64) -> Option<usize> {
+        let mut shard = self.shard_of(key);
+        let at = shard.find(key, now)?;
+        Some(size_of_val(&at) + shard.slot(at).held_bytes())
+    }
+
+    /// How the value of `key` lies in memory.
+    #[must_use]
+    pub fn shape(&self, key: &[u8], now: u64) -> Option<Shape> {
+        let mut shard = self.shard_of(key);
+        let at = shard.find(key, now)?;
+        Some(shard.slot(at).shape())
+    }
+
+    /// Bytes of memory that keys, values and tables take, without what an allocator adds.
+    #[must_use]
+    pub fn total_memory_bytes(&self) -> usize {
+        let each = self.each_shard().map(|shard| shard.memory_bytes());
+        self.shards_bytes() + each.sum::<usize>()
+    }
+
+    /// The bytes of [`total_memory_bytes`](Self::total_memory_bytes) by which eviction goes: of the pieces of memory
+    /// that are being filled, one of 2 KiB in each of 4,096 parts, only what is in use counts. Takes no time where
+    /// uses are counted.
+    #[must_use]
+    pub fn charged_bytes(&self) -> usize {
+        if self.counts_uses {
+            return self.charged_bytes.load(Ordering::Relaxed);
+        }
+        self.added_up()
+    }
+
+    fn added_up(&self) -> usize {
+        let each = self.each_shard().map(|shard| shard.charged_bytes());
+        self.shards_bytes() + each.sum::<usize>()
+    }
+
+    fn shards_bytes(&self) -> usize {
+        self.shards.get().map_or(0, |shards| size_of_val(&**shards))
+    }
+
+    /// Puts the string `bytes` at `key` and says whether it did. What is there now is shown to `until`
+    /// with its expiry; `until` returns `None` to leave it as it is, or when the string is to go.
+    pub fn put_string(
+        &self,
+        key: &[u8],
+        bytes: &[u8],
+        now: u64,
+        until: impl FnOnce(Option<(View<'_>, Option<u64>)>) -> Option<Option<u64>>,
+    ) -> bool {
+        let mut shard = self.shard_of(key);
+        let current = shard.find(key, now);
+        let shown = current.map(|at| shard.slot(at));
+        let Some(expires_at) = until(shown.map(|slot| (slot.view(), slot.expires_at()))) else {
+            return false;
+        };
+        shard.put_string(key, current, bytes, expires_at);
+        true
+    }
+
+    /// Puts at `key` the string that `next` makes of the value that is there now, which keeps its expiry.
+    ///
+    /// # Errors
+    /// Those of `next`; nothing is changed then.
+    pub fn replace_string<B: AsRef<[u8]>, E>(
+        &self,
+        key: &[u8],
+        now: u64,
+        next: impl FnOnce(Option<View<'_>>) -> Result<B, E>,
+    ) -> Result<B, E> {
+        let mut shard = self.shard_of(key);
+        let current = shard.find(key, now);
+        let shown = current.map(|at| shard.slot(at));
+        let expires_at = shown.and_then(|slot| slot.expires_at());
+        let bytes = next(shown.map(|slot| slot.view()))?;
+        shard.put_string(key, current, bytes.as_ref(), expires_at);
+        Ok(bytes)
+    }
+
+    /// Gives the string at `key`, if there is one, the shape of one that was changed in place.
+    pub fn make_growing(&self, key: &[u8], now: u64) {
+        let mut shard = self.shard_of(key);
+        if let Some(at) = shard.find(key, now) {
+            shard.make_growing(key, at);
+        }
+    }
+
+    /// Keeps the string at `key`, if there is one that was put, as text even where it reads as a number, until
+    /// another one is put: see [`Shape::PackedText`].
+    pub fn keep_as_text(&self, key: &[u8], now: u64) {
+        let mut shard = self.shard_of(key);
+        if let Some(at) = shard.find(key, now) {
+            shard.keep_as_text(at);
+        }
+    }
+
+    /// Gives the value of `from`, with its expiry, the name `to`, in the place of what is there. Says
+    /// whether there was one.
+    pub fn rename(&self, from: &[u8], to: &[u8], now: u64) -> bool {
+        let loose = self.take_loose(from, now);
+        loose.map(|loose| self.put_loose(to, &loose)).is_some()
+    }
+
+    /// Copies the value of `from`, with its expiry, to `to` in `target`, in the place of what is there.
+    /// Says whether there was one.
+    pub fn copy(&self, from: &[u8], target: &Self, to: &[u8], now: u64) -> bool {
+        let copy = {
+            let mut shard = self.shard_of(from);
+            let at = shard.find(from, now);
+            at.map(|at| shard.slot(at).to_loose())
+        };
+        copy.map(|copy| target.put_loose(to, &copy)).is_some()
+    }
+
+    /// Moves `key` to `target`, in the place of what is there, and says whether it was here.
+    pub fn move_to(&self, target: &Self, key: &[u8], now: u64) -> bool {
+        let loose = self.take_loose(key, now);
+        loose.map(|loose| target.put_loose(key, &loose)).is_some()
+    }
+
+    /// Gives the entry of `key` to `change`, which may change it in place and says what becomes of it.
+    pub fn modify<R>(
+        &self,
+        key: &[u8],
+        now: u64,
+        change: impl FnOnce(Option<&mut Entry>) -> (R, Change),
+    ) -> R {
+        let mut shard = self.shard_of(key);
+        let Some(at) = shard.find(key, now) else {
+            let (result, change) = change(None);
+            if let Change::Put(entry) = change {
+                shard.put(key, None, Loose::of(entry).renewed());
+            }
+            return result;
+        };
+        let ((result, change), at) = shard.change(key, at, change);
+        match change {
+            Change::Put(entry) => shard.put(key, Some(at), Loose::of(entry).renewed()),
+            Change::Keep if !shard.slot(at).is_gone(now) => {}
+            Change::Keep | Change::Remove => shard.remove(at),
+        }
+        result
+    }
+
+    /// Tells `change` when `key` goes, as [`expires_at`](Self::expires_at) says it; `change` says what
+    /// becomes of that.
+    pub fn modify_expiry<R>(
+        &self,
+        key: &[u8],
+        now: u64,
+        change: impl FnOnce(Option<Option<u64>>) -> (R, Expiry),
+    ) -> R {
+        let mut shard = self.shard_of(key);
+        let current = shard.find(key, now);
+        let (result, change) = change(current.map(|at| shard.slot(at).expires_at()));
+        match (current, change) {
+            (None, _) | (_, Expiry::Keep) => {}
+            (Some(at), Expiry::At(expires_at)) if expires_at.is_none_or(|at| at > now) => {
+                shard.set_expiry(key, at, expires_at);
+            }
+            (Some(at), Expiry::At(_) | Expiry::Now) => shard.remove(at),
+        }
+        result
+    }
+
+    /// Takes `key` out.
+    pub fn take(&self, key: &[u8], now: u64) -> Option<Entry> {
+        self.take_loose(key, now).map(Loose::into_entry)
+    }
+
+    /// Removes `key` and says whether it was there.
+    pub fn remove(&self, key: &[u8], now: u64) -> bool {
+        let mut shard = self.shard_of(key);
+        let at = shard.find(key, now);
+        at.map(|at| shard.remove(at)).is_some()
+    }
+
+    /// Number of keys, including expired ones that are not freed yet.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        if self.counts_uses {
+            return self.keys.load(Ordering::Relaxed);
+        }
+        self.each_shard().map(|shard| shard.len()).sum()
+    }
+
+    /// Whether there are no keys.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Keys with an expiry.
+    #[must_use]
+    pub fn expiring(&self) -> usize {
+        self.each_shard().map(|shard| shard.expiring()).sum()
+    }
+
+    /// Keys that were freed because their time had come, since the start.
+    #[must_use]
+    pub fn expired(&self) -> u64 {
+        self.each_shard().map(|shard| shard.counts.expired).sum()
+    }
+
+    /// What happened since the start, and what there is.
+    #[must_use]
+    pub fn tally(&self) -> Tally {
+        let mut tally = Tally {
+            memory_bytes: self.shards_bytes() as u64,
+            ..Tally::default()
+        };
+        for shard in self.each_shard() {
+            tally.hits += shard.counts.hits;
+            tally.misses += shard.counts.misses;
+            tally.expirations += shard.counts.expired;
+            tally.evictions += shard.counts.evicted;
+            tally.keys += shard.len() as u64;
+            tally.expiring += shard.expiring() as u64;
+            tally.memory_bytes += shard.memory_bytes() as u64;
+        }
+        tally
+    }
+
+    /// Removes everything.
+    pub fn clear(&self) {
+        let shards = self.shards.get().map_or(&[][..], |shards| shards);
+        for index in 0..shards.len() {
+            Locked::new(self, shards, index, 0).clear();
+        }
+    }
+
+    /// Goes on with a walk over all keys: shows `visit` at least `count` of them, if there are so
+    /// many, and returns the cursor to go on from, 0 at the end. A walk starts with cursor 0.
+    ///
+    /// A key's shard never changes and a shard is shown whole, so a key that is there during the
+    /// whole walk is shown exactly once, whatever else comes and goes.
+    pub fn scan(
+        &self,
+        cursor: u64,
+        count: usize,
+        now: u64,
+        mut visit: impl FnMut(&[u8], View<'_>),
+    ) -> u64 {
+        let mut seen = 0;
+        let first = usize::try_from(cursor).unwrap_or(usize::MAX);
+        for (index, shard) in self.each_shard().enumerate().skip(first) {
+            for slot in shard.iter().filter(|slot| !slot.is_gone(now)) {
+                visit(slot.key(), slot.view());
+                seen += 1;
+            }
+            if seen >= count && index + 1 < self.count {
+                return index as u64 + 1;
+            }
+        }
+        0
+    }
+
+    /// Takes the next step of eviction, which removes a key or reaches the end of the keyspace. The key is
+    /// shown to `visit` before it goes. Expired keys go as others do.
+    ///
+    /// A hand passes over the entries as that of CLOCK does. Of the next 16 at the hand, the one with the fewest
+    /// uses goes; up to three uses of an entry are counted, and they are forgotten where all 16 have some. The key
+    /// `spared` stays, and with `is_volatile` every key without an expiry. Uses are counted only after
+    /// [`count_uses`](Self::count_uses).
+    pub fn evict(
+        &self,
+        is_volatile: bool,
+        spared: Option<&[u8]>,
+        visit: impl FnOnce(&[u8]),
+    ) -> Evicted {
+        let Some(shards) = self.shards.get() else {
+            return Evicted::Wrapped;
+        };
+        let may_go = |slot: Slot<'_>| {
+            (!is_volatile || slot.expires_at().is_some()) && spared != Some(slot.key())
+        };
+        let mut visit = Some(visit);
+        loop {
+            let hand = self.hand.load(Ordering::Relaxed) % self.count;
+            let mut shard = Locked::new(self, shards, hand, 0);
+            let show = |key: &[u8]| {
+                if let Some(visit) = visit.take() {
+                    visit(key);
+                }
+            };
+            if shard.evict(may_go, show) == Passed::One {
+                return Evicted::One;
+            }
+            // Of several threads one moves the hand on.
+            let next = (hand + 1) % self.count;
+            let _ = self
+                .hand
+                .compare_exchange(hand, next, Ordering::Relaxed, Ordering::Relaxed);
+            if next == 0 {
+                return Evicted::Wrapped;
+            }
+        }
+    }
+
+    /// Frees expired entries and returns how many, going on where the last call stopped. Shards without
+    /// any expiry are passed over; after about `budget` entries were looked at, it stops. Called
+    /// regularly, it bounds the memory of expired keys that are never read.
+    pub fn expire_some(&self, now: u64, budget: usize) -> usize {
+        let Some(shards) = self.shards.get() else {
+            return 0;
+        };
+        let (mut freed, mut looked) = (0, 0);
+        for _ in 0..self.count {
+            if looked >= budget {
+                break;
+            }
+            let index = self.sweep.fetch_add(1, Ordering::Relaxed) % self.count;
+            let mut shard = Locked::new(self, shards, index, 0);
+            if shard.expiring() > 0 {
+                looked += shard.len();
+                freed += shard.expire(now);
+            }
+        }
+        freed
+    }
+
+    fn take_loose(&self, key: &[u8], now: u64) -> Option<Loose> {
+        let mut shard = self.shard_of(key);
+        let at = shard.find(key, now)?;
+        Some(shard.take(at))
+    }
+
+    fn put_loose(&self, key: &[u8], loose: &Loose) {
+        let mut shard = self.shard_of(key);
+        let current = shard.find_any(key);
+        shard.put(key, current, loose.renewed());
+    }
+
+    /// The shard of `key`, locked.
+    #[inline]
+    fn shard_of(&self, key: &[u8]) -> Locked<'_> {
+        let hash = self.hasher.hash_one(key);
+        let shards = self.shards.get_or_init(|| self.make_shards());
+        Locked::new(self, shards, self.index_of(hash), hash)
+    }
+
+    /// The shard of a key with this hash. The table inside a shard uses the lowest and the highest bits, so
+    /// the shard takes others.
+    #[inline]
+    fn index_of(&self, hash: u64) -> usize {
+        (hash >> 40) as usize & (self.count - 1)
+    }
+
+    fn make_shards(&self) -> Box<[Mutex<Shard>]> {
+        let shards: Box<[_]> = (0..self.count).map(|_| Mutex::default()).collect();
+        let bytes = size_of_val(&*shards);
+        self.charged_bytes.fetch_add(bytes, Ordering::Relaxed);
+        shards
+    }
+
+    /// Each shard, to be read.
+    fn each_shard(&self) -> impl Iterator<Item = MutexGuard<'_, Shard>> {
+        self.shards.get().into_iter().flatten().map(lock)
+    }
+}
+
+#[cfg(test)]
+mod tests;
