@@ -32,7 +32,7 @@ mod table;
 mod value;
 
 pub use error::Error;
-pub use keyspace::{Evicted, Keyspace, Tally};
+pub use keyspace::{Evicted, Keyspace, Snapshot, Tally};
 pub use list::List;
 pub use store::{Batch, Durability, Options, Stats, Store, Writer};
 pub use table::{Bytes, Held, Table};

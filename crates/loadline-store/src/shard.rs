@@ -11,7 +11,7 @@ use crate::value::{Change, Entry, Value, View};
 
 /// Entries of keys that belong together by their hashes. The caller has hashed the key already, once for
 /// the choice of the shard and for the place in it.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(crate) struct Shard {
     /// Where the record of a key is.
     index: HashTable<u32>,
@@ -21,6 +21,8 @@ pub(crate) struct Shard {
     /// The next place of the index at which eviction looks.
     hand: usize,
     pub(crate) counts: Counts,
+    /// The last snapshot that this shard was preserved for.
+    pub(crate) preserved_for: u64,
 }
 
 /// What happened in a shard, since the start.

@@ -9,14 +9,15 @@ use crate::shard::{Passed, Shard, lock};
 use crate::slot::{Loose, New, Slot, Text};
 use crate::value::{Change, Entry};
 
-/// A locked shard, and the hash of the key that it was locked for. When the lock is released, what the shard takes is
-/// counted.
+/// A locked shard, and the hash of the key that it was locked for. Every change preserves the shard for open
+/// snapshots first; when the lock is released, what the shard takes is counted.
 ///
 /// The places of records hold until the next change.
 #[derive(Debug)]
 pub(super) struct Locked<'k> {
     keyspace: &'k Keyspace,
     shard: MutexGuard<'k, Shard>,
+    index: usize,
     hash: u64,
     /// Bytes and keys when it was locked, where they are counted.
     was: (usize, usize),
@@ -38,6 +39,7 @@ impl<'k> Locked<'k> {
         Self {
             keyspace,
             shard,
+            index,
             hash,
             was,
         }
@@ -186,6 +188,10 @@ impl<'k> Locked<'k> {
     /// The shard, to be changed.
     #[inline]
     fn changing(&mut self) -> &mut Shard {
+        let snapshots = &self.keyspace.snapshots;
+        if snapshots.are_open() {
+            snapshots.preserve(&mut self.shard, self.index);
+        }
         &mut self.shard
     }
 }

@@ -1,6 +1,7 @@
 //! The keyspace.
 
 mod locked;
+mod snapshot;
 
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,9 +10,12 @@ use std::sync::{Mutex, MutexGuard, OnceLock};
 use hashbrown::DefaultHashBuilder;
 
 use self::locked::Locked;
+use self::snapshot::Snapshots;
 use crate::shard::{Passed, Shard, lock};
 use crate::slot::{Loose, Slot};
 use crate::value::{Change, Entry, Expiry, Shape, Value, View};
+
+pub use self::snapshot::Snapshot;
 
 /// Parts of the keyspace, each behind its own lock; a key's part never changes. Many, so that a part
 /// that is walked, swept or grown in one piece stays small: 2,500 keys of ten millions.
@@ -40,6 +44,7 @@ pub struct Keyspace {
     /// Bytes of memory and keys of all shards, where uses are counted.
     charged_bytes: AtomicUsize,
     keys: AtomicUsize,
+    snapshots: Snapshots,
 }
 
 /// What happened in a keyspace since it was created, and what it holds.
@@ -82,6 +87,7 @@ impl Default for Keyspace {
             hand: AtomicUsize::new(0),
             charged_bytes: AtomicUsize::new(0),
             keys: AtomicUsize::new(0),
+            snapshots: Snapshots::default(),
         }
     }
 }
@@ -420,6 +426,13 @@ impl Keyspace {
             }
         }
         0
+    }
+
+    /// What there is now, for reading while writes go on. A write that follows copies the part of the keyspace
+    /// that it changes first, once for each snapshot; without a snapshot nothing is copied.
+    #[must_use]
+    pub fn snapshot(&self, now: u64) -> Snapshot<'_> {
+        Snapshot::take(self, now)
     }
 
     /// Takes the next step of eviction, which removes a key or reaches the end of the keyspace. The key is
