@@ -7,6 +7,8 @@
 mod case;
 mod environment;
 mod json;
+#[cfg(test)]
+mod page;
 mod stall;
 #[cfg(test)]
 mod tests;

@@ -1,3 +1,5 @@
+use std::collections::{BTreeMap, BTreeSet};
+
 use clap::Parser;
 
 use super::*;
@@ -204,7 +206,10 @@ fn what_cannot_be_is_refused_with_its_reason() {
         ),
         (&["--duration", "0s"], "above zero"),
         (&["--ops", "10", "--rounds", "11"], "too many for a run"),
-        (&["--threads", "51"], "at most 50, the number of connections"),
+        (
+            &["--threads", "51"],
+            "at most 50, the number of connections",
+        ),
         (&["--pipeline", "0"], "at least 1"),
         (&["--pipeline", "200k"], "too many"),
         (&["--pipeline", "100k", "--connections", "1k"], "too many"),
@@ -518,4 +523,54 @@ fn rounds_of_several_targets_end_by_precision() {
         assert_eq!(plan.rounds, rounds, "{words:?}");
         assert!(plan.to_json()["until_precise"].is_null(), "{words:?}");
     }
+}
+
+/// The fields of the objects in a plan, by path; elements of lists share a path.
+fn paths(value: &serde_json::Value, path: &str, found: &mut BTreeMap<String, BTreeSet<String>>) {
+    match value {
+        serde_json::Value::Object(fields) => {
+            let names = found.entry(path.to_owned()).or_default();
+            names.extend(fields.keys().cloned());
+            for (name, value) in fields {
+                paths(value, &format!("{path}.{name}"), found);
+            }
+        }
+        serde_json::Value::Array(items) => {
+            items
+                .iter()
+                .for_each(|item| paths(item, &format!("{path}[]"), found));
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn the_page_about_the_record_describes_exactly_the_fields_of_plans() {
+    let page = include_str!("../../../../docs/record.md");
+    let mut described = BTreeMap::new();
+    for section in page.split("\n## `run.plan").skip(1) {
+        let (path, text) = section.split_once('`').unwrap();
+        let text = text.split("\n## ").next().unwrap();
+        let names = text.lines().filter_map(|line| line.strip_prefix("| `"));
+        let names: BTreeSet<String> = names
+            .map(|row| row.split('`').next().unwrap().to_owned())
+            .collect();
+        described.insert(format!("run.plan{path}"), names);
+    }
+    let mut written = BTreeMap::new();
+    let run = plan(&["redis://h", "--jitter", "1ms", "--latency", "5ms"]);
+    paths(&run.to_json(), "run.plan", &mut written);
+    for words in [&["modes", "embedded"][..], &["capacity", "embedded"]] {
+        let cli = Cli::try_parse_from(["loadline"].iter().chain(words)).unwrap();
+        let plan = match cli.command {
+            Command::Modes(args) => resolve_modes(&args, &around()).unwrap().to_json(),
+            Command::Capacity(args) => resolve_capacity(&args, &around()).unwrap().to_json(),
+            other => panic!("{other:?}"),
+        };
+        paths(&plan, "run.plan", &mut written);
+    }
+    // Known only when the sweep has begun.
+    let plan = written.get_mut("run.plan").unwrap();
+    plan.insert("pinned".into());
+    assert_eq!(described, written);
 }

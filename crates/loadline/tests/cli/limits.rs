@@ -111,7 +111,10 @@ fn what_cannot_be_judged_fails_only_where_that_is_asked_for() {
 fn limits_that_cannot_be_are_refused_before_anything_runs() {
     let dir = Dir::new();
     for (more, reason) in [
-        (&["--limit", "xread.p99<10ms"][..], "unknown case: expected get."),
+        (
+            &["--limit", "xread.p99<10ms"][..],
+            "unknown case: expected get.",
+        ),
         (&["--limit", "get.p99<10"], "a value with a unit"),
         (&["--limit", "default"], "add --workload manager"),
         (&["--strict"], "--limit"),

@@ -32,7 +32,10 @@ fn usage_errors_end_with_64() {
             &["run", "--ops", "10", "--duration", "1s"],
             "cannot be used with",
         ),
-        (&["run", "embedded", "--rate", "0"], "--rate: invalid rate `0`: expected 1 to"),
+        (
+            &["run", "embedded", "--rate", "0"],
+            "--rate: invalid rate `0`: expected 1 to",
+        ),
         (&["run", "embedded", "--latency", "1h"], "at most"),
         (&["run", "nonsense"], "a target is"),
         (
