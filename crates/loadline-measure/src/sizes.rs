@@ -7,7 +7,7 @@
 //! (see [`interval`]). Where the range leaves a reader with sizes that look far slower than the best, the
 //! answer is [`Answer::Inconclusive`].
 
-use crate::interval::{self, MedianInterval};
+use crate::interval;
 use crate::quantile::median;
 use crate::record::Case;
 use crate::words;
@@ -20,6 +20,8 @@ pub const CONFIDENCE: f64 = 0.95;
 const LEAST_ROUNDS: usize = 5;
 /// A range that holds a size which looks slower than the best by more than this is of no help.
 const TOO_SLOW: f64 = 0.2;
+/// A size that can be slower than the best by more than this is not recommended.
+const TOO_UNCERTAIN: f64 = 0.1;
 
 /// The throughput of one size in interleaved rounds.
 #[derive(Debug, Clone, PartialEq)]
@@ -53,16 +55,23 @@ pub struct SizeRange {
     pub smallest: u64,
     /// The largest of them.
     pub largest: u64,
-    /// The smallest one whose median is within [`MARGIN`] of the best median: the one to use.
-    pub recommended: u64,
-    /// The throughput of the recommended size over that of the size with the best median.
-    pub ratio: f64,
-    /// The bounds of the ratio; `None` where the recommended size is the best.
-    pub bounds: Option<(f64, f64)>,
+    /// The one to use; `None` where noise hides which one that is.
+    pub recommended: Option<Recommended>,
     /// The smallest and the largest size that were tried.
     pub tried: (u64, u64),
     /// Rounds that were compared.
     pub rounds: usize,
+}
+
+/// The smallest size whose median is within [`MARGIN`] of the best median.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Recommended {
+    /// Operations per call.
+    pub size: u64,
+    /// Its throughput over that of the size with the best median.
+    pub ratio: f64,
+    /// The bounds of the ratio; `None` where it is the best itself.
+    pub bounds: Option<(f64, f64)>,
 }
 
 impl Answer {
@@ -74,16 +83,24 @@ impl Answer {
             return self.summary();
         };
         let rounds = words::plural(range.rounds as u64, "round");
-        let recommended = words::amount(range.recommended);
-        let of_best = match range.bounds {
+        let of_best = match range.recommended {
             _ if range.smallest == range.largest => format!(" in {rounds}"),
-            Some((lo, hi)) => format!(
-                "; {recommended} is the smallest whose median is, at {} [{}, {}] of the best in {rounds}",
-                words::ratio(range.ratio),
+            None => format!("; the smallest good size cannot be determined in {rounds}"),
+            Some(Recommended {
+                size,
+                ratio,
+                bounds: Some((lo, hi)),
+            }) => format!(
+                "; {} is the smallest whose median is, at {} [{}, {}] of the best in {rounds}",
+                words::amount(size),
+                words::ratio(ratio),
                 words::bound(lo),
                 words::bound(hi),
             ),
-            None => format!("; {recommended} is the smallest whose median is, in {rounds}"),
+            Some(Recommended { size, .. }) => format!(
+                "; {} is the smallest whose median is, in {rounds}",
+                words::amount(size)
+            ),
         };
         let beyond = if range.largest == range.tried.1 {
             "; larger sizes were not tried"
@@ -91,6 +108,15 @@ impl Answer {
             ""
         };
         format!("{}{of_best}{beyond}", self.summary())
+    }
+
+    /// The size to use, where it is known.
+    #[must_use]
+    pub fn recommended(&self) -> Option<u64> {
+        match self {
+            Self::Range(range) => range.recommended.map(|recommended| recommended.size),
+            Self::Inconclusive { .. } => None,
+        }
     }
 
     /// The range alone, or that the answer is inconclusive.
@@ -187,17 +213,19 @@ pub fn judge(sizes: &[SizeRounds]) -> Option<Answer> {
     if !is_helpful || kept.len() == sizes.len() && behind_of_ends(&medians, best) > MARGIN {
         return Some(inconclusive(first, last));
     }
-    let recommended = (first..=last).find(|size| behind(*size) <= -(1.0 - MARGIN).ln())?;
-    let differences = difference(&logs, recommended, best);
-    let bounds = interval::of_median(&differences, alpha);
+    let candidate = (first..=last).find(|size| behind(*size) <= -(1.0 - MARGIN).ln())?;
+    let differences = difference(&logs, candidate, best);
+    let bounds = interval::of_median(&differences, alpha)?;
+    let is_certain = bounds.lo >= (1.0 - TOO_UNCERTAIN).ln();
+    let ratio = median(&differences)?.exp();
     Some(Answer::Range(SizeRange {
         smallest: sizes[first].size,
         largest: sizes[last].size,
-        recommended: sizes[recommended].size,
-        ratio: median(&differences)?.exp(),
-        bounds: bounds
-            .filter(|_| recommended != best)
-            .map(|MedianInterval { lo, hi, .. }| (lo.exp(), hi.exp())),
+        recommended: is_certain.then(|| Recommended {
+            size: sizes[candidate].size,
+            ratio,
+            bounds: (candidate != best).then(|| (bounds.lo.exp(), bounds.hi.exp())),
+        }),
         tried: (sizes[0].size, sizes[sizes.len() - 1].size),
         rounds,
     }))
@@ -276,48 +304,79 @@ mod tests {
         SIZES.iter().map(of).collect()
     }
 
-    /// How many of 300 sweeps gave a range, and how many of those lacked a size within 5 % of the best.
-    fn tried(noise: f64, call: f64, burden: f64) -> (usize, usize) {
+    /// What 300 sweeps gave.
+    #[derive(Debug, Default)]
+    struct Tried {
+        /// A range.
+        conclusive: usize,
+        /// One that lacks a size within 5 % of the best.
+        wrong: usize,
+        /// A size to use.
+        named: usize,
+        /// One that is slower than the best by more than is certain.
+        named_wrong: usize,
+        /// The lowest bound of a named size.
+        lowest: f64,
+    }
+
+    fn tried(noise: f64, call: f64, burden: f64) -> Tried {
         let truth = |size| truth(size, call, burden);
         let best = SIZES.into_iter().map(truth).fold(0.0, f64::max);
         let good: Vec<u64> = SIZES
             .into_iter()
             .filter(|size| truth(*size) >= best / (1.0 + MARGIN))
             .collect();
-        let (mut conclusive, mut wrong) = (0, 0);
+        let mut tried = Tried {
+            lowest: 1.0,
+            ..Tried::default()
+        };
         for seed in 0..300 {
             let mut rng = SmallRng::seed_from_u64(seed);
             let Some(Answer::Range(range)) = judge(&sweep(&mut rng, noise, truth)) else {
                 continue;
             };
-            conclusive += 1;
+            tried.conclusive += 1;
             let holds = good
                 .iter()
                 .all(|size| (range.smallest..=range.largest).contains(size));
-            wrong += usize::from(!holds);
+            tried.wrong += usize::from(!holds);
+            if let Some(named) = range.recommended {
+                tried.named += 1;
+                let is_slow = truth(named.size) < (1.0 - TOO_UNCERTAIN) * best;
+                tried.named_wrong += usize::from(is_slow);
+                tried.lowest = tried.lowest.min(named.bounds.map_or(1.0, |(lo, _)| lo));
+            }
         }
-        (conclusive, wrong)
+        tried
     }
 
     /// Noise from a quiet machine (2 %) to one whose neighbours take half of it (15 %, the deviation of
     /// throughput that docs/analysis.md states).
     #[test]
     fn a_range_holds_every_good_size_or_is_not_given() {
-        for (noise, call, burden, least) in [
-            (0.02, 30.0, 0.0, 280),
-            (0.02, 30.0, 2e-5, 280),
-            (0.05, 30.0, 2e-5, 150),
-            (0.05, 300.0, 1e-4, 150),
-            (0.15, 30.0, 2e-5, 0),
-            (0.15, 300.0, 1e-4, 0),
-            (0.15, 1.0, 0.0, 0),
+        for (noise, call, burden, least, least_named) in [
+            (0.02, 30.0, 0.0, 280, 240),
+            (0.02, 30.0, 2e-5, 280, 240),
+            (0.05, 30.0, 2e-5, 150, 100),
+            (0.05, 300.0, 1e-4, 150, 100),
+            (0.15, 30.0, 2e-5, 0, 0),
+            (0.15, 300.0, 1e-4, 0, 0),
+            (0.15, 1.0, 0.0, 0, 0),
         ] {
-            let (conclusive, wrong) = tried(noise, call, burden);
-            println!(
-                "noise {noise}, cost of a call {call}, burden {burden}: {conclusive} of 300 conclusive, {wrong} wrong"
-            );
+            let tried = tried(noise, call, burden);
+            println!("noise {noise}, cost of a call {call}, burden {burden}: {tried:?}");
+            let Tried {
+                conclusive,
+                wrong,
+                named,
+                named_wrong,
+                lowest,
+            } = tried;
             assert!(wrong <= 15, "{wrong} of 300 lack a good size");
             assert!(conclusive >= least, "{conclusive} of 300 are conclusive");
+            assert!(named >= least_named, "{named} of 300 name a size");
+            assert!(named_wrong <= 3, "{named_wrong} of 300 name a slow size");
+            assert!(lowest >= 1.0 - TOO_UNCERTAIN, "a bound of {lowest}");
         }
     }
 
@@ -341,11 +400,10 @@ mod tests {
         let Some(Answer::Range(range)) = judge(&exact(&rates, 10)) else {
             panic!("inconclusive");
         };
-        assert_eq!(
-            (range.smallest, range.largest, range.recommended),
-            (100, 1_000, 100)
-        );
-        assert!((range.ratio - 0.96).abs() < 1e-9, "{range:?}");
+        assert_eq!((range.smallest, range.largest), (100, 1_000));
+        let named = range.recommended.expect("there is no noise");
+        assert_eq!(named.size, 100);
+        assert!((named.ratio - 0.96).abs() < 1e-9, "{range:?}");
         let answer = Answer::Range(range);
         assert_eq!(
             answer.sentence(),
@@ -379,16 +437,30 @@ mod tests {
         );
     }
 
+    /// Four runs named 500, 20k, 2k and 2k; one of them at 0.97x [0.72, 1.32] of the best.
+    #[test]
+    fn a_size_that_rests_on_a_wide_interval_is_not_named() {
+        let mut sizes = exact(&[(100, 970.0), (1_000, 1_000.0), (10_000, 800.0)], 10);
+        for round in [1, 4, 7] {
+            sizes[0].throughputs[round] *= 0.72;
+            sizes[0].throughputs[round + 1] *= 1.32;
+        }
+        let answer = judge(&sizes).unwrap();
+        assert_eq!(answer.recommended(), None);
+        assert_eq!(
+            answer.sentence(),
+            "sizes from 100 to 1k can be within 5 % of the best, and all others are slower; the smallest good size cannot be determined in 10 rounds"
+        );
+    }
+
     #[test]
     fn one_lucky_round_makes_no_best_size() {
         let mut sizes = exact(&[(100, 1_000.0), (1_000, 1_010.0), (10_000, 600.0)], 10);
         sizes[2].throughputs[3] = 4_000.0;
         sizes[0].throughputs[5] = 300.0;
-        let Some(Answer::Range(range)) = judge(&sizes) else {
-            panic!("inconclusive");
-        };
+        let answer = judge(&sizes).unwrap();
         // One round of ten leaves the median of the largest size open, but not that of the others.
-        assert_eq!(range.recommended, 100);
+        assert_eq!(answer.recommended(), Some(100));
     }
 
     #[test]

@@ -371,10 +371,8 @@ impl Mode<'_> {
 impl<'r> Curve<'r> {
     /// The cell of the size to use, where that can be told.
     fn recommended(&self) -> Option<&'r Case> {
-        let Some(Answer::Range(range)) = &self.answer else {
-            return None;
-        };
-        let is_recommended = |case: &&&Case| sizes::of_case(case) == range.recommended;
+        let recommended = self.answer.as_ref()?.recommended()?;
+        let is_recommended = |case: &&&Case| sizes::of_case(case) == recommended;
         self.cells.iter().find(is_recommended).copied()
     }
 

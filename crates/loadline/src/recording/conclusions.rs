@@ -157,15 +157,11 @@ fn best_mode(here: &[&record::Case]) -> Option<String> {
         })
     };
     let answer = sizes::of_cases(curve());
-    let recommended = match &answer {
-        Some(sizes::Answer::Range(range)) => {
-            curve().find(|case| sizes::of_case(case) == range.recommended)
-        }
-        _ => None,
-    };
+    let size = answer.as_ref().and_then(sizes::Answer::recommended);
+    let recommended = curve().find(|case| Some(sizes::of_case(case)) == size);
     let chosen = recommended.as_ref().unwrap_or(chosen);
     // Where noise decides which size is the best, none is named.
-    let is_open = matches!(answer, Some(sizes::Answer::Inconclusive { .. }));
+    let is_open = answer.is_some() && size.is_none();
     let way = if is_open {
         chosen.scenario.mode.to_string()
     } else {
