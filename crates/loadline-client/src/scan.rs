@@ -30,11 +30,14 @@ const COUNT: u64 = 100;
 /// Each page is read together with `INFO server`, whose `run_id` identifies a start of a server. For users without
 /// the right to run `INFO` there is [`Scan::unchecked`].
 ///
-/// ```no_run
-/// # let client = loadline_client::Client::open("redis://localhost")?;
+/// ```
+/// # let url = &include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/server.rs"));
+/// # let client = loadline_client::Client::open(url)?;
+/// # use loadline_client::commands::{hset, set};
 /// use loadline_client::Scan;
 ///
 /// let mut connection = client.blocking()?;
+/// # connection.run((set("user:1", "Ada"), set("session:1", "Ada"), hset("visits", [("home", 3)])));
 /// for key in connection.scan(Scan::<String>::keys().matching("user:*").count(1000)) {
 ///     println!("{}", key?);
 /// }
@@ -42,6 +45,11 @@ const COUNT: u64 = 100;
 ///     let (page, visits) = pair?;
 ///     println!("{page}: {visits}");
 /// }
+/// # let keys = Scan::<String>::keys().matching("user:*").count(1000);
+/// # let keys: Result<Vec<_>, _> = connection.scan(keys).collect();
+/// # assert_eq!(keys?, ["user:1"]);
+/// # let pairs: Result<Vec<_>, _> = connection.scan(Scan::<(String, i64)>::hash("visits")).collect();
+/// # assert_eq!(pairs?, [("home".to_owned(), 3)]);
 /// # Ok::<(), loadline_client::Error>(())
 /// ```
 pub struct Scan<T> {

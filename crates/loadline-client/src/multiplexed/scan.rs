@@ -9,17 +9,24 @@ use crate::{Error, FromReply, Scan};
 
 #[doc = scan_text!(scanning)]
 ///
-/// ```no_run
-/// # async fn example(client: loadline_client::Client) -> Result<(), loadline_client::Error> {
+/// ```
+/// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+/// # runtime.block_on(async {
+/// # let url = &include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/server.rs"));
+/// # let client = loadline_client::Client::open(url)?;
 /// use loadline_client::Scan;
 ///
 /// let connection = client.multiplexed().await?;
+/// # connection.run(loadline_client::commands::sadd("friends", ["Ada"])).await?;
+/// # let mut found = Vec::new();
 /// let mut members = connection.scan(Scan::<String>::set("friends"));
 /// while let Some(member) = members.next().await? {
 ///     println!("{member}");
+/// #   found.push(member);
 /// }
-/// # Ok(())
-/// # }
+/// # assert_eq!(found, ["Ada"]);
+/// # Ok::<(), loadline_client::Error>(())
+/// # }).unwrap();
 /// ```
 #[derive(Debug)]
 pub struct Scanning<'c, T> {
