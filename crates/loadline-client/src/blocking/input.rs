@@ -19,6 +19,8 @@ pub(super) struct Input {
     buf: Vec<u8>,
     /// Where the first reply that was not taken starts.
     start: usize,
+    /// The message from which on messages that were taken stay, if any does.
+    held: Option<Range<usize>>,
     /// How far the scanner came.
     scanned: usize,
     /// Where received bytes end.
@@ -41,6 +43,7 @@ impl Input {
         Self {
             buf: Vec::new(),
             start: 0,
+            held: None,
             scanned: 0,
             end: 0,
             scanner: Scanner::new(limits),
@@ -105,26 +108,50 @@ impl Input {
     /// Room for more bytes; it moves those of messages that were taken out of the way. The memory is never
     /// more than about twice what was received.
     pub(super) fn room(&mut self) -> &mut [u8] {
-        if self.start == self.end {
+        if self.start == self.end && self.held.is_none() {
             (self.start, self.scanned, self.end) = (0, 0, 0);
             if self.buf.len() > KEPT_BYTES {
                 self.buf = Vec::new();
             }
         }
+        let kept = self.held.as_ref().map_or(self.start, |held| held.start);
         let len = self.buf.len();
         if self.filled && len < BUSY_BYTES {
             self.buf.resize((2 * len).max(FIRST_BYTES), 0);
         } else if self.end == len {
-            if self.start > len / 2 {
-                self.buf.copy_within(self.start.., 0);
-                self.scanned -= self.start;
-                self.end -= self.start;
-                self.start = 0;
+            if kept > len / 2 {
+                self.buf.copy_within(kept.., 0);
+                self.scanned -= kept;
+                self.end -= kept;
+                self.start -= kept;
+                if let Some(held) = &mut self.held {
+                    *held = 0..held.len();
+                }
             } else {
                 self.buf.resize((2 * len).max(FIRST_BYTES), 0);
             }
         }
         &mut self.buf[self.end..]
+    }
+
+    /// Keeps `message`, which was just taken, and those behind it until [`Input::release`] or [`Input::rewind`].
+    pub(super) fn hold(&mut self, message: Range<usize>) {
+        self.held = Some(message);
+    }
+
+    /// Lets go of what was kept.
+    pub(super) fn release(&mut self) {
+        self.held = None;
+    }
+
+    /// Gives back what was taken after the message that was kept, to be taken again. Returns the place of that
+    /// message.
+    pub(super) fn rewind(&mut self) -> Range<usize> {
+        let held = self.held.take().unwrap_or(self.start..self.start);
+        self.start = held.end;
+        self.scanned = held.end;
+        self.scanner = Scanner::new(self.limits);
+        held
     }
 
     /// Notes that `bytes` bytes were put into the room.
@@ -200,6 +227,43 @@ mod tests {
         assert_eq!(input.read(hello).unwrap(), Reply::Bulk(b"hello"));
         let text = input.next_bulk().expect("another string is there");
         assert_eq!(input.text(text), b"x");
+    }
+
+    #[test]
+    fn messages_that_are_held_can_be_taken_again() {
+        let mut input = Input::new(Limits::default());
+        give(&mut input, b"+before\r\n+one\r\n");
+        assert!(input.next().unwrap().is_some());
+        let Some(Message::Reply(one)) = input.next().unwrap() else {
+            panic!("a reply is there")
+        };
+        input.hold(one);
+        for byte in 0..3_000 {
+            for piece in format!("+{byte:04}\r\n").as_bytes().chunks(1) {
+                give(&mut input, piece);
+            }
+            assert!(input.next().unwrap().is_some());
+        }
+        // A part of a message has been scanned.
+        for piece in b"+la".chunks(1) {
+            give(&mut input, piece);
+        }
+        assert_eq!(input.next().unwrap(), None);
+        let one = input.rewind();
+        assert_eq!(input.read(one).unwrap(), Reply::Simple(b"one"));
+        for piece in b"st\r\n".chunks(1) {
+            give(&mut input, piece);
+        }
+        for text in (0..3_000)
+            .map(|byte| format!("{byte:04}"))
+            .chain(["last".into()])
+        {
+            let Some(Message::Reply(reply)) = input.next().unwrap() else {
+                panic!("a reply is there again")
+            };
+            assert_eq!(input.read(reply).unwrap(), Reply::Simple(text.as_bytes()));
+        }
+        assert_eq!(input.next().unwrap(), None);
     }
 
     #[test]

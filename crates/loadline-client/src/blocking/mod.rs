@@ -24,6 +24,7 @@ mod group;
 mod halves;
 mod input;
 mod interleaved;
+mod loading;
 mod pubsub;
 mod reader;
 mod replies;
@@ -43,7 +44,6 @@ use std::time::{Duration, Instant};
 
 use loadline_resp::{OwnedReply, Protocol, Reply};
 
-use crate::conn::backoff::Backoff;
 use crate::conn::carried::is_state_lost;
 use crate::conn::session::{MOST_TRIES, Session, Unanswered, Unavailable, fault};
 use crate::lending::{Each, LENT_ALONE};
@@ -53,6 +53,7 @@ use crate::{Atomic, Config, Error, Request, Requests, ServerError, ToArgs, comma
 pub use cluster::Cluster;
 pub use group::GroupReader;
 use input::{Input, Message};
+use loading::Waited;
 pub use pubsub::PubSub;
 pub use reader::StreamReader;
 use replies::Incoming;
@@ -346,10 +347,14 @@ impl Connection {
             let bound = self
                 .prepare(&summary, now)
                 .map_err(|error| fault(&error, tries))?;
-            let failed = match self.attempt(&summary, deadlines) {
-                Ok(_) if !bound && self.waits_for_data(&summary, deadlines, &mut loading) => {
-                    continue;
+            let mut attempted = self.attempt(&summary, deadlines);
+            if !bound && self.unavailable == Some(Unavailable::Loading) {
+                match self.wait_for_data(attempted, &summary, deadlines, &mut loading) {
+                    Waited::ForData => continue,
+                    Waited::InVain(same) => attempted = same,
                 }
+            }
+            let failed = match attempted {
                 Ok(first) => {
                     return Ok(Answered {
                         summary,
@@ -458,29 +463,6 @@ impl Connection {
             self.out.shrink_to(KEPT_OUT_BYTES);
         }
         Ok(())
-    }
-
-    /// Whether the server was loading its data, and so did not execute the command, and there is time to ask it
-    /// again; then a pause has passed.
-    fn waits_for_data(
-        &self,
-        summary: &Summary,
-        deadlines: Deadlines,
-        backoff: &mut Option<Backoff>,
-    ) -> bool {
-        if self.unavailable != Some(Unavailable::Loading) || summary.commands != 1 {
-            return false;
-        }
-        let now = Instant::now();
-        let pause = backoff.get_or_insert_with(Backoff::new).failed(now);
-        // The answer after the pause needs some time too.
-        let in_time = deadlines
-            .write
-            .is_none_or(|deadline| now + 2 * pause < deadline);
-        if in_time {
-            std::thread::sleep(pause);
-        }
-        in_time
     }
 
     /// Waits for the next reply; push messages before it are kept.

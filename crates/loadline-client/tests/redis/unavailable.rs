@@ -43,6 +43,20 @@ fn a_server_that_loads_its_data_is_waited_for() {
     let mut connection = loading(5).blocking().unwrap();
     // It was not executed before, so that it does not matter that it is a write.
     assert_eq!(connection.run(incr("n")).unwrap(), 7);
+    // Nothing of these pipelines is executed four times.
+    let mut connection = loading(12).blocking().unwrap();
+    let (a, b, c) = connection.run((incr("n"), incr("n"), incr("n")));
+    assert_eq!([a, b, c].map(Result::unwrap), [7, 7, 7]);
+    assert_eq!(connection.run(incr("n")).unwrap(), 7);
+    // A pipeline that was executed in part is not sent again.
+    let mut connection = loading(2).blocking().unwrap();
+    let (a, b, c) = connection.run((incr("n"), incr("n"), incr("n")));
+    for refused in [a, b] {
+        let error = refused.unwrap_err();
+        assert!(error.is_server_code("LOADING"), "{error}");
+    }
+    assert_eq!(c.unwrap(), 7);
+    assert_eq!(connection.run(incr("n")).unwrap(), 7);
     runtime().block_on(async {
         let connection = loading(12).multiplexed().await.unwrap();
         let requests: Vec<_> = (0..10)
@@ -72,6 +86,14 @@ fn a_server_that_goes_on_loading_is_waited_for_as_long_as_the_caller_wants() {
     // On a busy machine the time can also end within the last attempt.
     let late = matches!(error, Error::Timeout { .. });
     assert!(late || error.is_server_code("LOADING"), "{error}");
+    for error in connection
+        .run(&[incr("n"), incr("n")])
+        .into_iter()
+        .map(Result::unwrap_err)
+    {
+        let late = matches!(error, Error::Timeout { .. });
+        assert!(late || error.is_server_code("LOADING"), "{error}");
+    }
     runtime().block_on(async {
         let connection = loading(usize::MAX).multiplexed().await.unwrap();
         let error = connection.run(incr("n")).await.unwrap_err();
