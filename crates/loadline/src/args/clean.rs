@@ -7,7 +7,7 @@ use super::{LoginArgs, TlsArgs};
 pub(super) const HELP: &str = "\
 Examples:
   loadline clean redis://localhost
-  loadline clean redis://localhost --run 3k9fz0qa
+  loadline clean redis://localhost --run 3k9fz0cd
 
 Removes only keys under `loadline:RUN-ID:` and prints the number per run.
 Without --run, it also removes the keys of a run in progress on this server.

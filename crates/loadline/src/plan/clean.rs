@@ -23,7 +23,7 @@ pub(crate) struct CleanPlan {
 pub(crate) fn resolve(args: &CleanArgs, around: &Surroundings) -> Result<CleanPlan, Failure> {
     let mut target = Target::parse(&args.target)?;
     if let Some(id) = args.run.as_ref().filter(|id| !is_run_id(id)) {
-        let why = "expected eight digits and lowercase letters, as in keys such as `loadline:3k9fz0qa:...`";
+        let why = "copy it from a key of the run, such as `loadline:3k9fz0cd:...`";
         return Err(Failure::invalid("--run", "run id", id, why));
     }
     targets::refuse_unused_tls(slice::from_ref(&target), &args.tls)?;

@@ -14,6 +14,7 @@ mod modes;
 mod outputs;
 mod path;
 mod proof;
+mod run_id;
 mod scenario;
 mod schedule;
 mod show;
@@ -50,6 +51,7 @@ pub(crate) use modes::{Mode, ModesPlan, resolve as resolve_modes};
 pub(crate) use outputs::Outputs;
 pub(crate) use path::{PathShape, measuring_trips};
 pub(crate) use proof::{Usual, slowed};
+pub(crate) use run_id::{is_run_id, new_run_id};
 pub(crate) use scenario::{case_name, scenario};
 pub(crate) use schedule::{BlockEnd, Placement, RoundParts, RoundsEnd, Schedule};
 
@@ -63,9 +65,6 @@ const MOST_ROUNDS: u32 = 10_000;
 const ENOUGH_OPERATIONS: u64 = 4_000;
 const LONGEST_LATENCY: Duration = Duration::from_secs(10);
 const HIGHEST_RATE: u64 = 1_000_000_000;
-/// Length of a run id, in characters of base 32 without letters that resemble digits.
-const ID_CHARS: usize = 8;
-const ID_ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 
 /// A run, resolved.
 #[derive(Debug, Clone)]
@@ -248,19 +247,6 @@ pub(crate) const KEYS: &str = "loadline:";
 /// The prefix of all keys that the run `run_id` writes.
 pub(crate) fn run_prefix(run_id: &str) -> String {
     format!("{KEYS}{run_id}:")
-}
-
-/// Whether `text` has the form of a run's name.
-pub(crate) fn is_run_id(text: &str) -> bool {
-    text.len() == ID_CHARS && text.bytes().all(|byte| ID_ALPHABET.contains(&byte))
-}
-
-/// A name for one run that no other run has, by chance: eight characters of base 32.
-pub(crate) fn new_run_id() -> String {
-    let mut rng = rand::rng();
-    (0..ID_CHARS)
-        .map(|_| char::from(ID_ALPHABET[rng.random_range(0..ID_ALPHABET.len())]))
-        .collect()
 }
 
 /// Resolves what was typed.

@@ -25,11 +25,11 @@ use loadline_load::workload::{Command, KeySpace, Workload};
 use loadline_load::{Control, Error};
 
 use crate::exit::Failure;
-use crate::plan::{Case, Plan};
+use crate::plan::{Case, KEYS, Plan};
 use crate::target::Target;
 use crate::targets::hints::hint;
 use crate::targets::servers::Child;
-use crate::targets::{Access, Opened};
+use crate::targets::{Access, Opened, Refusals};
 use masters::ClusterSubject;
 use ram::RamSubject;
 use wire::{Place, WireSubject};
@@ -47,13 +47,37 @@ const LONGEST_PASS: Duration = Duration::from_secs(30);
 /// Opens `target` for the cases of `plan`. Must be called on the main thread, since children are tied to it.
 ///
 /// # Errors
-/// Those of [`Opened::open`], and that the target lacks a command that a case needs.
+/// Those of [`Opened::open`], and that the target lacks a command that a case needs, or refuses it to this user.
 pub(crate) fn open(target: &Target, plan: &Plan, control: &Control) -> Result<Opened, Failure> {
     let mut opened = Opened::open(target, plan, control)?;
+    let refusals = opened.refusals(plan.cases.iter().map(|case| &case.workload))?;
     for case in &plan.cases {
         require(&mut opened, case)?;
+        require_rights(&mut opened, case, &refusals)?;
     }
     Ok(opened)
+}
+
+/// As [`require`], for commands that the user cannot run.
+fn require_rights(target: &mut Opened, case: &Case, refusals: &Refusals) -> Result<(), Failure> {
+    let needs = case.workload.needs();
+    let mut refused = refusals.iter().filter(|(name, _)| needs.contains(name));
+    let Some((name, said)) = refused.next() else {
+        return Ok(());
+    };
+    if case.workload.rules.bundle.is_some() {
+        let rights = std::iter::once((name, said)).chain(refused);
+        let missing = rights.map(|(name, _)| format!("right to run {name}"));
+        target.left_out.push((case.name.clone(), missing.collect()));
+        return Ok(());
+    }
+    Err(Failure::unavailable(format!(
+        "{}: {name}, which workload {} needs, was answered `{said}`. No keys were loaded.\n\
+         Allow its user +{} on ~{KEYS}* with ACL SETUSER, log in as another user, or leave this workload out.",
+        target.name,
+        case.name,
+        name.to_ascii_lowercase(),
+    )))
 }
 
 /// Leaves out a case of a bundle that `target` cannot do, and refuses any other.

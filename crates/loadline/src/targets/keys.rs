@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use loadline_client::Protocol;
 
-use super::admin::Admin;
+use super::admin::{Admin, Refusals, refusals};
 use super::client;
 use super::cluster;
 use super::connect::Endpoint;
@@ -16,6 +16,7 @@ use crate::plan::{KEYS, TlsFiles, is_run_id, run_prefix};
 use crate::secret::{PASSWORD_VARIABLE, quoted};
 use crate::target::{Server, Target};
 use crate::units::count_text;
+use crate::workload::Definition;
 
 /// The most time for looking for the keys of earlier runs before a run.
 const LOOK_FOR: Duration = Duration::from_secs(2);
@@ -270,9 +271,26 @@ impl Opened {
         self.holders(false)?.remove(run_id).map(drop)
     }
 
-    /// New connections to the servers: those before may be broken.
-    fn holders(&self, hurry: bool) -> Result<Holders, Failure> {
-        let endpoints = match &self.access {
+    /// The commands of `workloads` that the user of an existing server cannot run.
+    ///
+    /// # Errors
+    /// That a server does not answer.
+    pub(crate) fn refusals<'w>(
+        &self,
+        workloads: impl Iterator<Item = &'w Definition> + Clone,
+    ) -> Result<Refusals, Failure> {
+        let mut all = Refusals::new();
+        if !self.target.is_ours() {
+            for endpoint in self.holding() {
+                all.append(&mut refusals(&endpoint, workloads.clone())?);
+            }
+        }
+        Ok(all)
+    }
+
+    /// The servers that hold the keys.
+    fn holding(&self) -> Vec<Endpoint> {
+        match &self.access {
             Access::Server(server) => vec![server.endpoint.clone()],
             Access::Cluster(cluster) => {
                 let masters = cluster.cluster.masters();
@@ -282,8 +300,12 @@ impl Opened {
                     .collect()
             }
             Access::Ram(_) => Vec::new(),
-        };
-        let endpoints = endpoints.into_iter();
+        }
+    }
+
+    /// New connections to the servers: those before may be broken.
+    fn holders(&self, hurry: bool) -> Result<Holders, Failure> {
+        let endpoints = self.holding().into_iter();
         let endpoints = endpoints.map(|to| if hurry { to.hurried() } else { to });
         Holders::over(self.name.clone(), &endpoints.collect::<Vec<_>>())
     }
@@ -295,13 +317,17 @@ mod tests {
 
     #[test]
     fn only_keys_under_the_name_of_a_run_are_those_of_runs() {
-        assert_eq!(run_of(b"loadline:abcdefgh:string:1"), Some("abcdefgh"));
+        assert_eq!(run_of(b"loadline:abcde7t4:string:1"), Some("abcde7t4"));
         for other in [
             "loadline:config",
             "loadline:config:x",
-            "loadline:ABCDEFGH:x",
-            "loadline:abcdefgh",
-            "other:abcdefgh:x",
+            "loadline:database:x",
+            "loadline:sessions:x",
+            "loadline:20261122:x",
+            "loadline:3f2a91bc:x",
+            "loadline:ABCDE7T4:x",
+            "loadline:abcde7t4",
+            "other:abcde7t4:x",
         ] {
             assert_eq!(run_of(other.as_bytes()), None, "{other}");
         }
@@ -315,8 +341,8 @@ mod tests {
         };
         let target = Target::parse("rediss://ann:hunter2@db:1/3").unwrap();
         assert_eq!(
-            clean_command(&target, &files, Some("abcdefgh")),
-            "LOADLINE_REDIS_PASSWORD=... loadline clean rediss://ann@db:1/3 --tls-ca 'my ca.pem' --run abcdefgh"
+            clean_command(&target, &files, Some("abcde7t4")),
+            "LOADLINE_REDIS_PASSWORD=... loadline clean rediss://ann@db:1/3 --tls-ca 'my ca.pem' --run abcde7t4"
         );
         let target = Target::parse("cluster://a:1,b:2").unwrap();
         assert_eq!(

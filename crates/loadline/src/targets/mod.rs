@@ -16,7 +16,7 @@ pub(crate) mod servers;
 mod tls;
 mod watch;
 
-pub(crate) use admin::Admin;
+pub(crate) use admin::{Admin, Refusals};
 pub(crate) use cluster::ClusterAccess;
 pub(crate) use counters::{Counters, SECTIONS, process, together};
 pub(crate) use keys::Holders;

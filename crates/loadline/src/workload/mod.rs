@@ -325,22 +325,27 @@ impl Definition {
 
     /// Whether its operations carry values, so that their size matters.
     pub(crate) fn carries_values(&self) -> bool {
+        self.templates().any(Template::carries_values)
+    }
+
+    /// Everything that it sends, also to load its keys.
+    fn templates(&self) -> impl Iterator<Item = &Template> {
         self.operations
             .iter()
             .chain(&self.load)
             .chain(&self.rules.before)
             .flat_map(|operation| &operation.templates)
-            .any(Template::carries_values)
+    }
+
+    /// One command of each kind that it sends, with keys under `prefix`.
+    pub(crate) fn samples(&self, prefix: &str) -> impl Iterator<Item = Vec<Vec<u8>>> {
+        self.templates()
+            .map(move |template| template.sample(prefix))
     }
 
     /// The Redis commands that it needs, in capitals.
     pub(crate) fn needs(&self) -> Vec<String> {
-        let templates = self
-            .operations
-            .iter()
-            .chain(&self.load)
-            .chain(&self.rules.before)
-            .flat_map(|operation| &operation.templates);
+        let templates = self.templates();
         let names: BTreeSet<&str> = templates
             .map(|template| template.known().name)
             .chain(self.rules.further_commands())

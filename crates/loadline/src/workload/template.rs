@@ -136,6 +136,19 @@ impl Template {
             .collect()
     }
 
+    /// Its words with a key, a number and a value of the shortest form.
+    pub(crate) fn sample(&self, prefix: &str) -> Vec<Vec<u8>> {
+        let bytes = |piece: &Piece| match piece {
+            Piece::Text(text) => text.clone(),
+            Piece::Prefix => prefix.as_bytes().to_vec(),
+            Piece::Number(_) => b"0".to_vec(),
+            Piece::Value => b"x".to_vec(),
+        };
+        let arguments = self.arguments.iter();
+        let words = arguments.map(|pieces| pieces.iter().flat_map(bytes).collect());
+        words.collect()
+    }
+
     /// Appends what goes over the wire.
     pub(crate) fn write(&self, shape: Shape<'_>, parts: &mut Vec<Part>) {
         let mut wire = Wire { parts, shape };

@@ -4,9 +4,9 @@ use crate::redis::Redis;
 use crate::util::Dir;
 
 /// Names that runs can have.
-const RUNS: [&str; 2] = ["3k9fz0qa", "abcdefgh"];
+const RUNS: [&str; 2] = ["3k9fz0cd", "abcde7t4"];
 
-/// A server with keys of two runs, and four similar keys of another user.
+/// A server with keys of two runs, and similar keys of another user.
 fn used() -> Redis {
     let redis = Redis::start(&[]);
     for number in 0..1_500 {
@@ -22,7 +22,8 @@ fn used() -> Redis {
     for theirs in [
         "loadline:config",
         "loadline:a:b",
-        "loadline:ABCDEFGH:x",
+        "loadline:ABCDE7T4:x",
+        "loadline:database:x",
         "shop:1",
     ] {
         redis.answers(&format!("SET {theirs} x\r\n"), "+OK\r\n");
@@ -34,14 +35,14 @@ fn used() -> Redis {
 fn clean_removes_the_keys_of_runs_and_nothing_else() {
     let (redis, dir) = (used(), Dir::new());
     let text = dir.run(&["clean", &redis.url()]).succeeded();
-    assert!(text.contains("3k9fz0qa: 1,500 keys removed\n"), "{text}");
-    assert!(text.contains("abcdefgh: 1 key removed\n"), "{text}");
+    assert!(text.contains("3k9fz0cd: 1,500 keys removed\n"), "{text}");
+    assert!(text.contains("abcde7t4: 1 key removed\n"), "{text}");
     let last = text.lines().last().unwrap();
     assert!(
         last.starts_with("loadline: clean: 1,501 keys of 2 runs removed"),
         "{text}"
     );
-    redis.answers("DBSIZE\r\n", ":4\r\n");
+    redis.answers("DBSIZE\r\n", ":5\r\n");
     let text = dir.run(&["clean", &redis.url()]).succeeded();
     assert!(text.contains("0 keys of 0 runs"), "{text}");
 }
@@ -51,7 +52,7 @@ fn clean_removes_the_keys_of_one_run() {
     let (redis, dir) = (used(), Dir::new());
     dir.run(&["clean", &redis.url(), "--run", RUNS[1]])
         .succeeded();
-    redis.answers("DBSIZE\r\n", ":1504\r\n");
+    redis.answers("DBSIZE\r\n", ":1505\r\n");
     dir.run(&["clean", &redis.url(), "--run", "shop"])
         .failed(64, "invalid run id");
     dir.run(&["clean", "embedded"])
@@ -65,13 +66,13 @@ fn keys_of_earlier_runs_are_named_with_the_command_that_removes_them() {
     let ended = dir.run(&["run", &url, "--workload", "get", "--quiet"]);
     ended.failed(
         64,
-        "1,501 of them are left from earlier runs of Loadline (3k9fz0qa, abcdefgh)",
+        "1,501 of them are left from earlier runs of Loadline (3k9fz0cd, abcde7t4)",
     );
     ended.failed(64, &format!("Remove those with: loadline clean {url}"));
     // The command does what it says.
     dir.run(&["clean", &url]).succeeded();
     let ended = dir.run(&["run", &url, "--workload", "get", "--quiet"]);
-    ended.failed(64, "already holds 4 keys");
+    ended.failed(64, "already holds 5 keys");
     assert!(!ended.stderr.contains("earlier runs"), "{}", ended.stderr);
 }
 
@@ -90,6 +91,46 @@ fn a_user_who_may_not_remove_keys_writes_none() {
         ended.failed(69, "ACL SETUSER");
         redis.answers("DBSIZE\r\n", ":0\r\n");
     }
+}
+
+/// 100,000 keys were loaded before the first GET was refused.
+#[test]
+fn a_user_who_may_not_run_the_workload_loads_no_keys() {
+    for (lacks, command) in [("-get", "GET"), ("-set", "SET"), ("-get -multi", "GET")] {
+        let redis = Redis::start(&[]);
+        redis.answers(
+            &format!("ACL SETUSER ann on >secret ~loadline:* +@all {lacks}\r\n"),
+            "+OK\r\n",
+        );
+        let url = format!("redis://ann:secret@127.0.0.1:{}", redis.port());
+        let ended = Dir::new().run(&["run", &url, "--workload", "get", "--quiet", "--ops", "1k"]);
+        ended.failed(
+            69,
+            &format!("{command}, which workload get needs, was answered `NOPERM"),
+        );
+        redis.answers("DBSIZE\r\n", ":0\r\n");
+        // Without MULTI a key is written to try it, and removed.
+        assert!(redis.calls("set") <= 1, "{lacks}");
+    }
+}
+
+#[test]
+fn a_case_of_a_suite_that_the_user_may_not_run_is_left_out() {
+    let redis = Redis::start(&[]);
+    redis.answers(
+        "ACL SETUSER ann on >secret ~loadline:* &* +@all -sadd\r\n",
+        "+OK\r\n",
+    );
+    let url = format!("redis://ann:secret@127.0.0.1:{}", redis.port());
+    let words = ["run", &url, "--workload", "manager", "--quiet"];
+    let brief = ["--ops", "200", "--rounds", "1", "--warmup", "0ms"];
+    let dir = Dir::new();
+    dir.run(&[&words[..], &brief, &["--json", "out.json"]].concat())
+        .succeeded();
+    let record = dir.read("out.json");
+    let left_out = "has no right to run SADD: zone_sadd, zone_smembers left out.";
+    assert!(record.contains(left_out), "{record}");
+    redis.answers("DBSIZE\r\n", ":0\r\n");
 }
 
 #[test]

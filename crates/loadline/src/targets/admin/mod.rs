@@ -2,6 +2,7 @@
 //! workload, and the removal of the run's keys.
 
 mod clients;
+mod rights;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -13,8 +14,9 @@ use loadline_resp::{Frame, OwnedReply};
 use super::connect::{Endpoint, command, reply_of, shown_text};
 use super::hints::hint;
 use crate::exit::Failure;
-use crate::plan::KEYS;
 use clients::{active_others, monitors};
+
+pub(crate) use rights::{Refusals, refusals};
 
 /// Keys that a step of the clean-up looks at.
 const SCAN_COUNT: &str = "1000";
@@ -211,36 +213,6 @@ impl Admin {
             "{}: removing the keys under {prefix} took too long, and some are left.",
             self.name
         )))
-    }
-
-    /// Refuses a server on which this user can find no keys, or remove none.
-    ///
-    /// # Errors
-    /// What the server answers; that it does not answer.
-    pub(crate) fn may_remove(&mut self) -> Result<(), Failure> {
-        let key = format!("{KEYS}rights");
-        let refused = |reply: &OwnedReply| {
-            let text = reply.error_text();
-            text.is_some_and(|text| text.starts_with(b"NOPERM"))
-        };
-        let scan = self.call(&["SCAN", "0", "MATCH", &key, "COUNT", "1"])?;
-        if refused(&scan) {
-            return Err(self.unremovable("SCAN", &scan));
-        }
-        let unlink = self.call(&["UNLINK", &key])?;
-        if refused(&unlink) && refused(&self.call(&["DEL", &key])?) {
-            return Err(self.unremovable("UNLINK", &unlink));
-        }
-        Ok(())
-    }
-
-    fn unremovable(&self, command: &str, reply: &OwnedReply) -> Failure {
-        let text = shown_text(reply.error_text().unwrap_or_default());
-        Failure::unavailable(format!(
-            "{}: the keys of a run could not be removed afterwards: {command} was answered `{text}`. Nothing was written.\n\
-             Allow its user +scan and +unlink on ~{KEYS}* with ACL SETUSER, or log in as another user.",
-            self.name
-        ))
     }
 
     fn scan(&mut self, cursor: &[u8], pattern: &str) -> Result<(Vec<u8>, Vec<Vec<u8>>), Failure> {

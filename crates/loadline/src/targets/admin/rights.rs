@@ -1,0 +1,88 @@
+//! Rights: whether the user of an existing server can do what a run needs. A server that refuses something only
+//! after keys were loaded would keep them.
+
+use std::collections::BTreeMap;
+
+use loadline_resp::OwnedReply;
+
+use super::{Admin, Pass, Removal};
+use crate::exit::Failure;
+use crate::plan::{KEYS, new_run_id, run_prefix};
+use crate::targets::connect::{Endpoint, shown_text};
+use crate::workload::Definition;
+
+/// The commands that the user cannot run, in capitals, each with what the server said.
+pub(crate) type Refusals = BTreeMap<String, String>;
+
+/// The commands of `workloads` that the user of the server at `endpoint` cannot run.
+///
+/// A server looks at the rights of a command before it queues it in a transaction. So the commands are queued, and
+/// the transaction is never executed. For a user who cannot begin one they are executed on keys of their own, which
+/// are then removed.
+///
+/// # Errors
+/// That the server does not answer.
+pub(crate) fn refusals<'w>(
+    endpoint: &Endpoint,
+    workloads: impl IntoIterator<Item = &'w Definition>,
+) -> Result<Refusals, Failure> {
+    let prefix = run_prefix(&new_run_id());
+    let mut commands: Vec<Vec<Vec<u8>>> = workloads
+        .into_iter()
+        .flat_map(|workload| workload.samples(&prefix))
+        .collect();
+    commands.sort_unstable();
+    commands.dedup();
+    let mut admin = Admin::open(endpoint)?;
+    let is_queued = !admin.call(&["MULTI"])?.is_error();
+    let mut refusals = Refusals::new();
+    for words in &commands {
+        let reply = admin.call(words)?;
+        if is_refused(&reply) {
+            let said = shown_text(reply.error_text().unwrap_or_default());
+            refusals.insert(shown_text(&words[0]).to_ascii_uppercase(), said);
+        }
+    }
+    if !is_queued {
+        let words = commands.iter().flatten();
+        let keys = words.filter(|word| word.starts_with(prefix.as_bytes()));
+        let (mut removal, mut pass) = (Removal::default(), Pass::default());
+        for key in keys {
+            admin.remove(&mut removal, &[key], &mut pass)?;
+        }
+    }
+    Ok(refusals)
+}
+
+fn is_refused(reply: &OwnedReply) -> bool {
+    let text = reply.error_text();
+    text.is_some_and(|text| text.starts_with(b"NOPERM"))
+}
+
+impl Admin {
+    /// Refuses a server on which this user can find no keys, or remove none.
+    ///
+    /// # Errors
+    /// What the server answers; that it does not answer.
+    pub(crate) fn may_remove(&mut self) -> Result<(), Failure> {
+        let key = format!("{KEYS}rights");
+        let scan = self.call(&["SCAN", "0", "MATCH", &key, "COUNT", "1"])?;
+        if is_refused(&scan) {
+            return Err(self.unremovable("SCAN", &scan));
+        }
+        let unlink = self.call(&["UNLINK", &key])?;
+        if is_refused(&unlink) && is_refused(&self.call(&["DEL", &key])?) {
+            return Err(self.unremovable("UNLINK", &unlink));
+        }
+        Ok(())
+    }
+
+    fn unremovable(&self, command: &str, reply: &OwnedReply) -> Failure {
+        let text = shown_text(reply.error_text().unwrap_or_default());
+        Failure::unavailable(format!(
+            "{}: the keys of a run could not be removed afterwards: {command} was answered `{text}`. Nothing was written.\n\
+             Allow its user +scan and +unlink on ~{KEYS}* with ACL SETUSER, or log in as another user.",
+            self.name
+        ))
+    }
+}
