@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use hashbrown::hash_table::HashTable;
 
-use crate::record::{self, LONGEST, MOST_USES, Part, Record};
+use crate::record::{self, LONGEST, MOST_USES, Notes, Part, Record};
 use crate::slab::{Held, Slab};
 use crate::slot::{Loose, New, Slot};
 use crate::value::Entry;
@@ -50,6 +50,10 @@ pub(crate) struct Arena {
     /// Whether a page has much garbage.
     is_due: bool,
     slab: Slab,
+    /// The segment of the log in which new records lie; 0 without a log.
+    segment: u32,
+    /// Bytes of values that are in the log only.
+    outside_bytes: u64,
 }
 
 impl Arena {
@@ -75,16 +79,32 @@ impl Arena {
     /// Appends a record and returns its place.
     pub(crate) fn add(&mut self, key: &[u8], new: New<'_>, uses: u8) -> u32 {
         let key = self.part(key);
-        let (value, expires_at, is_text) = match new {
-            New::String(text) => (self.part(text.bytes), text.expires_at, text.is_text),
+        let mut notes = Notes {
+            uses,
+            segment: self.segment,
+            ..Notes::default()
+        };
+        let outside_value;
+        let (value, is_text) = match new {
+            New::String(text) => {
+                notes.expires_at = text.expires_at;
+                (self.part(text.bytes), text.is_text)
+            }
+            New::Outside(outside, expires_at) => {
+                notes.expires_at = expires_at;
+                (notes.segment, notes.is_outside) = (outside.segment, true);
+                self.outside_bytes += u64::from(outside.bytes);
+                outside_value = record::outside_value(outside);
+                (Part::Inline(&outside_value[..]), false)
+            }
             New::Entry(entry) => {
                 let place = self.slab.insert(Held::Entry(entry));
-                (Part::Held(place), None, false)
+                (Part::Held(place), false)
             }
         };
         let at = self.reserve(record::most_bytes(key, value));
         let page = &mut self.pages[self.open];
-        record::append(&mut page.records, key, value, expires_at, uses);
+        record::append(&mut page.records, key, value, notes);
         if is_text {
             self.keep_as_text(at);
         }
@@ -158,7 +178,10 @@ impl Arena {
     fn waste(&mut self, at: u32) {
         let bytes = self.bytes_mut(at);
         record::set_garbage(bytes);
-        let wasted = Record::read(bytes).bytes().len();
+        let record = Record::read(bytes);
+        let wasted = record.bytes().len();
+        let outside = record.outside().map_or(0, |outside| outside.bytes);
+        self.outside_bytes -= u64::from(outside);
         let number = (at >> OFFSET_BITS) as usize;
         let page = &mut self.pages[number];
         page.garbage += wasted;
@@ -222,7 +245,7 @@ impl Arena {
         let page = &mut self.pages[(at >> OFFSET_BITS) as usize];
         let record = &mut page.records[offset(at)..];
         let old = Record::read(record);
-        if expires_at.is_some() && !old.has_expiry_field() {
+        if expires_at.is_some() && !old.has_expiry_field() || old.outside().is_some() {
             return false;
         }
         let begin = old.places().1;
@@ -243,7 +266,31 @@ impl Arena {
             }
         }
         record::set_text(record, false);
+        record::set_segment(record, self.segment);
         record::set_expiry(record, expires_at)
+    }
+
+    /// Sets the segment of the log in which new records lie from now on, and returns that of before.
+    pub(crate) fn set_new_segment(&mut self, segment: u32) -> u32 {
+        std::mem::replace(&mut self.segment, segment)
+    }
+
+    /// Sets the segment of the log in which all of an entry lies whose value is in memory.
+    pub(crate) fn set_segment(&mut self, at: u32, segment: u32) {
+        record::set_segment(self.bytes_mut(at), segment);
+    }
+
+    /// Bytes that the entries take in the log when they are written anew; of collections, those that they take in
+    /// memory. 0 without a log.
+    pub(crate) fn logged_bytes(&self, entries: usize) -> u64 {
+        /// Bytes of a record that its operation does not have.
+        const SEGMENT_BYTES: usize = 4;
+        if self.segment == 0 {
+            return 0;
+        }
+        let live = self.pages.iter().map(Page::live_bytes).sum::<usize>();
+        let records = live.saturating_sub(SEGMENT_BYTES * entries);
+        (records + self.slab.held_bytes()) as u64 + self.outside_bytes
     }
 
     /// Marks a string that lies in one piece as text.
@@ -278,7 +325,9 @@ impl Arena {
     pub(crate) fn tidy(&mut self, index: &mut HashTable<u32>, hasher: &impl BuildHasher) {
         if index.is_empty() {
             if !self.pages.is_empty() {
+                let segment = self.segment;
                 *self = Self::default();
+                self.segment = segment;
             }
             return;
         }

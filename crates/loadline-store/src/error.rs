@@ -1,7 +1,7 @@
 //! Why a store cannot be opened or used.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// An error of a [`Store`](crate::Store).
 #[derive(Debug, thiserror::Error)]
@@ -13,6 +13,52 @@ pub enum Error {
         /// The kind of the value, as `TYPE` names it.
         kind: &'static str,
     },
+    /// A key or a write is longer than the log can hold.
+    #[error("{bytes} bytes are more than the {max_bytes} that fit")]
+    TooLarge {
+        /// Bytes of the key or the write.
+        bytes: usize,
+        /// Bytes that fit.
+        max_bytes: usize,
+    },
+    /// A store in the directory is open, here or in another process.
+    #[error("{} is in use{}", path.display(), by(*pid))]
+    InUse {
+        /// The directory.
+        path: PathBuf,
+        /// The process that has it open, where the lock file names it.
+        pid: Option<u32>,
+    },
+    /// A file was written by a version of the format that this build does not read.
+    #[error("{} has version {version} of the format; this build reads version {}", path.display(), crate::log::VERSION)]
+    Version {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        version: u32,
+    },
+    /// Data that had reached the disk is damaged or missing.
+    #[error("{} is damaged at byte {offset}: {reason}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// Offset of the first byte that is wrong.
+        offset: u64,
+        /// What is wrong.
+        reason: &'static str,
+    },
+    /// The disk has no room for the write. The store can be read, and writes succeed when there is room again.
+    #[error("no room on the disk: {source}")]
+    Full {
+        /// The error of the operating system.
+        source: io::Error,
+    },
+    /// A write or a sync has failed before. What is on the disk is uncertain until the store is opened again.
+    #[error("the log has failed and takes no writes until the store is opened again: {reason}")]
+    Failed {
+        /// The first error.
+        reason: String,
+    },
     /// The operating system refused an operation on a file.
     #[error("{}: {source}", path.display())]
     Io {
@@ -21,4 +67,17 @@ pub enum Error {
         /// The error of the operating system.
         source: io::Error,
     },
+}
+
+fn by(pid: Option<u32>) -> String {
+    pid.map_or_else(String::new, |pid| format!(" by process {pid}"))
+}
+
+impl Error {
+    pub(crate) fn io(path: &Path, source: io::Error) -> Self {
+        Self::Io {
+            path: path.to_owned(),
+            source,
+        }
+    }
 }

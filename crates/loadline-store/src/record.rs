@@ -1,13 +1,18 @@
 //! The bytes of one entry in the memory of its shard.
 //!
 //! ```text
-//! | flags: u8 | key_bytes: 1 or 2 | value_bytes: 1 or 2 | expires_at: u64 or nothing | key | value |
+//! | flags: u8 | key_bytes: 1 or 2 | value_bytes: 1 or 2 | segment: u32 or nothing
+//!             | expires_at: u64 or nothing | key | value |
 //! ```
 //!
 //! A length below 128 takes one byte. A longer one takes two: its lower seven bits with the highest bit set,
 //! then the remainder. A key or value of more than [`LONGEST`] bytes, and every collection, lies outside of the
 //! record; its place in the slab of the shard (u32) is in the record instead, and a flag says so. Numbers are
 //! little-endian.
+//!
+//! In a store with a log, the number of the segment is that of the oldest one in which something of the entry lies.
+//! Its highest bit says that the value is in the log only; the offset in the segment's file and the length, u32
+//! each, stand in its place.
 //!
 //! A key of 16 bytes with a value of 64 takes 83 bytes here. An allocation of its own would take 96, with a
 //! pointer and a length of 16 bytes in a table that is half empty after it has grown.
@@ -29,7 +34,23 @@ const USES_SHIFT: u32 = 4;
 /// The largest count of uses that a record keeps.
 pub(crate) const MOST_USES: u8 = USES >> USES_SHIFT;
 
+/// The entry lies in a log.
+const HAS_SEGMENT: u8 = 1 << 7;
+
 const EXPIRY_BYTES: usize = 8;
+const SEGMENT_BYTES: usize = 4;
+
+/// The bit of a segment's number for a value that is in the log only.
+const IS_OUTSIDE: u32 = 1 << 31;
+
+/// Where a value lies that is in the log only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Outside {
+    pub(crate) segment: u32,
+    /// Offset in the segment's file.
+    pub(crate) offset: u32,
+    pub(crate) bytes: u32,
+}
 
 /// The expiry of an entry that had one and has none any more. Nothing goes that late.
 const NEVER: u64 = u64::MAX;
@@ -57,10 +78,9 @@ impl<'b> Record<'b> {
     pub(crate) fn read(bytes: &'b [u8]) -> Self {
         let (key_bytes, at) = read_length(bytes, 1);
         let (value_bytes, at) = read_length(bytes, at);
-        let key_begin = match bytes[0] & HAS_EXPIRY {
-            0 => at,
-            _ => at + EXPIRY_BYTES,
-        };
+        let (expiry, segment) = (bytes[0] & HAS_EXPIRY, bytes[0] & HAS_SEGMENT);
+        let before = EXPIRY_BYTES * usize::from(expiry != 0);
+        let key_begin = at + before + SEGMENT_BYTES * usize::from(segment != 0);
         let value_begin = key_begin + key_bytes;
         Self {
             bytes,
@@ -97,6 +117,42 @@ impl<'b> Record<'b> {
         let at = &self.bytes[self.key_begin - EXPIRY_BYTES..];
         let at = u64::from_le_bytes(*at.first_chunk().expect("the flags announce an expiry"));
         (at != NEVER).then_some(at)
+    }
+
+    /// Where the number of the segment is.
+    fn segment_place(&self) -> usize {
+        let expiry = EXPIRY_BYTES * usize::from(self.has_expiry_field());
+        self.key_begin - expiry - SEGMENT_BYTES
+    }
+
+    fn segment_field(&self) -> Option<u32> {
+        if self.bytes[0] & HAS_SEGMENT == 0 {
+            return None;
+        }
+        let field = self.bytes[self.segment_place()..].first_chunk();
+        field.map(|field| u32::from_le_bytes(*field))
+    }
+
+    /// The oldest segment of the log in which something of the entry lies.
+    #[inline]
+    pub(crate) fn segment(&self) -> Option<u32> {
+        self.segment_field().map(|field| field & !IS_OUTSIDE)
+    }
+
+    /// Where the value lies, if in the log only.
+    #[inline]
+    pub(crate) fn outside(&self) -> Option<Outside> {
+        let field = self.segment_field()?;
+        if field & IS_OUTSIDE == 0 {
+            return None;
+        }
+        let value = &self.bytes[self.value_begin..self.end];
+        let number = |at: usize| value[at..].first_chunk().copied();
+        Some(Outside {
+            segment: field & !IS_OUTSIDE,
+            offset: u32::from_le_bytes(number(0)?),
+            bytes: u32::from_le_bytes(number(4)?),
+        })
     }
 
     /// Whether an expiry can be set in place.
@@ -155,19 +211,24 @@ pub(crate) fn most_bytes(key: Part<'_>, value: Part<'_>) -> usize {
         Part::Inline(bytes) => bytes.len(),
         Part::Held(_) => size_of::<u32>(),
     };
-    5 + EXPIRY_BYTES + each(key) + each(value)
+    5 + SEGMENT_BYTES + EXPIRY_BYTES + each(key) + each(value)
+}
+
+/// What a record says of its entry, besides key and value.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Notes {
+    pub(crate) expires_at: Option<u64>,
+    pub(crate) uses: u8,
+    /// The segment of the log; 0 without a log.
+    pub(crate) segment: u32,
+    /// Whether the value is in the log only.
+    pub(crate) is_outside: bool,
 }
 
 /// Appends a record.
-pub(crate) fn append(
-    out: &mut Vec<u8>,
-    key: Part<'_>,
-    value: Part<'_>,
-    expires_at: Option<u64>,
-    uses: u8,
-) {
+pub(crate) fn append(out: &mut Vec<u8>, key: Part<'_>, value: Part<'_>, notes: Notes) {
     let (key_place, value_place);
-    let mut flags = uses << USES_SHIFT;
+    let mut flags = notes.uses << USES_SHIFT;
     let key = match key {
         Part::Inline(bytes) => bytes,
         Part::Held(place) => {
@@ -184,13 +245,20 @@ pub(crate) fn append(
             &value_place[..]
         }
     };
-    if expires_at.is_some() {
+    if notes.expires_at.is_some() {
         flags |= HAS_EXPIRY;
+    }
+    if notes.segment > 0 {
+        flags |= HAS_SEGMENT;
     }
     out.push(flags);
     write_length(out, key.len());
     write_length(out, value.len());
-    if let Some(at) = expires_at {
+    if notes.segment > 0 {
+        let outside = if notes.is_outside { IS_OUTSIDE } else { 0 };
+        out.extend((notes.segment | outside).to_le_bytes());
+    }
+    if let Some(at) = notes.expires_at {
         out.extend(at.to_le_bytes());
     }
     out.extend_from_slice(key);
@@ -218,6 +286,28 @@ pub(crate) fn set_garbage(bytes: &mut [u8]) {
 #[inline]
 pub(crate) fn set_text(bytes: &mut [u8], is_text: bool) {
     bytes[0] = bytes[0] & !IS_TEXT | if is_text { IS_TEXT } else { 0 };
+}
+
+/// Sets the number of the segment of an entry whose value is in memory, and says whether it has one.
+pub(crate) fn set_segment(bytes: &mut [u8], segment: u32) -> bool {
+    let record = Record::read(bytes);
+    if record
+        .segment_field()
+        .is_none_or(|field| field & IS_OUTSIDE != 0)
+    {
+        return false;
+    }
+    let at = record.segment_place();
+    bytes[at..at + SEGMENT_BYTES].copy_from_slice(&segment.to_le_bytes());
+    true
+}
+
+/// The value of a record as it stands for one in the log only.
+pub(crate) fn outside_value(outside: Outside) -> [u8; 8] {
+    let mut bytes = [0; 8];
+    bytes[..4].copy_from_slice(&outside.offset.to_le_bytes());
+    bytes[4..].copy_from_slice(&outside.bytes.to_le_bytes());
+    bytes
 }
 
 /// Sets how often the entry was used lately.
@@ -251,9 +341,11 @@ mod tests {
             at in proptest::option::of(0..NEVER),
             next in proptest::option::of(0..NEVER),
             uses in 0..=MOST_USES,
+            segment in 0..3_u32,
         ) {
+            let notes = Notes { expires_at: at, uses, segment, is_outside: false };
             let mut bytes = b"before".to_vec();
-            append(&mut bytes, of(&key), of(&value), at, uses);
+            append(&mut bytes, of(&key), of(&value), notes);
             let end = bytes.len();
             bytes.extend(b"behind");
             let record = Record::read(&bytes[6..]);
@@ -265,6 +357,9 @@ mod tests {
             let was_set = set_expiry(&mut bytes[6..], next);
             prop_assert_eq!(was_set, at.is_some() || next.is_none());
             set_uses(&mut bytes[6..], 1);
+            prop_assert_eq!(record_segment(&bytes[6..]), (segment > 0).then_some(segment));
+            prop_assert_eq!(set_segment(&mut bytes[6..], 9), segment > 0);
+            prop_assert_eq!(record_segment(&bytes[6..]), (segment > 0).then_some(9));
             prop_assert!(!Record::read(&bytes[6..]).is_text());
             set_text(&mut bytes[6..], true);
             let record = Record::read(&bytes[6..]);
@@ -276,6 +371,47 @@ mod tests {
         }
     }
 
+    fn record_segment(bytes: &[u8]) -> Option<u32> {
+        let record = Record::read(bytes);
+        assert_eq!(record.outside(), None);
+        record.segment()
+    }
+
+    #[test]
+    fn a_value_can_be_in_the_log_only() {
+        let outside = Outside {
+            segment: 7,
+            offset: u32::MAX,
+            bytes: 5_000,
+        };
+        for expires_at in [None, Some(3)] {
+            let notes = Notes {
+                expires_at,
+                segment: outside.segment,
+                is_outside: true,
+                ..Notes::default()
+            };
+            let mut bytes = Vec::new();
+            let value = outside_value(outside);
+            append(
+                &mut bytes,
+                Part::Inline(b"key"),
+                Part::Inline(&value),
+                notes,
+            );
+            assert!(!set_segment(&mut bytes, 8), "its place is elsewhere");
+            let record = Record::read(&bytes);
+            assert_eq!(
+                (record.outside(), record.segment()),
+                (Some(outside), Some(7))
+            );
+            assert_eq!(
+                (record.key(), record.expires_at()),
+                (Part::Inline(&b"key"[..]), expires_at)
+            );
+        }
+    }
+
     #[test]
     fn a_short_entry_takes_three_bytes_besides_key_and_value() {
         let mut bytes = Vec::new();
@@ -283,8 +419,7 @@ mod tests {
             &mut bytes,
             Part::Inline(&[b'k'; 16]),
             Part::Inline(&[b'v'; 64]),
-            None,
-            0,
+            Notes::default(),
         );
         assert_eq!(bytes.len(), 83);
     }

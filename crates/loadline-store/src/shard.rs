@@ -94,6 +94,30 @@ impl Shard {
         self.recount(None, self.slot(at).expires_at());
     }
 
+    /// Gives an entry another form and returns where it is. It lies in the log where it did.
+    fn reshape(&mut self, hash: u64, at: u32, key: &[u8], new: New<'_>) -> u32 {
+        let segment = self.slot(at).record.segment().unwrap_or(0);
+        let segment = self.arena.set_new_segment(segment);
+        let at = self.replace(hash, at, key, new);
+        self.arena.set_new_segment(segment);
+        at
+    }
+
+    /// Sets the segment of the log in which new entries lie from now on.
+    pub(crate) fn set_new_segment(&mut self, segment: u32) {
+        self.arena.set_new_segment(segment);
+    }
+
+    /// Sets the segment of the log in which all of an entry lies whose value is in memory.
+    pub(crate) fn set_segment(&mut self, at: u32, segment: u32) {
+        self.arena.set_segment(at, segment);
+    }
+
+    /// Bytes that the entries take in the log when they are written anew; 0 without a log.
+    pub(crate) fn logged_bytes(&self) -> u64 {
+        self.arena.logged_bytes(self.len())
+    }
+
     /// Puts another value in the place of the one at `at`, and returns where it is.
     pub(crate) fn replace(&mut self, hash: u64, at: u32, key: &[u8], new: New<'_>) -> u32 {
         let old = self.slot(at);
@@ -138,13 +162,16 @@ impl Shard {
             self.recount(was, expires_at);
             return at;
         }
+        if let Some(outside) = self.slot(at).record.outside() {
+            return self.reshape(hash, at, key, New::Outside(outside, expires_at));
+        }
         let loose = self.slot(at).to_loose();
         match loose.renewed() {
             New::String(text) => {
                 let text = Text { expires_at, ..text };
-                self.replace(hash, at, key, New::String(text))
+                self.reshape(hash, at, key, New::String(text))
             }
-            New::Entry(_) => at,
+            New::Entry(_) | New::Outside(..) => at,
         }
     }
 
@@ -157,7 +184,7 @@ impl Shard {
     pub(crate) fn make_growing(&mut self, hash: u64, at: u32, key: &[u8]) {
         if self.slot(at).held_entry().is_none() {
             let entry = self.slot(at).to_entry();
-            self.replace(hash, at, key, New::Entry(entry.into()));
+            self.reshape(hash, at, key, New::Entry(entry.into()));
         }
     }
 
@@ -185,7 +212,7 @@ impl Shard {
             _ => false,
         };
         let at = if !is_same {
-            self.replace(hash, at, key, New::Entry(entry.into()))
+            self.reshape(hash, at, key, New::Entry(entry.into()))
         } else if entry.expires_at == was {
             at
         } else {
@@ -310,8 +337,10 @@ impl Shard {
 
     /// Removes everything.
     pub(crate) fn clear(&mut self) {
+        let segment = self.arena.set_new_segment(0);
         self.index = HashTable::new();
         self.arena = Arena::default();
+        self.arena.set_new_segment(segment);
         self.expiring = 0;
     }
 

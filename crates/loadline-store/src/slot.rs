@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::record::{Part, Record};
+use crate::record::{Outside, Part, Record};
 use crate::slab::{Held, Slab};
 use crate::value::{Entry, Shape, Value, View};
 
@@ -30,6 +30,8 @@ impl<'b> Text<'b> {
 pub(crate) enum New<'b> {
     /// A string, in one piece.
     String(Text<'b>),
+    /// A string in the log only.
+    Outside(Outside, Option<u64>),
     /// A value that changes in place.
     Entry(Arc<Entry>),
 }

@@ -45,6 +45,24 @@ impl<'k> Locked<'k> {
         }
     }
 
+    /// Goes over to another key of the shard, with this hash.
+    #[inline]
+    pub(super) fn aim(&mut self, hash: u64) {
+        self.hash = hash;
+    }
+
+    /// Sets the segment of the log in which new entries lie from now on.
+    #[inline]
+    pub(super) fn set_new_segment(&mut self, segment: u32) {
+        self.shard.set_new_segment(segment);
+    }
+
+    /// Sets the segment of the log in which all of the entry at `at` lies, whose value is in memory. Snapshots do not
+    /// look at it.
+    pub(super) fn set_segment(&mut self, at: u32, segment: u32) {
+        self.shard.set_segment(at, segment);
+    }
+
     /// Where the record of `key` is; one whose time has come is freed instead.
     #[inline]
     pub(super) fn find(&mut self, key: &[u8], now: u64) -> Option<u32> {

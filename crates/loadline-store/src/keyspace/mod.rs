@@ -1,6 +1,7 @@
 //! The keyspace.
 
 mod locked;
+mod logged;
 mod snapshot;
 
 use std::hash::BuildHasher;
@@ -15,6 +16,7 @@ use crate::shard::{Passed, Shard, lock};
 use crate::slot::{Loose, Slot};
 use crate::value::{Change, Entry, Expiry, Shape, Value, View};
 
+pub(crate) use self::logged::{LockedKey, NewString};
 pub use self::snapshot::Snapshot;
 
 /// Parts of the keyspace, each behind its own lock; a key's part never changes. Many, so that a part
@@ -414,11 +416,22 @@ impl Keyspace {
         now: u64,
         mut visit: impl FnMut(&[u8], View<'_>),
     ) -> u64 {
+        self.scan_slots(cursor, count, now, |slot| visit(slot.key(), slot.view()))
+    }
+
+    /// The same with entries where they lie.
+    pub(crate) fn scan_slots(
+        &self,
+        cursor: u64,
+        count: usize,
+        now: u64,
+        mut visit: impl FnMut(Slot<'_>),
+    ) -> u64 {
         let mut seen = 0;
         let first = usize::try_from(cursor).unwrap_or(usize::MAX);
         for (index, shard) in self.each_shard().enumerate().skip(first) {
             for slot in shard.iter().filter(|slot| !slot.is_gone(now)) {
-                visit(slot.key(), slot.view());
+                visit(slot);
                 seen += 1;
             }
             if seen >= count && index + 1 < self.count {

@@ -1,18 +1,32 @@
 //! A store of bytes by key, used as a library.
 
 mod batch;
+mod inner;
 mod options;
+mod reclaim;
+mod replay;
+#[cfg(test)]
+mod tests;
+mod upkeep;
+mod writer;
 
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 pub use batch::Batch;
-use batch::Write;
+use inner::{Disk, Inner};
 pub use options::{Durability, Options};
+use reclaim::Reclaim;
+use upkeep::Upkeep;
+pub use writer::Writer;
+use writer::show;
 
-use crate::clock::{millis, now_ms};
+use crate::clock::now_ms;
 use crate::error::Error;
-use crate::keyspace::Keyspace;
-use crate::value::{Value, View};
+use crate::log::Log;
+use crate::log::recovery::{self, Torn};
+use crate::storage::{Directory, Storage};
 
 /// A store of bytes by key. Threads share it by reference (or in an `Arc`).
 ///
@@ -26,61 +40,119 @@ use crate::value::{Value, View};
 /// ```
 #[derive(Debug)]
 pub struct Store {
-    keyspace: Keyspace,
-    options: Options,
+    /// Before `inner`, so that the thread ends first.
+    upkeep: Option<Upkeep>,
+    inner: Arc<Inner>,
+    torn: Option<Torn>,
+    is_mapped: bool,
 }
 
 /// What a store holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Stats {
     /// Number of keys, including expired ones that are not freed yet.
     pub keys: u64,
     /// Bytes of memory that keys, values and tables take, without what an allocator adds.
     pub memory_bytes: u64,
+    /// Bytes that all entries would take in the log if they were written anew; 0 for a store in memory.
+    pub live_bytes: u64,
+    /// Bytes of the log's files, room that is reserved included; 0 for a store in memory.
+    pub disk_bytes: u64,
+    /// Number of the log's files.
+    pub segments: u64,
+    /// Bytes of records that have not reached the disk yet.
+    pub unsynced_bytes: u64,
+    /// Whether the log is written through mapped memory.
+    pub is_mapped: bool,
+    /// What was cut off when the store was opened, since it had not been written completely.
+    pub torn: Option<Torn>,
 }
 
 impl Store {
     /// A store that keeps nothing on disk. Its durability has no effect.
     #[must_use]
     pub fn in_memory(options: Options) -> Self {
+        let inner = Arc::new(Inner::new(options, None, Inner::empty_databases()));
         Self {
-            keyspace: Keyspace::new(),
-            options,
+            // Without the thread, expired entries go when they are looked up.
+            upkeep: Upkeep::start(&inner).ok(),
+            inner,
+            torn: None,
+            is_mapped: false,
         }
+    }
+
+    /// Opens the store in the directory `dir`, which is made where it does not exist. What was being written when a
+    /// process or the machine stopped is cut off ([`Stats::torn`]).
+    ///
+    /// # Errors
+    /// [`Error::InUse`] where it is open already; [`Error::Damaged`] where data is wrong that had reached the disk;
+    /// [`Error::Version`]; [`Error::Io`].
+    pub fn open(dir: impl AsRef<Path>, options: Options) -> Result<Self, Error> {
+        let dir = dir.as_ref();
+        let directory = Directory::open(dir, options.mapped)?;
+        let is_mapped = directory.is_mapped();
+        let mut store = Self::open_on(Box::new(directory), options)?;
+        store.is_mapped = is_mapped;
+        let upkeep = Upkeep::start(&store.inner);
+        store.upkeep = Some(upkeep.map_err(|error| Error::io(dir, error))?);
+        Ok(store)
+    }
+
+    /// Opens the store in `storage`, without a thread in the background: writers do its work.
+    fn open_on(storage: Box<dyn Storage>, options: Options) -> Result<Self, Error> {
+        let examined = recovery::examine(&*storage)?;
+        let recovered = recovery::recover(&*storage, examined, false)?;
+        let databases = Inner::empty_databases();
+        replay::replay(&*storage, &recovered, &options, &databases)?;
+        let torn = recovered.torn.clone();
+        let live = reclaim::live_bytes(&databases);
+        let room = reclaim::segment_bytes(live, options.segment_bytes);
+        let log = Log::new(storage, recovered, room);
+        let reclaim = Reclaim::new(&options, log.oldest());
+        reclaim.assess(&log, &databases);
+        let disk = Disk { log, reclaim };
+        Ok(Self {
+            upkeep: None,
+            inner: Arc::new(Inner::new(options, Some(disk), databases)),
+            torn,
+            is_mapped: false,
+        })
     }
 
     /// A copy of the value of `key`.
     ///
     /// # Errors
-    /// [`Error::NotAString`].
+    /// [`Error::NotAString`]; [`Error::Io`] where the value is in the log only and cannot be read.
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         self.get_with(key, |value| value.map(<[u8]>::to_vec))
     }
 
-    /// Shows the value of `key` to `look` without copying it. `look` must not call this store.
+    /// Shows the value of `key` to `look` without copying it, or `None` where there is no such key. `look` must
+    /// not call this store.
     ///
     /// # Errors
-    /// [`Error::NotAString`].
+    /// Those of [`get`](Self::get).
     #[inline]
     pub fn get_with<R>(
         &self,
         key: &[u8],
         look: impl FnOnce(Option<&[u8]>) -> R,
     ) -> Result<R, Error> {
-        self.keyspace.view(key, now_ms(), |view| match view {
-            None => Ok(look(None)),
-            Some(View::String(bytes)) => Ok(look(Some(bytes))),
-            Some(other) => Err(Error::NotAString { kind: other.kind() }),
-        })
+        let mut locked = self.inner.keyspace().lock(key);
+        show(&self.inner, locked.find(key), look)
     }
 
     /// Puts `value` at `key`, without an expiry.
     ///
     /// # Errors
-    /// None for a store in memory.
+    /// [`Error::Full`] where the disk has no room, [`Error::Failed`] where a write or a sync has failed, now or
+    /// before; [`Error::Io`] for a new file of the log; [`Error::TooLarge`]. The key is as before, except that
+    /// after a sync that failed it can hold the new value. None for a store in memory.
+    #[inline]
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<(), Error> {
-        self.writer(self.options.durability).put(key, value)
+        self.writer(self.inner.options.durability).put(key, value)
     }
 
     /// Puts `value` at `key` for the time `ttl` from now on.
@@ -88,7 +160,7 @@ impl Store {
     /// # Errors
     /// Those of [`put`](Self::put).
     pub fn put_for(&self, key: &[u8], value: &[u8], ttl: Duration) -> Result<(), Error> {
-        self.writer(self.options.durability)
+        self.writer(self.inner.options.durability)
             .put_for(key, value, ttl)
     }
 
@@ -97,39 +169,38 @@ impl Store {
     /// # Errors
     /// Those of [`put`](Self::put).
     pub fn delete(&self, key: &[u8]) -> Result<bool, Error> {
-        self.writer(self.options.durability).delete(key)
+        self.writer(self.inner.options.durability).delete(key)
     }
 
     /// Puts `next` at `key`, or removes it where `next` is `None`, if its value is `expected`; `None` expects no
     /// such key. Returns whether it did. The key has no expiry from then on.
     ///
     /// # Errors
-    /// Those of [`put`](Self::put).
+    /// Those of [`put`](Self::put) and [`get`](Self::get).
     pub fn compare_and_swap(
         &self,
         key: &[u8],
         expected: Option<&[u8]>,
         next: Option<&[u8]>,
     ) -> Result<bool, Error> {
-        self.writer(self.options.durability)
+        self.writer(self.inner.options.durability)
             .compare_and_swap(key, expected, next)
     }
 
     /// Performs the writes of `batch` as one.
     ///
     /// # Errors
-    /// Those of [`put`](Self::put); none of the writes has happened then.
+    /// Those of [`put`](Self::put); none of the writes has happened then, or all where a sync has failed.
     pub fn apply(&self, batch: &Batch) -> Result<(), Error> {
-        self.writer(self.options.durability).apply(batch)
+        self.writer(self.inner.options.durability).apply(batch)
     }
 
-    /// The same store with another durability, for single writes.
+    /// The same store with another durability, for single writes. [`Durability::Interval`] is that of the store,
+    /// if it has one, and else [`Durability::Process`].
     #[must_use]
+    #[inline]
     pub fn writer(&self, durability: Durability) -> Writer<'_> {
-        Writer {
-            store: self,
-            durability,
-        }
+        Writer::new(self, durability)
     }
 
     /// Continues a walk over the keys that begin with `prefix`: shows `visit` about `count` of them with
@@ -139,7 +210,7 @@ impl Store {
     /// A key that is there during the whole walk is shown exactly once, whatever else comes and goes.
     ///
     /// # Errors
-    /// None for a store in memory.
+    /// Those of [`get`](Self::get).
     pub fn scan(
         &self,
         cursor: u64,
@@ -147,125 +218,71 @@ impl Store {
         prefix: &[u8],
         mut visit: impl FnMut(&[u8], &[u8]),
     ) -> Result<u64, Error> {
-        let next = self.keyspace.scan(cursor, count, now_ms(), |key, view| {
-            if let View::String(value) = view
-                && key.starts_with(prefix)
-            {
-                visit(key, value);
+        let mut result = Ok(());
+        let keyspace = self.inner.keyspace();
+        let next = keyspace.scan_slots(cursor, count, now_ms(), |slot| {
+            let is_string = slot.record.outside().is_some() || slot.view().kind() == "string";
+            if result.is_ok() && is_string && slot.key().starts_with(prefix) {
+                result = show(&self.inner, Some(slot), |value| {
+                    visit(slot.key(), value.unwrap_or_default());
+                });
             }
         });
-        Ok(next)
+        result.map(|()| next)
     }
 
-    /// What the store holds now.
+    /// Returns when everything written before has reached the disk.
+    ///
+    /// # Errors
+    /// [`Error::Failed`].
+    pub fn sync(&self) -> Result<(), Error> {
+        match &self.inner.disk {
+            Some(disk) => disk.log.sync(disk.log.position()),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes all entries anew, so that the log holds nothing else.
+    ///
+    /// # Errors
+    /// Those of [`put`](Self::put).
+    pub fn compact(&self) -> Result<(), Error> {
+        match &self.inner.disk {
+            Some(disk) => disk.reclaim.compact(&self.inner, disk),
+            None => Ok(()),
+        }
+    }
+
+    /// What the store holds now. It visits every shard, which takes some 50 microseconds.
     #[must_use]
     pub fn stats(&self) -> Stats {
+        let keyspace = self.inner.keyspace();
+        let stats = Stats {
+            keys: keyspace.len() as u64,
+            memory_bytes: keyspace.total_memory_bytes() as u64,
+            is_mapped: self.is_mapped,
+            torn: self.torn.clone(),
+            ..Stats::default()
+        };
+        let Some(disk) = &self.inner.disk else {
+            return stats;
+        };
         Stats {
-            keys: self.keyspace.len() as u64,
-            memory_bytes: self.keyspace.total_memory_bytes() as u64,
+            live_bytes: reclaim::live_bytes(&self.inner.databases),
+            disk_bytes: disk.log.allocated_bytes(),
+            segments: disk.log.segment_count() as u64,
+            unsynced_bytes: disk.log.position().saturating_sub(disk.log.synced()),
+            ..stats
         }
     }
 
-    /// Closes the store; everything written has reached the disk then.
+    /// Closes the store; everything written has reached the disk then. A store that is dropped is closed as
+    /// by the end of its process: nothing is lost but by a failure of the machine.
     ///
     /// # Errors
-    /// None for a store in memory.
-    pub fn close(self) -> Result<(), Error> {
-        Ok(())
-    }
-}
-
-/// A [`Store`] with a durability for single writes.
-#[derive(Debug, Clone, Copy)]
-pub struct Writer<'s> {
-    store: &'s Store,
-    durability: Durability,
-}
-
-impl Writer<'_> {
-    /// As [`Store::put`].
-    ///
-    /// # Errors
-    /// As of [`Store::put`].
-    pub fn put(&self, key: &[u8], value: &[u8]) -> Result<(), Error> {
-        self.put_until(key, value, None)
-    }
-
-    /// As [`Store::put_for`].
-    ///
-    /// # Errors
-    /// As of [`Store::put`].
-    pub fn put_for(&self, key: &[u8], value: &[u8], ttl: Duration) -> Result<(), Error> {
-        self.put_until(key, value, Some(now_ms().saturating_add(millis(ttl))))
-    }
-
-    /// As [`Store::delete`].
-    ///
-    /// # Errors
-    /// As of [`Store::put`].
-    pub fn delete(&self, key: &[u8]) -> Result<bool, Error> {
-        Ok(self.store.keyspace.remove(key, now_ms()))
-    }
-
-    /// As [`Store::compare_and_swap`].
-    ///
-    /// # Errors
-    /// As of [`Store::put`].
-    pub fn compare_and_swap(
-        &self,
-        key: &[u8],
-        expected: Option<&[u8]>,
-        next: Option<&[u8]>,
-    ) -> Result<bool, Error> {
-        use crate::value::{Change, Entry};
-        let keyspace = &self.store.keyspace;
-        keyspace.modify(key, now_ms(), |entry| {
-            let is_expected = match entry.as_deref().map(|entry| entry.value.view()) {
-                None => expected.is_none(),
-                Some(View::String(bytes)) => expected == Some(bytes),
-                Some(other) => {
-                    let refused = Error::NotAString { kind: other.kind() };
-                    return (Err(refused), Change::Keep);
-                }
-            };
-            let change = match next {
-                _ if !is_expected => Change::Keep,
-                Some(bytes) => Change::Put(Entry::lasting(Value::String(bytes.to_vec()))),
-                None => Change::Remove,
-            };
-            (Ok(is_expected), change)
-        })
-    }
-
-    /// As [`Store::apply`].
-    ///
-    /// # Errors
-    /// As of [`Store::apply`].
-    pub fn apply(&self, batch: &Batch) -> Result<(), Error> {
-        for write in &batch.writes {
-            match write {
-                Write::Put {
-                    key,
-                    value,
-                    expires_at,
-                } => self.put_until(key, value, *expires_at)?,
-                Write::Delete { key } => {
-                    self.delete(key)?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// The durability of its writes.
-    #[must_use]
-    pub fn durability(&self) -> Durability {
-        self.durability
-    }
-
-    fn put_until(&self, key: &[u8], value: &[u8], expires_at: Option<u64>) -> Result<(), Error> {
-        let keyspace = &self.store.keyspace;
-        keyspace.put_string(key, value, now_ms(), |_| Some(expires_at));
-        Ok(())
+    /// Those of [`sync`](Self::sync).
+    pub fn close(mut self) -> Result<(), Error> {
+        self.upkeep = None;
+        self.sync()
     }
 }

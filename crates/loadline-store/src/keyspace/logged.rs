@@ -1,0 +1,182 @@
+//! Keys whose shards stay locked for more than one step, so that what happens to them in memory and in the log
+//! happens in one order.
+
+use std::hash::BuildHasher;
+
+use super::Keyspace;
+use super::locked::Locked;
+use crate::clock::now_ms;
+use crate::record::Outside;
+use crate::slot::{New, Slot};
+
+/// A string to put, and where it lies in the log.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum NewString<'v> {
+    /// Without a log.
+    Held(&'v [u8]),
+    /// In memory, and in this segment of the log.
+    Logged(&'v [u8], u32),
+    /// In the log only.
+    Outside(Outside),
+}
+
+impl Keyspace {
+    /// Locks the shard of `key`.
+    #[inline]
+    pub(crate) fn lock(&self, key: &[u8]) -> LockedKey<'_> {
+        LockedKey {
+            locked: self.shard_of(key),
+        }
+    }
+
+    /// Locks the shard of a key with this hash.
+    #[inline]
+    pub(crate) fn lock_hashed(&self, hash: u64) -> LockedKey<'_> {
+        let shards = self.shards.get_or_init(|| self.make_shards());
+        LockedKey {
+            locked: Locked::new(self, shards, self.index_of(hash), hash),
+        }
+    }
+
+    /// Locks the shards of keys with these hashes, which have to be sorted by their shards.
+    pub(crate) fn lock_all(&self, hashes: impl Iterator<Item = u64>) -> LockedKeys<'_> {
+        let shards = self.shards.get_or_init(|| self.make_shards());
+        let mut keys: Vec<(usize, LockedKey<'_>)> = vec![];
+        for hash in hashes {
+            let index = self.index_of(hash);
+            // In the order of their numbers, so that no two threads wait for each other.
+            if keys.last().is_none_or(|(last, _)| *last < index) {
+                let locked = Locked::new(self, shards, index, hash);
+                keys.push((index, LockedKey { locked }));
+            }
+        }
+        LockedKeys {
+            keyspace: self,
+            keys,
+            at: 0,
+        }
+    }
+
+    /// The hash of `key`, for [`lock_hashed`](Self::lock_hashed) and [`lock_all`](Self::lock_all).
+    #[inline]
+    pub(crate) fn hash(&self, key: &[u8]) -> u64 {
+        self.hasher.hash_one(key)
+    }
+
+    /// Number of the shard of a key with this hash.
+    #[inline]
+    pub(crate) fn shard_index(&self, hash: u64) -> usize {
+        self.index_of(hash)
+    }
+
+    /// Whether there has never been a key.
+    pub(crate) fn is_untouched(&self) -> bool {
+        self.shards.get().is_none()
+    }
+
+    /// Removes everything from every shard whose number leaves `part` when divided by `parts`.
+    pub(crate) fn clear_part(&self, part: usize, parts: usize) {
+        if let Some(shards) = self.shards.get() {
+            for index in (part..shards.len()).step_by(parts) {
+                Locked::new(self, shards, index, 0).clear();
+            }
+        }
+    }
+
+    /// Bytes that all entries take in the log when they are written anew; 0 without a log.
+    pub(crate) fn logged_bytes(&self) -> u64 {
+        self.each_shard().map(|shard| shard.logged_bytes()).sum()
+    }
+}
+
+/// A key whose shard is locked.
+#[derive(Debug)]
+pub(crate) struct LockedKey<'k> {
+    locked: Locked<'k>,
+}
+
+impl LockedKey<'_> {
+    /// The entry of the key, unless its time has come. The clock is read only where that matters.
+    #[inline]
+    pub(crate) fn find(&mut self, key: &[u8]) -> Option<Slot<'_>> {
+        let now = if self.locked.expiring() > 0 {
+            now_ms()
+        } else {
+            0
+        };
+        let at = self.locked.find(key, now)?;
+        Some(self.locked.slot(at))
+    }
+
+    /// The entry of the key, also where its time has come.
+    pub(crate) fn find_any(&self, key: &[u8]) -> Option<Slot<'_>> {
+        let at = self.locked.find_any(key)?;
+        Some(self.locked.slot(at))
+    }
+
+    /// Puts a string at the key.
+    #[inline]
+    pub(crate) fn put(&mut self, key: &[u8], new: NewString<'_>, expires_at: Option<u64>) {
+        let current = self.locked.find_any(key);
+        match new {
+            NewString::Held(bytes) => self.locked.put_string(key, current, bytes, expires_at),
+            NewString::Logged(bytes, segment) => {
+                self.locked.set_new_segment(segment);
+                self.locked.put_string(key, current, bytes, expires_at);
+            }
+            NewString::Outside(outside) => {
+                self.locked.set_new_segment(outside.segment);
+                self.locked
+                    .put(key, current, New::Outside(outside, expires_at));
+            }
+        }
+    }
+
+    /// Notes that all of the entry of the key, whose value is in memory, lies in `segment` of the log.
+    pub(crate) fn set_segment(&mut self, key: &[u8], segment: u32) {
+        if let Some(at) = self.locked.find_any(key) {
+            self.locked.set_segment(at, segment);
+        }
+    }
+
+    /// Changes when the key goes, if it is there.
+    pub(crate) fn set_expiry(&mut self, key: &[u8], expires_at: Option<u64>) {
+        if let Some(at) = self.locked.find_any(key) {
+            self.locked.set_expiry(key, at, expires_at);
+        }
+    }
+
+    /// Removes the key.
+    pub(crate) fn remove(&mut self, key: &[u8]) {
+        if let Some(at) = self.locked.find_any(key) {
+            self.locked.remove(at);
+        }
+    }
+}
+
+/// Several keys whose shards are locked.
+#[derive(Debug)]
+pub(crate) struct LockedKeys<'k> {
+    keyspace: &'k Keyspace,
+    keys: Vec<(usize, LockedKey<'k>)>,
+    /// Where the shard of the last key is. Keys come in the order of their shards.
+    at: usize,
+}
+
+impl<'k> LockedKeys<'k> {
+    /// A key whose hash was among those that were locked, and not before the one of the last call.
+    pub(crate) fn key(&mut self, hash: u64) -> &mut LockedKey<'k> {
+        let index = self.keyspace.index_of(hash);
+        while self.keys[self.at].0 < index {
+            self.at += 1;
+        }
+        let key = &mut self.keys[self.at].1;
+        key.locked.aim(hash);
+        key
+    }
+
+    /// Begins again with the first key.
+    pub(crate) fn rewind(&mut self) {
+        self.at = 0;
+    }
+}

@@ -1,0 +1,422 @@
+//! The log: operations in the order in which they happened, in segments.
+
+pub(crate) mod op;
+pub(crate) mod record;
+pub(crate) mod recovery;
+pub(crate) mod segment;
+
+use std::collections::VecDeque;
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+
+use crate::error::Error;
+use crate::record::Outside;
+use crate::storage::{Appender, NewFile, Storage};
+use record::{Draft, HEADER_BYTES, MAX_BODY_BYTES};
+use segment::{HEAD_BYTES, Head, Segment};
+
+/// Version of the format that is written and read.
+pub(crate) const VERSION: u32 = 1;
+
+/// A record that was appended.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Appended {
+    pub(crate) segment: u32,
+    /// Offset of the record in the segment's file.
+    pub(crate) offset: u32,
+    /// Position in the log behind the record.
+    pub(crate) end: u64,
+    /// Bytes that it takes in the file.
+    pub(crate) bytes: u64,
+    /// Bytes of its operations.
+    pub(crate) body_bytes: usize,
+    /// Whether it is the first one of its segment.
+    pub(crate) is_first: bool,
+}
+
+impl Appended {
+    /// Where a value of `bytes` bytes lies that ends at `end` in the body.
+    pub(crate) fn outside(&self, end: usize, bytes: u32) -> Outside {
+        Outside {
+            segment: self.segment,
+            // A segment is no longer than an offset can say.
+            offset: self.offset + (HEADER_BYTES + end) as u32 - bytes,
+            bytes,
+        }
+    }
+}
+
+/// Smallest room of a segment for records, in bytes.
+const MIN_SEGMENT_BYTES: u64 = 64 << 10;
+
+/// A log that is open for writing.
+#[derive(Debug)]
+pub(crate) struct Log {
+    storage: Box<dyn Storage>,
+    /// Room of a new segment for records, in bytes.
+    segment_bytes: AtomicU64,
+    tail: Mutex<Tail>,
+    /// All segments that have a meaning, the oldest first.
+    segments: RwLock<VecDeque<Arc<Segment>>>,
+    /// Everything before this position has reached the disk.
+    synced: AtomicU64,
+    /// Held by the thread that syncs, with the segments that wait for it.
+    syncing: Mutex<Unsynced>,
+    /// The first error of a write or a sync.
+    failure: OnceLock<String>,
+}
+
+/// Where the log is written.
+#[derive(Debug)]
+struct Tail {
+    /// The segment that is written; `None` until the first record.
+    active: Option<Active>,
+    /// Position in the log and number of the next record.
+    position: u64,
+    sequence: u64,
+    next_segment: u32,
+    /// Segments that became full since the last sync.
+    full: Vec<Arc<Segment>>,
+    /// Whether a file was made since the last sync.
+    has_new_names: bool,
+}
+
+#[derive(Debug)]
+struct Active {
+    segment: Arc<Segment>,
+    appender: Box<dyn Appender>,
+    offset: u64,
+}
+
+/// What a sync that failed or never was leaves to the next one.
+#[derive(Debug, Default)]
+struct Unsynced {
+    segments: Vec<Arc<Segment>>,
+    names: bool,
+}
+
+/// Locks even where a thread panicked: what these locks protect is changed in single steps.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Log {
+    /// The log whose segments were recovered; new records go to a new segment.
+    pub(crate) fn new(
+        storage: Box<dyn Storage>,
+        recovered: recovery::Recovered,
+        segment_bytes: u64,
+    ) -> Self {
+        let is_unsynced = |segment: &&Arc<Segment>| segment.end_position() > recovered.synced;
+        let unsynced = recovered.segments.iter().filter(is_unsynced).cloned();
+        let unsynced = Unsynced {
+            segments: unsynced.collect(),
+            names: true,
+        };
+        Self {
+            storage,
+            segment_bytes: AtomicU64::new(segment_bytes),
+            tail: Mutex::new(Tail {
+                active: None,
+                position: recovered.position,
+                sequence: recovered.sequence,
+                next_segment: recovered.next_segment,
+                full: vec![],
+                has_new_names: false,
+            }),
+            segments: RwLock::new(recovered.segments.into()),
+            synced: AtomicU64::new(recovered.synced),
+            syncing: Mutex::new(unsynced),
+            failure: OnceLock::new(),
+        }
+    }
+
+    /// Appends a record.
+    ///
+    /// # Errors
+    /// [`Error::Full`] and [`Error::Io`] where there is no new segment, and the log is as before;
+    /// [`Error::Failed`] where a write has failed, now or before; [`Error::TooLarge`].
+    pub(crate) fn append(&self, draft: &mut Draft) -> Result<Appended, Error> {
+        if draft.body().len() > MAX_BODY_BYTES {
+            return Err(Error::TooLarge {
+                bytes: draft.body().len(),
+                max_bytes: MAX_BODY_BYTES,
+            });
+        }
+        let mut tail = locked(&self.tail);
+        self.check()?;
+        let bytes = draft.len() as u64;
+        let fits = |active: &Active| active.offset + bytes <= active.segment.allocated();
+        if !tail.active.as_ref().is_some_and(fits) {
+            self.begin_segment(&mut tail, bytes)?;
+        }
+        let Tail {
+            active: Some(active),
+            position,
+            sequence,
+            ..
+        } = &mut *tail
+        else {
+            return Err(self.fail("there is no segment to write to"));
+        };
+        let unsynced = *position - self.synced.load(Ordering::Relaxed);
+        let sealed = draft.seal(active.segment.head.salt, *sequence, unsynced);
+        if let Err(error) = active.appender.append(sealed) {
+            return Err(self.write_failed(active.segment.head.id, error));
+        }
+        let offset = active.offset;
+        active.offset += bytes;
+        active.segment.set_end(active.offset);
+        *position += bytes;
+        *sequence += 1;
+        Ok(Appended {
+            segment: active.segment.head.id,
+            offset: offset as u32,
+            end: *position,
+            bytes,
+            body_bytes: draft.body().len(),
+            is_first: offset == HEAD_BYTES as u64,
+        })
+    }
+
+    /// Returns when everything before `position` has reached the disk. Threads that wait at the same time share
+    /// one sync.
+    ///
+    /// # Errors
+    /// [`Error::Failed`]; what has reached the disk is uncertain then.
+    pub(crate) fn sync(&self, position: u64) -> Result<(), Error> {
+        self.check()?;
+        if self.synced.load(Ordering::Acquire) >= position {
+            return Ok(());
+        }
+        let mut unsynced = locked(&self.syncing);
+        if self.synced.load(Ordering::Acquire) >= position {
+            return Ok(());
+        }
+        self.check()?;
+        let (target, active) = {
+            let mut tail = locked(&self.tail);
+            unsynced.segments.append(&mut tail.full);
+            unsynced.names |= std::mem::take(&mut tail.has_new_names);
+            let active = tail.active.as_ref();
+            (
+                tail.position,
+                active.map(|active| Arc::clone(&active.segment)),
+            )
+        };
+        for segment in unsynced.segments.iter().chain(&active) {
+            let synced = segment.file.sync();
+            synced.map_err(|error| self.sync_failed(&segment::name(segment.head.id), &error))?;
+        }
+        unsynced.segments.clear();
+        if unsynced.names {
+            let synced = self.storage.sync_names();
+            synced.map_err(|error| self.sync_failed("", &error))?;
+            unsynced.names = false;
+        }
+        self.synced.store(target, Ordering::Release);
+        Ok(())
+    }
+
+    /// Position behind the last record.
+    pub(crate) fn position(&self) -> u64 {
+        locked(&self.tail).position
+    }
+
+    /// Everything before this position has reached the disk.
+    pub(crate) fn synced(&self) -> u64 {
+        self.synced.load(Ordering::Acquire)
+    }
+
+    /// Bytes of all files, room that is reserved included.
+    pub(crate) fn allocated_bytes(&self) -> u64 {
+        let segments = self.segments.read();
+        let segments = segments.unwrap_or_else(PoisonError::into_inner);
+        segments.iter().map(|segment| segment.allocated()).sum()
+    }
+
+    /// Number of segments.
+    pub(crate) fn segment_count(&self) -> usize {
+        let segments = self.segments.read();
+        segments.unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// The segment with this number.
+    pub(crate) fn segment(&self, id: u32) -> Option<Arc<Segment>> {
+        let segments = self.segments.read();
+        let segments = segments.unwrap_or_else(PoisonError::into_inner);
+        let oldest = segments.front()?.head.id;
+        let index = id.checked_sub(oldest)? as usize;
+        segments.get(index).cloned()
+    }
+
+    /// Number of the oldest segment there is, or of the first one there will be.
+    pub(crate) fn oldest(&self) -> u32 {
+        let next = locked(&self.tail).next_segment;
+        let segments = self.segments.read();
+        let segments = segments.unwrap_or_else(PoisonError::into_inner);
+        segments.front().map_or(next, |segment| segment.head.id)
+    }
+
+    /// The segment with this number, unless it is being written.
+    pub(crate) fn reclaimable(&self, id: u32) -> Option<Arc<Segment>> {
+        let segments = self.segments.read();
+        let segments = segments.unwrap_or_else(PoisonError::into_inner);
+        let index = id.checked_sub(segments.front()?.head.id)? as usize;
+        (index + 1 < segments.len()).then(|| segments.get(index).cloned())?
+    }
+
+    /// Begins a new segment and returns its number.
+    ///
+    /// # Errors
+    /// Those of [`append`](Self::append).
+    pub(crate) fn roll(&self) -> Result<u32, Error> {
+        let mut tail = locked(&self.tail);
+        self.check()?;
+        self.begin_segment(&mut tail, 0)?;
+        Ok(tail.next_segment - 1)
+    }
+
+    /// Forgets all segments before `oldest`, and removes their files. The record that says so has to be on
+    /// the disk.
+    ///
+    /// # Errors
+    /// [`Error::Io`] for a file that could not be removed. The next opening removes it.
+    pub(crate) fn remove_before(&self, oldest: u32) -> Result<(), Error> {
+        loop {
+            {
+                let segments = self.segments.write();
+                let mut segments = segments.unwrap_or_else(PoisonError::into_inner);
+                match segments.front() {
+                    Some(front) if front.head.id < oldest && segments.len() > 1 => {}
+                    _ => return Ok(()),
+                }
+                let Some(front) = segments.pop_front() else {
+                    return Ok(());
+                };
+                drop(segments);
+                let name = segment::name(front.head.id);
+                drop(front);
+                self.storage
+                    .remove(&name)
+                    .map_err(|error| Error::io(&self.storage.path(&name), error))?;
+            }
+        }
+    }
+
+    /// Sets the room of the segments that are made from now on.
+    pub(crate) fn set_segment_bytes(&self, bytes: u64) {
+        self.segment_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Ends the segment that is written and begins one with room for `bytes` more.
+    fn begin_segment(&self, tail: &mut Tail, bytes: u64) -> Result<(), Error> {
+        let room = self.segment_bytes.load(Ordering::Relaxed);
+        let room = room.max(MIN_SEGMENT_BYTES).max(bytes);
+        let allocated = room + HEAD_BYTES as u64;
+        let segments = self.segments.read();
+        let segments = segments.unwrap_or_else(PoisonError::into_inner);
+        let oldest = segments.front().map(|segment| segment.head.id);
+        drop(segments);
+        let id = tail.next_segment;
+        let head = Head {
+            id,
+            oldest: oldest.unwrap_or(id),
+            position: tail.position,
+            sequence: tail.sequence,
+            salt: RandomState::new().hash_one(id),
+        };
+        let name = segment::name(id);
+        let file = self.storage.create(&name, allocated, &head.encode());
+        let NewFile { appender, stored } = file.map_err(|error| {
+            if is_full(&error) {
+                Error::Full { source: error }
+            } else {
+                Error::io(&self.storage.path(&name), error)
+            }
+        })?;
+        let segment = Arc::new(Segment::new(head, stored, HEAD_BYTES as u64, allocated));
+        let segments = self.segments.write();
+        let mut segments = segments.unwrap_or_else(PoisonError::into_inner);
+        segments.push_back(Arc::clone(&segment));
+        drop(segments);
+        let old = tail.active.replace(Active {
+            segment,
+            appender,
+            offset: HEAD_BYTES as u64,
+        });
+        tail.next_segment += 1;
+        tail.has_new_names = true;
+        if let Some(Active {
+            segment, appender, ..
+        }) = old
+        {
+            drop(appender);
+            // Room that cannot be given back is still counted as taken.
+            let _ = segment.trim();
+            tail.full.push(segment);
+        }
+        Ok(())
+    }
+
+    /// Refuses where the log has failed.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        match self.failure.get() {
+            None => Ok(()),
+            Some(reason) => Err(Error::Failed {
+                reason: reason.clone(),
+            }),
+        }
+    }
+
+    /// An error of reading a segment.
+    pub(crate) fn read_failed(&self, segment: u32, error: io::Error) -> Error {
+        Error::io(&self.storage.path(&segment::name(segment)), error)
+    }
+
+    fn write_failed(&self, segment: u32, error: io::Error) -> Error {
+        // The next record goes to the same place.
+        if is_full(&error) {
+            return Error::Full { source: error };
+        }
+        let path = self.storage.path(&segment::name(segment));
+        self.fail(&format!("{}: {error}", path.display()))
+    }
+
+    fn sync_failed(&self, name: &str, error: &io::Error) -> Error {
+        let path = self.storage.path(name);
+        self.fail(&format!("{}: {error}", path.display()))
+    }
+
+    fn fail(&self, reason: &str) -> Error {
+        let reason = self.failure.get_or_init(|| reason.to_owned());
+        Error::Failed {
+            reason: reason.clone(),
+        }
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        let tail = self.tail.get_mut();
+        let tail = tail.unwrap_or_else(PoisonError::into_inner);
+        if let Some(Active {
+            segment, appender, ..
+        }) = tail.active.take()
+        {
+            drop(appender);
+            // The next opening gives the room back if this does not.
+            let _ = segment.trim();
+        }
+    }
+}
+
+/// Whether the error says that there is no room.
+fn is_full(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+    )
+}

@@ -1,0 +1,468 @@
+//! Reading the log again: which records are whole, where a torn tail begins, and whether something is damaged.
+//!
+//! Records are read from the oldest segment on until one is not whole. What lies behind it was being written when
+//! the process or the machine stopped, and is cut off, unless it had reached the disk already. That is
+//! known from the records behind it: each says up to which position everything had reached the disk when it
+//! was written. If one of them says so of the place that is not whole, the log is damaged and is
+//! not opened.
+
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::op::{Kind, Ops};
+use super::record::{ALIGNMENT, HEADER_BYTES, Record};
+use super::segment::{self, BadHead, HEAD_BYTES, Head, Segment};
+use crate::error::Error;
+use crate::storage::{Storage, Stored, with_bytes};
+
+/// What is left of a log.
+#[derive(Debug, Default)]
+pub(crate) struct Recovered {
+    /// The segments that have a meaning, the oldest first.
+    pub(crate) segments: Vec<Arc<Segment>>,
+    /// Position and number of the next record.
+    pub(crate) position: u64,
+    pub(crate) sequence: u64,
+    pub(crate) next_segment: u32,
+    /// Everything before this position is known to have reached the disk.
+    pub(crate) synced: u64,
+    /// What was cut off.
+    pub(crate) torn: Option<Torn>,
+}
+
+/// The end of a log that was being written when the process or the machine stopped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Torn {
+    /// The file.
+    pub path: PathBuf,
+    /// Offset of the first byte that was cut off.
+    pub offset: u64,
+    /// Bytes that were cut off, in this file and in those behind it. Zeros at the end do not count.
+    pub bytes: u64,
+    /// Whole records among them, which cannot be used since one before them is missing.
+    pub records: u64,
+}
+
+/// What a walk over the files has found.
+#[derive(Debug, Default)]
+pub(crate) struct Examined {
+    /// The segments, the oldest first.
+    files: Vec<Found>,
+    /// Names of files without a meaning.
+    obsolete: Vec<String>,
+    /// Index of the segment where the log ends, if not at the end of the last one.
+    pub(crate) broken: Option<Broken>,
+    synced: u64,
+}
+
+/// Where the log ends before its last file does.
+#[derive(Debug, Clone)]
+pub(crate) struct Broken {
+    index: usize,
+    /// The file and the offset in it.
+    pub(crate) path: PathBuf,
+    pub(crate) offset: u64,
+    pub(crate) reason: &'static str,
+    /// Bytes from there on, without zeros at the end, in all files.
+    pub(crate) bytes: u64,
+    /// Records that are whole behind it.
+    pub(crate) whole_records: u64,
+    /// Whether it had reached the disk.
+    pub(crate) is_damage: bool,
+}
+
+/// A segment's file.
+#[derive(Debug)]
+struct Found {
+    id: u32,
+    name: String,
+    file: Arc<dyn Stored>,
+    bytes: u64,
+    head: Option<Head>,
+    scan: Scan,
+}
+
+/// What the records of a segment say.
+#[derive(Debug, Clone, Copy, Default)]
+struct Scan {
+    /// Offset behind the last record that is whole.
+    end: u64,
+    records: u64,
+    /// The largest position that a record knows to have reached the disk.
+    synced: u64,
+    /// The oldest segment that still has a meaning, as far as this one says.
+    oldest: u32,
+    /// Why it ends where it does, if not for the end of the file or zeros.
+    reason: Option<&'static str>,
+    /// Whether it ends at a record that is whole but not understood.
+    is_foreign: bool,
+    /// Where the last byte lies that is not zero, behind the end.
+    last_byte: u64,
+}
+
+/// Finds out what is left of the log in `storage`, and changes nothing.
+///
+/// # Errors
+/// [`Error::Io`], [`Error::Version`]; [`Error::Damaged`] for a missing file.
+pub(crate) fn examine(storage: &dyn Storage) -> Result<Examined, Error> {
+    let io = |name: &str, error| Error::io(&storage.path(name), error);
+    let names = storage.list().map_err(|error| io("", error))?;
+    let mut ids: Vec<u32> = names
+        .iter()
+        .filter_map(|name| segment::parse_name(name))
+        .collect();
+    ids.sort_unstable();
+    let Some(newest) = ids.last().copied() else {
+        return Ok(Examined::default());
+    };
+    // Segments are removed from the oldest one on, so only those that nothing separates from the newest one
+    // can have a meaning.
+    let is_joined = |(index, id): (usize, &u32)| newest - id == (ids.len() - 1 - index) as u32;
+    let first = ids.iter().enumerate().position(is_joined).unwrap_or(0);
+    let mut files = vec![];
+    for id in &ids[first..] {
+        let name = segment::name(*id);
+        let file = storage.open(&name).map_err(|error| io(&name, error))?;
+        let bytes = file.len().map_err(|error| io(&name, error))?;
+        files.push(found(storage, *id, name, file, bytes)?);
+    }
+    let (broken, synced) = find_end(storage, &files)?;
+    // What a file behind the end says is not sure.
+    let sure = broken
+        .as_ref()
+        .map_or(files.len(), |broken| broken.index + 1);
+    let said = files[..sure].iter().map(|file| {
+        let at_first = file.head.map_or(0, |head| head.oldest);
+        at_first.max(file.scan.oldest)
+    });
+    let oldest = said.max().unwrap_or(0);
+    if (1..ids[first]).contains(&oldest) {
+        return Err(Error::Damaged {
+            path: storage.path(&segment::name(ids[first] - 1)),
+            offset: 0,
+            reason: "the file is missing",
+        });
+    }
+    let kept = files.partition_point(|file| file.id < oldest);
+    let broken = broken.map(|broken| Broken {
+        index: broken.index - kept,
+        ..broken
+    });
+    let obsolete = ids[..first].iter().copied().map(segment::name);
+    let obsolete = obsolete.chain(files.drain(..kept).map(|file| file.name));
+    Ok(Examined {
+        obsolete: obsolete.collect(),
+        files,
+        broken,
+        synced,
+    })
+}
+
+/// Reads a segment's head and records.
+fn found(
+    storage: &dyn Storage,
+    id: u32,
+    name: String,
+    file: Arc<dyn Stored>,
+    bytes: u64,
+) -> Result<Found, Error> {
+    let path = storage.path(&name);
+    let scanned = with_bytes(&*file, 0, bytes as usize, |all| {
+        match Head::decode(all, id) {
+            Ok(head) => Ok((Some(head), scan(all, &head))),
+            Err(BadHead::Damaged) => Ok((
+                None,
+                Scan {
+                    reason: Some("the file's head is damaged"),
+                    last_byte: last_byte(all, 0),
+                    ..Scan::default()
+                },
+            )),
+            Err(BadHead::Version(version)) => Err(version),
+        }
+    });
+    let scanned = scanned.map_err(|error| Error::io(&path, error))?;
+    let (head, scan) = scanned.map_err(|version| Error::Version { path, version })?;
+    Ok(Found {
+        id,
+        name,
+        file,
+        bytes,
+        head,
+        scan,
+    })
+}
+
+/// Reads records until one is not whole.
+fn scan(file: &[u8], head: &Head) -> Scan {
+    let mut scan = Scan {
+        end: HEAD_BYTES as u64,
+        ..Scan::default()
+    };
+    let ended = records(file, head, |offset, record| {
+        let position = head.position + (offset - HEAD_BYTES) as u64;
+        let unsynced = record.unsynced_bytes.unwrap_or(u64::MAX);
+        scan.synced = scan.synced.max(position.saturating_sub(unsynced));
+        let mut ops = Ops::new(record.body);
+        for (_, op) in ops.by_ref() {
+            if let Kind::Oldest { segment } = op.kind
+                && segment <= head.id
+            {
+                scan.oldest = scan.oldest.max(segment);
+            }
+        }
+        if !ops.is_at_end() {
+            scan.reason = Some("the record holds an operation that this build does not know");
+            scan.is_foreign = true;
+            return ControlFlow::Break(());
+        }
+        scan.records += 1;
+        scan.end = (offset + record.len) as u64;
+        ControlFlow::Continue(())
+    });
+    if scan.reason.is_none() {
+        scan.reason = ended;
+    }
+    let end = usize::try_from(scan.end).map_or(file.len(), |end| end.min(file.len()));
+    scan.last_byte = last_byte(file, end);
+    scan
+}
+
+/// Shows `visit` the records of a segment with their offsets, until one is not whole or `visit` wants no more, and
+/// returns what is wrong with the next one, if it is more than zeros.
+pub(crate) fn records<'f>(
+    file: &'f [u8],
+    head: &Head,
+    mut visit: impl FnMut(usize, &Record<'f>) -> ControlFlow<()>,
+) -> Option<&'static str> {
+    let mut offset = HEAD_BYTES;
+    let mut sequence = head.sequence;
+    while let Some(rest) = file.get(offset..)
+        && !rest.is_empty()
+    {
+        let Some(record) = Record::read(rest, head.salt) else {
+            let header = &rest[..rest.len().min(HEADER_BYTES)];
+            let is_zero = header.iter().all(|byte| *byte == 0);
+            return (!is_zero).then_some("the record's checksum is wrong");
+        };
+        if record.sequence != sequence as u32 {
+            return Some("the record's sequence number does not follow");
+        }
+        if visit(offset, &record).is_break() {
+            return None;
+        }
+        offset += record.len;
+        sequence += 1;
+    }
+    None
+}
+
+/// Offset behind the last byte from `from` on that is not zero; `from` where all are.
+fn last_byte(file: &[u8], from: usize) -> u64 {
+    let rest = &file[from..];
+    let last = rest.iter().rposition(|byte| *byte != 0);
+    last.map_or(from, |last| from + last + 1) as u64
+}
+
+/// Finds where the log ends, and the position up to which it has reached the disk.
+fn find_end(storage: &dyn Storage, files: &[Found]) -> Result<(Option<Broken>, u64), Error> {
+    let mut synced = files.iter().map(|file| file.scan.synced).max().unwrap_or(0);
+    for (index, file) in files.iter().enumerate() {
+        let next = files.get(index + 1);
+        let is_last = next.is_none();
+        let follows = |head: &Head| {
+            let end = file.scan.end.saturating_sub(HEAD_BYTES as u64);
+            file.head.is_some_and(|own| {
+                own.position + end == head.position
+                    && own.sequence + file.scan.records == head.sequence
+            })
+        };
+        let is_zero_behind = file.head.is_some() && file.scan.last_byte <= file.scan.end;
+        let is_complete = match next {
+            Some(next) => next.head.as_ref().is_some_and(follows),
+            None => is_zero_behind && file.scan.reason.is_none(),
+        };
+        // A head that is missing is the concern of its own file.
+        let is_complete = is_complete
+            || next.is_some_and(|next| next.head.is_none())
+                && is_zero_behind
+                && file.scan.reason.is_none();
+        if is_complete {
+            continue;
+        }
+        let behind = salvage(file).map_err(|error| Error::io(&storage.path(&file.name), error))?;
+        synced = synced.max(behind.synced);
+        let position = file.head.map_or_else(
+            || end_of(&files[..index]),
+            |head| head.position + file.scan.end.saturating_sub(HEAD_BYTES as u64),
+        );
+        let later = &files[index + 1..];
+        let reason = file.scan.reason.unwrap_or(if is_last {
+            "a record is missing"
+        } else {
+            "records are missing at the end of the file"
+        });
+        let has_lost_head = file.head.is_none() && file.scan.last_byte > HEAD_BYTES as u64;
+        let broken = Broken {
+            index,
+            path: storage.path(&file.name),
+            offset: file.scan.end,
+            reason,
+            bytes: (file.scan.last_byte - file.scan.end)
+                + later
+                    .iter()
+                    .map(|file| file.scan.last_byte.max(file.scan.end))
+                    .sum::<u64>(),
+            whole_records: behind.records + later.iter().map(|file| file.scan.records).sum::<u64>(),
+            is_damage: synced > position
+                || has_lost_head
+                || file.scan.is_foreign
+                || behind.is_undecided,
+        };
+        return Ok((Some(broken), synced.min(position)));
+    }
+    Ok((None, synced))
+}
+
+/// Position behind the last of `files`.
+fn end_of(files: &[Found]) -> u64 {
+    files.last().map_or(0, |file| {
+        let records = file.scan.end.saturating_sub(HEAD_BYTES as u64);
+        file.head.map_or(0, |head| head.position) + records
+    })
+}
+
+/// What whole records there are behind the place where a segment breaks off.
+#[derive(Debug, Default)]
+struct Salvage {
+    records: u64,
+    /// The largest position that one of them knows to have reached the disk.
+    synced: u64,
+    /// Whether the search was given up, since it took too long.
+    is_undecided: bool,
+}
+
+/// Looks for whole records behind the place where a segment breaks off. They can begin at every multiple of
+/// the alignment. No honest file makes the search read more than a few times its length.
+fn salvage(file: &Found) -> std::io::Result<Salvage> {
+    const MOST_READ: usize = 16;
+    let Some(head) = file.head else {
+        return Ok(Salvage::default());
+    };
+    let bytes = file.bytes as usize;
+    with_bytes(&*file.file, 0, bytes, |all| {
+        let mut salvage = Salvage::default();
+        let first = head.sequence + file.scan.records;
+        let (mut offset, last) = (file.scan.end as usize, file.scan.last_byte as usize);
+        let mut budget = MOST_READ * all.len();
+        while offset + HEADER_BYTES < last {
+            let rest = &all[offset..];
+            let claimed = u32::from_le_bytes([rest[4], rest[5], rest[6], rest[7]]) as usize;
+            let sequence = u32::from_le_bytes([rest[12], rest[13], rest[14], rest[15]]);
+            let ahead = u64::from(sequence.wrapping_sub(first as u32));
+            let is_plausible = claimed > 0
+                && claimed <= rest.len() - HEADER_BYTES
+                && ahead <= (rest.len() / (HEADER_BYTES + ALIGNMENT)) as u64 + 1;
+            if !is_plausible {
+                offset += ALIGNMENT;
+                continue;
+            }
+            let Some(left) = budget.checked_sub(claimed) else {
+                salvage.is_undecided = true;
+                return salvage;
+            };
+            budget = left;
+            let Some(record) = Record::read(rest, head.salt) else {
+                offset += ALIGNMENT;
+                continue;
+            };
+            let position = head.position + (offset - HEAD_BYTES) as u64;
+            let unsynced = record.unsynced_bytes.unwrap_or(u64::MAX);
+            salvage.synced = salvage.synced.max(position.saturating_sub(unsynced));
+            salvage.records += 1;
+            offset += record.len;
+        }
+        salvage
+    })
+}
+
+/// Makes the files agree with what is left of the log: cuts off what is torn and removes files without a
+/// meaning. A log that is damaged is refused, unless `drops_damage`.
+///
+/// # Errors
+/// [`Error::Damaged`], [`Error::Io`].
+pub(crate) fn recover(
+    storage: &dyn Storage,
+    examined: Examined,
+    drops_damage: bool,
+) -> Result<Recovered, Error> {
+    let Examined {
+        mut files,
+        mut obsolete,
+        broken,
+        synced,
+    } = examined;
+    if let Some(broken) = broken
+        .as_ref()
+        .filter(|broken| broken.is_damage && !drops_damage)
+    {
+        return Err(Error::Damaged {
+            path: broken.path.clone(),
+            offset: broken.offset,
+            reason: broken.reason,
+        });
+    }
+    let next_segment = files.last().map_or(1, |file| file.id + 1);
+    if let Some(broken) = &broken {
+        let has_head = files[broken.index].head.is_some();
+        let kept = broken.index + usize::from(has_head);
+        // The newest first, so that no file is ever missing between others.
+        obsolete.extend(files.drain(kept..).rev().map(|file| file.name));
+    }
+    for name in &obsolete {
+        let removed = storage.remove(name);
+        removed.map_err(|error| Error::io(&storage.path(name), error))?;
+    }
+    let next_segment = files.last().map_or(next_segment, |file| file.id + 1);
+    if !obsolete.is_empty() {
+        let synced = storage.sync_names();
+        synced.map_err(|error| Error::io(&storage.path(""), error))?;
+    }
+    let (position, sequence) = match files.last().map(|file| (file, file.head)) {
+        Some((last, Some(head))) => (
+            head.position + last.scan.end - HEAD_BYTES as u64,
+            head.sequence + last.scan.records,
+        ),
+        _ => (0, 0),
+    };
+    let mut segments = vec![];
+    for file in files {
+        let Some(head) = file.head else { continue };
+        let end = file.scan.end;
+        let stored = if file.bytes > end {
+            // A file is shortened only while it is not open.
+            drop(file.file);
+            let shortened = storage
+                .shorten(&file.name, end)
+                .and_then(|()| storage.open(&file.name));
+            shortened.map_err(|error| Error::io(&storage.path(&file.name), error))?
+        } else {
+            file.file
+        };
+        segments.push(Arc::new(Segment::new(head, stored, end, end)));
+    }
+    Ok(Recovered {
+        segments,
+        position,
+        sequence,
+        next_segment,
+        synced,
+        torn: broken.filter(|broken| broken.bytes > 0).map(|broken| Torn {
+            path: broken.path,
+            offset: broken.offset,
+            bytes: broken.bytes,
+            records: broken.whole_records,
+        }),
+    })
+}

@@ -1,0 +1,211 @@
+//! A directory of the file system.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::{FallocateFlags, fallocate, fstatfs};
+use rustix::io::Errno;
+
+use super::mapped::Mapping;
+use super::{Appender, NewFile, Storage, Stored};
+use crate::error::Error;
+
+/// The file that is locked while a store is open. It holds the number of the process.
+const LOCK: &str = "LOCK";
+
+/// File systems whose `fallocate` reserves blocks for good, so that writing to a mapping cannot fail for want
+/// of room: ext2 to ext4, XFS, tmpfs. On others (copy on write, network), files are written by system
+/// calls.
+const RESERVING: [i64; 3] = [0xef53, 0x5846_5342, 0x0102_1994];
+
+/// A directory that belongs to one open store.
+#[derive(Debug)]
+pub(crate) struct Directory {
+    path: PathBuf,
+    is_mapped: bool,
+    /// Open, and with it locked, as long as the store is.
+    _lock: File,
+}
+
+impl Directory {
+    /// Makes the directory where it does not exist, and locks it. `mapped` allows files to be mapped.
+    ///
+    /// # Errors
+    /// [`Error::InUse`] where a store in it is open, [`Error::Io`].
+    pub(crate) fn open(path: &Path, mapped: bool) -> Result<Self, Error> {
+        fs::create_dir_all(path).map_err(|error| Error::io(path, error))?;
+        let lock_path = path.join(LOCK);
+        let lock = lock(&lock_path).map_err(|error| match error {
+            Refused::Held(pid) => Error::InUse {
+                path: path.to_owned(),
+                pid,
+            },
+            Refused::Failed(error) => Error::io(&lock_path, error),
+        })?;
+        let kind = fstatfs(&lock).map(|of| of.f_type);
+        Ok(Self {
+            path: path.to_owned(),
+            is_mapped: mapped && kind.is_ok_and(|kind| RESERVING.contains(&kind)),
+            _lock: lock,
+        })
+    }
+
+    /// Whether files are mapped.
+    pub(crate) fn is_mapped(&self) -> bool {
+        self.is_mapped
+    }
+
+    fn new_file(&self, file: File, bytes: u64, head: &[u8]) -> io::Result<NewFile> {
+        let is_reserved = match fallocate(&file, FallocateFlags::empty(), 0, bytes) {
+            Ok(()) => true,
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
+                file.set_len(bytes)?;
+                false
+            }
+            Err(errno) => return Err(errno.into()),
+        };
+        file.write_all_at(head, 0)?;
+        if self.is_mapped && is_reserved {
+            let bytes = usize::try_from(bytes).map_err(io::Error::other)?;
+            let (appender, stored) = Mapping::create(file, bytes, head.len())?;
+            return Ok(NewFile {
+                appender: Box::new(appender),
+                stored,
+            });
+        }
+        let file = Arc::new(file);
+        Ok(NewFile {
+            appender: Box::new(FileAppender {
+                file: Arc::clone(&file),
+                at: head.len() as u64,
+            }),
+            stored: file,
+        })
+    }
+}
+
+impl Storage for Directory {
+    fn list(&self) -> io::Result<Vec<String>> {
+        let mut names = vec![];
+        for entry in fs::read_dir(&self.path)? {
+            // Names of the store's own files are UTF-8; others are not its business.
+            names.extend(entry?.file_name().into_string());
+        }
+        Ok(names)
+    }
+
+    fn create(&self, name: &str, bytes: u64, head: &[u8]) -> io::Result<NewFile> {
+        let path = self.path.join(name);
+        let mut options = OpenOptions::new();
+        let file = options
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(&path)?;
+        let made = self.new_file(file, bytes, head);
+        if made.is_err() {
+            // The error of the first step is the one that is reported.
+            let _ = fs::remove_file(&path);
+        }
+        made
+    }
+
+    fn open(&self, name: &str) -> io::Result<Arc<dyn Stored>> {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(self.path.join(name))?;
+        // An empty file cannot be mapped.
+        if self.is_mapped && file.metadata()?.len() > 0 {
+            return Ok(Arc::new(Mapping::open(file)?));
+        }
+        Ok(Arc::new(file))
+    }
+
+    fn shorten(&self, name: &str, bytes: u64) -> io::Result<()> {
+        let mut options = OpenOptions::new();
+        let file = options.write(true).open(self.path.join(name))?;
+        file.set_len(bytes)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        fs::remove_file(self.path.join(name))
+    }
+
+    fn sync_names(&self) -> io::Result<()> {
+        File::open(&self.path)?.sync_all()
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+}
+
+/// Writes to a file by system calls.
+#[derive(Debug)]
+struct FileAppender {
+    file: Arc<File>,
+    at: u64,
+}
+
+impl Appender for FileAppender {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_all_at(bytes, self.at)?;
+        self.at += bytes.len() as u64;
+        Ok(())
+    }
+}
+
+impl Stored for File {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.metadata()?.len())
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        self.read_exact_at(buffer, offset)
+    }
+
+    fn mapped(&self, _: u64, _: usize) -> Option<&[u8]> {
+        None
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.sync_data()
+    }
+
+    fn truncate(&self, bytes: u64) -> io::Result<()> {
+        self.set_len(bytes)
+    }
+}
+
+enum Refused {
+    /// By the process with this number, where the file says which.
+    Held(Option<u32>),
+    Failed(io::Error),
+}
+
+/// Locks the file at `path` and writes the number of this process to it.
+fn lock(path: &Path) -> Result<File, Refused> {
+    let mut options = OpenOptions::new();
+    let options = options.read(true).write(true).create(true).truncate(false);
+    let file = options.open(path).map_err(Refused::Failed)?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            let mut text = String::new();
+            let read = (&file).take(32).read_to_string(&mut text);
+            let pid = read.ok().and_then(|_| text.trim().parse().ok());
+            return Err(Refused::Held(pid));
+        }
+        Err(TryLockError::Error(error)) => return Err(Refused::Failed(error)),
+    }
+    // The number is for messages only, so a full disk is no reason not to open the store.
+    let text = format!("{}\n", std::process::id());
+    let _ = file
+        .write_all_at(text.as_bytes(), 0)
+        .and_then(|()| file.set_len(text.len() as u64));
+    Ok(file)
+}

@@ -1,0 +1,391 @@
+//! A directory in memory that writes down what is done to it, fails where it is asked to, and can be brought to
+//! every state that a crash could have left.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use super::{Appender, NewFile, Storage, Stored};
+
+/// What was done to a file or a name.
+#[derive(Debug, Clone)]
+pub(crate) enum Event {
+    Create {
+        name: String,
+        bytes: u64,
+        head: Vec<u8>,
+    },
+    Write {
+        name: String,
+        offset: u64,
+        bytes: Vec<u8>,
+    },
+    Truncate {
+        name: String,
+        bytes: u64,
+    },
+    Remove {
+        name: String,
+    },
+    Sync {
+        name: String,
+    },
+    SyncNames,
+}
+
+impl Event {
+    /// Whether it is about a name, and is in order with others of this kind.
+    fn is_of_names(&self) -> bool {
+        matches!(self, Self::Create { .. } | Self::Remove { .. })
+    }
+}
+
+/// The error of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// The device does not work.
+    Broken,
+    /// There is no room. Only calls that need some have it.
+    Full,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    files: BTreeMap<String, Vec<u8>>,
+    events: Vec<Event>,
+    calls: u64,
+    /// Fails calls from the first number on, and before the second one.
+    fault: Option<(Fault, u64, u64)>,
+    /// Whether calls neither count nor fail for now.
+    is_paused: bool,
+}
+
+impl State {
+    fn call(&mut self, needs_room: bool) -> io::Result<()> {
+        if self.is_paused {
+            return Ok(());
+        }
+        self.calls += 1;
+        match self.fault {
+            Some((fault, from, until)) if (from..until).contains(&self.calls) => match fault {
+                Fault::Broken => Err(io::Error::from_raw_os_error(5)),
+                Fault::Full if needs_room => Err(io::Error::from_raw_os_error(28)),
+                Fault::Full => Ok(()),
+            },
+            _ => Ok(()),
+        }
+    }
+
+    fn perform(&mut self, event: &Event) {
+        match event {
+            Event::Create { name, bytes, head } => {
+                let mut file = head.clone();
+                file.resize(*bytes as usize, 0);
+                self.files.insert(name.clone(), file);
+            }
+            Event::Write {
+                name,
+                offset,
+                bytes,
+            } => {
+                if let Some(file) = self.files.get_mut(name) {
+                    let end = *offset as usize + bytes.len();
+                    file.resize(file.len().max(end), 0);
+                    file[*offset as usize..end].copy_from_slice(bytes);
+                }
+            }
+            Event::Truncate { name, bytes } => {
+                if let Some(file) = self.files.get_mut(name) {
+                    file.resize(*bytes as usize, 0);
+                }
+            }
+            Event::Remove { name } => {
+                self.files.remove(name);
+            }
+            Event::Sync { .. } | Event::SyncNames => {}
+        }
+    }
+
+    fn record(&mut self, event: Event) {
+        self.perform(&event);
+        self.events.push(event);
+    }
+}
+
+/// The directory; copies of it are the same one.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Journal {
+    state: Arc<Mutex<State>>,
+}
+
+impl Journal {
+    fn with<R>(&self, work: impl FnOnce(&mut State) -> R) -> R {
+        work(&mut self.state.lock().unwrap())
+    }
+
+    /// Number of calls so far.
+    pub(crate) fn calls(&self) -> u64 {
+        self.with(|state| state.calls)
+    }
+
+    /// Number of events so far.
+    pub(crate) fn events(&self) -> usize {
+        self.with(|state| state.events.len())
+    }
+
+    /// Fails the calls with these numbers.
+    pub(crate) fn fail(&self, fault: Fault, from: u64, until: u64) {
+        self.with(|state| state.fault = Some((fault, from, until)));
+    }
+
+    /// Does `work` without counting or failing calls.
+    pub(crate) fn paused<R>(&self, work: impl FnOnce() -> R) -> R {
+        self.with(|state| state.is_paused = true);
+        let result = work();
+        self.with(|state| state.is_paused = false);
+        result
+    }
+
+    /// Works again.
+    pub(crate) fn heal(&self) {
+        self.with(|state| state.fault = None);
+    }
+
+    /// Changes bytes of a file.
+    pub(crate) fn damage(&self, name: &str, change: impl FnOnce(&mut Vec<u8>)) {
+        self.with(|state| change(state.files.get_mut(name).unwrap()));
+    }
+
+    /// The files as they are.
+    pub(crate) fn files(&self) -> BTreeMap<String, Vec<u8>> {
+        self.with(|state| state.files.clone())
+    }
+
+    /// The events from a number on that had not reached the disk when the first `count` events had happened.
+    pub(crate) fn unsynced(&self, count: usize) -> Vec<usize> {
+        self.with(|state| {
+            let events = &state.events[..count];
+            let is_unsynced = |index: &usize| {
+                let later = &events[index + 1..];
+                match &events[*index] {
+                    Event::Create { .. } | Event::Remove { .. } => {
+                        !later.iter().any(|event| matches!(event, Event::SyncNames))
+                    }
+                    Event::Write { name, .. } | Event::Truncate { name, .. } => !later.iter().any(
+                        |event| matches!(event, Event::Sync { name: synced } if synced == name),
+                    ),
+                    Event::Sync { .. } | Event::SyncNames => false,
+                }
+            };
+            (0..count).filter(is_unsynced).collect()
+        })
+    }
+
+    /// A directory in the state after the first `count` events. Of those that had not reached the disk,
+    /// `kept` says how many bytes did in spite of that: `None` for all.
+    pub(crate) fn crashed(
+        &self,
+        count: usize,
+        mut kept: impl FnMut(usize) -> Option<usize>,
+    ) -> Self {
+        let unsynced = self.unsynced(count);
+        let mut state = State::default();
+        let mut loses_names = false;
+        self.with(|from| {
+            for (index, event) in from.events[..count].iter().enumerate() {
+                let kept = match unsynced.binary_search(&index) {
+                    Ok(_) => kept(index),
+                    Err(_) => None,
+                };
+                // Journaling file systems keep the order of names.
+                loses_names |= event.is_of_names() && kept.is_some();
+                match (event, kept) {
+                    (event, _) if event.is_of_names() && loses_names => {}
+                    (
+                        Event::Write {
+                            name,
+                            offset,
+                            bytes,
+                        },
+                        Some(kept),
+                    ) => {
+                        state.perform(&Event::Write {
+                            name: name.clone(),
+                            offset: *offset,
+                            bytes: bytes[..kept.min(bytes.len())].to_vec(),
+                        });
+                    }
+                    (Event::Truncate { .. }, Some(_)) => {}
+                    (event, _) => state.perform(event),
+                }
+            }
+        });
+        Self {
+            state: Arc::new(Mutex::new(state)),
+        }
+    }
+
+    /// Bytes of an event.
+    pub(crate) fn event_bytes(&self, index: usize) -> usize {
+        self.with(|state| match &state.events[index] {
+            Event::Write { bytes, .. } => bytes.len(),
+            _ => 0,
+        })
+    }
+}
+
+impl Storage for Journal {
+    fn list(&self) -> io::Result<Vec<String>> {
+        self.with(|state| {
+            state.call(false)?;
+            Ok(state.files.keys().cloned().collect())
+        })
+    }
+
+    fn create(&self, name: &str, bytes: u64, head: &[u8]) -> io::Result<NewFile> {
+        self.with(|state| {
+            state.call(true)?;
+            if state.files.contains_key(name) {
+                return Err(io::Error::from(io::ErrorKind::AlreadyExists));
+            }
+            state.record(Event::Create {
+                name: name.to_owned(),
+                bytes,
+                head: head.to_vec(),
+            });
+            Ok(())
+        })?;
+        let stored = JournalFile {
+            journal: self.clone(),
+            name: name.to_owned(),
+        };
+        Ok(NewFile {
+            appender: Box::new(JournalAppender {
+                file: stored.clone(),
+                at: head.len() as u64,
+            }),
+            stored: Arc::new(stored),
+        })
+    }
+
+    fn open(&self, name: &str) -> io::Result<Arc<dyn Stored>> {
+        self.with(|state| state.call(false))?;
+        Ok(Arc::new(JournalFile {
+            journal: self.clone(),
+            name: name.to_owned(),
+        }))
+    }
+
+    fn shorten(&self, name: &str, bytes: u64) -> io::Result<()> {
+        self.with(|state| {
+            state.call(false)?;
+            state.record(Event::Truncate {
+                name: name.to_owned(),
+                bytes,
+            });
+            Ok(())
+        })
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.with(|state| {
+            state.call(false)?;
+            state.record(Event::Remove {
+                name: name.to_owned(),
+            });
+            Ok(())
+        })
+    }
+
+    fn sync_names(&self) -> io::Result<()> {
+        self.with(|state| {
+            state.call(false)?;
+            state.record(Event::SyncNames);
+            Ok(())
+        })
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        PathBuf::from(name)
+    }
+}
+
+#[derive(Debug, Clone)]
+struct JournalFile {
+    journal: Journal,
+    name: String,
+}
+
+#[derive(Debug)]
+struct JournalAppender {
+    file: JournalFile,
+    at: u64,
+}
+
+impl Appender for JournalAppender {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.file.journal.with(|state| {
+            let called = state.call(true);
+            // A write that fails can have written a part.
+            let written = if called.is_ok() {
+                bytes
+            } else {
+                &bytes[..bytes.len() / 2]
+            };
+            state.record(Event::Write {
+                name: self.file.name.clone(),
+                offset: self.at,
+                bytes: written.to_vec(),
+            });
+            called
+        })?;
+        self.at += bytes.len() as u64;
+        Ok(())
+    }
+}
+
+impl Stored for JournalFile {
+    fn len(&self) -> io::Result<u64> {
+        self.journal.with(|state| {
+            state.call(false)?;
+            Ok(state.files[&self.name].len() as u64)
+        })
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        self.journal.with(|state| {
+            state.call(false)?;
+            let range = offset as usize..offset as usize + buffer.len();
+            let file = state.files.get(&self.name);
+            let bytes = file.and_then(|file| file.get(range));
+            buffer.copy_from_slice(bytes.ok_or(io::ErrorKind::UnexpectedEof)?);
+            Ok(())
+        })
+    }
+
+    fn mapped(&self, _: u64, _: usize) -> Option<&[u8]> {
+        None
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.journal.with(|state| {
+            state.call(false)?;
+            state.record(Event::Sync {
+                name: self.name.clone(),
+            });
+            Ok(())
+        })
+    }
+
+    fn truncate(&self, bytes: u64) -> io::Result<()> {
+        self.journal.with(|state| {
+            state.call(false)?;
+            state.record(Event::Truncate {
+                name: self.name.clone(),
+                bytes,
+            });
+            Ok(())
+        })
+    }
+}

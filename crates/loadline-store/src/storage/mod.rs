@@ -1,0 +1,87 @@
+//! Where the log keeps its files. The log sees these traits only, so that tests put failing and forgetful
+//! ones below it.
+
+mod directory;
+#[cfg(test)]
+pub(crate) mod journal;
+mod mapped;
+
+use std::fmt::Debug;
+use std::io;
+use std::sync::Arc;
+
+pub(crate) use directory::Directory;
+
+/// A directory of files.
+pub(crate) trait Storage: Debug + Send + Sync {
+    /// Names of all files.
+    fn list(&self) -> io::Result<Vec<String>>;
+
+    /// Makes a file of `bytes` zeros whose room is reserved: a later write into it does not fail because the disk
+    /// is full, where the file system can promise that. It begins with `head`.
+    fn create(&self, name: &str, bytes: u64, head: &[u8]) -> io::Result<NewFile>;
+
+    /// Opens a file for reading.
+    fn open(&self, name: &str) -> io::Result<Arc<dyn Stored>>;
+
+    /// Cuts off a file that is not open, from `bytes` on.
+    fn shorten(&self, name: &str, bytes: u64) -> io::Result<()>;
+
+    /// Removes a file.
+    fn remove(&self, name: &str) -> io::Result<()>;
+
+    /// Returns when all names of files that were made or removed have reached the disk.
+    fn sync_names(&self) -> io::Result<()>;
+
+    /// What an error message calls a file.
+    fn path(&self, name: &str) -> std::path::PathBuf;
+}
+
+/// A file that was just made.
+#[derive(Debug)]
+pub(crate) struct NewFile {
+    /// Writes to it, behind its head.
+    pub(crate) appender: Box<dyn Appender>,
+    /// Reads what was written.
+    pub(crate) stored: Arc<dyn Stored>,
+}
+
+/// The one place that writes to a file.
+pub(crate) trait Appender: Debug + Send {
+    /// Writes `bytes` behind what was written last. When it fails, the next call writes to the same place.
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
+}
+
+/// A file that can be read while it is written.
+pub(crate) trait Stored: Debug + Send + Sync {
+    /// Bytes of the file, reserved room included.
+    fn len(&self) -> io::Result<u64>;
+
+    /// Reads `buffer.len()` bytes at `offset`.
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()>;
+
+    /// Bytes that were written, where they lie in memory; `None` where the file is not mapped or the range was
+    /// not written yet.
+    fn mapped(&self, offset: u64, bytes: usize) -> Option<&[u8]>;
+
+    /// Returns when everything that was written before the call has reached the disk.
+    fn sync(&self) -> io::Result<()>;
+
+    /// Gives the room from `bytes` on back. Nothing was written there.
+    fn truncate(&self, bytes: u64) -> io::Result<()>;
+}
+
+/// Shows `look` a range of a file: where it lies, or a copy of it.
+pub(crate) fn with_bytes<R>(
+    file: &dyn Stored,
+    offset: u64,
+    bytes: usize,
+    look: impl FnOnce(&[u8]) -> R,
+) -> io::Result<R> {
+    if let Some(range) = file.mapped(offset, bytes) {
+        return Ok(look(range));
+    }
+    let mut copy = vec![0; bytes];
+    file.read_at(offset, &mut copy)?;
+    Ok(look(&copy))
+}

@@ -1,0 +1,119 @@
+//! What the threads of a store share.
+
+use std::cell::RefCell;
+
+use super::options::{Durability, Options};
+use super::reclaim::Reclaim;
+use super::upkeep::Wakeup;
+use crate::error::Error;
+use crate::keyspace::Keyspace;
+use crate::log::op::DATABASES;
+use crate::log::record::Draft;
+use crate::log::{Appended, Log};
+use crate::record::Outside;
+use crate::storage::with_bytes;
+
+/// What the threads of a store share.
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(crate) databases: Vec<Keyspace>,
+    pub(crate) options: Options,
+    pub(crate) disk: Option<Disk>,
+    pub(crate) wakeup: Wakeup,
+}
+
+/// The part of a store that is on disk.
+#[derive(Debug)]
+pub(crate) struct Disk {
+    pub(crate) log: Log,
+    pub(crate) reclaim: Reclaim,
+}
+
+impl Inner {
+    pub(crate) fn new(options: Options, disk: Option<Disk>, databases: Vec<Keyspace>) -> Self {
+        Self {
+            databases,
+            options,
+            disk,
+            wakeup: Wakeup::default(),
+        }
+    }
+
+    /// Databases without keys.
+    pub(crate) fn empty_databases() -> Vec<Keyspace> {
+        (0..DATABASES).map(|_| Keyspace::new()).collect()
+    }
+
+    /// The database that the functions of the library use.
+    #[inline]
+    pub(crate) fn keyspace(&self) -> &Keyspace {
+        &self.databases[0]
+    }
+
+    /// Shows `look` a value that is kept in the log only. The shard of its key has to be locked: the log
+    /// keeps the segment as long.
+    pub(crate) fn read_outside<R>(
+        &self,
+        outside: Outside,
+        look: impl FnOnce(&[u8]) -> R,
+    ) -> Result<R, Error> {
+        let segment = self
+            .disk
+            .as_ref()
+            .and_then(|disk| disk.log.segment(outside.segment));
+        let Some((disk, segment)) = self.disk.as_ref().zip(segment) else {
+            unreachable!("a segment stays as long as an entry lies in it")
+        };
+        let (offset, bytes) = (u64::from(outside.offset), outside.bytes as usize);
+        with_bytes(&*segment.file, offset, bytes, look)
+            .map_err(|error| disk.log.read_failed(outside.segment, error))
+    }
+
+    /// What follows an append once no lock is held: waits until the record is as durable as was asked for, and
+    /// does a part of the reclaiming.
+    #[inline]
+    pub(crate) fn settle(
+        &self,
+        disk: &Disk,
+        appended: Appended,
+        durability: Durability,
+    ) -> Result<(), Error> {
+        if appended.is_first {
+            disk.reclaim.assess(&disk.log, &self.databases);
+            self.wake_or_work();
+        }
+        if disk.reclaim.is_active() && disk.reclaim.pay(self, disk, appended.bytes) {
+            self.wake_or_work();
+        }
+        if durability == Durability::Always {
+            disk.log.sync(appended.end)?;
+        }
+        Ok(())
+    }
+
+    /// Lets the background thread work, or this one where there is none.
+    fn wake_or_work(&self) {
+        if !self.wakeup.wake() {
+            self.work();
+        }
+    }
+
+    /// What the background thread does when it is woken: syncs segments that are full and removes those that were
+    /// reclaimed. An error of the log stays in it, and the next write returns it.
+    pub(crate) fn work(&self) {
+        let Some(disk) = &self.disk else { return };
+        // What is not removed now is removed at the next opening.
+        let _ = disk
+            .log
+            .sync(disk.log.position())
+            .and_then(|()| disk.reclaim.remove(&disk.log));
+    }
+}
+
+/// Gives `work` a record to write, whose memory serves again for the next one of the thread.
+pub(crate) fn with_draft<R>(work: impl FnOnce(&mut Draft) -> R) -> R {
+    thread_local! {
+        static DRAFT: RefCell<Draft> = RefCell::default();
+    }
+    DRAFT.with_borrow_mut(work)
+}

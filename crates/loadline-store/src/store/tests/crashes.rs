@@ -1,0 +1,397 @@
+//! Stores after a crash, and on a disk that fails.
+
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::{Config, TestRng, TestRunner};
+
+use super::model::{Step, expect, perform, steps};
+use super::*;
+use crate::storage::Storage;
+use crate::storage::journal::Fault;
+use crate::store::Durability;
+
+/// What was performed on a store, one step after the other.
+struct History {
+    journal: Journal,
+    /// What the store held after each step, the first one being nothing.
+    maps: Vec<Map>,
+    /// Number of events when each step was begun, and when it was acknowledged.
+    begun: Vec<usize>,
+    acknowledged: Vec<usize>,
+    /// Whether everything before the end of a step had reached the disk then.
+    is_durable: Vec<bool>,
+}
+
+impl History {
+    fn new(steps: &[Step], durability: Durability) -> Self {
+        let journal = Journal::default();
+        let options = || Options::new().durability(durability);
+        let mut store = open(&journal, options()).unwrap();
+        let mut history = Self {
+            journal: journal.clone(),
+            maps: vec![Map::new()],
+            begun: vec![],
+            acknowledged: vec![],
+            is_durable: vec![],
+        };
+        let mut map = Map::new();
+        for step in steps {
+            history.begun.push(journal.events());
+            if matches!(step, Step::Reopen) {
+                drop(store);
+                store = open(&journal, options()).unwrap();
+            }
+            perform(&store, step, &map).unwrap();
+            expect(&mut map, step);
+            history.maps.push(map.clone());
+            history.acknowledged.push(journal.events());
+            let writes = !matches!(step, Step::Reopen);
+            let is_durable =
+                matches!(step, Step::Sync) || durability == Durability::Always && writes;
+            history.is_durable.push(is_durable);
+        }
+        history
+    }
+
+    /// Checks that `after`, a state that a crash after `events` events has left, opens, and holds what the store
+    /// held after some step: at least as late as the last one that had to survive, and no later than the
+    /// last one that was begun. All events survive the end of a process, only durable ones that of a machine.
+    fn check(&self, after: &Journal, events: usize, machine: bool) {
+        let acknowledged = |index: &usize| self.acknowledged[*index] <= events;
+        let survives = |index: &usize| !machine || self.is_durable[*index];
+        let count = self.begun.len();
+        let first = (0..count)
+            .rev()
+            .find(|index| acknowledged(index) && survives(index));
+        let first = first.map_or(0, |index| index + 1);
+        let last = (0..count)
+            .filter(|index| self.begun[*index] <= events)
+            .count();
+        let opened = open(after, Options::new());
+        let store = opened.unwrap_or_else(|error| panic!("after {events} events: {error}"));
+        let found = held(&store);
+        let is_known = self.maps[first..=last].contains(&found);
+        assert!(
+            is_known,
+            "after {events} events, machine {machine}: {found:?} is none of {:?}",
+            &self.maps[first..=last]
+        );
+        // It works, and is the same when it is opened again.
+        store.put(b"after", b"the crash").unwrap();
+        let expected = held(&store);
+        drop(store);
+        assert_eq!(held(&open(after, Options::new()).unwrap()), expected);
+    }
+}
+
+fn samples(count: usize, length: usize) -> impl Iterator<Item = Vec<Step>> {
+    let config = Config::default();
+    let rng = TestRng::deterministic_rng(config.rng_algorithm);
+    let mut runner = TestRunner::new_with_rng(config, rng);
+    (0..count).map(move |_| steps(length).new_tree(&mut runner).unwrap().current())
+}
+
+/// The end of the process at every event: what was written is there.
+#[test]
+fn the_end_of_a_process_loses_nothing() {
+    let mut states = 0_u64;
+    for steps in samples(if is_long() { 400 } else { 4 }, 40) {
+        let history = History::new(&steps, Durability::Process);
+        for events in 0..=history.journal.events() {
+            history.check(&history.journal.crashed(events, |_| None), events, false);
+            states += 1;
+        }
+    }
+    println!("{states} ends of a process");
+}
+
+/// The end of the machine at every event, with every prefix of what was not synced, and the last write torn at
+/// every byte.
+#[test]
+fn the_end_of_a_machine_loses_nothing_that_was_synced() {
+    let mut states = 0_u64;
+    for (number, steps) in samples(if is_long() { 300 } else { 4 }, 14).enumerate() {
+        let durability = [Durability::Always, Durability::Process][number % 2];
+        let history = History::new(&steps, durability);
+        for events in 0..=history.journal.events() {
+            let unsynced = history.journal.unsynced(events);
+            for kept in 0..=unsynced.len() {
+                let torn = unsynced.get(kept).copied();
+                let bytes = torn.map_or(0, |torn| history.journal.event_bytes(torn));
+                let is_last = kept + 1 >= unsynced.len();
+                // Every byte of the last one; of others a few.
+                let step = if is_last { 1 } else { 1 + bytes / 3 };
+                // The long values are all the same bytes.
+                let step = if bytes > 500 { step.max(97) } else { step };
+                for cut in (0..=bytes).step_by(step) {
+                    let keep = |index: usize| match torn {
+                        Some(torn) if index == torn => Some(cut),
+                        Some(torn) if index > torn => Some(0),
+                        _ => None,
+                    };
+                    let crashed = history.journal.crashed(events, keep);
+                    history.check(&crashed, events, true);
+                    states += 1;
+                }
+            }
+        }
+    }
+    println!("{states} torn states");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(if is_long() { 20_000 } else { 25 }))]
+
+    /// The end of the machine with any part of what was not synced.
+    #[test]
+    fn the_end_of_a_machine_in_any_order_loses_nothing_that_was_synced(
+        steps in steps(30),
+        always: bool,
+        at in 0.0..1.0_f64,
+        kept in proptest::collection::vec(any::<u16>(), 200),
+    ) {
+        let durability = if always { Durability::Always } else { Durability::Process };
+        let history = History::new(&steps, durability);
+        let events = (at * history.journal.events() as f64) as usize;
+        let crashed = history.journal.crashed(events, |index| {
+            match kept[index % kept.len()] {
+                number if number % 3 == 0 => Some(0),
+                number if number % 3 == 1 => Some(usize::from(number / 3) % 3_100),
+                _ => None,
+            }
+        });
+        history.check(&crashed, events, true);
+    }
+}
+
+/// Every call fails, one after the other. What was acknowledged before is there after a reopening, and what failed
+/// is there as a whole or not at all.
+fn fail_everywhere(
+    fault: Fault,
+    lasts: u64,
+    durability: Durability,
+    samples: impl Iterator<Item = Vec<Step>>,
+) {
+    let (mut runs, mut failures) = (0_u64, 0_u64);
+    for steps in samples {
+        for call in 1.. {
+            let journal = Journal::default();
+            journal.fail(fault, call, call.saturating_add(lasts));
+            let options = || Options::new().durability(durability);
+            let Ok(mut store) = open(&journal, options()) else {
+                assert!(call < 10, "opening does few calls");
+                continue;
+            };
+            // What it can hold: a step that failed has happened or not.
+            let mut possible = vec![Map::new()];
+            for step in &steps {
+                if matches!(step, Step::Reopen) {
+                    drop(store);
+                    match open(&journal, options()) {
+                        Ok(opened) => store = opened,
+                        Err(_) => {
+                            failures += 1;
+                            journal.heal();
+                            store = open(&journal, options()).unwrap();
+                        }
+                    }
+                    let found = journal.paused(|| held(&store));
+                    assert!(possible.contains(&found), "call {call}");
+                    possible = vec![found];
+                    continue;
+                }
+                let map = journal.paused(|| held(&store));
+                assert!(
+                    possible.contains(&map),
+                    "call {call}: {map:?}, not {possible:?}"
+                );
+                if let Err(error) = perform(&store, step, &map) {
+                    failures += 1;
+                    let mut after = map.clone();
+                    expect(&mut after, step);
+                    possible = if matches!(error, Error::Full { .. })
+                        && durability == Durability::Process
+                    {
+                        // Nothing has happened.
+                        assert_eq!(journal.paused(|| held(&store)), map);
+                        vec![map]
+                    } else {
+                        vec![map, after]
+                    };
+                } else {
+                    let mut after = map;
+                    expect(&mut after, step);
+                    possible = vec![after];
+                }
+            }
+            let is_over = journal.calls() < call;
+            drop(store);
+            journal.heal();
+            let store = open(&journal, options()).unwrap();
+            let found = held(&store);
+            assert!(
+                possible.contains(&found),
+                "call {call}: {found:?}, not {possible:?}"
+            );
+            store.put(b"k", b"works again").unwrap();
+            runs += 1;
+            if is_over {
+                break;
+            }
+        }
+    }
+    println!("{runs} runs, {failures} failures");
+    assert!(failures > 0);
+}
+
+#[test]
+fn every_call_that_fails_once_loses_nothing() {
+    let count = if is_long() { 100 } else { 2 };
+    for durability in [Durability::Process, Durability::Always] {
+        fail_everywhere(Fault::Broken, 1, durability, samples(count, 40));
+        fail_everywhere(Fault::Full, 1, durability, samples(count, 40));
+    }
+}
+
+#[test]
+fn every_call_from_which_on_all_fail_loses_nothing() {
+    let count = if is_long() { 100 } else { 2 };
+    for durability in [Durability::Process, Durability::Always] {
+        fail_everywhere(Fault::Broken, u64::MAX, durability, samples(count, 40));
+        fail_everywhere(Fault::Full, u64::MAX, durability, samples(count, 40));
+    }
+}
+
+#[test]
+fn a_full_disk_leaves_the_store_readable_and_it_recovers() {
+    let journal = Journal::default();
+    let store = open(&journal, Options::new()).unwrap();
+    store.put(b"before", b"value").unwrap();
+    journal.fail(Fault::Full, 0, u64::MAX);
+    let error = store.put(b"k", &[0; 100_000]).unwrap_err();
+    assert!(matches!(error, Error::Full { .. }), "{error}");
+    assert!(
+        error.to_string().starts_with("no room on the disk: "),
+        "{error}"
+    );
+    assert_eq!(held(&store).len(), 1);
+    journal.heal();
+    store.put(b"k", &[0; 100_000]).unwrap();
+    assert_eq!(held(&store).len(), 2);
+}
+
+#[test]
+fn a_log_that_failed_takes_no_writes_until_it_is_opened_again() {
+    let journal = Journal::default();
+    let store = open(&journal, Options::new()).unwrap();
+    store.put(b"before", b"value").unwrap();
+    journal.fail(Fault::Broken, 0, u64::MAX);
+    let first = store.put(b"k", b"v").unwrap_err();
+    journal.heal();
+    let second = store.put(b"k", b"v").unwrap_err();
+    assert_eq!(first.to_string(), second.to_string());
+    assert_eq!(
+        second.to_string(),
+        "the log has failed and takes no writes until the store is opened again: 0000000001.log: \
+         Input/output error (os error 5)"
+    );
+    assert!(store.delete(b"before").is_err() && store.sync().is_err());
+    assert_eq!(held(&store).len(), 1);
+    drop(store);
+    let store = open(&journal, Options::new()).unwrap();
+    store.put(b"k", b"v").unwrap();
+    assert_eq!(held(&store).len(), 2);
+}
+
+/// A store with some records that were synced, and some after that.
+fn synced_and_not() -> Journal {
+    let journal = Journal::default();
+    let store = open(&journal, Options::new()).unwrap();
+    for number in 0..5_u8 {
+        store.put(&[number], &[number; 30]).unwrap();
+    }
+    store.sync().unwrap();
+    for number in 5..8_u8 {
+        store.put(&[number], &[number; 30]).unwrap();
+    }
+    journal
+}
+
+#[test]
+fn damage_to_what_was_synced_is_not_cut_off() {
+    let name = "0000000001.log";
+    let records = synced_and_not().files()[name].len();
+    let record = 56;
+    let (mut refused, mut torn) = (0, 0);
+    for offset in 64..records.min(64 + 8 * record) {
+        let journal = synced_and_not();
+        journal.damage(name, |file| file[offset] ^= 0x40);
+        let number = (offset - 64) / record;
+        match open(&journal, Options::new()) {
+            // Nothing behind the last record says anything of those that were not synced.
+            Ok(store) => {
+                assert!(number >= 5 || (offset - 64) % record >= 50, "byte {offset}");
+                torn += u32::from(store.stats().torn.is_some());
+            }
+            Err(Error::Damaged {
+                path, offset: at, ..
+            }) => {
+                assert!(number < 5, "byte {offset}");
+                assert_eq!(path.to_str(), Some(name));
+                assert_eq!(at as usize, 64 + number * record);
+                refused += 1;
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert!(
+        refused > 200 && torn > 100,
+        "{refused} refused, {torn} torn"
+    );
+}
+
+#[test]
+fn a_torn_tail_is_reported_with_its_bytes() {
+    let journal = synced_and_not();
+    journal.damage("0000000001.log", |file| file[64 + 6 * 56] ^= 1);
+    let store = open(&journal, Options::new()).unwrap();
+    assert_eq!(held(&store).len(), 6);
+    let torn = store.stats().torn.unwrap();
+    assert_eq!((torn.offset, torn.records), (64 + 6 * 56, 1));
+    // The padding behind the last record is zeros.
+    assert!((105..=112).contains(&torn.bytes), "{torn:?}");
+}
+
+#[test]
+fn a_missing_file_is_damage() {
+    let journal = Journal::default();
+    let store = open(&journal, Options::new()).unwrap();
+    for number in 0..100_u8 {
+        store.put(&[number], &[number; 3_000]).unwrap();
+    }
+    drop(store);
+    let names: Vec<String> = journal.files().into_keys().collect();
+    assert!(names.len() > 3);
+    for missing in &names[..names.len() - 1] {
+        let copy = journal.crashed(journal.events(), |_| None);
+        copy.remove(missing).unwrap();
+        let error = open(&copy, Options::new()).unwrap_err();
+        let expected = format!("{missing} is damaged at byte 0: the file is missing");
+        assert_eq!(error.to_string(), expected);
+    }
+}
+
+#[test]
+fn a_file_of_a_later_version_is_refused() {
+    let journal = synced_and_not();
+    journal.damage("0000000001.log", |file| {
+        file[8] = 2;
+        let crc = crc32c::crc32c(&file[..60]);
+        file[60..64].copy_from_slice(&crc.to_le_bytes());
+    });
+    let error = open(&journal, Options::new()).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "0000000001.log has version 2 of the format; this build reads version 1"
+    );
+}

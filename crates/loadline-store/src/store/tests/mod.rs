@@ -1,0 +1,46 @@
+//! Tests of a store with a log.
+
+mod crashes;
+mod directories;
+mod model;
+
+use std::collections::BTreeMap;
+
+use super::Store;
+use super::options::Options;
+use crate::error::Error;
+use crate::storage::journal::Journal;
+
+/// What a store is expected to hold.
+type Map = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// What a store holds.
+fn held(store: &Store) -> Map {
+    let mut map = Map::new();
+    let mut cursor = 0;
+    loop {
+        cursor = store
+            .scan(cursor, 100, b"", |key, value| {
+                assert!(map.insert(key.to_vec(), value.to_vec()).is_none());
+            })
+            .unwrap();
+        if cursor == 0 {
+            break;
+        }
+    }
+    for (key, value) in &map {
+        assert_eq!(store.get(key).unwrap().as_ref(), Some(value));
+    }
+    map
+}
+
+/// Opens a store in `journal`. Its segments are small, and long values are kept in the log only.
+fn open(journal: &Journal, options: Options) -> Result<Store, Error> {
+    let options = options.segment_bytes(64 << 10).value_in_log_bytes(100);
+    Store::open_on(Box::new(journal.clone()), options)
+}
+
+/// Whether the long settings of tests were asked for.
+fn is_long() -> bool {
+    std::env::var_os("LOADLINE_LONG").is_some()
+}

@@ -1,0 +1,255 @@
+//! Writes to a store.
+
+use std::time::Duration;
+
+use super::Store;
+use super::batch::Batch;
+use super::inner::{Disk, Inner, with_draft};
+use super::options::{Durability, Options};
+use crate::clock::{millis, now_ms};
+use crate::error::Error;
+use crate::keyspace::{Keyspace, LockedKey, NewString};
+use crate::log::Appended;
+use crate::log::op::{Kind, MAX_KEY_BYTES, Op, Ops};
+use crate::log::record::{Draft, MAX_BODY_BYTES};
+use crate::slot::Slot;
+use crate::value::View;
+
+/// A [`Store`] with a durability for single writes.
+#[derive(Debug, Clone, Copy)]
+pub struct Writer<'s> {
+    inner: &'s Inner,
+    durability: Durability,
+}
+
+impl<'s> Writer<'s> {
+    pub(super) fn new(store: &'s Store, durability: Durability) -> Self {
+        Self {
+            inner: &store.inner,
+            durability,
+        }
+    }
+
+    /// The durability of its writes.
+    #[must_use]
+    pub fn durability(&self) -> Durability {
+        self.durability
+    }
+
+    /// As [`Store::put`].
+    ///
+    /// # Errors
+    /// As of [`Store::put`].
+    #[inline]
+    pub fn put(&self, key: &[u8], value: &[u8]) -> Result<(), Error> {
+        self.put_until(key, value, None)
+    }
+
+    /// As [`Store::put_for`].
+    ///
+    /// # Errors
+    /// As of [`Store::put`].
+    pub fn put_for(&self, key: &[u8], value: &[u8], ttl: Duration) -> Result<(), Error> {
+        let expires_at = now_ms().saturating_add(millis(ttl));
+        self.put_until(key, value, Some(expires_at))
+    }
+
+    /// As [`Store::delete`].
+    ///
+    /// # Errors
+    /// As of [`Store::put`].
+    pub fn delete(&self, key: &[u8]) -> Result<bool, Error> {
+        let mut locked = self.inner.keyspace().lock(key);
+        if locked.find(key).is_none() {
+            return Ok(false);
+        }
+        self.write(locked, key, None, None)?;
+        Ok(true)
+    }
+
+    /// As [`Store::compare_and_swap`].
+    ///
+    /// # Errors
+    /// As of [`Store::put`].
+    pub fn compare_and_swap(
+        &self,
+        key: &[u8],
+        expected: Option<&[u8]>,
+        next: Option<&[u8]>,
+    ) -> Result<bool, Error> {
+        let mut locked = self.inner.keyspace().lock(key);
+        let slot = locked.find(key);
+        let was_there = slot.is_some();
+        let is_expected = show(self.inner, slot, |value| value == expected)?;
+        if is_expected && (was_there || next.is_some()) {
+            self.write(locked, key, next, None)?;
+        }
+        Ok(is_expected)
+    }
+
+    /// As [`Store::apply`].
+    ///
+    /// # Errors
+    /// As of [`Store::apply`].
+    pub fn apply(&self, batch: &Batch) -> Result<(), Error> {
+        if batch.is_empty() {
+            return Ok(());
+        }
+        check_size(batch.longest_key, MAX_KEY_BYTES)?;
+        check_size(batch.body.len(), MAX_BODY_BYTES)?;
+        let keyspace = self.inner.keyspace();
+        let planned = plan(keyspace, &batch.body);
+        let mut locked = keyspace.lock_all(planned.iter().map(|planned| planned.hash));
+        let appended = match &self.inner.disk {
+            None => None,
+            Some(disk) => Some(with_draft(|draft| {
+                draft.begin().extend_from_slice(&batch.body);
+                draft.finish();
+                disk.log.append(draft).map(|appended| (disk, appended))
+            })?),
+        };
+        let place = appended.as_ref().map(|(_, appended)| appended);
+        for planned in &planned {
+            match planned.op.kind {
+                Kind::Put {
+                    key,
+                    value,
+                    expires_at,
+                } => {
+                    let new = new_string(&self.inner.options, value, place, planned.end);
+                    locked.key(planned.hash).put(key, new, expires_at);
+                }
+                Kind::Delete { key } => locked.key(planned.hash).remove(key),
+                _ => unreachable!("a batch puts and deletes only"),
+            }
+        }
+        drop(locked);
+        match appended {
+            None => Ok(()),
+            Some((disk, appended)) => self.inner.settle(disk, appended, self.durability),
+        }
+    }
+
+    #[inline]
+    fn put_until(&self, key: &[u8], value: &[u8], expires_at: Option<u64>) -> Result<(), Error> {
+        if expires_at.is_some() {
+            self.inner.wakeup.has_expiries();
+        }
+        let locked = self.inner.keyspace().lock(key);
+        self.write(locked, key, Some(value), expires_at)
+    }
+
+    /// Puts a value at a key, or deletes it, in the log and in memory.
+    #[inline]
+    fn write(
+        &self,
+        mut locked: LockedKey<'_>,
+        key: &[u8],
+        value: Option<&[u8]>,
+        expires_at: Option<u64>,
+    ) -> Result<(), Error> {
+        let Some(disk) = &self.inner.disk else {
+            match value {
+                Some(value) => locked.put(key, NewString::Held(value), expires_at),
+                None => locked.remove(key),
+            }
+            return Ok(());
+        };
+        let kind = match value {
+            Some(value) => Kind::Put {
+                key,
+                value,
+                expires_at,
+            },
+            None => Kind::Delete { key },
+        };
+        let appended = append(disk, kind)?;
+        match value {
+            Some(value) => {
+                let end = appended.body_bytes;
+                let new = new_string(&self.inner.options, value, Some(&appended), end);
+                locked.put(key, new, expires_at);
+            }
+            None => locked.remove(key),
+        }
+        drop(locked);
+        self.inner.settle(disk, appended, self.durability)
+    }
+}
+
+/// Shows `look` the string of an entry.
+#[inline]
+pub(super) fn show<R>(
+    inner: &Inner,
+    slot: Option<Slot<'_>>,
+    look: impl FnOnce(Option<&[u8]>) -> R,
+) -> Result<R, Error> {
+    let Some(slot) = slot else {
+        return Ok(look(None));
+    };
+    if let Some(outside) = slot.record.outside() {
+        return inner.read_outside(outside, |value| look(Some(value)));
+    }
+    match slot.view() {
+        View::String(value) => Ok(look(Some(value))),
+        other => Err(Error::NotAString { kind: other.kind() }),
+    }
+}
+
+/// Appends one operation as a record.
+#[inline]
+fn append(disk: &Disk, kind: Kind<'_>) -> Result<Appended, Error> {
+    if let Kind::Put { key, value, .. } = kind {
+        check_size(key.len(), MAX_KEY_BYTES)?;
+        check_size(key.len() + value.len(), MAX_BODY_BYTES)?;
+    }
+    with_draft(|draft: &mut Draft| {
+        Op { database: 0, kind }.encode(draft.begin());
+        draft.finish();
+        disk.log.append(draft)
+    })
+}
+
+fn check_size(bytes: usize, max_bytes: usize) -> Result<(), Error> {
+    if bytes > max_bytes {
+        return Err(Error::TooLarge { bytes, max_bytes });
+    }
+    Ok(())
+}
+
+/// The string as the entry of its key holds it. Its value ends at `end` in the body of the record.
+#[inline]
+pub(super) fn new_string<'v>(
+    options: &Options,
+    value: &'v [u8],
+    appended: Option<&Appended>,
+    end: usize,
+) -> NewString<'v> {
+    match appended {
+        None => NewString::Held(value),
+        Some(appended) if value.len() < options.value_in_log_bytes => {
+            NewString::Logged(value, appended.segment)
+        }
+        // A record is shorter than this number can say.
+        Some(appended) => NewString::Outside(appended.outside(end, value.len() as u32)),
+    }
+}
+
+/// An operation of a batch, with the hash of its key and where it ends in the body.
+#[derive(Debug)]
+pub(super) struct Planned<'b> {
+    pub(super) hash: u64,
+    pub(super) end: usize,
+    pub(super) op: Op<'b>,
+}
+
+/// The operations of a body on keys, sorted by the shards of their keys; those of one shard stay in order.
+pub(super) fn plan<'b>(keyspace: &Keyspace, body: &'b [u8]) -> Vec<Planned<'b>> {
+    let planned = Ops::new(body).filter_map(|(end, op)| {
+        let hash = keyspace.hash(op.key()?);
+        Some(Planned { hash, end, op })
+    });
+    let mut planned: Vec<Planned<'b>> = planned.collect();
+    planned.sort_unstable_by_key(|planned| (keyspace.shard_index(planned.hash), planned.end));
+    planned
+}
