@@ -16,7 +16,7 @@ const STOLEN: f64 = 0.01;
 /// A CPU that did not run for this long shows in the tail whatever its share is.
 const PAUSE_NS: u64 = 10_000_000;
 /// A round is slow where the echo and the CPU time per operation are both this many times their best.
-const SLOW: f64 = 1.25;
+pub(super) const SLOW: f64 = 1.25;
 /// Without an echo, the CPU time per operation of both sides has to be this many times its best.
 const SLOW_WITHOUT_ECHO: f64 = 1.5;
 /// Up to this share of the rounds may be slow,

@@ -10,6 +10,7 @@ mod pairs;
 mod rule;
 mod rules;
 mod setup;
+mod since;
 #[cfg(test)]
 mod tests;
 
@@ -25,6 +26,7 @@ pub use pairs::{Work, arms_differ, hit_beside_miss, time_stays_flat};
 pub use rule::{Class, Rule};
 pub use rules::CLOCK_READS;
 pub use setup::{SETTINGS, Setup, examine_setup};
+pub use since::slower_than_baseline;
 
 /// How much a finding takes from the measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

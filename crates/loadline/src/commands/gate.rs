@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
+use loadline_measure::doctor;
 use loadline_measure::gate::classic::Classic;
 use loadline_measure::gate::{
     self, Baseline, BaselineRun, Candidate, Judgement, Thresholds, limits_of_run,
@@ -61,6 +62,7 @@ fn by_runs(args: &GateArgs, answer: &Answer, mut baseline: Baseline) -> anyhow::
     answered(
         args,
         answer,
+        Some(&baseline),
         |candidate| plan_of(&baseline, candidate, &args.baseline.display()),
         |first, second| judge(&baseline, first, second, &thresholds),
     )
@@ -98,7 +100,7 @@ fn by_numbers(
         Ok::<_, Failure>(judgement)
     };
     // An alarm of one run alone is none: the milder of two judgements is the answer.
-    answered(args, answer, plan, |first, second| {
+    answered(args, answer, None, plan, |first, second| {
         let first = judged(first)?;
         let second = second.map(judged).transpose()?;
         Ok(match second {
@@ -108,10 +110,12 @@ fn by_numbers(
     })
 }
 
-/// Judges the candidate: a record as it is, anything else by measuring the plan that `plan` resolves for it.
+/// Judges the candidate: a record as it is, anything else by measuring the plan that `plan` resolves for it. Its
+/// record says whether the machine was slower than for the runs of `baseline`.
 fn answered(
     args: &GateArgs,
     answer: &Answer,
+    baseline: Option<&Baseline>,
     plan: impl FnOnce(Option<&str>) -> Result<Plan, Failure>,
     judge: impl Fn(&Record, Option<&Record>) -> Result<Judgement, Failure>,
 ) -> anyhow::Result<ExitCode> {
@@ -119,6 +123,7 @@ fn answered(
     if let Some(record) = candidate.filter(|text| is_record(text)) {
         let mut record = files::read_record(Path::new(record))?;
         record.judgement = Some(judge(&record, None)?);
+        examine(&mut record, baseline)?;
         return Ok(answer.give(&record, None, &Printer::new(&args.judge.display))?);
     }
     let plan = plan(candidate)?;
@@ -127,7 +132,10 @@ fn answered(
         return Ok(ExitCode::SUCCESS);
     }
     let shell = Shell::start(&args.judge.display)?;
-    let recorded = measured(&plan, &shell, judge)?;
+    let mut recorded = measured(&plan, &shell, judge)?;
+    if !recorded.is_cut_short() {
+        examine(&mut recorded.record, baseline)?;
+    }
     Ok(answer.give(&recorded.record, recorded.broken, &shell.printer)?)
 }
 
@@ -194,6 +202,16 @@ fn judge(
         workload_hash: &workload_hash,
     };
     Ok(gate::judge_by(baseline, &candidate, thresholds))
+}
+
+/// Notes in `record` whether the machine was slower than for the runs of `baseline`.
+fn examine(record: &mut Record, baseline: Option<&Baseline>) -> Result<(), Failure> {
+    if let Some(baseline) = baseline {
+        let found = doctor::slower_than_baseline(baseline, &run_of(record)?);
+        let found = found.filter(|found| !record.doctor.contains(found));
+        record.doctor.extend(found);
+    }
+    Ok(())
 }
 
 /// The run of `record` in the form of a baseline.

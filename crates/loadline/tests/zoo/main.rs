@@ -11,6 +11,7 @@
 mod bench;
 mod clean;
 mod commands;
+mod hours;
 #[path = "../cli/redis.rs"]
 #[expect(
     dead_code,

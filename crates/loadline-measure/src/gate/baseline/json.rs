@@ -109,6 +109,15 @@ impl BaselineRun {
             for (metric, measured) in &case.metrics {
                 measured.check(&format!("{place}.{}", metric.key()), *metric)?;
             }
+            if let Some(ns) = case.reference_ns_p50
+                && !(ns.is_finite() && ns > 0.0)
+            {
+                let field = format!("{place}.reference_ns_p50");
+                return Err(refused(
+                    &field,
+                    &format!("holds {ns}, which is no round trip"),
+                ));
+            }
             if !case.response_time.is_empty() {
                 Histogram::decode(&case.response_time).map_err(|error| {
                     let field = format!("{place}.response_time");

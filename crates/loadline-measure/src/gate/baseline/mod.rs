@@ -72,6 +72,9 @@ pub struct BaselineCase {
     /// Instructions per operation, if they were counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub work: Option<Work>,
+    /// The median round trip of the reference, over the rounds; `None` in baselines of before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reference_ns_p50: Option<f64>,
     /// The response times of all rounds, as [`Histogram::encode`] writes them; empty where not kept.
     #[serde(default)]
     pub response_time: String,
@@ -228,9 +231,14 @@ impl BaselineCase {
             };
             Some((metric, measured))
         });
+        let references = case
+            .rounds
+            .iter()
+            .filter_map(|round| round.reference_ns_p50);
         Self {
             metrics: measured.collect(),
             work: case.work.clone(),
+            reference_ns_p50: median(&references.map(|ns| ns as f64).collect::<Vec<_>>()),
             response_time: case.histograms.response_time.clone(),
         }
     }
