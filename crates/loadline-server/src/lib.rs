@@ -38,6 +38,7 @@ const REDIS_VERSION: &str = "7.0.15";
 pub use error::Error;
 pub use listen::{Listen, ServerConfig};
 pub use server::Server;
+pub use settings::Eviction;
 
 /// Whether the server has the command called `name`, in any case.
 #[must_use]

@@ -13,6 +13,7 @@ use rustix::net::sockopt::{
 };
 
 use crate::Error;
+use crate::settings::Eviction;
 use crate::state::Origin;
 
 /// A place to listen.
@@ -48,6 +49,10 @@ pub struct ServerConfig {
     /// later, so that it takes one command (or transaction) with a larger reply to get there; its
     /// connection is closed.
     pub max_output_bytes: usize,
+    /// Bytes of data at which `eviction` begins; 0 for no limit. CONFIG SET can change both.
+    pub max_memory_bytes: u64,
+    /// What happens at that limit.
+    pub eviction: Eviction,
     /// Time that every command burns on the CPU beyond its own: a slowdown that is known, to see
     /// whether a measurement finds it.
     pub burn_per_command: Duration,
@@ -64,6 +69,8 @@ impl Default for ServerConfig {
             max_clients: 10_000,
             max_request_bytes: 1 << 30,
             max_output_bytes: 1 << 30,
+            max_memory_bytes: 0,
+            eviction: Eviction::None,
             burn_per_command: Duration::ZERO,
             on_warning: |_| {},
         }

@@ -14,6 +14,7 @@ use rustix::time::Timespec;
 use crate::Error;
 use crate::connection::{Bounds, Connection, Over};
 use crate::listen::{Listener, ServerConfig, Stream};
+use crate::settings::Settings;
 use crate::state::{Shared, Warnings, wall_ms};
 
 const READ_BYTES: usize = 64 << 10;
@@ -80,6 +81,11 @@ impl Server {
         let mut shared = Shared::new(config.password.clone(), config.max_clients, port);
         shared.burn_per_command = config.burn_per_command;
         shared.warnings = Warnings::new(config.on_warning);
+        shared.set(Settings {
+            maxmemory: config.max_memory_bytes,
+            eviction: config.eviction,
+            ..Settings::default()
+        });
         let next_token = listeners.len() as u64;
         Ok(Self {
             config,
@@ -301,6 +307,9 @@ impl Server {
         let databases = self.shared.databases.iter();
         for database in databases.filter(|_| self.shared.pause.is_none()) {
             database.expire_some(self.shared.now, SWEEP_ENTRIES);
+        }
+        if self.shared.settings.maxmemory > 0 && self.shared.pause.is_none() {
+            self.shared.make_room();
         }
         self.shared.stats.sample(self.shared.now);
         self.shared.trim_memory();

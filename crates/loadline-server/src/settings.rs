@@ -11,6 +11,36 @@ pub(crate) struct Settings {
     pub(crate) set_max_intset_entries: u64,
     /// Bytes of data beyond which commands that add to it are refused; 0 for no limit.
     pub(crate) maxmemory: u64,
+    /// What happens at that limit.
+    pub(crate) eviction: Eviction,
+}
+
+/// What happens when the data has reached its limit of memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Eviction {
+    /// Commands that add to the data are refused (`noeviction`).
+    #[default]
+    None,
+    /// The least used keys are removed (`allkeys-lfu`).
+    LeastUsed,
+    /// The least used of the keys with an expiry are removed (`volatile-lfu`).
+    LeastUsedVolatile,
+}
+
+impl Eviction {
+    /// All of them, by the names of Redis.
+    pub const NAMES: [(&str, Self); 3] = [
+        ("volatile-lfu", Self::LeastUsedVolatile),
+        ("allkeys-lfu", Self::LeastUsed),
+        ("noeviction", Self::None),
+    ];
+
+    /// The name in Redis.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        let named = Self::NAMES.into_iter().find(|(_, other)| *other == self);
+        named.map_or("", |(name, _)| name)
+    }
 }
 
 impl Default for Settings {
@@ -20,6 +50,7 @@ impl Default for Settings {
             hash_max_listpack_value: 64,
             set_max_intset_entries: 512,
             maxmemory: 0,
+            eviction: Eviction::None,
         }
     }
 }

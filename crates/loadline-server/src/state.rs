@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use loadline_resp::Protocol;
-use loadline_store::Keyspace;
+use loadline_store::{Evicted, Keyspace};
 
 use crate::commands;
 use crate::memory::Trimmer;
-use crate::settings::Settings;
-use crate::stats::Stats;
+use crate::settings::{Eviction, Settings};
+use crate::stats::{Gone, Stats};
 
 /// Databases that SELECT can choose from.
 pub(crate) const DATABASES: usize = 16;
@@ -51,7 +51,19 @@ pub(crate) struct Shared {
     pub(crate) has_postponed: bool,
     /// The bytes that the data took when they were last added up, and when that was.
     added_up: Option<(usize, Instant)>,
+    /// Whether the databases count uses, for eviction.
+    counts_uses: bool,
+    /// The database in which eviction goes on.
+    evicting: usize,
+    /// Until when no key is looked for, since there was none to remove, in milliseconds since the Unix epoch.
+    fruitless_until: u64,
 }
+
+/// How long no key is looked for after there was none to remove.
+const FRUITLESS_MS: u64 = 10;
+
+/// Keys that are removed for one command at most, so that a limit that was lowered does not hold the others up.
+const MOST_EVICTED: usize = 1_000;
 
 /// Reports an event to the operator, at most once a minute, since a client can repeat it at will.
 #[derive(Debug)]
@@ -338,7 +350,7 @@ impl Shared {
             now,
             clients: 0,
             next_id: 1,
-            stats: Stats::new(commands::names().count(), 0, now),
+            stats: Stats::new(commands::names().count(), Gone::default(), now),
             watched: Watched::default(),
             peers: BTreeMap::new(),
             killed: false,
@@ -351,6 +363,9 @@ impl Shared {
             pause: None,
             has_postponed: false,
             added_up: None,
+            counts_uses: false,
+            evicting: 0,
+            fruitless_until: 0,
         }
     }
 
@@ -387,8 +402,21 @@ impl Shared {
 
     /// Changes the settings.
     pub(crate) fn set(&mut self, settings: Settings) {
+        let counts_uses = settings.maxmemory > 0 && settings.eviction != Eviction::None;
+        if counts_uses != self.counts_uses {
+            for database in &mut self.databases {
+                database.count_uses(counts_uses);
+            }
+            self.counts_uses = counts_uses;
+        }
         self.settings = settings;
         self.added_up = None;
+        self.fruitless_until = 0;
+    }
+
+    /// Whether the uses of keys are counted, for eviction.
+    pub(crate) fn counts_uses(&self) -> bool {
+        self.counts_uses
     }
 
     /// Connections with a command that waits.
@@ -398,12 +426,10 @@ impl Shared {
         peers.filter(is_waiting).count()
     }
 
-    /// Bytes of memory that the data takes, without what an allocator adds.
+    /// Bytes of memory that the data takes, without what an allocator adds and without the room of pages that are
+    /// being filled.
     pub(crate) fn data_bytes(&self) -> usize {
-        self.databases
-            .iter()
-            .map(Keyspace::total_memory_bytes)
-            .sum()
+        self.databases.iter().map(Keyspace::charged_bytes).sum()
     }
 
     /// Gives memory back to the operating system once a second if much data went.
@@ -415,11 +441,39 @@ impl Shared {
         }
     }
 
-    /// Whether the data takes more than `maxmemory`. It is added up now and then only, since that takes
-    /// some 50 microseconds.
-    #[inline]
-    pub(crate) fn is_full(&mut self) -> bool {
-        self.settings.maxmemory > 0 && self.added_up() > self.settings.maxmemory
+    /// Removes keys, where the settings allow it, until the data takes no more than `maxmemory`, and returns whether
+    /// there is room for more. Without eviction the data is added up now and then only, since that takes some 50
+    /// microseconds.
+    pub(crate) fn make_room(&mut self) -> bool {
+        if !self.counts_uses {
+            return self.added_up() <= self.settings.maxmemory;
+        }
+        let is_volatile = self.settings.eviction == Eviction::LeastUsedVolatile;
+        let (mut evicted, mut wrapped) = (0, 0);
+        while self.data_bytes() as u64 > self.settings.maxmemory {
+            if self.now < self.fruitless_until {
+                return false;
+            }
+            // After as many rounds even the most used key would be gone.
+            if wrapped > 5 * DATABASES {
+                self.fruitless_until = self.now + FRUITLESS_MS;
+                return false;
+            }
+            // The remainder follows with the next command, or ten times a second.
+            if evicted == MOST_EVICTED {
+                return true;
+            }
+            let (database, watched) = (self.evicting, &mut self.watched);
+            let visit = |key: &[u8]| watched.touch(database, key);
+            match self.databases[database].evict(is_volatile, None, visit) {
+                Evicted::One => (evicted, wrapped) = (evicted + 1, 0),
+                Evicted::Wrapped => {
+                    wrapped += 1;
+                    self.evicting = (database + 1) % DATABASES;
+                }
+            }
+        }
+        true
     }
 
     #[cold]
@@ -433,6 +487,12 @@ impl Shared {
                 bytes as u64
             }
         }
+    }
+
+    /// Keys that were removed to make room, since the server started.
+    pub(crate) fn evicted(&self) -> u64 {
+        let each = self.databases.iter().map(|database| database.tally());
+        each.map(|tally| tally.evictions).sum()
     }
 
     /// Keys that were freed because their time had come, since the server started.

@@ -13,8 +13,8 @@ pub(crate) struct Stats {
     pub(crate) bytes_out: u64,
     pub(crate) hits: u64,
     pub(crate) misses: u64,
-    /// Keys that had expired before.
-    pub(crate) expired_before: u64,
+    /// Keys that had gone before.
+    pub(crate) gone_before: Gone,
     /// Error replies, by their first word.
     pub(crate) errors: BTreeMap<String, u64>,
     /// By command, in the order of [`crate::commands::names`].
@@ -24,11 +24,19 @@ pub(crate) struct Stats {
     pub(crate) output_rate: Rate,
 }
 
+/// Keys that went by themselves.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct Gone {
+    pub(crate) expired: u64,
+    /// Removed to make room.
+    pub(crate) evicted: u64,
+}
+
 /// Kinds of errors that are counted apart; a command can make new ones of what a client says.
 const ERROR_KINDS: usize = 128;
 
 impl Stats {
-    pub(crate) fn new(commands: usize, expired_before: u64, now_ms: u64) -> Self {
+    pub(crate) fn new(commands: usize, gone_before: Gone, now_ms: u64) -> Self {
         Self {
             connections: 0,
             rejected_connections: 0,
@@ -37,7 +45,7 @@ impl Stats {
             bytes_out: 0,
             hits: 0,
             misses: 0,
-            expired_before,
+            gone_before,
             errors: BTreeMap::new(),
             calls: vec![CallStat::default(); commands],
             commands_rate: Rate::new(now_ms),
@@ -160,7 +168,7 @@ mod tests {
 
     #[test]
     fn kinds_of_errors_are_bounded() {
-        let mut stats = Stats::new(0, 0, 0);
+        let mut stats = Stats::new(0, Gone::default(), 0);
         for kind in 0..1_000 {
             stats.count_error(format!("E{kind} text").as_bytes());
             stats.count_error(b"E0 text");

@@ -5,9 +5,12 @@ use super::numbers::integer;
 use super::refusal::{Refusal, lower, no_such_form, wrong_number};
 use super::{Call, Words, is};
 use crate::listen::KEEP_ALIVE;
-use crate::settings::{NAMES, Unit, memory_bytes};
+use crate::settings::{Eviction, NAMES, Unit, memory_bytes};
 use crate::state::DATABASES;
-use crate::stats::Stats;
+use crate::stats::{Gone, Stats};
+
+/// What happens at `maxmemory`.
+const POLICY: &str = "maxmemory-policy";
 
 /// The settings and what they are.
 fn settings(call: &Call<'_>) -> Vec<(&'static str, String)> {
@@ -22,7 +25,7 @@ fn settings(call: &Call<'_>) -> Vec<(&'static str, String)> {
     let words = [
         ("appendonly", "no"),
         ("cluster-enabled", "no"),
-        ("maxmemory-policy", "noeviction"),
+        (POLICY, call.shared.settings.eviction.name()),
         ("save", ""),
     ];
     let numbers = numbers.map(|(name, number)| (name, number.to_string()));
@@ -37,7 +40,11 @@ pub(super) fn config(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusa
         [_, word] if is(word, "RESETSTAT") => {
             let shared = &mut *call.shared;
             let commands = shared.stats.calls.len();
-            shared.stats = Stats::new(commands, shared.expired(), shared.now);
+            let gone = Gone {
+                expired: shared.expired(),
+                evicted: shared.evicted(),
+            };
+            shared.stats = Stats::new(commands, gone, shared.now);
             call.reply().ok();
             Ok(())
         }
@@ -82,6 +89,10 @@ fn set(call: &mut Call<'_>, pairs: &[&[u8]]) -> Result<(), Refusal> {
             *place(&mut changed) = value(pair[1], *unit).map_err(refuse)?;
             continue;
         }
+        if name == POLICY {
+            changed.eviction = policy(pair[1]).map_err(|why| refuse(&why))?;
+            continue;
+        }
         let value = fixed.iter().find(|(known, _)| *known == name);
         let (_, value) = value.ok_or_else(|| {
             format!("ERR Unknown option or number of arguments for CONFIG SET - '{name}'")
@@ -93,6 +104,16 @@ fn set(call: &mut Call<'_>, pairs: &[&[u8]]) -> Result<(), Refusal> {
     call.shared.set(changed);
     call.reply().ok();
     Ok(())
+}
+
+/// Reads the name of a policy. The list of names is in the order of Redis, which has more of them.
+fn policy(word: &[u8]) -> Result<Eviction, String> {
+    let word = lower(word);
+    let named = Eviction::NAMES.iter().find(|(name, _)| *name == word);
+    named.map(|(_, policy)| *policy).ok_or_else(|| {
+        let names = Eviction::NAMES.map(|(name, _)| name).join(", ");
+        format!("argument(s) must be one of the following: {names}")
+    })
 }
 
 fn value(word: &[u8], unit: Unit) -> Result<u64, &'static str> {

@@ -99,7 +99,7 @@ fn memory(shared: &Shared, out: &mut String) {
         line(out, name, bytes);
         line(out, &format!("{name}_human"), human(bytes));
     }
-    line(out, "maxmemory_policy", "noeviction");
+    line(out, "maxmemory_policy", shared.settings.eviction.name());
     line(out, "mem_allocator", "libc");
 }
 
@@ -145,8 +145,9 @@ fn stats(shared: &Shared, out: &mut String) {
         line(out, name, format!("{:.2}", rate.per_second() / 1_024.0));
     }
     line(out, "rejected_connections", stats.rejected_connections);
-    line(out, "expired_keys", shared.expired() - stats.expired_before);
-    line(out, "evicted_keys", 0);
+    let (expired, evicted) = (shared.expired(), shared.evicted());
+    line(out, "expired_keys", expired - stats.gone_before.expired);
+    line(out, "evicted_keys", evicted - stats.gone_before.evicted);
     line(out, "keyspace_hits", stats.hits);
     line(out, "keyspace_misses", stats.misses);
     line(

@@ -193,15 +193,19 @@ fn random_key(call: &mut Call<'_>, _: Words<'_>) -> Result<(), Refusal> {
 }
 
 /// The encodings are named as Redis names them, which goes by size and by what was done to a value; only
-/// a whole number that INCRBYFLOAT made is `int` here and `embstr` there. When a key was used last, and how often, is not kept.
+/// a whole number that INCRBYFLOAT made is `int` here and `embstr` there. When a key was used last is not kept, and
+/// how often it was only with a policy that removes the least used keys.
 fn object(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     let &[_, word, key] = words else {
         return Err(no_such_form(words));
     };
+    // Asked first, since to look at a key is to use it.
+    let uses = call.store().uses(key, call.now()).unwrap_or(0);
     let shape = call.store().shape(key, call.now());
     let encoding = call
         .store()
         .view(key, call.now(), |value| Some(encoding(value?, shape?)));
+    let counts_uses = call.shared.counts_uses();
     let mut reply = call.reply();
     match encoding {
         None => reply.null(),
@@ -212,6 +216,7 @@ fn object(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
                 "ERR The time of the last access to a key is not tracked by this server.".into(),
             );
         }
+        Some(_) if counts_uses => reply.integer(uses.into()),
         Some(_) => {
             return Err("ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust.".into());
         }

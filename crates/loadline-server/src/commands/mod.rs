@@ -396,7 +396,8 @@ impl Call<'_> {
             stat.rejected += 1;
             return Err("ERR Command not allowed inside a transaction".into());
         }
-        if self.shared.is_full() && self.is_growing(known) {
+        if self.shared.settings.maxmemory > 0 && self.is_growing(known) && !self.shared.make_room()
+        {
             self.shared.stats.calls[found.index].rejected += 1;
             return Err("OOM command not allowed when used memory > 'maxmemory'.".into());
         }

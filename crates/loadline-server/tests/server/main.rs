@@ -8,6 +8,7 @@
 
 mod as_redis;
 mod clients;
+mod eviction;
 mod help;
 mod hostile;
 mod places;

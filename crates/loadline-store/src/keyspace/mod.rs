@@ -187,6 +187,14 @@ impl Keyspace {
         Some(shard.slot(at).shape())
     }
 
+    /// How often `key` was used lately, as [`evict`](Self::evict) counts it.
+    #[must_use]
+    pub fn uses(&self, key: &[u8], now: u64) -> Option<u8> {
+        let shard = self.shard_of(key);
+        let slot = shard.slot(shard.find_any(key)?);
+        (!slot.is_gone(now)).then(|| slot.record.uses())
+    }
+
     /// Bytes of memory that keys, values and tables take, without what an allocator adds.
     #[must_use]
     pub fn total_memory_bytes(&self) -> usize {
@@ -471,12 +479,13 @@ impl Keyspace {
         loop {
             let hand = self.hand.load(Ordering::Relaxed) % self.count;
             let mut shard = Locked::new(self, shards, hand, 0);
+            let is_empty = shard.len() == 0 || (is_volatile && shard.expiring() == 0);
             let show = |key: &[u8]| {
                 if let Some(visit) = visit.take() {
                     visit(key);
                 }
             };
-            if shard.evict(may_go, show) == Passed::One {
+            if !is_empty && shard.evict(may_go, show) == Passed::One {
                 return Evicted::One;
             }
             // Of several threads one moves the hand on.

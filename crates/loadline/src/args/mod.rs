@@ -505,9 +505,23 @@ pub(crate) struct ServeArgs {
     /// File with the password that clients must send
     #[arg(long, value_name = "FILE")]
     pub(crate) password_file: Option<PathBuf>,
+    /// Memory limit of the data, such as `512MiB`; 0 for none [default: 0]
+    #[arg(long, value_name = "SIZE", value_parser = units::size)]
+    pub(crate) maxmemory: Option<u64>,
+    /// At the limit: refuse writes, or remove the least used keys (with `volatile-lfu`, only keys with an expiry)
+    #[arg(long, value_enum, value_name = "POLICY", default_value = "noeviction")]
+    pub(crate) maxmemory_policy: EvictionArg,
     /// CPU time that every command wastes: the slowdown that `prove` injects
     #[arg(long, value_name = "T", value_parser = units::duration, hide = true)]
     pub(crate) burn_per_command: Option<Duration>,
+}
+
+/// What happens at the memory limit, by the names of Redis.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum EvictionArg {
+    Noeviction,
+    AllkeysLfu,
+    VolatileLfu,
 }
 
 /// Print completions for a shell

@@ -3,9 +3,9 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::process::ExitCode;
 
-use loadline_server::{Error, Listen, Server, ServerConfig};
+use loadline_server::{Error, Eviction, Listen, Server, ServerConfig};
 
-use crate::args::ServeArgs;
+use crate::args::{EvictionArg, ServeArgs};
 use crate::exit::Failure;
 use crate::files;
 use crate::interrupt::interrupt;
@@ -29,6 +29,12 @@ pub(super) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let config = ServerConfig {
         listen,
         password: password.map(|password| password.reveal().to_owned()),
+        max_memory_bytes: args.maxmemory.unwrap_or(0),
+        eviction: match args.maxmemory_policy {
+            EvictionArg::Noeviction => Eviction::None,
+            EvictionArg::AllkeysLfu => Eviction::LeastUsed,
+            EvictionArg::VolatileLfu => Eviction::LeastUsedVolatile,
+        },
         burn_per_command: args.burn_per_command.unwrap_or_default(),
         on_warning: files::warn,
         ..ServerConfig::default()

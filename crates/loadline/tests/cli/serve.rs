@@ -46,6 +46,16 @@ fn with_a_password_strangers_are_refused() {
 }
 
 #[test]
+fn the_memory_limit_is_that_of_the_command_line() {
+    let flags = ["--maxmemory", "1MiB", "--maxmemory-policy", "allkeys-lfu"];
+    let serving = Serving::start(&Dir::new(), &flags);
+    serving.answers(
+        "CONFIG GET maxmemory\r\nCONFIG GET maxmemory-policy\r\n",
+        "*2\r\n$9\r\nmaxmemory\r\n$7\r\n1048576\r\n*2\r\n$16\r\nmaxmemory-policy\r\n$11\r\nallkeys-lfu\r\n",
+    );
+}
+
+#[test]
 fn a_port_that_is_taken_ends_with_69() {
     let dir = Dir::new();
     let serving = Serving::start(&dir, &[]);

@@ -1,0 +1,153 @@
+//! A limit of memory at which keys are removed.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use loadline_server::{Eviction, ServerConfig};
+
+use crate::support::{Ours, ask, ask_one};
+
+const LIMIT: u64 = 6 << 20;
+
+fn limited(eviction: Eviction) -> Ours {
+    Ours::start(ServerConfig {
+        max_memory_bytes: LIMIT,
+        eviction,
+        ..ServerConfig::default()
+    })
+}
+
+/// A number of INFO.
+fn info(stream: &mut TcpStream, name: &str) -> u64 {
+    let text = ask(stream, "INFO");
+    let line = text.lines().find_map(|line| line.strip_prefix(name));
+    let value = line.and_then(|line| line.strip_prefix(':')).unwrap();
+    value.trim().parse().unwrap()
+}
+
+/// Puts some keys of a kind, with the words behind the value, and returns how many were put.
+fn put(stream: &mut TcpStream, kind: &str, keys: std::ops::Range<usize>, words: &str) -> usize {
+    let value = "v".repeat(200);
+    let count = keys.len();
+    let set = |key| format!("SET {kind}:{key} {value}{words}\r\n");
+    let requests: String = keys.map(set).collect();
+    let mut writer = stream.try_clone().unwrap();
+    let sender = std::thread::spawn(move || writer.write_all(requests.as_bytes()).unwrap());
+    let (mut line, mut lines, mut stored) = (Vec::new(), 0, 0);
+    let mut buffer = [0; 16 << 10];
+    while lines < count {
+        let read = stream.read(&mut buffer).unwrap();
+        for byte in &buffer[..read] {
+            line.push(*byte);
+            if *byte == b'\n' {
+                lines += 1;
+                match &line[..] {
+                    b"+OK\r\n" => stored += 1,
+                    other => assert!(
+                        other.starts_with(b"-OOM "),
+                        "{:?}",
+                        String::from_utf8_lossy(other)
+                    ),
+                }
+                line.clear();
+            }
+        }
+    }
+    sender.join().unwrap();
+    stored
+}
+
+#[test]
+fn the_least_used_keys_go() {
+    const KEYS: usize = 60_000;
+    let ours = limited(Eviction::LeastUsed);
+    let mut stream = ours.connect();
+    let mut stored = put(&mut stream, "used", 0..100, "");
+    for first in (0..KEYS).step_by(2_000) {
+        // Each is read three times among 2,000 writes.
+        for _ in 0..3 {
+            for key in 0..100 {
+                ask(&mut stream, &format!("GET used:{key}"));
+            }
+        }
+        stored += put(&mut stream, "other", first..first + 2_000, "");
+    }
+    assert_eq!(stored, KEYS + 100);
+    let used = info(&mut stream, "used_memory");
+    // Room is made before a command, which then adds to the data.
+    assert!((LIMIT / 2..=LIMIT + 4_096).contains(&used), "{used} bytes");
+    let evicted = info(&mut stream, "evicted_keys");
+    let size: u64 = ask(&mut stream, "DBSIZE").trim()[1..].parse().unwrap();
+    assert_eq!(size + evicted, stored as u64);
+    let is_there = |stream: &mut TcpStream, key| ask(stream, &format!("EXISTS {key}")) == ":1\r\n";
+    let left = (0..100).filter(|key| is_there(&mut stream, format!("used:{key}")));
+    assert_eq!(left.count(), 100, "keys that are read often");
+    ask(&mut stream, "SET fresh v");
+    let uses = ["OBJECT FREQ fresh", "OBJECT FREQ used:1"].map(|command| ask(&mut stream, command));
+    assert_eq!(uses, [":0\r\n", ":3\r\n"]);
+    ask(&mut stream, "CONFIG RESETSTAT");
+    assert_eq!(info(&mut stream, "evicted_keys"), 0);
+}
+
+#[test]
+fn keys_without_expiry_stay_where_the_policy_says_so() {
+    let ours = limited(Eviction::LeastUsedVolatile);
+    let mut stream = ours.connect();
+    assert_eq!(put(&mut stream, "kept", 0..10_000, ""), 10_000);
+    assert_eq!(put(&mut stream, "volatile", 0..60_000, " EX 1000"), 60_000);
+    let evicted = info(&mut stream, "evicted_keys");
+    assert!(evicted > 20_000, "{evicted}");
+    let more = put(&mut stream, "kept", 10_000..60_000, "");
+    assert!((1_000..40_000).contains(&more), "{more}");
+    let size: usize = ask(&mut stream, "DBSIZE").trim()[1..].parse().unwrap();
+    // The last keys with an expiry went, and nothing else did.
+    assert_eq!(size, 10_000 + more);
+    assert_eq!(ask(&mut stream, "EXISTS kept:0"), ":1\r\n");
+}
+
+#[test]
+fn a_watched_key_that_was_removed_has_changed() {
+    let ours = limited(Eviction::LeastUsed);
+    let (mut stream, mut other) = (ours.connect(), ours.connect());
+    assert_eq!(put(&mut stream, "key", 0..20_000, ""), 20_000);
+    for first in (0..20_000).step_by(1_000) {
+        let keys = (first..first + 1_000).map(|key| format!(" key:{key}"));
+        let watch = keys.fold("WATCH".to_owned(), |watch, key| watch + &key);
+        assert_eq!(ask(&mut stream, &watch), "+OK\r\n");
+    }
+    for (command, reply) in [("MULTI", "+OK\r\n"), ("PING", "+QUEUED\r\n")] {
+        assert_eq!(ask_one(&mut stream, command), reply);
+    }
+    assert_eq!(put(&mut other, "more", 0..20_000, ""), 20_000);
+    assert!(info(&mut other, "evicted_keys") > 0);
+    assert!(ask_one(&mut stream, "EXEC").starts_with("*-1\r\n"));
+}
+
+#[test]
+fn the_limit_and_the_policy_can_be_set_while_it_runs() {
+    let ours = Ours::start(ServerConfig::default());
+    let mut stream = ours.connect();
+    assert_eq!(put(&mut stream, "key", 0..40_000, ""), 40_000);
+    let refused = ask(&mut stream, "CONFIG SET maxmemory-policy allkeys-lru");
+    assert_eq!(
+        refused,
+        "-ERR CONFIG SET failed (possibly related to argument 'maxmemory-policy') - argument(s) must be one of \
+         the following: volatile-lfu, allkeys-lfu, noeviction\r\n"
+    );
+    let set = format!("CONFIG SET maxmemory {LIMIT} maxmemory-policy ALLKEYS-LFU");
+    assert_eq!(ask(&mut stream, &set), "+OK\r\n");
+    let policy = ask(&mut stream, "CONFIG GET maxmemory-policy");
+    assert!(policy.contains("allkeys-lfu"), "{policy}");
+    // It happens by itself, in bounded steps.
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    while info(&mut stream, "used_memory") > LIMIT {
+        assert!(std::time::Instant::now() < until, "the data stays");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    assert_eq!(
+        ask(&mut stream, "CONFIG SET maxmemory-policy noeviction"),
+        "+OK\r\n"
+    );
+    let stored = put(&mut stream, "more", 0..20_000, "");
+    assert!(stored < 20_000, "{stored}");
+}
