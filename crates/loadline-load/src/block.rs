@@ -21,6 +21,8 @@ pub(crate) const RESPONSE_TIMEOUT_NS: u64 = RESPONSE_TIMEOUT.as_nanos() as u64;
 const SHORTEST_OVERTIME_NS: u64 = 20_000_000;
 const LONGEST_OVERTIME_NS: u64 = 500_000_000;
 const LONGEST_STALLED_NS: u64 = 1_500_000_000;
+/// Work that takes this many times the overtime, at the pace of the block, is not begun in it.
+const HOPELESS: f64 = 4.0;
 
 /// What a block does, apart from what is sent.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -142,16 +144,25 @@ pub(crate) fn run_here(
 }
 
 impl Share<'_> {
-    /// Until when an open loop goes on starting what was due before the end of its block, after a stall of
-    /// `stalled_ns`.
+    /// Whether an open loop gives up, at `now_ns`, what was due before the end of its block from `next_ns` on, after
+    /// a stall of `stalled_ns`.
     ///
     /// Operations that wait behind a stall must be sent, or their response times would be missing. Those
     /// of a schedule that the target cannot keep up with would only pile up, so half of the block's length
-    /// must do for them, and the rest is reported as not sent.
-    pub(crate) fn last_start_ns(&self, stalled_ns: u64) -> u64 {
+    /// must do for them, and the rest is reported as not sent. Where far more than that is missing, nothing is
+    /// sent after the end.
+    pub(crate) fn is_out_of_time(&self, now_ns: u64, next_ns: u64, stalled_ns: u64) -> bool {
+        if now_ns < self.deadline_ns {
+            return false;
+        }
         let overtime_ns = (self.deadline_ns / 2).clamp(SHORTEST_OVERTIME_NS, LONGEST_OVERTIME_NS);
         let stalled_ns = stalled_ns.min(LONGEST_STALLED_NS);
-        self.deadline_ns.saturating_add(overtime_ns + stalled_ns)
+        if now_ns >= self.deadline_ns.saturating_add(overtime_ns + stalled_ns) {
+            return true;
+        }
+        let ran_ns = now_ns.saturating_sub(stalled_ns) as f64;
+        let rest_ns = self.deadline_ns.saturating_sub(next_ns) as f64;
+        rest_ns * ran_ns / next_ns.max(1) as f64 > HOPELESS * overtime_ns as f64
     }
 
     /// How many starts of the schedule, which is at `arrivals`, were planned for a block that ended

@@ -198,6 +198,29 @@ fn an_open_loop_counts_from_the_intended_start() {
     assert!(response.mean > service.mean);
 }
 
+/// The overtime was half of the block even where it made no difference.
+#[test]
+fn an_open_loop_that_is_far_behind_ends_with_its_block() {
+    let fake = Fake {
+        perform_takes: Duration::from_millis(2),
+        ..Fake::new()
+    };
+    let pacing = Pacing::Open {
+        rate: 100_000.0,
+        arrivals: ArrivalProcess::Uniform,
+    };
+    let outcome = run(
+        vec![fake],
+        false,
+        pacing,
+        Stop::after(Duration::from_secs(1)),
+    );
+    assert_eq!(outcome.ops + outcome.not_sent, 100_000);
+    // The overtime would be half a second.
+    let end = Duration::from_millis(1_400);
+    assert!(outcome.duration < end, "{:?}", outcome.duration);
+}
+
 #[test]
 fn an_interrupt_ends_a_block_of_slow_calls() {
     let fake = Fake {

@@ -221,7 +221,7 @@ impl<C: Callee> Running<'_, C> {
             if self.meter.part.cut_short
                 || self.quota == 0
                 || intended_ns >= self.share.deadline_ns
-                || now_ns >= self.share.last_start_ns(stalled_ns)
+                || self.share.is_out_of_time(now_ns, intended_ns, stalled_ns)
             {
                 break now_ns;
             }

@@ -222,7 +222,8 @@ impl<'r, F: Framing> Running<'r, F> {
             None => now_ns >= self.share.deadline_ns,
             // What was due in time is still sent, for a while.
             Some(arrivals) => {
-                arrivals.next_ns() >= self.share.deadline_ns || self.is_out_of_time(now_ns)
+                let next_ns = arrivals.next_ns();
+                next_ns >= self.share.deadline_ns || self.is_out_of_time(now_ns, next_ns)
             }
         };
         if over || self.quota == 0 || self.share.control.interrupted() {
@@ -240,10 +241,10 @@ impl<'r, F: Framing> Running<'r, F> {
     /// Whether an open loop gives up what was due before the end of its block and is not sent. What has a
     /// free place was sent, however late this thread was. During a stall nothing is given up: its length is
     /// still to be known.
-    fn is_out_of_time(&self, now_ns: u64) -> bool {
+    fn is_out_of_time(&self, now_ns: u64, next_ns: u64) -> bool {
         let is_stalled = self.in_flight > 0 && self.meter.is_quiet(now_ns);
         let stalled_ns = self.meter.stalled_ns().max(self.late_ns);
-        self.saturated && !is_stalled && now_ns >= self.share.last_start_ns(stalled_ns)
+        self.saturated && !is_stalled && self.share.is_out_of_time(now_ns, next_ns, stalled_ns)
     }
 
     /// Fails where nothing arrives any more. An interrupted block keeps what it has.
