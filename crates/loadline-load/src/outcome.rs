@@ -171,6 +171,17 @@ impl Outcome {
         }
     }
 
+    /// Adds a block that ran after this one, as if both were one: of its course and its stalls nothing is kept.
+    pub fn follow(&mut self, next: &Self) {
+        let duration = self.duration + next.duration;
+        let (series, stalls) = (
+            std::mem::take(&mut self.series),
+            std::mem::take(&mut self.stalls),
+        );
+        self.join(next);
+        (self.duration, self.series, self.stalls) = (duration, series, stalls);
+    }
+
     /// Adds what the watchers of the CPUs saw, also to the stalls that it explains.
     pub(crate) fn explain(&mut self, pauses: Option<Pauses>) {
         let list = pauses.iter().flat_map(|pauses| &pauses.list);

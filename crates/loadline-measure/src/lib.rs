@@ -37,6 +37,7 @@ pub mod capacity;
 pub mod compare;
 pub mod corrected;
 pub mod doctor;
+pub mod engines;
 mod error;
 pub mod gate;
 pub mod histogram;

@@ -8,6 +8,7 @@ use loadline_measure::doctor::{self, Finding, SETTINGS, Setup};
 use loadline_measure::record::Environment;
 
 use crate::exit::Failure;
+use crate::target::Target;
 use crate::targets::{Asked, Opened};
 
 /// Readings of the clock from which the cost of one is taken.
@@ -18,8 +19,11 @@ const CLOCK_SERIES: u32 = 10;
 /// Looks at a target and the machine that `environment` describes; the load will come from `threads`
 /// threads.
 pub(crate) fn setup(target: &mut Opened, environment: &Environment, threads: u64) -> Setup {
+    // Of an engine, how often it syncs is its class of durability, and stated with every figure.
+    let is_engine = matches!(target.target, Target::Engine(_));
     let settings = SETTINGS
         .into_iter()
+        .filter(|name| !(is_engine && *name == "appendfsync"))
         .filter_map(|name| Some((name.to_owned(), target.setting(name)?)))
         .collect();
     Setup {

@@ -45,6 +45,7 @@ pub fn arms_differ(a: &Case, b: &Case) -> Option<Finding> {
             both_wired && one.in_flight != other.in_flight,
         ),
         ("batch", one.batch != other.batch),
+        ("durability", one.durability != other.durability),
         ("keys", one.keys != other.keys),
         ("key distribution", one.key_dist != other.key_dist),
         ("value size", one.value_bytes != other.value_bytes),

@@ -144,6 +144,9 @@ pub struct Scenario {
     /// that are taken as they are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub codec: Option<String>,
+    /// What survived of a write, where engines were compared: `memory`, `process`, `interval:1s`, `always`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub durability: Option<String>,
     /// Keys in the key space.
     pub keys: u64,
     /// How keys are chosen.

@@ -32,6 +32,7 @@ pub(crate) use json::finite;
 pub use crate::capacity::Answer;
 pub use crate::compare::{Direction, Verdict};
 pub use crate::doctor::{Class, Finding, NotExamined, Rule, Severity};
+pub use crate::engines::{Allocations, Engines, Footprint};
 pub use crate::gate::Judgement;
 use crate::gate::Row;
 pub use crate::histogram::LatencySummary;
@@ -82,6 +83,9 @@ pub struct Record {
     /// The load that keeps a limit, where that was searched for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity: Option<Answer>,
+    /// What engines take besides time, where engines were compared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub engines: Option<Engines>,
 }
 
 /// A way of calling that a sweep left out.
@@ -228,6 +232,7 @@ impl Record {
             limits: Vec::new(),
             judgement: None,
             capacity: None,
+            engines: None,
         }
     }
 

@@ -203,7 +203,7 @@ fn rows(case: &Case, colour: usize) -> Vec<Row> {
     rows
 }
 
-fn percentile(ns: Option<u64>) -> Cell {
+pub(super) fn percentile(ns: Option<u64>) -> Cell {
     let tone = if ns.is_none() {
         Tone::Faint
     } else {
@@ -213,7 +213,7 @@ fn percentile(ns: Option<u64>) -> Cell {
 }
 
 /// What must be known about a case before its figures are read; usually nothing.
-fn notes(case: &Case) -> Vec<Item> {
+pub(super) fn notes(case: &Case) -> Vec<Item> {
     let mut notes = Vec::new();
     let errors = case.error_count();
     if errors > 0 {

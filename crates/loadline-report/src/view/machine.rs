@@ -11,7 +11,7 @@ use crate::document::{Block, Check, CheckResult, Checks, Data, Section, Value};
 type Cell = fn(&Case) -> Value;
 
 /// Every column of a case, in order.
-const COLUMNS: [(&str, Cell); 47] = [
+const COLUMNS: [(&str, Cell); 48] = [
     ("subject", |case| text(&case.subject.name)),
     ("kind", |case| text(case.subject.kind.as_str())),
     ("target", |case| text(&case.subject.target)),
@@ -94,6 +94,9 @@ const COLUMNS: [(&str, Cell); 47] = [
     ("in_flight", |case| some(case.little)),
     ("client_cpu_busy", |case| some(case.client_cpu_busy)),
     ("server_cpu_busy", |case| some(case.server_cpu_busy)),
+    ("durability", |case| {
+        text(case.scenario.durability.as_deref().unwrap_or_default())
+    }),
 ];
 
 /// The checks and the figures of all cases.

@@ -6,6 +6,7 @@ mod baseline;
 mod capacity;
 mod cases;
 mod compared;
+mod engines;
 mod machine;
 mod proof;
 mod sweep;
@@ -39,6 +40,8 @@ pub(crate) fn of_record(record: &Record) -> Document {
     } else if sweep::is_sweep(record) {
         known = sweep::latencies(record);
         sections.extend(sweep::sections(record));
+    } else if let Some(engines) = &record.engines {
+        sections.extend(engines::sections(record, engines));
     } else {
         sections.extend(cases::sections(record));
     }
@@ -153,6 +156,8 @@ fn how_to_read(record: &Record) -> Option<Section> {
         lines.extend(capacity::LEGEND);
     } else if is_sweep {
         lines.push(sweep::LEGEND);
+    } else if record.engines.is_some() {
+        lines.extend(engines::LEGEND);
     } else if !record.cases.is_empty() {
         lines.push("CPU us/op: CPU time of the generator + of the server per operation.");
         let open = |case: &Case| case.is_open_loop();
@@ -168,7 +173,7 @@ fn how_to_read(record: &Record) -> Option<Section> {
     if record.capacity.is_none() && record.cases.iter().any(few) {
         lines.push("\"too few\": fewer than 100 samples lie beyond that percentile.");
     }
-    if !record.comparisons.is_empty() {
+    if !record.comparisons.is_empty() && record.engines.is_none() {
         lines.push(compared::LEGEND);
     }
     let open = |told: &loadline_measure::record::Comparison| told.verdict == Told::Inconclusive;

@@ -99,6 +99,13 @@ fn found(record: &Record) -> String {
     let Some(case) = record.cases.first() else {
         return "Nothing was measured".to_owned();
     };
+    if let Some(first) = record
+        .engines
+        .as_ref()
+        .and_then(|engines| engines.needs.first())
+    {
+        return first.trim_end_matches('.').to_owned();
+    }
     let mut found = match pairs(record) {
         pairs if pairs.is_empty() => alone(record, case),
         pairs if pairs.len() <= MOST_NAMED => {

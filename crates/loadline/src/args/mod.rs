@@ -2,6 +2,7 @@
 
 mod capacity;
 mod clean;
+mod engines;
 mod judge;
 mod limits;
 mod modes;
@@ -19,6 +20,7 @@ use crate::units::{self, KeyDistSpec};
 
 pub(crate) use capacity::CapacityArgs;
 pub(crate) use clean::CleanArgs;
+pub(crate) use engines::{EngineOpArg, EnginesArgs};
 pub(crate) use judge::{
     BaselineAddArgs, BaselineArgs, BaselineCommand, BaselineSaveArgs, BaselineShowArgs,
     CompareArgs, GateArgs, Instructions, JudgeArgs, MeasureArgs, PolicyArg, ProveArgs,
@@ -88,6 +90,9 @@ pub(crate) enum Command {
     /// How should I call it: sync, async, pipeline or batch, under which latency?
     #[command(after_help = modes::HELP)]
     Modes(Box<ModesArgs>),
+    /// Which engine: one in the process of the application, or Redis behind a socket?
+    #[command(after_help = engines::HELP)]
+    Engines(Box<EnginesArgs>),
     /// What about this setup would make a measurement misleading?
     #[command(after_help = DOCTOR_HELP)]
     Doctor(Box<DoctorArgs>),

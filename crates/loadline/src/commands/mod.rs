@@ -7,6 +7,7 @@ mod compare;
 mod completions;
 mod connections;
 mod doctor;
+mod engines;
 mod gate;
 mod judging;
 mod modes;
@@ -29,6 +30,7 @@ pub(crate) fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Capacity(args) => capacity::run(&args),
         Command::Clean(args) => clean::run(&args),
         Command::Modes(args) => modes::run(&args),
+        Command::Engines(args) => engines::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Compare(args) => compare::run(*args),
         Command::Baseline(args) => baseline::run(args),

@@ -80,6 +80,7 @@ pub(super) fn case(args: &RunArgs, workload: Definition, length: Length) -> Case
         value_size: workload.value_size.clone(),
         value_data: workload.rules.value_data,
         codec: None,
+        durability: None,
         verify: workload.rules.verify
             || (args.data.verify && job.is_none() && workload.can_be_verified()),
         workload,

@@ -130,6 +130,7 @@ impl Probes {
             value_data: ValueData::Random,
             verify: false,
             codec: None,
+            durability: None,
         };
         let get = built_in("get");
         let read = |name: &str, space: &str, keys_are_there: bool| Case {

@@ -7,6 +7,7 @@ mod capacity;
 mod clean;
 mod description;
 mod doctor;
+mod engines;
 mod judge;
 mod lengths;
 mod limits;
@@ -36,7 +37,7 @@ use crate::files;
 use crate::fingerprint;
 use crate::secret::Secret;
 use crate::suggest;
-use crate::target::Target;
+use crate::target::{Durability, Target};
 use crate::units::key_dist_text;
 use crate::workload::{self, Bundle, Definition};
 
@@ -44,6 +45,7 @@ use bounds::{check_memory, connections, keys, threads, value_size, window};
 pub(crate) use capacity::{CapacityPlan, resolve as resolve_capacity};
 pub(crate) use clean::resolve as resolve_clean;
 pub(crate) use doctor::{DoctorPlan, resolve as resolve_doctor};
+pub(crate) use engines::resolve as resolve_engines;
 pub(crate) use judge::{resolve_compare, resolve_proof, resolve_run, workload_hash};
 pub(crate) use lengths::Length;
 pub(crate) use limits::limits;
@@ -119,6 +121,9 @@ pub(crate) struct Case {
     pub(crate) verify: bool,
     /// What values are encoded by, where they are objects.
     pub(crate) codec: Option<Codec>,
+    /// What survives of a write, where the case compares engines: each thread then calls its engine, one call
+    /// after the other.
+    pub(crate) durability: Option<Durability>,
 }
 
 /// Certificates and keys of encrypted connections.
@@ -233,6 +238,16 @@ impl Case {
             && self.pacing == Pacing::Closed
             && self.pipeline == 1
             && rules.is_plain()
+    }
+
+    /// The commands that a server sees while its blocks run, in capitals.
+    pub(crate) fn executes(&self) -> Vec<String> {
+        let mut commands = self.workload.executes();
+        if self.durability.is_some() {
+            // Batches, and what brings removed keys back.
+            commands.extend(["MGET", "MSET"].map(Into::into));
+        }
+        commands
     }
 
     /// Operations in flight over all connections.
@@ -450,6 +465,7 @@ fn case(
         },
         verify: data.verify && workload.can_be_verified(),
         codec: None,
+        durability: None,
         workload,
     })
 }

@@ -43,6 +43,7 @@ pub(crate) fn scenario(case: &Case, plan: &Plan, target: &Target) -> Scenario {
         suite: rules.bundle.map(|bundle| bundle.name.into()),
         mode: match case.pipeline {
             _ if called => Mode::Call,
+            _ if case.durability.is_some() && case.batch.is_some() => Mode::Batch,
             _ if calls == Some(1) => Mode::Sync,
             1 => Mode::Sync,
             _ => Mode::Pipeline,
@@ -64,6 +65,7 @@ pub(crate) fn scenario(case: &Case, plan: &Plan, target: &Target) -> Scenario {
         batch: case.batch.map(u64::from).or(calls).unwrap_or(1),
         ops_asked: None,
         codec: case.codec.map(|codec| codec.name().into()),
+        durability: case.durability.map(|class| class.to_string()),
         keys: case.keys,
         key_dist: key_dist_text(&case.key_dist),
         value_bytes: match case.value_size {

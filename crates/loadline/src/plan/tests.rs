@@ -348,7 +348,7 @@ fn what_does_not_fit_the_targets_is_refused_with_its_reason() {
         (&["--resp", "4"], "4"),
         (&["--json", "-", "--csv", "-"], "standard output"),
         (&["--json", "/no/such/dir/x.json"], "no directory"),
-        (&["heed:/tmp/x"], "not built in yet"),
+        (&["heed:/tmp/x"], "which `loadline engines` measures"),
         (&["ram", "--connections", "8"], "runs in this process"),
         (
             &["ram", "embedded", "--pipeline", "8"],

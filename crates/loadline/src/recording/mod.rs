@@ -23,7 +23,7 @@ use loadline_measure::{Error, Metric, outliers, steady};
 
 use crate::exit::Failure;
 use crate::plan::{Case, Plan, scenario};
-use crate::target::Target;
+use crate::target::{Choice, Target};
 use crate::targets::Opened;
 use crate::units::nanoseconds;
 
@@ -103,6 +103,11 @@ fn subject(target: &Opened) -> Subject {
         Target::Cluster(_) => SubjectKind::Cluster,
         Target::SpawnCluster(_) => SubjectKind::SpawnedCluster,
         Target::Ram => SubjectKind::Engine,
+        Target::Engine(ref engine) => match &engine.choice {
+            Choice::Embedded(..) => SubjectKind::Engine,
+            Choice::Spawned { .. } => SubjectKind::SpawnedServer,
+            Choice::Served => SubjectKind::Embedded,
+        },
     };
     let version = ["loadline_version", "valkey_version", "redis_version"]
         .into_iter()
@@ -111,7 +116,7 @@ fn subject(target: &Opened) -> Subject {
         name: target.name.clone(),
         kind,
         target: target.name.clone(),
-        version: version.map(Into::into),
+        version: target.engine_version().or(version.map(Into::into)),
     }
 }
 

@@ -30,7 +30,7 @@ use crate::subjects;
 use crate::targets::{Opened, link};
 
 pub(crate) use finish::{Ending, Results, finish};
-pub(crate) use rounds::measure;
+pub(crate) use rounds::{measure, measure_stages};
 
 /// What a command that measures has of its user: a place to print, and the wish to end.
 #[derive(Debug)]
@@ -113,11 +113,11 @@ impl Recorded {
 ///
 /// # Errors
 /// What ended `walk` before a case was in the record. With a case, the record comes back with the failure.
-pub(crate) fn record(
-    shell: &Shell,
-    plan: &Plan,
+pub(crate) fn record<'s>(
+    shell: &'s Shell,
+    plan: &'s Plan,
     described: serde_json::Value,
-    walk: impl FnOnce(&mut Session<'_>) -> Result<(), Failure>,
+    walk: impl FnOnce(&mut Session<'s>) -> Result<(), Failure>,
 ) -> Result<Recorded, Failure> {
     let begun = Instant::now();
     make_room(plan)?;
@@ -169,7 +169,13 @@ fn make_room(plan: &Plan) -> Result<(), Failure> {
     descriptors::make_room(most * plan.targets.len() as u64)
 }
 
-impl Session<'_> {
+impl<'s> Session<'s> {
+    /// Goes on with the targets of `plan`, which are described and examined once they are open.
+    fn turn_to(&mut self, plan: &'s Plan) {
+        self.plan = plan;
+        self.was_opened = false;
+    }
+
     /// A progress bar of `steps` steps.
     pub(crate) fn progress(&self, steps: u64) -> Progress {
         Progress::start(&self.shell.printer, steps)
@@ -231,10 +237,17 @@ impl Session<'_> {
     }
 
     fn describe(&mut self, opened: &mut [Opened]) {
-        self.record.environment.servers = opened.iter_mut().map(Opened::environment).collect();
-        self.record.links = opened.iter().filter_map(Opened::link).cloned().collect();
-        self.record.findings = opened.iter().filter_map(Opened::left_out).collect();
-        self.record.doctor = self.record.links.iter().filter_map(link::finding).collect();
+        let record = &mut self.record;
+        for target in opened.iter_mut() {
+            record.environment.servers.extend(target.environment());
+        }
+        record
+            .findings
+            .extend(opened.iter().filter_map(Opened::left_out));
+        for link in opened.iter().filter_map(Opened::link) {
+            record.doctor.extend(link::finding(link));
+            record.links.push(link.clone());
+        }
     }
 
     fn examine_setups(&mut self, opened: &mut [Opened]) {
@@ -246,7 +259,12 @@ impl Session<'_> {
                 diagnosis::setup(target, &self.record.environment, threads)
             })
             .collect();
-        self.record.doctor.extend(diagnosis::findings(&setups));
+        // What concerns the machine was perhaps found in an earlier stage.
+        for finding in diagnosis::findings(&setups) {
+            if !self.record.doctor.contains(&finding) {
+                self.record.doctor.push(finding);
+            }
+        }
     }
 
     /// Removes the keys of the run. After an interrupt a server that does not answer is not waited for.

@@ -21,32 +21,70 @@ use crate::targets::{Opened, Watch};
 /// As of [`record`].
 pub(crate) fn measure(plan: &Plan, shell: &Shell) -> Result<Recorded, Failure> {
     let mut recorded = record(shell, plan, plan.to_json(), |session| {
-        let subjects = plan.targets.len() + usize::from(plan.schedule.has_reference());
-        let blocks = subjects * plan.cases.len() * plan.most_rounds() as usize;
-        let mut tallies: Vec<Tally> = plan.cases.iter().map(|_| Tally::default()).collect();
-        let progress = session.progress(blocks as u64);
-        for generation in 0..plan.schedule.generations {
-            if shell.interrupted() {
-                break;
-            }
-            let done = session.with_targets(|session, opened| {
-                let mut measuring = Measuring {
-                    session,
-                    progress: &progress,
-                    tallies: &mut tallies,
-                };
-                measuring.cases(generation, opened)
-            });
-            match done {
-                // The record says that it was cut short, and has no cases.
-                Err(failure) if failure.exit() == Exit::Interrupted => break,
-                done => done?,
-            }
-        }
+        let progress = session.progress(blocks(plan));
+        rounds(session, &progress)?;
         work::count(session, &progress)
     })?;
     recording::conclude(&mut recorded.record);
     Ok(recorded)
+}
+
+/// Measures the cases of each of `stages` on its own targets, one stage after the other, in a run that `plan` and
+/// `described` stand for. After each stage, its targets being closed, `then` is called.
+///
+/// # Errors
+/// As of [`record`].
+pub(crate) fn measure_stages<'s>(
+    plan: &'s Plan,
+    stages: &'s [Plan],
+    described: serde_json::Value,
+    shell: &'s Shell,
+    mut then: impl FnMut(&mut Session<'s>, &Progress) -> Result<(), Failure>,
+) -> Result<Recorded, Failure> {
+    record(shell, plan, described, |session| {
+        let progress = session.progress(stages.iter().map(blocks).sum());
+        for stage in stages {
+            if shell.interrupted() {
+                break;
+            }
+            session.turn_to(stage);
+            rounds(session, &progress)?;
+            then(session, &progress)?;
+        }
+        progress.finish();
+        Ok(())
+    })
+}
+
+/// The most blocks of a plan.
+fn blocks(plan: &Plan) -> u64 {
+    let subjects = plan.targets.len() + usize::from(plan.schedule.has_reference());
+    (subjects * plan.cases.len()) as u64 * u64::from(plan.most_rounds())
+}
+
+/// Measures the cases of the session's plan, generation by generation.
+fn rounds(session: &mut Session<'_>, progress: &Progress) -> Result<(), Failure> {
+    let plan = session.plan;
+    let mut tallies: Vec<Tally> = plan.cases.iter().map(|_| Tally::default()).collect();
+    for generation in 0..plan.schedule.generations {
+        if session.shell.interrupted() {
+            break;
+        }
+        let done = session.with_targets(|session, opened| {
+            let mut measuring = Measuring {
+                session,
+                progress,
+                tallies: &mut tallies,
+            };
+            measuring.cases(generation, opened)
+        });
+        match done {
+            // The record says that it was cut short, and has no cases.
+            Err(failure) if failure.exit() == Exit::Interrupted => break,
+            done => done?,
+        }
+    }
+    Ok(())
 }
 
 /// A generation of rounds under way.
@@ -97,7 +135,7 @@ impl Measuring<'_, '_> {
         let (measured, broken) = self.rounds(index, case, generation, opened)?;
         let machine = machine.since();
         note_steal(&mut self.session.record, &machine);
-        let declared = case.workload.executes();
+        let declared = case.executes();
         let seen = |(target, watch): (&mut Opened, &Watch)| Evidence {
             cpu_pressure: machine.cpu_pressure,
             steal: machine.steal,

@@ -3,7 +3,7 @@
 use loadline_load::Control;
 
 use super::wire::{self, Place};
-use super::{failure, masters, ram};
+use super::{engine, failure, masters, ram};
 use crate::exit::Failure;
 use crate::plan::Case;
 use crate::targets::hints::hint;
@@ -36,6 +36,12 @@ pub(crate) fn load(
         }
         Access::Cluster(cluster) => masters::load(cluster, case, &prefix, seed, control),
         Access::Ram(store) => ram::load(store, case, &prefix, seed, control),
+        Access::Engine(access) => {
+            let handle = access.handle().map_err(|error| engine::broken(&error));
+            handle
+                .and_then(|mut handle| engine::load(&mut *handle, case, &prefix, seed, control))
+                .map(|()| None)
+        }
     };
     let outcome = outcome.map_err(|error| failure(&target.name, &error))?;
     if let Some((kind, count)) = outcome

@@ -3,6 +3,7 @@
 mod beside;
 pub(crate) mod client;
 mod counted;
+mod engine;
 mod job;
 mod load;
 mod lockstep;
@@ -30,6 +31,7 @@ use crate::target::Target;
 use crate::targets::hints::hint;
 use crate::targets::servers::Child;
 use crate::targets::{Access, Opened, Refusals};
+use engine::EngineSubject;
 use masters::ClusterSubject;
 use ram::RamSubject;
 use wire::{Place, WireSubject};
@@ -95,6 +97,7 @@ fn require(target: &mut Opened, case: &Case) -> Result<(), Failure> {
             vec!["way through a cluster".into()]
         }
         Access::Cluster(cluster) => cluster.admin.missing_commands(&case.workload.needs())?,
+        Access::Engine(_) => Vec::new(),
         Access::Ram(_) => ram::missing(&case.workload)
             .into_iter()
             .map(Into::into)
@@ -126,6 +129,12 @@ pub(crate) fn of<'s>(
     seed: u64,
 ) -> Result<Box<dyn Subject + 's>, Failure> {
     let prefix = case.prefix(run_id);
+    if case.durability.is_some() {
+        let subject = EngineSubject::open(target, case, &prefix, seed);
+        return Ok(Box::new(
+            subject.map_err(|error| failure(&target.name, &error))?,
+        ));
+    }
     Ok(match &target.access {
         Access::Server(server) => {
             let further = server.path.as_ref().map(|(_, further)| further);
@@ -155,6 +164,12 @@ pub(crate) fn of<'s>(
             }
         }
         Access::Cluster(cluster) => Box::new(ClusterSubject::open(cluster, case, prefix, seed)?),
+        Access::Engine(_) => {
+            return Err(Failure::usage(format!(
+                "{} is an engine, which only `loadline engines` measures.",
+                target.name
+            )));
+        }
         Access::Ram(store) => Box::new(
             RamSubject::new(store, case, &prefix, seed)
                 .map_err(|error| failure(&target.name, &error))?,

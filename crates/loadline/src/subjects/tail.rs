@@ -237,6 +237,7 @@ mod tests {
             value_data: ValueData::Random,
             verify: false,
             codec: None,
+            durability: None,
         }
     }
 

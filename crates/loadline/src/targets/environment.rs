@@ -3,6 +3,7 @@
 use loadline_measure::record::ServerEnvironment;
 
 use super::opened::Opened;
+use crate::target::Target;
 
 /// Settings of a server that change what is measured.
 const SETTINGS: [&str; 5] = [
@@ -14,15 +15,22 @@ const SETTINGS: [&str; 5] = [
 ];
 
 impl Opened {
-    /// What a server says about itself.
-    pub(crate) fn environment(&mut self) -> ServerEnvironment {
+    /// What a server says about itself; `None` of an engine in this process.
+    pub(crate) fn environment(&mut self) -> Option<ServerEnvironment> {
+        let subject = match &self.target {
+            Target::Engine(engine) if engine.choice.is_server() => {
+                format!("{} ({})", self.name, engine.durability)
+            }
+            Target::Engine(_) => return None,
+            _ => self.name.clone(),
+        };
         let settings = SETTINGS
             .into_iter()
             .filter_map(|name| Some((name.to_owned(), self.setting(name)?)))
             .collect();
         let said = |name: &str| self.said(name).map(ToOwned::to_owned);
-        ServerEnvironment {
-            subject: self.name.clone(),
+        Some(ServerEnvironment {
+            subject,
             name: said("loadline_version")
                 .map(|_| "loadline".into())
                 .or_else(|| said("server_name"))
@@ -30,6 +38,6 @@ impl Opened {
             version: said("loadline_version").or_else(|| said("redis_version")),
             allocator: said("mem_allocator"),
             settings,
-        }
+        })
     }
 }

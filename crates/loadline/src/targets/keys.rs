@@ -299,7 +299,7 @@ impl Opened {
                     .map(|node| cluster.endpoints(node).0)
                     .collect()
             }
-            Access::Ram(_) => Vec::new(),
+            Access::Ram(_) | Access::Engine(_) => Vec::new(),
         }
     }
 

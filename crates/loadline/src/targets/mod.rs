@@ -6,6 +6,7 @@ pub(crate) mod client;
 mod cluster;
 pub(crate) mod connect;
 mod counters;
+pub(crate) mod engines;
 mod environment;
 pub(crate) mod hints;
 mod keys;
@@ -13,6 +14,7 @@ pub(crate) mod link;
 mod nodes;
 mod opened;
 pub(crate) mod servers;
+pub(crate) mod threads;
 mod tls;
 mod watch;
 

@@ -2,6 +2,7 @@
 
 use std::slice;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use loadline_client::Tls;
@@ -15,12 +16,13 @@ use super::callgrind::Callgrind;
 use super::client::{self, Connector};
 use super::cluster::ClusterAccess;
 use super::connect::Endpoint;
+use super::engines::EngineAccess;
 use super::link::Path;
-use super::servers::{Child, ClusterChild};
+use super::servers::{Child, ClusterChild, Storage};
 use super::tls;
 use crate::exit::Failure;
 use crate::plan::{Case, Plan, TlsFiles};
-use crate::target::{Address, Server, Target};
+use crate::target::{Address, Choice, Engine, Server, Target};
 
 /// A target that can be measured: started where it is ours, reachable, and allowed.
 #[derive(Debug)]
@@ -49,6 +51,8 @@ pub(crate) enum Access {
     Cluster(Box<ClusterAccess>),
     /// In this process.
     Ram(Arc<Keyspace>),
+    /// An engine in this process.
+    Engine(EngineAccess),
 }
 
 #[derive(Debug)]
@@ -104,6 +108,7 @@ impl Opened {
                 Access::child(child, name.clone(), plan, plan.latency)?
             }
             Target::Ram => Access::Ram(Arc::new(Keyspace::new())),
+            Target::Engine(engine) => Access::engine(engine, plan, interrupt)?,
             Target::Cluster(seeds) => Access::cluster(target, seeds, None, plan)?,
             Target::SpawnCluster(program) => {
                 let children = ClusterChild::spawn(program, interrupt)?;
@@ -145,7 +150,7 @@ impl Opened {
         match &self.access {
             Access::Server(server) => server.info.number("total_system_memory"),
             // Of a cluster, each node has but a part of the keys.
-            Access::Cluster(_) | Access::Ram(_) => None,
+            Access::Cluster(_) | Access::Ram(_) | Access::Engine(_) => None,
         }
     }
 
@@ -178,7 +183,7 @@ impl Opened {
                 )))
             }
             Access::Cluster(cluster) => Ok(Connector::Cluster(Box::new(cluster.through(path)))),
-            Access::Ram(_) => Err(Failure::usage(format!(
+            Access::Ram(_) | Access::Engine(_) => Err(Failure::usage(format!(
                 "{}: not a server; only servers are called through a client.",
                 self.name
             ))),
@@ -190,7 +195,7 @@ impl Opened {
         match &self.access {
             Access::Server(server) => vec![server.endpoint.server().clone()],
             Access::Cluster(cluster) => cluster.nodes(),
-            Access::Ram(_) => Vec::new(),
+            Access::Ram(_) | Access::Engine(_) => Vec::new(),
         }
     }
 
@@ -198,7 +203,7 @@ impl Opened {
     pub(crate) fn masters(&self) -> usize {
         match &self.access {
             Access::Cluster(cluster) => cluster.tags.len(),
-            Access::Server(_) | Access::Ram(_) => 1,
+            Access::Server(_) | Access::Ram(_) | Access::Engine(_) => 1,
         }
     }
 
@@ -207,7 +212,7 @@ impl Opened {
         match &self.access {
             Access::Server(server) => server.path.as_ref().map(|(path, _)| &path.measured),
             Access::Cluster(cluster) => cluster.link(),
-            Access::Ram(_) => None,
+            Access::Ram(_) | Access::Engine(_) => None,
         }
     }
 
@@ -216,7 +221,7 @@ impl Opened {
         match &self.access {
             Access::Server(server) => server.child.iter().map(Child::pid).collect(),
             Access::Cluster(cluster) => cluster.children(),
-            Access::Ram(_) => Vec::new(),
+            Access::Ram(_) | Access::Engine(_) => Vec::new(),
         }
     }
 
@@ -227,7 +232,7 @@ impl Opened {
                 let (asked, connections) = (case.threads as usize, case.connections as usize);
                 threads_over(cluster.tags.len(), asked, connections) as u64
             }
-            Access::Server(_) | Access::Ram(_) => u64::from(case.threads),
+            Access::Server(_) | Access::Ram(_) | Access::Engine(_) => u64::from(case.threads),
         }
     }
 
@@ -235,7 +240,7 @@ impl Opened {
     pub(crate) fn server(&self) -> Option<&Server> {
         match &self.access {
             Access::Server(server) => Some(server.endpoint.server()),
-            Access::Cluster(_) | Access::Ram(_) => None,
+            Access::Cluster(_) | Access::Ram(_) | Access::Engine(_) => None,
         }
     }
 
@@ -244,7 +249,16 @@ impl Opened {
         match &self.access {
             Access::Server(server) => server.info.get(name),
             Access::Cluster(cluster) => cluster.info.get(name),
+            Access::Engine(_) => None,
             Access::Ram(_) => (name == "loadline_version").then_some(env!("CARGO_PKG_VERSION")),
+        }
+    }
+
+    /// The version of an engine in this process, where it tells.
+    pub(crate) fn engine_version(&self) -> Option<String> {
+        match &self.access {
+            Access::Engine(engine) => engine.version(),
+            _ => None,
         }
     }
 
@@ -276,12 +290,32 @@ impl Opened {
         match &mut self.access {
             Access::Server(server) => server.admin.key_count(),
             Access::Cluster(cluster) => cluster.key_count(),
-            Access::Ram(_) => Ok(0),
+            Access::Ram(_) | Access::Engine(_) => Ok(0),
         }
     }
 }
 
 impl Access {
+    fn engine(engine: &Engine, plan: &Plan, interrupt: &AtomicBool) -> Result<Self, Failure> {
+        let name = engine.to_string();
+        match &engine.choice {
+            Choice::Embedded(kind, _) => EngineAccess::open(*kind, engine).map(Self::Engine),
+            Choice::Served => {
+                let child = Child::embedded(Duration::ZERO, None, interrupt)?;
+                Self::child(child, name, plan, Duration::ZERO)
+            }
+            Choice::Spawned { program, socket } => {
+                let storage = Storage {
+                    durability: engine.durability,
+                    dir: engine.dir.as_deref(),
+                    socket: *socket,
+                };
+                let child = Child::spawn_storing(&name, program, storage, interrupt)?;
+                Self::child(child, name, plan, Duration::ZERO)
+            }
+        }
+    }
+
     fn child(child: Child, name: String, plan: &Plan, latency: Duration) -> Result<Self, Failure> {
         Self::server(child.server(), Some(child), name, plan, latency)
     }
@@ -301,7 +335,7 @@ impl Access {
         match self {
             Self::Server(server) => Some(&mut server.admin),
             Self::Cluster(cluster) => Some(&mut cluster.admin),
-            Self::Ram(_) => None,
+            Self::Ram(_) | Self::Engine(_) => None,
         }
     }
 

@@ -9,6 +9,7 @@ use loadline_measure::doctor::Evidence;
 use super::admin::Info;
 use super::counters::process;
 use super::opened::{Access, Opened};
+use crate::target::{Durability, Target};
 
 /// Settings that make a server write to disk, each with the value that does not.
 pub(crate) const PERSISTENCE: [(&str, &str); 2] = [("save", ""), ("appendonly", "no")];
@@ -42,7 +43,7 @@ impl Opened {
                 .admin
                 .info(&["stats", "commandstats"])
                 .unwrap_or_default(),
-            Access::Cluster(_) | Access::Ram(_) => Info::default(),
+            Access::Cluster(_) | Access::Ram(_) | Access::Engine(_) => Info::default(),
         }
     }
 
@@ -53,7 +54,12 @@ impl Opened {
         let persistence = PERSISTENCE
             .iter()
             .filter_map(|(name, off)| persistence_of(name, off, self.setting(name)));
-        let persistence = persistence.collect();
+        let persistence: Vec<String> = persistence.collect();
+        // What a class of durability asks for is what is measured.
+        let persistence = match &self.target {
+            Target::Engine(engine) if engine.durability != Durability::Memory => Vec::new(),
+            _ => persistence,
+        };
         let Access::Server(server) = &mut self.access else {
             return Evidence {
                 persistence,

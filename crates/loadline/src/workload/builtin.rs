@@ -228,6 +228,20 @@ pub(crate) fn bare(name: &str, keys: u64, lines: &[&str]) -> Definition {
     }
 }
 
+/// A workload called `name` of weighted commands over strings that are loaded before. Workloads of one `space` share
+/// their keys.
+pub(crate) fn over_strings(name: &str, space: &str, commands: &[&str]) -> Definition {
+    let parsed = |command: &&str| {
+        super::weighted(command).expect("the built-in workloads are tested one by one")
+    };
+    Definition {
+        space: space.to_owned(),
+        operations: commands.iter().map(parsed).collect(),
+        load: Some(load_of(Family::Text)),
+        ..bare(name, STRING_KEYS, &["PING"])
+    }
+}
+
 /// An operation of lines that are known to be right.
 pub(crate) fn operation<S: AsRef<str>>(lines: &[S]) -> Operation {
     Operation::parse(lines).expect("the built-in workloads are tested one by one")

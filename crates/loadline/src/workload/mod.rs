@@ -16,7 +16,7 @@ use loadline_load::workload::{Command, Digits, Number, Part};
 use catalog::{Gives, KeyArguments};
 use template::Template;
 
-pub(crate) use builtin::{NAMES, bare, load_of, named, operation};
+pub(crate) use builtin::{NAMES, bare, load_of, named, operation, over_strings};
 pub(crate) use bundle::{Bundle, left_out};
 pub(crate) use catalog::Family;
 pub(crate) use file::from_file;

@@ -128,6 +128,7 @@ fn case(args: &ModesArgs, mut workload: Definition, codec: Option<Codec>) -> Res
         value_data: ValueData::Random,
         verify: false,
         codec,
+        durability: None,
     })
 }
 

@@ -23,7 +23,7 @@ use tempfile::TempDir;
 
 use crate::exit::{Exit, Failure};
 use crate::files::find_program;
-use crate::target::Server;
+use crate::target::{Address, Durability, Server};
 use crate::targets::admin::Admin;
 use crate::targets::callgrind::Callgrind;
 use crate::targets::connect::Endpoint;
@@ -46,6 +46,8 @@ const PORT_ATTEMPTS: u32 = 5;
 const KEPT_OUTPUT_BYTES: usize = 8 << 10;
 /// What the names of our directories for temporary files begin with.
 const PREFIX: &str = "loadline-";
+/// The name of a server's socket in its directory.
+const SOCKET: &str = "redis.sock";
 /// What stands before the address in the line that `loadline serve` prints.
 pub(crate) const LISTENING: &str = "Listening on ";
 
@@ -59,6 +61,38 @@ pub(crate) struct Child {
     patience: Duration,
     /// Where it stands, while that is still needed.
     dir: Option<TempDir>,
+    /// Its socket in the file system, where it is to be called through that.
+    socket: Option<PathBuf>,
+}
+
+/// How a server program keeps its data, and how it is reached.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Storage<'s> {
+    pub(crate) durability: Durability,
+    /// Where it gets its directory, if not among the temporary files.
+    pub(crate) dir: Option<&'s Path>,
+    /// Whether it is called through a socket in the file system.
+    pub(crate) socket: bool,
+}
+
+impl Storage<'_> {
+    /// As settings of Redis.
+    fn settings(&self) -> Vec<String> {
+        let sync = match self.durability {
+            Durability::Memory => None,
+            Durability::Process => Some("no"),
+            Durability::Interval(_) => Some("everysec"),
+            Durability::Always => Some("always"),
+        };
+        let mut words = Vec::new();
+        if let Some(sync) = sync {
+            words.extend(["--appendonly", "yes", "--appendfsync", sync]);
+        }
+        if self.socket {
+            words.extend(["--unixsocket", SOCKET]);
+        }
+        words.into_iter().map(ToOwned::to_owned).collect()
+    }
 }
 
 impl Child {
@@ -87,6 +121,7 @@ impl Child {
             output,
             patience: patience(under),
             dir: None,
+            socket: None,
         };
         child.wait_until(interrupt, |child| match child.announced() {
             Some(address) => {
@@ -122,9 +157,40 @@ impl Child {
         Ok(child)
     }
 
+    /// The same program as [`spawn`](Self::spawn) with what `storage` says; it keeps its directory.
+    ///
+    /// # Errors
+    /// As of [`spawn`](Self::spawn).
+    pub(crate) fn spawn_storing(
+        name: &str,
+        program: &Path,
+        storage: Storage<'_>,
+        interrupt: &AtomicBool,
+    ) -> Result<Self, Failure> {
+        let temporary = std::env::temp_dir();
+        let wanted = Wanted {
+            name,
+            dir: storage.dir.unwrap_or(&temporary),
+            under: None,
+            interrupt,
+        };
+        let mut child = wanted.spawn(program, || Ok(storage.settings()))?;
+        child.socket = match &child.dir {
+            Some(dir) if storage.socket => Some(dir.path().join(SOCKET)),
+            _ => None,
+        };
+        Ok(child)
+    }
+
     /// Where it listens.
     pub(crate) fn server(&self) -> Server {
-        Server::local(self.address)
+        match &self.socket {
+            Some(path) => Server {
+                address: Address::Unix(path.clone()),
+                ..Server::local(self.address)
+            },
+            None => Server::local(self.address),
+        }
     }
 
     /// Its process.
@@ -281,6 +347,7 @@ impl Wanted<'_> {
             output,
             patience: patience(self.under),
             dir: Some(dir),
+            socket: None,
         };
         match child.wait_until(self.interrupt, |child| child.answers()) {
             Ok(()) => Ok(child),

@@ -1,5 +1,7 @@
 //! What is measured: the spellings of a TARGET, and what each means.
 
+mod engine;
+
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
@@ -10,6 +12,8 @@ use loadline_client::Config;
 use crate::exit::Failure;
 use crate::secret::{Secret, redact_target};
 use crate::suggest;
+
+pub(crate) use engine::{Choice, Durability, Engine, Kind};
 
 /// Engines in process that a later form of `loadline` measures.
 const ENGINES: [&str; 5] = ["store", "heed", "redb", "fjall", "rocksdb"];
@@ -43,6 +47,8 @@ pub(crate) enum Target {
     Cluster(Vec<Server>),
     /// A server program that is started as a cluster of three masters and three replicas.
     SpawnCluster(PathBuf),
+    /// An engine, or a server that is called like one.
+    Engine(Engine),
 }
 
 /// How much slower a server is made.
@@ -117,7 +123,7 @@ impl Target {
     /// Reads a TARGET.
     ///
     /// # Errors
-    /// A usage error that says what is wrong, or that this kind of target is not built in yet. It
+    /// A usage error that says what is wrong, or that this command does not take this kind of target. It
     /// never holds a password.
     pub(crate) fn parse(text: &str) -> Result<Self, Failure> {
         let wrong = |why: &str| Failure::usage(format!("TARGET `{}`: {why}", redact_target(text)));
@@ -152,7 +158,7 @@ impl Target {
             )),
             "spawn-cluster" => Ok(Self::SpawnCluster(PathBuf::from(rest))),
             engine if ENGINES.contains(&engine) => Err(wrong(
-                "this engine is not built in yet; `ram` is our store in this process.",
+                "this is an engine, which `loadline engines` measures; here, `ram` is our store in this process.",
             )),
             host if rest.parse::<u16>().is_ok() => Err(wrong(&format!(
                 "missing scheme; write redis://{host}:{rest}."
@@ -185,7 +191,11 @@ impl Target {
 
     /// Whether it is called in this process, so that it has no connections.
     pub(crate) fn is_in_process(&self) -> bool {
-        *self == Self::Ram
+        match self {
+            Self::Ram => true,
+            Self::Engine(engine) => !engine.choice.is_server(),
+            _ => false,
+        }
     }
 }
 
@@ -197,6 +207,7 @@ impl fmt::Display for Target {
             Self::Embedded => f.write_str("embedded"),
             Self::Slowed(slowdown) => write!(f, "embedded {slowdown}"),
             Self::Ram => f.write_str("ram"),
+            Self::Engine(engine) => engine.fmt(f),
             Self::Spawn(program) => write!(f, "spawn:{}", program.display()),
             Self::SpawnCluster(program) => write!(f, "spawn-cluster:{}", program.display()),
             Self::Cluster(seeds) => {

@@ -1,0 +1,418 @@
+//! Engines beside each other: what they take besides time, and which one suits which need.
+//!
+//! An engine is compared with others of the same durability only, over the rounds that they share. Where the rounds
+//! do not tell two engines apart, no engine is named.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Metric;
+use crate::compare::{self, Paired, Rules, Verdict};
+use crate::quantile::median;
+use crate::record::{Case, Scenario, SubjectKind};
+use crate::words;
+
+/// A lead in bytes or in the time to open that is smaller than this, as a share, is none.
+const LEAD: f64 = 0.05;
+
+/// What a comparison of engines knows besides its cases.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Engines {
+    /// The engine that the others are compared with.
+    pub reference: String,
+    /// What each engine takes besides time.
+    pub footprints: Vec<Footprint>,
+    /// A sentence for each need, as far as the measurement tells.
+    pub needs: Vec<String>,
+}
+
+/// What an engine takes besides time, once it holds all keys. What was not measured is `None`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Footprint {
+    /// The engine.
+    pub subject: String,
+    /// Its class of durability.
+    pub durability: String,
+    /// Keys that it holds.
+    pub keys: u64,
+    /// Bytes of the keys and values that it holds.
+    pub live_bytes: u64,
+    /// Bytes of the keys and values that were written to it.
+    pub logical_bytes: u64,
+    /// Resident memory that its process has more than before it was opened.
+    pub memory_bytes: Option<u64>,
+    /// Bytes of its files, as far as they are allocated.
+    pub disk_bytes: Option<u64>,
+    /// Bytes that its process caused to be written to storage (`/proc/PID/io`).
+    pub written_bytes: Option<u64>,
+    /// Time to open it again after its process was killed, until the first read has returned: the median.
+    pub open_ns: Option<u64>,
+    /// How often that was measured.
+    pub opens: u64,
+    /// Acknowledged writes that were missing then.
+    pub lost: Option<u64>,
+    /// Allocations of one read, write and removal.
+    pub allocations: Option<Allocations>,
+}
+
+/// Allocations of an operation, counted in the process of the caller (`malloc`, `calloc`, `realloc`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Allocations {
+    /// Of a read.
+    pub get: f64,
+    /// Of a write.
+    pub put: f64,
+    /// Of a removal.
+    pub delete: f64,
+}
+
+impl Footprint {
+    /// Bytes on disk for each byte of keys and values.
+    #[must_use]
+    pub fn space(&self) -> Option<f64> {
+        Some(self.disk_bytes? as f64 / self.live_bytes.max(1) as f64)
+    }
+
+    /// Bytes written to storage for each byte of keys and values that was written.
+    #[must_use]
+    pub fn write_amplification(&self) -> Option<f64> {
+        Some(self.written_bytes? as f64 / self.logical_bytes.max(1) as f64)
+    }
+}
+
+/// A sentence for each need, as far as `cases` and `footprints` tell.
+#[must_use]
+pub fn needs(cases: &[Case], footprints: &[Footprint]) -> Vec<String> {
+    let groups = groups(cases);
+    let of = |workload: &str, durable: bool| {
+        let wanted = groups.iter().filter(|group| {
+            let is_memory = class(group[0]) == "memory";
+            group[0].scenario.workload == workload && !(durable && is_memory)
+        });
+        let clauses: Vec<String> = wanted.map(|group| fastest(group)).collect();
+        (!clauses.is_empty()).then(|| clauses.join("; "))
+    };
+    let mut needs = Vec::new();
+    if let Some(clauses) = of("put", true) {
+        needs.push(format!("Fastest durable writes: {clauses}."));
+    }
+    if let Some(clauses) = of("get", false) {
+        needs.push(format!("Fastest reads: {clauses}."));
+    }
+    let disk = |footprint: &Footprint| footprint.space();
+    let factor = |value: f64| format!("{value:.2} bytes per live byte");
+    needs.extend(least("Smallest on disk", footprints, disk, factor));
+    let open = |footprint: &Footprint| footprint.open_ns.map(|ns| ns as f64);
+    needs.extend(least("Fastest to open", footprints, open, words::duration));
+    needs.extend(redis(&groups));
+    needs
+}
+
+fn class(case: &Case) -> &str {
+    case.scenario.durability.as_deref().unwrap_or_default()
+}
+
+/// The cases of one scenario, in the order of the record.
+fn groups(cases: &[Case]) -> Vec<Vec<&Case>> {
+    let mut groups: Vec<Vec<&Case>> = Vec::new();
+    for case in cases {
+        match groups
+            .iter_mut()
+            .find(|group| is_alike(&group[0].scenario, &case.scenario))
+        {
+            Some(group) => group.push(case),
+            None => groups.push(vec![case]),
+        }
+    }
+    groups
+}
+
+/// Whether engines under the two can be ranked.
+fn is_alike(one: &Scenario, other: &Scenario) -> bool {
+    one.workload == other.workload
+        && one.durability == other.durability
+        && one.value_bytes == other.value_bytes
+}
+
+/// The class of a group, and its value size where it is one of several.
+fn title(case: &Case) -> String {
+    let size = words::value_size(&case.scenario.value_bytes);
+    format!("{}, {size}", class(case))
+}
+
+/// The engine with the most operations per second, where it is ahead of each other one.
+fn fastest(group: &[&Case]) -> String {
+    let mut order: Vec<&Case> = group.to_vec();
+    order.sort_by(|one, other| {
+        other
+            .throughput_ops_per_s
+            .total_cmp(&one.throughput_ops_per_s)
+    });
+    let title = title(group[0]);
+    let [best, others @ ..] = &order[..] else {
+        return title;
+    };
+    let own = format!("{} with {} per operation", best.subject.name, per_op(best));
+    if others.is_empty() {
+        return format!("{title}: {own}, alone in its class");
+    }
+    let mut family: Vec<Option<Paired>> = others.iter().map(|other| paired(other, best)).collect();
+    let mut known: Vec<Paired> = family.iter().flatten().copied().collect();
+    compare::correct_for_several(&mut known, Rules::default().alpha);
+    let mut known = known.into_iter();
+    for paired in family.iter_mut().flatten() {
+        *paired = known.next().unwrap_or(*paired);
+    }
+    let is_ahead =
+        |paired: &Option<Paired>| paired.is_some_and(|paired| paired.verdict == Verdict::Faster);
+    let level = others.iter().zip(&family);
+    let level: Vec<&str> = level
+        .filter(|(_, paired)| !is_ahead(paired))
+        .map(|(other, _)| other.subject.name.as_str())
+        .collect();
+    match (level.is_empty(), family.first()) {
+        (true, Some(Some(next))) => format!(
+            "{title}: {own}, {} times as fast as {}",
+            words::bound(next.ratio),
+            others[0].subject.name
+        ),
+        _ => format!(
+            "{title}: inconclusive between {} and {}",
+            best.subject.name,
+            level.join(" and ")
+        ),
+    }
+}
+
+/// How much faster `best` is in the rounds that both share.
+fn paired(other: &Case, best: &Case) -> Option<Paired> {
+    let metric = Metric::Throughput;
+    let (a, b) = metric.of_pairs(other, best)?;
+    compare::paired(&a, &b, metric.direction(), &Rules::default()).ok()
+}
+
+fn per_op(case: &Case) -> String {
+    words::duration(case.duration_ns as f64 / case.ops.max(1) as f64)
+}
+
+/// The engine with the least of a figure, by class, where its lead is more than noise.
+fn least(
+    need: &str,
+    footprints: &[Footprint],
+    of: impl Fn(&Footprint) -> Option<f64>,
+    show: impl Fn(f64) -> String,
+) -> Option<String> {
+    let mut classes: Vec<(&str, u64)> = Vec::new();
+    for footprint in footprints {
+        let class = (footprint.durability.as_str(), footprint.live_bytes);
+        if of(footprint).is_some() && !classes.contains(&class) {
+            classes.push(class);
+        }
+    }
+    let clause = |(class, live): &(&str, u64)| {
+        let mut here: Vec<(f64, &str)> = footprints
+            .iter()
+            .filter(|footprint| footprint.durability == *class && footprint.live_bytes == *live)
+            .filter_map(|footprint| Some((of(footprint)?, footprint.subject.as_str())))
+            .collect();
+        here.sort_by(|one, other| one.0.total_cmp(&other.0));
+        let (best, name) = *here.first()?;
+        let level: Vec<&str> = here[1..]
+            .iter()
+            .filter(|(value, _)| *value <= best * (1.0 + LEAD))
+            .map(|(_, name)| *name)
+            .collect();
+        let about = format!("{class}, {} of data", words::bytes(*live));
+        Some(match (here.len(), level.is_empty()) {
+            (1, _) => format!("{about}: {name} with {}, alone in its class", show(best)),
+            (_, true) => format!("{about}: {name} with {}", show(best)),
+            _ => format!(
+                "{about}: no difference that matters between {name} and {} ({})",
+                level.join(" and "),
+                show(best)
+            ),
+        })
+    };
+    let clauses: Vec<String> = classes.iter().filter_map(clause).collect();
+    (!clauses.is_empty()).then(|| format!("{need}: {}.", clauses.join("; ")))
+}
+
+/// When a server is the right answer, and what it costs: the share of its time that is the socket, where our own
+/// server and its store were measured as well.
+fn redis(groups: &[Vec<&Case>]) -> Option<String> {
+    let reads = groups
+        .iter()
+        .find(|group| group[0].scenario.workload == "get" && server(group).is_some())?;
+    let redis = server(reads)?;
+    let mut text = format!(
+        "Redis is the right answer where several processes or machines share the data: {} takes {} per read",
+        redis.subject.name,
+        per_op(redis)
+    );
+    if let Some(share) = socket_share(reads, redis) {
+        text += &format!(
+            ", of which about {} is the socket and not the engine",
+            words::percent(share)
+        );
+    }
+    Some(text + ".")
+}
+
+/// The first server that is a program of its own and called over TCP.
+fn server<'c>(group: &[&'c Case]) -> Option<&'c Case> {
+    group
+        .iter()
+        .find(|case| case.subject.kind == SubjectKind::SpawnedServer)
+        .copied()
+}
+
+/// The share of the time of an operation on `server` that is the socket: what our own store takes longer behind one
+/// than in this process, over what the server takes. The median over the rounds that the three share; `None` where
+/// one of them was not measured, and where the rounds make no sense of it.
+#[must_use]
+pub fn socket_share(group: &[&Case], server: &Case) -> Option<f64> {
+    let served = group
+        .iter()
+        .find(|case| case.subject.kind == SubjectKind::Embedded)?;
+    let in_process = group
+        .iter()
+        .find(|case| case.subject.kind == SubjectKind::Engine && case.subject.name == "store")?;
+    let times = |case: &Case| -> Vec<f64> {
+        let rounds = case.rounds.iter();
+        rounds
+            .map(|round| round.duration_ns as f64 / round.ops.max(1) as f64)
+            .collect()
+    };
+    let (served, in_process, server) = (times(served), times(in_process), times(server));
+    let shares = served
+        .iter()
+        .zip(&in_process)
+        .zip(&server)
+        .map(|((served, in_process), server)| (served - in_process) / server.max(1.0));
+    let share = median(&shares.collect::<Vec<f64>>())?;
+    (0.0..=1.2).contains(&share).then(|| share.min(1.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{RoundSummary, Subject};
+
+    fn case(name: &str, workload: &str, class: &str, ns: &[u64]) -> Case {
+        let kind = match name {
+            "redis" => SubjectKind::SpawnedServer,
+            "embedded" => SubjectKind::Embedded,
+            _ => SubjectKind::Engine,
+        };
+        let round = |ns: &u64| RoundSummary {
+            ops: 1_000,
+            duration_ns: ns * 1_000,
+            throughput_ops_per_s: 1e9 / *ns as f64,
+            ..RoundSummary::default()
+        };
+        let duration_ns = ns.iter().sum::<u64>() * 1_000;
+        let ops = 1_000 * ns.len() as u64;
+        Case {
+            subject: Subject {
+                name: name.into(),
+                kind,
+                ..Subject::default()
+            },
+            scenario: Scenario {
+                workload: workload.into(),
+                durability: Some(class.into()),
+                ..Scenario::default()
+            },
+            ops,
+            duration_ns,
+            throughput_ops_per_s: ops as f64 / duration_ns as f64 * 1e9,
+            rounds: ns.iter().map(round).collect(),
+            ..Case::default()
+        }
+    }
+
+    #[test]
+    fn the_fastest_is_named_by_class_and_only_where_the_rounds_tell() {
+        let cases = [
+            case("store", "put", "process", &[500; 12]),
+            case("heed", "put", "process", &[1_500; 12]),
+            case("store", "put", "always", &[100_000; 12]),
+            case("heed", "put", "always", &[90_000, 120_000].repeat(6)),
+        ];
+        let needs = needs(&cases, &[]);
+        assert_eq!(needs.len(), 1, "{needs:?}");
+        assert!(
+            needs[0].contains(
+                "process, 0 B values: store with 500 ns per operation, 3.00 times as fast as heed"
+            ),
+            "{}",
+            needs[0]
+        );
+        assert!(
+            needs[0].contains("always, 0 B values: inconclusive between store and heed"),
+            "{}",
+            needs[0]
+        );
+    }
+
+    /// An engine that keeps nothing on disk is not among the durable writes, and never beside one that syncs.
+    #[test]
+    fn classes_are_not_mixed() {
+        let cases = [
+            case("map", "put", "memory", &[50; 12]),
+            case("heed", "put", "always", &[90_000; 12]),
+        ];
+        let needs = needs(&cases, &[]);
+        assert_eq!(
+            needs,
+            [
+                "Fastest durable writes: always, 0 B values: heed with 90.0 us per operation, alone in its class."
+            ]
+        );
+    }
+
+    #[test]
+    fn the_socket_is_what_our_store_takes_longer_behind_one() {
+        let cases = [
+            case("redis", "get", "memory", &[50_000; 12]),
+            case("embedded", "get", "memory", &[45_500; 12]),
+            case("store", "get", "memory", &[500; 12]),
+        ];
+        let group: Vec<&Case> = cases.iter().collect();
+        assert_eq!(socket_share(&group, &cases[0]), Some(0.9));
+        let needs = needs(&cases, &[]);
+        assert!(
+            needs[1].contains("redis takes 50.0 us per read, of which about 90.0 % is the socket"),
+            "{needs:?}"
+        );
+        // Without our own server there is nothing to tell it by.
+        assert_eq!(socket_share(&[&cases[0], &cases[2]], &cases[0]), None);
+    }
+
+    #[test]
+    fn a_lead_below_five_percent_on_disk_is_none() {
+        let footprint = |name: &str, disk: u64, open: u64| Footprint {
+            subject: name.into(),
+            durability: "process".into(),
+            live_bytes: 1_000,
+            disk_bytes: Some(disk),
+            open_ns: Some(open),
+            ..Footprint::default()
+        };
+        let all = [
+            footprint("store", 1_200, 2_000_000),
+            footprint("heed", 1_210, 500_000),
+            footprint("redb", 1_900, 900_000),
+        ];
+        let needs = needs(&[], &all);
+        assert_eq!(
+            needs,
+            [
+                "Smallest on disk: process, 1000 B of data: no difference that matters between store and heed (1.20 bytes per live byte).",
+                "Fastest to open: process, 1000 B of data: heed with 500 us."
+            ]
+        );
+    }
+}

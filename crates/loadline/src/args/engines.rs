@@ -1,0 +1,99 @@
+//! What `loadline engines` is asked.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use loadline_load::values::ValueSize;
+
+use super::{ChoiceArgs, DisplayArgs, LengthArgs, OutputArgs, PlanArgs};
+use crate::units::{self, KeyDistSpec};
+
+pub(super) const HELP: &str = "\
+Examples:
+  loadline engines
+  loadline engines map store redis --durability memory --keys 1M
+  loadline engines store redis redis-unix --op get,put --value-size 100B,1KiB --json engines.json
+
+Engines: map (a plain hash table), store (our own), redis (redis-server over TCP), redis-unix
+(over a Unix socket), embedded (our own server over TCP), spawn:PROGRAM, spawn-unix:PROGRAM.
+
+Classes of durability: memory (nothing survives the process), process (acknowledged writes
+survive kill -9), interval:T (synced to disk every T), always (synced before every reply).
+Engines are compared within a class only, in interleaved rounds, one call at a time on each
+thread. An engine that does not have a class is left out of it, and the report says why.
+docs/engines.md describes every column.
+Exit codes: 0 done, 64 usage, 69 engine unavailable, 70 internal error, 130 interrupted.";
+
+/// Which engine for my data: in process, or Redis behind a socket?
+#[derive(Debug, Args)]
+pub(crate) struct EnginesArgs {
+    /// Engines to measure [default: all of this build; redis and redis-unix if redis-server is found]
+    #[arg(value_name = "ENGINE")]
+    pub(crate) engines: Vec<String>,
+    /// Operations [default: all]
+    #[arg(long, value_enum, value_name = "OP", value_delimiter = ',')]
+    pub(crate) op: Vec<EngineOpArg>,
+    /// Classes of durability [default: memory,process,always]
+    #[arg(long, value_name = "CLASS", value_delimiter = ',')]
+    pub(crate) durability: Vec<String>,
+    /// Engine that the others are compared with [default: redis, else the first one]
+    #[arg(long, value_name = "ENGINE")]
+    pub(crate) reference: Option<String>,
+    /// Directory for the files of the engines [default: that for temporary files]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
+    /// Operations per call of the batches [default: 100]
+    #[arg(long, value_name = "N", value_parser = units::small_count)]
+    pub(crate) batch: Option<u32>,
+    /// Threads of the concurrent operations [default: number of CPUs, at least 2]
+    #[arg(long, value_name = "N", value_parser = units::small_count)]
+    pub(crate) threads: Option<u32>,
+    /// Number of keys [default: 100k]
+    #[arg(long, value_name = "N", value_parser = units::positive_count)]
+    pub(crate) keys: Option<u64>,
+    /// Key distribution, such as zipf:0.99 [default: uniform]
+    #[arg(long, value_name = "DIST", value_parser = units::key_dist)]
+    pub(crate) key_dist: Option<KeyDistSpec>,
+    /// Value sizes, measured one after the other [default: 100B]
+    #[arg(long, value_name = "SIZE", value_delimiter = ',', value_parser = units::value_size)]
+    pub(crate) value_size: Vec<ValueSize>,
+    #[command(flatten)]
+    pub(crate) length: LengthArgs,
+    #[command(flatten)]
+    pub(crate) choices: ChoiceArgs,
+    #[command(flatten)]
+    pub(crate) outputs: OutputArgs,
+    #[command(flatten)]
+    pub(crate) display: DisplayArgs,
+    #[command(flatten)]
+    pub(crate) plan: PlanArgs,
+}
+
+impl EnginesArgs {
+    /// Time per operation and engine, where nothing is said: ten blocks of 50 ms.
+    pub(crate) const DEFAULT_LENGTH: Duration = Duration::from_millis(500);
+}
+
+/// What engines are asked to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum EngineOpArg {
+    /// Write a value over another
+    Put,
+    /// Read a value
+    Get,
+    /// Remove a key
+    Delete,
+    /// Write many values at once
+    BatchPut,
+    /// Read many values at once
+    BatchGet,
+    /// Remove many keys at once
+    BatchDelete,
+    /// Read from several threads
+    Reads,
+    /// Write from several threads
+    Writes,
+    /// 70 % reads and 30 % writes from several threads
+    Mixed,
+}

@@ -1,0 +1,381 @@
+//! `loadline engines`: which engines do what, under which durability.
+
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use loadline_load::keys::{KeyDist, KeyPicker};
+use loadline_load::pacing::Pacing;
+use loadline_load::values::{ValueData, ValueSize};
+use loadline_resp::Protocol;
+use serde_json::{Value, json};
+
+use super::bounds::{check_memory, keys, value_size};
+use super::description::Description;
+use super::path::PathShape;
+use super::{Case, Length, MOST_ROUNDS, Outputs, Plan, Schedule, Surroundings, TlsFiles, lengths};
+use crate::args::{EngineOpArg, EnginesArgs, LengthArgs, LinkArg};
+use crate::exit::Failure;
+use crate::target::{Choice, Durability, Engine, Kind, Target};
+use crate::units::{count_text, duration_text, key_dist_text, value_size_text};
+use crate::workload::{self, Definition};
+
+const DEFAULT_KEYS: u64 = 100_000;
+const DEFAULT_VALUE_BYTES: u64 = 100;
+const DEFAULT_BATCH: u32 = 100;
+const DEFAULT_CLASSES: [Durability; 3] =
+    [Durability::Memory, Durability::Process, Durability::Always];
+/// The calls of a batch are prepared in memory.
+const MOST_BATCH: u32 = 10_000;
+const MOST_THREADS: u32 = 1_024;
+/// The data that all operations share.
+const SPACE: &str = "engines";
+
+/// A comparison of engines, resolved.
+#[derive(Debug, Clone)]
+pub(crate) struct EnginesPlan {
+    /// What belongs to every run. Its targets are those of all stages.
+    pub(crate) base: Plan,
+    /// One after the other, each with engines of its own.
+    pub(crate) stages: Vec<Plan>,
+    /// The engine that the others are compared with.
+    pub(crate) reference: String,
+    /// Sentences about engines that lack a class.
+    pub(crate) left_out: Vec<String>,
+}
+
+/// Resolves what was typed.
+///
+/// # Errors
+/// A usage error for what cannot be.
+pub(crate) fn resolve(args: &EnginesArgs, around: &Surroundings) -> Result<EnginesPlan, Failure> {
+    let mut choices = choices(args, around)?;
+    let reference = reference(args, &mut choices)?;
+    let classes = classes(args)?;
+    let sizes = if args.value_size.is_empty() {
+        vec![ValueSize::Fixed(DEFAULT_VALUE_BYTES)]
+    } else {
+        args.value_size.clone()
+    };
+    let (length, rounds, warmup) = lengths::resolve(&with_length(&args.length), 1, MOST_ROUNDS)?;
+    let base = Plan {
+        targets: Vec::new(),
+        latency: std::time::Duration::ZERO,
+        path: PathShape::resolve(None, None, LinkArg::Auto)?,
+        cases: Vec::new(),
+        rounds,
+        schedule: Schedule::PLAIN,
+        warmup,
+        seed: args.choices.seed.unwrap_or(around.entropy),
+        protocol: Protocol::Resp3,
+        tls: TlsFiles::default(),
+        allow_non_empty: false,
+        outputs: Outputs::resolve(&args.outputs)?,
+    };
+    let mut stages = Vec::new();
+    for &durability in &classes {
+        let engine = |choice: &Choice| {
+            Target::Engine(Engine {
+                choice: choice.clone(),
+                durability,
+                dir: args.dir.clone(),
+            })
+        };
+        let able = choices
+            .iter()
+            .filter(|choice| choice.lacks(durability).is_none());
+        let targets: Vec<Target> = able.map(engine).collect();
+        if targets.is_empty() {
+            continue;
+        }
+        for size in &sizes {
+            let stage = Plan {
+                targets: targets.clone(),
+                cases: cases(args, around, durability, size, length)?,
+                ..base.clone()
+            };
+            check_memory(&stage, 1, around)?;
+            stages.push(stage);
+        }
+    }
+    let left_out = left_out(&choices, &classes);
+    if stages.is_empty() {
+        return Err(Failure::usage(format!(
+            "None of the engines has the durability asked for. {}",
+            left_out.join(" ")
+        )));
+    }
+    let mut base = base;
+    for stage in &stages {
+        for target in &stage.targets {
+            if !base
+                .targets
+                .iter()
+                .any(|known| known.to_string() == target.to_string())
+            {
+                base.targets.push(target.clone());
+            }
+        }
+        base.cases.extend(stage.cases.iter().cloned());
+    }
+    Ok(EnginesPlan {
+        base,
+        stages,
+        reference,
+        left_out,
+    })
+}
+
+/// A length of ten blocks of 50 ms, unless another was asked for.
+fn with_length(args: &LengthArgs) -> LengthArgs {
+    let is_open = args.ops.is_none() && args.duration.is_none();
+    LengthArgs {
+        ops: args.ops,
+        duration: args
+            .duration
+            .or(is_open.then_some(EnginesArgs::DEFAULT_LENGTH)),
+        warmup: args.warmup,
+        rounds: args.rounds,
+    }
+}
+
+fn choices(args: &EnginesArgs, around: &Surroundings) -> Result<Vec<Choice>, Failure> {
+    let mut choices: Vec<Choice> = Vec::new();
+    for text in &args.engines {
+        let choice = Choice::parse(text)?;
+        if choices
+            .iter()
+            .any(|known| known.to_string() == choice.to_string())
+        {
+            return Err(Failure::usage(format!("ENGINE `{text}`: named twice.")));
+        }
+        choices.push(choice);
+    }
+    if choices.is_empty() {
+        choices.extend(Kind::ALL.map(|(_, kind)| Choice::Embedded(kind, None)));
+        if around.has_redis_server {
+            for name in ["redis", "redis-unix"] {
+                choices.push(Choice::parse(name)?);
+            }
+        }
+    }
+    Ok(choices)
+}
+
+/// The engine that the others are compared with, which moves to the front: a comparison is with the first.
+fn reference(args: &EnginesArgs, choices: &mut Vec<Choice>) -> Result<String, Failure> {
+    let place_of = |name: &str| choices.iter().position(|choice| choice.to_string() == name);
+    let place = match &args.reference {
+        None => place_of("redis").unwrap_or(0),
+        Some(name) => place_of(name).ok_or_else(|| {
+            let names: Vec<String> = choices.iter().map(ToString::to_string).collect();
+            Failure::usage(format!(
+                "--reference {name}: not among the engines that are measured ({}).",
+                names.join(", ")
+            ))
+        })?,
+    };
+    let reference = choices.remove(place);
+    let name = reference.to_string();
+    choices.insert(0, reference);
+    Ok(name)
+}
+
+fn classes(args: &EnginesArgs) -> Result<Vec<Durability>, Failure> {
+    let mut classes = Vec::new();
+    for text in &args.durability {
+        let class = Durability::parse(text)
+            .map_err(|why| Failure::usage(format!("--durability: {why}.")))?;
+        if !classes.contains(&class) {
+            classes.push(class);
+        }
+    }
+    if classes.is_empty() {
+        classes.extend(DEFAULT_CLASSES);
+    }
+    Ok(classes)
+}
+
+/// A sentence for each engine that lacks classes.
+fn left_out(choices: &[Choice], classes: &[Durability]) -> Vec<String> {
+    let mut sentences = Vec::new();
+    for choice in choices {
+        let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
+        for class in classes {
+            let Some(reason) = choice.lacks(*class) else {
+                continue;
+            };
+            match reasons.iter_mut().find(|(known, _)| *known == reason) {
+                Some((_, classes)) => classes.push(class.to_string()),
+                None => reasons.push((reason, vec![class.to_string()])),
+            }
+        }
+        for (reason, classes) in reasons {
+            let classes = classes.join(" and ");
+            sentences.push(format!("{choice} is left out of {classes}: {reason}."));
+        }
+    }
+    sentences
+}
+
+/// The cases of a stage, in the order in which they run: what removes keys comes last.
+fn cases(
+    args: &EnginesArgs,
+    around: &Surroundings,
+    durability: Durability,
+    size: &ValueSize,
+    length: Length,
+) -> Result<Vec<Case>, Failure> {
+    let keys = keys(args.keys.unwrap_or(DEFAULT_KEYS))?;
+    let batch = args.batch.unwrap_or(DEFAULT_BATCH);
+    if !(2..=MOST_BATCH).contains(&batch) {
+        return Err(Failure::usage(format!(
+            "--batch {batch}: from 2 to {MOST_BATCH}, because batches are prepared in memory."
+        )));
+    }
+    let threads = args.threads.unwrap_or(around.cores.max(2));
+    if threads > MOST_THREADS {
+        return Err(Failure::usage(format!(
+            "--threads {threads}: at most {MOST_THREADS}; more than {} (the number of CPUs) does not help.",
+            around.cores
+        )));
+    }
+    let key_dist = args
+        .key_dist
+        .as_ref()
+        .map_or(KeyDist::Uniform, |dist| dist.over(keys));
+    KeyPicker::new(&key_dist, keys)
+        .map_err(|error| Failure::usage(format!("--key-dist over {keys} keys: {error}.")))?;
+    let wanted = |op: &&EngineOpArg| args.op.is_empty() || args.op.contains(op);
+    let ops = EngineOpArg::value_variants().iter().filter(wanted);
+    ops.map(|op| {
+        let shape = Shape::of(*op, batch, threads);
+        Ok(Case {
+            name: shape.workload.name.clone(),
+            workload: shape.workload,
+            connections: shape.threads,
+            threads: shape.threads,
+            pipeline: 1,
+            batch: shape.batch,
+            pacing: Pacing::Closed,
+            length,
+            keys,
+            key_dist: key_dist.clone(),
+            value_size: value_size(size.clone())?,
+            value_data: ValueData::Random,
+            verify: false,
+            codec: None,
+            durability: Some(durability),
+        })
+    })
+    .collect()
+}
+
+/// What sets an operation apart.
+struct Shape {
+    workload: Definition,
+    batch: Option<u32>,
+    threads: u32,
+}
+
+impl Shape {
+    fn of(op: EngineOpArg, batch: u32, threads: u32) -> Self {
+        const GET: &[&str] = &["GET {key}"];
+        const PUT: &[&str] = &["SET {key} {value}"];
+        const DELETE: &[&str] = &["DEL {key}"];
+        const MIXED: &[&str] = &["70:GET {key}", "30:SET {key} {value}"];
+        let (name, commands, batch, threads) = match op {
+            EngineOpArg::Put => ("put", PUT, None, 1),
+            EngineOpArg::Get => ("get", GET, None, 1),
+            EngineOpArg::Delete => ("delete", DELETE, None, 1),
+            EngineOpArg::BatchPut => ("batch put", PUT, Some(batch), 1),
+            EngineOpArg::BatchGet => ("batch get", GET, Some(batch), 1),
+            EngineOpArg::BatchDelete => ("batch delete", DELETE, Some(batch), 1),
+            EngineOpArg::Reads => ("concurrent get", GET, None, threads),
+            EngineOpArg::Writes => ("concurrent put", PUT, None, threads),
+            EngineOpArg::Mixed => ("concurrent 70/30", MIXED, None, threads),
+        };
+        Self {
+            workload: workload::over_strings(name, SPACE, commands),
+            batch,
+            threads,
+        }
+    }
+}
+
+impl EnginesPlan {
+    /// The plan in the form of the record.
+    pub(crate) fn to_json(&self) -> Value {
+        self.describe().into_json()
+    }
+
+    /// All that the plan says about itself.
+    pub(crate) fn describe(&self) -> Description {
+        let mut out = Description::default();
+        out.entry("command", "engines");
+        let stages = self
+            .stages
+            .iter()
+            .map(|stage| describe_stage(stage, &mut out));
+        let stages: Vec<Value> = stages.collect();
+        out.entry("stages", stages);
+        out.section("All stages");
+        if let Some(case) = self.base.cases.first() {
+            let length = match case.length {
+                Length::Ops(ops) => format!("{} operations", count_text(ops)),
+                Length::Time(time) => duration_text(time),
+            };
+            out.entry("keys", case.keys);
+            out.entry("key_dist", key_dist_text(&case.key_dist));
+            out.line(format!(
+                "{} keys, {}; {length} for each operation and engine",
+                count_text(case.keys),
+                key_dist_text(&case.key_dist),
+            ));
+        }
+        out.entry("rounds", self.base.rounds);
+        out.entry("reference", self.reference.as_str());
+        out.entry("seed", self.base.seed);
+        out.line(format!(
+            "{} rounds with the engines in random order, compared with {}; seed {}",
+            self.base.rounds, self.reference, self.base.seed
+        ));
+        let dir = self.dir().map(|dir| dir.display().to_string());
+        out.line_of(dir.as_ref().map(|dir| format!("files in {dir}")));
+        out.entry("dir", dir);
+        out.entry("left_out", self.left_out.clone());
+        for sentence in &self.left_out {
+            out.line(sentence);
+        }
+        out
+    }
+
+    /// Where engines have their files, unless they say so themselves.
+    fn dir(&self) -> Option<&PathBuf> {
+        self.base.targets.iter().find_map(|target| match target {
+            Target::Engine(engine) => engine.dir.as_ref(),
+            _ => None,
+        })
+    }
+}
+
+/// Adds a section for a stage, and returns what the record has of it.
+fn describe_stage(stage: &Plan, out: &mut Description) -> Value {
+    let targets: Vec<String> = stage.targets.iter().map(ToString::to_string).collect();
+    let first = stage.cases.first();
+    let class = first.and_then(|case| case.durability);
+    let class = class.map_or_else(String::new, |class| class.to_string());
+    let size = first.map_or_else(String::new, |case| value_size_text(&case.value_size));
+    out.section(format!("Durability {class}, values of {size}"));
+    out.line(targets.join(", "));
+    for case in &stage.cases {
+        let batch = case
+            .batch
+            .map_or_else(String::new, |batch| format!(" of {batch}"));
+        let threads = match case.threads {
+            1 => String::new(),
+            threads => format!(", {threads} threads"),
+        };
+        out.line(format!("{}{batch}{threads}", case.name));
+    }
+    json!({ "targets": targets, "durability": class, "value_size": size })
+}

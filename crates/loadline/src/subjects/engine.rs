@@ -1,0 +1,420 @@
+//! Engines in this process, and servers through blocking connections: called in the same loop, one call at a time on
+//! each thread.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use loadline_load::block::Block;
+use loadline_load::call::{AHEAD, Callee, Callers};
+use loadline_load::outcome::Outcome;
+use loadline_load::pacing::Stop;
+use loadline_load::reply::Reply;
+use loadline_load::runner::Subject;
+use loadline_load::workload::{Chooser, Digits, Number, Workload};
+use loadline_load::{Control, Error};
+
+use super::{load_block, workload};
+use crate::plan::Case;
+use crate::targets::client::Connector;
+use crate::targets::engines::{Batch, Handle, ServedHandle};
+use crate::targets::threads::Threads;
+use crate::targets::{Access, Opened};
+
+/// Keys that are written in one call while they are loaded.
+const LOAD_BATCH: u64 = 1_000;
+/// No block has more passes than this: an engine that empties its keys faster is measured well enough by then.
+const MOST_PASSES: u32 = 1_000;
+
+/// What an operation does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verb {
+    Get,
+    Put,
+    Delete,
+}
+
+/// How keys are written.
+#[derive(Debug, Clone)]
+struct Names {
+    prefix: Vec<u8>,
+    digits: Digits,
+    keys: u64,
+}
+
+impl Names {
+    fn new(prefix: &str, keys: u64) -> Self {
+        Self {
+            prefix: prefix.as_bytes().to_vec(),
+            digits: Digits::holding(keys),
+            keys,
+        }
+    }
+
+    fn append(&self, number: u64, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.prefix);
+        let at = out.len();
+        out.resize(at + self.digits.width(), b'0');
+        self.digits.write(number, &mut out[at..]);
+    }
+
+    /// The key that comes at `place` where all of them are visited once, in an order that is not that of their names.
+    fn scattered(&self, place: u64) -> u64 {
+        // Prime and above every smaller number of keys, so it has no divisor in common with them.
+        const STEP: u128 = 2_305_843_009_213_693_951;
+        let place = u128::from(place % self.keys);
+        (place * STEP % u128::from(self.keys)) as u64
+    }
+}
+
+/// One case on an engine.
+pub(super) struct EngineSubject {
+    callers: Callers<EngineCallee>,
+    block: Block,
+    threads: Threads,
+    /// Brings removed keys back, where the case removes any.
+    refill: Option<Refill>,
+}
+
+/// Writes the keys again that a block has removed.
+struct Refill {
+    handle: Box<dyn Handle>,
+    names: Names,
+    workload: Workload,
+    /// Keys that have ever been removed: the place of the next one.
+    removed: Arc<AtomicU64>,
+    /// Those of them that were brought back.
+    restored: u64,
+}
+
+impl EngineSubject {
+    /// Callers of `target` that perform the operations of `case`.
+    ///
+    /// # Errors
+    /// That the workload cannot be, or that the engine refuses access.
+    pub(super) fn open(
+        target: &Opened,
+        case: &Case,
+        prefix: &str,
+        seed: u64,
+    ) -> Result<Self, Error> {
+        let names = Names::new(prefix, case.keys);
+        let verbs: Vec<Verb> = case
+            .workload
+            .operations
+            .iter()
+            .map(|op| verb(op.name()))
+            .collect();
+        let all_of = || {
+            let compiled = case.workload.compile(prefix, case.keys, &case.value_size);
+            workload(compiled.commands, case, &case.key_dist, seed)
+        };
+        let removed = Arc::new(AtomicU64::new(0));
+        let callees = (0..case.threads)
+            .map(|_| {
+                Ok(EngineCallee {
+                    handle: handle(target)?,
+                    verbs: verbs.clone(),
+                    names: names.clone(),
+                    size: case.batch.unwrap_or(1),
+                    places: vec![Place::default(); AHEAD],
+                    out: Vec::new(),
+                    sentence: String::new(),
+                    next: 0,
+                    removed: Arc::clone(&removed),
+                })
+            })
+            .collect::<Result<Vec<_>, Error>>()?;
+        let refill = verbs.contains(&Verb::Delete).then(|| {
+            Ok::<_, Error>(Refill {
+                handle: handle(target)?,
+                names,
+                workload: all_of()?,
+                removed,
+                restored: 0,
+            })
+        });
+        Ok(Self {
+            callers: Callers::new(all_of()?, callees, case.verify, seed)?,
+            block: Block {
+                pacing: case.pacing,
+                ..load_block(case, seed)
+            },
+            threads: Threads::of(target),
+            refill: refill.transpose()?,
+        })
+    }
+
+    /// Blocks until `stop`, each of which removes every key at most once; removed keys come back in between.
+    fn passes(&mut self, stop: Stop, seed: u64, control: &Control) -> Result<Outcome, Error> {
+        let Some(refill) = &mut self.refill else {
+            let block = Block {
+                stop,
+                seed,
+                ..self.block
+            };
+            return self.callers.run(&block, control);
+        };
+        let mut all: Option<Outcome> = None;
+        for _ in 0..MOST_PASSES {
+            let so_far = all.as_ref();
+            let left = Stop {
+                ops: stop
+                    .ops
+                    .map(|ops| ops.saturating_sub(so_far.map_or(0, |all| all.ops))),
+                duration: stop.duration.map(|time| {
+                    time.saturating_sub(so_far.map_or(Duration::ZERO, |all| all.duration))
+                }),
+            };
+            if left.ops == Some(0) || left.duration == Some(Duration::ZERO) {
+                break;
+            }
+            let stop = Stop {
+                ops: Some(
+                    left.ops
+                        .map_or(refill.names.keys, |ops| ops.min(refill.names.keys)),
+                ),
+                ..left
+            };
+            let block = Block {
+                stop,
+                seed,
+                ..self.block
+            };
+            let outcome = self.callers.run(&block, control)?;
+            refill.restore()?;
+            let is_last = outcome.cut_short || outcome.ops == 0 || outcome.errors.total() > 0;
+            match &mut all {
+                Some(all) => all.follow(&outcome),
+                None => all = Some(outcome),
+            }
+            if is_last {
+                break;
+            }
+        }
+        Ok(all.unwrap_or_else(Outcome::empty))
+    }
+}
+
+impl Subject for EngineSubject {
+    fn block(&mut self, stop: Stop, seed: u64, control: &Control) -> Result<Outcome, Error> {
+        let before = self.threads.cpu();
+        let mut outcome = self.passes(stop, seed, control)?;
+        outcome.target.cpu = self.threads.cpu_since(&before);
+        Ok(outcome)
+    }
+}
+
+impl Refill {
+    fn restore(&mut self) -> Result<(), Error> {
+        let removed = self.removed.load(Ordering::Relaxed);
+        let mut batch = Batch::default();
+        for place in self.restored..removed {
+            let number = self.names.scattered(place);
+            push(&mut batch, &self.names, number, Some(&self.workload));
+            if batch.len() as u64 == LOAD_BATCH || place + 1 == removed {
+                self.handle
+                    .put_all(&batch)
+                    .map_err(|error| broken(&error))?;
+                batch.clear();
+            }
+        }
+        self.restored = removed;
+        Ok(())
+    }
+}
+
+/// Brings every key of the case's space in, in the order of their names.
+///
+/// # Errors
+/// That the workload cannot be, and what the engine says.
+pub(super) fn load(
+    handle: &mut dyn Handle,
+    case: &Case,
+    prefix: &str,
+    seed: u64,
+    control: &Control,
+) -> Result<(), Error> {
+    let names = Names::new(prefix, case.keys);
+    let compiled = case.workload.compile(prefix, case.keys, &case.value_size);
+    let workload = workload(compiled.commands, case, &case.key_dist, seed)?;
+    let mut batch = Batch::default();
+    for number in 0..case.keys {
+        push(&mut batch, &names, number, Some(&workload));
+        if batch.len() as u64 == LOAD_BATCH || number + 1 == case.keys {
+            handle.put_all(&batch).map_err(|error| broken(&error))?;
+            batch.clear();
+            if control.interrupted() {
+                break;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Access to the engine behind `target` for one thread.
+fn handle(target: &Opened) -> Result<Box<dyn Handle>, Error> {
+    let opened = match &target.access {
+        Access::Engine(engine) => engine.handle(),
+        _ => match target.connector(None) {
+            Ok(Connector::Server(client)) => {
+                ServedHandle::open(&client).map(|handle| Box::new(handle) as Box<dyn Handle>)
+            }
+            Ok(Connector::Cluster(_)) => {
+                return Err(Error::Plan("a cluster is not an engine".into()));
+            }
+            Err(failure) => return Err(Error::Subject(failure.to_string().into())),
+        },
+    };
+    opened.map_err(|error| broken(&error))
+}
+
+pub(super) fn broken(error: &anyhow::Error) -> Error {
+    Error::Subject(format!("{error:#}").into())
+}
+
+fn verb(command: &str) -> Verb {
+    match command {
+        "GET" => Verb::Get,
+        "DEL" => Verb::Delete,
+        _ => Verb::Put,
+    }
+}
+
+/// Adds the key `number`, and its value where `values` has them.
+fn push(batch: &mut Batch, names: &Names, number: u64, values: Option<&Workload>) {
+    batch.push(
+        |out| names.append(number, out),
+        |out| {
+            if let Some(workload) = values {
+                workload.values().append(number, out);
+            }
+        },
+    );
+}
+
+/// One thread's access.
+struct EngineCallee {
+    handle: Box<dyn Handle>,
+    /// By the number of the command.
+    verbs: Vec<Verb>,
+    names: Names,
+    /// Keys of a call.
+    size: u32,
+    places: Vec<Place>,
+    /// Where values are copied to, as an application would have them.
+    out: Vec<u8>,
+    /// What the last error said.
+    sentence: String,
+    /// Of a case that removes keys, the place of the next one that is prepared.
+    next: u64,
+    /// The place after the last key that was removed.
+    removed: Arc<AtomicU64>,
+}
+
+/// A call that is ready.
+#[derive(Debug, Clone, Default)]
+struct Place {
+    command: usize,
+    batch: Batch,
+    /// The place after its last key, where it removes keys.
+    removes_until: u64,
+}
+
+impl Callee for EngineCallee {
+    fn ops_per_call(&self) -> u64 {
+        u64::from(self.size)
+    }
+
+    fn prepare(
+        &mut self,
+        place: usize,
+        command: usize,
+        chooser: &mut Chooser,
+        workload: &Workload,
+    ) {
+        let verb = self.verbs[command];
+        if verb == Verb::Delete && place == 0 {
+            // What was prepared before and not performed comes again.
+            self.next = self.removed.load(Ordering::Relaxed);
+        }
+        let ready = &mut self.places[place];
+        ready.command = command;
+        ready.batch.clear();
+        for _ in 0..self.size {
+            let number = if verb == Verb::Delete {
+                self.next += 1;
+                self.names.scattered(self.next - 1)
+            } else {
+                chooser.number(Number::Key, workload.keys())
+            };
+            let values = (verb == Verb::Put).then_some(workload);
+            push(&mut ready.batch, &self.names, number, values);
+        }
+        ready.removes_until = self.next;
+    }
+
+    fn perform(&mut self, place: usize) -> Reply<'_> {
+        let ready = &self.places[place];
+        let verb = self.verbs[ready.command];
+        self.out.clear();
+        let found = if self.size == 1 {
+            let (key, value) = ready.batch.pair(0);
+            match verb {
+                Verb::Get => self.handle.get(key, &mut self.out),
+                Verb::Put => self.handle.put(key, value).map(|()| true),
+                Verb::Delete => self.handle.delete(key).map(|()| true),
+            }
+        } else {
+            let all = ready.batch.len();
+            match verb {
+                Verb::Get => {
+                    let found = self.handle.get_all(&ready.batch, &mut self.out);
+                    found.map(|found| found == all)
+                }
+                Verb::Put => self.handle.put_all(&ready.batch).map(|()| true),
+                Verb::Delete => self.handle.delete_all(&ready.batch).map(|()| true),
+            }
+        };
+        if verb == Verb::Delete {
+            self.removed.store(ready.removes_until, Ordering::Relaxed);
+        }
+        match found {
+            Ok(true) if verb == Verb::Get && self.size == 1 => Reply::Payload(&self.out),
+            Ok(true) => Reply::Other,
+            Ok(false) => Reply::Nil,
+            Err(error) => {
+                self.sentence = format!("ENGINE {error:#}");
+                Reply::Error(self.sentence.as_bytes())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn a_scattered_walk_visits_every_key_once() {
+        for keys in [1, 2, 7, 100, 1_000, 65_536] {
+            let names = Names::new("p:", keys);
+            let visited: BTreeSet<u64> = (0..keys).map(|place| names.scattered(place)).collect();
+            assert_eq!(visited.len() as u64, keys);
+            assert_eq!(names.scattered(keys), names.scattered(0));
+        }
+        let names = Names::new("p:", 1_000);
+        let neighbours = (0..999)
+            .filter(|place| names.scattered(*place).abs_diff(names.scattered(place + 1)) == 1);
+        assert!(neighbours.count() < 10);
+    }
+
+    #[test]
+    fn names_have_the_prefix_and_a_fixed_width() {
+        let mut out = Vec::new();
+        Names::new("p:", 100).append(42, &mut out);
+        assert_eq!(out, b"p:00000042");
+    }
+}

@@ -1,0 +1,83 @@
+//! The arguments of a call.
+
+use loadline_client::{ArgWriter, ToArgs};
+
+/// Keys, each with a value where it is written, in one buffer that is used again.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Batch {
+    bytes: Vec<u8>,
+    /// Where each key ends, and its value, which is empty where there is none.
+    ends: Vec<(usize, usize)>,
+}
+
+impl Batch {
+    pub(crate) fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Adds a key and a value, which the functions append.
+    pub(crate) fn push(
+        &mut self,
+        key: impl FnOnce(&mut Vec<u8>),
+        value: impl FnOnce(&mut Vec<u8>),
+    ) {
+        key(&mut self.bytes);
+        let end = self.bytes.len();
+        value(&mut self.bytes);
+        self.ends.push((end, self.bytes.len()));
+    }
+
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &[u8]> + Clone {
+        self.pairs().map(|(key, _)| key)
+    }
+
+    pub(crate) fn pairs(&self) -> impl Iterator<Item = (&[u8], &[u8])> + Clone {
+        (0..self.ends.len()).map(|place| self.pair(place))
+    }
+
+    /// The pair at `place`.
+    ///
+    /// # Panics
+    /// If there are not that many.
+    pub(crate) fn pair(&self, place: usize) -> (&[u8], &[u8]) {
+        let begin = place.checked_sub(1).map_or(0, |before| self.ends[before].1);
+        let (key_end, end) = self.ends[place];
+        (&self.bytes[begin..key_end], &self.bytes[key_end..end])
+    }
+}
+
+/// The keys of a batch as arguments of a command.
+#[derive(Debug)]
+pub(super) struct Keys<'b>(pub(super) &'b Batch);
+
+impl ToArgs for Keys<'_> {
+    fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    fn write_args(&self, out: &mut ArgWriter<'_>) {
+        self.0.keys().for_each(|key| out.arg(key));
+    }
+}
+
+/// Its pairs as arguments of a command.
+#[derive(Debug)]
+pub(super) struct Pairs<'b>(pub(super) &'b Batch);
+
+impl ToArgs for Pairs<'_> {
+    fn count(&self) -> usize {
+        2 * self.0.len()
+    }
+
+    fn write_args(&self, out: &mut ArgWriter<'_>) {
+        for (key, value) in self.0.pairs() {
+            out.arg(key);
+            out.arg(value);
+        }
+    }
+}

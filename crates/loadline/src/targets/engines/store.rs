@@ -1,0 +1,78 @@
+//! The store of this project.
+
+use std::sync::Arc;
+
+use loadline_store::{Options, Store};
+
+use super::{Batch, Handle, Open};
+
+/// The store in memory.
+#[derive(Debug)]
+pub(super) struct OurStore(Arc<Store>);
+
+impl OurStore {
+    pub(super) fn in_memory() -> Self {
+        Self(Arc::new(Store::in_memory(Options::new())))
+    }
+}
+
+impl Open for OurStore {
+    fn handle(&self) -> anyhow::Result<Box<dyn Handle>> {
+        Ok(Box::new(StoreHandle {
+            store: Arc::clone(&self.0),
+            batch: loadline_store::Batch::new(),
+        }))
+    }
+}
+
+#[derive(Debug)]
+struct StoreHandle {
+    store: Arc<Store>,
+    /// Filled anew for every batch.
+    batch: loadline_store::Batch,
+}
+
+impl Handle for StoreHandle {
+    fn get(&mut self, key: &[u8], out: &mut Vec<u8>) -> anyhow::Result<bool> {
+        let copy = |value: Option<&[u8]>| {
+            if let Some(value) = value {
+                out.extend_from_slice(value);
+            }
+            value.is_some()
+        };
+        Ok(self.store.get_with(key, copy)?)
+    }
+
+    fn put(&mut self, key: &[u8], value: &[u8]) -> anyhow::Result<()> {
+        Ok(self.store.put(key, value)?)
+    }
+
+    fn delete(&mut self, key: &[u8]) -> anyhow::Result<()> {
+        self.store.delete(key)?;
+        Ok(())
+    }
+
+    fn get_all(&mut self, keys: &Batch, out: &mut Vec<u8>) -> anyhow::Result<usize> {
+        let mut found = 0;
+        for key in keys.keys() {
+            found += usize::from(self.get(key, out)?);
+        }
+        Ok(found)
+    }
+
+    fn put_all(&mut self, pairs: &Batch) -> anyhow::Result<()> {
+        self.batch.clear();
+        for (key, value) in pairs.pairs() {
+            self.batch.put(key, value);
+        }
+        Ok(self.store.apply(&self.batch)?)
+    }
+
+    fn delete_all(&mut self, keys: &Batch) -> anyhow::Result<()> {
+        self.batch.clear();
+        for key in keys.keys() {
+            self.batch.delete(key);
+        }
+        Ok(self.store.apply(&self.batch)?)
+    }
+}

@@ -1,0 +1,94 @@
+use super::*;
+use crate::target::Durability;
+
+/// Every engine of this build with every class of durability that it has.
+fn opened() -> Vec<(String, EngineAccess)> {
+    let classes = ["memory", "process", "interval:10ms", "always"];
+    let mut all = Vec::new();
+    for (name, kind) in Kind::ALL {
+        for class in classes {
+            let choice = Choice::Embedded(kind, None);
+            let durability = Durability::parse(class).unwrap();
+            if choice.lacks(durability).is_none() {
+                let engine = Engine {
+                    choice,
+                    durability,
+                    dir: None,
+                };
+                let name = format!("{name}, {class}");
+                all.push((name, EngineAccess::open(kind, &engine).unwrap()));
+            }
+        }
+    }
+    all
+}
+
+fn batch(pairs: &[(&str, &str)]) -> Batch {
+    let mut batch = Batch::default();
+    for (key, value) in pairs {
+        batch.push(
+            |out| out.extend_from_slice(key.as_bytes()),
+            |out| out.extend_from_slice(value.as_bytes()),
+        );
+    }
+    batch
+}
+
+fn read(handle: &mut dyn Handle, key: &str) -> Option<String> {
+    let mut out = Vec::new();
+    let is_there = handle.get(key.as_bytes(), &mut out).unwrap();
+    is_there.then(|| String::from_utf8(out).unwrap())
+}
+
+#[test]
+fn every_engine_reads_what_it_was_given() {
+    for (name, access) in opened() {
+        let mut handle = access.handle().unwrap();
+        handle.put(b"a", b"one").unwrap();
+        handle.put(b"a", b"two").unwrap();
+        assert_eq!(read(&mut *handle, "a").as_deref(), Some("two"), "{name}");
+        assert_eq!(read(&mut *handle, "b"), None, "{name}");
+        handle.delete(b"a").unwrap();
+        // What is not there can be removed, too.
+        handle.delete(b"a").unwrap();
+        assert_eq!(read(&mut *handle, "a"), None, "{name}");
+    }
+}
+
+#[test]
+fn every_engine_has_batches() {
+    let pairs = batch(&[("a", "1"), ("b", "22"), ("c", "333")]);
+    for (name, access) in opened() {
+        let mut handle = access.handle().unwrap();
+        handle.put_all(&pairs).unwrap();
+        let mut out = Vec::new();
+        assert_eq!(handle.get_all(&pairs, &mut out).unwrap(), 3, "{name}");
+        assert_eq!(out, b"122333", "{name}");
+        handle.delete(b"b").unwrap();
+        handle.delete_all(&pairs).unwrap();
+        assert_eq!(handle.get_all(&pairs, &mut out).unwrap(), 0, "{name}");
+    }
+}
+
+/// A handle sees what another thread has written.
+#[test]
+fn handles_share_their_engine() {
+    for (name, access) in opened() {
+        let (mut one, mut other) = (access.handle().unwrap(), access.handle().unwrap());
+        std::thread::scope(|scope| {
+            scope.spawn(move || one.put(b"key", b"value").unwrap());
+        });
+        assert_eq!(read(&mut *other, "key").as_deref(), Some("value"), "{name}");
+    }
+}
+
+#[test]
+fn a_batch_keeps_its_keys_and_values_apart() {
+    let pairs = batch(&[("key", "value"), ("", ""), ("k", "v")]);
+    let all: Vec<(&[u8], &[u8])> = pairs.pairs().collect();
+    assert_eq!(
+        all,
+        [(&b"key"[..], &b"value"[..]), (b"", b""), (b"k", b"v")]
+    );
+    assert_eq!(pairs.keys().count(), pairs.len());
+}
