@@ -97,3 +97,47 @@ pub(crate) enum EngineOpArg {
     /// 70 % reads and 30 % writes from several threads
     Mixed,
 }
+
+/// Fills or opens an engine, and says what that takes
+#[derive(Debug, Args)]
+pub(crate) struct EngineArgs {
+    /// The engine
+    #[arg(long)]
+    pub(crate) engine: String,
+    /// Its class of durability
+    #[arg(long)]
+    pub(crate) durability: String,
+    /// Its directory
+    #[arg(long)]
+    pub(crate) dir: PathBuf,
+    /// Keys that it holds
+    #[arg(long)]
+    pub(crate) keys: u64,
+    /// Their values
+    #[arg(long, value_parser = units::value_size)]
+    pub(crate) value_size: ValueSize,
+    /// What values follow from
+    #[arg(long)]
+    pub(crate) seed: u64,
+    /// What to do
+    #[arg(long, value_enum)]
+    pub(crate) step: EngineStep,
+    /// Operations to count
+    #[arg(long, default_value_t = 0)]
+    pub(crate) ops: u64,
+}
+
+/// What a child does with an engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum EngineStep {
+    /// Write every key twice, and wait
+    Fill,
+    /// Open it, read one key, then look for missing ones, and wait
+    Open,
+    /// Read keys
+    Get,
+    /// Write keys
+    Put,
+    /// Remove keys
+    Delete,
+}

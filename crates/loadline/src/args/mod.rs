@@ -20,7 +20,7 @@ use crate::units::{self, KeyDistSpec};
 
 pub(crate) use capacity::CapacityArgs;
 pub(crate) use clean::CleanArgs;
-pub(crate) use engines::{EngineOpArg, EnginesArgs};
+pub(crate) use engines::{EngineArgs, EngineOpArg, EngineStep, EnginesArgs};
 pub(crate) use judge::{
     BaselineAddArgs, BaselineArgs, BaselineCommand, BaselineSaveArgs, BaselineShowArgs,
     CompareArgs, GateArgs, Instructions, JudgeArgs, MeasureArgs, PolicyArg, ProveArgs,
@@ -132,6 +132,9 @@ pub(crate) enum Command {
     /// Holds connections and says what they take in memory
     #[command(name = "__connections", hide = true)]
     Connections,
+    /// Fills or opens an engine, and says what that takes
+    #[command(name = "__engine", hide = true)]
+    Engine(EngineArgs),
 }
 
 const RUN_EXAMPLES: &str = "\

@@ -2,14 +2,19 @@
 
 use std::process::ExitCode;
 
-use loadline_measure::engines::{self, Engines};
+use loadline_measure::engines::{Engines, Footprint, needs};
 
 use super::surroundings;
 use crate::args::EnginesArgs;
+use crate::exit::{Exit, Failure};
 use crate::files;
 use crate::plan;
+use crate::progress::Progress;
 use crate::recording;
-use crate::session::{self, Results, Shell, finish};
+use crate::session::{self, Results, Session, Shell, finish};
+use crate::target::Target;
+use crate::targets::engines::{self, Data};
+use crate::units::value_size_text;
 
 pub(super) fn run(args: &EnginesArgs) -> anyhow::Result<ExitCode> {
     let plan = plan::resolve_engines(args, &surroundings())?;
@@ -18,16 +23,19 @@ pub(super) fn run(args: &EnginesArgs) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let shell = Shell::start(&args.display)?;
-    let footprints = Vec::new();
-    let mut recorded =
-        session::measure_stages(&plan.base, &plan.stages, plan.to_json(), &shell, |_, _| {
-            Ok(())
-        })?;
+    let mut footprints = Vec::new();
+    let mut recorded = session::measure_stages(
+        &plan.base,
+        &plan.stages,
+        plan.to_json(),
+        &shell,
+        |session, progress| take_footprints(session, progress, &mut footprints),
+    )?;
     let record = &mut recorded.record;
     record.findings.extend(plan.left_out.iter().cloned());
     record.engines = Some(Engines {
         reference: plan.reference.clone(),
-        needs: engines::needs(&record.cases, &footprints),
+        needs: needs(&record.cases, &footprints),
         footprints,
     });
     let mut results = Results::of_record("engines", record, &plan.base.outputs, &shell.printer)?;
@@ -35,4 +43,40 @@ pub(super) fn run(args: &EnginesArgs) -> anyhow::Result<ExitCode> {
         .broken
         .or_else(|| recording::refuse_errors(record).err());
     Ok(finish(results, &shell.printer)?)
+}
+
+/// Measures what each engine of the stage takes besides time.
+fn take_footprints(
+    session: &mut Session<'_>,
+    progress: &Progress,
+    footprints: &mut Vec<Footprint>,
+) -> Result<(), Failure> {
+    let (plan, control) = (session.plan, &session.shell.control);
+    let Some(case) = plan.cases.first() else {
+        return Ok(());
+    };
+    let data = Data {
+        keys: case.keys,
+        value_size: value_size_text(&case.value_size),
+        seed: plan.seed,
+    };
+    for target in &plan.targets {
+        let Target::Engine(engine) = target else {
+            continue;
+        };
+        if control.interrupted() {
+            break;
+        }
+        progress.say(&format!(
+            "memory and disk of {engine}, {}",
+            engine.durability
+        ));
+        match engines::footprint(engine, &data, &control.interrupt) {
+            Ok(footprint) => footprints.extend(footprint),
+            Err(failure) if failure.exit() == Exit::Interrupted => break,
+            // Its times are measured, and those of the others still can be.
+            Err(failure) => session.record.findings.push(failure.to_string()),
+        }
+    }
+    Ok(())
 }

@@ -7,6 +7,7 @@ mod compare;
 mod completions;
 mod connections;
 mod doctor;
+mod engine;
 mod engines;
 mod gate;
 mod judging;
@@ -41,6 +42,7 @@ pub(crate) fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => completions::man(&args),
         Command::Connections => connections::run(),
+        Command::Engine(args) => engine::run(&args),
         Command::Tidy(args) => {
             servers::tidy(&args.name)?;
             Ok(ExitCode::SUCCESS)

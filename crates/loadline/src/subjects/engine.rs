@@ -11,13 +11,13 @@ use loadline_load::outcome::Outcome;
 use loadline_load::pacing::Stop;
 use loadline_load::reply::Reply;
 use loadline_load::runner::Subject;
-use loadline_load::workload::{Chooser, Digits, Number, Workload};
+use loadline_load::workload::{Chooser, Number, Workload};
 use loadline_load::{Control, Error};
 
 use super::{load_block, workload};
 use crate::plan::Case;
 use crate::targets::client::Connector;
-use crate::targets::engines::{Batch, Handle, ServedHandle};
+use crate::targets::engines::{Batch, Handle, Names, ServedHandle};
 use crate::targets::threads::Threads;
 use crate::targets::{Access, Opened};
 
@@ -32,39 +32,6 @@ enum Verb {
     Get,
     Put,
     Delete,
-}
-
-/// How keys are written.
-#[derive(Debug, Clone)]
-struct Names {
-    prefix: Vec<u8>,
-    digits: Digits,
-    keys: u64,
-}
-
-impl Names {
-    fn new(prefix: &str, keys: u64) -> Self {
-        Self {
-            prefix: prefix.as_bytes().to_vec(),
-            digits: Digits::holding(keys),
-            keys,
-        }
-    }
-
-    fn append(&self, number: u64, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.prefix);
-        let at = out.len();
-        out.resize(at + self.digits.width(), b'0');
-        self.digits.write(number, &mut out[at..]);
-    }
-
-    /// The key that comes at `place` where all of them are visited once, in an order that is not that of their names.
-    fn scattered(&self, place: u64) -> u64 {
-        // Prime and above every smaller number of keys, so it has no divisor in common with them.
-        const STEP: u128 = 2_305_843_009_213_693_951;
-        let place = u128::from(place % self.keys);
-        (place * STEP % u128::from(self.keys)) as u64
-    }
 }
 
 /// One case on an engine.
@@ -172,7 +139,7 @@ impl EngineSubject {
             let stop = Stop {
                 ops: Some(
                     left.ops
-                        .map_or(refill.names.keys, |ops| ops.min(refill.names.keys)),
+                        .map_or(refill.names.keys(), |ops| ops.min(refill.names.keys())),
                 ),
                 ..left
             };
@@ -211,7 +178,8 @@ impl Refill {
         let mut batch = Batch::default();
         for place in self.restored..removed {
             let number = self.names.scattered(place);
-            push(&mut batch, &self.names, number, Some(&self.workload));
+            let values = self.workload.values();
+            self.names.push(number, Some(values), &mut batch);
             if batch.len() as u64 == LOAD_BATCH || place + 1 == removed {
                 self.handle
                     .put_all(&batch)
@@ -240,7 +208,7 @@ pub(super) fn load(
     let workload = workload(compiled.commands, case, &case.key_dist, seed)?;
     let mut batch = Batch::default();
     for number in 0..case.keys {
-        push(&mut batch, &names, number, Some(&workload));
+        names.push(number, Some(workload.values()), &mut batch);
         if batch.len() as u64 == LOAD_BATCH || number + 1 == case.keys {
             handle.put_all(&batch).map_err(|error| broken(&error))?;
             batch.clear();
@@ -279,18 +247,6 @@ fn verb(command: &str) -> Verb {
         "DEL" => Verb::Delete,
         _ => Verb::Put,
     }
-}
-
-/// Adds the key `number`, and its value where `values` has them.
-fn push(batch: &mut Batch, names: &Names, number: u64, values: Option<&Workload>) {
-    batch.push(
-        |out| names.append(number, out),
-        |out| {
-            if let Some(workload) = values {
-                workload.values().append(number, out);
-            }
-        },
-    );
 }
 
 /// One thread's access.
@@ -348,8 +304,8 @@ impl Callee for EngineCallee {
             } else {
                 chooser.number(Number::Key, workload.keys())
             };
-            let values = (verb == Verb::Put).then_some(workload);
-            push(&mut ready.batch, &self.names, number, values);
+            let values = (verb == Verb::Put).then(|| workload.values());
+            self.names.push(number, values, &mut ready.batch);
         }
         ready.removes_until = self.next;
     }
@@ -388,33 +344,5 @@ impl Callee for EngineCallee {
                 Reply::Error(self.sentence.as_bytes())
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use super::*;
-
-    #[test]
-    fn a_scattered_walk_visits_every_key_once() {
-        for keys in [1, 2, 7, 100, 1_000, 65_536] {
-            let names = Names::new("p:", keys);
-            let visited: BTreeSet<u64> = (0..keys).map(|place| names.scattered(place)).collect();
-            assert_eq!(visited.len() as u64, keys);
-            assert_eq!(names.scattered(keys), names.scattered(0));
-        }
-        let names = Names::new("p:", 1_000);
-        let neighbours = (0..999)
-            .filter(|place| names.scattered(*place).abs_diff(names.scattered(place + 1)) == 1);
-        assert!(neighbours.count() < 10);
-    }
-
-    #[test]
-    fn names_have_the_prefix_and_a_fixed_width() {
-        let mut out = Vec::new();
-        Names::new("p:", 100).append(42, &mut out);
-        assert_eq!(out, b"p:00000042");
     }
 }

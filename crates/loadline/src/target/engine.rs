@@ -74,7 +74,8 @@ impl Kind {
         ("fjall", Self::Fjall),
     ];
 
-    fn name(self) -> &'static str {
+    /// The name as it is typed.
+    pub(crate) fn name(self) -> &'static str {
         let known = Self::ALL.iter().find(|(_, kind)| *kind == self);
         known.map_or("", |(name, _)| name)
     }

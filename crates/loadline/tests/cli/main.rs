@@ -8,6 +8,7 @@ mod cluster;
 mod distress;
 mod doctor;
 mod dry_run;
+mod engines;
 mod judge;
 mod kernel;
 mod keys;

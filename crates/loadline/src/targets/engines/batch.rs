@@ -20,6 +20,11 @@ impl Batch {
         self.ends.len()
     }
 
+    /// Bytes of keys and values together.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
     /// Adds a key and a value, which the functions append.
     pub(crate) fn push(
         &mut self,

@@ -3,8 +3,10 @@
 
 mod batch;
 mod fjall;
+mod footprint;
 mod heed;
 mod map;
+mod names;
 mod redb;
 mod served;
 mod store;
@@ -20,6 +22,8 @@ use crate::exit::Failure;
 use crate::target::{Choice, Durability, Engine, Kind};
 
 pub(crate) use batch::Batch;
+pub(crate) use footprint::{Data, Filled, Reopened, measure as footprint};
+pub(crate) use names::Names;
 pub(crate) use served::ServedHandle;
 
 /// An engine that is open. It is closed when it and all of its handles are gone.
@@ -90,6 +94,18 @@ impl EngineAccess {
         })
     }
 
+    /// Opens `kind` in `dir`, which exists and stays.
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub(crate) fn open_at(kind: Kind, durability: Durability, dir: &Path) -> anyhow::Result<Self> {
+        Ok(Self {
+            open: open(kind, durability, dir)?,
+            threads: Vec::new(),
+            _dir: None,
+        })
+    }
+
     /// Access for one thread.
     ///
     /// # Errors
@@ -110,7 +126,10 @@ impl EngineAccess {
 }
 
 /// A fresh directory for the files of `engine`, where it has any.
-fn directory(engine: &Engine) -> Result<Option<TempDir>, Failure> {
+///
+/// # Errors
+/// That there can be none.
+pub(crate) fn directory(engine: &Engine) -> Result<Option<TempDir>, Failure> {
     if engine.durability == Durability::Memory {
         return Ok(None);
     }

@@ -1,0 +1,287 @@
+//! What an engine takes besides time, measured in child processes: one is filled and killed, others open it again.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use loadline_measure::engines::{Allocations, Footprint};
+use loadline_measure::quantile::median;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+use super::directory;
+use crate::exit::{Exit, Failure};
+use crate::target::{Choice, Durability, Engine};
+use crate::targets::servers::own_child;
+
+/// How often an engine is opened again.
+const OPENS: usize = 3;
+/// The longest that a child may take for one step.
+const PATIENCE: Duration = Duration::from_secs(600);
+/// How often the interrupt is looked at meanwhile.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// Operations whose allocations are counted, and keys of the engine meanwhile.
+const COUNTED_OPS: u64 = 1_000;
+const COUNTED_KEYS: u64 = 2_000;
+/// The library of glibc that counts the allocations of a process.
+const COUNTER: &str = "libmemusage.so";
+
+/// What a child says of an engine that it has filled.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(crate) struct Filled {
+    pub(crate) live_bytes: u64,
+    pub(crate) logical_bytes: u64,
+    pub(crate) memory_bytes: u64,
+    pub(crate) written_bytes: Option<u64>,
+}
+
+/// What a child says of an engine that it has opened again.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(crate) struct Reopened {
+    pub(crate) open_ns: u64,
+    pub(crate) lost: u64,
+}
+
+/// The data of an engine.
+#[derive(Debug, Clone)]
+pub(crate) struct Data {
+    pub(crate) keys: u64,
+    /// As it is typed.
+    pub(crate) value_size: String,
+    pub(crate) seed: u64,
+}
+
+/// Measures `engine` with `data`; `None` of a server. Must be called on the main thread, since children are started.
+///
+/// # Errors
+/// That a child cannot be started or fails, and that `interrupt` was set meanwhile.
+pub(crate) fn measure(
+    engine: &Engine,
+    data: &Data,
+    interrupt: &AtomicBool,
+) -> Result<Option<Footprint>, Failure> {
+    if engine.choice.is_server() {
+        return Ok(None);
+    }
+    let dir = directory(engine)?;
+    let is_durable = engine.durability != Durability::Memory;
+    let path = dir.as_ref().map_or(Path::new("."), |dir| dir.path());
+    let steps = Steps {
+        engine,
+        data,
+        dir: path,
+        interrupt,
+    };
+    let filled = Killed(steps.start("fill", data.keys, 0, false)?).answer::<Filled>(&steps)?;
+    let mut footprint = Footprint {
+        subject: engine.to_string(),
+        durability: engine.durability.to_string(),
+        keys: data.keys,
+        live_bytes: filled.live_bytes,
+        logical_bytes: filled.logical_bytes,
+        memory_bytes: Some(filled.memory_bytes),
+        ..Footprint::default()
+    };
+    if is_durable {
+        footprint.disk_bytes = Some(allocated_bytes(path));
+        // A file system in memory does not count what is written to it.
+        footprint.written_bytes = filled.written_bytes.filter(|bytes| *bytes > 0);
+        let mut opens = Vec::new();
+        for _ in 0..OPENS {
+            let open = Killed(steps.start("open", data.keys, 0, false)?);
+            opens.push(open.answer::<Reopened>(&steps)?);
+        }
+        let times: Vec<f64> = opens.iter().map(|open| open.open_ns as f64).collect();
+        footprint.open_ns = median(&times).map(|ns| ns as u64);
+        footprint.opens = opens.len() as u64;
+        footprint.lost = opens.first().map(|open| open.lost);
+    }
+    drop(dir);
+    footprint.allocations = allocations(engine, data, interrupt)?;
+    Ok(Some(footprint))
+}
+
+/// Allocations per operation: those of a run with operations over those of one without. `None` where they cannot be
+/// counted here.
+fn allocations(
+    engine: &Engine,
+    data: &Data,
+    interrupt: &AtomicBool,
+) -> Result<Option<Allocations>, Failure> {
+    let count = |step: &str, ops: u64| -> Result<Option<u64>, Failure> {
+        // Each run has an engine of its own.
+        let dir = directory(engine)?;
+        let steps = Steps {
+            engine,
+            data,
+            dir: dir.as_ref().map_or(Path::new("."), |dir| dir.path()),
+            interrupt,
+        };
+        let child = steps.start(step, COUNTED_KEYS, ops, true)?;
+        let output = child.wait_with_output();
+        Ok(output.ok().and_then(|output| {
+            let text = String::from_utf8_lossy(&output.stderr).into_owned();
+            output.status.success().then(|| allocated(&text)).flatten()
+        }))
+    };
+    let Some(none) = count("get", 0)? else {
+        return Ok(None);
+    };
+    let mut each = Vec::new();
+    for step in ["get", "put", "delete"] {
+        let Some(counted) = count(step, COUNTED_OPS)? else {
+            return Ok(None);
+        };
+        each.push(counted.saturating_sub(none) as f64 / COUNTED_OPS as f64);
+    }
+    Ok(Some(Allocations {
+        get: each[0],
+        put: each[1],
+        delete: each[2],
+    }))
+}
+
+/// The calls that the counting library reports, all functions together.
+fn allocated(report: &str) -> Option<u64> {
+    let calls = |name: &str| -> Option<u64> {
+        let (_, rest) = report.split_once(name)?;
+        // Colours stand between the bar and the number.
+        let rest = rest.split_once('m').map_or(rest, |(_, rest)| rest);
+        rest.split_ascii_whitespace().next()?.parse().ok()
+    };
+    let (malloc, calloc) = (calls(" malloc|")?, calls(" calloc|")?);
+    Some(malloc + calloc + calls("realloc|")?)
+}
+
+struct Steps<'s> {
+    engine: &'s Engine,
+    data: &'s Data,
+    dir: &'s Path,
+    interrupt: &'s AtomicBool,
+}
+
+impl Steps<'_> {
+    fn start(&self, step: &str, keys: u64, ops: u64, counted: bool) -> Result<Child, Failure> {
+        let Choice::Embedded(kind, _) = self.engine.choice else {
+            return Err(Failure::usage(format!("{} is a server.", self.engine)));
+        };
+        let mut command = own_child(&["__engine", "--engine", kind.name(), "--step", step])?;
+        command
+            .args(["--durability", &self.engine.durability.to_string()])
+            .arg("--dir")
+            .arg(self.dir)
+            .args(["--keys", &keys.to_string(), "--ops", &ops.to_string()])
+            .args(["--value-size", &self.data.value_size])
+            .args(["--seed", &self.data.seed.to_string()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        if counted {
+            command.env("LD_PRELOAD", COUNTER).stdin(Stdio::null());
+        }
+        command.spawn().map_err(|error| {
+            Failure::unavailable(format!("{}: no child process: {error}.", self.engine))
+        })
+    }
+}
+
+/// A child that is killed once it has answered.
+struct Killed(Child);
+
+impl Killed {
+    /// The line that the child prints; then it is killed.
+    fn answer<T: DeserializeOwned + Send>(mut self, steps: &Steps<'_>) -> Result<T, Failure> {
+        let stdout = self.0.stdout.take().expect("its output is a pipe");
+        let (sender, receiver) = mpsc::channel();
+        thread::spawn(move || {
+            let mut line = String::new();
+            let read = BufReader::new(stdout).read_line(&mut line);
+            // The receiver is gone after an interrupt.
+            let _ = sender.send(read.map(|_| line));
+        });
+        let deadline = Instant::now() + PATIENCE;
+        let line = loop {
+            match receiver.recv_timeout(LOOK_EVERY) {
+                Ok(line) => break line.unwrap_or_default(),
+                Err(RecvTimeoutError::Timeout) if steps.interrupt.load(Ordering::Relaxed) => {
+                    return Err(Failure::new(
+                        Exit::Interrupted,
+                        format!("{}: interrupted.", steps.engine),
+                    ));
+                }
+                Err(RecvTimeoutError::Timeout) if Instant::now() < deadline => {}
+                Err(_) => break String::new(),
+            }
+        };
+        serde_json::from_str(&line).map_err(|_| self.failure(steps))
+    }
+
+    /// What the child said in place of an answer.
+    fn failure(&mut self, steps: &Steps<'_>) -> Failure {
+        let _ = self.0.kill();
+        let mut text = String::new();
+        if let Some(mut stderr) = self.0.stderr.take() {
+            let _ = std::io::Read::read_to_string(&mut stderr, &mut text);
+        }
+        let said = crate::printer::printable(text.lines().next().unwrap_or("it said nothing"));
+        Failure::unavailable(format!(
+            "{} ({}): the process that measures its memory and disk failed: {said}",
+            steps.engine, steps.engine.durability
+        ))
+    }
+}
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        // SIGKILL: the engine has no chance to write anything more. It fails only where the process is gone already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Bytes that the files below `dir` take on disk; a sparse file takes fewer than its length.
+fn allocated_bytes(dir: &Path) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    let Ok(entries) = fs::read_dir(dir) else {
+        return 0;
+    };
+    entries
+        .flatten()
+        .map(|entry| match entry.metadata() {
+            Ok(metadata) if metadata.is_dir() => allocated_bytes(&entry.path()),
+            Ok(metadata) => metadata.blocks() * 512,
+            Err(_) => 0,
+        })
+        .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn allocations_are_read_from_the_report_of_the_library() {
+        let report = "\u{1b}[01;34mMemory usage summary:\u{1b}[0;0m heap total: 1200, heap peak: 9\n\
+            \u{1b}[04;34m         total calls   total memory   failed calls\u{1b}[0m\n\
+            \u{1b}[00;34m malloc|\u{1b}[0m         12           1200              0\n\
+            \u{1b}[00;34mrealloc|\u{1b}[0m          3              0              0  (nomove:0, dec:0, free:0)\n\
+            \u{1b}[00;34m calloc|\u{1b}[0m          1              8              0\n";
+        assert_eq!(allocated(report), Some(16));
+        assert_eq!(allocated("no such library"), None);
+    }
+
+    #[test]
+    fn files_count_by_their_blocks() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("below")).unwrap();
+        fs::write(dir.path().join("below/file"), vec![1; 10_000]).unwrap();
+        let sparse = fs::File::create(dir.path().join("sparse")).unwrap();
+        sparse.set_len(1 << 30).unwrap();
+        let bytes = allocated_bytes(dir.path());
+        assert!((10_000..1 << 20).contains(&bytes), "{bytes}");
+    }
+}

@@ -1,0 +1,240 @@
+//! `loadline engines`: engines in process and a real redis-server, in small sizes.
+
+use loadline_measure::Record;
+use loadline_measure::record::{Case, SubjectKind};
+
+use crate::util::Dir;
+
+/// Few operations: the figures do not matter here.
+const SHORT: [&str; 10] = [
+    "--keys",
+    "500",
+    "--duration",
+    "30ms",
+    "--rounds",
+    "3",
+    "--warmup",
+    "1ms",
+    "--json",
+    "out.json",
+];
+
+fn measured(words: &[&str]) -> (Record, String) {
+    let dir = Dir::new();
+    let dir_words = ["--dir", dir.path().to_str().unwrap()];
+    let stdout = dir
+        .run(&[&["engines"], words, &SHORT[..], &dir_words[..]].concat())
+        .succeeded();
+    let record = Record::from_json(dir.read("out.json").as_bytes()).unwrap();
+    let left: Vec<_> = std::fs::read_dir(dir.path()).unwrap().collect();
+    assert_eq!(left.len(), 1, "directories of engines are left: {left:?}");
+    (record, stdout)
+}
+
+fn of<'r>(record: &'r Record, name: &str, workload: &str) -> &'r Case {
+    let mut cases = record.cases.iter();
+    cases
+        .find(|case| case.subject.name == name && case.scenario.workload == workload)
+        .unwrap_or_else(|| panic!("{name} has no {workload}"))
+}
+
+#[test]
+fn engines_in_memory_stand_beside_redis_and_every_row_names_the_class() {
+    let (record, stdout) = measured(&[
+        "map",
+        "store",
+        "redis",
+        "redis-unix",
+        "embedded",
+        "--durability",
+        "memory",
+    ]);
+    assert_eq!(record.cases.len(), 9 * 5);
+    assert_eq!(record.errors(), 0);
+    for case in &record.cases {
+        let scenario = &case.scenario;
+        assert_eq!(scenario.durability.as_deref(), Some("memory"));
+        let is_called = matches!(case.subject.name.as_str(), "map" | "store");
+        assert_eq!(case.subject.kind == SubjectKind::Engine, is_called);
+        assert_eq!(scenario.connections == 0, is_called);
+        assert_eq!(
+            scenario.batch,
+            if scenario.workload.starts_with("batch") {
+                100
+            } else {
+                1
+            }
+        );
+        // Every key that is read is there, also after the removals.
+        assert!(
+            case.hit_ratio.is_none_or(|hits| hits == 1.0),
+            "{}: {:?}",
+            case.name(),
+            case.hit_ratio
+        );
+        assert!(case.ops > 0, "{}", case.name());
+    }
+    // Each of the others is compared with redis, in the same rounds.
+    let ratios = record
+        .comparisons
+        .iter()
+        .filter(|told| told.metric == "throughput_ops_per_s");
+    for told in ratios.clone() {
+        assert_eq!(record.cases[told.a].subject.name, "redis");
+        assert_eq!(
+            record.cases[told.a].scenario.workload,
+            record.cases[told.b].scenario.workload
+        );
+    }
+    assert_eq!(ratios.count(), 9 * 4);
+    // A call is far from a round trip, however busy the machine is.
+    let per_op = |name| {
+        let case = of(&record, name, "get");
+        case.duration_ns as f64 / case.ops as f64
+    };
+    assert!(per_op("store") * 2.0 < per_op("redis"));
+    for said in [
+        "Durability memory, 100 B values, 500 keys",
+        "By need",
+        "Fastest reads:",
+        "Redis is the right answer",
+        "batch get of 100",
+        "vs redis",
+    ] {
+        assert!(stdout.contains(said), "{said}:\n{stdout}");
+    }
+}
+
+/// The write-up that this command answers compared an engine that does not sync with one that does.
+#[test]
+fn classes_are_never_mixed_and_an_engine_that_lacks_one_is_named() {
+    let (record, stdout) = measured(&[
+        "map",
+        "heed",
+        "redb",
+        "fjall",
+        "redis",
+        "--op",
+        "put,get",
+        "--durability",
+        "process,always",
+    ]);
+    for told in &record.comparisons {
+        let class = |place: usize| record.cases[place].scenario.durability.clone();
+        assert_eq!(class(told.a), class(told.b));
+    }
+    let names = |class: &str| -> Vec<&str> {
+        let of_class = record.cases.iter().filter(|case| {
+            case.scenario.durability.as_deref() == Some(class) && case.scenario.workload == "put"
+        });
+        of_class.map(|case| case.subject.name.as_str()).collect()
+    };
+    assert_eq!(names("process"), ["redis", "heed", "fjall"]);
+    assert_eq!(names("always"), ["redis", "heed", "redb", "fjall"]);
+    for sentence in [
+        "map is left out of process and always: it keeps nothing on disk.",
+        "redb is left out of process: a commit that it does not sync is lost with the process.",
+    ] {
+        assert!(
+            record.findings.iter().any(|said| said == sentence),
+            "{:?}",
+            record.findings
+        );
+    }
+    assert!(stdout.contains("Fastest durable writes:"), "{stdout}");
+    // The servers persist as their class says.
+    let appends = record.environment.servers.iter().map(|server| {
+        (
+            server.subject.as_str(),
+            server
+                .settings
+                .iter()
+                .any(|(name, value)| name == "appendonly" && value == "yes"),
+        )
+    });
+    assert_eq!(
+        appends.collect::<Vec<_>>(),
+        [("redis (process)", true), ("redis (always)", true)]
+    );
+}
+
+#[test]
+fn what_was_acknowledged_is_there_after_a_kill_and_the_record_has_what_it_takes() {
+    let (record, stdout) = measured(&[
+        "map",
+        "heed",
+        "redb",
+        "fjall",
+        "--op",
+        "get",
+        "--durability",
+        "memory,always",
+    ]);
+    let footprints = record.engines.as_ref().unwrap().footprints.iter();
+    let mut durable = 0;
+    for footprint in footprints {
+        let name = &footprint.subject;
+        assert_eq!(footprint.keys, 500);
+        // A key is 18 bytes of prefix and 8 digits.
+        assert_eq!(footprint.live_bytes, 500 * (19 + 8 + 100), "{name}");
+        if name == "map" {
+            assert_eq!(
+                (footprint.disk_bytes, footprint.open_ns, footprint.lost),
+                (None, None, None)
+            );
+            // A read into a buffer that is there allocates nothing.
+            let allocations = footprint.allocations.unwrap();
+            assert!(allocations.get < 0.05, "{allocations:?}");
+            continue;
+        }
+        durable += 1;
+        assert_eq!(footprint.lost, Some(0), "{name}");
+        assert!(
+            footprint.disk_bytes.unwrap() >= footprint.live_bytes,
+            "{name}"
+        );
+        assert!(
+            footprint.open_ns.unwrap() > 0 && footprint.opens == 3,
+            "{name}"
+        );
+    }
+    assert_eq!(durable, 3);
+    assert!(stdout.contains("Besides time"), "{stdout}");
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    let dir = Dir::new();
+    for (words, reason) in [
+        (&["berkeley"][..], "unknown engine"),
+        (&["map", "map"], "named twice"),
+        (&["map", "--reference", "redb"], "not among the engines"),
+        (
+            &["map", "--durability", "never"],
+            "expected memory, process",
+        ),
+        (
+            &["map", "--durability", "always"],
+            "None of the engines has the durability",
+        ),
+        (&["map", "--batch", "1"], "--batch 1"),
+    ] {
+        dir.run(&[&["engines"], words].concat()).failed(64, reason);
+    }
+    let words = [
+        "engines",
+        "heed",
+        "--durability",
+        "process",
+        "--dir",
+        "no/such",
+    ];
+    dir.run(&[&words, &SHORT[..]].concat())
+        .failed(69, "cannot create a directory in no/such");
+    assert!(dir.is_empty());
+    let plan = dir
+        .run(&["engines", "map", "redis", "--dry-run"])
+        .succeeded();
+    assert!(plan.contains("Durability memory, values of 100B"), "{plan}");
+    assert!(plan.contains("compared with redis"), "{plan}");
+}
