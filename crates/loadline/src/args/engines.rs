@@ -28,7 +28,7 @@ Exit codes: 0 done, 64 usage, 69 engine unavailable, 70 internal error, 130 inte
 /// Which engine for my data: in process, or Redis behind a socket?
 #[derive(Debug, Args)]
 pub(crate) struct EnginesArgs {
-    /// Engines to measure [default: all of this build; redis and redis-unix if redis-server is found]
+    /// Engines to measure [default: all of this build, with redis, redis-unix and embedded if redis-server is found]
     #[arg(value_name = "ENGINE")]
     pub(crate) engines: Vec<String>,
     /// Operations [default: all]

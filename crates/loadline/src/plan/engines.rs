@@ -73,21 +73,8 @@ pub(crate) fn resolve(args: &EnginesArgs, around: &Surroundings) -> Result<Engin
     };
     let mut stages = Vec::new();
     for &durability in &classes {
-        let engine = |choice: &Choice| {
-            Target::Engine(Engine {
-                choice: choice.clone(),
-                durability,
-                dir: args.dir.clone(),
-            })
-        };
-        let able = choices
-            .iter()
-            .filter(|choice| choice.lacks(durability).is_none());
-        let targets: Vec<Target> = able.map(engine).collect();
-        if targets.is_empty() {
-            continue;
-        }
-        for size in &sizes {
+        let targets = targets(&choices, durability, args.dir.as_ref());
+        for size in sizes.iter().filter(|_| !targets.is_empty()) {
             let stage = Plan {
                 targets: targets.clone(),
                 cases: cases(args, around, durability, size, length)?,
@@ -104,25 +91,41 @@ pub(crate) fn resolve(args: &EnginesArgs, around: &Surroundings) -> Result<Engin
             left_out.join(" ")
         )));
     }
-    let mut base = base;
-    for stage in &stages {
+    Ok(EnginesPlan {
+        base: with_all(base, &stages),
+        stages,
+        reference,
+        left_out,
+    })
+}
+
+/// Those of `choices` that have the durability.
+fn targets(choices: &[Choice], durability: Durability, dir: Option<&PathBuf>) -> Vec<Target> {
+    let able = choices
+        .iter()
+        .filter(|choice| choice.lacks(durability).is_none());
+    able.map(|choice| {
+        Target::Engine(Engine {
+            choice: choice.clone(),
+            durability,
+            dir: dir.cloned(),
+        })
+    })
+    .collect()
+}
+
+/// `base` with the targets of all stages, each once, and all cases.
+fn with_all(mut base: Plan, stages: &[Plan]) -> Plan {
+    for stage in stages {
         for target in &stage.targets {
-            if !base
-                .targets
-                .iter()
-                .any(|known| known.to_string() == target.to_string())
-            {
+            let name = target.to_string();
+            if base.targets.iter().all(|known| known.to_string() != name) {
                 base.targets.push(target.clone());
             }
         }
         base.cases.extend(stage.cases.iter().cloned());
     }
-    Ok(EnginesPlan {
-        base,
-        stages,
-        reference,
-        left_out,
-    })
+    base
 }
 
 /// A length of ten blocks of 50 ms, unless another was asked for.
@@ -153,7 +156,7 @@ fn choices(args: &EnginesArgs, around: &Surroundings) -> Result<Vec<Choice>, Fai
     if choices.is_empty() {
         choices.extend(Kind::ALL.map(|(_, kind)| Choice::Embedded(kind, None)));
         if around.has_redis_server {
-            for name in ["redis", "redis-unix"] {
+            for name in ["redis", "redis-unix", "embedded"] {
                 choices.push(Choice::parse(name)?);
             }
         }
