@@ -83,9 +83,8 @@ impl Kind {
     /// Why it has no durability of this class, where it has none.
     fn lacks(self, durability: Durability) -> Option<&'static str> {
         match (self, durability) {
-            (Self::Map, Durability::Memory) | (Self::Store, Durability::Memory) => None,
+            (Self::Store, _) | (Self::Map, Durability::Memory) => None,
             (Self::Map, _) => Some("it keeps nothing on disk"),
-            (Self::Store, _) => Some("this version of it keeps nothing on disk"),
             (Self::Heed | Self::Redb | Self::Fjall, Durability::Memory) => {
                 Some("its data are files")
             }

@@ -155,7 +155,7 @@ pub(crate) fn directory(engine: &Engine) -> Result<Option<TempDir>, Failure> {
 fn open(kind: Kind, durability: Durability, dir: &Path) -> anyhow::Result<Box<dyn Open>> {
     Ok(match kind {
         Kind::Map => Box::new(map::Map::default()),
-        Kind::Store => Box::new(store::OurStore::in_memory()),
+        Kind::Store => Box::new(store::OurStore::open(dir, durability)?),
         Kind::Heed => Box::new(heed::Lmdb::open(dir, durability)?),
         Kind::Redb => Box::new(redb::Redb::open(dir, durability)?),
         Kind::Fjall => Box::new(fjall::Fjall::open(dir, durability)?),

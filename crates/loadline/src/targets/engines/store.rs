@@ -1,18 +1,31 @@
 //! The store of this project.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use loadline_store::{Options, Store};
 
 use super::{Batch, Handle, Open};
+use crate::target::Durability;
 
-/// The store in memory.
+/// The store, in memory or in a directory.
 #[derive(Debug)]
 pub(super) struct OurStore(Arc<Store>);
 
 impl OurStore {
-    pub(super) fn in_memory() -> Self {
-        Self(Arc::new(Store::in_memory(Options::new())))
+    /// Opens the store in `dir`, which a store in memory does not need.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub(super) fn open(dir: &Path, durability: Durability) -> anyhow::Result<Self> {
+        let durability = match durability {
+            Durability::Memory => return Ok(Self(Arc::new(Store::in_memory(Options::new())))),
+            Durability::Process => loadline_store::Durability::Process,
+            Durability::Interval(interval) => loadline_store::Durability::Interval(interval),
+            Durability::Always => loadline_store::Durability::Always,
+        };
+        let options = Options::new().durability(durability);
+        Ok(Self(Arc::new(Store::open(dir, options)?)))
     }
 }
 
