@@ -12,11 +12,10 @@ use super::connect::Endpoint;
 use super::opened::{Access, Opened};
 use super::tls;
 use crate::exit::Failure;
-use crate::plan::{KEYS, TlsFiles, is_run_id, run_prefix};
+use crate::plan::{Case, KEYS, TlsFiles, is_run_id, run_prefix};
 use crate::secret::{PASSWORD_VARIABLE, quoted};
 use crate::target::{Server, Target};
 use crate::units::count_text;
-use crate::workload::Definition;
 
 /// The most time for looking for the keys of earlier runs before a run.
 const LOOK_FOR: Duration = Duration::from_secs(2);
@@ -271,18 +270,16 @@ impl Opened {
         self.holders(false)?.remove(run_id).map(drop)
     }
 
-    /// The commands of `workloads` that the user of an existing server cannot run.
+    /// The commands of `cases` that the user of an existing server cannot run.
     ///
     /// # Errors
     /// That a server does not answer.
-    pub(crate) fn refusals<'w>(
-        &self,
-        workloads: impl Iterator<Item = &'w Definition> + Clone,
-    ) -> Result<Refusals, Failure> {
+    pub(crate) fn refusals(&self, cases: &[Case]) -> Result<Refusals, Failure> {
         let mut all = Refusals::new();
         if !self.target.is_ours() {
             for endpoint in self.holding() {
-                all.append(&mut refusals(&endpoint, workloads.clone())?);
+                let workloads = cases.iter().map(|case| &case.workload);
+                all.append(&mut refusals(&endpoint, workloads)?);
             }
         }
         Ok(all)
