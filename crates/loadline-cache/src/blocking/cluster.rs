@@ -1,0 +1,180 @@
+//! A Redis Cluster.
+
+use std::time::Duration;
+
+use loadline_client::atomic;
+use loadline_client::blocking::{Cluster, Connection};
+use loadline_client::cluster::{Builder, Cursor, Node};
+use loadline_client::commands::{get, mget};
+
+use super::{KeyValue, apply_on, run_confirmed, swap_on};
+use crate::idle::Idle;
+use crate::place::Wait;
+use crate::requests::{self, PAGE_KEYS, PAUSE, TRIES, is_elsewhere};
+use crate::{Batch, Error};
+
+/// A cluster, with a handle for each thread that uses it at the moment.
+///
+/// Single commands and batches go through the client, which follows redirections. What needs one connection for
+/// several requests, which is waiting for replicas and comparing, goes to the master that serves the key.
+#[derive(Debug)]
+pub(super) struct ClusterStore {
+    builder: Builder,
+    handles: Idle<(), Cluster>,
+    connections: Idle<Node, Connection>,
+    wait: Option<Wait>,
+}
+
+impl ClusterStore {
+    pub(super) fn open(url: &str, wait: Option<Wait>) -> Result<Self, Error> {
+        let builder = Builder::from_url(url)?;
+        let handles = Idle::new();
+        handles.give_back((), builder.clone().open_blocking()?);
+        Ok(Self {
+            builder,
+            handles,
+            connections: Idle::new(),
+            wait,
+        })
+    }
+
+    fn on<R>(&self, work: impl FnOnce(&mut Cluster) -> Result<R, Error>) -> Result<R, Error> {
+        let mut cluster = match self.handles.take(&()) {
+            Some(cluster) => cluster,
+            None => self.builder.clone().open_blocking()?,
+        };
+        let result = work(&mut cluster);
+        self.handles.give_back((), cluster);
+        result
+    }
+
+    /// Works on a connection to the master of a key, again where the key is elsewhere.
+    fn on_master<R>(
+        &self,
+        key: &[u8],
+        work: impl Fn(&mut Connection) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        self.on(|cluster| {
+            let mut tries = 1;
+            loop {
+                match self.try_on_master(cluster, key, &work) {
+                    Err(Error::Client(error)) if is_elsewhere(&error) && tries < TRIES => {
+                        tries += 1;
+                        std::thread::sleep(PAUSE);
+                        cluster.refresh()?;
+                    }
+                    result => return result,
+                }
+            }
+        })
+    }
+
+    fn try_on_master<R>(
+        &self,
+        cluster: &Cluster,
+        key: &[u8],
+        work: impl Fn(&mut Connection) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        let Some(master) = cluster.master_of(key) else {
+            // Names the slot in its error.
+            return work(&mut cluster.dedicated(key)?);
+        };
+        let mut connection = match self.connections.take(&master) {
+            Some(connection) => connection,
+            None => cluster.connection(&master)?,
+        };
+        let result = work(&mut connection);
+        if result.is_ok() || matches!(result, Err(Error::Unconfirmed { .. })) {
+            self.connections.give_back(master, connection);
+        }
+        result
+    }
+}
+
+impl KeyValue for ClusterStore {
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        self.on(|cluster| Ok(cluster.run(get(key))?))
+    }
+
+    fn get_many(&self, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, Error> {
+        if keys.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.on(|cluster| Ok(cluster.run(mget(keys))?))
+    }
+
+    fn put(&self, key: &[u8], value: &[u8]) -> Result<(), Error> {
+        self.write(key, || requests::put(key, value, None))
+    }
+
+    fn put_for(&self, key: &[u8], value: &[u8], ttl: Duration) -> Result<(), Error> {
+        self.write(key, || requests::put(key, value, Some(ttl)))
+    }
+
+    fn delete(&self, key: &[u8]) -> Result<bool, Error> {
+        Ok(self.write(key, || requests::delete(key))? > 0)
+    }
+
+    fn compare_and_swap(
+        &self,
+        key: &[u8],
+        expected: Option<&[u8]>,
+        next: Option<&[u8]>,
+    ) -> Result<bool, Error> {
+        self.on_master(key, |connection| {
+            swap_on(connection, key, expected, next, self.wait)
+        })
+    }
+
+    fn apply(&self, batch: &Batch) -> Result<(), Error> {
+        requests::check_slots(batch)?;
+        let Some(first) = batch.writes.first() else {
+            return Ok(());
+        };
+        if self.wait.is_some() {
+            return self.on_master(first.key(), |connection| {
+                apply_on(connection, batch, self.wait)
+            });
+        }
+        let written = self.on(|cluster| Ok(cluster.run(atomic(requests::writes(batch)))?));
+        for reply in written?.into_iter().flatten() {
+            reply?;
+        }
+        Ok(())
+    }
+
+    fn scan(&self, prefix: &[u8], visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), Error> {
+        let pattern = requests::pattern(prefix);
+        self.on(|cluster| {
+            let mut cursor = Cursor::start();
+            while !cursor.is_finished() {
+                let keys: Vec<Vec<u8>> = cluster.scan_page(&mut cursor, &pattern, PAGE_KEYS)?;
+                if keys.is_empty() {
+                    continue;
+                }
+                let values: Vec<Option<Vec<u8>>> = cluster.run(mget(&keys[..]))?;
+                for (key, value) in keys.iter().zip(values) {
+                    if let Some(value) = value {
+                        visit(key, &value);
+                    }
+                }
+            }
+            Ok(())
+        })
+    }
+}
+
+impl ClusterStore {
+    fn write<T: loadline_client::FromReply>(
+        &self,
+        key: &[u8],
+        request: impl Fn() -> loadline_client::Cmd<T>,
+    ) -> Result<T, Error> {
+        if self.wait.is_none() {
+            return self.on(|cluster| Ok(cluster.run(request())?));
+        }
+        self.on_master(key, |connection| {
+            run_confirmed(connection, request(), self.wait)
+        })
+    }
+}

@@ -1,0 +1,155 @@
+//! The interface for threads.
+
+mod cluster;
+mod local;
+mod server;
+
+use std::time::Duration;
+
+use loadline_client::blocking::Connection;
+use loadline_client::commands::{unwatch, watch};
+use loadline_client::{Request, atomic};
+use loadline_store::{Options, Store};
+
+use self::cluster::ClusterStore;
+use self::local::LocalStore;
+#[cfg(feature = "tokio")]
+pub(crate) use self::local::walk;
+use self::server::ServerStore;
+use crate::place::{Place, Wait};
+use crate::{Batch, Error, requests};
+
+/// A store of bytes by key. Threads share it by reference (or in an `Arc`).
+///
+/// docs/growing.md says in a table what each store guarantees. An error of a server can leave open whether a write
+/// has happened: [`loadline_client::Error::maybe_executed`].
+pub trait KeyValue: Send + Sync {
+    /// A copy of the value of `key`.
+    ///
+    /// # Errors
+    /// Those of the store; also where the key holds a set, a hash or a list.
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error>;
+
+    /// Copies of the values of `keys`, in their order. They are read one after the other: writes can happen in between.
+    ///
+    /// # Errors
+    /// Those of [`get`](Self::get).
+    fn get_many(&self, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, Error>;
+
+    /// Puts `value` at `key`, without an expiry.
+    ///
+    /// # Errors
+    /// Those of the store; [`Error::Unconfirmed`] where replicas were asked for.
+    fn put(&self, key: &[u8], value: &[u8]) -> Result<(), Error>;
+
+    /// Puts `value` at `key` for the time `ttl`, to the millisecond.
+    ///
+    /// # Errors
+    /// Those of [`put`](Self::put).
+    fn put_for(&self, key: &[u8], value: &[u8], ttl: Duration) -> Result<(), Error>;
+
+    /// Removes `key` and returns whether it was there.
+    ///
+    /// # Errors
+    /// Those of [`put`](Self::put).
+    fn delete(&self, key: &[u8]) -> Result<bool, Error>;
+
+    /// Puts `next` at `key`, or removes it where `next` is `None`, if its value is `expected`; `None` expects no such
+    /// key. Returns whether it did. The key has no expiry from then on.
+    ///
+    /// # Errors
+    /// Those of [`put`](Self::put) and [`get`](Self::get).
+    fn compare_and_swap(
+        &self,
+        key: &[u8],
+        expected: Option<&[u8]>,
+        next: Option<&[u8]>,
+    ) -> Result<bool, Error>;
+
+    /// Performs the writes of `batch` as one.
+    ///
+    /// # Errors
+    /// Those of [`put`](Self::put); [`Error::Slots`].
+    fn apply(&self, batch: &Batch) -> Result<(), Error>;
+
+    /// Shows `visit` the keys that begin with `prefix`, with their values. A key that is there all the time is shown;
+    /// on a server it can be shown twice. `visit` must not call this store.
+    ///
+    /// # Errors
+    /// Those of [`get`](Self::get).
+    fn scan(&self, prefix: &[u8], visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), Error>;
+}
+
+/// Opens the store that `url` names.
+///
+/// | URL | options |
+/// | --- | --- |
+/// | `ram` | |
+/// | `store:DIR` | `durability=process` (default), `interval` (with `interval_ms=1000`) or `always` |
+/// | `redis://`, `rediss://`, `unix://`, `cluster://`, `clusters://` | `wait_replicas=N` (with `wait_ms=1000`): each write waits for replicas; and those of [`loadline_client::Config::from_url`] |
+///
+/// # Errors
+/// [`Error::Url`]; those of opening.
+pub fn open(url: &str) -> Result<Box<dyn KeyValue>, Error> {
+    Ok(match Place::parse(url)? {
+        Place::Ram => Box::new(LocalStore::new(Store::in_memory(Options::new()))),
+        Place::Directory(dir, options) => Box::new(LocalStore::new(Store::open(dir, options)?)),
+        Place::Server(url, wait) => Box::new(ServerStore::open(&url, wait)?),
+        Place::Cluster(url, wait) => Box::new(ClusterStore::open(&url, wait)?),
+    })
+}
+
+/// Runs a request, and waits for replicas where that is asked for.
+fn run_confirmed<T, Q: Request<Output = Result<T, loadline_client::Error>>>(
+    connection: &mut Connection,
+    request: Q,
+    wait: Option<Wait>,
+) -> Result<T, Error> {
+    let Some(wait) = wait else {
+        return Ok(connection.run(request)?);
+    };
+    let (written, reached) = connection.run((request, requests::wait(wait)));
+    let written = written?;
+    requests::confirm(wait, reached?)?;
+    Ok(written)
+}
+
+/// Runs the writes of a batch as a transaction.
+fn apply_on(connection: &mut Connection, batch: &Batch, wait: Option<Wait>) -> Result<(), Error> {
+    let replies = run_confirmed(connection, atomic(requests::writes(batch)), wait)?;
+    for reply in replies.into_iter().flatten() {
+        reply?;
+    }
+    Ok(())
+}
+
+/// Watches a key, compares its value, and writes if nothing has changed it since; otherwise it begins again.
+fn swap_on(
+    connection: &mut Connection,
+    key: &[u8],
+    expected: Option<&[u8]>,
+    next: Option<&[u8]>,
+    wait: Option<Wait>,
+) -> Result<bool, Error> {
+    loop {
+        connection.run(watch(key))?;
+        let value: Result<Option<Vec<u8>>, _> = connection.run(loadline_client::commands::get(key));
+        if !matches!(&value, Ok(value) if value.as_deref() == expected) {
+            connection.run(unwatch())?;
+            value?;
+            return Ok(false);
+        }
+        let mut batch = Batch::new();
+        match next {
+            Some(next) => batch.put(key, next),
+            None => batch.delete(key),
+        };
+        let written = run_confirmed(connection, atomic(requests::writes(&batch)), wait)?;
+        if let Some(replies) = written {
+            for reply in replies {
+                reply?;
+            }
+            return Ok(true);
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! Errors of all stores.
+
+/// The reason why an operation has no result.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The URL does not name a store.
+    #[error("invalid URL `{url}`: {reason}")]
+    Url {
+        /// The part of the URL before any password.
+        url: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The store of this process failed.
+    #[error(transparent)]
+    Store(#[from] loadline_store::Error),
+    /// The server or the connection failed; [`loadline_client::Error::maybe_executed`] says whether a write may have
+    /// happened.
+    #[error(transparent)]
+    Client(#[from] loadline_client::Error),
+    /// The keys of a batch are not in one slot of the cluster. Nothing was written.
+    #[error(
+        "the keys of a batch have to be in one slot of the cluster: give them a common hash tag, such as \
+         `{{order:7}}:state` and `{{order:7}}:total`"
+    )]
+    Slots,
+    /// The write has happened, but fewer replicas than were asked for confirmed it in time.
+    #[error(
+        "the write reached the master, and {reached} of {wanted} replicas confirmed it in time"
+    )]
+    Unconfirmed {
+        /// Replicas that confirmed it.
+        reached: u64,
+        /// Replicas that were asked for.
+        wanted: u64,
+    },
+}

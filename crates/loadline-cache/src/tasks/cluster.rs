@@ -1,0 +1,207 @@
+//! A Redis Cluster.
+
+use std::time::Duration;
+
+use loadline_client::cluster::{Cluster, Cursor, Node};
+use loadline_client::commands::{get, mget};
+use loadline_client::multiplexed::Dedicated;
+use loadline_client::{Cmd, FromReply, atomic};
+
+use super::{Answer, AsyncKeyValue, apply_on, run_confirmed, swap_on};
+use crate::idle::Idle;
+use crate::place::Wait;
+use crate::requests::{self, PAGE_KEYS, PAUSE, TRIES, is_elsewhere};
+use crate::{Batch, Error};
+
+/// A cluster. What needs one connection for several requests goes to the master that serves the key, as in the
+/// interface for threads.
+#[derive(Debug)]
+pub(super) struct ClusterTasks {
+    cluster: Cluster,
+    idle: Idle<Node, Dedicated>,
+    wait: Option<Wait>,
+}
+
+/// What is done on a connection to a master.
+enum Work<'a, T> {
+    Swap {
+        key: &'a [u8],
+        expected: Option<&'a [u8]>,
+        next: Option<&'a [u8]>,
+    },
+    Apply(&'a Batch),
+    Write(&'a [u8], &'a Cmd<T>),
+}
+
+/// What came of it.
+enum Done<T> {
+    Swapped(bool),
+    Applied,
+    Written(T),
+}
+
+impl<T: FromReply + Send> Work<'_, T> {
+    fn key(&self) -> &[u8] {
+        match self {
+            Self::Swap { key, .. } | Self::Write(key, _) => key,
+            Self::Apply(batch) => batch.writes.first().map_or(b"", |write| write.key()),
+        }
+    }
+
+    async fn run(&self, connection: &mut Dedicated, wait: Option<Wait>) -> Result<Done<T>, Error> {
+        Ok(match self {
+            Self::Swap {
+                key,
+                expected,
+                next,
+            } => Done::Swapped(swap_on(connection, key, *expected, *next, wait).await?),
+            Self::Apply(batch) => {
+                apply_on(connection, batch, wait).await?;
+                Done::Applied
+            }
+            Self::Write(_, request) => {
+                Done::Written(run_confirmed(connection, *request, wait).await?)
+            }
+        })
+    }
+}
+
+impl ClusterTasks {
+    pub(super) async fn open(url: &str, wait: Option<Wait>) -> Result<Self, Error> {
+        Ok(Self {
+            cluster: Cluster::open(url).await?,
+            idle: Idle::new(),
+            wait,
+        })
+    }
+
+    /// Works on a connection to the master of a key, again where the key is elsewhere.
+    async fn on_master<T: FromReply + Send>(&self, work: &Work<'_, T>) -> Result<Done<T>, Error> {
+        let mut tries = 1;
+        loop {
+            match self.try_on_master(work).await {
+                Err(Error::Client(error)) if is_elsewhere(&error) && tries < TRIES => {
+                    tries += 1;
+                    tokio::time::sleep(PAUSE).await;
+                    self.cluster.refresh().await?;
+                }
+                result => return result,
+            }
+        }
+    }
+
+    async fn try_on_master<T: FromReply + Send>(
+        &self,
+        work: &Work<'_, T>,
+    ) -> Result<Done<T>, Error> {
+        let master = self.cluster.master_of(work.key());
+        let waiting = master.as_ref().and_then(|master| self.idle.take(master));
+        let mut connection = match waiting {
+            Some(connection) => connection,
+            None => self.cluster.dedicated(work.key()).await?,
+        };
+        let result = work.run(&mut connection, self.wait).await;
+        if let Some(master) = master
+            && matches!(result, Ok(_) | Err(Error::Unconfirmed { .. }))
+        {
+            self.idle.give_back(master, connection);
+        }
+        result
+    }
+
+    async fn write<T: FromReply + Send>(&self, key: &[u8], request: Cmd<T>) -> Result<T, Error> {
+        if self.wait.is_none() {
+            return Ok(self.cluster.run(request).await?);
+        }
+        match self.on_master(&Work::Write(key, &request)).await? {
+            Done::Written(reply) => Ok(reply),
+            Done::Swapped(_) | Done::Applied => unreachable!("a write is written"),
+        }
+    }
+}
+
+impl AsyncKeyValue for ClusterTasks {
+    fn get<'a>(&'a self, key: &'a [u8]) -> Answer<'a, Option<Vec<u8>>> {
+        Box::pin(async move { Ok(self.cluster.run(get(key)).await?) })
+    }
+
+    fn get_many<'a>(&'a self, keys: &'a [&'a [u8]]) -> Answer<'a, Vec<Option<Vec<u8>>>> {
+        Box::pin(async move {
+            if keys.is_empty() {
+                return Ok(Vec::new());
+            }
+            Ok(self.cluster.run(mget(keys)).await?)
+        })
+    }
+
+    fn put<'a>(&'a self, key: &'a [u8], value: &'a [u8]) -> Answer<'a, ()> {
+        Box::pin(self.write(key, requests::put(key, value, None)))
+    }
+
+    fn put_for<'a>(&'a self, key: &'a [u8], value: &'a [u8], ttl: Duration) -> Answer<'a, ()> {
+        Box::pin(self.write(key, requests::put(key, value, Some(ttl))))
+    }
+
+    fn delete<'a>(&'a self, key: &'a [u8]) -> Answer<'a, bool> {
+        Box::pin(async move { Ok(self.write(key, requests::delete(key)).await? > 0) })
+    }
+
+    fn compare_and_swap<'a>(
+        &'a self,
+        key: &'a [u8],
+        expected: Option<&'a [u8]>,
+        next: Option<&'a [u8]>,
+    ) -> Answer<'a, bool> {
+        Box::pin(async move {
+            let work: Work<'_, ()> = Work::Swap {
+                key,
+                expected,
+                next,
+            };
+            Ok(matches!(self.on_master(&work).await?, Done::Swapped(true)))
+        })
+    }
+
+    fn apply<'a>(&'a self, batch: &'a Batch) -> Answer<'a, ()> {
+        Box::pin(async move {
+            requests::check_slots(batch)?;
+            if batch.is_empty() {
+                return Ok(());
+            }
+            if self.wait.is_some() {
+                self.on_master(&Work::<()>::Apply(batch)).await?;
+                return Ok(());
+            }
+            let written = self.cluster.run(atomic(requests::writes(batch))).await?;
+            for reply in written.into_iter().flatten() {
+                reply?;
+            }
+            Ok(())
+        })
+    }
+
+    fn scan<'a>(
+        &'a self,
+        prefix: &'a [u8],
+        visit: &'a mut (dyn FnMut(&[u8], &[u8]) + Send),
+    ) -> Answer<'a, ()> {
+        Box::pin(async move {
+            let pattern = requests::pattern(prefix);
+            let mut cursor = Cursor::start();
+            while !cursor.is_finished() {
+                let page = self.cluster.scan_page(&mut cursor, &pattern, PAGE_KEYS);
+                let keys: Vec<Vec<u8>> = page.await?;
+                if keys.is_empty() {
+                    continue;
+                }
+                let values: Vec<Option<Vec<u8>>> = self.cluster.run(mget(&keys[..])).await?;
+                for (key, value) in keys.iter().zip(values) {
+                    if let Some(value) = value {
+                        visit(key, &value);
+                    }
+                }
+            }
+            Ok(())
+        })
+    }
+}

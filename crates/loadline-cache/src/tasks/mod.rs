@@ -1,0 +1,139 @@
+//! The interface for tasks, on tokio.
+
+mod cluster;
+mod local;
+mod server;
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use loadline_client::commands::{get, watch};
+use loadline_client::multiplexed::Dedicated;
+use loadline_client::{Request, atomic};
+use loadline_store::{Durability, Options, Store};
+
+use self::cluster::ClusterTasks;
+use self::local::LocalTasks;
+use self::server::ServerTasks;
+use crate::place::{Place, Wait};
+use crate::{Batch, Error, requests};
+
+/// The result of an operation, once it is there. Dropped before, a write may or may not happen.
+pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
+
+/// The same as [`KeyValue`](crate::KeyValue), for tasks.
+///
+/// Each function does what the one of the same name does there, and has its errors.
+pub trait AsyncKeyValue: Send + Sync {
+    /// See [`KeyValue::get`](crate::KeyValue::get).
+    fn get<'a>(&'a self, key: &'a [u8]) -> Answer<'a, Option<Vec<u8>>>;
+
+    /// See [`KeyValue::get_many`](crate::KeyValue::get_many).
+    fn get_many<'a>(&'a self, keys: &'a [&'a [u8]]) -> Answer<'a, Vec<Option<Vec<u8>>>>;
+
+    /// See [`KeyValue::put`](crate::KeyValue::put).
+    fn put<'a>(&'a self, key: &'a [u8], value: &'a [u8]) -> Answer<'a, ()>;
+
+    /// See [`KeyValue::put_for`](crate::KeyValue::put_for).
+    fn put_for<'a>(&'a self, key: &'a [u8], value: &'a [u8], ttl: Duration) -> Answer<'a, ()>;
+
+    /// See [`KeyValue::delete`](crate::KeyValue::delete).
+    fn delete<'a>(&'a self, key: &'a [u8]) -> Answer<'a, bool>;
+
+    /// See [`KeyValue::compare_and_swap`](crate::KeyValue::compare_and_swap).
+    fn compare_and_swap<'a>(
+        &'a self,
+        key: &'a [u8],
+        expected: Option<&'a [u8]>,
+        next: Option<&'a [u8]>,
+    ) -> Answer<'a, bool>;
+
+    /// See [`KeyValue::apply`](crate::KeyValue::apply).
+    fn apply<'a>(&'a self, batch: &'a Batch) -> Answer<'a, ()>;
+
+    /// See [`KeyValue::scan`](crate::KeyValue::scan).
+    fn scan<'a>(
+        &'a self,
+        prefix: &'a [u8],
+        visit: &'a mut (dyn FnMut(&[u8], &[u8]) + Send),
+    ) -> Answer<'a, ()>;
+}
+
+/// Opens the store that `url` names, as [`open`](crate::open) does. A store in a directory is read on the task itself,
+/// which takes microseconds; with `durability=always` it is written on the threads for blocking work.
+///
+/// # Errors
+/// Those of [`open`](crate::open).
+pub async fn open_async(url: &str) -> Result<Box<dyn AsyncKeyValue>, Error> {
+    Ok(match Place::parse(url)? {
+        Place::Ram => Box::new(LocalTasks::new(Store::in_memory(Options::new()), false)),
+        Place::Directory(dir, options) => {
+            let waits = options.durability == Durability::Always;
+            Box::new(LocalTasks::new(Store::open(dir, options)?, waits))
+        }
+        Place::Server(url, wait) => Box::new(ServerTasks::open(&url, wait).await?),
+        Place::Cluster(url, wait) => Box::new(ClusterTasks::open(&url, wait).await?),
+    })
+}
+
+/// Runs a request, and waits for replicas where that is asked for.
+async fn run_confirmed<T, Q>(
+    connection: &mut Dedicated,
+    request: Q,
+    wait: Option<Wait>,
+) -> Result<T, Error>
+where
+    Q: Request<Output = Result<T, loadline_client::Error>>,
+{
+    let Some(wait) = wait else {
+        return Ok(connection.run(request).await?);
+    };
+    let (written, reached) = connection.run((request, requests::wait(wait))).await;
+    let written = written?;
+    requests::confirm(wait, reached?)?;
+    Ok(written)
+}
+
+/// Runs the writes of a batch as a transaction.
+async fn apply_on(
+    connection: &mut Dedicated,
+    batch: &Batch,
+    wait: Option<Wait>,
+) -> Result<(), Error> {
+    let replies = run_confirmed(connection, atomic(requests::writes(batch)), wait).await?;
+    for reply in replies.into_iter().flatten() {
+        reply?;
+    }
+    Ok(())
+}
+
+/// Watches a key, compares its value, and writes if nothing has changed it since; otherwise it begins again. The
+/// connection may watch the key afterwards.
+async fn swap_on(
+    connection: &mut Dedicated,
+    key: &[u8],
+    expected: Option<&[u8]>,
+    next: Option<&[u8]>,
+    wait: Option<Wait>,
+) -> Result<bool, Error> {
+    loop {
+        connection.run(watch(key)).await?;
+        let value: Option<Vec<u8>> = connection.run(get(key)).await?;
+        if value.as_deref() != expected {
+            connection.run(loadline_client::commands::unwatch()).await?;
+            return Ok(false);
+        }
+        let mut batch = Batch::new();
+        match next {
+            Some(next) => batch.put(key, next),
+            None => batch.delete(key),
+        };
+        let request = atomic(requests::writes(&batch));
+        if let Some(replies) = run_confirmed(connection, request, wait).await? {
+            for reply in replies {
+                reply?;
+            }
+            return Ok(true);
+        }
+    }
+}

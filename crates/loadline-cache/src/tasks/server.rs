@@ -1,0 +1,144 @@
+//! A Redis server.
+
+use std::time::Duration;
+
+use loadline_client::commands::{get, mget};
+use loadline_client::multiplexed::{Connection, Dedicated};
+use loadline_client::{Client, Cmd, FromReply, cmd};
+
+use super::{Answer, AsyncKeyValue, apply_on, run_confirmed, swap_on};
+use crate::idle::Idle;
+use crate::place::Wait;
+use crate::requests::{self, PAGE_KEYS};
+use crate::{Batch, Error};
+
+/// A server: one connection for all tasks, and others for what needs one of its own, which is waiting for replicas and
+/// comparing.
+#[derive(Debug)]
+pub(super) struct ServerTasks {
+    client: Client,
+    connection: Connection,
+    idle: Idle<(), Dedicated>,
+    wait: Option<Wait>,
+}
+
+impl ServerTasks {
+    pub(super) async fn open(url: &str, wait: Option<Wait>) -> Result<Self, Error> {
+        let client = Client::open(url)?;
+        Ok(Self {
+            connection: client.multiplexed().await?,
+            client,
+            idle: Idle::new(),
+            wait,
+        })
+    }
+
+    async fn dedicated(&self) -> Result<Dedicated, Error> {
+        match self.idle.take(&()) {
+            Some(connection) => Ok(connection),
+            None => Ok(self.client.dedicated().await?),
+        }
+    }
+
+    /// Keeps a connection whose state is known.
+    fn keep<R>(&self, connection: Dedicated, result: &Result<R, Error>) {
+        if matches!(result, Ok(_) | Err(Error::Unconfirmed { .. })) {
+            self.idle.give_back((), connection);
+        }
+    }
+
+    async fn write<T: FromReply + Send>(&self, request: Cmd<T>) -> Result<T, Error> {
+        if self.wait.is_none() {
+            return Ok(self.connection.run(request).await?);
+        }
+        let mut connection = self.dedicated().await?;
+        let result = run_confirmed(&mut connection, request, self.wait).await;
+        self.keep(connection, &result);
+        result
+    }
+}
+
+impl AsyncKeyValue for ServerTasks {
+    fn get<'a>(&'a self, key: &'a [u8]) -> Answer<'a, Option<Vec<u8>>> {
+        Box::pin(async move { Ok(self.connection.run(get(key)).await?) })
+    }
+
+    fn get_many<'a>(&'a self, keys: &'a [&'a [u8]]) -> Answer<'a, Vec<Option<Vec<u8>>>> {
+        Box::pin(async move {
+            if keys.is_empty() {
+                return Ok(Vec::new());
+            }
+            Ok(self.connection.run(mget(keys)).await?)
+        })
+    }
+
+    fn put<'a>(&'a self, key: &'a [u8], value: &'a [u8]) -> Answer<'a, ()> {
+        Box::pin(self.write(requests::put(key, value, None)))
+    }
+
+    fn put_for<'a>(&'a self, key: &'a [u8], value: &'a [u8], ttl: Duration) -> Answer<'a, ()> {
+        Box::pin(self.write(requests::put(key, value, Some(ttl))))
+    }
+
+    fn delete<'a>(&'a self, key: &'a [u8]) -> Answer<'a, bool> {
+        Box::pin(async move { Ok(self.write(requests::delete(key)).await? > 0) })
+    }
+
+    fn compare_and_swap<'a>(
+        &'a self,
+        key: &'a [u8],
+        expected: Option<&'a [u8]>,
+        next: Option<&'a [u8]>,
+    ) -> Answer<'a, bool> {
+        Box::pin(async move {
+            let mut connection = self.dedicated().await?;
+            let result = swap_on(&mut connection, key, expected, next, self.wait).await;
+            self.keep(connection, &result);
+            result
+        })
+    }
+
+    fn apply<'a>(&'a self, batch: &'a Batch) -> Answer<'a, ()> {
+        Box::pin(async move {
+            if batch.is_empty() {
+                return Ok(());
+            }
+            let mut connection = self.dedicated().await?;
+            let result = apply_on(&mut connection, batch, self.wait).await;
+            self.keep(connection, &result);
+            result
+        })
+    }
+
+    fn scan<'a>(
+        &'a self,
+        prefix: &'a [u8],
+        visit: &'a mut (dyn FnMut(&[u8], &[u8]) + Send),
+    ) -> Answer<'a, ()> {
+        Box::pin(async move {
+            let pattern = requests::pattern(prefix);
+            let mut cursor = b"0".to_vec();
+            loop {
+                let scan = cmd::<(Vec<u8>, Vec<Vec<u8>>)>("SCAN").arg(&cursor[..]);
+                let scan = scan
+                    .arg("MATCH")
+                    .arg(&pattern[..])
+                    .arg("COUNT")
+                    .arg(PAGE_KEYS);
+                let (next, keys) = self.connection.run(scan.arg("TYPE").arg("string")).await?;
+                if !keys.is_empty() {
+                    let values: Vec<Option<Vec<u8>>> = self.connection.run(mget(&keys[..])).await?;
+                    for (key, value) in keys.iter().zip(values) {
+                        if let Some(value) = value {
+                            visit(key, &value);
+                        }
+                    }
+                }
+                if next == b"0" {
+                    return Ok(());
+                }
+                cursor = next;
+            }
+        })
+    }
+}

@@ -1,0 +1,321 @@
+//! The same operations on a store in memory, in a directory, on two servers and on a cluster of three masters and three
+//! replicas.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test ends with the error that it did not expect"
+)]
+
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use loadline_cache::{AsyncKeyValue, Batch, Error, KeyValue, open, open_async};
+use loadline_client::cluster::slot_of;
+use loadline_server::{Listen, Server, ServerConfig};
+
+#[path = "../../loadline-client/tests/cluster/nodes.rs"]
+#[expect(dead_code, reason = "the tests of the client use all of it")]
+mod nodes;
+
+#[path = "../examples/growing.rs"]
+#[expect(dead_code, reason = "an example has a main function of its own")]
+mod example;
+
+/// A redis-server that ends with its value.
+struct Redis {
+    process: Child,
+    url: String,
+    _dir: tempfile::TempDir,
+}
+
+impl Redis {
+    fn start() -> Self {
+        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = free.local_addr().unwrap().port();
+        drop(free);
+        let dir = tempfile::tempdir().unwrap();
+        let process = Command::new("redis-server")
+            .args(["--port", &port.to_string(), "--save", "", "--dir"])
+            .arg(dir.path())
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("this test needs redis-server; `cargo xtask test --install` installs it");
+        let until = Instant::now() + Duration::from_secs(30);
+        while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
+            assert!(Instant::now() < until, "redis-server does not come up");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Self {
+            process,
+            url: format!("redis://127.0.0.1:{port}"),
+            _dir: dir,
+        }
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Our own server, for the time of `work`.
+fn with_our_server(work: impl FnOnce(&str)) {
+    let mut server = Server::bind(ServerConfig {
+        listen: vec![Listen::Tcp((Ipv4Addr::LOCALHOST, 0).into())],
+        ..ServerConfig::default()
+    })
+    .unwrap();
+    let url = format!("redis://{}", server.local_addrs()[0]);
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = Arc::clone(&stop);
+    let thread = std::thread::spawn(move || server.run(&stopped).unwrap());
+    work(&url);
+    stop.store(true, Ordering::Relaxed);
+    thread.join().unwrap();
+}
+
+fn cluster_url(options: &str) -> String {
+    let port = nodes::shared().masters()[1].port;
+    format!("cluster://127.0.0.1:{port}{options}")
+}
+
+/// Runs `test` on every kind of store.
+fn on_each(test: impl Fn(&str)) {
+    test("ram");
+    let dir = tempfile::tempdir().unwrap();
+    test(&format!("store:{}/process", dir.path().display()));
+    test(&format!(
+        "store:{}/always?durability=always",
+        dir.path().display()
+    ));
+    test(&Redis::start().url);
+    with_our_server(&test);
+    test(&cluster_url(""));
+    test(&cluster_url("?wait_replicas=1&wait_ms=10000"));
+}
+
+fn shown(store: &dyn KeyValue, prefix: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut shown = Vec::new();
+    let mut show = |key: &[u8], value: &[u8]| shown.push((key.to_vec(), value.to_vec()));
+    store.scan(prefix, &mut show).unwrap();
+    shown.sort();
+    shown.dedup();
+    shown
+}
+
+#[test]
+fn threads_find_the_same_everywhere() {
+    on_each(|url| {
+        println!("{url}");
+        let store = open(url).unwrap();
+        let key = |name: &str| format!("threads:{{{name}}}*").into_bytes();
+        let (one, two) = (key("1"), key("2"));
+        assert_eq!(store.get(&one).unwrap(), None);
+        store.put(&one, b"a\0b").unwrap();
+        assert_eq!(store.get(&one).unwrap().as_deref(), Some(&b"a\0b"[..]));
+        store
+            .put_for(&two, b"short", Duration::from_millis(300))
+            .unwrap();
+        let both = store.get_many(&[&two, b"threads:none", &one]).unwrap();
+        assert_eq!(
+            both,
+            [Some(b"short".to_vec()), None, Some(b"a\0b".to_vec())]
+        );
+        assert_eq!(store.get_many(&[]).unwrap(), Vec::<Option<Vec<u8>>>::new());
+
+        let swap = |expected, next| store.compare_and_swap(&one, expected, next).unwrap();
+        assert!(!swap(None, Some(&b"x"[..])));
+        assert!(!swap(Some(&b"b"[..]), Some(&b"x"[..])));
+        assert!(swap(Some(&b"a\0b"[..]), Some(&b"c"[..])));
+        assert!(!swap(Some(&b"a\0b"[..]), None));
+        assert!(swap(Some(&b"c"[..]), None) && swap(None, None));
+        assert!(swap(None, Some(&b"d"[..])));
+
+        let mut batch = Batch::new();
+        let tagged = |field: &str| format!("threads:{{tag}}:{field}").into_bytes();
+        store.put(&tagged("old"), b"").unwrap();
+        batch
+            .put(&tagged("a"), b"1")
+            .put_for(&tagged("b"), b"2", Duration::from_secs(100));
+        batch.delete(&tagged("old"));
+        store.apply(&batch).unwrap();
+        store.apply(&Batch::new()).unwrap();
+        let pairs = [(tagged("a"), b"1".to_vec()), (tagged("b"), b"2".to_vec())];
+        assert_eq!(shown(&*store, b"threads:{tag}"), pairs);
+        // A prefix has no wildcards.
+        assert_eq!(shown(&*store, b"threads:*"), []);
+        assert_eq!(shown(&*store, &one), [(one.clone(), b"d".to_vec())]);
+
+        let until = Instant::now() + Duration::from_secs(30);
+        while store.get(&two).unwrap().is_some() {
+            assert!(Instant::now() < until, "a key stays");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        for name in [&one, &tagged("a"), &tagged("b")] {
+            assert!(store.delete(name).unwrap());
+        }
+        assert!(!store.delete(&one).unwrap());
+        assert_eq!(shown(&*store, b"threads:"), []);
+    });
+}
+
+async fn tasks(store: &dyn AsyncKeyValue) -> Result<(), Error> {
+    let (one, two) = (&b"tasks:{t}:1"[..], &b"tasks:{t}:2"[..]);
+    assert_eq!(store.get(one).await?, None);
+    store.put(one, b"a").await?;
+    store.put_for(two, b"b", Duration::from_secs(100)).await?;
+    let both = store.get_many(&[two, one, b"tasks:none"]).await?;
+    assert_eq!(both, [Some(b"b".to_vec()), Some(b"a".to_vec()), None]);
+    assert_eq!(store.get_many(&[]).await?, Vec::<Option<Vec<u8>>>::new());
+    assert!(!store.compare_and_swap(one, None, Some(b"x")).await?);
+    assert!(store.compare_and_swap(one, Some(b"a"), Some(b"c")).await?);
+    assert!(store.compare_and_swap(two, Some(b"b"), None).await?);
+    let mut batch = Batch::new();
+    batch.delete(one).put(two, b"d");
+    store.apply(&batch).await?;
+    store.apply(&Batch::new()).await?;
+    let mut shown = Vec::new();
+    store
+        .scan(b"tasks:", &mut |key, value| {
+            shown.push((key.to_vec(), value.to_vec()));
+        })
+        .await?;
+    assert_eq!(shown, [(two.to_vec(), b"d".to_vec())]);
+    assert!(store.delete(two).await? && !store.delete(two).await?);
+    Ok(())
+}
+
+#[test]
+fn tasks_find_the_same_everywhere() {
+    on_each(|url| {
+        println!("{url}");
+        nodes::runtime().block_on(async {
+            let store = open_async(url).await.unwrap();
+            tasks(&*store).await.unwrap();
+        });
+    });
+}
+
+/// Adds one to a number, unless somebody else does at the same time.
+fn add_one(store: &dyn KeyValue, key: &[u8]) {
+    loop {
+        let old = store.get(key).unwrap();
+        let number: u64 = old
+            .as_deref()
+            .map_or(0, |old| std::str::from_utf8(old).unwrap().parse().unwrap());
+        let new = (number + 1).to_string();
+        if store
+            .compare_and_swap(key, old.as_deref(), Some(new.as_bytes()))
+            .unwrap()
+        {
+            return;
+        }
+    }
+}
+
+fn add_from_threads(store: &dyn KeyValue, key: &[u8], meanwhile: impl FnOnce()) {
+    const THREADS: usize = 4;
+    const EACH: usize = 25;
+    store.delete(key).unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| (0..EACH).for_each(|_| add_one(store, key)));
+        }
+        meanwhile();
+    });
+    let sum = (THREADS * EACH).to_string();
+    assert_eq!(store.get(key).unwrap(), Some(sum.into_bytes()));
+    assert!(store.delete(key).unwrap());
+}
+
+#[test]
+fn nothing_is_lost_between_comparing_and_writing() {
+    on_each(|url| add_from_threads(&*open(url).unwrap(), b"sum", || {}));
+}
+
+#[test]
+fn nothing_is_lost_while_a_slot_moves() {
+    let key = b"moving:sum";
+    for url in [
+        cluster_url(""),
+        cluster_url("?wait_replicas=1&wait_ms=10000"),
+    ] {
+        let store = open(&url).unwrap();
+        add_from_threads(&*store, key, || nodes::shared().move_slot(slot_of(key)));
+    }
+}
+
+#[test]
+fn a_batch_on_a_cluster_has_one_slot() {
+    let mut batch = Batch::new();
+    batch.put(b"slots:1", b"").put(b"slots:2", b"");
+    let store = open(&cluster_url("")).unwrap();
+    assert!(matches!(store.apply(&batch), Err(Error::Slots)));
+    assert_eq!(shown(&*store, b"slots:"), []);
+    open("ram").unwrap().apply(&batch).unwrap();
+    nodes::runtime().block_on(async {
+        let store = open_async(&cluster_url("")).await.unwrap();
+        assert!(matches!(store.apply(&batch).await, Err(Error::Slots)));
+    });
+}
+
+#[test]
+fn a_write_says_when_replicas_are_missing() {
+    let url = cluster_url("?wait_replicas=2&wait_ms=50");
+    let missing = |result: Result<(), Error>| match result {
+        Err(Error::Unconfirmed { wanted: 2, reached }) => assert!(reached <= 1),
+        other => panic!("{other:?}"),
+    };
+    let store = open(&url).unwrap();
+    missing(store.put(b"missing", b"v"));
+    // The master has it.
+    assert_eq!(store.get(b"missing").unwrap().as_deref(), Some(&b"v"[..]));
+    missing(store.delete(b"missing").map(|_| ()));
+    nodes::runtime().block_on(async {
+        let store = open_async(&url).await.unwrap();
+        missing(store.put(b"missing", b"v").await);
+        missing(store.delete(b"missing").await.map(|_| ()));
+    });
+}
+
+#[test]
+fn a_directory_keeps_what_was_put() {
+    let dir = tempfile::tempdir().unwrap();
+    let url = format!("store:{}", dir.path().display());
+    open(&url).unwrap().put(b"k", b"v").unwrap();
+    let store = open(&url).unwrap();
+    assert_eq!(store.get(b"k").unwrap().as_deref(), Some(&b"v"[..]));
+}
+
+/// The example prints the same lines everywhere.
+#[test]
+fn the_example_grows() {
+    on_each(|url| {
+        let sold = example::sell(&*open(url).unwrap(), "shop").unwrap();
+        let expected = [
+            "items: 17, sold: 17, left: 0",
+            "orders: 17",
+            "session of half an hour: ann",
+        ];
+        assert_eq!(sold, expected, "{url}");
+        // A store in memory is gone with its value.
+        let (orders, keys) = if url == "ram" { (1, 2) } else { (18, 38) };
+        let served = nodes::runtime().block_on(async {
+            let store = open_async(url).await.unwrap();
+            example::serve(&*store, "shop").await.unwrap()
+        });
+        assert_eq!(
+            served,
+            [
+                format!("orders paid: {orders}"),
+                format!("keys removed: {keys}")
+            ],
+            "{url}"
+        );
+    });
+}
