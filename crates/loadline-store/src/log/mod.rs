@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use crate::error::Error;
 use crate::record::Outside;
 use crate::storage::{Appender, NewFile, Storage};
+use op::{Kind, Op};
 use record::{Draft, HEADER_BYTES, MAX_BODY_BYTES};
 use segment::{HEAD_BYTES, Head, Segment};
 
@@ -266,6 +267,25 @@ impl Log {
         let segments = segments.unwrap_or_else(PoisonError::into_inner);
         let index = id.checked_sub(segments.front()?.head.id)? as usize;
         (index + 1 < segments.len()).then(|| segments.get(index).cloned())?
+    }
+
+    /// Syncs, and appends a record that says so, for those before it, if records were appended since the log was opened.
+    /// Without it, damage to the last records could not be told from a torn tail.
+    ///
+    /// # Errors
+    /// Those of [`sync`](Self::sync) and [`append`](Self::append).
+    pub(crate) fn finish(&self) -> Result<(), Error> {
+        self.sync(self.position())?;
+        if locked(&self.tail).active.is_none() {
+            return Ok(());
+        }
+        let segment = self.oldest();
+        let mut draft = Draft::default();
+        let kind = Kind::Oldest { segment };
+        Op { database: 0, kind }.encode(draft.begin());
+        draft.finish();
+        let appended = self.append(&mut draft)?;
+        self.sync(appended.end)
     }
 
     /// Begins a new segment and returns its number.

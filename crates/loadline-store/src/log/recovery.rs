@@ -72,6 +72,30 @@ pub(crate) struct Broken {
     pub(crate) is_damage: bool,
 }
 
+impl Broken {
+    pub(crate) fn torn(&self) -> Torn {
+        Torn {
+            path: self.path.clone(),
+            offset: self.offset,
+            bytes: self.bytes,
+            records: self.whole_records,
+        }
+    }
+}
+
+impl Examined {
+    /// Number of files, of whole records before the end, and bytes of the files.
+    pub(crate) fn totals(&self) -> (u64, u64, u64) {
+        let sound = self
+            .broken
+            .as_ref()
+            .map_or(self.files.len(), |broken| broken.index + 1);
+        let records = self.files[..sound].iter().map(|file| file.scan.records);
+        let bytes = self.files.iter().map(|file| file.bytes);
+        (self.files.len() as u64, records.sum(), bytes.sum())
+    }
+}
+
 /// A segment's file.
 #[derive(Debug)]
 struct Found {
@@ -356,14 +380,14 @@ fn salvage(file: &Found) -> std::io::Result<Salvage> {
         let first = head.sequence + file.scan.records;
         let (mut offset, last) = (file.scan.end as usize, file.scan.last_byte as usize);
         let mut budget = MOST_READ * all.len();
+        let most_records = (all.len() / (HEADER_BYTES + ALIGNMENT)) as u64;
         while offset + HEADER_BYTES < last {
             let rest = &all[offset..];
             let claimed = u32::from_le_bytes([rest[4], rest[5], rest[6], rest[7]]) as usize;
             let sequence = u32::from_le_bytes([rest[12], rest[13], rest[14], rest[15]]);
             let ahead = u64::from(sequence.wrapping_sub(first as u32));
-            let is_plausible = claimed > 0
-                && claimed <= rest.len() - HEADER_BYTES
-                && ahead <= (rest.len() / (HEADER_BYTES + ALIGNMENT)) as u64 + 1;
+            let is_plausible =
+                claimed > 0 && claimed <= rest.len() - HEADER_BYTES && ahead <= most_records;
             if !is_plausible {
                 offset += ALIGNMENT;
                 continue;
@@ -458,11 +482,8 @@ pub(crate) fn recover(
         sequence,
         next_segment,
         synced,
-        torn: broken.filter(|broken| broken.bytes > 0).map(|broken| Torn {
-            path: broken.path,
-            offset: broken.offset,
-            bytes: broken.bytes,
-            records: broken.whole_records,
-        }),
+        torn: broken
+            .filter(|broken| broken.bytes > 0)
+            .map(|broken| broken.torn()),
     })
 }

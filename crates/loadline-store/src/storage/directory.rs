@@ -53,6 +53,11 @@ impl Directory {
         })
     }
 
+    /// Whether a store was opened in the directory before.
+    pub(crate) fn holds_store(path: &Path) -> bool {
+        path.join(LOCK).is_file()
+    }
+
     /// Whether files are mapped.
     pub(crate) fn is_mapped(&self) -> bool {
         self.is_mapped

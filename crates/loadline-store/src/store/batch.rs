@@ -57,12 +57,8 @@ impl Batch {
         self.longest_key = 0;
     }
 
-    pub(crate) fn put_until(
-        &mut self,
-        key: &[u8],
-        value: &[u8],
-        expires_at: Option<u64>,
-    ) -> &mut Self {
+    /// Puts `value` at `key` until `expires_at`, in milliseconds since the Unix epoch; `None` for no expiry.
+    pub fn put_until(&mut self, key: &[u8], value: &[u8], expires_at: Option<u64>) -> &mut Self {
         self.add(Kind::Put {
             key,
             value,

@@ -2,6 +2,7 @@
 
 mod batch;
 mod inner;
+mod operators;
 mod options;
 mod reclaim;
 mod replay;
@@ -16,6 +17,7 @@ use std::time::Duration;
 
 pub use batch::Batch;
 use inner::{Disk, Inner};
+pub use operators::{Checked, Damage};
 pub use options::{Durability, Options};
 use reclaim::Reclaim;
 use upkeep::Upkeep;
@@ -97,6 +99,8 @@ impl Store {
         store.is_mapped = is_mapped;
         let upkeep = Upkeep::start(&store.inner);
         store.upkeep = Some(upkeep.map_err(|error| Error::io(dir, error))?);
+        // What was recovered is synced while the store is in use already.
+        store.inner.wakeup.wake();
         Ok(store)
     }
 
@@ -164,6 +168,20 @@ impl Store {
             .put_for(key, value, ttl)
     }
 
+    /// Puts `value` at `key` until `expires_at`, in milliseconds since the Unix epoch; `None` for no expiry.
+    ///
+    /// # Errors
+    /// Those of [`put`](Self::put).
+    pub fn put_until(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        expires_at: Option<u64>,
+    ) -> Result<(), Error> {
+        self.writer(self.inner.options.durability)
+            .put_until(key, value, expires_at)
+    }
+
     /// Removes `key` and returns whether it was there.
     ///
     /// # Errors
@@ -218,13 +236,31 @@ impl Store {
         prefix: &[u8],
         mut visit: impl FnMut(&[u8], &[u8]),
     ) -> Result<u64, Error> {
+        self.scan_entries(cursor, count, |key, value, _| {
+            if key.starts_with(prefix) {
+                visit(key, value);
+            }
+        })
+    }
+
+    /// Continues a walk over all keys as [`scan`](Self::scan) does, and shows when they expire as well, in
+    /// milliseconds since the Unix epoch.
+    ///
+    /// # Errors
+    /// Those of [`get`](Self::get).
+    pub fn scan_entries(
+        &self,
+        cursor: u64,
+        count: usize,
+        mut visit: impl FnMut(&[u8], &[u8], Option<u64>),
+    ) -> Result<u64, Error> {
         let mut result = Ok(());
         let keyspace = self.inner.keyspace();
         let next = keyspace.scan_slots(cursor, count, now_ms(), |slot| {
             let is_string = slot.record.outside().is_some() || slot.view().kind() == "string";
-            if result.is_ok() && is_string && slot.key().starts_with(prefix) {
+            if result.is_ok() && is_string {
                 result = show(&self.inner, Some(slot), |value| {
-                    visit(slot.key(), value.unwrap_or_default());
+                    visit(slot.key(), value.unwrap_or_default(), slot.expires_at());
                 });
             }
         });
@@ -280,9 +316,13 @@ impl Store {
     /// by the end of its process: nothing is lost but by a failure of the machine.
     ///
     /// # Errors
-    /// Those of [`sync`](Self::sync).
+    /// Those of [`sync`](Self::sync), and [`Error::Full`] where there is no room for a last record of 24 bytes; the
+    /// data has reached the disk then.
     pub fn close(mut self) -> Result<(), Error> {
         self.upkeep = None;
-        self.sync()
+        match &self.inner.disk {
+            Some(disk) => disk.log.finish(),
+            None => Ok(()),
+        }
     }
 }

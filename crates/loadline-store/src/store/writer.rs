@@ -130,8 +130,17 @@ impl<'s> Writer<'s> {
         }
     }
 
+    /// As [`Store::put_until`].
+    ///
+    /// # Errors
+    /// As of [`Store::put`].
     #[inline]
-    fn put_until(&self, key: &[u8], value: &[u8], expires_at: Option<u64>) -> Result<(), Error> {
+    pub fn put_until(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        expires_at: Option<u64>,
+    ) -> Result<(), Error> {
         if expires_at.is_some() {
             self.inner.wakeup.has_expiries();
         }

@@ -1,0 +1,95 @@
+//! What operators do with the files of a store that is not open.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::Store;
+use crate::error::Error;
+use crate::log::recovery::{self, Examined, Torn};
+use crate::storage::Directory;
+
+/// What the files of a store hold.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Checked {
+    /// Number of files.
+    pub files: u64,
+    /// Number of records that are whole.
+    pub records: u64,
+    /// Bytes of the files.
+    pub bytes: u64,
+    /// What opening the store cuts off, since it was being written when the process or the machine stopped.
+    pub torn: Option<Torn>,
+    /// What keeps the store from being opened.
+    pub damage: Option<Damage>,
+}
+
+/// Data that had reached the disk and is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Damage {
+    /// The file.
+    pub path: PathBuf,
+    /// Offset of the first byte that is wrong.
+    pub offset: u64,
+    /// What is wrong.
+    pub reason: &'static str,
+    /// Bytes from there on, in all files: what [`Store::repair`] drops.
+    pub bytes: u64,
+    /// Whole records among them.
+    pub records: u64,
+}
+
+impl Store {
+    /// Verifies every record of the store in the directory `dir`, and changes nothing.
+    ///
+    /// # Errors
+    /// [`Error::InUse`] where it is open, [`Error::Damaged`] for a missing file, [`Error::Version`], [`Error::Io`].
+    pub fn check(dir: impl AsRef<Path>) -> Result<Checked, Error> {
+        let directory = existing(dir.as_ref())?;
+        Ok(checked(&recovery::examine(&directory)?))
+    }
+
+    /// Drops what [`check`](Self::check) finds damaged, and everything behind it, so that the store can be opened. Returns
+    /// what it dropped. A missing file cannot be repaired.
+    ///
+    /// # Errors
+    /// Those of [`check`](Self::check).
+    pub fn repair(dir: impl AsRef<Path>) -> Result<Checked, Error> {
+        let directory = existing(dir.as_ref())?;
+        let examined = recovery::examine(&directory)?;
+        let checked = checked(&examined);
+        recovery::recover(&directory, examined, true)?;
+        Ok(checked)
+    }
+}
+
+/// The directory of a store that exists.
+fn existing(dir: &Path) -> Result<Directory, Error> {
+    if !Directory::holds_store(dir) {
+        let missing = io::Error::new(io::ErrorKind::NotFound, "there is no store here");
+        return Err(Error::io(dir, missing));
+    }
+    Directory::open(dir, true)
+}
+
+fn checked(examined: &Examined) -> Checked {
+    let (files, records, bytes) = examined.totals();
+    let broken = examined.broken.as_ref();
+    let damage = broken.filter(|broken| broken.is_damage);
+    let damage = damage.map(|broken| Damage {
+        path: broken.path.clone(),
+        offset: broken.offset,
+        reason: broken.reason,
+        bytes: broken.bytes,
+        records: broken.whole_records,
+    });
+    let torn = broken.filter(|broken| !broken.is_damage && broken.bytes > 0);
+    Checked {
+        files,
+        records,
+        bytes,
+        torn: torn.map(recovery::Broken::torn),
+        damage,
+    }
+}
