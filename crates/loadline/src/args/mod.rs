@@ -117,6 +117,9 @@ pub(crate) enum Command {
     /// Our store as a Redis-compatible server
     #[command(after_help = SERVE_HELP)]
     Serve(ServeArgs),
+    /// Check, repair, compact, export or import a store's directory
+    #[command(after_help = STORE_HELP)]
+    Store(StoreArgs),
     /// Print completions for a shell
     #[command(after_help = COMPLETIONS_HELP)]
     Completions(CompletionsArgs),
@@ -197,6 +200,18 @@ Examples:
   loadline report run.json --html report.html --csv -
 
 Exit codes: 0 done, 64 usage, 65 not a record.";
+
+const STORE_HELP: &str = "\
+Examples:
+  loadline store check data
+  loadline store repair data               says what would be dropped
+  loadline store repair data --drop        drops it
+  loadline store export data > data.resp
+  loadline store import copy < data.resp
+
+An export contains SET commands in the Redis protocol, so `redis-cli --pipe` loads it as well.
+docs/store-format.md describes the files.
+Exit codes: 0 done, 64 usage, 65 damaged or not an export, 69 no store, in use or no room.";
 
 const SERVE_HELP: &str = "\
 Examples:
@@ -530,6 +545,44 @@ pub(crate) enum EvictionArg {
     Noeviction,
     AllkeysLfu,
     VolatileLfu,
+}
+
+/// Check, repair, compact, export or import a store's directory
+#[derive(Debug, Args)]
+pub(crate) struct StoreArgs {
+    #[command(subcommand)]
+    pub(crate) action: StoreAction,
+}
+
+/// What is done with a store's directory.
+#[derive(Debug, Clone, Subcommand)]
+pub(crate) enum StoreAction {
+    /// Verify every record; change nothing
+    Check(StoreDirArgs),
+    /// Count keys, bytes and files
+    Stat(StoreDirArgs),
+    /// Write all entries anew, so that the files contain nothing else
+    Compact(StoreDirArgs),
+    /// Say what of a damaged store would be dropped, or drop it
+    Repair {
+        #[command(flatten)]
+        dir: StoreDirArgs,
+        /// Drop it
+        #[arg(long)]
+        drop: bool,
+    },
+    /// Write all entries to standard output as SET commands
+    Export(StoreDirArgs),
+    /// Read SET commands from standard input; makes the directory if it does not exist
+    Import(StoreDirArgs),
+}
+
+/// A store's directory.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct StoreDirArgs {
+    /// The directory
+    #[arg(value_name = "DIR")]
+    pub(crate) dir: PathBuf,
 }
 
 /// Print completions for a shell

@@ -16,6 +16,7 @@ mod prove;
 mod report;
 mod run;
 mod serve;
+mod store;
 
 use std::process::ExitCode;
 
@@ -39,6 +40,7 @@ pub(crate) fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Prove(args) => prove::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Serve(args) => serve::run(&args),
+        Command::Store(args) => store::run(&args),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => completions::man(&args),
         Command::Connections => connections::run(),

@@ -21,6 +21,7 @@ mod redis;
 mod report;
 mod run;
 mod serve;
+mod store;
 mod suite;
 mod tls;
 mod truth;

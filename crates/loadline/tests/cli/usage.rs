@@ -118,6 +118,7 @@ fn help_and_version_are_answers() {
         "prove",
         "report",
         "serve",
+        "store",
         "completions",
     ] {
         let help = dir.run(&[command, "--help"]).succeeded();
