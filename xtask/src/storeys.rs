@@ -68,6 +68,7 @@ struct Dependency {
     name: String,
     /// `null` for a normal one, `build` or `dev`.
     kind: Option<String>,
+    features: Vec<String>,
 }
 
 pub(crate) fn check() -> anyhow::Result<()> {
@@ -111,7 +112,11 @@ fn faults(metadata: &Metadata) -> Vec<String> {
             .filter(|edge| edge.kind.as_deref() != Some("dev"));
         for edge in edges {
             let to = storeys.get(edge.name.as_str()).copied();
-            faults.extend(fault(&package.name, from, &edge.name, to));
+            // Without its feature `net`, rustix has files only.
+            let is_dry = edge.name == "rustix" && !edge.features.iter().any(|name| name == "net");
+            if !is_dry {
+                faults.extend(fault(&package.name, from, &edge.name, to));
+            }
         }
     }
     faults
@@ -154,6 +159,7 @@ mod tests {
                 .map(|(_, to, kind)| Dependency {
                     name: (*to).into(),
                     kind: kind.map(Into::into),
+                    features: vec!["net".into()],
                 })
                 .collect()
         };
@@ -166,6 +172,14 @@ mod tests {
                 })
                 .collect(),
         }
+    }
+
+    #[test]
+    fn files_of_rustix_are_allowed_and_its_sockets_are_not() {
+        let mut metadata = metadata(&[("loadline-store", "rustix", None)]);
+        assert_eq!(faults(&metadata).len(), 1);
+        metadata.packages[0].dependencies[0].features = vec!["fs".into()];
+        assert_eq!(faults(&metadata), [""; 0]);
     }
 
     #[test]
@@ -207,6 +221,7 @@ mod tests {
                 dependencies: vec![Dependency {
                     name: "tokio".into(),
                     kind: None,
+                    features: vec![],
                 }],
             }],
         });
