@@ -177,6 +177,7 @@ mod tests {
     #[test]
     fn files_of_rustix_are_allowed_and_its_sockets_are_not() {
         let mut metadata = metadata(&[("loadline-store", "rustix", None)]);
+        metadata.packages.truncate(1);
         assert_eq!(faults(&metadata).len(), 1);
         metadata.packages[0].dependencies[0].features = vec!["fs".into()];
         assert_eq!(faults(&metadata), [""; 0]);
