@@ -16,14 +16,13 @@ use super::plan::{Outcome, Plan};
 use super::refusal::Refusal;
 use super::topology::{Node, Shard, Topology};
 use crate::conn::backoff::Backoff;
+use crate::conn::session::MOST_TRIES;
 use crate::flags::Flags;
 use crate::request::{Replies, Request, Requests, Summary};
 use crate::{Config, Error, RetryPolicy};
 
 /// The number of redirections that a unit follows.
 const MOST_REDIRECTIONS: u8 = 5;
-/// The number of nodes or connections to which a unit is handed that may have been executed, under any policy.
-const MOST_TRIES: u8 = 3;
 
 /// A request on its way.
 #[derive(Debug)]

@@ -1,11 +1,13 @@
-//! A thousand faults of all kinds, under writers whose counters tell what was executed.
+//! A thousand faults of all kinds, with writers whose counters show what was executed, and with subscribers to
+//! numbered messages, which show what was lost.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use loadline_client::commands::incr;
+use loadline_client::commands::{incr, publish};
+use loadline_client::pubsub::{Event, PubSub};
 use loadline_client::{Client, Error, blocking, cmd, multiplexed};
 use rustix::process::Signal;
 
@@ -14,6 +16,12 @@ use crate::server::Redis;
 
 const FAULTS: u64 = 1000;
 const TASKS: u64 = 10;
+/// Messages that are published before each fault, and after it.
+const MESSAGES: u64 = 4;
+/// The number of the last message.
+const END: u64 = u64::MAX;
+/// Far beyond the time that a message takes.
+const PATIENCE: Duration = Duration::from_secs(20);
 /// Less than a server is stopped for.
 const RESPONSE_TIMEOUT: Duration = Duration::from_millis(40);
 const STOPPED: Duration = Duration::from_millis(60);
@@ -43,12 +51,77 @@ fn write_blocking(connection: &mut blocking::Connection, stop: &AtomicBool) -> R
     told
 }
 
+/// What a subscriber received.
+#[derive(Debug, Default)]
+struct Received {
+    messages: u64,
+    missing: u64,
+    outages: u64,
+    /// The number that comes next if nothing is lost.
+    due: u64,
+    /// Whether an outage was reported since the last message.
+    announced: bool,
+}
+
+impl Received {
+    /// Takes an event; messages come in order, once, and each gap is announced where it is. True with the last.
+    fn take(&mut self, event: Event) -> bool {
+        let message = match event {
+            Event::Message(message) => message,
+            Event::Resubscribed { .. } => {
+                (self.announced, self.outages) = (true, self.outages + 1);
+                return false;
+            }
+            other => panic!("{other:?}"),
+        };
+        let number: u64 = std::str::from_utf8(&message.payload)
+            .unwrap()
+            .parse()
+            .unwrap();
+        if number == END {
+            return true;
+        }
+        let due = self.due;
+        assert!(number >= due, "{number} came twice or late, {due} was due");
+        assert!(
+            number == due || self.announced,
+            "{due} to {number} are missing without an event that says so"
+        );
+        self.messages += 1;
+        self.missing += number - due;
+        (self.due, self.announced) = (number + 1, false);
+        false
+    }
+}
+
+async fn receive(mut pubsub: PubSub) -> Received {
+    let mut received = Received::default();
+    loop {
+        let event = tokio::time::timeout(PATIENCE, pubsub.next()).await;
+        if received.take(event.expect("an event in time").expect("a driver")) {
+            return received;
+        }
+    }
+}
+
+fn receive_blocking(pubsub: &mut blocking::PubSub) -> Received {
+    let mut received = Received::default();
+    loop {
+        let event = pubsub.next(PATIENCE);
+        if received.take(event.expect("an event in time")) {
+            return received;
+        }
+    }
+}
+
 /// Faults that took place.
 #[derive(Debug, Default)]
 struct Faults {
     killed: u64,
     cut: u64,
     stopped: u64,
+    /// Connections with subscriptions that were killed or cut, in addition.
+    subscribers: u64,
 }
 
 impl Faults {
@@ -58,13 +131,16 @@ impl Faults {
 }
 
 /// Kills all connections but its own, cuts a reply after its request was executed, or stops the server for
-/// longer than the response timeout. A fault that affected no connection is not counted.
-fn inject(redis: &Redis, cutter: &Cutter) -> Faults {
+/// longer than the response timeout. A fault that affected no connection is not counted. Messages with rising
+/// numbers are published meanwhile; of those, too, the connections are killed or a part is cut.
+fn inject(redis: &Redis, cutter: &Cutter, messages: &Cutter) -> Faults {
     let mut own = redis.client().blocking().unwrap();
     let mut faults = Faults::default();
     let mut turn = 0u64;
+    let mut numbers = 0..END;
     while faults.all() < FAULTS {
         turn += 1;
+        tell(&mut own, numbers.by_ref().take(MESSAGES as usize));
         match turn % 20 {
             0 => {
                 redis.signal(Signal::STOP);
@@ -75,10 +151,13 @@ fn inject(redis: &Redis, cutter: &Cutter) -> Faults {
             odd if odd % 2 == 1 => {
                 let kill = cmd::<u64>("CLIENT").arg(("KILL", "TYPE", "normal", "SKIPME", "yes"));
                 faults.killed += u64::from(own.run(kill).unwrap() > 0);
+                let kill = cmd::<u64>("CLIENT").arg(("KILL", "TYPE", "pubsub"));
+                faults.subscribers += own.run(kill).unwrap();
             }
             _ => {
                 let before = cutter.cuts();
                 cutter.cut_next();
+                messages.cut_next();
                 let begun = Instant::now();
                 while cutter.cuts() == before && begun.elapsed() < Duration::from_secs(1) {
                     std::thread::sleep(Duration::from_micros(200));
@@ -86,19 +165,39 @@ fn inject(redis: &Redis, cutter: &Cutter) -> Faults {
                 faults.cut += cutter.cuts() - before;
             }
         }
+        tell(&mut own, numbers.by_ref().take(MESSAGES as usize));
         // So that there is something in flight again.
         std::thread::sleep(Duration::from_millis(6));
     }
+    faults.subscribers += messages.cuts();
     faults
 }
 
+/// Publishes the numbers.
+fn tell(own: &mut blocking::Connection, numbers: impl Iterator<Item = u64>) {
+    for number in numbers {
+        own.run(publish("numbers", number)).unwrap();
+    }
+}
+
+/// Publishes the last number until `heard` by all, since each may be between two connections.
+fn end(redis: &Redis, heard: impl Fn() -> bool) {
+    let mut own = redis.client().blocking().unwrap();
+    while !heard() {
+        tell(&mut own, std::iter::once(END));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
 #[test]
-fn no_write_is_repeated_and_none_is_lost_unreported_in_a_thousand_faults() {
+fn no_write_is_repeated_and_nothing_is_lost_unreported_in_a_thousand_faults() {
     let redis = Redis::start();
     let cutter = Cutter::start(redis.address(), u64::MAX);
     let builder = Client::builder().url(&cutter.url()).unwrap();
     let client = builder.response_timeout(Some(RESPONSE_TIMEOUT)).build();
     let mut blocking = client.blocking().unwrap();
+    let messages = Cutter::start(redis.address(), u64::MAX);
+    let listener = Client::open(&messages.url()).unwrap();
     let stop = Arc::new(AtomicBool::new(false));
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
@@ -113,10 +212,28 @@ fn no_write_is_repeated_and_none_is_lost_unreported_in_a_thousand_faults() {
         let stop = Arc::clone(&stop);
         std::thread::spawn(move || write_blocking(&mut blocking, &stop))
     };
+    let subscriber = runtime.block_on(async {
+        let pubsub = listener.pubsub().await.unwrap();
+        pubsub.subscribe("numbers").await.unwrap();
+        tokio::spawn(receive(pubsub))
+    });
+    let mut pubsub = listener.blocking_pubsub().unwrap();
+    pubsub.subscribe("numbers").unwrap();
+    let blocking_subscriber = std::thread::spawn(move || receive_blocking(&mut pubsub));
     let begun = Instant::now();
-    let faults = inject(&redis, &cutter);
+    let faults = inject(&redis, &cutter, &messages);
     let took = begun.elapsed();
     stop.store(true, Ordering::Relaxed);
+    end(&redis, || {
+        subscriber.is_finished() && blocking_subscriber.is_finished()
+    });
+    for received in [
+        runtime.block_on(subscriber).unwrap(),
+        blocking_subscriber.join().unwrap(),
+    ] {
+        println!("{received:?}");
+        assert!(received.outages > 100 && received.messages > FAULTS);
+    }
     let mut told = thread.join().unwrap();
     for task in tasks {
         told.extend(runtime.block_on(task).unwrap());
@@ -128,6 +245,7 @@ fn no_write_is_repeated_and_none_is_lost_unreported_in_a_thousand_faults() {
         sum.done, sum.maybe, sum.not
     );
     assert!(faults.killed >= 300 && faults.cut >= 300 && faults.stopped >= 30);
+    assert!(faults.subscribers >= 300);
     assert!(
         sum.done > FAULTS && sum.maybe >= faults.cut,
         "the faults met writes"
