@@ -7,7 +7,7 @@ use loadline_measure::gate::Judgement;
 use loadline_measure::record::Record;
 
 use crate::Asked;
-use crate::clean::plain;
+use crate::clean::escaped;
 use crate::document::{Block, Check, CheckResult, Checks, Document};
 use crate::view;
 
@@ -128,24 +128,6 @@ fn print_case(out: &mut String, check: &Check, prefix: &str) {
     out.push_str("    </testcase>\n");
 }
 
-/// A text for an attribute or an element. What XML 1.0 cannot hold, even as an entity, is gone by
-/// then: control characters are made visible, and the two non-characters replaced here.
-fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in plain(text).chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&apos;"),
-            '\u{fffe}' | '\u{ffff}' => out.push('?'),
-            _ => out.push(c),
-        }
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -154,7 +136,7 @@ mod tests {
     fn foreign_text_is_no_markup_and_always_xml() {
         assert_eq!(
             escaped("<a b=\"c\">'&]]>"),
-            "&lt;a b=&quot;c&quot;&gt;&apos;&amp;]]&gt;"
+            "&lt;a b=&quot;c&quot;&gt;&#39;&amp;]]&gt;"
         );
         assert_eq!(escaped("\0\u{b}\u{ffff}\u{1b}[0m\n"), "????[0m?");
     }

@@ -22,7 +22,7 @@ pub(crate) enum InjectedSlowdown {
 }
 
 impl InjectedSlowdown {
-    /// All that is planted where nothing else is asked for.
+    /// The slowdowns that are injected by default.
     pub(crate) const DEFAULT: [Self; 7] = [
         Self::Nothing,
         Self::Burn(0.05),
@@ -33,7 +33,7 @@ impl InjectedSlowdown {
         Self::Delay(0.20),
     ];
 
-    /// What a proof keeps of it, without comparisons yet.
+    /// Its form in a proof, without comparisons.
     pub(crate) fn kind(self) -> Kind {
         let (what, planted, metric) = match self {
             Self::Nothing => ("nothing", 0.0, Metric::P50),
@@ -58,13 +58,13 @@ impl InjectedSlowdown {
         }
     }
 
-    /// Whether the first subject is a server with nothing between, as the other kinds have it.
+    /// Whether the first subject is a server without a link in the path.
     pub(crate) fn is_near(self) -> bool {
         !matches!(self, Self::Delay(_))
     }
 }
 
-/// Reads `none`, or a way and percent, such as `cpu+10`, `tail+10` or `delay+2.5`.
+/// Reads `none`, or a kind and a percentage, such as `cpu+10`, `tail+10` or `delay+2.5`.
 impl FromStr for InjectedSlowdown {
     type Err = String;
 
@@ -74,16 +74,16 @@ impl FromStr for InjectedSlowdown {
         }
         let wrong = || {
             format!(
-                "`{text}` cannot be planted; write none, cpu+10, tail+10 or delay+10, with a number of percent above 0 and up to {}",
+                "invalid slowdown `{text}`: expected `none`, or `cpu+10`, `tail+10` or `delay+10` with a percentage above 0 and up to {}",
                 percent(MOST)
             )
         };
-        let (way, number) = text.split_once('+').ok_or_else(wrong)?;
+        let (kind, number) = text.split_once('+').ok_or_else(wrong)?;
         let share = number.parse::<f64>().map_err(|_| wrong())? / 100.0;
         if !(share > 0.0 && share <= MOST) {
             return Err(wrong());
         }
-        match way {
+        match kind {
             "cpu" => Ok(Self::Burn(share)),
             "tail" => Ok(Self::Tail(share)),
             "delay" => Ok(Self::Delay(share)),
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ways_and_percent_are_read_and_nothing_else() {
+    fn kinds_and_percentages_are_read_and_nothing_else() {
         let read = |text: &str| text.parse::<InjectedSlowdown>();
         assert_eq!(read("none"), Ok(InjectedSlowdown::Nothing));
         assert_eq!(read("cpu+10"), Ok(InjectedSlowdown::Burn(0.10)));
@@ -112,7 +112,7 @@ mod tests {
             "", "cpu", "cpu10", "cpu+", "cpu+0", "cpu+101", "cpu+NaN", "cpu+-5", "disk+5", "None",
         ] {
             let error = read(bad).unwrap_err();
-            assert!(error.contains("write none, cpu+10"), "{bad}: {error}");
+            assert!(error.contains("expected `none`, or `cpu+10`"), "{bad}: {error}");
         }
         assert_eq!(
             InjectedSlowdown::Burn(0.10).name(),

@@ -57,51 +57,35 @@ pub trait Transport: Send {
     }
 }
 
-impl Transport for TcpStream {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        AsFd::as_fd(self)
-    }
+/// Sockets of the operating system: each call states by itself whether it waits, so that a socket can do both.
+macro_rules! sockets {
+    ($($socket:ty),+) => {
+        $(impl Transport for $socket {
+            fn as_fd(&self) -> BorrowedFd<'_> {
+                AsFd::as_fd(self)
+            }
 
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        receive(&*self, buf, RecvFlags::DONTWAIT)
-    }
+            fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+                receive(&*self, buf, RecvFlags::DONTWAIT)
+            }
 
-    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
-        send(&*self, buf)
-    }
+            fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+                send(&*self, buf)
+            }
 
-    fn prepare_waiting(&mut self, longest: Duration) -> bool {
-        self.set_read_timeout(Some(longest)).is_ok() && self.set_nonblocking(false).is_ok()
-    }
+            fn prepare_waiting(&mut self, longest: Duration) -> bool {
+                self.set_read_timeout(Some(longest)).is_ok() && self.set_nonblocking(false).is_ok()
+            }
 
-    fn read_waiting(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        receive(&*self, buf, RecvFlags::empty())
-    }
+            fn read_waiting(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+                receive(&*self, buf, RecvFlags::empty())
+            }
+        })+
+    };
 }
 
-impl Transport for UnixStream {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        AsFd::as_fd(self)
-    }
+sockets!(TcpStream, UnixStream);
 
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        receive(&*self, buf, RecvFlags::DONTWAIT)
-    }
-
-    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
-        send(&*self, buf)
-    }
-
-    fn prepare_waiting(&mut self, longest: Duration) -> bool {
-        self.set_read_timeout(Some(longest)).is_ok() && self.set_nonblocking(false).is_ok()
-    }
-
-    fn read_waiting(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        receive(&*self, buf, RecvFlags::empty())
-    }
-}
-
-/// Reads and writes say themselves that they do not wait, so that a socket can do both.
 fn receive(socket: impl AsFd, buf: &mut [u8], flags: RecvFlags) -> io::Result<usize> {
     Ok(rustix::net::recv(socket, buf, flags)?.0)
 }

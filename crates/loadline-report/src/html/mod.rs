@@ -4,7 +4,7 @@ mod svg;
 
 use loadline_measure::record::Record;
 
-use crate::clean::{plain, shortened};
+use crate::clean::{escaped, shortened};
 use crate::document::{Block, Checks, Document, Item, Plot, Row, Section, Table, Tone};
 use crate::view;
 
@@ -260,20 +260,4 @@ fn class(tone: Tone) -> &'static str {
         Tone::Warn => "warn",
         Tone::Bad => "bad",
     }
-}
-
-/// A text for an element or a quoted attribute.
-fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in plain(text).chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            _ => out.push(c),
-        }
-    }
-    out
 }

@@ -2,8 +2,7 @@
 
 use loadline_measure::words;
 
-use super::escaped;
-use crate::clean::{columns, shortened};
+use crate::clean::{columns, escaped, shortened};
 use crate::document::{Axis, Lines, Mark, Plot, Ratios, Scale, Series, Spread, Unit};
 
 /// Series have this many colours, then they repeat.

@@ -344,7 +344,7 @@ fn junit_has_a_test_case_for_the_limit_and_none_for_the_trials() {
     <testsuites name="loadline" tests="2" failures="0" errors="0" skipped="0" time="31.200">
       <testsuite name="Capacity: get on redis-server" tests="1" failures="0" errors="0" skipped="0" time="0.000" timestamp="2026-02-03T04:05:06Z">
         <testcase name="verdict" classname="loadline.verdict">
-          <system-out>redis-server carries 97.0k operations per second with p99 below 2 ms, where it is 1.54 ms (held in 5 of 5 trials); at 101.4k, p99 is 396 ms; there the server&apos;s CPU was 99 % busy, so the server is the limit.</system-out>
+          <system-out>redis-server carries 97.0k operations per second with p99 below 2 ms, where it is 1.54 ms (held in 5 of 5 trials); at 101.4k, p99 is 396 ms; there the server&#39;s CPU was 99 % busy, so the server is the limit.</system-out>
         </testcase>
       </testsuite>
       <testsuite name="capacity of redis-server" tests="1" failures="0" errors="0" skipped="0" time="31.200" timestamp="2026-02-03T04:05:06Z">
@@ -357,7 +357,7 @@ fn junit_has_a_test_case_for_the_limit_and_none_for_the_trials() {
             <property name="confirmations_held" value="5"/>
             <property name="confirmations" value="5"/>
           </properties>
-          <system-out>redis-server carries 97.0k operations per second with p99 below 2 ms, where it is 1.54 ms (held in 5 of 5 trials); at 101.4k, p99 is 396 ms; there the server&apos;s CPU was 99 % busy, so the server is the limit.</system-out>
+          <system-out>redis-server carries 97.0k operations per second with p99 below 2 ms, where it is 1.54 ms (held in 5 of 5 trials); at 101.4k, p99 is 396 ms; there the server&#39;s CPU was 99 % busy, so the server is the limit.</system-out>
         </testcase>
       </testsuite>
     </testsuites>

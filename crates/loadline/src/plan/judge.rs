@@ -1,4 +1,4 @@
-//! Plans of the commands that judge: rounds by precision for a comparison, and separate runs beside a
+//! Plans of the commands that judge: rounds by precision for a comparison, and separate runs with a
 //! reference for a baseline.
 
 use std::time::Duration;
@@ -15,15 +15,15 @@ use crate::args::{CompareArgs, Instructions, MeasureArgs};
 use crate::exit::Failure;
 use crate::target::Target;
 
-/// The longest block of a comparison or a baseline: twice what is needed for its median to be its own, and
-/// not that of a moment. On a quiet machine a comparison's blocks end sooner, with operations enough.
+/// The longest block of a comparison or a baseline: twice the time after which a median is not dominated by
+/// momentary effects. On an idle machine, the blocks of a comparison end earlier, with enough operations.
 const BLOCK: Duration = Duration::from_millis(100);
-/// Long enough for connections and caches where medians stand still by then; where they do not, it goes
-/// on for three times as long. Whoever wants more says so.
+/// Long enough for connections and caches if medians are stable by then; otherwise the warm-up continues for
+/// up to three times as long. `--warmup` sets another length.
 const WARMUP: Duration = Duration::from_millis(100);
-/// Processes of a server of our own that a comparison goes through.
+/// Generations of the processes of our own servers in a comparison.
 const GENERATIONS: u32 = 3;
-/// The least rounds over all of them; the bounds are the 6th of 24 from either end.
+/// The minimum number of rounds over all generations; the bounds are the 6th of 24 from either end.
 const ROUNDS_OF_GENERATIONS: u32 = 24;
 /// Rounds of each run of a baseline.
 const ROUNDS_OF_A_RUN: u32 = 12;
@@ -57,11 +57,11 @@ pub(crate) fn resolve_run(
     Ok(plan)
 }
 
-/// The comparison of the embedded server with itself on one lone connection, where a slowdown per
-/// command is one of the response time.
+/// The comparison of the embedded server with itself on a single connection, so that a slowdown per command
+/// is a slowdown of the response time.
 ///
 /// # Errors
-/// A usage error where there is no such workload.
+/// A usage error if there is no such workload.
 pub(crate) fn resolve_proof(
     workload: &str,
     seed: Option<u64>,
@@ -79,7 +79,7 @@ pub(crate) fn resolve_proof(
     Ok(plan.for_comparison(Asked::NOTHING))
 }
 
-/// What was asked for of the length.
+/// Which parts of the length were given.
 #[derive(Debug, Clone, Copy)]
 struct Asked {
     rounds: Option<u32>,
@@ -108,7 +108,7 @@ impl Asked {
 }
 
 impl Plan {
-    /// Rounds until the comparison is precise enough, over several processes of servers of our own.
+    /// Plans rounds until the comparison is precise enough, over several generations of our own servers.
     fn for_comparison(mut self, asked: Asked) -> Self {
         let generations = if self.targets.iter().any(Target::is_ours) {
             GENERATIONS
@@ -139,7 +139,7 @@ impl Plan {
         self
     }
 
-    /// Lays `least` rounds out, as far as nothing else was asked for and they fit.
+    /// Plans `least` rounds, unless the arguments say otherwise or fewer fit.
     fn lay_out(&mut self, asked: Asked, least: u32) {
         if !asked.warmup && !asked.length {
             self.warmup = WARMUP;
@@ -160,8 +160,8 @@ impl Plan {
     }
 }
 
-/// Stands for everything in a plan, as it is in a record, that makes two runs the same work: not for
-/// where it ran, nor for what its choices followed from.
+/// A hash of everything in the recorded plan that makes two runs the same work, without the targets and the
+/// seed.
 pub(crate) fn workload_hash(plan: &Value) -> String {
     let mut work = json!({
         "cases": plan.get("cases"),

@@ -1,4 +1,4 @@
-//! How long a case is measured, and how that is split into rounds.
+//! The length of a case and its division into rounds.
 
 use std::time::Duration;
 
@@ -10,24 +10,24 @@ use crate::exit::Failure;
 use crate::units::duration_text;
 
 const DEFAULT_ROUNDS: u32 = 10;
-/// Blocks that each cell of `modes` is split into.
+/// Blocks of each cell of `modes`.
 pub(super) const MODES_ROUNDS: u32 = 3;
 /// The fewest rounds that compare the sizes of a call in `modes`. With fewer than ten, the bounds for all pairs of the
 /// default sizes together are not possible.
 pub(super) const SIZE_ROUNDS: u32 = 10;
-/// Blocks shorter than this are all noise, and not cut any shorter unless that is asked for.
+/// Shorter blocks are dominated by noise; the default rounds are at least this long.
 const SHORTEST_BLOCK: Duration = Duration::from_millis(50);
-/// Blocks of targets that are compared where nothing was asked for: twice the shortest, so that a
-/// median is its own and not that of a moment.
+/// Default blocks of targets that are compared: twice the shortest, so that momentary effects do not dominate
+/// a median.
 const COMPARED_BLOCK: Duration = Duration::from_millis(100);
-/// As good as the shortest block.
+/// Operations equivalent to the shortest block.
 const SMALLEST_BLOCK_OPS: u64 = 4_000;
-/// What a run takes where nothing is said, shared among all cases and targets.
+/// Default time of a run, divided among all cases and targets.
 const DEFAULT_BUDGET: Duration = Duration::from_secs(24);
 const SHORTEST_DEFAULT: Duration = Duration::from_secs(1);
 const LONGEST_DEFAULT: Duration = Duration::from_secs(5);
 const LONGEST_WARMUP: Duration = Duration::from_millis(500);
-/// A week. A record keeps figures of every tenth of a second, which is memory.
+/// A week. A run keeps the figures of every tenth of a second in memory.
 const LONGEST: Duration = Duration::from_secs(7 * 24 * 3_600);
 const MOST_OPS: u64 = 1_000_000_000_000;
 /// A quarter of the time that an operation takes at 50,000 per second: the warm-up of a run by
@@ -37,15 +37,14 @@ const WARMUP_PER_OP: Duration = Duration::from_micros(5);
 /// The length of a case on one target, over all rounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Length {
-    /// So many operations.
+    /// A number of operations.
     Ops(u64),
-    /// So much time.
+    /// A time.
     Time(Duration),
 }
 
 impl Length {
-    /// When the block of `round`, counted from 0, ends. What does not divide evenly goes to the first
-    /// rounds.
+    /// When the block of `round`, counted from 0, ends. The first rounds take the remainder of the division.
     pub(crate) fn block(self, round: u32, rounds: u32) -> Stop {
         match self {
             Self::Ops(ops) => {
@@ -102,9 +101,8 @@ pub(super) fn resolve(
     Ok((length, rounds, warmup))
 }
 
-/// How many rounds of several targets may follow each other until their ratios are precise, where no
-/// length and no rounds were asked for: shorter blocks within the same length. `None` where that is no
-/// more than the least rounds that can be precise.
+/// The maximum number of rounds of several targets until their ratios are precise, if neither a length nor
+/// rounds were given: shorter blocks within the same length. `None` if that is not more than the minimum.
 pub(super) fn rounds_until_precise(args: &LengthArgs, length: Length) -> Option<u32> {
     let nothing_asked = args.ops.is_none() && args.duration.is_none() && args.rounds.is_none();
     let Length::Time(time) = length else {
@@ -134,7 +132,7 @@ fn default_rounds(length: Length) -> u32 {
     blocks(length).min(DEFAULT_ROUNDS)
 }
 
-/// How many blocks that are long enough fit into `length`; at least one.
+/// The number of sufficiently long blocks in `length`; at least one.
 pub(super) fn blocks(length: Length) -> u32 {
     let blocks = match length {
         Length::Ops(ops) => u128::from(ops / SMALLEST_BLOCK_OPS),

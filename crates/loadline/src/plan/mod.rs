@@ -1,5 +1,5 @@
-//! What the arguments mean: targets, cases and lengths, with every default filled in. What cannot be
-//! is refused here, with the sentence that says why, before anything is touched.
+//! Resolves arguments into a plan: targets, cases and lengths, with every default filled in. Invalid
+//! combinations are refused here with the reason, before any connection is made.
 
 mod bounds;
 mod bundle;
@@ -62,8 +62,8 @@ const DEFAULT_BATCH: u32 = 10;
 const LAST_PIPELINE: u32 = 16;
 const MOST_BATCH: u32 = 1_000;
 const MOST_ROUNDS: u32 = 10_000;
-/// Operations of a brief block, for each that a connection has in flight: those that are in flight together
-/// take their time together.
+/// Operations after which a block has enough, per operation in flight on a connection: operations that are
+/// in flight together have similar times.
 const ENOUGH_OPERATIONS: u64 = 4_000;
 const LONGEST_LATENCY: Duration = Duration::from_secs(10);
 const HIGHEST_RATE: u64 = 1_000_000_000;
@@ -71,27 +71,27 @@ const HIGHEST_RATE: u64 = 1_000_000_000;
 /// A run, resolved.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
-    /// What is measured, in the order that reports keep.
+    /// The targets, in the order of reports.
     pub(crate) targets: Vec<Target>,
-    /// Round-trip time that is added in the path to each.
+    /// Round-trip time added to the path of each.
     pub(crate) latency: Duration,
-    /// What the path is like beside that.
+    /// Other properties of the path.
     pub(crate) path: PathShape,
-    /// What each target has to do.
+    /// The cases, which are measured on each target.
     pub(crate) cases: Vec<Case>,
     /// Blocks per case and target; the minimum if the schedule requires a precision.
     pub(crate) rounds: u32,
     /// How the rounds are laid out.
     pub(crate) schedule: Schedule,
-    /// Before the first round of each case and target; not measured.
+    /// Warm-up before the first round of each case and target; not measured.
     pub(crate) warmup: Duration,
-    /// What all choices follow from.
+    /// Seed of all random choices.
     pub(crate) seed: u64,
     /// Version of the protocol.
     pub(crate) protocol: Protocol,
     /// How encrypted connections are made.
     pub(crate) tls: TlsFiles,
-    /// Whether a server that holds keys may be measured.
+    /// Whether servers that hold keys are measured.
     pub(crate) allow_non_empty: bool,
     /// Files to write.
     pub(crate) outputs: Outputs,
@@ -100,15 +100,15 @@ pub(crate) struct Plan {
 /// One scenario: what is sent and how.
 #[derive(Debug, Clone)]
 pub(crate) struct Case {
-    /// What reports call it.
+    /// Its name in reports.
     pub(crate) name: String,
-    /// What is sent.
+    /// The commands and their data.
     pub(crate) workload: Definition,
     pub(crate) connections: u32,
     pub(crate) threads: u32,
     /// Operations in flight on each connection.
     pub(crate) pipeline: u32,
-    /// Keys per command of MGET and MSET, where the workload has such commands.
+    /// Keys per command of MGET and MSET, if the workload has such commands.
     pub(crate) batch: Option<u32>,
     pub(crate) pacing: Pacing,
     /// Per target, over all rounds.
@@ -119,7 +119,7 @@ pub(crate) struct Case {
     pub(crate) value_data: ValueData,
     /// Whether the values read are checked.
     pub(crate) verify: bool,
-    /// What values are encoded by, where they are objects.
+    /// The encoding of values, if they are objects.
     pub(crate) codec: Option<Codec>,
     /// What survives of a write, where the case compares engines: each thread then calls its engine, one call
     /// after the other.
@@ -129,11 +129,11 @@ pub(crate) struct Case {
 /// Certificates and keys of encrypted connections.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct TlsFiles {
-    /// Roots of trust, in place of the system's.
+    /// Trusted certificates, in place of the system's.
     pub(crate) ca: Option<PathBuf>,
-    /// Our own certificate and its key.
+    /// The client certificate and its key.
     pub(crate) identity: Option<(PathBuf, PathBuf)>,
-    /// Whether the server's certificate is taken as it is.
+    /// Whether any server certificate is accepted.
     pub(crate) insecure: bool,
 }
 
@@ -147,16 +147,16 @@ impl TlsFiles {
     }
 }
 
-/// What a plan depends on beside the arguments.
+/// What a plan depends on in addition to the arguments.
 #[derive(Debug, Clone)]
 pub(crate) struct Surroundings {
-    /// Processors that this process may use.
+    /// CPUs that this process can use.
     pub(crate) cores: u32,
     /// Whether a redis-server is found on PATH.
     pub(crate) has_redis_server: bool,
     /// The password in the environment.
     pub(crate) password: Option<Secret>,
-    /// Memory that processes may still take, in bytes, where the machine tells.
+    /// Free memory in bytes, if it is known.
     pub(crate) memory_bytes: Option<u64>,
     /// Random default seed.
     pub(crate) entropy: u64,
@@ -229,9 +229,8 @@ impl Case {
         format!("{}{}:", run_prefix(run_id), self.workload.space)
     }
 
-    /// Whether operations run one at a time can stand for the case: a reply is waited for before the next
-    /// operation is sent, no state has to be prepared that would be used up, and no exact number of
-    /// operations was requested.
+    /// Whether operations run one at a time are representative of the case: a reply is awaited before the next
+    /// operation is sent, no prepared state is used up, and no exact number of operations was requested.
     pub(crate) fn has_tail(&self) -> bool {
         let rules = &self.workload.rules;
         matches!(self.length, Length::Time(_))
@@ -264,10 +263,11 @@ pub(crate) fn run_prefix(run_id: &str) -> String {
     format!("{KEYS}{run_id}:")
 }
 
-/// Resolves what was typed.
+/// Resolves the arguments of `loadline run`.
 ///
 /// # Errors
-/// A usage error for what cannot be, a bad file for a workload or password file that cannot be read.
+/// A usage error for an invalid value or combination, a bad file for a workload or password file that cannot
+/// be read.
 pub(crate) fn resolve(args: &RunArgs, around: &Surroundings) -> Result<Plan, Failure> {
     let targets = targets::resolve(&args.targets, &args.connection, around)?;
     let (latency, path) = targets::path_to(&args.load, &targets)?;
@@ -333,8 +333,8 @@ fn protocol(connection: &ConnectionArgs, default: Protocol) -> Protocol {
     }
 }
 
-/// The workloads, each with the pipeline that the default cases give it; only what is reached over a
-/// wire can have one.
+/// The workloads, each with a pipeline if it is a default case that has one; only targets that are reached
+/// over a wire have pipelines.
 fn workloads(
     load: &LoadArgs,
     wire: bool,

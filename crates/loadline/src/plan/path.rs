@@ -1,4 +1,4 @@
-//! What is put into the path to a server: latency, how much it varies, and how much fits through.
+//! Properties of the path to a server: latency, jitter, bandwidth and the class of the link.
 
 use std::time::Duration;
 
@@ -11,23 +11,23 @@ use crate::args::LinkArg;
 use crate::exit::Failure;
 use crate::units::{self, duration_text};
 
-/// Round trips that a link is measured with, at most, and how long that may take.
+/// Maximum number of round trips that measure a link, and the time limit.
 const TRIPS: usize = 300;
 const MEASURE_FOR: Duration = Duration::from_secs(3);
-/// Fewer say nothing about the tail.
+/// With fewer, the tail is unknown.
 const LEAST_TRIPS: usize = 20;
 
 /// The tail's exponent of Pareto jitter: its mean is twice its scale, and its variance is infinite.
 const PARETO_EXPONENT: f64 = 1.5;
 
-/// What a path to a server is like, beside the latency itself, which a sweep has several of.
+/// Properties of a path to a server, without the latency, of which a sweep has several.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct PathShape {
-    /// How much the delay of each direction varies.
+    /// Variation of the delay in each direction.
     pub(crate) jitter: Jitter,
-    /// Bytes per second in each direction; `None` is no limit.
+    /// Bandwidth per direction in bytes per second; `None` is no limit.
     pub(crate) bytes_per_second: Option<u64>,
-    /// How the link is made; `None` is whatever is possible.
+    /// Class of the link; `None` is the best that is possible here.
     pub(crate) class: Option<Class>,
 }
 
@@ -35,7 +35,7 @@ impl PathShape {
     /// Resolves `--jitter`, `--bandwidth` and `--link`.
     ///
     /// # Errors
-    /// A usage error for what no link, or not the one that was asked for, can do.
+    /// A usage error for a property that no link, or not the requested class, can have.
     pub(crate) fn resolve(
         jitter: Option<&str>,
         bandwidth: Option<&str>,
@@ -59,7 +59,7 @@ impl PathShape {
         Ok(shape)
     }
 
-    /// Whether there is anything beside latency that needs a link.
+    /// Whether there is no property that needs a link.
     pub(crate) fn is_plain(&self) -> bool {
         self.jitter == Jitter::None && self.bytes_per_second.is_none()
     }
@@ -84,7 +84,7 @@ impl PathShape {
         }
     }
 
-    /// What is said of it beside the latency, such as `jitter 1ms:normal, 10Mbit/s`.
+    /// The properties as text, such as `jitter 1ms:normal, 10Mbit/s`.
     pub(crate) fn text(&self) -> String {
         let jitter = self.jitter_text().map(|text| format!("jitter {text}"));
         let bandwidth = self.bytes_per_second.map(bandwidth_text);
@@ -95,12 +95,12 @@ impl PathShape {
             .join(", ")
     }
 
-    /// The class of the link that was asked for.
+    /// The requested class of the link.
     pub(crate) fn class_name(&self) -> &'static str {
         self.class.map_or("auto", Class::name)
     }
 
-    /// As it stands in the plan of a record.
+    /// The form in the plan of a record.
     pub(crate) fn to_json(self) -> Value {
         json!({
             "jitter": self.jitter_text(),
@@ -113,7 +113,7 @@ impl PathShape {
 /// Reads one added latency; `0` is none.
 ///
 /// # Errors
-/// A usage error for what is no duration, or too long.
+/// A usage error for an invalid or too long duration.
 pub(crate) fn latency(text: &str) -> Result<Duration, Failure> {
     let latency = match text {
         "0" => Duration::ZERO,
@@ -181,7 +181,7 @@ fn parse_bandwidth(text: &str) -> Result<u64, Failure> {
     Ok(bytes)
 }
 
-/// In bits where that is a round number, since links are sold so; else in bytes.
+/// In bits, the usual unit of links, if that is a round number; else in bytes.
 fn bandwidth_text(bytes_per_second: u64) -> String {
     let bits = u128::from(bytes_per_second) * 8;
     let fits = |unit: u128| bits >= unit && bits.is_multiple_of(unit);
@@ -196,13 +196,13 @@ fn bandwidth_text(bytes_per_second: u64) -> String {
     }
 }
 
-/// How many round trips a link of that latency is measured by.
+/// The number of round trips that measure a link of that latency.
 pub(crate) fn measuring_trips(latency: Duration) -> usize {
     let fitting = MEASURE_FOR.as_nanos() / latency.as_nanos().max(1);
     usize::try_from(fitting).map_or(TRIPS, |fitting| fitting.clamp(LEAST_TRIPS, TRIPS))
 }
 
-/// How long the round trips take that a link of that latency is measured by.
+/// The duration of the round trips that measure a link of that latency.
 pub(super) fn measuring_time(latency: Duration) -> Duration {
     latency * measuring_trips(latency) as u32
 }

@@ -6,18 +6,18 @@ use super::{Length, Plan};
 use crate::slowdown::InjectedSlowdown;
 use crate::target::{Slowdown, Target};
 
-/// The latency in the path of both where a delay is planted: enough for a share of it to be more than
-/// the link's own inaccuracy, and little enough for a block to have some hundred operations.
+/// The latency in the path of both targets if a delay is injected: a share of it exceeds the inaccuracy of the
+/// link, and a block still has several hundred operations.
 const LATENCY: Duration = Duration::from_micros(250);
-/// How much longer blocks are where a delay is planted.
+/// The factor for the length of blocks if a delay is injected.
 const LONGER_BLOCKS: u32 = 3;
 
-/// What an operation takes on a server in which nothing is planted.
+/// The time of an operation on a server without an injected slowdown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Usual {
-    /// The median response time: it is what is judged.
+    /// The median response time, which is judged.
     pub(crate) p50: Duration,
-    /// The corrected 99th percentile; zero where the waiting for a CPU is not looked at.
+    /// The corrected 99th percentile; zero if the time spent waiting for a CPU is not measured.
     pub(crate) tail: Duration,
 }
 
@@ -63,7 +63,7 @@ mod tests {
     use crate::plan::{Surroundings, resolve_proof};
 
     #[test]
-    fn what_is_planted_is_a_share_of_what_an_operation_takes() {
+    fn an_injected_slowdown_is_a_share_of_the_time_of_an_operation() {
         let around = Surroundings {
             cores: 2,
             has_redis_server: false,

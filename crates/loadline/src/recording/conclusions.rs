@@ -1,4 +1,4 @@
-//! What a record says in whole sentences: what each target carried, which way of calling is best.
+//! The findings of a record in sentences: the throughput of each target, and the best call mode.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use loadline_measure::{sizes, words};
 
 use crate::units;
 
-/// Says in one sentence per target what was found.
+/// Adds one sentence per target with its result.
 pub(crate) fn conclude(record: &mut Record) {
     let mut names: Vec<&str> = record
         .cases
@@ -49,7 +49,7 @@ pub(crate) fn conclude(record: &mut Record) {
             let longest = most.stalls.iter().max_by_key(|stall| stall.length_ns);
             let stall = longest.map_or_else(String::new, |stall| {
                 format!(
-                    ", and at the longest {} without a reply",
+                    ", and at most {} without a reply",
                     words::duration(stall.length_ns as f64)
                 )
             });
@@ -73,11 +73,11 @@ pub(crate) fn conclude(record: &mut Record) {
     record.findings.extend(findings);
 }
 
-/// Within this share of the most, a smaller batch is as good.
+/// Within this share of the highest throughput, a smaller batch is preferred.
 const AS_GOOD: f64 = 0.05;
 
-/// Says in one sentence per latency which way of calling is the best for each operation, of which size,
-/// and how much faster than the worst. These sentences come first: they are the verdict.
+/// Adds one sentence per latency with the fastest call mode of each operation, its size, and its advantage over
+/// the slowest mode. These sentences come first: they are the verdict.
 pub(crate) fn conclude_modes(record: &mut Record) {
     let mut latencies: Vec<u64> = Vec::new();
     for case in &record.cases {
@@ -114,7 +114,7 @@ pub(crate) fn conclude_modes(record: &mut Record) {
     record.findings.splice(0..0, sentences);
 }
 
-/// What is called, with the codec of its values.
+/// The operation, with the codec of its values.
 fn operation(case: &record::Case) -> String {
     match &case.scenario.codec {
         Some(codec) => format!("{} as {codec}", case.scenario.workload),
@@ -122,13 +122,13 @@ fn operation(case: &record::Case) -> String {
     }
 }
 
-/// The best way of calling among the cells of one operation under one latency.
+/// The fastest call mode among the cells of one operation with one latency.
 fn best_mode(here: &[&record::Case]) -> Option<String> {
     let throughput = |case: &&record::Case| case.throughput_ops_per_s;
     let by_throughput = |one: &&&record::Case, other: &&&record::Case| {
         throughput(one).total_cmp(&throughput(other))
     };
-    // A mode is judged by the cell with the highest count: the others are mostly beginnings.
+    // A mode is judged by the cell with the highest count: smaller cells consist mostly of the start.
     let is_largest = |case: &&&record::Case| {
         let of_mode = here
             .iter()
@@ -136,7 +136,7 @@ fn best_mode(here: &[&record::Case]) -> Option<String> {
         let most = of_mode.filter_map(|other| other.scenario.ops_asked).max();
         case.scenario.ops_asked.is_some() && case.scenario.ops_asked == most
     };
-    // Those of the search for a size have no count of their own, and are as long as each other.
+    // The cells of the search for a size have no count, and all have the same length.
     let counts = |case: &&&record::Case| case.scenario.ops_asked.is_none() || is_largest(case);
     let best = here.iter().filter(counts).max_by(by_throughput)?;
     let worst = here.iter().filter(is_largest).min_by(by_throughput);
@@ -160,15 +160,15 @@ fn best_mode(here: &[&record::Case]) -> Option<String> {
     let size = answer.as_ref().and_then(sizes::Answer::recommended);
     let recommended = curve().find(|case| Some(sizes::of_case(case)) == size);
     let chosen = recommended.as_ref().unwrap_or(chosen);
-    // Where noise decides which size is the best, none is named.
+    // If noise determines which size is the fastest, no size is named.
     let is_open = answer.is_some() && size.is_none();
-    let way = if is_open {
+    let mode = if is_open {
         chosen.scenario.mode.to_string()
     } else {
-        way(chosen)
+        sized_mode(chosen)
     };
     let mut text = format!(
-        "{way}, {} operations per second",
+        "{mode}, {} operations per second",
         units::count_text(throughput(chosen).round() as u64)
     );
     if let Some(worst) = worst.filter(|worst| worst.scenario.mode != chosen.scenario.mode) {
@@ -190,7 +190,7 @@ fn best_mode(here: &[&record::Case]) -> Option<String> {
 }
 
 /// A mode with its size: `batch of 1,000`, `async with 100 in flight`.
-fn way(case: &record::Case) -> String {
+fn sized_mode(case: &record::Case) -> String {
     let mode = &case.scenario.mode;
     let size = units::count_text(case.scenario.in_flight.unwrap_or(1));
     match mode {

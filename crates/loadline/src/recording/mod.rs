@@ -1,4 +1,4 @@
-//! Turns what the loops measured into the record: cases, comparisons, findings.
+//! Converts measured blocks into the record: cases, comparisons, findings.
 
 mod conclusions;
 
@@ -153,7 +153,7 @@ fn round_summary(block: &Outcome) -> RoundSummary {
     }
 }
 
-/// The operations that were run one at a time, of all blocks; `None` where there were none.
+/// The operations run one at a time of all blocks; `None` without any.
 fn tail(blocks: &[Outcome]) -> Option<Tail> {
     let mut all = Corrected::default();
     for times in blocks.iter().filter_map(|block| block.tail.as_ref()) {
@@ -162,7 +162,7 @@ fn tail(blocks: &[Outcome]) -> Option<Tail> {
     (all.count() > 0).then(|| Tail::from(&all))
 }
 
-/// Notes beside each round of `entry` how fast the reference was in it.
+/// Adds the speed of the reference to each round of `entry`.
 pub(crate) fn refer(entry: &mut record::Case, reference: &[Outcome]) {
     for (round, block) in entry.rounds.iter_mut().zip(reference) {
         round.reference_ns_p50 = block.response.value_at(0.5);
@@ -281,13 +281,13 @@ fn cost(blocks: &[Outcome], ops: u64, server_cpu: Option<Duration>) -> Cost {
     }
 }
 
-/// The mean over the blocks; `None` where one of them does not have it.
+/// The mean over the blocks; `None` if a block does not have it.
 fn mean(blocks: &[Outcome], of: fn(&Outcome) -> Option<f64>) -> Option<f64> {
     let sum: f64 = blocks.iter().map(of).sum::<Option<f64>>()?;
     (!blocks.is_empty()).then(|| sum / blocks.len() as f64)
 }
 
-/// What the server says that it spent executing, per command that it counted.
+/// The execution time reported by the server, per command that it counted.
 fn server_time(blocks: &[Outcome]) -> Option<u64> {
     let execution: Duration = blocks
         .iter()
@@ -304,7 +304,7 @@ fn per_op(cpu: Duration, ops: u64) -> Option<f64> {
     (ops > 0).then(|| cpu.as_nanos() as f64 / ops as f64)
 }
 
-/// Looks for flaws in how a case was measured; `around` is what was seen beside the blocks.
+/// Applies the doctor's rules to the measurement of a case; `around` was observed outside the blocks.
 pub(crate) fn examine(
     entry: &record::Case,
     case: &Case,
@@ -372,7 +372,7 @@ pub(crate) fn note_refusals(record: &mut Record, target: &mut Opened) {
     }
 }
 
-/// Refuses a record whose operations failed, as times that are no measure of success.
+/// Refuses a record whose operations failed, since times of failed operations measure nothing.
 ///
 /// # Errors
 /// How many failed, and how.
@@ -399,22 +399,21 @@ pub(crate) fn refuse_errors(record: &Record) -> Result<(), Failure> {
     )))
 }
 
-/// What the doctor says of the replies of a case: that they were errors, or misses.
+/// The doctor's findings about the replies of a case: errors or misses.
 pub(crate) fn examine_errors(entry: &record::Case) -> Vec<Finding> {
     let mut findings = doctor::examine(&Evidence::of_case(entry));
     findings.retain(|finding| finding.rule.class() == Class::Replies);
     findings
 }
 
-/// The verdict in words, and why the table beside it may show another ratio.
+/// The verdict in words, and why the table can show another ratio.
 fn evidence(metric: Metric, paired: &Paired, a: &record::Case, b: &record::Case) -> String {
     let note = compare::beside_totals(paired.ratio, metric.of_case(a), metric.of_case(b));
     let note = note.map_or_else(String::new, |note| format!("; {note}"));
     paired.sentence() + &note
 }
 
-/// The metrics that are compared. Of the tails it is the corrected one, since the neighbours decide
-/// about the raw ones.
+/// The metrics that are compared. Of the tails, the corrected one: other processes dominate the raw ones.
 pub(crate) const COMPARED: [Metric; 4] = [
     Metric::Throughput,
     Metric::P50,
@@ -425,7 +424,7 @@ pub(crate) const COMPARED: [Metric; 4] = [
 /// Compares case `b` with case `a` of the record, round by round.
 ///
 /// # Errors
-/// That rounds cannot be compared.
+/// If the rounds cannot be compared.
 pub(crate) fn compare(record: &mut Record, a: usize, b: usize) -> Result<(), Error> {
     let mut compared = Vec::new();
     for metric in COMPARED {

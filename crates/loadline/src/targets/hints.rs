@@ -1,13 +1,13 @@
-//! What to do about an error: one table, for connections, loading and runs alike.
+//! Hints for errors: one table for connections, loading and runs.
 
-/// Words of servers and of rustls, each with what to do about them. The first that occur in a text count.
+/// Texts of servers and of rustls, each with a hint. The first that occurs in an error applies.
 const HINTS: [(&str, &str); 25] = [
     ("WRONGPASS", WRONG_PASSWORD),
     // Before Redis 6.
     ("invalid password", WRONG_PASSWORD),
     (
         "without any password configured",
-        "The server asks for no password: leave it out of the URL, of LOADLINE_REDIS_PASSWORD and of --password-file.",
+        "The server has no password: remove it from the URL, LOADLINE_REDIS_PASSWORD or --password-file.",
     ),
     (
         "NOAUTH",
@@ -19,7 +19,7 @@ const HINTS: [(&str, &str); 25] = [
     ),
     (
         "DB index is out of range",
-        "The server has no database with this number: `CONFIG GET databases` shows how many it has.",
+        "The server has no database with this number; `CONFIG GET databases` shows the number of databases.",
     ),
     (
         "SELECT is not allowed",
@@ -27,69 +27,69 @@ const HINTS: [(&str, &str); 25] = [
     ),
     (
         "max number of clients",
-        "The server takes no more connections: raise its maxclients, or lower --connections.",
+        "The server accepts no more connections: raise its maxclients, or lower --connections.",
     ),
     (
         "READONLY",
-        "It is a replica that takes no writes: name its primary.",
+        "The server is a replica and accepts no writes: use its primary.",
     ),
     (
         "OOM",
-        "Its maxmemory is reached: raise it, or lower --keys or --value-size.",
+        "The server has reached its maxmemory: raise it, or lower --keys or --value-size.",
     ),
     ("CLUSTERDOWN", WHOLE_CLUSTER),
     ("MOVED", WHOLE_CLUSTER),
     ("ASK", WHOLE_CLUSTER),
     (
         "LOADING",
-        "The server still reads its data set: wait until it is done.",
+        "The server is loading its data set: wait until it has finished.",
     ),
     (
         "MISCONF",
-        "It cannot save its data set and takes no writes: see its log.",
+        "The server cannot save its data set and accepts no writes: see its log.",
     ),
     (
         "NOREPLICAS",
-        "It asks for replicas (min-replicas-to-write) and has too few.",
+        "The server has fewer replicas than its min-replicas-to-write requires.",
     ),
     ("NOPROTO", RESP2),
     ("HELLO", RESP2),
     (
         "CertificateRequired",
-        "The server asks for a client certificate: give one with --tls-cert and --tls-key.",
+        "The server requires a client certificate: set one with --tls-cert and --tls-key.",
     ),
     (
         "CaUsedAsEndEntity",
-        "The server shows the certificate of an authority, which proves no server: let that authority sign one for it, or use --tls-insecure.",
+        "The server uses a CA certificate as its own: issue a server certificate from it, or use --tls-insecure.",
     ),
     (
         "not valid for name",
-        "Use a host name that its certificate is for, or --tls-insecure.",
+        "Use a host name in the server's certificate, or --tls-insecure.",
     ),
     (
         "certificate",
-        "Name the certificate it goes back to (a self-signed one: itself) with --tls-ca, or use --tls-insecure.",
+        "Set the issuing CA certificate with --tls-ca (for a self-signed certificate, itself), or use --tls-insecure.",
     ),
     (
         "No space left",
-        "Its disk is full: make room, or switch persistence off.",
+        "The server's disk is full: free space, or disable persistence.",
     ),
     (
         "refused (os error",
-        "Check that a server listens there: nothing does at the moment.",
+        "Check that a server is running and listens on this address.",
     ),
     (
         "timed out",
-        "Check that the server is up and that no firewall is in between.",
+        "Check that the server is running and that no firewall blocks the connection.",
     ),
 ];
 
 const WRONG_PASSWORD: &str =
     "Check the user and the password (URL, LOADLINE_REDIS_PASSWORD or --password-file).";
-const WHOLE_CLUSTER: &str = "It is a node of a cluster, or its slots are moving: `cluster://HOST:PORT` names the whole cluster.";
+const WHOLE_CLUSTER: &str = "The server is a node of a cluster, or its slots are moving: use `cluster://HOST:PORT` for the whole cluster.";
 const RESP2: &str = "Use --resp 2 with a server that does not speak RESP3.";
 
-/// What to do about an error with this text, if that is known.
+/// The hint for an error with this text, if there is one.
 pub(crate) fn hint(text: &str) -> Option<&'static str> {
     HINTS
         .iter()
@@ -122,7 +122,7 @@ mod tests {
             ),
             (
                 "the server refused AUTH with `ERR AUTH <password> called without any password configured for the default user.`",
-                "asks for no password",
+                "has no password",
             ),
             (
                 "the server refused SELECT with `ERR DB index is out of range`",
@@ -140,7 +140,10 @@ mod tests {
                 "the server refused HELLO with `NOPROTO unsupported protocol version`",
                 "--resp 2",
             ),
-            ("Connection refused (os error 111)", "listens there"),
+            (
+                "Connection refused (os error 111)",
+                "listens on this address",
+            ),
         ] {
             let hint = hint(text).unwrap_or_else(|| panic!("{text}"));
             assert!(hint.contains(part), "{text}: {hint}");

@@ -1,4 +1,4 @@
-//! The workloads that need no file.
+//! The built-in workloads.
 
 use loadline_load::keys::KeyDist;
 use loadline_load::values::ValueSize;
@@ -45,7 +45,7 @@ const YCSB_FIELD_BYTES: u64 = 100;
 /// from scan to scan would need numbers of changing width.
 const YCSB_SCAN: u64 = 50;
 
-/// The workload called `name`, in whatever case; `batch` is the number of keys of MGET and MSET.
+/// The workload called `name`, in upper or lower case; `batch` is the number of keys of MGET and MSET.
 pub(crate) fn named(name: &str, batch: u32) -> Option<Definition> {
     let name = name.to_ascii_lowercase();
     if let Some(letter) = name.strip_prefix("ycsb-") {
@@ -94,7 +94,7 @@ pub(crate) fn named(name: &str, batch: u32) -> Option<Definition> {
     Some(definition)
 }
 
-/// What gives every key a value of `family`.
+/// The operation that writes a value of `family` to every key.
 pub(crate) fn load_of(family: Family) -> Operation {
     let each = |element: &dyn Fn(u64) -> String, count: u64| {
         (0..count)
@@ -214,7 +214,7 @@ fn loaded(name: &str, keys: u64, family: Family, line: &str) -> Definition {
     }
 }
 
-/// A workload that needs nothing to be there.
+/// A workload that needs no data.
 pub(crate) fn bare(name: &str, keys: u64, lines: &[&str]) -> Definition {
     Definition {
         name: name.to_owned(),
@@ -242,7 +242,7 @@ pub(crate) fn over_strings(name: &str, space: &str, commands: &[&str]) -> Defini
     }
 }
 
-/// An operation of lines that are known to be right.
+/// An operation of valid lines.
 pub(crate) fn operation<S: AsRef<str>>(lines: &[S]) -> Operation {
     Operation::parse(lines).expect("the built-in workloads are tested one by one")
 }

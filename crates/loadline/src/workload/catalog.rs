@@ -1,17 +1,17 @@
-//! The commands that a workload may send. What is not listed here is refused: commands that block,
-//! that change the connection's mode, that reach other people's keys, or whose keys cannot be told
+//! The commands that a workload can send. Others are refused: commands that block, that change the mode of the
+//! connection, that reach keys of other applications, or whose keys cannot be determined
 //! from their arguments (`FLUSHALL`, `CONFIG`, `DEBUG`, `KEYS`, `EVAL`, `SUBSCRIBE`, `BLPOP` ...).
 
-/// A command that a workload may send.
+/// A command that a workload can send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Known {
     /// Its name in capitals.
     pub(crate) name: &'static str,
     /// Which arguments are keys.
     pub(crate) keys: KeyArguments,
-    /// What kind of value it works on.
+    /// The kind of value that it works on.
     pub(crate) family: Family,
-    /// What it gives back.
+    /// Its reply.
     pub(crate) gives: Gives,
 }
 
@@ -33,8 +33,8 @@ pub(crate) enum KeyArguments {
 }
 
 impl KeyArguments {
-    /// The places of the keys among `arguments`, where place 0 is the name; `None` when they cannot
-    /// be told.
+    /// The indexes of the keys in `arguments`, where index 0 is the name; `None` if they cannot be
+    /// determined.
     pub(crate) fn places(self, arguments: &[Vec<u8>]) -> Option<Vec<usize>> {
         let count = arguments.len();
         let places: Vec<usize> = match self {
@@ -58,7 +58,7 @@ impl KeyArguments {
     }
 }
 
-/// What kind of value a command works on.
+/// The kind of value that a command works on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Family {
     /// No value, or any.
@@ -77,21 +77,21 @@ pub(crate) enum Family {
     Stream,
 }
 
-/// What a command gives back.
+/// The reply of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Gives {
-    /// It does not read what was loaded.
+    /// It does not read loaded data.
     Nothing,
     /// It reads, and nil has no meaning in its reply.
     Data,
-    /// It reads, and a nil reply means that what it wanted is not there.
+    /// It reads, and a nil reply is a miss.
     DataOrNil,
-    /// As before, and its reply is a whole value as it was written.
+    /// The same, and its reply is a whole value as it was written.
     Value,
 }
 
 impl Gives {
-    /// Whether it wants something to be there.
+    /// Whether it reads loaded data.
     pub(crate) fn reads(self) -> bool {
         self != Self::Nothing
     }
@@ -102,7 +102,7 @@ impl Gives {
     }
 }
 
-/// The command called `name`, in whatever case.
+/// The command called `name`, in upper or lower case.
 pub(crate) fn find(name: &[u8]) -> Option<Known> {
     let (name, keys, family, gives) = KNOWN
         .iter()

@@ -1,4 +1,4 @@
-//! What a case sends: built-in workloads, workloads from a file, and commands from the command line.
+//! Workloads: built-in ones, those from a file, and commands from the command line.
 
 mod builtin;
 mod bundle;
@@ -38,10 +38,10 @@ const VALUE_BYTES: u64 = 64;
 const MIXED_FAMILIES: &str = "the commands work on values of several kinds, so what to load before cannot be guessed; \
                               write a TOML file with a `setup` (docs/workloads.md).";
 
-/// A workload: what is sent, what must be there before, and what it takes where nothing is said.
+/// A workload: its operations, the data that it needs, and its defaults.
 #[derive(Debug, Clone)]
 pub(crate) struct Definition {
-    /// What people call it.
+    /// Its name.
     pub(crate) name: String,
     /// The data it works on: workloads of one space share their keys, and load them once.
     pub(crate) space: String,
@@ -49,11 +49,11 @@ pub(crate) struct Definition {
     pub(crate) operations: Vec<Operation>,
     /// What is sent once for every key before.
     pub(crate) load: Option<Operation>,
-    /// Keys, where nothing is said.
+    /// Default number of keys.
     pub(crate) keys: u64,
-    /// How keys are drawn, where nothing is said.
+    /// Default key distribution.
     pub(crate) key_dist: KeyDist,
-    /// Sizes of values, where nothing is said.
+    /// Default size of values.
     pub(crate) value_size: ValueSize,
     /// What sets it apart from commands sent over and over.
     pub(crate) rules: Rules,
@@ -62,16 +62,16 @@ pub(crate) struct Definition {
 /// What sets a case apart from commands sent over and over.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Rules {
-    /// What is sent once for every key before each block; not measured.
+    /// Sent once per key before each block; not measured.
     pub(crate) before: Option<Operation>,
-    /// Whether its operations take keys away: a block touches every key once at most, and a reply of
-    /// zero is a miss.
+    /// Whether its operations remove keys: a block touches every key at most once, and a reply of zero is a
+    /// miss.
     pub(crate) consumes: bool,
     /// What performs it in place of the load generator.
     pub(crate) job: Option<&'static dyn Job>,
-    /// Whether every value that it reads is checked, asked or not.
+    /// Whether every value that it reads is checked, even without `--verify`.
     pub(crate) verify: bool,
-    /// What values are made of, where nothing is said.
+    /// Default content of values.
     pub(crate) value_data: ValueData,
     /// The bundle that it is a case of. Such a case is left out, with a sentence about it, where a target
     /// cannot do it.
@@ -97,27 +97,27 @@ pub(crate) struct Operation {
     name: String,
     weight: u32,
     templates: Vec<Template>,
-    /// Whether a nil reply is a miss, where that is said.
+    /// Whether a nil reply is a miss; `None` to derive it from the command.
     reads: Option<bool>,
 }
 
-/// What a workload that a person wrote needs to be there.
+/// The data that a user-defined workload needs.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Load {
-    /// What its commands seem to read.
+    /// Derived from the commands that read.
     Guessed,
     /// Nothing.
     Nothing,
-    /// What this leaves behind, sent once for every key.
+    /// Written by this operation, sent once per key.
     Given(Operation),
 }
 
-/// A command for a subject that is called.
+/// A command for a subject in this process.
 #[derive(Debug, Clone)]
 pub(crate) struct Call {
     /// Its name in capitals.
     pub(crate) command: &'static str,
-    /// What follows the name, each argument as parts that make it up.
+    /// The arguments, each as its parts.
     pub(crate) arguments: Vec<Vec<Part>>,
 }
 
@@ -187,7 +187,7 @@ impl Operation {
         Self { weight, ..self }
     }
 
-    /// What people call it.
+    /// Its name.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
@@ -202,7 +202,7 @@ impl Operation {
         self.templates.iter().map(Template::text)
     }
 
-    /// Whether its reply is a whole value that can be told from its key.
+    /// Whether its reply is a whole value that can be checked against its key.
     pub(crate) fn returns_value(&self) -> bool {
         matches!(&self.templates[..], [template] if template.known().gives == Gives::Value)
     }
@@ -239,10 +239,10 @@ impl Operation {
 }
 
 impl Definition {
-    /// A workload of commands that a person wrote, over data in a space of its own.
+    /// A user-defined workload with a data space of its own.
     ///
     /// # Errors
-    /// A sentence saying why what to load before cannot be guessed.
+    /// A sentence that says why the data to load cannot be derived.
     pub(crate) fn custom(
         name: String,
         space: String,
@@ -278,7 +278,7 @@ impl Definition {
         })
     }
 
-    /// A workload of the commands given with `--command`, each with a weight in front where wanted.
+    /// A workload of the commands given with `--command`, each with an optional weight.
     ///
     /// # Errors
     /// A sentence for the user.
@@ -304,12 +304,12 @@ impl Definition {
         matches!(&operation.templates[..], [template] if template.known().keys == KeyArguments::First)
     }
 
-    /// Whether its operations read what is there.
+    /// Whether its operations read existing data.
     pub(crate) fn reads(&self) -> bool {
         reads(&self.operations)
     }
 
-    /// The command that does to many keys what its one command does to one, where Redis has it.
+    /// The command that does the same for many keys, if Redis has one.
     pub(crate) fn for_many_keys(&self) -> Option<&'static str> {
         match self.name.as_str() {
             "get" => Some("MGET"),
@@ -404,7 +404,7 @@ impl Definition {
         Digits::holding(if inserts { GROWING_KEYS } else { keys })
     }
 
-    /// What goes over the wire, with keys under `prefix`.
+    /// The form sent over the wire, with keys under `prefix`.
     pub(crate) fn compile(&self, prefix: &str, keys: u64, value_size: &ValueSize) -> Compiled {
         let digits = self.key_digits(keys);
         let compile = |operation: &Operation| operation.compile(prefix, digits, value_size);
@@ -430,7 +430,7 @@ fn weighted(command: &str) -> Result<Operation, String> {
     }
 }
 
-/// A weight that the sum of a mix can hold.
+/// A valid weight in a mix.
 fn weight_of(weight: Option<u64>) -> Result<u32, String> {
     let possible = |weight: &u32| (1..=1_000_000).contains(weight);
     weight
@@ -439,7 +439,7 @@ fn weight_of(weight: Option<u64>) -> Result<u32, String> {
         .ok_or_else(|| "a weight is a whole number from 1 to 1,000,000.".into())
 }
 
-/// Whether any of the operations wants something to be there.
+/// Whether any of the operations reads existing data.
 fn reads(operations: &[Operation]) -> bool {
     operations
         .iter()

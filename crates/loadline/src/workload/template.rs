@@ -1,4 +1,4 @@
-//! A command as a person writes it, with places for keys and values, and its form on the wire.
+//! A command line with placeholders for keys and values, and its form on the wire.
 
 use std::io::Write;
 
@@ -38,7 +38,7 @@ enum Piece {
     Value,
 }
 
-/// What the bytes of a command depend on beside its template.
+/// What the bytes of a command depend on in addition to its template.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shape<'a> {
     /// The prefix of all keys, up to the number.
@@ -98,7 +98,7 @@ impl Template {
         self.known
     }
 
-    /// Whether it makes keys that were not loaded.
+    /// Whether it inserts keys.
     pub(crate) fn inserts(&self) -> bool {
         self.numbers().any(|number| number == Number::NewKey)
     }
@@ -159,7 +159,7 @@ impl Template {
     }
 }
 
-/// Writes the length header of a value, as RESP wants it.
+/// Writes the length header of a value in RESP.
 pub(crate) fn value_header(out: &mut Vec<u8>, bytes: usize) {
     write!(out, "${bytes}\r\n").expect("a vector takes everything");
 }
@@ -237,7 +237,7 @@ fn digits_of(number: Number, key_digits: Digits) -> Digits {
     }
 }
 
-/// The size of all values in bytes, where it is one.
+/// The size of values in bytes, if all have the same.
 fn fixed(size: &ValueSize) -> Option<usize> {
     match *size {
         ValueSize::Fixed(bytes) => Some(bytes as usize),

@@ -84,7 +84,7 @@ fn keys_are_removed_after_some_of_them_were_refused() {
     wait_until("the slots are served", || {
         node.says("CLUSTER INFO", "cluster_state:ok")
     });
-    run_on(&node, &[]).failed(69, "`cluster://HOST:PORT` names the whole cluster");
+    run_on(&node, &[]).failed(69, "use `cluster://HOST:PORT` for the whole cluster");
     assert!(node.calls("set") > 0, "keys were written before");
     node.answers("DBSIZE\r\n", ":0\r\n");
 }
@@ -92,7 +92,7 @@ fn keys_are_removed_after_some_of_them_were_refused() {
 #[test]
 fn a_server_that_takes_no_keys_is_told_with_what_to_do() {
     let settings: [(&[&str], &str); 3] = [
-        (&["--replicaof", "127.0.0.1", "1"], "name its primary"),
+        (&["--replicaof", "127.0.0.1", "1"], "use its primary"),
         (&["--maxmemory", "1mb"], "maxmemory"),
         (&["--min-replicas-to-write", "1"], "min-replicas-to-write"),
     ];

@@ -272,5 +272,5 @@ fn a_proof_says_what_it_will_not_do() {
     dir.run(&["prove", "--json", "/no/such/dir/p.json"])
         .failed(64, "there is no directory");
     dir.run(&["prove", "--plant", "none,disk+5"])
-        .failed(64, "`disk+5` cannot be planted");
+        .failed(64, "invalid slowdown `disk+5`");
 }

@@ -188,7 +188,7 @@ fn a_refused_connection_comes_with_the_hint_that_fits() {
     let redis = Redis::start(&[]);
     let url = format!("redis://:secret@127.0.0.1:{}", redis.port());
     dir.run(&["run", &url, "--quiet"])
-        .failed(69, "asks for no password");
+        .failed(69, "has no password");
     redis.answers("CONFIG SET maxclients 8\r\n", "+OK\r\n");
     let words = [
         "run",

@@ -1,4 +1,4 @@
-//! What `loadline modes` is asked for: the sweep over modes, operations, counts and latencies.
+//! The plan of `loadline modes`: a sweep over modes, operations, counts and latencies.
 
 mod cases;
 mod show;
@@ -36,11 +36,11 @@ const MOST_COUNT: u64 = 1_000_000_000;
 const DEFAULT_SIZES: [u32; 13] = [
     1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000,
 ];
-/// Default sizes that are left out where there is not enough memory for all of them.
+/// Default sizes that are left out if the memory is insufficient.
 const LARGER_SIZES: [u32; 3] = [20_000, 50_000, 100_000];
 
 impl Mode {
-    /// Redis commands that it needs beside the operation itself.
+    /// Redis commands that it needs in addition to the operation.
     pub(crate) fn needs(self, workload: &Definition) -> Vec<String> {
         let names: Vec<&str> = match self {
             Self::Sync | Self::Async | Self::Pipeline => Vec::new(),
@@ -51,7 +51,7 @@ impl Mode {
         names.into_iter().map(Into::into).collect()
     }
 
-    /// Why no server can be called so, where none can.
+    /// Why no server supports this mode for the workload; `None` if servers do.
     pub(crate) fn lacks_form(self, workload: &Definition) -> Option<String> {
         (self == Self::Batch && workload.for_many_keys().is_none()).then(|| {
             format!(
@@ -91,7 +91,7 @@ pub(crate) struct ModesPlan {
     pub(crate) latencies: Vec<Duration>,
     /// Operations per call of the modes that have several.
     pub(crate) batch: u32,
-    /// The sizes among which the best batch is looked for, ascending.
+    /// The sizes that are compared to find the best batch, ascending.
     pub(crate) sizes: Vec<u32>,
     /// Interleaved rounds that compare the sizes.
     pub(crate) size_rounds: u32,
@@ -103,10 +103,10 @@ pub(crate) struct ModesPlan {
     pub(crate) hash_tag: bool,
 }
 
-/// Resolves what was typed.
+/// Resolves the arguments of `loadline modes`.
 ///
 /// # Errors
-/// A usage error for what cannot be.
+/// A usage error for an invalid value or combination.
 pub(crate) fn resolve(args: &ModesArgs, around: &Surroundings) -> Result<ModesPlan, Failure> {
     let target = target(args, around)?;
     if args.hash_tag && !target.is_cluster() {
@@ -192,7 +192,7 @@ fn refuse_split(plan: &ModesPlan) -> Result<(), Failure> {
     )))
 }
 
-/// Adds the larger default sizes for which there is memory while the calls of all sizes are open.
+/// Adds the larger default sizes for which the memory suffices while the calls of all sizes are open.
 fn add_larger_sizes(sizes: &mut Vec<u32>, base: &Plan, around: &Surroundings) {
     for size in LARGER_SIZES {
         let together = sizes.iter().chain([&size]).copied().map(u64::from).sum();
@@ -233,7 +233,7 @@ fn base(
     })
 }
 
-/// Without a TARGET a redis-server where one is found, since only that has scripts.
+/// The target; by default a redis-server if one is found, since our own server has no scripts.
 fn target(args: &ModesArgs, around: &Surroundings) -> Result<Target, Failure> {
     let mut target = match &args.target {
         Some(text) => Target::parse(text)?,
@@ -258,7 +258,7 @@ fn latencies(args: &ModesArgs) -> Result<Vec<Duration>, Failure> {
     Ok(ascending(&latencies, &DEFAULT_LATENCIES))
 }
 
-/// What was asked for, or else what is usual, each once.
+/// The given values, or else the default ones, each once and ascending.
 fn ascending<T: Copy + Ord>(asked: &[T], usual: &[T]) -> Vec<T> {
     let mut all = if asked.is_empty() { usual } else { asked }.to_vec();
     all.sort_unstable();
@@ -266,14 +266,14 @@ fn ascending<T: Copy + Ord>(asked: &[T], usual: &[T]) -> Vec<T> {
     all
 }
 
-/// What was asked for, each once, or else everything.
+/// The given values, each once, or else all.
 fn chosen<T: Copy + PartialEq>(asked: &[T], all: &[T]) -> Vec<T> {
     let wanted = |item: &&T| asked.is_empty() || asked.contains(item);
     all.iter().filter(wanted).copied().collect()
 }
 
 impl ModesPlan {
-    /// Operations in flight at the same time in `mode`: those of one call, or as many tasks.
+    /// Operations in flight at the same time in `mode`: those of one call, or the number of tasks.
     pub(crate) fn size(&self, mode: Mode) -> u32 {
         match mode {
             Mode::Sync => 1,
@@ -282,7 +282,7 @@ impl ModesPlan {
         }
     }
 
-    /// Why calls in `mode` are not possible on this target, where its keys are what is in the way.
+    /// Why calls in `mode` are not possible on this target, if the reason is the slots of its keys.
     pub(crate) fn splits(&self, mode: Mode) -> Option<String> {
         let of_one_slot = matches!(mode, Mode::Transaction | Mode::Script);
         let apart = self.base.targets[0].is_cluster() && !self.hash_tag;

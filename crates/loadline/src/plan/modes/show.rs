@@ -9,8 +9,8 @@ use crate::plan::path::measuring_time;
 use crate::units::{self, duration_text};
 
 impl ModesPlan {
-    /// The most that the sweep takes. Under an added latency it is known beforehand which counts do not
-    /// fit the budget of a cell, and what is above them is not measured.
+    /// The maximum duration of the sweep. With an added latency it is known in advance which counts exceed the
+    /// budget of a cell; higher counts are not measured.
     pub(crate) fn longest(&self) -> Duration {
         let of = |latency: &Duration| {
             let measured = |mode: &Mode| {
@@ -37,8 +37,8 @@ impl ModesPlan {
         self.latencies.iter().map(of).sum()
     }
 
-    /// The slowest cell, and how long it would take in full: one operation after the other takes a round
-    /// trip each.
+    /// The slowest cell and its duration in full: operations that run one after the other take a round trip
+    /// each.
     fn slowest(&self) -> Option<(Mode, u64, Duration)> {
         let count = self.counts.last().copied()?;
         let latency = self.latencies.last().copied()?;
