@@ -112,7 +112,10 @@ mod tests {
             "", "cpu", "cpu10", "cpu+", "cpu+0", "cpu+101", "cpu+NaN", "cpu+-5", "disk+5", "None",
         ] {
             let error = read(bad).unwrap_err();
-            assert!(error.contains("expected `none`, or `cpu+10`"), "{bad}: {error}");
+            assert!(
+                error.contains("expected `none`, or `cpu+10`"),
+                "{bad}: {error}"
+            );
         }
         assert_eq!(
             InjectedSlowdown::Burn(0.10).name(),

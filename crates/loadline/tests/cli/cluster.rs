@@ -8,8 +8,7 @@ use loadline_measure::Record;
 use crate::redis::Redis;
 use crate::util::Dir;
 
-const SHORT: &str =
-    "--ops 300 --budget 100ms --batch 20 --in-flight 8 --keys 200 --json out.json --color never";
+const SHORT: &str = "--ops 300 --budget 100ms --sizes 1,20 --batch 20 --in-flight 8 --keys 200 --json out.json --color never";
 
 /// What `loadline modes` printed about a target, and its record.
 fn modes(dir: &Dir, words: &str) -> (String, Record) {
@@ -102,8 +101,7 @@ fn no_node_of_a_cluster_is_reached_past_the_link() {
     let dir = Dir::new();
     let (text, record) = modes(
         &dir,
-        "spawn-cluster:redis-server --latency 0,5ms --link l4 --mode sync,async,pipeline,batch --op get \
-         --sizes 1,20",
+        "spawn-cluster:redis-server --latency 0,5ms --link l4 --mode sync,async,pipeline,batch --op get",
     );
     assert_eq!(record.links.len(), 1);
     assert_eq!(record.links[0].class.as_str(), "l4");

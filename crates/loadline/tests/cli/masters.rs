@@ -199,7 +199,10 @@ fn what_a_cluster_cannot_be_asked_for_is_refused() {
     let dir = Dir::new();
     let cluster = "spawn-cluster:redis-server";
     let text = dir.run(&["run", cluster, "--dry-run"]).succeeded();
-    assert!(text.contains("each master gets an equal part"), "{text}");
+    assert!(
+        text.contains("each master of a cluster gets an equal part"),
+        "{text}"
+    );
     let text = dir.run(&["run", "embedded", "--dry-run"]).succeeded();
     assert!(!text.contains("each master"), "{text}");
     dir.run(&["run", cluster, "--workload", "manager"])
