@@ -37,6 +37,8 @@ pub use error::Error;
 pub use keyspace::{Evicted, Keyspace, Snapshot, Tally};
 pub use list::List;
 pub use log::recovery::Torn;
-pub use store::{Batch, Checked, Damage, Durability, Options, Stats, Store, Writer};
+pub use store::{
+    AtLimit, Batch, Checked, Damage, Durability, Options, Stats, Store, StoreSnapshot, Writer,
+};
 pub use table::{Bytes, Held, Table};
 pub use value::{Change, Entry, Expiry, Fields, Members, Shape, Value, View};

@@ -119,6 +119,11 @@ impl<'s> Slot<'s> {
         }
     }
 
+    /// Whether the value is a string, here or in the log.
+    pub(crate) fn is_string(&self) -> bool {
+        self.record.outside().is_some() || matches!(self.view(), View::String(_))
+    }
+
     /// The entry of a value that changes in place.
     #[inline]
     pub(crate) fn held_entry(&self) -> Option<&'s Arc<Entry>> {

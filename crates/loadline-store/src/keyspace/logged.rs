@@ -2,6 +2,7 @@
 //! happens in one order.
 
 use std::hash::BuildHasher;
+use std::sync::{PoisonError, RwLockReadGuard};
 
 use super::Keyspace;
 use super::locked::Locked;
@@ -41,6 +42,8 @@ impl Keyspace {
     /// Locks the shards of keys with these hashes, which have to be sorted by their shards.
     pub(crate) fn lock_all(&self, hashes: impl Iterator<Item = u64>) -> LockedKeys<'_> {
         let shards = self.shards.get_or_init(|| self.make_shards());
+        let batch = self.snapshots.batches.read();
+        let batch = batch.unwrap_or_else(PoisonError::into_inner);
         let mut keys: Vec<(usize, LockedKey<'_>)> = vec![];
         for hash in hashes {
             let index = self.index_of(hash);
@@ -54,6 +57,7 @@ impl Keyspace {
             keyspace: self,
             keys,
             at: 0,
+            _batch: batch,
         }
     }
 
@@ -99,13 +103,26 @@ impl LockedKey<'_> {
     /// The entry of the key, unless its time has come. The clock is read only where that matters.
     #[inline]
     pub(crate) fn find(&mut self, key: &[u8]) -> Option<Slot<'_>> {
-        let now = if self.locked.expiring() > 0 {
+        let now = self.now();
+        let at = self.locked.find(key, now)?;
+        Some(self.locked.slot(at))
+    }
+
+    /// The entry of the key as [`find`](Self::find) says it; counts a hit or a miss.
+    #[inline]
+    pub(crate) fn look_up(&mut self, key: &[u8]) -> Option<Slot<'_>> {
+        let now = self.now();
+        let at = self.locked.look_up(key, now)?;
+        Some(self.locked.slot(at))
+    }
+
+    #[inline]
+    fn now(&self) -> u64 {
+        if self.locked.expiring() > 0 {
             now_ms()
         } else {
             0
-        };
-        let at = self.locked.find(key, now)?;
-        Some(self.locked.slot(at))
+        }
     }
 
     /// The entry of the key, also where its time has come.
@@ -161,6 +178,8 @@ pub(crate) struct LockedKeys<'k> {
     keys: Vec<(usize, LockedKey<'k>)>,
     /// Where the shard of the last key is. Keys come in the order of their shards.
     at: usize,
+    /// Held so that a snapshot has all of them or none.
+    _batch: RwLockReadGuard<'k, ()>,
 }
 
 impl<'k> LockedKeys<'k> {

@@ -449,6 +449,11 @@ impl Keyspace {
         0
     }
 
+    /// Whether a snapshot is open.
+    pub(crate) fn has_snapshots(&self) -> bool {
+        self.snapshots.are_open()
+    }
+
     /// What there is now, for reading while writes go on. A write that follows copies the part of the keyspace
     /// that it changes first, once for each snapshot; without a snapshot nothing is copied.
     #[must_use]

@@ -10,10 +10,11 @@
 
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use super::Keyspace;
 use crate::shard::Shard;
+use crate::slot::Slot;
 use crate::value::View;
 
 /// The open snapshots of a keyspace.
@@ -23,6 +24,8 @@ pub(super) struct Snapshots {
     last: AtomicU64,
     count: AtomicUsize,
     open: Mutex<Vec<Arc<Frozen>>>,
+    /// Shared by the batches that are being written: a snapshot is taken between them.
+    pub(super) batches: RwLock<()>,
 }
 
 /// Shards as they were.
@@ -69,6 +72,10 @@ pub struct Snapshot<'k> {
 impl<'k> Snapshot<'k> {
     pub(super) fn take(keyspace: &'k Keyspace, now: u64) -> Self {
         let snapshots = &keyspace.snapshots;
+        let _between = snapshots
+            .batches
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
         let mut open = snapshots
             .open
             .lock()
@@ -90,12 +97,16 @@ impl<'k> Snapshot<'k> {
 
     /// Shows the value that `key` had.
     pub fn view<R>(&self, key: &[u8], look: impl FnOnce(Option<View<'_>>) -> R) -> R {
+        self.slot(key, |slot| look(slot.map(|slot| slot.view())))
+    }
+
+    /// Shows the entry that `key` had.
+    pub(crate) fn slot<R>(&self, key: &[u8], look: impl FnOnce(Option<Slot<'_>>) -> R) -> R {
         let hash = self.keyspace.hasher.hash_one(key);
         self.shard(self.keyspace.index_of(hash), |shard| {
             let at = shard.and_then(|shard| Some((shard, shard.find(hash, key)?)));
             let slot = at.map(|(shard, at)| shard.slot(at));
-            let slot = slot.filter(|slot| !slot.is_gone(self.now));
-            look(slot.map(|slot| slot.view()))
+            look(slot.filter(|slot| !slot.is_gone(self.now)))
         })
     }
 
@@ -108,6 +119,20 @@ impl<'k> Snapshot<'k> {
         prefix: &[u8],
         mut visit: impl FnMut(&[u8], View<'_>),
     ) -> u64 {
+        self.scan_slots(cursor, count, |slot| {
+            if slot.key().starts_with(prefix) {
+                visit(slot.key(), slot.view());
+            }
+        })
+    }
+
+    /// The same with entries where they lie, of all keys.
+    pub(crate) fn scan_slots(
+        &self,
+        cursor: u64,
+        count: usize,
+        mut visit: impl FnMut(Slot<'_>),
+    ) -> u64 {
         let mut seen = 0;
         let shards = self.keyspace.count;
         for index in usize::try_from(cursor).unwrap_or(shards)..shards {
@@ -115,9 +140,7 @@ impl<'k> Snapshot<'k> {
                 let slots = shard.into_iter().flat_map(Shard::iter);
                 for slot in slots.filter(|slot| !slot.is_gone(self.now)) {
                     seen += 1;
-                    if slot.key().starts_with(prefix) {
-                        visit(slot.key(), slot.view());
-                    }
+                    visit(slot);
                 }
             });
             if seen >= count && index + 1 < shards {

@@ -220,7 +220,8 @@ proptest! {
     /// Against a plain map, with a clock of its own.
     #[test]
     fn it_behaves_like_a_map_with_expiry(steps in steps(), counts_uses in any::<bool>()) {
-        let mut store = Keyspace::new();
+        // Few shards, so that some hold several keys.
+        let mut store = Keyspace::for_keys(12);
         store.count_uses(counts_uses);
         let mut model = Model::default();
         for step in &steps {
@@ -452,7 +453,7 @@ proptest! {
     /// Snapshots, several at a time, against copies of the model.
     #[test]
     fn a_snapshot_shows_what_there_was(steps in steps(), taken_at in proptest::collection::btree_set(0..100_usize, 0..3)) {
-        let store = Keyspace::new();
+        let store = Keyspace::for_keys(12);
         let mut model = Model::default();
         let mut snapshots = Vec::new();
         for (number, step) in steps.iter().enumerate() {

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 
+use super::limits;
 use super::options::{Durability, Options};
 use super::reclaim::Reclaim;
 use super::upkeep::Wakeup;
@@ -39,9 +40,12 @@ impl Inner {
         }
     }
 
-    /// Databases without keys.
-    pub(crate) fn empty_databases() -> Vec<Keyspace> {
-        (0..DATABASES).map(|_| Keyspace::new()).collect()
+    /// Databases without keys. The options limit the first one, which the functions of the library use.
+    pub(crate) fn empty_databases(options: &Options) -> Vec<Keyspace> {
+        let others = (1..DATABASES).map(|_| Keyspace::new());
+        std::iter::once(limits::keyspace(options))
+            .chain(others)
+            .collect()
     }
 
     /// The database that the functions of the library use.
@@ -106,7 +110,7 @@ impl Inner {
         let _ = disk
             .log
             .sync(disk.log.position())
-            .and_then(|()| disk.reclaim.remove(&disk.log));
+            .and_then(|()| disk.reclaim.remove(&disk.log, &self.databases));
     }
 }
 

@@ -2,10 +2,12 @@
 
 mod batch;
 mod inner;
+mod limits;
 mod operators;
 mod options;
 mod reclaim;
 mod replay;
+mod snapshot;
 #[cfg(test)]
 mod tests;
 mod upkeep;
@@ -18,8 +20,9 @@ use std::time::Duration;
 pub use batch::Batch;
 use inner::{Disk, Inner};
 pub use operators::{Checked, Damage};
-pub use options::{Durability, Options};
+pub use options::{AtLimit, Durability, Options};
 use reclaim::Reclaim;
+pub use snapshot::StoreSnapshot;
 use upkeep::Upkeep;
 pub use writer::Writer;
 use writer::show;
@@ -55,6 +58,14 @@ pub struct Store {
 pub struct Stats {
     /// Number of keys, including expired ones that are not freed yet.
     pub keys: u64,
+    /// Reads that found their key, since the store was opened.
+    pub hits: u64,
+    /// Reads that did not.
+    pub misses: u64,
+    /// Keys that were removed to make room.
+    pub evictions: u64,
+    /// Keys that were freed because their time had come.
+    pub expirations: u64,
     /// Bytes of memory that keys, values and tables take, without what an allocator adds.
     pub memory_bytes: u64,
     /// Bytes that all entries would take in the log if they were written anew; 0 for a store in memory.
@@ -75,7 +86,8 @@ impl Store {
     /// A store that keeps nothing on disk. Its durability has no effect.
     #[must_use]
     pub fn in_memory(options: Options) -> Self {
-        let inner = Arc::new(Inner::new(options, None, Inner::empty_databases()));
+        let databases = Inner::empty_databases(&options);
+        let inner = Arc::new(Inner::new(options, None, databases));
         Self {
             // Without the thread, expired entries go when they are looked up.
             upkeep: Upkeep::start(&inner).ok(),
@@ -108,7 +120,7 @@ impl Store {
     fn open_on(storage: Box<dyn Storage>, options: Options) -> Result<Self, Error> {
         let examined = recovery::examine(&*storage)?;
         let recovered = recovery::recover(&*storage, examined, false)?;
-        let databases = Inner::empty_databases();
+        let databases = Inner::empty_databases(&options);
         replay::replay(&*storage, &recovered, &options, &databases)?;
         let torn = recovered.torn.clone();
         let live = reclaim::live_bytes(&databases);
@@ -117,9 +129,12 @@ impl Store {
         let reclaim = Reclaim::new(&options, log.oldest());
         reclaim.assess(&log, &databases);
         let disk = Disk { log, reclaim };
+        let inner = Inner::new(options, Some(disk), databases);
+        // The options can allow less than those of the last time.
+        inner.make_room(None)?;
         Ok(Self {
             upkeep: None,
-            inner: Arc::new(Inner::new(options, Some(disk), databases)),
+            inner: Arc::new(inner),
             torn,
             is_mapped: false,
         })
@@ -145,7 +160,7 @@ impl Store {
         look: impl FnOnce(Option<&[u8]>) -> R,
     ) -> Result<R, Error> {
         let mut locked = self.inner.keyspace().lock(key);
-        show(&self.inner, locked.find(key), look)
+        show(&self.inner, locked.look_up(key), look)
     }
 
     /// Puts `value` at `key`, without an expiry.
@@ -257,8 +272,7 @@ impl Store {
         let mut result = Ok(());
         let keyspace = self.inner.keyspace();
         let next = keyspace.scan_slots(cursor, count, now_ms(), |slot| {
-            let is_string = slot.record.outside().is_some() || slot.view().kind() == "string";
-            if result.is_ok() && is_string {
+            if result.is_ok() && slot.is_string() {
                 result = show(&self.inner, Some(slot), |value| {
                     visit(slot.key(), value.unwrap_or_default(), slot.expires_at());
                 });
@@ -292,10 +306,14 @@ impl Store {
     /// What the store holds now. It visits every shard, which takes some 50 microseconds.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        let keyspace = self.inner.keyspace();
+        let tally = self.inner.keyspace().tally();
         let stats = Stats {
-            keys: keyspace.len() as u64,
-            memory_bytes: keyspace.total_memory_bytes() as u64,
+            keys: tally.keys,
+            hits: tally.hits,
+            misses: tally.misses,
+            evictions: tally.evictions,
+            expirations: tally.expirations,
+            memory_bytes: tally.memory_bytes,
             is_mapped: self.is_mapped,
             torn: self.torn.clone(),
             ..Stats::default()

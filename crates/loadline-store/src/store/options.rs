@@ -30,6 +30,26 @@ pub struct Options {
     /// Whether the log is written through mapped memory where the file system allows it, and not by system
     /// calls.
     pub mapped: bool,
+    /// The most keys; `None` for no limit.
+    pub max_keys: Option<u64>,
+    /// The most bytes of memory that keys, values and tables take; `None` for no limit. In a store without a limit of
+    /// keys, the tables alone take about 1.4 MB.
+    pub max_memory_bytes: Option<u64>,
+    /// What happens at these limits.
+    pub at_limit: AtLimit,
+    /// The time that a key lives which is put without one. Keys of a batch have those that the batch names.
+    pub ttl: Option<Duration>,
+}
+
+/// What happens when a store holds as much as its options allow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum AtLimit {
+    /// The least used keys are removed. With several threads, and during a batch, there can be a few more keys for a
+    /// moment.
+    #[default]
+    Evict,
+    /// Writes that add to the store are refused ([`Error::AtLimit`](crate::Error::AtLimit)).
+    Refuse,
 }
 
 impl Default for Options {
@@ -39,6 +59,10 @@ impl Default for Options {
             value_in_log_bytes: 4 << 10,
             segment_bytes: 64 << 20,
             mapped: true,
+            max_keys: None,
+            max_memory_bytes: None,
+            at_limit: AtLimit::default(),
+            ttl: None,
         }
     }
 }
@@ -48,6 +72,41 @@ impl Options {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// A cache of at most `keys` keys, each of which lives for `ttl`. The least used ones make room for new ones:
+    /// the choice goes by counts of uses, which finds more keys again than the order of use (LRU) does.
+    #[must_use]
+    pub fn cache(keys: u64, ttl: Duration) -> Self {
+        Self {
+            max_keys: Some(keys),
+            ttl: Some(ttl),
+            ..Self::default()
+        }
+    }
+
+    /// The same with at most this many bytes of memory.
+    #[must_use]
+    pub fn max_memory_bytes(self, bytes: u64) -> Self {
+        Self {
+            max_memory_bytes: Some(bytes),
+            ..self
+        }
+    }
+
+    /// The same with at most this many keys.
+    #[must_use]
+    pub fn max_keys(self, keys: u64) -> Self {
+        Self {
+            max_keys: Some(keys),
+            ..self
+        }
+    }
+
+    /// The same, with this at the limits of keys and memory.
+    #[must_use]
+    pub fn at_limit(self, at_limit: AtLimit) -> Self {
+        Self { at_limit, ..self }
     }
 
     /// The same with this durability.

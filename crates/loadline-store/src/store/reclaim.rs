@@ -114,7 +114,11 @@ impl Reclaim {
     ///
     /// # Errors
     /// Those of [`Log::sync`] and [`Log::remove_before`].
-    pub(crate) fn remove(&self, log: &Log) -> Result<(), Error> {
+    pub(crate) fn remove(&self, log: &Log, databases: &[Keyspace]) -> Result<(), Error> {
+        // A snapshot may read from them. They go the next time.
+        if databases.iter().any(Keyspace::has_snapshots) {
+            return Ok(());
+        }
         let progress = self.progress.lock();
         let removable = progress
             .unwrap_or_else(PoisonError::into_inner)
@@ -141,9 +145,9 @@ impl Reclaim {
             }
             progress.step(inner, disk)?;
             drop(progress);
-            self.remove(&disk.log)?;
+            self.remove(&disk.log, &inner.databases)?;
         }
-        self.remove(&disk.log)?;
+        self.remove(&disk.log, &inner.databases)?;
         self.assess(&disk.log, &inner.databases);
         Ok(())
     }

@@ -42,7 +42,7 @@ impl<'s> Writer<'s> {
     /// As of [`Store::put`].
     #[inline]
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<(), Error> {
-        self.put_until(key, value, None)
+        self.put_until(key, value, self.usual_expiry())
     }
 
     /// As [`Store::put_for`].
@@ -77,12 +77,20 @@ impl<'s> Writer<'s> {
         expected: Option<&[u8]>,
         next: Option<&[u8]>,
     ) -> Result<bool, Error> {
+        let expires_at = self.usual_expiry();
+        if expires_at.is_some() {
+            self.inner.wakeup.has_expiries();
+        }
+        if next.is_some() {
+            self.inner.check_limit(Some(key))?;
+        }
         let mut locked = self.inner.keyspace().lock(key);
         let slot = locked.find(key);
         let was_there = slot.is_some();
         let is_expected = show(self.inner, slot, |value| value == expected)?;
         if is_expected && (was_there || next.is_some()) {
-            self.write(locked, key, next, None)?;
+            self.write(locked, key, next, expires_at)?;
+            self.inner.make_room(Some(key))?;
         }
         Ok(is_expected)
     }
@@ -97,6 +105,7 @@ impl<'s> Writer<'s> {
         }
         check_size(batch.longest_key, MAX_KEY_BYTES)?;
         check_size(batch.body.len(), MAX_BODY_BYTES)?;
+        self.inner.check_limit(None)?;
         let keyspace = self.inner.keyspace();
         let planned = plan(keyspace, &batch.body);
         let mut locked = keyspace.lock_all(planned.iter().map(|planned| planned.hash));
@@ -124,10 +133,16 @@ impl<'s> Writer<'s> {
             }
         }
         drop(locked);
-        match appended {
-            None => Ok(()),
-            Some((disk, appended)) => self.inner.settle(disk, appended, self.durability),
+        if let Some((disk, appended)) = appended {
+            self.inner.settle(disk, appended, self.durability)?;
         }
+        self.inner.make_room(None)
+    }
+
+    /// When a key expires that is put without an expiry of its own.
+    fn usual_expiry(&self) -> Option<u64> {
+        let ttl = self.inner.options.ttl;
+        ttl.map(|ttl| now_ms().saturating_add(millis(ttl)))
     }
 
     /// As [`Store::put_until`].
@@ -144,8 +159,10 @@ impl<'s> Writer<'s> {
         if expires_at.is_some() {
             self.inner.wakeup.has_expiries();
         }
+        self.inner.check_limit(Some(key))?;
         let locked = self.inner.keyspace().lock(key);
-        self.write(locked, key, Some(value), expires_at)
+        self.write(locked, key, Some(value), expires_at)?;
+        self.inner.make_room(Some(key))
     }
 
     /// Puts a value at a key, or deletes it, in the log and in memory.
@@ -207,7 +224,7 @@ pub(super) fn show<R>(
 
 /// Appends one operation as a record.
 #[inline]
-fn append(disk: &Disk, kind: Kind<'_>) -> Result<Appended, Error> {
+pub(super) fn append(disk: &Disk, kind: Kind<'_>) -> Result<Appended, Error> {
     if let Kind::Put { key, value, .. } = kind {
         check_size(key.len(), MAX_KEY_BYTES)?;
         check_size(key.len() + value.len(), MAX_BODY_BYTES)?;

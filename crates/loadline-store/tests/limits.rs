@@ -1,0 +1,204 @@
+//! Limits of keys and memory, counts, and snapshots of a store, in memory and in a directory.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test ends with the error that it did not expect"
+)]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a test waits for the store's own clock"
+)]
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use loadline_store::{AtLimit, Batch, Error, Options, Store, StoreSnapshot};
+
+/// Runs `test` on a store in memory and on one in a directory; some of its values are in the log only.
+fn on_both(options: &Options, test: impl Fn(&Store)) {
+    let options = options
+        .clone()
+        .value_in_log_bytes(300)
+        .segment_bytes(1 << 20);
+    test(&Store::in_memory(options.clone()));
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path(), options.clone()).unwrap();
+    test(&store);
+    let keys = all(&store);
+    drop(store);
+    assert_eq!(
+        all(&Store::open(dir.path(), options).unwrap()),
+        keys,
+        "after opening again"
+    );
+}
+
+fn all(store: &Store) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    let mut all = BTreeMap::new();
+    let visit = |key: &[u8], value: &[u8]| {
+        all.insert(key.to_vec(), value.to_vec());
+    };
+    assert_eq!(store.scan(0, usize::MAX, b"", visit).unwrap(), 0);
+    all
+}
+
+fn name(number: usize) -> Vec<u8> {
+    format!("key:{number:08}").into_bytes()
+}
+
+/// The write-up's cache: 10,000 entries, 30 minutes.
+#[test]
+fn a_cache_holds_as_many_keys_as_it_may() {
+    let options = Options::cache(10_000, Duration::from_secs(1_800));
+    on_both(&options, |store| {
+        for number in 0..20_000 {
+            store.put(&name(number), b"value").unwrap();
+            assert!(
+                store.get(&name(number)).unwrap().is_some(),
+                "what was just put"
+            );
+            // A few keys are read all the time.
+            assert!(store.get(&name(number % 10)).unwrap().is_some());
+        }
+        let stats = store.stats();
+        assert_eq!((stats.keys, stats.evictions), (10_000, 10_000));
+        assert_eq!((stats.hits, stats.misses), (40_000, 0));
+        assert_eq!(store.get(b"none").unwrap(), None);
+        assert_eq!(store.stats().misses, 1);
+    });
+}
+
+#[test]
+fn the_time_to_live_of_the_options_holds_for_every_put() {
+    let options = Options::cache(100, Duration::from_millis(50));
+    on_both(&options, |store| {
+        store.put(b"put", b"").unwrap();
+        assert!(store.compare_and_swap(b"swapped", None, Some(b"")).unwrap());
+        store
+            .put_for(b"longer", b"", Duration::from_secs(1_000))
+            .unwrap();
+        let until = Instant::now() + Duration::from_secs(30);
+        while store.stats().expirations < 2 {
+            assert!(Instant::now() < until, "{:?}", store.stats());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert_eq!(all(store).keys().collect::<Vec<_>>(), [b"longer"]);
+    });
+}
+
+#[test]
+fn memory_stays_below_its_limit() {
+    const LIMIT: u64 = 4 << 20;
+    let options = Options::new().max_memory_bytes(LIMIT);
+    on_both(&options, |store| {
+        for number in 0..40_000 {
+            store
+                .put(&name(number), &[b'v'; 200][..number % 200])
+                .unwrap();
+        }
+        let stats = store.stats();
+        assert!(stats.evictions > 10_000, "{stats:?}");
+        // Pages that are being filled come on top, one for each part of the keyspace.
+        let most = LIMIT + 4_096 * 2_048;
+        assert!((LIMIT / 2..most).contains(&stats.memory_bytes), "{stats:?}");
+        let mut batch = Batch::new();
+        for number in 40_000..42_000 {
+            batch.put(&name(number), &[b'v'; 400]);
+        }
+        store.apply(&batch).unwrap();
+        assert!(store.stats().memory_bytes < most);
+    });
+}
+
+#[test]
+fn a_full_store_refuses_where_it_is_to_remove_nothing() {
+    let options = Options::new().max_keys(10).at_limit(AtLimit::Refuse);
+    on_both(&options, |store| {
+        (0..10).for_each(|number| store.put(&name(number), b"").unwrap());
+        let refused = |result: Result<(), Error>| matches!(result, Err(Error::AtLimit));
+        assert!(refused(store.put(&name(10), b"")));
+        assert!(refused(
+            store
+                .compare_and_swap(&name(10), None, Some(b""))
+                .map(|_| ())
+        ));
+        // What is there can change, and go.
+        store.put(&name(9), b"other").unwrap();
+        assert!(store.delete(&name(0)).unwrap());
+        store.put(&name(10), b"").unwrap();
+        assert_eq!((store.stats().keys, store.stats().evictions), (10, 0));
+    });
+}
+
+fn snapshotted(snapshot: &StoreSnapshot<'_>, prefix: &[u8]) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    let mut all = BTreeMap::new();
+    let mut cursor = 0;
+    loop {
+        let visit = |key: &[u8], value: &[u8]| {
+            assert!(
+                all.insert(key.to_vec(), value.to_vec()).is_none(),
+                "shown twice"
+            );
+        };
+        cursor = snapshot.scan(cursor, 100, prefix, visit).unwrap();
+        if cursor == 0 {
+            return all;
+        }
+    }
+}
+
+/// Values in the log only stay readable too, although their segments are reclaimed meanwhile.
+#[test]
+fn a_snapshot_stays_as_it_was() {
+    on_both(&Options::new(), |store| {
+        let value = |number: usize, round: u8| vec![round; [10, 100, 280, 1_000][number % 4]];
+        (0..2_000).for_each(|number| store.put(&name(number), &value(number, 1)).unwrap());
+        let before = all(store);
+        let snapshot = store.snapshot();
+        for round in 2..6 {
+            (0..2_000).for_each(|number| store.put(&name(number), &value(number, round)).unwrap());
+        }
+        store.compact().unwrap();
+        (0..1_000).for_each(|number| assert!(store.delete(&name(number)).unwrap()));
+        assert_eq!(snapshotted(&snapshot, b""), before);
+        assert_eq!(snapshotted(&snapshot, b"key:0000000").len(), 10);
+        assert_eq!(snapshot.get(&name(3)).unwrap(), Some(value(3, 1)));
+        assert_eq!(snapshot.get(b"none").unwrap(), None);
+        drop(snapshot);
+        let files = store.stats().disk_bytes;
+        store.compact().unwrap();
+        let stats = store.stats();
+        assert!(
+            stats.disk_bytes < files || files == 0,
+            "{files} bytes, then {stats:?}"
+        );
+        assert_eq!(snapshotted(&store.snapshot(), b"").len(), 1_000);
+    });
+}
+
+/// A thread writes the same number to many keys at once, again and again.
+#[test]
+fn a_snapshot_has_batches_as_a_whole() {
+    on_both(&Options::new(), |store| {
+        std::thread::scope(|scope| {
+            let writer = scope.spawn(|| {
+                for round in 0..200_u32 {
+                    let mut batch = Batch::new();
+                    for number in 0..50 {
+                        batch.put(&name(number), &round.to_le_bytes());
+                    }
+                    store.apply(&batch).unwrap();
+                }
+            });
+            while !writer.is_finished() {
+                let all = snapshotted(&store.snapshot(), b"");
+                let mut values: Vec<_> = all.values().collect();
+                values.dedup();
+                assert!(
+                    values.len() <= 1 && [0, 50].contains(&all.len()),
+                    "{values:?}"
+                );
+            }
+        });
+    });
+}
