@@ -82,6 +82,16 @@ impl Footprint {
     }
 }
 
+/// The share of the time of a read on the first server that is the socket, in the first class in which that is known.
+#[must_use]
+pub fn socket_share_of_reads(cases: &[Case]) -> Option<f64> {
+    let groups = groups(cases);
+    let mut reads = groups
+        .iter()
+        .filter(|group| group[0].scenario.workload == "get");
+    reads.find_map(|group| socket_share(group, server(group)?))
+}
+
 /// A sentence for each need, as far as `cases` and `footprints` tell.
 #[must_use]
 pub fn needs(cases: &[Case], footprints: &[Footprint]) -> Vec<String> {
@@ -271,8 +281,7 @@ fn server<'c>(group: &[&'c Case]) -> Option<&'c Case> {
 /// The share of the time of an operation on `server` that is the socket: what our own store takes longer behind one
 /// than in this process, over what the server takes. The median over the rounds that the three share; `None` where
 /// one of them was not measured, and where the rounds make no sense of it.
-#[must_use]
-pub fn socket_share(group: &[&Case], server: &Case) -> Option<f64> {
+fn socket_share(group: &[&Case], server: &Case) -> Option<f64> {
     let served = group
         .iter()
         .find(|case| case.subject.kind == SubjectKind::Embedded)?;

@@ -2,9 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Write;
+use std::path::Path;
 use std::time::Instant;
 
-use loadline_measure::doctor::{self, Finding, SETTINGS, Setup};
+use loadline_measure::doctor::{self, Finding, Place, SETTINGS, Setup};
+use loadline_measure::quantile::median;
 use loadline_measure::record::Environment;
 
 use crate::exit::Failure;
@@ -108,6 +111,43 @@ fn clock_read_ns() -> f64 {
         (last - begun).as_nanos() as f64 / f64::from(CLOCK_READINGS)
     });
     series.fold(f64::INFINITY, f64::min)
+}
+
+/// Writes with a sync from which the time of one is taken.
+const SYNCS: usize = 32;
+/// What each writes.
+const SYNC_BYTES: usize = 4 << 10;
+
+/// Looks at a directory for the files of engines, and at the file system that it is on.
+pub(crate) fn place(dir: &Path) -> Place {
+    let file_system = rustix::fs::statfs(dir).ok();
+    let file_system = file_system.and_then(|found| {
+        let known = FILE_SYSTEMS.iter();
+        let mut known = known.filter(|(magic, _)| *magic == i128::from(found.f_type));
+        known.next().map(|(_, name)| (*name).to_owned())
+    });
+    Place {
+        dir: dir.display().to_string(),
+        file_system,
+        sync_ns: sync_ns(dir).ok(),
+    }
+}
+
+/// File systems that keep their files in memory, by the number that the kernel gives them.
+const FILE_SYSTEMS: [(i128, &str); 2] = [(0x0102_1994, "tmpfs"), (0x8584_58f6, "ramfs")];
+
+/// The median time of a write with a sync, in nanoseconds.
+fn sync_ns(dir: &Path) -> std::io::Result<u64> {
+    let mut file = tempfile::tempfile_in(dir)?;
+    let bytes = [7; SYNC_BYTES];
+    let mut times = Vec::with_capacity(SYNCS);
+    for _ in 0..SYNCS {
+        let begun = Instant::now();
+        file.write_all(&bytes)?;
+        file.sync_data()?;
+        times.push(begun.elapsed().as_nanos() as f64);
+    }
+    Ok(median(&times).unwrap_or(0.0) as u64)
 }
 
 /// The word in brackets of a file such as `always [madvise] never`.

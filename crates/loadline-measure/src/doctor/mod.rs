@@ -5,6 +5,7 @@
 
 mod blind;
 mod cluster;
+mod engines;
 mod flow;
 mod pairs;
 mod rule;
@@ -21,6 +22,7 @@ use crate::record::{Case, CpuPauses, Stall};
 
 pub use blind::NotExamined;
 pub use cluster::{ClusterNode, examine_cluster};
+pub use engines::{EnginesSetup, Place, examine_engines};
 pub use flow::SlowRounds;
 pub use pairs::{Work, arms_differ, hit_beside_miss, time_stays_flat};
 pub use rule::{Class, Rule};

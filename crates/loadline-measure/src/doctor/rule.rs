@@ -80,6 +80,14 @@ vocabulary! {
         SlowMachine = "LL036",
         /// No reply arrived for a while.
         Stall = "LL037",
+        /// A sync does not reach a disk.
+        SyncWithoutDisk = "LL038",
+        /// Reads come from the page cache, or from the disk.
+        CachedReads = "LL039",
+        /// Loadline and the engines in it were built without optimisation.
+        DebugBuild = "LL040",
+        /// An engine in the process beside a server behind a socket.
+        AcrossASocket = "LL041",
     }
 }
 
@@ -120,7 +128,8 @@ impl Rule {
             | Self::GeneratorBound
             | Self::LateStarts
             | Self::Overloaded
-            | Self::TimeStaysFlat => Class::Benchmark,
+            | Self::TimeStaysFlat
+            | Self::DebugBuild => Class::Benchmark,
             Self::TooFewSamples | Self::BlockTooShort | Self::NoSteadyState => Class::Length,
             Self::ErrorReplies | Self::ReadsMiss => Class::Replies,
             Self::Stall => Class::Stalls,
@@ -132,7 +141,9 @@ impl Rule {
             | Self::TooFewCpus
             | Self::Quota
             | Self::Steal
-            | Self::SlowMachine => Class::Machine,
+            | Self::SlowMachine
+            | Self::SyncWithoutDisk
+            | Self::CachedReads => Class::Machine,
             Self::ServerBusyElsewhere
             | Self::OtherClients
             | Self::SyncOnEveryWrite
@@ -140,7 +151,7 @@ impl Rule {
             | Self::OutputLimit
             | Self::Watched => Class::Server,
             Self::LinkOff | Self::Jitter | Self::Distance => Class::Path,
-            Self::ArmsDiffer | Self::HitSlowerThanMiss => Class::Comparison,
+            Self::ArmsDiffer | Self::HitSlowerThanMiss | Self::AcrossASocket => Class::Comparison,
             Self::ClusterVersions
             | Self::ClusterSettings
             | Self::ClusterSlots

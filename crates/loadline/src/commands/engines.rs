@@ -1,20 +1,28 @@
 //! `loadline engines`: engines of one class of durability beside each other, and Redis behind its socket.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use loadline_measure::engines::{Engines, Footprint, needs};
+use loadline_measure::Record;
+use loadline_measure::doctor::{EnginesSetup, examine_engines};
+use loadline_measure::engines::{Engines, Footprint, needs, socket_share_of_reads};
 
 use super::surroundings;
 use crate::args::EnginesArgs;
+use crate::diagnosis;
 use crate::exit::{Exit, Failure};
 use crate::files;
-use crate::plan;
+use crate::fingerprint;
+use crate::plan::{self, EnginesPlan};
 use crate::progress::Progress;
 use crate::recording;
 use crate::session::{self, Results, Session, Shell, finish};
-use crate::target::Target;
+use crate::target::{Durability, Target};
 use crate::targets::engines::{self, Data};
 use crate::units::value_size_text;
+
+/// Bytes of a key beside its prefix: the name of the run and the number.
+const RUN_ID_AND_DIGITS: u64 = 16;
 
 pub(super) fn run(args: &EnginesArgs) -> anyhow::Result<ExitCode> {
     let plan = plan::resolve_engines(args, &surroundings())?;
@@ -33,6 +41,7 @@ pub(super) fn run(args: &EnginesArgs) -> anyhow::Result<ExitCode> {
     )?;
     let record = &mut recorded.record;
     record.findings.extend(plan.left_out.iter().cloned());
+    record.doctor.extend(examine_engines(&setup(&plan, record)));
     record.engines = Some(Engines {
         reference: plan.reference.clone(),
         needs: needs(&record.cases, &footprints),
@@ -43,6 +52,46 @@ pub(super) fn run(args: &EnginesArgs) -> anyhow::Result<ExitCode> {
         .broken
         .or_else(|| recording::refuse_errors(record).err());
     Ok(finish(results, &shell.printer)?)
+}
+
+/// What the doctor looks at: the disk, the data, the build, and who is behind a socket.
+fn setup(plan: &EnginesPlan, record: &Record) -> EnginesSetup {
+    let mut setup = EnginesSetup {
+        spare_memory_bytes: fingerprint::spare_memory(),
+        is_debug: cfg!(debug_assertions),
+        socket_share: socket_share_of_reads(&record.cases),
+        ..EnginesSetup::default()
+    };
+    let mut dirs: Vec<PathBuf> = Vec::new();
+    for stage in &plan.stages {
+        for target in &stage.targets {
+            let Target::Engine(engine) = target else {
+                continue;
+            };
+            let names = if engine.choice.is_server() {
+                &mut setup.served
+            } else {
+                &mut setup.called
+            };
+            if !names.contains(&engine.to_string()) {
+                names.push(engine.to_string());
+            }
+            if engine.durability != Durability::Memory && !dirs.contains(&engine.parent()) {
+                dirs.push(engine.parent());
+            }
+            setup.syncs |= matches!(
+                engine.durability,
+                Durability::Interval(_) | Durability::Always
+            );
+        }
+        if let Some(case) = stage.cases.first() {
+            let key_bytes = case.prefix("").len() as u64 + RUN_ID_AND_DIGITS;
+            let bytes = case.keys * (key_bytes + case.value_size.max());
+            setup.live_bytes = setup.live_bytes.max(bytes);
+        }
+    }
+    setup.places = dirs.iter().map(|dir| diagnosis::place(dir)).collect();
+    setup
 }
 
 /// Measures what each engine of the stage takes besides time.

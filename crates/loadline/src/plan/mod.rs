@@ -45,7 +45,7 @@ use bounds::{check_memory, connections, keys, threads, value_size, window};
 pub(crate) use capacity::{CapacityPlan, resolve as resolve_capacity};
 pub(crate) use clean::resolve as resolve_clean;
 pub(crate) use doctor::{DoctorPlan, resolve as resolve_doctor};
-pub(crate) use engines::resolve as resolve_engines;
+pub(crate) use engines::{EnginesPlan, resolve as resolve_engines};
 pub(crate) use judge::{resolve_compare, resolve_proof, resolve_run, workload_hash};
 pub(crate) use lengths::Length;
 pub(crate) use limits::limits;

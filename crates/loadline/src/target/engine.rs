@@ -195,6 +195,18 @@ impl Choice {
     }
 }
 
+impl Engine {
+    /// Where its directory is made.
+    pub(crate) fn parent(&self) -> PathBuf {
+        let chosen = match &self.choice {
+            Choice::Embedded(_, dir) => dir.as_ref(),
+            _ => None,
+        };
+        let dir = chosen.or(self.dir.as_ref());
+        dir.cloned().unwrap_or_else(std::env::temp_dir)
+    }
+}
+
 /// What reports call it, and what `--reference` takes.
 impl fmt::Display for Choice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

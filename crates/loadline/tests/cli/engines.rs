@@ -93,6 +93,15 @@ fn engines_in_memory_stand_beside_redis_and_every_row_names_the_class() {
         case.duration_ns as f64 / case.ops as f64
     };
     assert!(per_op("store") * 2.0 < per_op("redis"));
+    // The tests run an unoptimized build, and the doctor says so.
+    let found = |rule: &str| {
+        record
+            .doctor
+            .iter()
+            .any(|found| found.rule.as_str() == rule)
+    };
+    assert!(found("LL040") && found("LL041"), "{:?}", record.doctor);
+    assert!(!found("LL002") && !found("LL009"), "{:?}", record.doctor);
     for said in [
         "Durability memory, 100 B values, 500 keys",
         "By need",

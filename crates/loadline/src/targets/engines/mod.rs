@@ -133,15 +133,10 @@ pub(crate) fn directory(engine: &Engine) -> Result<Option<TempDir>, Failure> {
     if engine.durability == Durability::Memory {
         return Ok(None);
     }
-    let temporary = std::env::temp_dir();
-    let chosen = match &engine.choice {
-        Choice::Embedded(_, dir) => dir.as_deref(),
-        _ => None,
-    };
-    let parent = chosen.or(engine.dir.as_deref()).unwrap_or(&temporary);
+    let parent = engine.parent();
     let dir = tempfile::Builder::new()
         .prefix("loadline-")
-        .tempdir_in(parent);
+        .tempdir_in(&parent);
     dir.map(Some).map_err(|error| {
         Failure::unavailable(format!(
             "{}: cannot create a directory in {}: {error}.\nName another directory with --dir.",

@@ -1,0 +1,233 @@
+//! Rules about a comparison of engines: what makes a fast disk, a fast read or a slow engine that is none.
+
+use super::{Finding, Rule, Severity, percent};
+use crate::words;
+
+/// A sync that returns sooner has not waited for a device: those that keep data through a power failure take longer.
+const FASTEST_SYNC_NS: u64 = 10_000;
+/// File systems that keep their files in memory.
+const IN_MEMORY: [&str; 2] = ["tmpfs", "ramfs"];
+
+/// What is known about a comparison of engines. `None`, or empty, where it was not looked at.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct EnginesSetup {
+    /// The directories for the files of engines that keep any.
+    pub places: Vec<Place>,
+    /// Whether a class of durability waits for syncs.
+    pub syncs: bool,
+    /// Bytes of all keys and values, at the largest value size.
+    pub live_bytes: u64,
+    /// Memory that the page cache can take.
+    pub spare_memory_bytes: Option<u64>,
+    /// Whether Loadline was built without optimisation, and the engines with it.
+    pub is_debug: bool,
+    /// Engines in the process of the generator.
+    pub called: Vec<String>,
+    /// Servers behind a socket.
+    pub served: Vec<String>,
+    /// The share of the time of a read on the first of these that is the socket.
+    pub socket_share: Option<f64>,
+}
+
+/// A directory and the file system that it is on.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Place {
+    /// The directory.
+    pub dir: String,
+    /// The file system, where its name is known.
+    pub file_system: Option<String>,
+    /// The median time of a write of 4 KiB with fdatasync, in nanoseconds.
+    pub sync_ns: Option<u64>,
+}
+
+/// Applies all rules; the gravest findings come first.
+#[must_use]
+pub fn examine_engines(setup: &EnginesSetup) -> Vec<Finding> {
+    let syncs = setup.places.iter().filter(|_| setup.syncs);
+    let mut findings: Vec<Finding> = syncs.filter_map(sync_without_disk).collect();
+    let others = [
+        debug_build(setup),
+        cached_reads(setup),
+        across_a_socket(setup),
+    ];
+    findings.extend(others.into_iter().flatten());
+    findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    findings
+}
+
+fn finding(rule: Rule, severity: Severity, evidence: String, what_to_do: &str) -> Finding {
+    Finding {
+        rule,
+        severity,
+        scope: String::new(),
+        evidence,
+        what_to_do: what_to_do.to_owned(),
+    }
+}
+
+fn sync_without_disk(place: &Place) -> Option<Finding> {
+    let in_memory = place
+        .file_system
+        .as_deref()
+        .filter(|name| IN_MEMORY.contains(name));
+    let evidence = match (in_memory, place.sync_ns) {
+        (Some(name), _) => format!("{} is on {name}, which keeps files in memory", place.dir),
+        (None, Some(ns)) if ns < FASTEST_SYNC_NS => format!(
+            "A write with fdatasync in {} takes {}, which is too fast for a device that keeps data through a power failure",
+            place.dir,
+            words::duration(ns as f64)
+        ),
+        _ => return None,
+    };
+    Some(finding(
+        Rule::SyncWithoutDisk,
+        Severity::Critical,
+        format!("{evidence}: the classes interval and always do not measure a disk."),
+        "Name a directory on a disk with --dir.",
+    ))
+}
+
+fn debug_build(setup: &EnginesSetup) -> Option<Finding> {
+    let called = !setup.called.is_empty();
+    (setup.is_debug && called).then(|| {
+        finding(
+            Rule::DebugBuild,
+            Severity::Critical,
+            "Loadline was built without optimization, and the engines in Rust with it; LMDB and Redis are not affected.".to_owned(),
+            "Build with cargo build --release.",
+        )
+    })
+}
+
+fn cached_reads(setup: &EnginesSetup) -> Option<Finding> {
+    let spare = setup.spare_memory_bytes?;
+    if setup.places.is_empty() || setup.live_bytes == 0 {
+        return None;
+    }
+    let (live, memory) = (words::bytes(setup.live_bytes), words::bytes(spare));
+    let fits = setup.live_bytes < spare;
+    let evidence = if fits {
+        format!(
+            "The keys and values ({live}) fit into the page cache ({memory} of memory to spare): no read waits for the disk."
+        )
+    } else {
+        format!(
+            "The keys and values ({live}) do not fit into the page cache ({memory} of memory to spare): reads wait for the disk, as often as the cache of each engine misses."
+        )
+    };
+    Some(finding(
+        Rule::CachedReads,
+        Severity::Info,
+        evidence,
+        "State it with figures for reads; --keys and --value-size decide which of the two is measured.",
+    ))
+}
+
+fn across_a_socket(setup: &EnginesSetup) -> Option<Finding> {
+    let (called, served) = (setup.called.join(", "), setup.served.join(", "));
+    if called.is_empty() || served.is_empty() {
+        return None;
+    }
+    let share = setup.socket_share.map_or_else(String::new, |share| {
+        format!(
+            " About {} of the time of a read on {} is the socket.",
+            percent(share),
+            setup.served[0]
+        )
+    });
+    Some(finding(
+        Rule::AcrossASocket,
+        Severity::Info,
+        format!("{called} are called in this process, and {served} over a socket.{share}"),
+        "Compare engines in the process with each other to choose an engine, and with a server to decide between a library and a service.",
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn clean() -> EnginesSetup {
+        EnginesSetup {
+            places: vec![Place {
+                dir: "/data".into(),
+                file_system: Some("ext4".into()),
+                sync_ns: Some(120_000),
+            }],
+            syncs: true,
+            ..EnginesSetup::default()
+        }
+    }
+
+    #[test]
+    fn a_sync_that_reaches_no_disk_is_critical_only_where_a_class_syncs() {
+        assert_eq!(examine_engines(&clean()), []);
+        for (change, evidence) in [
+            (
+                (|place: &mut Place| place.file_system = Some("tmpfs".into())) as fn(&mut Place),
+                "/data is on tmpfs",
+            ),
+            (|place| place.sync_ns = Some(5_000), "takes 5.00 us"),
+        ] {
+            let mut setup = clean();
+            change(&mut setup.places[0]);
+            let found = examine_engines(&setup);
+            assert_eq!(found.len(), 1);
+            assert_eq!(
+                (&found[0].rule, found[0].severity),
+                (&Rule::SyncWithoutDisk, Severity::Critical)
+            );
+            assert!(
+                found[0].evidence.contains(evidence),
+                "{}",
+                found[0].evidence
+            );
+            setup.syncs = false;
+            assert_eq!(examine_engines(&setup), []);
+        }
+    }
+
+    #[test]
+    fn a_debug_build_is_critical_where_engines_are_built_in() {
+        let mut setup = EnginesSetup {
+            is_debug: true,
+            ..clean()
+        };
+        assert_eq!(examine_engines(&setup), []);
+        setup.called = vec!["map".into()];
+        assert_eq!(examine_engines(&setup)[0].rule, Rule::DebugBuild);
+    }
+
+    #[test]
+    fn where_reads_come_from_is_stated() {
+        for (live, says) in [
+            (1_000, "fit into the page cache"),
+            (3_000, "do not fit into"),
+        ] {
+            let setup = EnginesSetup {
+                live_bytes: live,
+                spare_memory_bytes: Some(2_000),
+                ..clean()
+            };
+            let found = examine_engines(&setup);
+            assert_eq!(found[0].rule, Rule::CachedReads);
+            assert!(found[0].evidence.contains(says), "{}", found[0].evidence);
+        }
+    }
+
+    #[test]
+    fn an_engine_beside_a_server_is_named_with_the_share_of_the_socket() {
+        let setup = EnginesSetup {
+            called: vec!["map".into(), "store".into()],
+            served: vec!["redis".into()],
+            socket_share: Some(0.9),
+            ..clean()
+        };
+        let found = examine_engines(&setup);
+        assert_eq!(found[0].rule, Rule::AcrossASocket);
+        assert_eq!(
+            found[0].evidence,
+            "map, store are called in this process, and redis over a socket. About 90 % of the time of a read on redis is the socket."
+        );
+    }
+}
