@@ -19,7 +19,6 @@ use crate::recording;
 use crate::session::{self, Results, Session, Shell, finish};
 use crate::target::{Durability, Target};
 use crate::targets::engines::{self, Data};
-use crate::units::value_size_text;
 
 /// Bytes of a key beside its prefix: the name of the run and the number.
 const RUN_ID_AND_DIGITS: u64 = 16;
@@ -106,7 +105,7 @@ fn take_footprints(
     };
     let data = Data {
         keys: case.keys,
-        value_size: value_size_text(&case.value_size),
+        value_size: case.value_size.clone(),
         seed: plan.seed,
     };
     for target in &plan.targets {

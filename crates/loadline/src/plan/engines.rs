@@ -154,7 +154,8 @@ fn choices(args: &EnginesArgs, around: &Surroundings) -> Result<Vec<Choice>, Fai
         choices.push(choice);
     }
     if choices.is_empty() {
-        choices.extend(Kind::ALL.map(|(_, kind)| Choice::Embedded(kind, None)));
+        let built_in = Kind::ALL.iter().filter(|(_, kind)| kind.is_built_in());
+        choices.extend(built_in.map(|(_, kind)| Choice::Embedded(*kind, None)));
         if around.has_redis_server {
             for name in ["redis", "redis-unix", "embedded"] {
                 choices.push(Choice::parse(name)?);

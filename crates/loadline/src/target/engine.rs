@@ -65,7 +65,7 @@ pub(crate) struct Engine {
 }
 
 impl Kind {
-    /// All that this build has, with their names.
+    /// All of them, with their names.
     pub(crate) const ALL: [(&'static str, Self); 5] = [
         ("map", Self::Map),
         ("store", Self::Store),
@@ -73,6 +73,16 @@ impl Kind {
         ("redb", Self::Redb),
         ("fjall", Self::Fjall),
     ];
+
+    /// Whether this build has it.
+    pub(crate) fn is_built_in(self) -> bool {
+        match self {
+            Self::Map | Self::Store => true,
+            Self::Heed => cfg!(feature = "heed"),
+            Self::Redb => cfg!(feature = "redb"),
+            Self::Fjall => cfg!(feature = "fjall"),
+        }
+    }
 
     /// The name as it is typed.
     pub(crate) fn name(self) -> &'static str {
@@ -164,6 +174,11 @@ impl Choice {
             ("embedded", None) => Ok(Self::Served),
             _ => {
                 if let Some((_, kind)) = Kind::ALL.iter().find(|(known, _)| *known == name) {
+                    if !kind.is_built_in() {
+                        return Err(wrong(&format!(
+                            "not in this build; build Loadline with --features {name}."
+                        )));
+                    }
                     return Ok(Self::Embedded(*kind, rest.map(Into::into)));
                 }
                 let served = ["redis", "redis-unix", "spawn", "spawn-unix", "embedded"];

@@ -9,14 +9,19 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use loadline_client::Tls;
+use loadline_load::values::ValueSize;
 use loadline_measure::engines::{Allocations, Footprint};
 use loadline_measure::quantile::median;
+use loadline_resp::Protocol;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use super::directory;
+use super::{Contents, Handle, ServedHandle, directory, fault};
 use crate::exit::{Exit, Failure};
 use crate::target::{Choice, Durability, Engine};
-use crate::targets::servers::own_child;
+use crate::targets::client::client;
+use crate::targets::servers::{self, Storage, own_child};
+use crate::units::value_size_text;
 
 /// How often an engine is opened again.
 const OPENS: usize = 3;
@@ -34,8 +39,7 @@ const COUNTER: &str = "libmemusage.so";
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Filled {
     pub(crate) live_bytes: u64,
-    pub(crate) logical_bytes: u64,
-    pub(crate) memory_bytes: u64,
+    pub(crate) memory_bytes: Option<u64>,
     pub(crate) written_bytes: Option<u64>,
 }
 
@@ -50,12 +54,12 @@ pub(crate) struct Reopened {
 #[derive(Debug, Clone)]
 pub(crate) struct Data {
     pub(crate) keys: u64,
-    /// As it is typed.
-    pub(crate) value_size: String,
+    pub(crate) value_size: ValueSize,
     pub(crate) seed: u64,
 }
 
-/// Measures `engine` with `data`; `None` of a server. Must be called on the main thread, since children are started.
+/// Measures `engine` with `data`; `None` of a server that is called through a Unix socket, since it is the same over
+/// TCP. Must be called on the main thread, since children are started.
 ///
 /// # Errors
 /// That a child cannot be started or fails, and that `interrupt` was set meanwhile.
@@ -64,8 +68,23 @@ pub(crate) fn measure(
     data: &Data,
     interrupt: &AtomicBool,
 ) -> Result<Option<Footprint>, Failure> {
-    if engine.choice.is_server() {
-        return Ok(None);
+    match &engine.choice {
+        Choice::Embedded(..) => {}
+        Choice::Spawned { socket: true, .. } => return Ok(None),
+        Choice::Spawned { program, .. } => {
+            let storage = Storage {
+                durability: engine.durability,
+                dir: engine.dir.as_deref(),
+                socket: false,
+            };
+            let name = engine.to_string();
+            let child = servers::Child::spawn_storing(&name, program, storage, interrupt)?;
+            return server(engine, data, child, interrupt).map(Some);
+        }
+        Choice::Served => {
+            let child = servers::Child::embedded(Duration::ZERO, None, interrupt)?;
+            return server(engine, data, child, interrupt).map(Some);
+        }
     }
     let dir = directory(engine)?;
     let is_durable = engine.durability != Durability::Memory;
@@ -82,8 +101,9 @@ pub(crate) fn measure(
         durability: engine.durability.to_string(),
         keys: data.keys,
         live_bytes: filled.live_bytes,
-        logical_bytes: filled.logical_bytes,
-        memory_bytes: Some(filled.memory_bytes),
+        // Every key was written twice.
+        logical_bytes: 2 * filled.live_bytes,
+        memory_bytes: filled.memory_bytes,
         ..Footprint::default()
     };
     if is_durable {
@@ -103,6 +123,79 @@ pub(crate) fn measure(
     drop(dir);
     footprint.allocations = allocations(engine, data, interrupt)?;
     Ok(Some(footprint))
+}
+
+/// Measures a server that was started for this: it is filled over a connection, killed, and started again on its files.
+fn server(
+    engine: &Engine,
+    data: &Data,
+    mut child: servers::Child,
+    interrupt: &AtomicBool,
+) -> Result<Footprint, Failure> {
+    let failed = |error: anyhow::Error| fault(&engine.choice, &error);
+    let contents = Contents::new(data.keys, data.value_size.clone(), data.seed).map_err(failed)?;
+    let process = child.pid().to_string();
+    let before = (resident_bytes(&process), written_bytes(&process));
+    let mut handle = connected(&child).map_err(failed)?;
+    let live_bytes = contents.write_twice(&mut handle).map_err(failed)?;
+    let grown = |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before?));
+    let mut footprint = Footprint {
+        subject: engine.to_string(),
+        durability: engine.durability.to_string(),
+        keys: data.keys,
+        live_bytes,
+        logical_bytes: 2 * live_bytes,
+        memory_bytes: grown(resident_bytes(&process), before.0),
+        ..Footprint::default()
+    };
+    if engine.durability == Durability::Memory {
+        return Ok(footprint);
+    }
+    footprint.disk_bytes = child.dir().map(allocated_bytes);
+    let written = grown(written_bytes(&process), before.1);
+    footprint.written_bytes = written.filter(|bytes| *bytes > 0);
+    let (mut key, mut value) = (Vec::new(), Vec::new());
+    contents.pair(0, &mut key, &mut value);
+    let mut times = Vec::new();
+    for _ in 0..OPENS {
+        drop(handle);
+        let begun = Instant::now();
+        child.restart(interrupt)?;
+        handle = connected(&child).map_err(failed)?;
+        value.clear();
+        handle.get(&key, &mut value).map_err(failed)?;
+        times.push(begun.elapsed().as_nanos() as f64);
+    }
+    footprint.open_ns = median(&times).map(|ns| ns as u64);
+    footprint.opens = times.len() as u64;
+    footprint.lost = Some(contents.missing(&mut handle).map_err(failed)?);
+    Ok(footprint)
+}
+
+fn connected(child: &servers::Child) -> anyhow::Result<ServedHandle> {
+    let server = child.server();
+    ServedHandle::open(&client(
+        &server,
+        &server.address,
+        &Tls::default(),
+        Protocol::Resp3,
+    ))
+}
+
+/// Resident memory of a process, by its number or `self`.
+pub(crate) fn resident_bytes(process: &str) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{process}/statm")).ok()?;
+    let pages: u64 = text.split_ascii_whitespace().nth(1)?.parse().ok()?;
+    Some(pages * rustix::param::page_size() as u64)
+}
+
+/// What a process has caused to be written to storage, where the kernel tells.
+pub(crate) fn written_bytes(process: &str) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{process}/io")).ok()?;
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("write_bytes:"))?;
+    line.trim().parse().ok()
 }
 
 /// Allocations per operation: those of a run with operations over those of one without. `None` where they cannot be
@@ -175,7 +268,7 @@ impl Steps<'_> {
             .arg("--dir")
             .arg(self.dir)
             .args(["--keys", &keys.to_string(), "--ops", &ops.to_string()])
-            .args(["--value-size", &self.data.value_size])
+            .args(["--value-size", &value_size_text(&self.data.value_size)])
             .args(["--seed", &self.data.seed.to_string()])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -2,14 +2,19 @@
 //! behind the same one.
 
 mod batch;
+mod contents;
+#[cfg(feature = "fjall")]
 mod fjall;
 mod footprint;
+#[cfg(feature = "heed")]
 mod heed;
 mod map;
 mod names;
+#[cfg(feature = "redb")]
 mod redb;
 mod served;
 mod store;
+#[cfg(any(feature = "fjall", feature = "heed", feature = "redb"))]
 mod ticker;
 
 use std::fmt;
@@ -22,7 +27,10 @@ use crate::exit::Failure;
 use crate::target::{Choice, Durability, Engine, Kind};
 
 pub(crate) use batch::Batch;
-pub(crate) use footprint::{Data, Filled, Reopened, measure as footprint};
+pub(crate) use contents::Contents;
+pub(crate) use footprint::{
+    Data, Filled, Reopened, measure as footprint, resident_bytes, written_bytes,
+};
 pub(crate) use names::Names;
 pub(crate) use served::ServedHandle;
 
@@ -151,9 +159,14 @@ fn open(kind: Kind, durability: Durability, dir: &Path) -> anyhow::Result<Box<dy
     Ok(match kind {
         Kind::Map => Box::new(map::Map::default()),
         Kind::Store => Box::new(store::OurStore::open(dir, durability)?),
+        #[cfg(feature = "heed")]
         Kind::Heed => Box::new(heed::Lmdb::open(dir, durability)?),
+        #[cfg(feature = "redb")]
         Kind::Redb => Box::new(redb::Redb::open(dir, durability)?),
+        #[cfg(feature = "fjall")]
         Kind::Fjall => Box::new(fjall::Fjall::open(dir, durability)?),
+        #[cfg(not(all(feature = "fjall", feature = "heed", feature = "redb")))]
+        other => anyhow::bail!("{} is not in this build", other.name()),
     })
 }
 

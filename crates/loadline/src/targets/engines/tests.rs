@@ -5,7 +5,7 @@ use crate::target::Durability;
 fn opened() -> Vec<(String, EngineAccess)> {
     let classes = ["memory", "process", "interval:10ms", "always"];
     let mut all = Vec::new();
-    for (name, kind) in Kind::ALL {
+    for (name, kind) in Kind::ALL.into_iter().filter(|(_, kind)| kind.is_built_in()) {
         for class in classes {
             let choice = Choice::Embedded(kind, None);
             let durability = Durability::parse(class).unwrap();

@@ -63,6 +63,8 @@ pub(crate) struct Child {
     dir: Option<TempDir>,
     /// Its socket in the file system, where it is to be called through that.
     socket: Option<PathBuf>,
+    /// The program and what it was started with.
+    started_as: (PathBuf, Vec<OsString>),
 }
 
 /// How a server program keeps its data, and how it is reached.
@@ -122,6 +124,7 @@ impl Child {
             patience: patience(under),
             dir: None,
             socket: None,
+            started_as: (own_executable()?, words),
         };
         child.wait_until(interrupt, |child| match child.announced() {
             Some(address) => {
@@ -180,6 +183,24 @@ impl Child {
             _ => None,
         };
         Ok(child)
+    }
+
+    /// Kills it, and starts it again as it was started, on the same files.
+    ///
+    /// # Errors
+    /// That it does not start again, or that `interrupt` was set meanwhile.
+    pub(crate) fn restart(&mut self, interrupt: &AtomicBool) -> Result<(), Failure> {
+        // Both fail only where the process is gone already.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        let (program, words) = &self.started_as;
+        (self.process, self.output) = start(&self.name, program, words, None)?;
+        self.wait_until(interrupt, |child| child.answers())
+    }
+
+    /// The directory of its files, where it keeps one.
+    pub(crate) fn dir(&self) -> Option<&Path> {
+        self.dir.as_ref().map(TempDir::path)
     }
 
     /// Where it listens.
@@ -348,6 +369,7 @@ impl Wanted<'_> {
             patience: patience(self.under),
             dir: Some(dir),
             socket: None,
+            started_as: (path.to_owned(), words),
         };
         match child.wait_until(self.interrupt, |child| child.answers()) {
             Ok(()) => Ok(child),

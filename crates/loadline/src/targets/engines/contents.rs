@@ -1,0 +1,80 @@
+//! The keys and values by which memory and disk are measured.
+
+use loadline_load::values::{ValueData, ValueSize, Values};
+
+use super::{Batch, Handle, Names};
+
+/// Keys of a write.
+const BATCH: usize = 100;
+/// What the names of the keys begin with.
+const PREFIX: &str = "loadline:footprint:";
+
+/// Keys, each with a value that follows from it.
+#[derive(Debug)]
+pub(crate) struct Contents {
+    names: Names,
+    values: Values,
+}
+
+impl Contents {
+    /// # Errors
+    /// That there can be no such values.
+    pub(crate) fn new(keys: u64, size: ValueSize, seed: u64) -> anyhow::Result<Self> {
+        Ok(Self {
+            names: Names::new(PREFIX, keys),
+            values: Values::new(size, ValueData::Random, seed)?,
+        })
+    }
+
+    /// Writes every key twice, the second time in scattered order, and returns the bytes of keys and values.
+    ///
+    /// # Errors
+    /// What the engine says, here as in all functions.
+    pub(crate) fn write_twice(&self, handle: &mut dyn Handle) -> anyhow::Result<u64> {
+        self.write_once(handle)?;
+        self.write(handle, |place| self.names.scattered(place))
+    }
+
+    /// Writes every key once, in order.
+    pub(crate) fn write_once(&self, handle: &mut dyn Handle) -> anyhow::Result<u64> {
+        self.write(handle, |place| place)
+    }
+
+    fn write(&self, handle: &mut dyn Handle, order: impl Fn(u64) -> u64) -> anyhow::Result<u64> {
+        let mut batch = Batch::default();
+        let mut bytes = 0;
+        for place in 0..self.names.keys() {
+            self.names
+                .push(order(place), Some(&self.values), &mut batch);
+            if batch.len() == BATCH || place + 1 == self.names.keys() {
+                bytes += batch.bytes();
+                handle.put_all(&batch)?;
+                batch.clear();
+            }
+        }
+        Ok(bytes)
+    }
+
+    /// The name and the value of the key at `place` of a scattered walk.
+    pub(crate) fn pair(&self, place: u64, key: &mut Vec<u8>, value: &mut Vec<u8>) {
+        let number = self.names.scattered(place);
+        key.clear();
+        value.clear();
+        self.names.append(number, key);
+        self.values.append(number, value);
+    }
+
+    /// Keys that are missing, or whose value is another.
+    pub(crate) fn missing(&self, handle: &mut dyn Handle) -> anyhow::Result<u64> {
+        let (mut key, mut value) = (Vec::new(), Vec::new());
+        let mut missing = 0;
+        for number in 0..self.names.keys() {
+            key.clear();
+            value.clear();
+            self.names.append(number, &mut key);
+            let is_there = handle.get(&key, &mut value)? && self.values.matches(number, &value);
+            missing += u64::from(!is_there);
+        }
+        Ok(missing)
+    }
+}
