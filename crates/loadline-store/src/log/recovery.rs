@@ -192,6 +192,13 @@ fn found(
     bytes: u64,
 ) -> Result<Found, Error> {
     let path = storage.path(&name);
+    if u32::try_from(bytes).is_err() {
+        return Err(Error::Damaged {
+            path,
+            offset: 0,
+            reason: "the file is longer than a segment can be",
+        });
+    }
     let scanned = with_bytes(&*file, 0, bytes as usize, |all| {
         match Head::decode(all, id) {
             Ok(head) => Ok((Some(head), scan(all, &head))),

@@ -12,6 +12,12 @@ use crate::storage::Stored;
 /// Bytes in front of the first record.
 pub(crate) const HEAD_BYTES: usize = 64;
 
+/// Largest number of a segment: entries of the table keep it in 31 bits.
+const LAST: u32 = (1 << 31) - 2;
+
+/// Positions and numbers of records stay below this, so that adding to them cannot overflow. No disk holds as much.
+const FARTHEST: u64 = 1 << 60;
+
 const MAGIC: [u8; 8] = *b"LLSTORE\n";
 
 /// What stands in front of the records of a segment.
@@ -71,7 +77,8 @@ impl Head {
             sequence: eight(32),
             salt: eight(40),
         };
-        let is_sound = head.id == id && (1..=id).contains(&head.oldest);
+        let is_near = head.position < FARTHEST && head.sequence < FARTHEST;
+        let is_sound = head.id == id && (1..=id).contains(&head.oldest) && is_near;
         is_sound.then_some(head).ok_or(BadHead::Damaged)
     }
 }
@@ -91,7 +98,7 @@ pub(crate) fn name(id: u32) -> String {
 pub(crate) fn parse_name(file: &str) -> Option<u32> {
     let digits = file.strip_suffix(".log")?;
     let id: u32 = digits.parse().ok()?;
-    (id > 0 && name(id) == file).then_some(id)
+    ((1..=LAST).contains(&id) && name(id) == file).then_some(id)
 }
 
 /// A segment of an open log.
@@ -175,7 +182,8 @@ mod tests {
     #[test]
     fn names_of_segments_are_told_from_others() {
         assert_eq!(name(1), "0000000001.log");
-        assert_eq!(parse_name(&name(u32::MAX)), Some(u32::MAX));
+        assert_eq!(parse_name(&name(LAST)), Some(LAST));
+        assert_eq!(parse_name(&name(u32::MAX)), None);
         for other in [
             "LOCK",
             "1.log",

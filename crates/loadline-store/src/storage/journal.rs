@@ -157,6 +157,13 @@ impl Journal {
         self.with(|state| change(state.files.get_mut(name).unwrap()));
     }
 
+    /// A directory with these files.
+    pub(crate) fn with_files(files: BTreeMap<String, Vec<u8>>) -> Self {
+        let journal = Self::default();
+        journal.with(|state| state.files = files);
+        journal
+    }
+
     /// The files as they are.
     pub(crate) fn files(&self) -> BTreeMap<String, Vec<u8>> {
         self.with(|state| state.files.clone())

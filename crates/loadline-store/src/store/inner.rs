@@ -83,8 +83,11 @@ impl Inner {
         durability: Durability,
     ) -> Result<(), Error> {
         if appended.is_first {
-            disk.reclaim.assess(&disk.log, &self.databases);
-            self.wake_or_work();
+            if disk.reclaim.assess(&disk.log, &self.databases) {
+                self.work();
+            } else {
+                self.wake_or_work();
+            }
         }
         if disk.reclaim.is_active() && disk.reclaim.pay(self, disk, appended.bytes) {
             self.wake_or_work();

@@ -73,12 +73,15 @@ impl Reclaim {
         self.is_active.load(Ordering::Relaxed)
     }
 
-    /// Finds out whether there is more garbage than is allowed, and how large the next segment is to be.
-    pub(crate) fn assess(&self, log: &Log, databases: &[Keyspace]) {
+    /// Finds out whether there is more garbage than is allowed, and how large the next segment is to be. Returns whether
+    /// there is so much that writers have to wait until reclaimed segments are removed, as on a slow disk.
+    pub(crate) fn assess(&self, log: &Log, databases: &[Keyspace]) -> bool {
         let live = live_bytes(databases);
-        let is_active = log.allocated_bytes() > allowed_bytes(live);
+        let (allocated, allowed) = (log.allocated_bytes(), allowed_bytes(live));
+        let is_active = allocated > allowed;
         self.is_active.store(is_active, Ordering::Relaxed);
         log.set_segment_bytes(segment_bytes(live, self.largest_segment_bytes));
+        allocated > allowed + live / 50 + SLACK_BYTES / 2
     }
 
     /// Does a part of the work for a writer that has written `bytes`. Returns whether a segment can be removed.
@@ -119,14 +122,15 @@ impl Reclaim {
         if databases.iter().any(Keyspace::has_snapshots) {
             return Ok(());
         }
-        let progress = self.progress.lock();
-        let removable = progress
-            .unwrap_or_else(PoisonError::into_inner)
-            .removable
-            .take();
+        let progress = || self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        let removable = progress().removable;
         if let Some((oldest, position)) = removable {
             log.sync(position)?;
             log.remove_before(oldest)?;
+            let mut progress = progress();
+            if progress.removable == removable {
+                progress.removable = None;
+            }
         }
         Ok(())
     }
@@ -166,7 +170,7 @@ fn allowed_bytes(live: u64) -> u64 {
 /// Room of the next segment in a log with so many live bytes. Small ones cost more files, large ones more room
 /// that is reserved and not used.
 pub(crate) fn segment_bytes(live: u64, largest: u64) -> u64 {
-    (live / 8).max(1 << 20).min(largest)
+    (live / 16).max(1 << 20).min(largest)
 }
 
 /// What a step has done.

@@ -2,7 +2,9 @@
 
 mod crashes;
 mod directories;
+mod hostile;
 mod model;
+mod room;
 
 use std::collections::BTreeMap;
 
