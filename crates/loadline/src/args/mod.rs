@@ -94,7 +94,7 @@ pub(crate) enum Command {
     /// How should I call it: sync, async, pipeline or batch, under which latency?
     #[command(after_help = modes::HELP)]
     Modes(Box<ModesArgs>),
-    /// Which engine: one in the process of the application, or Redis behind a socket?
+    /// Which engine for my data: in process, or Redis behind a socket?
     #[command(after_help = engines::HELP)]
     Engines(Box<EnginesArgs>),
     /// What about this setup would make a measurement misleading?

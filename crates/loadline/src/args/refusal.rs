@@ -171,7 +171,7 @@ mod tests {
             ),
             (
                 &["x", "benchmark"],
-                "loadline: unknown command `benchmark`; the commands are run, capacity, modes, doctor, compare, baseline, gate, prove, clean, report, serve, completions, help.\nSee `loadline --help`.",
+                "loadline: unknown command `benchmark`; the commands are run, capacity, modes, engines, doctor, compare, baseline, gate, prove, clean, report, serve, store, completions, help.\nSee `loadline --help`.",
             ),
         ] {
             assert_eq!(refused(words), said);
