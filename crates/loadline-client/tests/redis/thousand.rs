@@ -212,11 +212,9 @@ fn no_write_is_repeated_and_nothing_is_lost_unreported_in_a_thousand_faults() {
         let stop = Arc::clone(&stop);
         std::thread::spawn(move || write_blocking(&mut blocking, &stop))
     };
-    let subscriber = runtime.block_on(async {
-        let pubsub = listener.pubsub().await.unwrap();
-        pubsub.subscribe("numbers").await.unwrap();
-        tokio::spawn(receive(pubsub))
-    });
+    let pubsub = runtime.block_on(listener.pubsub()).unwrap();
+    runtime.block_on(pubsub.subscribe("numbers")).unwrap();
+    let subscriber = runtime.spawn(receive(pubsub));
     let mut pubsub = listener.blocking_pubsub().unwrap();
     pubsub.subscribe("numbers").unwrap();
     let blocking_subscriber = std::thread::spawn(move || receive_blocking(&mut pubsub));
