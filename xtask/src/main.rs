@@ -1,6 +1,7 @@
-//! The project's own checks as code: `cargo xtask storeys | lint | test [--install] | ci | picture |
+//! The project's own checks as code: `cargo xtask storeys | lint | test [--install] | instructions | ci | picture |
 //! peers`.
 
+mod instructions;
 mod layers;
 mod lint;
 mod medians;
@@ -9,6 +10,7 @@ mod picture;
 mod storeys;
 mod test;
 
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, bail};
@@ -20,6 +22,9 @@ cargo xtask lint               format, clippy, storeys, medians, docs: all witho
 cargo xtask test [--install] [-- ARGUMENT...]
                                every test; --install installs the programs that tests need,
                                arguments go to `cargo test --workspace --all-features`
+cargo xtask instructions [--save]
+                               instructions of our own parts, against xtask/instructions.json;
+                               --save writes that file
 cargo xtask ci                 lint, then test
 cargo xtask man                manual pages of the program, into target/man
 cargo xtask picture RECORD     draws the picture of the README from a record (docs/images/)
@@ -36,6 +41,8 @@ fn main() -> ExitCode {
         ["test", "--install"] => test::run_tests(true, &[]),
         ["test", "--", ref rest @ ..] => test::run_tests(false, rest),
         ["test", "--install", "--", ref rest @ ..] => test::run_tests(true, rest),
+        ["instructions"] => instructions::check(false),
+        ["instructions", "--save"] => instructions::check(true),
         ["ci"] => lint::run_all().and_then(|()| test::run_tests(false, &[])),
         ["picture", record] => picture::draw(record),
         ["man"] => man(),
@@ -96,6 +103,14 @@ fn run(program: &str, arguments: &[&str], environment: &[(&str, &str)]) -> anyho
 fn is_on_path(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|dir| dir.join(program).is_file())
+}
+
+/// The directory of what cargo builds.
+fn target_dir() -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("");
+    let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
+    // A path of the user's own is not joined.
+    root.join(target)
 }
 
 /// The cargo that runs us.

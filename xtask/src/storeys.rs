@@ -10,7 +10,7 @@ use serde::Deserialize;
 use crate::{cargo, layers, say};
 
 /// The house. A crate that is not in it has no place.
-const STOREYS: [(&str, u32); 11] = [
+const STOREYS: [(&str, u32); 12] = [
     ("loadline", 3),
     ("loadline-cache", 2),
     ("loadline-client", 1),
@@ -23,6 +23,7 @@ const STOREYS: [(&str, u32); 11] = [
     ("loadline-link", 0),
     // The checks stand outside of the house, above all of it.
     ("xtask", 9),
+    ("instructions", 9),
 ];
 
 /// Which of ours a room may know, where that is less than everything below it: the client knows no

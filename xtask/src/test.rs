@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 
 use crate::lint::run_cargo;
-use crate::{is_on_path, peers, run, say};
+use crate::{instructions, is_on_path, peers, run, say, target_dir};
 
 /// A program that tests run, and the Debian package it comes in.
 type Needed = (&'static str, &'static str);
@@ -32,7 +32,8 @@ const TRIES: u32 = 3;
 /// Between two tries.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// Runs every test of the workspace, with `arguments` for `cargo test`, and those of the null server.
+/// Runs every test of the workspace, with `arguments` for `cargo test`, those of the null server, and the check of our
+/// own instructions.
 ///
 /// # Errors
 /// That a test fails; and that a program is missing, where it was to be installed or where `CI` is
@@ -54,16 +55,14 @@ pub(crate) fn run_tests(install: bool, arguments: &[&str]) -> anyhow::Result<()>
     run_cargo(&[&words, arguments].concat(), &[])?;
     if arguments.is_empty() {
         run_cargo(&peers::null_server("test"), &[])?;
+        instructions::check(false)?;
     }
     Ok(())
 }
 
 /// The directory that tests read axe-core from.
 fn axe_dir() -> PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("");
-    let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
-    // A path of the user's own is not joined.
-    root.join(target).join("axe")
+    target_dir().join("axe")
 }
 
 fn has_axe() -> bool {

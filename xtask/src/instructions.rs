@@ -1,0 +1,281 @@
+//! `cargo xtask instructions`: instructions per operation of the codec, the store, the server and the client, against
+//! those in a file of the repository.
+//!
+//! Counts vary little from run to run, so a check needs one run and no quiet machine. They depend on the compiler,
+//! the C library, valgrind and the features of the CPU; where one of those differs, the counts are printed and
+//! nothing is claimed. Whoever changes a count on purpose saves the file in the same commit.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, bail};
+use loadline_measure::work::callgrind::{self, Profile};
+use serde::{Deserialize, Serialize};
+
+use crate::lint::run_cargo;
+use crate::{is_on_path, say, target_dir};
+
+/// The counts that were saved.
+const FILE: &str = "xtask/instructions.json";
+/// The program with the measured functions, which is also the name of its profile.
+const PROGRAM: &str = "instructions";
+/// A function that executes this share more than its saved count fails the check.
+const MOST: f64 = 0.03;
+/// What changes counts without a change of ours.
+const SAVE: &str = "`cargo xtask instructions --save` saves them";
+
+/// Counts, and what they depend on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Counts {
+    /// The version of the compiler.
+    rustc: String,
+    /// The version of valgrind.
+    valgrind: String,
+    /// The C library and the features of the CPU by which it chooses its functions.
+    machine: String,
+    /// Instructions per operation, by the name of the function.
+    functions: BTreeMap<String, f64>,
+}
+
+/// Counts anew and compares with the saved counts, or with `save` replaces them.
+///
+/// # Errors
+/// If a function executes 3 % more than its saved count, the functions are not those of the file, or counting fails.
+pub(crate) fn check(save: bool) -> anyhow::Result<()> {
+    let now = count()?;
+    if save {
+        let text = serde_json::to_string_pretty(&now)?;
+        std::fs::write(FILE, format!("{text}\n"))
+            .with_context(|| format!("{FILE} could not be written"))?;
+        for (name, count) in &now.functions {
+            say(&format!("instructions: {name}: {count}"));
+        }
+        return Ok(());
+    }
+    let text = std::fs::read_to_string(FILE)
+        .with_context(|| format!("{FILE} could not be read; {SAVE}"))?;
+    let saved: Counts =
+        serde_json::from_str(&text).with_context(|| format!("{FILE} is not what it should be"))?;
+    let verdict = judge(&saved, &now);
+    for line in &verdict.lines {
+        say(&format!("instructions: {line}"));
+    }
+    if !verdict.faults.is_empty() {
+        bail!(
+            "{}. If that is intended, {SAVE}; commit {FILE} with the change",
+            verdict.faults.join("; ")
+        );
+    }
+    Ok(())
+}
+
+/// What a comparison gives: what is printed, and what fails the check.
+#[derive(Debug, Default)]
+struct Verdict {
+    lines: Vec<String>,
+    faults: Vec<String>,
+}
+
+fn judge(saved: &Counts, now: &Counts) -> Verdict {
+    let mut verdict = Verdict::default();
+    let differences: Vec<String> = [
+        ("rustc", &saved.rustc, &now.rustc),
+        ("valgrind", &saved.valgrind, &now.valgrind),
+        ("the machine", &saved.machine, &now.machine),
+    ]
+    .into_iter()
+    .filter(|(_, was, is)| was != is)
+    .map(|(what, was, is)| format!("{what} was {was} and is {is}"))
+    .collect();
+    let mut lower = 0;
+    for (name, count) in &now.functions {
+        let Some(before) = saved.functions.get(name) else {
+            verdict.faults.push(format!("{name} has no saved count"));
+            continue;
+        };
+        let change = count / before - 1.0;
+        let line = format!("{name}: {count} ({before} saved, {:+.1} %)", change * 100.0);
+        if change >= MOST && differences.is_empty() {
+            verdict.faults.push(line.clone());
+        }
+        lower += u32::from(change <= -MOST);
+        verdict.lines.push(line);
+    }
+    let gone = saved.functions.keys();
+    let gone = gone.filter(|name| !now.functions.contains_key(*name));
+    verdict
+        .faults
+        .extend(gone.map(|name| format!("{name} has a saved count and was not measured")));
+    if !differences.is_empty() {
+        verdict.lines.push(format!(
+            "NOT COMPARABLE, nothing is claimed: {}; {SAVE}",
+            differences.join(", ")
+        ));
+    } else if lower > 0 {
+        verdict.lines.push(format!(
+            "{lower} of these execute at least 3 % less than their saved counts; {SAVE}"
+        ));
+    }
+    verdict
+}
+
+fn count() -> anyhow::Result<Counts> {
+    if !is_on_path("valgrind") {
+        bail!("valgrind is not on PATH; `cargo xtask test --install` installs it");
+    }
+    let build = [
+        "build",
+        "--locked",
+        "--package",
+        PROGRAM,
+        "--profile",
+        PROGRAM,
+    ];
+    run_cargo(&build, &[])?;
+    let program = target_dir().join(PROGRAM).join(PROGRAM);
+    let dir = tempfile::tempdir().context("no directory for the profile of callgrind")?;
+    let profile = dir.path().join("profile");
+    let output = Command::new("valgrind")
+        .args(["--tool=callgrind", "--quiet"])
+        .arg(format!("--callgrind-out-file={}", profile.display()))
+        .arg(&program)
+        .stderr(Stdio::inherit())
+        .output()
+        .context("valgrind could not be started")?;
+    if !output.status.success() {
+        bail!(
+            "`valgrind {}` ended with {}",
+            program.display(),
+            output.status
+        );
+    }
+    let measured = String::from_utf8_lossy(&output.stdout);
+    let text = std::fs::read_to_string(&profile).context("callgrind wrote no profile")?;
+    let profile = callgrind::parse(&text).context("the profile of callgrind cannot be read")?;
+    Ok(Counts {
+        rustc: line_of("rustc", &["--version"])?,
+        valgrind: line_of("valgrind", &["--version"])?,
+        machine: machine()?,
+        functions: per_operation(&measured, &profile)?,
+    })
+}
+
+/// The counts of the functions that the program printed: a line with a name and the operations of a call for each.
+fn per_operation(measured: &str, profile: &Profile) -> anyhow::Result<BTreeMap<String, f64>> {
+    let count = |line: &str| {
+        let (name, operations) = line.split_once(' ')?;
+        let operations: f64 = operations.parse().ok()?;
+        let mut functions = profile.functions.iter();
+        let function = functions.find(|function| function.name == name)?;
+        let per_op = function.inclusive as f64 / (function.calls as f64 * operations);
+        let name = name.strip_prefix("instructions::").unwrap_or(name);
+        per_op
+            .is_normal()
+            .then(|| (name.to_owned(), (per_op * 10.0).round() / 10.0))
+    };
+    measured
+        .lines()
+        .map(|line| count(line).with_context(|| format!("callgrind counted nothing for `{line}`")))
+        .collect()
+}
+
+/// The first line that a program prints.
+fn line_of(program: &str, arguments: &[&str]) -> anyhow::Result<String> {
+    let output = Command::new(program)
+        .args(arguments)
+        .output()
+        .with_context(|| format!("{program} could not be started"))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let line = text.lines().next();
+    Ok(line
+        .with_context(|| format!("{program} printed nothing"))?
+        .to_owned())
+}
+
+/// The C library, and whether the CPU has the features that valgrind passes on and libraries choose functions by.
+fn machine() -> anyhow::Result<String> {
+    let flags = std::fs::read_to_string(Path::new("/proc/cpuinfo")).unwrap_or_default();
+    let has = |feature: &&str| flags.split_whitespace().any(|flag| flag == *feature);
+    let features: Vec<&str> = ["avx2", "erms"].into_iter().filter(has).collect();
+    Ok(format!(
+        "{}, {} {}",
+        line_of("getconf", &["GNU_LIBC_VERSION"])?,
+        std::env::consts::ARCH,
+        features.join(" ")
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(functions: &[(&str, f64)]) -> Counts {
+        Counts {
+            rustc: "rustc 1.95.0".into(),
+            valgrind: "valgrind-3.19.0".into(),
+            machine: "glibc 2.36, x86_64 avx2".into(),
+            functions: functions
+                .iter()
+                .map(|(name, count)| ((*name).to_owned(), *count))
+                .collect(),
+        }
+    }
+
+    #[test]
+    fn five_percent_more_fails_and_two_do_not() {
+        let saved = counts(&[("codec::encode_set", 100.0), ("store::read", 50.0)]);
+        let slightly = judge(
+            &saved,
+            &counts(&[("codec::encode_set", 102.0), ("store::read", 40.0)]),
+        );
+        assert!(slightly.faults.is_empty(), "{slightly:?}");
+        assert!(slightly.lines[2].starts_with("1 of these execute at least 3 % less"));
+        let more = judge(
+            &saved,
+            &counts(&[("codec::encode_set", 105.0), ("store::read", 50.0)]),
+        );
+        assert_eq!(more.faults, ["codec::encode_set: 105 (100 saved, +5.0 %)"]);
+    }
+
+    #[test]
+    fn counts_of_another_compiler_claim_nothing_and_say_so() {
+        let saved = counts(&[("store::read", 50.0)]);
+        let now = Counts {
+            rustc: "rustc 1.96.0".into(),
+            ..counts(&[("store::read", 100.0)])
+        };
+        let verdict = judge(&saved, &now);
+        assert!(verdict.faults.is_empty(), "{verdict:?}");
+        assert_eq!(
+            verdict.lines[1],
+            "NOT COMPARABLE, nothing is claimed: rustc was rustc 1.95.0 and is rustc 1.96.0; `cargo xtask instructions --save` saves them"
+        );
+    }
+
+    #[test]
+    fn functions_without_a_count_on_one_side_fail() {
+        let verdict = judge(&counts(&[("a", 1.0)]), &counts(&[("b", 1.0)]));
+        assert_eq!(
+            verdict.faults,
+            [
+                "b has no saved count",
+                "a has a saved count and was not measured"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_measured_function_is_found_in_the_profile_or_the_check_fails() {
+        let text = "events: Ir\nfn=(1) main\n1 5\ncfn=(2) instructions::store::read\ncalls=4 2\n1 400\nfn=(2)\n2 400\n";
+        let profile = callgrind::parse(text).unwrap();
+        let counted = per_operation("instructions::store::read 2\n", &profile).unwrap();
+        assert_eq!(counted, BTreeMap::from([("store::read".to_owned(), 50.0)]));
+        let error = per_operation("instructions::store::gone 1\n", &profile).unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .contains("counted nothing for `instructions::store::gone 1`")
+        );
+    }
+}
