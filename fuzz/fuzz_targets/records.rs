@@ -7,6 +7,7 @@ use libfuzzer_sys::fuzz_target;
 use loadline_fuzz::{PLAIN, RICH, show};
 use loadline_measure::Record;
 use loadline_measure::gate::{BaselineRun, Judgement, Thresholds, records};
+use loadline_measure::work::WorkRules;
 use loadline_report::{csv, html, junit, markdown, text};
 
 fuzz_target!(|bytes: &[u8]| {
@@ -25,7 +26,7 @@ fuzz_target!(|bytes: &[u8]| {
     assert!(!shown[0].contains('\u{1b}'));
     assert!(!shown[3].contains("<script"));
 
-    show(&records::judge(&record, &record));
+    show(&records::judge(&record, &record, &WorkRules::default()));
     show(&Judgement::of_comparisons(&record, &Thresholds::default()));
     if let Ok(run) = BaselineRun::of_record(&record) {
         assert_eq!(run.cases.len(), record.cases.len());

@@ -25,3 +25,4 @@ pub use baseline::{Baseline, BaselineCase, BaselineRun, Measured};
 pub use judgement::{Basis, Judgement, Outcome, Policy, Row, RowVerdict, SCHEMA};
 pub use limits::{of_cases as limits_of_cases, of_run as limits_of_run, outcome_of};
 pub use strict::{Candidate, Thresholds, judge, judge_by};
+pub use work::of_two as of_works;

@@ -9,7 +9,7 @@ use super::judgement::{Row, RowVerdict};
 use super::strict::Candidate;
 use crate::metric::Metric;
 use crate::record::{Bounds, Record};
-use crate::work::{self, Work, WorkComparison, WorkRules, WorkVerdict};
+use crate::work::{self, Pass, Work, WorkComparison, WorkRules, WorkVerdict};
 
 /// Functions that a row names.
 const NAMED_FUNCTIONS: usize = 10;
@@ -17,12 +17,13 @@ const NAMED_FUNCTIONS: usize = 10;
 /// What a count of instructions leaves out, for every sentence that claims something about it.
 const SCOPE: &str = "work in user space, not time: caches, the kernel and waiting are not in it";
 
-/// Rows of the cases that were compared in pairs; `name` gives the case's name in the judgement.
+/// Rows of the cases that were compared in pairs, and sentences about what was counted with them; `name` gives the
+/// case's name in the judgement.
 pub(super) fn of_pairs(
     record: &Record,
     rules: &WorkRules,
     name: impl Fn(usize) -> String,
-) -> Vec<Row> {
+) -> (Vec<Row>, Vec<String>) {
     let mut pairs: Vec<(usize, usize)> = Vec::new();
     for comparison in &record.comparisons {
         let pair = (comparison.a, comparison.b);
@@ -31,13 +32,13 @@ pub(super) fn of_pairs(
         }
     }
     let work = |index: usize| record.cases.get(index)?.work.as_ref();
-    pairs
-        .into_iter()
-        .filter_map(|(a, b)| {
-            let (before, after) = (work(a)?, work(b)?);
-            Some(row(&name(b), before, after, rules))
-        })
-        .collect()
+    let mut sentences = Vec::new();
+    let rows = pairs.into_iter().filter_map(|(a, b)| {
+        let (before, after) = (work(a)?, work(b)?);
+        sentences.extend(beside(&name(b), before, after));
+        Some(of_two(&name(b), before, after, rules))
+    });
+    (rows.collect(), sentences)
 }
 
 /// Rows of the cases of a candidate whose work the baseline keeps.
@@ -52,7 +53,7 @@ pub(super) fn of_baseline(
         let before = merged(baseline.runs.iter(), name);
         let after = merged(runs.into_iter().flatten(), name);
         match (before, after) {
-            (Some(before), Some(after)) => rows.push(row(name, &before, &after, rules)),
+            (Some(before), Some(after)) => rows.push(of_two(name, &before, &after, rules)),
             (Some(_), None) => rows.push(untold(
                 name,
                 "the baseline holds instructions per operation, but they were not counted now",
@@ -79,7 +80,9 @@ fn merged<'r>(runs: impl Iterator<Item = &'r BaselineRun>, name: &str) -> Option
     })
 }
 
-fn row(name: &str, before: &Work, after: &Work, rules: &WorkRules) -> Row {
+/// The row of the case `name` for the work of two sides.
+#[must_use]
+pub fn of_two(name: &str, before: &Work, after: &Work, rules: &WorkRules) -> Row {
     if let Some(reason) = before.incomparable(after) {
         return untold(name, &reason);
     }
@@ -108,6 +111,33 @@ fn row(name: &str, before: &Work, after: &Work, rules: &WorkRules) -> Row {
         },
         ..Row::unknown(name, Metric::ServerInstructions)
     }
+}
+
+/// What was counted in the same passes, as a sentence for each case; it is not judged.
+pub(super) fn beside(name: &str, before: &Work, after: &Work) -> Option<String> {
+    let per_op = |work: &Work, of: fn(&Pass) -> Option<u64>| {
+        let pass = work.passes.first().filter(|pass| pass.ops > 0)?;
+        Some(of(pass)? as f64 / pass.ops as f64)
+    };
+    let counts: [(&str, fn(&Pass) -> Option<u64>); 4] = [
+        ("system calls", |pass| pass.system_calls),
+        ("allocations", |pass| pass.allocations),
+        ("bytes received", |pass| pass.bytes_received),
+        ("bytes sent", |pass| pass.bytes_sent),
+    ];
+    let told: Vec<String> = counts
+        .into_iter()
+        .filter_map(|(what, of)| {
+            let (was, is) = (per_op(before, of)?, per_op(after, of)?);
+            let (was, is) = (format!("{was:.2}"), format!("{is:.2}"));
+            Some(if was == is {
+                format!("{is} {what}")
+            } else {
+                format!("{is} {what} ({was} before)")
+            })
+        })
+        .collect();
+    (!told.is_empty()).then(|| format!("{name}, counted per operation: {}.", told.join(", ")))
 }
 
 fn untold(name: &str, reason: &str) -> Row {
@@ -183,7 +213,7 @@ mod tests {
     use crate::gate::strict::Thresholds;
     use crate::gate::{Judgement, Outcome};
     use crate::record::{Case, Comparison, Environment, Run, Verdict};
-    use crate::work::{FunctionWork, Pass, Source};
+    use crate::work::{FunctionWork, Source};
 
     fn work(instructions_per_op: u64, functions: &[(&str, f64)]) -> Work {
         let pass = |more: u64| Pass {
@@ -207,6 +237,7 @@ mod tests {
                     inclusive: *own,
                 })
                 .collect(),
+            frames: Vec::new(),
         }
     }
 
@@ -267,6 +298,25 @@ mod tests {
         assert_eq!(slightly.outcome, Outcome::Warning);
         let below = judged([Some(before), Some(work(3_640, &[]))]);
         assert_eq!(below.rows[0].verdict, RowVerdict::Slower);
+    }
+
+    #[test]
+    fn what_is_counted_in_the_same_passes_is_a_note() {
+        let counted = |allocations: u64| {
+            let mut work = work(3_600, &[]);
+            for pass in &mut work.passes {
+                pass.system_calls = Some(190);
+                pass.allocations = Some(allocations);
+                pass.bytes_sent = Some(69_000);
+            }
+            work
+        };
+        let judgement = judged([Some(counted(2_000)), Some(counted(3_000))]);
+        let sentence = "get, counted per operation: 0.19 system calls, 3.00 allocations (2.00 before), 69.00 bytes sent.";
+        assert!(
+            judgement.notes.iter().any(|note| note == sentence),
+            "{judgement:?}"
+        );
     }
 
     #[test]

@@ -36,6 +36,19 @@ pub struct Profile {
     pub allocations: u64,
     /// Counts per function, in no particular order.
     pub functions: Vec<Function>,
+    /// Counts per pair of caller and called, ordered by their places.
+    pub calls: Vec<Call>,
+}
+
+/// What one function executed on behalf of another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// The place of the caller among the functions.
+    pub caller: usize,
+    /// The place of the called function.
+    pub called: usize,
+    /// Instructions of the calls and of all that they call.
+    pub inclusive: u64,
 }
 
 /// The counts of one function.
@@ -60,11 +73,16 @@ impl Profile {
         let timers = self
             .functions
             .iter()
-            .filter(|function| TIMERS.contains(&function.name.as_str()));
+            .filter(|function| is_timer(&function.name));
         timers
             .map(|function| function.inclusive)
             .fold(0, u64::saturating_add)
     }
+}
+
+/// Whether a function is the timer of a known server.
+pub(super) fn is_timer(name: &str) -> bool {
+    TIMERS.contains(&name)
 }
 
 /// Why a file is not a callgrind profile.
@@ -125,6 +143,7 @@ struct Reader {
     system_calls: u64,
     index: HashMap<(String, String), usize>,
     functions: Vec<Function>,
+    calls: HashMap<(usize, usize), u64>,
 }
 
 impl Reader {
@@ -193,6 +212,9 @@ impl Reader {
         let function = &mut self.functions[current];
         function.inclusive = function.inclusive.saturating_add(instructions);
         if std::mem::take(&mut self.in_call) {
+            let called = self.called.ok_or(Fault::Unreadable)?;
+            let between = self.calls.entry((current, called)).or_default();
+            *between = between.saturating_add(instructions);
             return Ok(());
         }
         function.own = function.own.saturating_add(instructions);
@@ -224,6 +246,15 @@ impl Reader {
         if self.instructions_at.is_none() {
             return Err(ProfileError::NoInstructions);
         }
+        let calls = self.calls.into_iter();
+        let mut calls: Vec<Call> = calls
+            .map(|((caller, called), inclusive)| Call {
+                caller,
+                called,
+                inclusive,
+            })
+            .collect();
+        calls.sort_unstable_by_key(|call| (call.caller, call.called));
         let own = self.functions.iter().map(|function| function.own);
         let allocators = self
             .functions
@@ -235,6 +266,7 @@ impl Reader {
             allocations: allocators
                 .map(|function| function.calls)
                 .fold(0, u64::saturating_add),
+            calls,
             functions: self.functions,
         })
     }

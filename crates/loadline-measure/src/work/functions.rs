@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 
 use super::callgrind::Profile;
+use super::tree::under_timers;
 
 /// Functions that a record keeps. The rest execute next to nothing.
 const KEPT: usize = 300;
@@ -50,21 +51,22 @@ impl FunctionDifference {
     }
 }
 
-/// The functions of `profile`, a pass of `ops` operations, that execute most instructions. Functions that run on
-/// timers only are part of it; see [`Profile::background`] for their sum.
+/// The functions of `profile`, a pass of `ops` operations, that execute most instructions, without what they execute
+/// for timers.
 #[must_use]
 pub fn per_operation(profile: &Profile, ops: u64) -> Vec<FunctionWork> {
     let ops = ops.max(1) as f64;
     let mut functions: Vec<FunctionWork> = profile
         .functions
         .iter()
-        .filter(|function| function.own > 0)
-        .map(|function| FunctionWork {
+        .zip(under_timers(profile))
+        .map(|(function, timers)| FunctionWork {
             name: function.name.clone(),
             object: file_name(&function.object).to_owned(),
-            own: function.own as f64 / ops,
-            inclusive: function.inclusive as f64 / ops,
+            own: (function.own as f64 - timers.own).max(0.0) / ops,
+            inclusive: (function.inclusive as f64 - timers.whole).max(0.0) / ops,
         })
+        .filter(|function| function.own > 0.0)
         .collect();
     functions.sort_by(|one, other| {
         let by_work = other.own.total_cmp(&one.own);

@@ -16,9 +16,11 @@
 pub mod callgrind;
 mod estimate;
 mod functions;
+mod tree;
 
 pub use estimate::{Estimate, LEAST_PASSES, WorkComparison, WorkRules, WorkVerdict, compare};
 pub use functions::{FunctionDifference, FunctionWork, differences, per_operation};
+pub use tree::{Frame, stacks, tree};
 
 use serde::{Deserialize, Serialize};
 
@@ -42,6 +44,9 @@ pub struct Work {
     /// The functions that execute most instructions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub functions: Vec<FunctionWork>,
+    /// The same as a tree of calls, for flame graphs; empty in baselines.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub frames: Vec<Frame>,
 }
 
 impl Work {
@@ -64,6 +69,14 @@ impl Work {
         };
         differ("the tool that counts", &self.tool, &other.tool)
             .or_else(|| differ("the instruction set", &self.cpu, &other.cpu))
+            .or_else(|| {
+                let ops = |work: &Self| work.passes.first().map_or(0, |pass| pass.ops).to_string();
+                differ(
+                    "the number of operations of a pass",
+                    &ops(self),
+                    &ops(other),
+                )
+            })
     }
 }
 
@@ -115,6 +128,12 @@ pub struct Pass {
     /// Calls of `malloc`, `calloc` and `realloc`, if the source counts them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allocations: Option<u64>,
+    /// Bytes that the server received over the connection.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes_received: Option<u64>,
+    /// Bytes that the server sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes_sent: Option<u64>,
 }
 
 impl Pass {

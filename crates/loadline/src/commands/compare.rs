@@ -78,6 +78,6 @@ fn records(args: &CompareArgs) -> anyhow::Result<ExitCode> {
         files::read_record(args.a.as_ref())?,
         files::read_record(args.b.as_ref())?,
     );
-    b.judgement = Some(gate::records::judge(&a, &b));
+    b.judgement = Some(gate::records::judge(&a, &b, &args.work.rules()));
     Ok(answer.give(&b, None, &printer)?)
 }

@@ -126,7 +126,8 @@ fn answered(
         examine(&mut record, baseline)?;
         return Ok(answer.give(&record, None, &Printer::new(&args.judge.display))?);
     }
-    let plan = plan(candidate)?;
+    let mut plan = plan(candidate)?;
+    plan.profiles.clone_from(&args.work.profile);
     if args.judge.plan.dry_run {
         files::print(&plan.describe().to_text())?;
         return Ok(ExitCode::SUCCESS);

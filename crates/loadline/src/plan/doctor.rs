@@ -87,6 +87,7 @@ pub(crate) fn resolve(args: &DoctorArgs, around: &Surroundings) -> Result<Doctor
             tls: TlsFiles::given(&args.connection.tls),
             allow_non_empty: args.choices.allow_non_empty,
             outputs: Outputs::resolve(&args.outputs)?,
+            profiles: None,
         },
         probes,
         strict: args.strict,

@@ -70,6 +70,7 @@ pub(crate) fn resolve(args: &EnginesArgs, around: &Surroundings) -> Result<Engin
         tls: TlsFiles::default(),
         allow_non_empty: false,
         outputs: Outputs::resolve(&args.outputs)?,
+        profiles: None,
     };
     let mut stages = Vec::new();
     for &durability in &classes {

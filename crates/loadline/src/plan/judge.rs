@@ -35,6 +35,7 @@ const ROUNDS_OF_A_RUN: u32 = 12;
 pub(crate) fn resolve_compare(args: CompareArgs, around: &Surroundings) -> Result<Plan, Failure> {
     let asked = Asked::of(&args.measure);
     let mut plan = resolve(&args.measure.over(vec![args.a, args.b]), around)?;
+    plan.profiles = args.work.profile;
     plan.outputs = Outputs::resolve(&args.judge.outputs)?;
     Ok(plan.for_comparison(asked))
 }

@@ -95,6 +95,8 @@ pub(crate) struct Plan {
     pub(crate) allow_non_empty: bool,
     /// Files to write.
     pub(crate) outputs: Outputs,
+    /// The directory that keeps the profiles of counted passes.
+    pub(crate) profiles: Option<PathBuf>,
 }
 
 /// One scenario: what is sent and how.
@@ -320,6 +322,7 @@ pub(crate) fn resolve(args: &RunArgs, around: &Surroundings) -> Result<Plan, Fai
         tls: TlsFiles::given(&args.connection.tls),
         allow_non_empty: args.data.choices.allow_non_empty,
         outputs: Outputs::resolve(&args.outputs)?,
+        profiles: None,
     };
     check_memory(&plan, 1, around)?;
     Ok(plan)

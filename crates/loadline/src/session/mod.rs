@@ -31,6 +31,7 @@ use crate::targets::{Opened, link};
 
 pub(crate) use finish::{Ending, Results, finish};
 pub(crate) use rounds::{measure, measure_stages};
+pub(crate) use work::{can_count, first_case as count_first_case};
 
 /// What a command that measures has of its user: a place to print, and the wish to end.
 #[derive(Debug)]
@@ -121,6 +122,7 @@ pub(crate) fn record<'s>(
 ) -> Result<Recorded, Failure> {
     let begun = Instant::now();
     make_room(plan)?;
+    make_profiles(plan)?;
     let run_id = plan::new_run_id();
     let header = header(&run_id, plan.seed, described);
     let mut session = Session {
@@ -167,6 +169,15 @@ fn make_room(plan: &Plan) -> Result<(), Failure> {
     let connections = plan.cases.iter().map(|case| u64::from(case.connections));
     let most = connections.max().unwrap_or(0);
     descriptors::make_room(most * plan.targets.len() as u64)
+}
+
+/// The directory for profiles, before anything is measured.
+fn make_profiles(plan: &Plan) -> Result<(), Failure> {
+    let Some(dir) = &plan.profiles else {
+        return Ok(());
+    };
+    std::fs::create_dir_all(dir)
+        .map_err(|error| Failure::usage(format!("--profile {}: {error}.", dir.display())))
 }
 
 impl<'s> Session<'s> {

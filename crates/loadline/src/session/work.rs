@@ -8,7 +8,7 @@ use loadline_measure::record::Record;
 use loadline_measure::work::{self, Pass, Source, Work};
 use sha1_smol::Sha1;
 
-use super::Session;
+use super::{Session, Shell};
 use crate::args::Instructions;
 use crate::exit::Failure;
 use crate::files::find_program;
@@ -27,6 +27,7 @@ const PASSES: usize = work::LEAST_PASSES;
 const MOST_PASSES: usize = 8;
 /// Processes per side if every process has random numbers of its own, one pass each.
 const PROCESSES: usize = 6;
+const MISSING: &str = "Instructions per operation were not counted: valgrind is not on PATH. Install the package `valgrind`.";
 /// No further case is counted after this long, unless counts were asked for.
 const BUDGET: Duration = Duration::from_secs(8);
 
@@ -65,33 +66,65 @@ pub(super) fn count(session: &mut Session<'_>, progress: &Progress) -> Result<()
         );
         return Ok(());
     }
-    let Some(callgrind) = Callgrind::find()? else {
-        let missing = "Instructions per operation were not counted: valgrind is not on PATH. Install the package `valgrind`.";
+    if !can_count() {
         if is_asked {
-            return Err(Failure::unavailable(missing));
+            return Err(Failure::unavailable(MISSING));
         }
-        record.not_counted = Some(missing.to_owned());
+        record.not_counted = Some(MISSING.to_owned());
         return Ok(());
-    };
-    drop(callgrind);
+    }
     let counting = Counting {
         plan,
-        names: &session.names,
         control,
         progress,
         deadline: (!is_asked).then(|| Instant::now() + BUDGET),
     };
-    if let Err(failure) = counting.all(&cases, record) {
-        record.not_counted = Some(format!(
-            "Instructions per operation were not counted: {failure}"
-        ));
+    match counting.all(&cases) {
+        Ok(works) => {
+            for (case, works) in cases.iter().zip(works) {
+                keep(&case_name(case, plan), &session.names, works, record);
+            }
+        }
+        Err(failure) => {
+            record.not_counted = Some(format!(
+                "Instructions per operation were not counted: {failure}"
+            ));
+        }
     }
     Ok(())
 }
 
+/// Whether the programs that count are there.
+pub(crate) fn can_count() -> bool {
+    ["valgrind", "vgdb"]
+        .iter()
+        .all(|program| find_program(Path::new(program)).is_some())
+}
+
+/// Counts the first case of `plan` on every target, and measures no times. Must be called on the main thread, since
+/// servers are started.
+///
+/// # Errors
+/// If valgrind is missing, a server does not start, or its counts cannot be read.
+pub(crate) fn first_case(plan: &Plan, shell: &Shell) -> Result<Vec<Work>, Failure> {
+    if !can_count() {
+        return Err(Failure::unavailable(MISSING));
+    }
+    let counting = Counting {
+        plan,
+        control: &shell.control,
+        progress: &Progress::start(&shell.printer, 0),
+        deadline: None,
+    };
+    let cases: Vec<&Case> = plan.cases.iter().take(1).collect();
+    let mut works = counting.all(&cases)?;
+    works.pop().ok_or_else(|| {
+        Failure::unavailable("Instructions per operation were not counted: interrupted.")
+    })
+}
+
 struct Counting<'c> {
     plan: &'c Plan,
-    names: &'c [String],
     control: &'c Control,
     progress: &'c Progress,
     deadline: Option<Instant>,
@@ -105,7 +138,8 @@ struct Side {
 }
 
 impl Counting<'_> {
-    fn all(&self, cases: &[&Case], record: &mut Record) -> Result<(), Failure> {
+    /// The work of every case that there was time for, by target.
+    fn all(&self, cases: &[&Case]) -> Result<Vec<Vec<Work>>, Failure> {
         self.progress.say("counting instructions");
         let mut works: Vec<Vec<Work>> = Vec::new();
         let mut processes = 0;
@@ -127,10 +161,7 @@ impl Counting<'_> {
                 break;
             }
         }
-        for (case, works) in cases.iter().zip(works) {
-            self.keep(case, works, record);
-        }
-        Ok(())
+        Ok(works)
     }
 
     fn is_over(&self) -> bool {
@@ -185,13 +216,16 @@ impl Counting<'_> {
             if is_enough || (pass >= passes && self.is_over()) || self.control.interrupted() {
                 break;
             }
-            for ((side, one), work) in sides.iter_mut().zip(&mut counted).zip(&mut works) {
+            let turns = sides.iter_mut().zip(&mut counted).zip(&mut works);
+            for (letter, ((side, one), work)) in ('A'..='Z').zip(turns) {
                 let (counts, profile) = one.pass(&mut side.callgrind)?;
+                self.keep_profile(side, letter, case, pass)?;
                 let per_op = counts.instructions_per_op().unwrap_or(f64::INFINITY);
                 let known = work.passes.iter().flat_map(Pass::instructions_per_op);
                 // The functions of the lowest pass, which the estimate goes by.
                 if known.fold(f64::INFINITY, f64::min) >= per_op {
                     work.functions = work::per_operation(&profile, counts.ops);
+                    work.frames = work::tree(&profile, counts.ops);
                 }
                 work.passes.push(counts);
             }
@@ -199,15 +233,39 @@ impl Counting<'_> {
         Ok(works)
     }
 
-    fn keep(&self, case: &Case, works: Vec<Work>, record: &mut Record) {
-        let name = case_name(case, self.plan);
-        for (work, subject) in works.into_iter().zip(self.names) {
-            let mut entries = record.cases.iter_mut();
-            let entry =
-                entries.find(|entry| entry.subject.name == *subject && entry.name() == name);
-            if let Some(entry) = entry {
-                entry.work = Some(work);
-            }
+    /// Copies the profile of the last pass of `side` into the directory for them, if there is one. The name begins as
+    /// programs that show profiles expect it.
+    fn keep_profile(
+        &self,
+        side: &Side,
+        letter: char,
+        case: &Case,
+        pass: usize,
+    ) -> Result<(), Failure> {
+        let Some(dir) = &self.plan.profiles else {
+            return Ok(());
+        };
+        let names = [&side.opened.name, &case.name].map(|name| file_name(name));
+        let pass = pass + 1;
+        let name = format!("callgrind.out.{letter}.{}.{}.{pass}", names[0], names[1]);
+        side.callgrind.keep_last(&dir.join(name))
+    }
+}
+
+/// A name without what a file name cannot or should not have.
+fn file_name(name: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let plain = name.chars().map(|c| if is_plain(c) { c } else { '_' });
+    plain.collect()
+}
+
+/// Adds the work of a case to its entries in the record, one per subject.
+fn keep(case: &str, subjects: &[String], works: Vec<Work>, record: &mut Record) {
+    for (work, subject) in works.into_iter().zip(subjects) {
+        let mut entries = record.cases.iter_mut();
+        let entry = entries.find(|entry| entry.subject.name == *subject && entry.name() == case);
+        if let Some(entry) = entry {
+            entry.work = Some(work);
         }
     }
 }
@@ -223,6 +281,7 @@ impl Side {
             fixed_randomness: self.fixed_randomness,
             passes: Vec::new(),
             functions: Vec::new(),
+            frames: Vec::new(),
         })
     }
 }
@@ -232,6 +291,7 @@ fn join(works: &mut [Work], more: Vec<Work>) {
     for (work, more) in works.iter_mut().zip(more) {
         work.passes.extend(more.passes);
         work.functions = more.functions;
+        work.frames = more.frames;
     }
 }
 

@@ -100,6 +100,8 @@ impl Counted {
             background: profile.background(),
             system_calls: profile.system_calls,
             allocations: Some(profile.allocations),
+            bytes_received: Some(self.operations.traffic.sent),
+            bytes_sent: Some(self.operations.traffic.received),
         };
         Ok((pass, profile))
     }

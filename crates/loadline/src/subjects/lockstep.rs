@@ -34,6 +34,15 @@ pub(super) struct Lockstep {
     /// Replies that the request is to get.
     awaited: u64,
     received: Vec<u8>,
+    /// Bytes sent and received since the last [`restart`](Self::restart).
+    pub(super) traffic: Traffic,
+}
+
+/// Bytes over a connection.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Traffic {
+    pub(super) sent: u64,
+    pub(super) received: u64,
 }
 
 impl Lockstep {
@@ -62,12 +71,14 @@ impl Lockstep {
             request: Vec::new(),
             awaited: 0,
             received: vec![0; READ_BYTES],
+            traffic: Traffic::default(),
         })
     }
 
     /// Chooses the same operations again from here on.
     pub(super) fn restart(&mut self) {
         self.chooser = Chooser::new(SmallRng::seed_from_u64(self.seed), 0, 1);
+        self.traffic = Traffic::default();
     }
 
     /// Chooses the next `operations` operations and formats them.
@@ -93,12 +104,14 @@ impl Lockstep {
         let sent = Instant::now();
         self.socket.write_all(&self.request)?;
         self.socket.flush()?;
+        self.traffic.sent += self.request.len() as u64;
         while tally.replies < self.awaited {
             let bytes = match self.socket.read(&mut self.received) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 read => read?,
             };
+            self.traffic.received += bytes as u64;
             self.framing
                 .feed(&self.received[..bytes], &mut tally)
                 .map_err(|why| io::Error::new(io::ErrorKind::InvalidData, why))?;

@@ -117,6 +117,20 @@ impl Callgrind {
         callgrind::parse(&String::from_utf8_lossy(&text)).map_err(|error| failed(&error))
     }
 
+    /// Copies the profile of the last pass to `path`.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub(crate) fn keep_last(&self, path: &Path) -> Result<(), Failure> {
+        let from = self.dir.path().join(format!("profile.{}", self.profiles));
+        std::fs::copy(from, path).map(drop).map_err(|error| {
+            Failure::unavailable(format!(
+                "The profile {} cannot be written: {error}.",
+                path.display()
+            ))
+        })
+    }
+
     fn tell(&self, pid: u32, command: &str) -> Result<(), Failure> {
         let failed = |why: String| {
             Failure::unavailable(format!(

@@ -237,7 +237,11 @@ impl BaselineCase {
             .filter_map(|round| round.reference_ns_p50);
         Self {
             metrics: measured.collect(),
-            work: case.work.clone(),
+            work: case.work.clone().map(|work| Work {
+                // A gate names functions and draws no graph, and a baseline has many runs.
+                frames: Vec::new(),
+                ..work
+            }),
             reference_ns_p50: median(&references.map(|ns| ns as f64).collect::<Vec<_>>()),
             response_time: case.histograms.response_time.clone(),
         }

@@ -31,10 +31,12 @@ impl Judgement {
         let rows = contests.into_iter().zip(holm(&p_values));
         let rows = rows.map(|(contest, p_value)| contest.row(p_value, thresholds));
         let name = |index: usize| name_of(record, &record.cases[index]);
-        let rows = rows.chain(work::of_pairs(record, &thresholds.work, name));
-        let mut judgement = Self::new(Policy::Strict, Basis::Pairs, rows.collect());
+        let (works, counted) = work::of_pairs(record, &thresholds.work, name);
+        let rows = rows.chain(works).collect();
+        let mut judgement = Self::new(Policy::Strict, Basis::Pairs, rows);
         let disagreements = work::disagreements(&judgement.rows);
         judgement.notes.extend(disagreements);
+        judgement.notes.extend(counted);
         judgement.notes.extend(record.not_counted.clone());
         for note in notes {
             judgement.doubt(note);

@@ -8,13 +8,14 @@
 use std::collections::BTreeMap;
 
 use super::baseline::normalised_rounds;
-use super::fingerprint;
 use super::judgement::{Basis, Judgement, Policy, Row, RowVerdict, exp, ratio_bounds};
 use super::strict::{COMPARED, Thresholds};
+use super::{fingerprint, work};
 use crate::interval::{self, ALPHA, MedianInterval};
 use crate::metric::Metric;
 use crate::quantile::median;
 use crate::record::{Case, Record, shortened};
+use crate::work::WorkRules;
 
 #[cfg(test)]
 mod tests;
@@ -26,10 +27,10 @@ const ROOM: f64 = 2.33 * std::f64::consts::SQRT_2 * 0.010;
 
 /// Judges the second record against the first.
 ///
-/// It is refused where they did other work. The outcome is never a warning: what would be one is
-/// inconclusive and says how to settle it.
+/// It is refused where they did other work. Times never give a warning: what would be one is inconclusive and says
+/// how to settle it. Instructions per operation do, by `rules`, because they do not depend on when they were counted.
 #[must_use]
-pub fn judge(before: &Record, after: &Record) -> Judgement {
+pub fn judge(before: &Record, after: &Record, rules: &WorkRules) -> Judgement {
     let (held, measured) = match (by_name(before), by_name(after)) {
         (Ok(held), Ok(measured)) => (held, measured),
         (Err(reason), _) | (_, Err(reason)) => return refused(vec![reason]),
@@ -44,6 +45,15 @@ pub fn judge(before: &Record, after: &Record) -> Judgement {
         let metrics = COMPARED.into_iter();
         rows.extend(metrics.filter_map(|metric| row(name, metric, beside, case)));
     }
+    // Counts do not depend on the machine's load, so two runs of different times can be compared in them; what makes
+    // them incomparable is in the work itself.
+    let mut counted = Vec::new();
+    let works = measured.iter().filter_map(|(name, case)| {
+        let (before, after) = (held[name].work.as_ref()?, case.work.as_ref()?);
+        counted.extend(work::beside(name, before, after));
+        Some(work::of_two(name, before, after, rules))
+    });
+    let works: Vec<Row> = works.collect();
     let differences = fingerprint::differences(&before.environment, &after.environment);
     let elsewhere = differences.iter().any(|difference| difference.is_of_place);
     if elsewhere {
@@ -57,14 +67,18 @@ pub fn judge(before: &Record, after: &Record) -> Judgement {
         .filter(|row| is_alarming(row))
         .map(Row::sentence)
         .collect();
+    rows.extend(works);
+    let disagreements = work::disagreements(&rows);
     let mut judgement = Judgement::new(Policy::Strict, Basis::Records, rows);
     for sentence in worse {
         judgement.doubt(sentence);
     }
     judgement.notes.push(
-        "These are single runs of different times, so this raises no alarm. To settle it, compare the two targets in one run, or gate against a baseline of 8 runs."
+        "These are single runs of different times, so their times raise no alarm. To settle it, compare the two targets in one run, or gate against a baseline of 8 runs."
             .to_owned(),
     );
+    judgement.notes.extend(disagreements);
+    judgement.notes.extend(counted);
     for difference in differences {
         judgement.notes.push(difference.sentence());
     }

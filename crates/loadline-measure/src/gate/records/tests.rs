@@ -1,6 +1,7 @@
 use super::*;
 use crate::gate::judgement::Outcome;
 use crate::record::{Environment, RoundSummary, Run, Scenario, Subject};
+use crate::work::{Pass, Source, Work};
 
 /// A record of one target under one workload, whose median response time is `factor` times that of
 /// the reference.
@@ -49,7 +50,7 @@ fn a_difference_is_told_with_room_for_how_runs_differ_and_never_alarms() {
         (2.0 * 1.30, RowVerdict::Slower, Outcome::Inconclusive),
         (2.0 * 0.80, RowVerdict::Faster, Outcome::None),
     ] {
-        let judgement = judge(&record(2.0), &record(factor));
+        let judgement = judge(&record(2.0), &record(factor), &WorkRules::default());
         let found = (judgement.rows[1].verdict, judgement.outcome);
         assert_eq!(judgement.rows[1].metric, Metric::P50);
         assert_eq!(found, (verdict, outcome), "{factor}: {judgement:#?}");
@@ -57,7 +58,7 @@ fn a_difference_is_told_with_room_for_how_runs_differ_and_never_alarms() {
         assert!(judgement.notes[0].starts_with("These are single runs of different times"));
         assert!(!judgement.refused);
     }
-    let judgement = judge(&record(2.0), &record(2.6));
+    let judgement = judge(&record(2.0), &record(2.6), &WorkRules::default());
     assert!(
         judgement.reasons.iter().any(|reason| {
             reason.starts_with("get, p50: slower by at least 25.5 %, in one run each")
@@ -74,7 +75,7 @@ fn a_busy_machine_is_divided_out() {
         round.response_time_ns_p50 = round.response_time_ns_p50.map(|ns| ns * 3);
         round.reference_ns_p50 = round.reference_ns_p50.map(|ns| ns * 3);
     }
-    let judgement = judge(&before, &after);
+    let judgement = judge(&before, &after, &WorkRules::default());
     let verdicts: Vec<RowVerdict> = judgement.rows.iter().map(|row| row.verdict).collect();
     assert_eq!(verdicts, [RowVerdict::Equivalent; 2]);
 }
@@ -85,7 +86,7 @@ fn without_the_reference_nothing_is_claimed() {
     for round in &mut after.cases[0].rounds[2..] {
         round.reference_ns_p50 = None;
     }
-    let judgement = judge(&before, &after);
+    let judgement = judge(&before, &after, &WorkRules::default());
     assert_eq!(judgement.outcome, Outcome::Inconclusive);
     assert!(
         judgement
@@ -103,7 +104,7 @@ fn without_the_reference_nothing_is_claimed() {
 fn another_machine_claims_nothing_and_another_server_is_said() {
     let (before, mut after) = (record(2.0), record(4.0));
     after.environment.cpu_model = Some("Other CPU".to_owned());
-    let judgement = judge(&before, &after);
+    let judgement = judge(&before, &after, &WorkRules::default());
     assert_eq!(judgement.outcome, Outcome::Inconclusive);
     assert!(
         judgement
@@ -117,7 +118,7 @@ fn another_machine_claims_nothing_and_another_server_is_said() {
     );
     let mut unknown = record(2.0);
     unknown.environment.kernel = None;
-    let judgement = judge(&unknown, &unknown);
+    let judgement = judge(&unknown, &unknown, &WorkRules::default());
     assert!(
         judgement.notes[1].starts_with("The kernel is not known"),
         "{judgement:?}"
@@ -129,7 +130,7 @@ fn other_work_is_refused() {
     let refusal = |change: fn(&mut Record), reason: &str| {
         let mut after = record(2.0);
         change(&mut after);
-        let judgement = judge(&record(2.0), &after);
+        let judgement = judge(&record(2.0), &after, &WorkRules::default());
         assert!(judgement.refused && judgement.rows.is_empty());
         assert_eq!(
             (judgement.outcome, judgement.exit_code(false)),
@@ -154,5 +155,55 @@ fn other_work_is_refused() {
         "two cases called \"get\"",
     );
     let nothing = Record::new(Run::default(), Environment::default());
-    assert!(judge(&nothing, &nothing).reasons[0].contains("Neither record"));
+    assert!(judge(&nothing, &nothing, &WorkRules::default()).reasons[0].contains("Neither record"));
+}
+
+#[test]
+fn work_is_judged_across_records_even_of_other_machines() {
+    let counted = |instructions: u64, valgrind: &str| {
+        let pass = Pass {
+            ops: 1_000,
+            instructions,
+            ..Pass::default()
+        };
+        let mut record = record(2.0);
+        record.cases[0].work = Some(Work {
+            source: Source::Callgrind,
+            tool: valgrind.to_owned(),
+            cpu: "x86_64 avx2".to_owned(),
+            executable_sha1: None,
+            fixed_randomness: true,
+            passes: vec![pass; 3],
+            functions: Vec::new(),
+            frames: Vec::new(),
+        });
+        record
+    };
+    let before = counted(3_600_000, "valgrind-3.19.0");
+    let mut after = counted(3_700_000, "valgrind-3.19.0");
+    after.environment.cpu_model = Some("Other CPU".to_owned());
+    let judgement = judge(&before, &after, &WorkRules::default());
+    assert_eq!(judgement.outcome, Outcome::Warning, "{judgement:#?}");
+    assert!(
+        judgement.reasons[0]
+            .starts_with("get, server_instructions: 2.8 % more instructions per operation"),
+        "{judgement:?}"
+    );
+    let tolerant = WorkRules {
+        warning: 0.05,
+        ..WorkRules::default()
+    };
+    let tolerated = judge(&before, &after, &tolerant);
+    assert_ne!(tolerated.outcome, Outcome::Warning);
+    let other = counted(3_700_000, "valgrind-3.22.0");
+    let judgement = judge(&before, &other, &WorkRules::default());
+    let row = judgement.rows.last().unwrap();
+    assert_eq!(
+        (row.metric, row.verdict),
+        (Metric::ServerInstructions, RowVerdict::Inconclusive)
+    );
+    assert!(
+        row.evidence
+            .starts_with("not comparable: the tool that counts")
+    );
 }

@@ -230,6 +230,7 @@ fn base(
         tls: TlsFiles::given(&args.connection.tls),
         allow_non_empty: args.choices.allow_non_empty,
         outputs: Outputs::resolve(&args.outputs)?,
+        profiles: None,
     })
 }
 
