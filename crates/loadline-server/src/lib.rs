@@ -36,7 +36,7 @@ mod stats;
 const REDIS_VERSION: &str = "7.0.15";
 
 pub use error::Error;
-pub use listen::{Listen, ServerConfig};
+pub use listen::{Listen, ServerConfig, Slowdown};
 pub use server::Server;
 pub use settings::Eviction;
 

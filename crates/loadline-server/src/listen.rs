@@ -32,6 +32,15 @@ const BACKLOG: i32 = 4096;
 /// How long a peer may be silent before it is asked whether it is there.
 pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(300);
 
+/// What every command does beyond its own work.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Slowdown {
+    /// Time that it keeps the CPU busy.
+    pub burn: Duration,
+    /// Rounds of a loop of a few instructions; a count of instructions finds them, a clock does not.
+    pub work: u32,
+}
+
 /// How a server is set up.
 #[derive(Debug, Clone)]
 pub struct ServerConfig {
@@ -53,9 +62,8 @@ pub struct ServerConfig {
     pub max_memory_bytes: u64,
     /// What happens at that limit.
     pub eviction: Eviction,
-    /// Time that every command burns on the CPU beyond its own: a slowdown that is known, to see
-    /// whether a measurement finds it.
-    pub burn_per_command: Duration,
+    /// A slowdown that is known, to see whether a measurement finds it.
+    pub slowdown: Option<Slowdown>,
     /// Receives what an operator should know of while the server runs, one sentence at a time. The default
     /// discards it.
     pub on_warning: fn(&str),
@@ -71,7 +79,7 @@ impl Default for ServerConfig {
             max_output_bytes: 1 << 30,
             max_memory_bytes: 0,
             eviction: Eviction::None,
-            burn_per_command: Duration::ZERO,
+            slowdown: None,
             on_warning: |_| {},
         }
     }

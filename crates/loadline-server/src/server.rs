@@ -79,7 +79,7 @@ impl Server {
             .find_map(Listener::address)
             .map_or(0, |address| address.port());
         let mut shared = Shared::new(config.password.clone(), config.max_clients, port);
-        shared.burn_per_command = config.burn_per_command;
+        shared.slowdown = config.slowdown;
         shared.warnings = Warnings::new(config.on_warning);
         shared.set(Settings {
             maxmemory: config.max_memory_bytes,

@@ -9,6 +9,7 @@ use loadline_resp::Protocol;
 use loadline_store::{Evicted, Keyspace};
 
 use crate::commands;
+use crate::listen::Slowdown;
 use crate::memory::Trimmer;
 use crate::settings::{Eviction, Settings};
 use crate::stats::{Gone, Stats};
@@ -40,8 +41,8 @@ pub(crate) struct Shared {
     pub(crate) has_draining: bool,
     /// Set by SHUTDOWN.
     pub(crate) shutdown: bool,
-    /// Time that every command burns beyond its own.
-    pub(crate) burn_per_command: Duration,
+    /// A slowdown that is known, for every command; `None` for none.
+    pub(crate) slowdown: Option<Slowdown>,
     pub(crate) warnings: Warnings,
     pub(crate) settings: Settings,
     pub(crate) trimmer: Trimmer,
@@ -356,7 +357,7 @@ impl Shared {
             killed: false,
             has_draining: false,
             shutdown: false,
-            burn_per_command: Duration::ZERO,
+            slowdown: None,
             warnings: Warnings::new(|_| {}),
             settings: Settings::default(),
             trimmer: Trimmer::default(),

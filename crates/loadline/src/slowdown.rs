@@ -19,6 +19,9 @@ pub(crate) enum InjectedSlowdown {
     Tail(f64),
     /// Latency in the path, as a share of the median behind that path.
     Delay(f64),
+    /// Instructions of the server for every command, as a share of those of an operation; 0 for none. They are
+    /// counted and not timed.
+    Work(f64),
 }
 
 impl InjectedSlowdown {
@@ -33,6 +36,10 @@ impl InjectedSlowdown {
         Self::Delay(0.20),
     ];
 
+    /// What is injected with valgrind where nothing else is asked for.
+    pub(crate) const DEFAULT_WORK: [Self; 3] =
+        [Self::Work(0.0), Self::Work(0.01), Self::Work(0.02)];
+
     /// Its form in a proof, without comparisons.
     pub(crate) fn kind(self) -> Kind {
         let (what, planted, metric) = match self {
@@ -40,6 +47,11 @@ impl InjectedSlowdown {
             Self::Burn(share) => ("CPU in the server", share, Metric::P50),
             Self::Tail(share) => ("of p99, as CPU", share, Metric::CorrectedP99),
             Self::Delay(share) => ("a delay in the path", share, Metric::P50),
+            Self::Work(share) => (
+                "instructions in the server",
+                share,
+                Metric::ServerInstructions,
+            ),
         };
         Kind {
             what: what.into(),
@@ -58,13 +70,18 @@ impl InjectedSlowdown {
         }
     }
 
+    /// Whether comparisons measure times, and do not count instructions.
+    pub(crate) fn is_timed(self) -> bool {
+        !matches!(self, Self::Work(_))
+    }
+
     /// Whether the first subject is a server without a link in the path.
     pub(crate) fn is_near(self) -> bool {
         !matches!(self, Self::Delay(_))
     }
 }
 
-/// Reads `none`, or a kind and a percentage, such as `cpu+10`, `tail+10` or `delay+2.5`.
+/// Reads `none`, or a kind and a percentage, such as `cpu+10`, `tail+10`, `delay+2.5` or `work+1`.
 impl FromStr for InjectedSlowdown {
     type Err = String;
 
@@ -74,19 +91,22 @@ impl FromStr for InjectedSlowdown {
         }
         let wrong = || {
             format!(
-                "invalid slowdown `{text}`: expected `none`, or `cpu+10`, `tail+10` or `delay+10` with a percentage above 0 and up to {}",
+                "invalid slowdown `{text}`: expected `none`, or `cpu+10`, `tail+10`, `delay+10` or `work+1` with a percentage above 0 and up to {}",
                 percent(MOST)
             )
         };
         let (kind, number) = text.split_once('+').ok_or_else(wrong)?;
         let share = number.parse::<f64>().map_err(|_| wrong())? / 100.0;
-        if !(share > 0.0 && share <= MOST) {
+        // Work alone has no `none`: two equal sides are counted by `work+0`.
+        let is_none = way == "work" && share == 0.0;
+        if !(is_none || share > 0.0 && share <= MOST) {
             return Err(wrong());
         }
         match kind {
             "cpu" => Ok(Self::Burn(share)),
             "tail" => Ok(Self::Tail(share)),
             "delay" => Ok(Self::Delay(share)),
+            "work" => Ok(Self::Work(share)),
             _ => Err(wrong()),
         }
     }
@@ -108,8 +128,11 @@ mod tests {
         assert_eq!(read("cpu+10"), Ok(InjectedSlowdown::Burn(0.10)));
         assert_eq!(read("tail+2.5"), Ok(InjectedSlowdown::Tail(0.025)));
         assert_eq!(read("delay+100"), Ok(InjectedSlowdown::Delay(1.0)));
+        assert_eq!(read("work+1"), Ok(InjectedSlowdown::Work(0.01)));
+        assert_eq!(read("work+0"), Ok(InjectedSlowdown::Work(0.0)));
         for bad in [
-            "", "cpu", "cpu10", "cpu+", "cpu+0", "cpu+101", "cpu+NaN", "cpu+-5", "disk+5", "None",
+            "", "cpu", "cpu10", "cpu+", "cpu+0", "cpu+101", "cpu+NaN", "cpu+-5", "work+-1",
+            "disk+5", "None",
         ] {
             let error = read(bad).unwrap_err();
             assert!(

@@ -24,6 +24,9 @@ use crate::quantile;
 use crate::record::{Bounds, Environment};
 
 pub mod stored;
+mod work;
+
+pub use work::{WorkKind, WorkTrial};
 
 /// The schema of a proof in JSON.
 pub const SCHEMA: &str = "loadline.proof/1";
@@ -43,6 +46,12 @@ pub struct Proof {
     pub environment: Environment,
     /// What was planted, and what was said of it.
     pub kinds: Vec<Kind>,
+    /// The same for instructions per operation; empty if they were not counted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub work: Vec<WorkKind>,
+    /// The function that executes the injected work.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub work_function: String,
     /// What many more comparisons, drawn from the noise of the real ones, would say.
     pub drawn: Vec<Drawn>,
     /// How long all of it took.

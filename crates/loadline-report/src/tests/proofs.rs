@@ -1,8 +1,8 @@
 //! What `loadline prove` prints.
 
 use loadline_measure::Metric;
-use loadline_measure::gate::Outcome;
-use loadline_measure::proof::{Drawn, Kind, Proof, SCHEMA, Share, Trial};
+use loadline_measure::gate::{Outcome, RowVerdict};
+use loadline_measure::proof::{Drawn, Kind, Proof, SCHEMA, Share, Trial, WorkKind, WorkTrial};
 use loadline_measure::record::{Environment, Verdict};
 
 use crate::proof;
@@ -40,6 +40,24 @@ fn kind(what: &str, planted: f64, medians: usize, tails: Option<usize>) -> Kind 
     }
 }
 
+/// Five comparisons, of which `found` found more work and `named` named its function first.
+fn work(injected: f64, found: usize, named: usize) -> WorkKind {
+    let trial = |number: usize| WorkTrial {
+        ratio: Some(1.0 + injected),
+        verdict: if number < found {
+            RowVerdict::Slower
+        } else {
+            RowVerdict::Equivalent
+        },
+        first_function: (number < named).then(|| "injected_work".to_owned()),
+        duration_ns: 4_000_000_000,
+    };
+    WorkKind {
+        injected,
+        trials: (0..5).map(trial).collect(),
+    }
+}
+
 #[test]
 fn medians_tails_and_alarms_stand_beside_each_other() {
     let proof_of = Proof {
@@ -57,6 +75,8 @@ fn medians_tails_and_alarms_stand_beside_each_other() {
             },
             kind("a delay in the path", 0.20, 5, None),
         ],
+        work: vec![work(0.0, 0, 0), work(0.01, 5, 4)],
+        work_function: "injected_work".to_owned(),
         drawn: vec![Drawn {
             method: "pairs".to_owned(),
             planted: 0.0,
@@ -69,7 +89,8 @@ fn medians_tails_and_alarms_stand_beside_each_other() {
     insta::assert_snapshot!(proof(&proof_of), @r#"
     On this machine 0 of 5 comparisons of the same server raised a false alarm, and
       15 of 15 injected slowdowns were found (get on embedded, one connection, one
-      command at a time).
+      command at a time). Instructions per operation: 0 of 5 comparisons of the same
+      server found a difference, and 5 of 5 found the injected work.
 
     Comparisons
     injected                   measured     p50 slower     p99 slower    exit 1 or 2
@@ -80,6 +101,16 @@ fn medians_tails_and_alarms_stand_beside_each_other() {
     In brackets the 95 % interval of the share in percent (Clopper-Pearson). p99 is
       the corrected one: of one operation at a time, without the waiting for a CPU.
     A verdict takes 7.20 s, 7.40 s at most (20 comparisons).
+
+    Work
+    injected               measured          found   named first  exit 1 or 2
+    nothing (A against A)   +0.00 %    0/5 [0, 52]             -  0/5 [0, 52]
+    +1 % instructions       +1.00 %  5/5 [48, 100]  4/5 [28, 99]  0/5 [0, 52]
+    Verdicts on instructions per operation, counted in passes and not timed. Found:
+      more work, or any difference if nothing was injected. Named first: the
+      function with the injected work leads the list of functions. A warning begins
+      at 2 %.
+    A verdict takes 4.00 s, 4.00 s at most (10 comparisons).
 
     Resampled from the noise of these comparisons (rounds with replacement, runs
       without)

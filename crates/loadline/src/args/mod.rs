@@ -310,6 +310,9 @@ pub(crate) struct ServeArgs {
     /// CPU time that every command wastes: the slowdown that `prove` injects
     #[arg(long, value_name = "T", value_parser = units::duration, hide = true)]
     pub(crate) burn_per_command: Option<Duration>,
+    /// Rounds of a loop of a few instructions that every command executes: work that `prove` injects
+    #[arg(long, value_name = "N", value_parser = units::small_count, hide = true)]
+    pub(crate) work_per_command: Option<u32>,
 }
 
 /// What happens at the memory limit, by the names of Redis.

@@ -2,8 +2,9 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::process::ExitCode;
+use std::time::Duration;
 
-use loadline_server::{Error, Eviction, Listen, Server, ServerConfig};
+use loadline_server::{Error, Eviction, Listen, Server, ServerConfig, Slowdown};
 
 use crate::args::{EvictionArg, ServeArgs};
 use crate::exit::Failure;
@@ -35,7 +36,7 @@ pub(super) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
             EvictionArg::AllkeysLfu => Eviction::LeastUsed,
             EvictionArg::VolatileLfu => Eviction::LeastUsedVolatile,
         },
-        burn_per_command: args.burn_per_command.unwrap_or_default(),
+        slowdown: slowdown(args.burn_per_command, args.work_per_command),
         on_warning: files::warn,
         ..ServerConfig::default()
     };
@@ -49,6 +50,15 @@ pub(super) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     files::print(&format!("{LISTENING}{}\n", places.join(", ")))?;
     server.run(&stop).map_err(|error| failure(&error))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The slowdown that the hidden arguments ask for, if any.
+fn slowdown(burn: Option<Duration>, work: Option<u32>) -> Option<Slowdown> {
+    let is_wanted = burn.is_some() || work.is_some();
+    is_wanted.then(|| Slowdown {
+        burn: burn.unwrap_or_default(),
+        work: work.unwrap_or_default(),
+    })
 }
 
 fn failure(error: &Error) -> Failure {

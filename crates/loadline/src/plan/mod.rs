@@ -52,7 +52,7 @@ pub(crate) use limits::limits;
 pub(crate) use modes::{Mode, ModesPlan, resolve as resolve_modes};
 pub(crate) use outputs::Outputs;
 pub(crate) use path::{PathShape, measuring_trips};
-pub(crate) use proof::{Usual, slowed};
+pub(crate) use proof::{Usual, UsualWork, slowed, working_plan};
 pub(crate) use run_id::{is_run_id, new_run_id};
 pub(crate) use scenario::{case_name, scenario};
 pub(crate) use schedule::{BlockEnd, Placement, RoundParts, RoundsEnd, Schedule};

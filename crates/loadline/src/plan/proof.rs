@@ -12,13 +12,57 @@ const LATENCY: Duration = Duration::from_micros(250);
 /// The factor for the length of blocks if a delay is injected.
 const LONGER_BLOCKS: u32 = 3;
 
-/// The time of an operation on a server without an injected slowdown.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// The time and work of an operation on a server without an injected slowdown.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Usual {
     /// The median response time, which is judged.
     pub(crate) p50: Duration,
     /// The corrected 99th percentile; zero if the time spent waiting for a CPU is not measured.
     pub(crate) tail: Duration,
+    /// What is executed; zero where instructions are not counted.
+    pub(crate) work: UsualWork,
+}
+
+/// What a server executes for an operation in the simulator.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct UsualWork {
+    /// Instructions of an operation in which nothing is injected.
+    pub(crate) per_op: f64,
+    /// Instructions of injected work apart from its rounds.
+    pub(crate) per_call: f64,
+    /// Instructions of a round of injected work.
+    pub(crate) per_round: f64,
+}
+
+impl UsualWork {
+    /// The rounds whose instructions are about `share` of those of an operation; at least one, unless `share` is 0.
+    fn rounds(self, share: f64) -> u32 {
+        let rounds = (share * self.per_op - self.per_call) / self.per_round.max(1.0);
+        // A conversion of a float saturates, so a share of nothing that was counted is zero rounds.
+        (rounds.round() as u32).max(u32::from(share > 0.0))
+    }
+}
+
+/// The embedded server, and with `rounds` rounds of injected work for every command.
+fn working(rounds: u32) -> Vec<Target> {
+    let slowdown = Slowdown {
+        work_per_command: rounds,
+        ..Slowdown::default()
+    };
+    let second = if rounds == 0 {
+        Target::Embedded
+    } else {
+        Target::Slowed(slowdown)
+    };
+    vec![Target::Embedded, second]
+}
+
+/// The plan of the comparison of the embedded server with `rounds` rounds of injected work, to learn what they cost.
+pub(crate) fn working_plan(plan: &Plan, rounds: u32) -> Plan {
+    Plan {
+        targets: working(rounds),
+        ..plan.clone()
+    }
 }
 
 /// The comparison of the embedded server with one into which `injected` is injected.
@@ -27,6 +71,7 @@ pub(crate) fn slowed(plan: &Plan, injected: InjectedSlowdown, usual: Usual) -> P
         Target::Slowed(Slowdown {
             burn_per_command,
             latency,
+            ..Slowdown::default()
         })
     };
     let burning = |time: Duration| vec![Target::Embedded, embedded(Duration::ZERO, time)];
@@ -34,6 +79,7 @@ pub(crate) fn slowed(plan: &Plan, injected: InjectedSlowdown, usual: Usual) -> P
         InjectedSlowdown::Nothing => vec![Target::Embedded, Target::Embedded],
         InjectedSlowdown::Burn(share) => burning(usual.p50.mul_f64(share)),
         InjectedSlowdown::Tail(share) => burning(usual.tail.mul_f64(share)),
+        InjectedSlowdown::Work(share) => working(usual.work.rounds(share)),
         InjectedSlowdown::Delay(share) => vec![
             embedded(LATENCY, Duration::ZERO),
             embedded(
@@ -76,6 +122,11 @@ mod tests {
         let usual = Usual {
             p50: Duration::from_micros(40),
             tail: Duration::from_micros(70),
+            work: UsualWork {
+                per_op: 2_500.0,
+                per_call: 9.0,
+                per_round: 4.0,
+            },
         };
         let slowdown = |text: &str| {
             let injected: InjectedSlowdown = text.parse().unwrap();
@@ -90,5 +141,9 @@ mod tests {
         assert_eq!(burned("cpu+5"), Duration::from_micros(2));
         assert_eq!(burned("tail+10"), Duration::from_micros(7));
         assert_eq!(slowdown("delay+10").latency, Duration::from_micros(279));
+        assert_eq!(slowdown("work+1").work_per_command, 4);
+        assert_eq!(slowdown("work+2").work_per_command, 10);
+        let same = slowed(&plan, "work+0".parse().unwrap(), usual).targets;
+        assert_eq!(same, [Target::Embedded, Target::Embedded]);
     }
 }

@@ -56,6 +56,8 @@ pub(crate) enum Target {
 pub(crate) struct Slowdown {
     /// Time that every command burns on the server's CPU.
     pub(crate) burn_per_command: Duration,
+    /// Rounds of a loop of a few instructions that every command executes.
+    pub(crate) work_per_command: u32,
     /// Time that every round trip takes longer in the path.
     pub(crate) latency: Duration,
 }
@@ -230,6 +232,9 @@ impl fmt::Display for Slowdown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let micros = |time: Duration| time.as_nanos() as f64 / 1e3;
         let (burn, latency) = (micros(self.burn_per_command), micros(self.latency));
+        if self.work_per_command > 0 {
+            return write!(f, "(+{} rounds of work per command)", self.work_per_command);
+        }
         write!(
             f,
             "(+{burn:.2} us of CPU per command, +{latency:.2} us away)"

@@ -22,7 +22,7 @@ use super::servers::{Child, ClusterChild, Storage};
 use super::tls;
 use crate::exit::Failure;
 use crate::plan::{Case, Plan, TlsFiles};
-use crate::target::{Address, Choice, Engine, Server, Target};
+use crate::target::{Address, Choice, Engine, Server, Slowdown, Target};
 
 /// A target that can be measured: started where it is ours, reachable, and allowed.
 #[derive(Debug)]
@@ -96,11 +96,11 @@ impl Opened {
                 Access::server(server.clone(), None, name.clone(), plan, plan.latency)?
             }
             Target::Embedded => {
-                let child = Child::embedded(Duration::ZERO, under, interrupt)?;
+                let child = Child::embedded(Slowdown::default(), under, interrupt)?;
                 Access::child(child, name.clone(), plan, plan.latency)?
             }
             Target::Slowed(slowdown) => {
-                let child = Child::embedded(slowdown.burn_per_command, under, interrupt)?;
+                let child = Child::embedded(*slowdown, under, interrupt)?;
                 Access::child(child, name.clone(), plan, plan.latency + slowdown.latency)?
             }
             Target::Spawn(program) => {
@@ -301,7 +301,7 @@ impl Access {
         match &engine.choice {
             Choice::Embedded(kind, _) => EngineAccess::open(*kind, engine).map(Self::Engine),
             Choice::Served => {
-                let child = Child::embedded(Duration::ZERO, None, interrupt)?;
+                let child = Child::embedded(Slowdown::default(), None, interrupt)?;
                 Self::child(child, name, plan, Duration::ZERO)
             }
             Choice::Spawned { program, socket } => {

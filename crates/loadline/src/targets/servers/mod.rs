@@ -23,7 +23,7 @@ use tempfile::TempDir;
 
 use crate::exit::{Exit, Failure};
 use crate::files::find_program;
-use crate::target::{Address, Durability, Server};
+use crate::target::{Address, Durability, Server, Slowdown};
 use crate::targets::admin::Admin;
 use crate::targets::callgrind::Callgrind;
 use crate::targets::connect::Endpoint;
@@ -98,21 +98,25 @@ impl Storage<'_> {
 }
 
 impl Child {
-    /// Our own server over our own store, whose commands burn `burn` of CPU each beyond their own. With `under`, it
-    /// runs in that simulator.
+    /// Our own server over our own store, whose commands are slowed down on the CPU as `slowdown` says. With `under`,
+    /// it runs in that simulator.
     ///
     /// # Errors
     /// That it did not start, with its last words, or that `interrupt` was set meanwhile.
     pub(crate) fn embedded(
-        burn: Duration,
+        slowdown: Slowdown,
         under: Option<&Callgrind>,
         interrupt: &AtomicBool,
     ) -> Result<Self, Failure> {
         let mut words = ["serve", "--listen", "127.0.0.1:0"]
             .map(OsString::from)
             .to_vec();
+        let (burn, work) = (slowdown.burn_per_command, slowdown.work_per_command);
         if !burn.is_zero() {
             words.push(format!("--burn-per-command={}ns", burn.as_nanos()).into());
+        }
+        if work > 0 {
+            words.push(format!("--work-per-command={work}").into());
         }
         let (process, output) = start("embedded", &own_executable()?, &words, under)?;
         let unknown = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));

@@ -1,5 +1,7 @@
 //! `loadline prove`: can a verdict be trusted on this machine?
 
+mod work;
+
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -37,9 +39,9 @@ pub(super) fn run(args: &ProveArgs) -> anyhow::Result<ExitCode> {
     }
     let around = surroundings();
     let plan = plan::resolve_proof(&args.workload, args.seed, &around)?;
+    let injected = injected(&args.plant);
     if args.plan.dry_run {
-        let comparisons = Comparisons::new(&plan, &args.plant);
-        let kinds = comparisons.plants.iter().map(|plant| plant.name());
+        let kinds = injected.iter().map(|one| one.name());
         let mut description = plan.describe();
         description.section("Comparisons");
         description.line(format!(
@@ -51,9 +53,11 @@ pub(super) fn run(args: &ProveArgs) -> anyhow::Result<ExitCode> {
     }
     let shell = Shell::start(&args.display)?;
     let (begun, started_at) = (Instant::now(), jiff::Timestamp::now().to_string());
-    let mut comparisons = Comparisons::new(&plan, &args.plant);
-    let broken = comparisons.run(runs, &shell).err();
-    if comparisons.done == 0 {
+    let mut comparisons = Comparisons::new(&plan, &injected);
+    let mut counted = work::Comparisons::new(&plan, &injected);
+    let timed = comparisons.run(runs, &shell);
+    let broken = timed.and_then(|()| counted.run(runs, &shell)).err();
+    if comparisons.done + counted.done == 0 {
         if let Some(failure) = broken {
             return Err(failure.into());
         }
@@ -70,6 +74,8 @@ pub(super) fn run(args: &ProveArgs) -> anyhow::Result<ExitCode> {
         ),
         environment: fingerprint::read(),
         kinds: comparisons.kinds,
+        work: counted.kinds,
+        work_function: work::FUNCTION.into(),
         drawn: Vec::new(),
         duration_ns: 0,
         cut_short: broken.is_some() || shell.interrupted(),
@@ -94,7 +100,24 @@ pub(super) fn run(args: &ProveArgs) -> anyhow::Result<ExitCode> {
     Ok(finish(results, &shell.printer)?)
 }
 
-/// Comparisons of all kinds.
+/// What is injected: each kind once, and if nothing was asked for, what can be measured here.
+fn injected(asked: &[InjectedSlowdown]) -> Vec<InjectedSlowdown> {
+    let mut injected: Vec<InjectedSlowdown> = Vec::new();
+    let counted: &[InjectedSlowdown] = if session::can_count() {
+        &InjectedSlowdown::DEFAULT_WORK
+    } else {
+        &[]
+    };
+    let usual = [&InjectedSlowdown::DEFAULT, counted].concat();
+    for one in if asked.is_empty() { &usual } else { asked } {
+        if !injected.contains(one) {
+            injected.push(*one);
+        }
+    }
+    injected
+}
+
+/// Timed comparisons of all kinds.
 struct Comparisons<'p> {
     plan: &'p Plan,
     plants: Vec<InjectedSlowdown>,
@@ -105,17 +128,10 @@ struct Comparisons<'p> {
 }
 
 impl<'p> Comparisons<'p> {
-    fn new(plan: &'p Plan, asked: &[InjectedSlowdown]) -> Self {
-        let mut plants: Vec<InjectedSlowdown> = Vec::new();
-        for plant in if asked.is_empty() {
-            &InjectedSlowdown::DEFAULT
-        } else {
-            asked
-        } {
-            if !plants.contains(plant) {
-                plants.push(*plant);
-            }
-        }
+    /// Those of `injected` that are timed.
+    fn new(plan: &'p Plan, injected: &[InjectedSlowdown]) -> Self {
+        let injected = injected.iter().copied();
+        let plants: Vec<InjectedSlowdown> = injected.filter(|one| one.is_timed()).collect();
         Self {
             plan,
             kinds: plants.iter().map(|plant| plant.kind()).collect(),
@@ -129,6 +145,9 @@ impl<'p> Comparisons<'p> {
     /// is done or an interrupt ends it.
     fn run(&mut self, runs: u32, shell: &Shell) -> Result<(), Failure> {
         let quietly = shell.quietly();
+        if self.plants.is_empty() {
+            return Ok(());
+        }
         if self.plants[0] != InjectedSlowdown::Nothing {
             // A share is planted, so it must be known of what.
             let plan = plan::slowed(self.plan, InjectedSlowdown::Nothing, self.usual);
@@ -182,6 +201,7 @@ fn usual(record: &Record) -> Usual {
     Usual {
         p50: Duration::from_nanos(case.response_time_ns.p50.unwrap_or(0)),
         tail: Duration::from_nanos(quantile::median(&tails).unwrap_or(0.0) as u64),
+        ..Usual::default()
     }
 }
 
