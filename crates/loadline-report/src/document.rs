@@ -5,6 +5,7 @@
 //! the printers escape all of them.
 
 use loadline_measure::Histogram;
+use loadline_measure::work::Frame;
 
 /// A report.
 #[derive(Debug, Default)]
@@ -58,6 +59,8 @@ pub(crate) enum Block {
     Facts(Vec<(String, String)>),
     Table(Table),
     Plot(Plot),
+    /// What two servers execute for an operation, function by function; only HTML draws it.
+    Flames(Vec<Flame>),
     /// Results that passed or failed.
     Checks(Checks),
     /// Figures for machines, which only the CSV printer shows.
@@ -119,6 +122,14 @@ pub(crate) struct Cell {
     pub(crate) tone: Tone,
     pub(crate) strong: bool,
     pub(crate) text: String,
+}
+
+/// The trees of calls of two sides.
+#[derive(Debug)]
+pub(crate) struct Flame {
+    pub(crate) caption: String,
+    pub(crate) before: Vec<Frame>,
+    pub(crate) after: Vec<Frame>,
 }
 
 /// A picture, as values; printers draw it.
@@ -275,6 +286,7 @@ impl Section {
             Block::List(items) => items.is_empty(),
             Block::Facts(facts) => facts.is_empty(),
             Block::Checks(checks) => checks.checks.is_empty(),
+            Block::Flames(flames) => flames.is_empty(),
             _ => false,
         });
         (!is_empty).then(|| Self {

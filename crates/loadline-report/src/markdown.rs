@@ -38,7 +38,7 @@ fn print(document: &Document) -> String {
     for section in &document.sections {
         let is_shown = section.blocks.iter().any(|block| match block {
             Block::Checks(checks) => checks.shown,
-            Block::Plot(_) | Block::Data(_) => false,
+            Block::Plot(_) | Block::Flames(_) | Block::Data(_) => false,
             _ => true,
         });
         if is_shown {
@@ -64,7 +64,7 @@ fn print_section(out: &mut Bounded, section: &Section) {
             }
             Block::Table(table) => print_table(out, table),
             Block::Checks(checks) if checks.shown => print_checks(out, checks),
-            Block::Plot(_) | Block::Checks(_) | Block::Data(_) => {}
+            Block::Plot(_) | Block::Flames(_) | Block::Checks(_) | Block::Data(_) => {}
         }
     }
     if section.folded {

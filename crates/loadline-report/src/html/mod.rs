@@ -1,11 +1,12 @@
 //! The HTML printer: one page that stands alone, without scripts and without anything from elsewhere.
 
+mod flame;
 mod svg;
 
 use loadline_measure::record::Record;
 
 use crate::clean::{escaped, shortened};
-use crate::document::{Block, Checks, Document, Item, Plot, Row, Section, Table, Tone};
+use crate::document::{Block, Checks, Document, Flame, Item, Plot, Row, Section, Table, Tone};
 use crate::view;
 
 const STYLE: &str = include_str!("style.css");
@@ -50,6 +51,8 @@ struct Page {
     out: String,
     /// Tables so far, so that each scroll area has a name of its own.
     tables: usize,
+    /// Flame graphs so far.
+    flames: usize,
 }
 
 impl Page {
@@ -79,6 +82,7 @@ impl Page {
                 Block::Table(table) => self.table(table),
                 Block::Plot(plot) => plots.push(plot),
                 Block::Checks(checks) if checks.shown => self.checks(checks),
+                Block::Flames(flames) => flames.iter().for_each(|flame| self.flame(flame)),
                 Block::Checks(_) | Block::Data(_) => {}
             }
         }
@@ -218,6 +222,19 @@ impl Page {
             self.push("</li>\n");
         }
         self.push("</ul>\n");
+    }
+
+    /// A scroll area with a graph that is as wide as a desk's screen.
+    fn flame(&mut self, flame: &Flame) {
+        self.flames += 1;
+        let Some(svg) = flame::draw(&flame.before, &flame.after, self.flames) else {
+            return;
+        };
+        let caption = escaped(&shortened(&flame.caption, MOST_COLUMNS));
+        self.push(&format!(
+            "<p>{caption}</p>\n<div class=\"wide\" role=\"region\" aria-label=\"Graph {}: {caption}\" tabindex=\"0\">{svg}</div>\n",
+            self.flames
+        ));
     }
 
     fn plots(&mut self, plots: &[&Plot]) {

@@ -4,6 +4,7 @@ mod baselines;
 mod browser;
 mod capacity;
 mod fixture;
+mod flames;
 mod hostile;
 mod judgements;
 mod proofs;

@@ -85,7 +85,7 @@ fn print(document: &Document, options: &TextOptions) -> String {
 fn print_section(page: &mut Page, section: &Section, options: &TextOptions) {
     let is_shown = section.blocks.iter().any(|block| match block {
         Block::Checks(checks) => checks.shown,
-        Block::Data(_) => false,
+        Block::Flames(_) | Block::Data(_) => false,
         Block::Plot(_) => section.blocks.len() > 1 || options.unicode,
         _ => true,
     });
@@ -117,7 +117,7 @@ fn print_section(page: &mut Page, section: &Section, options: &TextOptions) {
             }
             Block::Plot(Plot::Spread(spread)) if options.unicode => spreads.push(spread),
             Block::Checks(checks) if checks.shown => print_checks(page, checks),
-            Block::Plot(_) | Block::Checks(_) | Block::Data(_) => {}
+            Block::Plot(_) | Block::Flames(_) | Block::Checks(_) | Block::Data(_) => {}
         }
     }
     print_spreads(page, &spreads);

@@ -7,6 +7,7 @@ mod capacity;
 mod cases;
 mod compared;
 mod engines;
+mod flames;
 mod machine;
 mod proof;
 mod sweep;
@@ -45,6 +46,7 @@ pub(crate) fn of_record(record: &Record) -> Document {
     } else {
         sections.extend(cases::sections(record));
     }
+    sections.push(flames::section(record));
     sections.push(doctor(record));
     let findings = record.findings.iter().skip(known);
     let findings = findings.map(|text| Item::new(Tone::Plain, text)).collect();

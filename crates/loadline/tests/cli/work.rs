@@ -41,6 +41,10 @@ fn more_work_is_found_and_its_functions_are_named() {
         "spawn:./candidate",
         "--instructions",
         "valgrind",
+        "--profile",
+        "profiles",
+        "--html",
+        "out.html",
     ];
     let ended = dir.run(&[&words, &SHORT[..]].concat());
     assert_eq!(ended.code, Some(2), "{}{}", ended.stdout, ended.stderr);
@@ -52,7 +56,16 @@ fn more_work_is_found_and_its_functions_are_named() {
         // One read, one write and one wait for 16 operations, and few more.
         let calls = work.passes[0].system_calls.unwrap() as f64 / work.passes[0].ops as f64;
         assert!((0.18..2.0).contains(&calls), "{calls}");
+        // A GET with a key of some bytes, and a value of 64.
+        let bytes = work.passes[0].bytes_sent.unwrap() / work.passes[0].ops;
+        assert!((64..80).contains(&bytes), "{bytes}");
+        let roots = work.frames.iter().filter(|frame| frame.parent.is_none());
+        assert!(roots.count() < work.frames.len(), "{:?}", work.frames);
     }
+    stored_records_are_compared(&dir, &record);
+    profiles_are_kept(&dir);
+    let page = dir.read("out.html");
+    assert!(page.contains("class=\"flame\"") && page.contains("slowlogCreateEntry"));
     let judgement = record.judgement.unwrap();
     assert_eq!(judgement.outcome, Outcome::Critical);
     let row = judgement
@@ -70,6 +83,40 @@ fn more_work_is_found_and_its_functions_are_named() {
         "{}",
         ended.stdout
     );
+}
+
+/// Two records, as of two runs on different days, give the verdict that the two servers give in one run.
+fn stored_records_are_compared(dir: &Dir, record: &Record) {
+    for (index, name) in ["before.json", "after.json"].into_iter().enumerate() {
+        let mut one = record.clone();
+        one.cases = vec![record.cases[index].clone()];
+        one.cases[0].subject = record.cases[0].subject.clone();
+        one.comparisons.clear();
+        one.judgement = None;
+        one.run.id = name.to_owned();
+        dir.write(name, &one.to_json_pretty().unwrap());
+    }
+    let ended = dir.run(&["compare", "before.json", "after.json"]);
+    assert_eq!(ended.code, Some(2), "{}{}", ended.stdout, ended.stderr);
+    for part in ["more instructions per operation", "slowlogCreateEntry"] {
+        assert!(ended.stdout.contains(part), "{}", ended.stdout);
+    }
+    // A threshold beyond the difference.
+    let words = ["--work-warning", "100%", "--work-critical", "100%"];
+    let words = [&["compare", "before.json", "after.json"], &words[..]].concat();
+    assert_ne!(dir.run(&words).code, Some(2));
+}
+
+/// Each pass of each server is a file that callgrind's programs and ours can read.
+fn profiles_are_kept(dir: &Dir) {
+    let names = std::fs::read_dir(dir.path().join("profiles")).unwrap();
+    let names: Vec<_> = names.map(|entry| entry.unwrap().path()).collect();
+    assert!(names.len() >= 6, "{names:?}");
+    for path in names {
+        let text = std::fs::read_to_string(path).unwrap();
+        let profile = loadline_measure::work::callgrind::parse(&text).unwrap();
+        assert!(profile.instructions > 1_000_000, "{}", profile.instructions);
+    }
 }
 
 /// A server beside itself: no difference of a percent, however busy the machine is.
