@@ -98,7 +98,7 @@ impl FromStr for InjectedSlowdown {
         let (kind, number) = text.split_once('+').ok_or_else(wrong)?;
         let share = number.parse::<f64>().map_err(|_| wrong())? / 100.0;
         // Work alone has no `none`: two equal sides are counted by `work+0`.
-        let is_none = way == "work" && share == 0.0;
+        let is_none = kind == "work" && share == 0.0;
         if !(is_none || share > 0.0 && share <= MOST) {
             return Err(wrong());
         }
