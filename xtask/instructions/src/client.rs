@@ -49,11 +49,11 @@ pub(crate) fn run() -> anyhow::Result<Vec<Measured>> {
         ensure!(read == TASKS * VALUE.len(), "values of {read} bytes");
     }
     Ok(vec![
-        Measured::new(blocking_get, 1),
-        Measured::new(blocking_set, 1),
-        Measured::new(blocking_pipeline, PIPELINE as u64),
-        Measured::new(multiplexed_get, 1),
-        Measured::new(multiplexed_tasks, TASKS as u64),
+        Measured::new(&blocking_get, 1),
+        Measured::new(&blocking_set, 1),
+        Measured::new(&blocking_pipeline, PIPELINE as u64),
+        Measured::new(&multiplexed_get, 1),
+        Measured::new(&multiplexed_tasks, TASKS as u64),
     ])
 }
 

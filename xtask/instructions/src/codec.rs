@@ -43,13 +43,13 @@ pub(crate) fn run() -> anyhow::Result<Vec<Measured>> {
         anyhow::ensure!(skipped == ELEMENTS, "{skipped} replies were skipped");
     }
     Ok(vec![
-        Measured::new(encode_set, 1),
-        Measured::new(encode_mget, 1),
-        Measured::new(decode_string, 1),
-        Measured::new(decode_array, 1),
-        Measured::new(parse_set, 1),
-        Measured::new(parse_mget, 1),
-        Measured::new(skip_strings, ELEMENTS as u64),
+        Measured::new(&encode_set, 1),
+        Measured::new(&encode_mget, 1),
+        Measured::new(&decode_string, 1),
+        Measured::new(&decode_array, 1),
+        Measured::new(&parse_set, 1),
+        Measured::new(&parse_mget, 1),
+        Measured::new(&skip_strings, ELEMENTS as u64),
     ])
 }
 

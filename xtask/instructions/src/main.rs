@@ -27,9 +27,9 @@ struct Measured {
 
 impl Measured {
     /// The function `function`, which is passed for its name; it must not be a closure.
-    fn new<F>(function: F, operations: u64) -> Self {
+    fn new<F>(function: &F, operations: u64) -> Self {
         Self {
-            function: std::any::type_name_of_val(&function),
+            function: std::any::type_name_of_val(function),
             operations,
         }
     }

@@ -108,7 +108,7 @@ fn case(
         "{}: the server failed",
         std::any::type_name_of_val(&serve)
     );
-    Ok(Measured::new(serve, (WINDOWS * requests.len()) as u64))
+    Ok(Measured::new(&serve, (WINDOWS * requests.len()) as u64))
 }
 
 /// Sends `requests` together and reads a reply to each.

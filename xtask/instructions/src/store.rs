@@ -24,12 +24,12 @@ pub(crate) fn run() -> Vec<Measured> {
         remove(&keyspace, key);
     }
     [
-        Measured::new(insert, 1),
-        Measured::new(overwrite, 1),
-        Measured::new(read, 1),
-        Measured::new(read_missing, 1),
-        Measured::new(expire, 1),
-        Measured::new(remove, 1),
+        Measured::new(&insert, 1),
+        Measured::new(&overwrite, 1),
+        Measured::new(&read, 1),
+        Measured::new(&read_missing, 1),
+        Measured::new(&expire, 1),
+        Measured::new(&remove, 1),
     ]
     .into()
 }

@@ -119,7 +119,8 @@ pub(super) fn beside(name: &str, before: &Work, after: &Work) -> Option<String> 
         let pass = work.passes.first().filter(|pass| pass.ops > 0)?;
         Some(of(pass)? as f64 / pass.ops as f64)
     };
-    let counts: [(&str, fn(&Pass) -> Option<u64>); 4] = [
+    type Count = fn(&Pass) -> Option<u64>;
+    let counts: [(&str, Count); 4] = [
         ("system calls", |pass| pass.system_calls),
         ("allocations", |pass| pass.allocations),
         ("bytes received", |pass| pass.bytes_received),

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::{Contents, Handle, ServedHandle, directory, fault};
 use crate::exit::{Exit, Failure};
-use crate::target::{Choice, Durability, Engine};
+use crate::target::{Choice, Durability, Engine, Slowdown};
 use crate::targets::client::client;
 use crate::targets::servers::{self, Storage, own_child};
 use crate::units::value_size_text;
@@ -82,7 +82,7 @@ pub(crate) fn measure(
             return server(engine, data, child, interrupt).map(Some);
         }
         Choice::Served => {
-            let child = servers::Child::embedded(Duration::ZERO, None, interrupt)?;
+            let child = servers::Child::embedded(Slowdown::default(), None, interrupt)?;
             return server(engine, data, child, interrupt).map(Some);
         }
     }
