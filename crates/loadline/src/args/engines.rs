@@ -13,7 +13,7 @@ pub(super) const HELP: &str = "\
 Examples:
   loadline engines
   loadline engines map store redis --durability memory --keys 1M
-  loadline engines store redis redis-unix --op get,put --value-size 100B,1KiB --json engines.json
+  loadline engines store redis --op get,put --value-size 100B,1KiB --json engines.json
 
 Engines: map (a plain hash table), store (our own), redis (redis-server over TCP), redis-unix
 (over a Unix socket), embedded (our own server over TCP), spawn:PROGRAM, spawn-unix:PROGRAM.
