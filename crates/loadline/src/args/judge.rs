@@ -62,8 +62,8 @@ Examples:
 Compares the embedded server with itself, and with itself made slower by 5, 10 and 20 percent:
 by a loop that burns CPU in the server for every command, and by a delay in the path. If valgrind
 is installed, it also compares instructions per operation, with 1 and 2 percent more of them.
---plant chooses. Prints how often the verdict was right on this machine, with the intervals of those
-shares, and how long one takes. If interrupted, it prints the results so far.
+--plant chooses. Prints how often the verdict was right on this machine, with the intervals of
+those shares, and how long one takes. If interrupted, it prints the results so far.
 Exit codes: 0 done, 64 usage, 69 server not started, 70 internal error, 130 interrupted.";
 
 /// What decides what is measured, apart from the targets.
