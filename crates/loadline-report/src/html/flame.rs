@@ -40,16 +40,27 @@ pub(super) fn draw(before: &[Frame], after: &[Frame], number: usize) -> Option<S
     Some(embedded(&drawn, number))
 }
 
-/// The graph without what only a file of its own may have: a document type, a style that would reach the rest of the
-/// page, and scripts.
+/// The elements of a graph that only a file of its own may have: a style that would reach the rest of the page, scripts,
+/// and the labels that the scripts would work with. By how they begin, and their names.
+const LEFT_OUT: [(&str, &str); 7] = [
+    ("<style", "style"),
+    ("<script", "script"),
+    ("<text id=\"title\"", "text"),
+    ("<text id=\"details\"", "text"),
+    ("<text id=\"unzoom\"", "text"),
+    ("<text id=\"search\"", "text"),
+    ("<text id=\"matched\"", "text"),
+];
+
+/// The graph as an element of a page: without a document type, without what is left out, and with names of its own.
 fn embedded(svg: &str, number: usize) -> String {
     let begin = svg.find("<svg").unwrap_or(0);
     let mut rest = &svg[begin..];
     let mut out = String::with_capacity(rest.len());
-    while let Some((at, end)) = ["style", "script"]
-        .into_iter()
-        .filter_map(|name| {
-            let at = rest.find(&format!("<{name}"))?;
+    while let Some((at, end)) = LEFT_OUT
+        .iter()
+        .filter_map(|(start, name)| {
+            let at = rest.find(start)?;
             let close = format!("</{name}>");
             Some((at, rest[at..].find(&close)? + at + close.len()))
         })
@@ -60,7 +71,8 @@ fn embedded(svg: &str, number: usize) -> String {
     }
     out.push_str(rest);
     let label = escaped("Flame graph of the instructions of an operation");
-    out.replace("id=\"", &format!("id=\"flame{number}-"))
+    out.replace(" onload=\"init(evt)\"", "")
+        .replace("id=\"", &format!("id=\"flame{number}-"))
         .replace("url(#", &format!("url(#flame{number}-"))
         .replacen(
             "<svg ",

@@ -2,26 +2,31 @@
 // does not overlap, leave its plot or differ in size.
 const problems = [];
 
-function overlap(a, b) {
-  const room = 0.5;
+function overlap(a, b, room) {
   return a.x + room < b.x + b.width && b.x + room < a.x + a.width
     && a.y + room < b.y + b.height && b.y + room < a.y + a.height;
 }
 
 function plots(page, frame) {
   const sizes = new Set();
-  for (const svg of frame.contentDocument.querySelectorAll("svg")) {
-    const view = svg.viewBox.baseVal;
-    const texts = [...svg.querySelectorAll("text")];
-    const boxes = texts.map((text) => text.getBBox());
+  for (const svg of frame.contentDocument.querySelectorAll("svg:not(svg svg)")) {
+    const plot = svg.getBoundingClientRect();
+    const scale = plot.width / svg.viewBox.baseVal.width;
+    const room = 0.5 * scale;
+    const texts = [...svg.querySelectorAll("text")].filter((text) => text.textContent !== "");
+    const boxes = texts.map((text) => text.getBoundingClientRect());
     for (const [i, box] of boxes.entries()) {
       const size = parseFloat(frame.contentWindow.getComputedStyle(texts[i]).fontSize);
-      sizes.add((size * svg.getBoundingClientRect().width / view.width).toFixed(1));
-      if (box.x < 0 || box.x + box.width > view.width || box.y + box.height > view.height) {
+      // A flame graph has a size of its own: it is not scaled, and scrolls where it is too wide.
+      if (!svg.classList.contains("flame")) {
+        sizes.add((size * scale).toFixed(1));
+      }
+      if (box.left + room < plot.left || box.right > plot.right + room
+        || box.top + room < plot.top || box.bottom > plot.bottom + room) {
         problems.push([page, "outside", texts[i].textContent]);
       }
       for (let j = 0; j < i; j += 1) {
-        if (overlap(box, boxes[j])) {
+        if (overlap(box, boxes[j], room)) {
           problems.push([page, "overlap", texts[j].textContent, texts[i].textContent]);
         }
       }
