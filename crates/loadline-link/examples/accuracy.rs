@@ -1,10 +1,9 @@
-//! Prints what links achieve on this machine:
-//! `cargo run --release -p loadline-link --example accuracy`. The packet level and real-time scheduling
-//! need root. Behind `--` one may name what to print: `accuracy`, `throughput`, `fresh`. A link
-//! keeps idle processors from sleeping where it may (root); the table without a link's request has to be made
-//! by another user.
+//! Prints the accuracy and throughput of links on this machine:
+//! `cargo run --release -p loadline-link --example accuracy`. The packet level and real-time scheduling need
+//! root. Arguments after `--` select tables: `accuracy`, `throughput`, `fresh`. Run as root, a link keeps
+//! idle CPUs from sleeping; run the program as another user to see the figures without that.
 
-#![expect(clippy::print_stdout, reason = "printing its tables is what it is for")]
+#![expect(clippy::print_stdout, reason = "it prints tables")]
 
 use std::error::Error;
 use std::io::{Read, Write};
@@ -22,7 +21,7 @@ use loadline_link::shape::Shape;
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 const LATENCIES_US: [u64; 6] = [500, 1_000, 5_000, 10_000, 50_000, 100_000];
-/// How long one line of the table may take.
+/// Time limit for one line of the table.
 const LINE_TIME: Duration = Duration::from_secs(10);
 const MOST_TRIPS: usize = 5_000;
 
@@ -34,13 +33,13 @@ fn main() -> Result<()> {
     for class in CLASSES {
         match class.probe(&Shape::default()) {
             Ok(()) => possible.push(class),
-            Err(missing) => println!("{class} is not possible here: {missing}"),
+            Err(missing) => println!("{class} is not available here: {missing}"),
         }
     }
     match Wakefulness::claim() {
-        Ok(_) => println!("Idle processors poll instead of sleeping."),
+        Ok(_) => println!("Idle CPUs poll instead of sleeping."),
         Err(error) => {
-            println!("Idle processors sleep, since the kernel refuses otherwise: {error}.");
+            println!("Idle CPUs sleep, because the kernel refuses to keep them awake: {error}.");
         }
     }
     let wanted: Vec<String> = std::env::args().skip(1).collect();
@@ -57,18 +56,16 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// How much longer than asked for round trips take, one after the other on one connection.
+/// Prints the overshoot of consecutive round trips on one connection.
 fn accuracy(classes: &[Class]) -> Result<()> {
+    println!("\nRound trips of {MESSAGE_BYTES} B, in sequence, in us. Overshoot is the round trip");
     println!(
-        "\nRound trips of {MESSAGE_BYTES} B, one after the other, in us. Overshoot is the round trip"
+        "minus the added latency and the median of the direct ones; pressure is the share of the"
     );
     println!(
-        "less the added latency and the median of the direct ones; pressure is the share of the"
+        "time in which a thread of this machine waited for a CPU. Late is the time between when bytes"
     );
-    println!(
-        "time in which a thread of this machine waited for a processor. Late is how much later than"
-    );
-    println!("due the link itself let go of what it held.");
+    println!("were due and when the link released them.");
     println!(
         "class  socket   added  trips  direct p50  overshoot p50      p99  late p50   late p99  early  pressure"
     );
@@ -110,7 +107,7 @@ fn accuracy(classes: &[Class]) -> Result<()> {
     Ok(())
 }
 
-/// How long threads of this machine have waited for a processor.
+/// Time that threads of this machine spent waiting for a CPU.
 struct Pressure {
     since: Instant,
     stalled_us: Option<u64>,
@@ -128,7 +125,7 @@ impl Pressure {
         }
     }
 
-    /// The share of the time since then in which a thread waited.
+    /// The share of the time since `self` in which a thread waited.
     fn share(&self) -> String {
         let (Some(before), Some(after)) = (self.stalled_us, Self::now().stalled_us) else {
             return "unknown".into();
@@ -166,7 +163,7 @@ fn line(socket: &str, achieved: &Achieved, pressure: &Pressure) {
     );
 }
 
-/// Operations per second of many pipelined connections, against what the latency allows.
+/// Operations per second of many pipelined connections, compared with the maximum that the latency allows.
 fn throughput() -> Result<()> {
     println!(
         "\nl4, {CONNECTIONS} connections, {PIPELINE} messages of {MESSAGE_BYTES} B in flight on each"
@@ -205,7 +202,7 @@ fn pipelined(server: &TcpListener, address: SocketAddr, turns: usize) -> Result<
         for (mut client, mut peer) in connections {
             scope.spawn(move || {
                 let mut bytes = [0; BYTES];
-                // Until the client closes, or an error that the client sees as well.
+                // Until the client closes, or until an error that the client sees as well.
                 while let Ok(got @ 1..) = peer.read(&mut bytes) {
                     if peer.write_all(&bytes[..got]).is_err() {
                         return;
@@ -231,10 +228,10 @@ fn pipelined(server: &TcpListener, address: SocketAddr, turns: usize) -> Result<
 
 const REQUEST_BYTES: usize = 32;
 
-/// What a new connection pays for packets, which only a link of packets shows.
+/// The time that a new connection takes at each class; only links that handle packets slow it down.
 fn fresh_connections(classes: &[Class]) -> Result<()> {
     let latency = Duration::from_millis(100);
-    println!("\nA fresh connection at 100 ms added, in ms");
+    println!("\nA new connection at 100 ms added, in ms");
     println!("class  congestion control  connect  1,000 replies of 100 B  one reply of 1 MiB");
     for class in classes {
         for control in ["reno", "cubic", "bbr"] {
@@ -271,7 +268,7 @@ fn fresh_connections(classes: &[Class]) -> Result<()> {
     Ok(())
 }
 
-/// How long connecting takes, and then `requests` sent together with replies of `reply_bytes` each.
+/// Measures connecting, then `requests` sent together with replies of `reply_bytes` each.
 fn fresh(
     server: &TcpListener,
     address: SocketAddr,

@@ -1,8 +1,8 @@
-//! Puts a link before a server until its standard input ends:
+//! Places a link in front of a server until standard input ends:
 //! `cargo run --release -p loadline-link --example between -- 127.0.0.1:6379 10 auto`
-//! (the server, the added round trip in milliseconds, and auto, netem, l3 or l4).
+//! (server, added round trip in milliseconds, and `auto`, `netem`, `l3` or `l4`).
 
-#![expect(clippy::print_stdout, reason = "it says where to connect to")]
+#![expect(clippy::print_stdout, reason = "it prints the address to connect to")]
 
 use std::error::Error;
 use std::net::SocketAddr;

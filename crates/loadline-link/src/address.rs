@@ -1,4 +1,4 @@
-//! Where a link listens and where it leads to.
+//! Addresses of links and servers.
 
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -14,7 +14,7 @@ use rustix::net::{
 
 use crate::Error;
 
-/// Where a link listens, or where it leads to.
+/// The address of a link or of a server behind it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Address {
     /// A TCP address.
@@ -70,11 +70,11 @@ impl From<&Path> for Address {
     }
 }
 
-/// A socket that connections arrive at. The file of a unix socket goes with it.
+/// A listening socket. Dropping it removes the file of a unix socket.
 #[derive(Debug)]
 pub(crate) struct Listener {
     pub(crate) fd: OwnedFd,
-    /// With the port that was taken.
+    /// The bound address, with the port that the kernel chose.
     pub(crate) address: Address,
     keeps_file: bool,
 }
@@ -112,13 +112,13 @@ impl Listener {
         })
     }
 
-    /// Leaves the file of a unix socket behind: connecting to it is then refused, where without the
-    /// file there would be nothing to connect to.
+    /// Leaves the file of a unix socket in place, so that connecting is refused instead of failing with a
+    /// missing file.
     pub(crate) fn keep_file(&mut self) {
         self.keeps_file = true;
     }
 
-    /// The next connection that waits; [`Errno::AGAIN`] when none does.
+    /// Accepts the next connection; fails with [`Errno::AGAIN`] if none is pending.
     pub(crate) fn accept(&self) -> Result<OwnedFd, Errno> {
         let stream = accept_with(&self.fd, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)?;
         if self.address.is_tcp() {
@@ -138,7 +138,7 @@ impl Drop for Listener {
     }
 }
 
-/// Starts to connect. The socket becomes writable, or has an error, when it is decided.
+/// Starts to connect. The socket becomes writable or reports an error once the attempt ends.
 pub(crate) fn start_connecting(address: &Address) -> Result<OwnedFd, Errno> {
     let fd = address.socket()?;
     let connecting = match address {
@@ -154,13 +154,13 @@ pub(crate) fn start_connecting(address: &Address) -> Result<OwnedFd, Errno> {
     }
 }
 
-/// Only ever a socket: a path that holds anything else is left alone, and binding to it fails.
+/// Removes a stale socket file. Leaves any other file in place, and binding to it then fails.
 fn remove_stale_socket(path: &Path) {
     let is_socket = path
         .symlink_metadata()
         .is_ok_and(|metadata| metadata.file_type().is_socket());
     if is_socket {
-        // If it cannot be removed, binding says why.
+        // If it cannot be removed, binding reports the reason.
         let _ = std::fs::remove_file(path);
     }
 }

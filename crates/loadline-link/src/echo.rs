@@ -1,4 +1,4 @@
-//! Round trips of a small message to an echo, directly and through a link.
+//! Round trips of a small message to an echo server, directly and through a link.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -10,10 +10,10 @@ use rustix::net::sockopt;
 
 use crate::address::Address;
 
-/// What goes there and back: about a small command.
+/// Bytes in each message: about the size of a small command.
 pub const MESSAGE_BYTES: usize = 64;
 
-/// A socket that sends back what it gets, while [`Echo::round_trips`] runs.
+/// A socket that returns what it receives while [`Echo::round_trips`] runs.
 #[derive(Debug)]
 pub struct Echo {
     listener: Listener,
@@ -25,7 +25,7 @@ enum Listener {
     Unix(UnixListener),
 }
 
-/// The durations of a number of round trips.
+/// The durations of a series of round trips.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RoundTrips {
     sorted: Vec<Duration>,
@@ -36,13 +36,13 @@ impl Echo {
     /// An echo on a free port of the loopback interface.
     ///
     /// # Errors
-    /// When the operating system has no port.
+    /// If no port is free.
     pub fn tcp() -> io::Result<Self> {
         let listener = Listener::Tcp(TcpListener::bind("127.0.0.1:0")?);
         Ok(Self { listener })
     }
 
-    /// An echo on a unix socket. Its file is the caller's to remove.
+    /// An echo on a unix socket. The caller removes its file.
     ///
     /// # Errors
     /// When the path cannot be bound to.
@@ -51,10 +51,10 @@ impl Echo {
         Ok(Self { listener })
     }
 
-    /// Where the echo is.
+    /// The address to connect to.
     ///
     /// # Errors
-    /// When the operating system does not say.
+    /// If the operating system does not report the address.
     pub fn address(&self) -> io::Result<Address> {
         Ok(match &self.listener {
             Listener::Tcp(listener) => listener.local_addr()?.into(),
@@ -66,11 +66,11 @@ impl Echo {
         })
     }
 
-    /// Makes `count` round trips, one after the other on one new connection to `through`, which leads
-    /// here. The first is not counted: it waits for the connection.
+    /// Makes `count` sequential round trips on one new connection to `through`, which leads to this echo. The
+    /// first round trip includes the connection's setup and is not counted.
     ///
     /// # Errors
-    /// When the connection fails, or ten seconds longer than twice `expected` pass without an answer.
+    /// If the connection fails, or takes ten seconds longer than twice `expected` to answer.
     pub fn round_trips(
         &self,
         through: &Address,
@@ -81,8 +81,8 @@ impl Echo {
         let mut client = Stream::connect(through, patience)?;
         let congestion_control = client.congestion_control();
         std::thread::scope(|scope| {
-            // The connection through a link may still be on its way: accepting waits for it in its own
-            // thread, and the client's patience bounds both.
+            // The connection can still be in flight inside the link, so a separate thread accepts it; the
+            // client's timeout bounds both.
             let server = scope.spawn(|| self.serve_one(patience));
             let durations = timed(&mut client, count);
             drop(client);
@@ -106,7 +106,7 @@ impl Echo {
         }
     }
 
-    /// Accepts without waiting for ever.
+    /// Accepts a connection, with a timeout.
     fn accept(&self, patience: Duration) -> io::Result<Stream> {
         let fd = match &self.listener {
             Listener::Tcp(listener) => rustix::event::PollFd::new(listener, POLL_IN),
@@ -137,8 +137,7 @@ impl RoundTrips {
         }
     }
 
-    /// The duration that the share `quantile` (0 to 1) of the round trips did not exceed (nearest
-    /// rank); zero where none was made.
+    /// The duration at `quantile` (0 to 1, nearest rank); zero if there are no round trips.
     #[must_use]
     pub fn quantile(&self, quantile: f64) -> Duration {
         let count = self.sorted.len();
@@ -149,7 +148,7 @@ impl RoundTrips {
             .unwrap_or_default()
     }
 
-    /// How many round trips were made.
+    /// The number of round trips.
     #[must_use]
     pub fn count(&self) -> usize {
         self.sorted.len()

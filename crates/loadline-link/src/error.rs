@@ -1,50 +1,50 @@
-//! Why a link cannot be set up or go on.
+//! Errors of links.
 
 use std::io;
 
 use crate::address::Address;
 
-/// Why a link cannot be set up or go on.
+/// An error while setting up or running a link.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A shape that no path can have.
+    /// An invalid shape.
     #[error("a link cannot have this shape: {what}")]
     Shape {
-        /// What is wrong with it.
+        /// The problem.
         what: &'static str,
     },
-    /// An address or a path cannot be listened on.
+    /// Listening on an address or path failed.
     #[error("the link cannot listen on {address}: {source}")]
     Listen {
-        /// Where.
+        /// The address.
         address: Address,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// A name that no class has.
+    /// An unknown class name.
     #[error("a link is of class netem, l3 or l4")]
     UnknownClass,
-    /// There is nothing to forward.
+    /// A link without routes.
     #[error("a link needs at least one route")]
     NoRoute,
-    /// The operating system refused something that the link needs.
+    /// An operation that the link needs failed.
     #[error("{what}: {source}")]
     System {
-        /// What was tried.
+        /// The operation.
         what: &'static str,
-        /// What came back.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// A program that sets up the link did not.
+    /// A program that sets up the link failed.
     #[error("`{command}` failed: {source}")]
     Program {
         /// The program and its arguments.
         command: String,
-        /// What it or the operating system said.
+        /// The program's error output, or the error of the operating system.
         source: io::Error,
     },
-    /// The thread of the link has ended.
+    /// The link's thread has ended.
     #[error("the link has stopped")]
     Stopped,
 }

@@ -1,28 +1,28 @@
-//! What can go wrong on a path, as values.
+//! Faults of a network path.
 
 use std::time::Duration;
 
-/// What goes wrong on a path. [`Fault::Cut`], [`Fault::Reset`] and [`Fault::HalfOpen`] happen once, to
-/// the connections that are open; the others last until they are cleared.
+/// A fault of a path. [`Fault::Cut`], [`Fault::Reset`] and [`Fault::HalfOpen`] affect the open connections
+/// once; the others last until they are cleared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// Both ends receive an orderly end of the stream, in the middle of the data that was under
-    /// way: bytes in flight are lost, and what is still sent is thrown away.
+    /// Both ends see an orderly end of the stream in the middle of the data. Bytes in flight are lost, and
+    /// later bytes are discarded.
     Cut,
-    /// Both ends get a reset; bytes in flight are lost.
+    /// Both ends receive a reset. Bytes in flight are lost.
     Reset,
-    /// The server's end is closed and the client does not notice: its connection looks alive, takes what
-    /// is sent and never answers.
+    /// The server's end is closed and the client is not notified: its connection looks open, accepts data and
+    /// never answers.
     HalfOpen,
-    /// Nothing passes any more in either direction, and neither end notices. Nothing is lost either: it
-    /// passes when the fault is cleared, as after retransmission. New connections are completed by the
-    /// kernel of this side and then hear nothing.
+    /// Nothing passes in either direction, and neither end is notified. Data is held and passes once the
+    /// fault is cleared, as after a retransmission. The local kernel still completes new connections, which
+    /// then receive nothing.
     BlackHole,
-    /// New connections are refused; open ones go on.
+    /// New connections are refused; open ones continue.
     Refuse,
-    /// A close, in order, is passed on this much later than bytes are.
+    /// An orderly close is forwarded later than data.
     SlowClose {
-        /// How much later.
+        /// The additional delay of the close.
         delay: Duration,
     },
 }

@@ -1,25 +1,25 @@
-//! How late what was due was released.
+//! Lateness of releases.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The finest step: what is less late than this is in the first bucket.
+/// The width of the first bucket.
 const STEP_NS: u64 = 64;
-/// Buckets per doubling are two to this power.
+/// The binary logarithm of the buckets per doubling.
 const FINE_BITS: u32 = 3;
 const FINE: u64 = 1 << FINE_BITS;
-/// Up to four seconds; what is later is in the last bucket.
+/// Covers four seconds; later releases count in the last bucket.
 const BUCKETS: usize = 192;
 
-/// How late releases were: a histogram whose buckets are at most an eighth wide.
+/// A histogram of how late releases were. Buckets are at most an eighth wide.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lateness {
     counts: Vec<u64>,
 }
 
 impl Lateness {
-    /// The lateness that the share `quantile` (0 to 1) of the releases did not exceed (nearest rank,
-    /// the upper end of its bucket); zero where nothing was released.
+    /// The lateness at `quantile` (0 to 1, nearest rank, the upper end of its bucket); zero if there are no
+    /// releases.
     #[must_use]
     pub fn quantile(&self, quantile: f64) -> Duration {
         let rank = (quantile.clamp(0.0, 1.0) * self.count() as f64).ceil() as u64;
@@ -33,13 +33,13 @@ impl Lateness {
         Duration::ZERO
     }
 
-    /// How many releases there were.
+    /// The number of releases.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// What was added since `earlier`, which was read from the same link.
+    /// The releases since `earlier`, an earlier reading of the same link.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let pairs = self.counts.iter().zip(&earlier.counts);
@@ -49,7 +49,7 @@ impl Lateness {
     }
 }
 
-/// A [`Lateness`] while it grows: one thread writes, others read.
+/// A [`Lateness`] that is being written by one thread and read by others.
 #[derive(Debug)]
 pub(crate) struct Counts([AtomicU64; BUCKETS]);
 
@@ -60,7 +60,7 @@ impl Default for Counts {
 }
 
 impl Counts {
-    /// By the one thread that writes.
+    /// Adds a release. Only the one writing thread calls it.
     pub(crate) fn note(&self, late: Duration) {
         let count = &self.0[bucket(late)];
         count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);

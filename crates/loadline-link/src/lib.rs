@@ -1,13 +1,13 @@
-//! Latency in the path of a benchmark: links that delay what passes through them.
+//! Links that add network latency to a benchmark.
 //!
-//! A link forwards whatever it carries between a client and a server, later, slower or not at all. It
-//! knows no protocol. The pure part is [`queue`]: when bytes are due and what keeps them until then.
-//! Around it are a proxy for sockets ([`l4`]) and an emulator of packets between two TUN devices
-//! ([`l3`]); [`netem`] sets up the kernel's own. A [`Link`](link::Link) is any of them,
-//! [`choose`](link::choose) says which suits, and each can measure what it achieves.
+//! A link forwards bytes between a client and a server, and delays, limits or blocks them. It knows no
+//! protocol. The pure part is [`queue`]: when bytes are due, and the queues that hold them until then. Around
+//! it are a proxy for sockets ([`l4`]) and an emulator of packets between two TUN devices ([`l3`]); [`netem`]
+//! uses the kernel's own emulator. [`Link`](link::Link) is any of them, [`choose`](link::choose) selects one,
+//! and each can measure its own accuracy.
 //!
-//! It is not a model of a network: there is one path with one delay per direction, and nothing
-//! overtakes. docs/link.md says what each class shows and hides, and how precise it is.
+//! It does not model a whole network: there is one path with one delay per direction, and data stays in
+//! order. docs/link.md describes what each class shows and hides, and how precise it is.
 //!
 //! ```
 //! use std::io::{Read, Write};

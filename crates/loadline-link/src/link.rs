@@ -1,4 +1,4 @@
-//! A link of whichever class suits, and what it really achieves.
+//! A link of any class, and its measured accuracy.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,18 +14,18 @@ use crate::netem::{self, NetemLink};
 use crate::shape::{Jitter, Shape};
 use crate::{Error, Scheduling, Wakefulness};
 
-/// How a link is made.
+/// The mechanism of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
-    /// By the kernel's emulator of networks.
+    /// The kernel's network emulator.
     Netem,
-    /// By moving packets between two devices.
+    /// Packets moved between two devices.
     L3,
-    /// By a proxy that moves bytes between sockets.
+    /// A proxy that moves bytes between sockets.
     L4,
 }
 
-/// All classes, the one that shows the most first.
+/// All classes, the most realistic one first.
 pub const CLASSES: [Class; 3] = [Class::Netem, Class::L3, Class::L4];
 
 impl Class {
@@ -39,10 +39,10 @@ impl Class {
         }
     }
 
-    /// Whether this machine can have a link of this class in this shape.
+    /// Checks that this machine supports this class and shape.
     ///
     /// # Errors
-    /// What is missing, or what is wrong with the shape.
+    /// The missing requirement, or the problem of the shape.
     pub fn probe(self, shape: &Shape) -> Result<(), Error> {
         shape.check()?;
         match self {
@@ -70,7 +70,7 @@ impl FromStr for Class {
     }
 }
 
-/// A class, and why it and no other.
+/// A selected class and the reason for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Choice {
     /// The class.
@@ -79,17 +79,16 @@ pub struct Choice {
     pub reason: String,
 }
 
-/// Chooses a class: the one that was asked for, or else the first that is possible here of netem, l3
-/// and l4.
+/// Selects a class: the requested one, or the first of netem, l3 and l4 that is available.
 ///
 /// # Errors
-/// Why the class that was asked for, or the last one, is not possible.
+/// Why the requested class, or the last one, is not available.
 pub fn choose(asked: Option<Class>, shape: &Shape) -> Result<Choice, Error> {
     if let Some(class) = asked {
         class.probe(shape)?;
         return Ok(Choice {
             class,
-            reason: format!("{class} was asked for."),
+            reason: format!("{class} was requested."),
         });
     }
     let mut missing = Vec::new();
@@ -102,7 +101,7 @@ pub fn choose(asked: Option<Class>, shape: &Shape) -> Result<Choice, Error> {
                 });
             }
             Err(error) if class == Class::L4 => return Err(error),
-            Err(error) => missing.push(format!("{class} is not possible here ({error})")),
+            Err(error) => missing.push(format!("{class} is not available here ({error})")),
         }
     }
     unreachable!("the last class is returned or refused")
@@ -114,7 +113,7 @@ fn reason(class: Class, missing: &[String]) -> String {
         Class::L4 => "the handshake, slow start and loss do not show",
     };
     match missing {
-        [] => format!("{class} is possible here: {shows}."),
+        [] => format!("{class} is available here: {shows}."),
         missing => format!("{class}, since {}: {shows}.", missing.join(" and ")),
     }
 }
@@ -126,9 +125,9 @@ pub struct Link {
     class: Class,
     packets: Packets,
     shape: Shape,
-    /// The last route leads here.
+    /// The destination of the last route.
     echo: Echo,
-    /// Held while there is a latency to sleep through, where the kernel takes the request.
+    /// Held while there is latency, if the kernel accepts the request.
     wakefulness: Option<Wakefulness>,
 }
 
@@ -140,10 +139,10 @@ enum Kind {
 }
 
 impl Link {
-    /// Sets up a link of this class. `packets` is used by the classes that have any.
+    /// Sets up a link of this class. `packets` applies to the classes that handle packets.
     ///
     /// # Errors
-    /// As the classes' own types say.
+    /// The errors of the class's own type.
     pub fn start(
         class: Class,
         routes: &[Route],
@@ -172,23 +171,23 @@ impl Link {
         })
     }
 
-    /// How it is made.
+    /// The class of the link.
     #[must_use]
     pub fn class(&self) -> Class {
         self.class
     }
 
-    /// Where clients connect to: one address per route, in their order.
+    /// The addresses that clients connect to, one per route, in order.
     #[must_use]
     pub fn addresses(&self) -> &[Address] {
         let addresses = self.all_addresses();
         &addresses[..addresses.len() - 1]
     }
 
-    /// Changes the shape for what arrives from now on.
+    /// Changes the shape for data that arrives from now on.
     ///
     /// # Errors
-    /// [`Error::Shape`] where the class cannot have it, [`Error::Stopped`] when a thread has ended.
+    /// [`Error::Shape`] if the class does not support it, [`Error::Stopped`] if a thread has ended.
     pub fn set_shape(&mut self, shape: Shape) -> Result<(), Error> {
         match &self.kind {
             Kind::Netem(link) => link.set_shape(shape),
@@ -200,10 +199,10 @@ impl Link {
         Ok(())
     }
 
-    /// Makes something go wrong.
+    /// Injects a fault.
     ///
     /// # Errors
-    /// [`Error::Stopped`] when a thread of the link has ended.
+    /// [`Error::Stopped`] if a thread of the link has ended.
     pub fn inject(&self, fault: Fault) -> Result<(), Error> {
         match &self.kind {
             Kind::Netem(link) => link.inject(fault),
@@ -212,10 +211,10 @@ impl Link {
         }
     }
 
-    /// Ends the faults that last.
+    /// Clears the lasting faults.
     ///
     /// # Errors
-    /// [`Error::Stopped`] when a thread of the link has ended.
+    /// [`Error::Stopped`] if a thread of the link has ended.
     pub fn clear(&self) -> Result<(), Error> {
         match &self.kind {
             Kind::Netem(link) => link.clear(),
@@ -224,11 +223,11 @@ impl Link {
         }
     }
 
-    /// Makes `count` round trips to an echo, directly and then through the link, one after the other.
-    /// It takes `count` times the latency, so it is called when nothing else uses the link.
+    /// Makes `count` sequential round trips to an echo, directly and then through the link. It takes `count`
+    /// times the latency and must not overlap with other use of the link.
     ///
     /// # Errors
-    /// [`Error::System`] when the connection fails.
+    /// [`Error::System`] if the connection fails.
     pub fn measure(&self, count: usize) -> Result<Achieved, Error> {
         let failed = Error::system("measuring the link");
         let addresses = self.all_addresses();
@@ -258,7 +257,7 @@ impl Link {
         })
     }
 
-    /// How late it released what was due, so far; `None` where the kernel releases it.
+    /// The lateness of releases so far; `None` if the kernel releases.
     #[must_use]
     pub fn lateness(&self) -> Option<Lateness> {
         match &self.kind {
@@ -268,7 +267,7 @@ impl Link {
         }
     }
 
-    /// How the thread that releases is scheduled; `None` where the kernel does it.
+    /// The scheduling of the releasing thread; `None` if the kernel releases.
     #[must_use]
     pub fn scheduling(&self) -> Option<Scheduling> {
         match &self.kind {
@@ -287,12 +286,12 @@ impl Link {
     }
 }
 
-/// What a link really does to round trips.
+/// The measured effect of a link on round trips.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Achieved {
-    /// How the link is made.
+    /// The class of the link.
     pub class: Class,
-    /// What was asked for.
+    /// The requested shape.
     pub shape: Shape,
     /// The largest packet in bytes; `None` for a proxy, which handles no packets.
     pub mtu: Option<u16>,
@@ -300,12 +299,12 @@ pub struct Achieved {
     pub direct: RoundTrips,
     /// Round trips to the echo through the link, with the congestion control of the client's end.
     pub through: RoundTrips,
-    /// How late the link released what was due meanwhile, without what the echo and the client need to
-    /// wake up; `None` where the kernel releases it.
+    /// The lateness of releases during the measurement, without the wake-ups of the echo and the client;
+    /// `None` if the kernel releases.
     pub release: Option<Lateness>,
-    /// How the thread that releases is scheduled; `None` where the kernel does it.
+    /// The scheduling of the releasing thread; `None` if the kernel releases.
     pub scheduling: Option<Scheduling>,
-    /// Whether idle processors polled instead of sleeping.
+    /// Whether idle CPUs polled instead of sleeping.
     pub keeps_awake: bool,
 }
 
@@ -315,11 +314,11 @@ fn wakefulness(shape: &Shape) -> Option<Wakefulness> {
 }
 
 impl Achieved {
-    /// The overshoot at the 99th percentile above which a run is not the run that was asked for.
+    /// The overshoot at the 99th percentile above which a run does not have the requested latency.
     pub const TOLERANCE: Duration = Duration::from_micros(250);
 
-    /// How much longer than asked for the added part of a round trip is, at a quantile from 0 to 1:
-    /// what passes through the link, less the latency and the median round trip without the link.
+    /// The overshoot of the added delay at a quantile from 0 to 1: the round trip through the link, minus the
+    /// latency and the median direct round trip.
     #[must_use]
     pub fn overshoot(&self, quantile: f64) -> Duration {
         self.through
@@ -328,8 +327,8 @@ impl Achieved {
             .saturating_sub(self.direct.quantile(0.5))
     }
 
-    /// Whether the latency is off by more than [`Achieved::TOLERANCE`]. Jitter and a limited bandwidth
-    /// are delays that were asked for, so with them there is nothing to compare with.
+    /// Whether the overshoot exceeds [`Achieved::TOLERANCE`]. Always false with jitter or limited bandwidth,
+    /// whose delays are intended.
     #[must_use]
     pub fn is_off(&self) -> bool {
         let lanes = [self.shape.up, self.shape.down];
@@ -375,10 +374,10 @@ mod tests {
             .into_iter()
             .take_while(|class| *class != choice.class)
         {
-            let said = format!("{class} is not possible here (");
+            let said = format!("{class} is not available here (");
             assert!(choice.reason.contains(&said), "{}", choice.reason);
         }
-        // Packets that overtake are not what was asked for.
+        // Packets out of order were not requested.
         let normal = Jitter::Normal {
             deviation: Duration::from_micros(1),
         };
@@ -398,7 +397,7 @@ mod tests {
         assert_eq!(achieved.through.count(), 20);
         assert!(achieved.through.quantile(0.0) >= latency);
         assert_eq!(achieved.mtu, None);
-        // Two releases for each round trip, the one that is not counted included, and the end.
+        // Two releases for each round trip, including the uncounted one, and the end.
         let release = achieved.release.as_ref().unwrap();
         assert!((42..=44).contains(&release.count()), "{release:?}");
         assert!(release.quantile(0.5) > Duration::ZERO);

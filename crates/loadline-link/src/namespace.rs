@@ -1,7 +1,7 @@
-//! A network namespace of our own: a second network stack on the same machine.
+//! A private network namespace: a second network stack on the same machine.
 //!
-//! Nothing of it outlives the process, even when it is killed: the namespace has no name and no file
-//! system entry, and the kernel removes it, with its devices, when its last descriptor is closed.
+//! It never outlives the process, even one that is killed: the namespace has no name and no file, and the
+//! kernel removes it and its devices when its last descriptor is closed.
 
 use std::fs::File;
 use std::io;
@@ -23,12 +23,12 @@ pub(crate) struct Namespace {
 }
 
 impl Namespace {
-    /// A new one in which only the loopback interface is up.
+    /// Creates a namespace in which only the loopback interface is up.
     pub(crate) fn new() -> Result<Self, Error> {
-        // A thread that has changed its namespace is of no further use, so it ends.
+        // A thread that has changed its namespace cannot be reused, so it ends.
         let file = in_thread(|| {
             unshare(CloneFlags::CLONE_NEWNET).map_err(Error::system(
-                "a network namespace of our own, which needs root",
+                "a private network namespace, which needs root",
             ))?;
             File::open("/proc/thread-self/ns/net")
                 .map_err(Error::system("/proc/thread-self/ns/net"))
@@ -38,8 +38,8 @@ impl Namespace {
         Ok(namespace)
     }
 
-    /// Runs `what` inside, on a thread of its own. Sockets, devices and processes that it makes belong
-    /// to the namespace wherever they are used later.
+    /// Runs `what` inside the namespace, on a new thread. The sockets, devices and processes that it creates
+    /// stay in the namespace wherever they are used later.
     pub(crate) fn enter<T: Send>(
         &self,
         what: impl FnOnce() -> Result<T, Error> + Send,
@@ -51,7 +51,7 @@ impl Namespace {
         })
     }
 
-    /// Listens inside.
+    /// Listens inside the namespace.
     pub(crate) fn bind(&self, address: &Address) -> Result<Listener, Error> {
         self.enter(|| Listener::bind(address))
     }
@@ -67,18 +67,18 @@ fn in_thread<T: Send>(what: impl FnOnce() -> Result<T, Error> + Send) -> Result<
     })
 }
 
-/// The two ends of a link: addresses that are next to each other and used by nothing else here.
+/// The two ends of a link: adjacent addresses that nothing else on this machine uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ends {
-    /// Of the client's side, in our namespace.
+    /// The client's side, in the original namespace.
     pub(crate) near: Ipv4Addr,
-    /// Of the server's side, in the link's namespace.
+    /// The server's side, in the link's namespace.
     pub(crate) far: Ipv4Addr,
 }
 
 impl Ends {
-    /// Drawn from 198.18.0.0/15, which RFC 2544 sets aside for benchmarks. Drawn anew each time, they
-    /// also carry no metrics that the kernel has cached for an earlier link of another latency.
+    /// Draws addresses from 198.18.0.0/15, which RFC 2544 reserves for benchmarks. New addresses each time
+    /// avoid the metrics that the kernel cached for an earlier link with another latency.
     pub(crate) fn draw() -> Result<Self, Error> {
         let taken = ip_output(&["-4", "-oneline", "address", "show"])?;
         let mut rng = rand::rng();
@@ -99,7 +99,7 @@ impl Ends {
         })
     }
 
-    /// Gives `local` to a device of this thread's namespace, with `peer` behind it.
+    /// Assigns `local` to a device of this thread's namespace, with `peer` behind it.
     pub(crate) fn assign(
         device: &str,
         local: Ipv4Addr,

@@ -1,8 +1,8 @@
-//! The kernel's own emulator, where it is there: a pair of virtual Ethernet devices, one end in a
-//! network namespace of our own, with a `netem` queue at each end.
+//! The kernel's network emulator: a pair of virtual Ethernet devices, one of them in a private network
+//! namespace, with a `netem` queue at each end.
 //!
-//! As with [`l3`](crate::l3) the client's connection ends at a forwarder in that namespace. It needs
-//! root, the `sch_netem` module and the programs `ip` and `tc`.
+//! As with [`l3`](crate::l3), the client's connection ends at a forwarder in that namespace. It needs root,
+//! the `sch_netem` module and the programs `ip` and `tc`.
 
 use std::sync::{Arc, Mutex};
 
@@ -14,7 +14,7 @@ use crate::l4::{Proxy, Route};
 use crate::namespace::{Ends, Namespace, ip, run};
 use crate::shape::{Jitter, Lane, Shape};
 
-/// A link through the kernel's emulator. Dropping it removes everything that it made.
+/// A link through the kernel's emulator. Dropping it removes its devices and namespace.
 #[derive(Debug)]
 pub struct NetemLink {
     forwarder: Proxy,
@@ -23,23 +23,22 @@ pub struct NetemLink {
     state: Mutex<State>,
 }
 
-/// What the queues do now.
+/// The current settings of the queues.
 #[derive(Debug, Clone, Copy)]
 struct State {
     shape: Shape,
     black_hole: bool,
 }
 
-/// The name of the end in the namespace, where no other name can conflict with it.
+/// The name of the end in the namespace, where it cannot conflict.
 const FAR_DEVICE: &str = "far";
 
 impl NetemLink {
-    /// Sets up the devices and forwards. Of a route's `listen` the port is used; the address is the
-    /// link's own.
+    /// Sets up the devices and forwards. The link uses the port of each route's `listen` and its own address.
     ///
     /// # Errors
-    /// [`Error::NoRoute`]; [`Error::Shape`] also for jitter, with which netem lets packets overtake;
-    /// [`Error::System`] and [`Error::Program`] where something is missing.
+    /// [`Error::NoRoute`]; [`Error::Shape`], also for jitter, because netem then reorders packets;
+    /// [`Error::System`] or [`Error::Program`] if a requirement is missing.
     pub fn start(routes: &[Route], shape: Shape, packets: &Packets) -> Result<Self, Error> {
         check(&shape)?;
         let namespace = Arc::new(Namespace::new()?);
@@ -62,7 +61,7 @@ impl NetemLink {
         })
     }
 
-    /// Where clients connect to: one address per route, in their order.
+    /// The addresses that clients connect to, one per route, in order.
     #[must_use]
     pub fn addresses(&self) -> &[Address] {
         self.forwarder.addresses()
@@ -71,16 +70,16 @@ impl NetemLink {
     /// Changes the shape for packets that arrive from now on.
     ///
     /// # Errors
-    /// As with [`NetemLink::start`].
+    /// The errors of [`NetemLink::start`].
     pub fn set_shape(&self, shape: Shape) -> Result<(), Error> {
         check(&shape)?;
         self.change(|state| state.shape = shape)
     }
 
-    /// Makes something go wrong, as [`PacketLink::inject`](crate::l3::PacketLink::inject) does.
+    /// Injects a fault, as [`PacketLink::inject`](crate::l3::PacketLink::inject) does.
     ///
     /// # Errors
-    /// [`Error::Stopped`] when the thread has ended, [`Error::Program`] when `tc` fails.
+    /// [`Error::Stopped`] if the thread has ended, [`Error::Program`] if `tc` fails.
     pub fn inject(&self, fault: Fault) -> Result<(), Error> {
         match fault {
             Fault::BlackHole => self.change(|state| state.black_hole = true),
@@ -88,10 +87,10 @@ impl NetemLink {
         }
     }
 
-    /// Ends the faults that last.
+    /// Clears the lasting faults.
     ///
     /// # Errors
-    /// As with [`NetemLink::inject`].
+    /// The errors of [`NetemLink::inject`].
     pub fn clear(&self) -> Result<(), Error> {
         self.change(|state| state.black_hole = false)?;
         self.forwarder.clear()
@@ -107,10 +106,10 @@ impl NetemLink {
     }
 }
 
-/// Whether this machine has the kernel's emulator.
+/// Checks that this machine supports the kernel's emulator.
 ///
 /// # Errors
-/// What is missing.
+/// The missing requirement.
 pub fn probe() -> Result<(), Error> {
     let namespace = Namespace::new()?;
     namespace.enter(|| delay("add", "lo", &Lane::default(), false))
@@ -123,15 +122,16 @@ pub(crate) fn check(shape: &Shape) -> Result<(), Error> {
         .any(|lane| lane.jitter != Jitter::None)
     {
         return Err(Error::Shape {
-            what: "netem lets packets overtake when the delay varies; the l3 link does not",
+            what: "netem reorders packets when the delay varies; the l3 link does not",
         });
     }
     Ok(())
 }
 
-/// Makes the pair of devices and returns the name of the end here.
+/// Creates the pair of devices and returns the name of the near end.
 fn connect_namespaces(namespace: &Namespace, ends: Ends, mtu: u16) -> Result<String, Error> {
-    // The address, of which the first 15 bits are always the same, tells apart what runs at a time.
+    // All addresses share their first 15 bits; the remaining bits distinguish links that run at the same
+    // time.
     let near = format!("loadline{:05x}", u32::from(ends.near) & 0x1_ffff);
     let here = format!("/proc/{}/ns/net", std::process::id());
     let mtu = mtu.to_string();
@@ -141,7 +141,7 @@ fn connect_namespaces(namespace: &Namespace, ends: Ends, mtu: u16) -> Result<Str
         ip(&[&device[..], &peer[..]].concat())?;
         ip(&["link", "set", FAR_DEVICE, "gso_max_segs", "1"])
     })?;
-    // Packets and not bundles of up to 44 of them are delayed and lost.
+    // The emulator then delays and drops single packets instead of bundles of up to 44.
     ip(&["link", "set", &near, "gso_max_segs", "1"])?;
     Ok(near)
 }
@@ -155,8 +155,7 @@ fn delay(verb: &str, device: &str, lane: &Lane, black_hole: bool) -> Result<(), 
 }
 
 fn arguments(lane: &Lane, black_hole: bool) -> Vec<String> {
-    // 64 MiB of full packets under way, as the l3 link allows; or what a router keeps before a limited
-    // wire.
+    // 64 MiB of full packets in flight, as in the l3 link, or the queue of a router with limited bandwidth.
     let packets = if lane.bytes_per_second.is_some() {
         1_000
     } else {
@@ -167,7 +166,7 @@ fn arguments(lane: &Lane, black_hole: bool) -> Vec<String> {
         "limit".to_owned(),
         packets.to_string(),
         "delay".to_owned(),
-        // Not every version of tc knows nanoseconds by name.
+        // Some versions of tc do not accept nanoseconds by name.
         format!(
             "{}.{:03}us",
             lane.delay.as_micros(),
@@ -206,7 +205,7 @@ mod tests {
         );
     }
 
-    /// Without the kernel's module tc still reads its arguments, and complains of them first.
+    /// Without the kernel module, tc still parses its arguments and reports errors in them first.
     #[test]
     fn tc_understands_the_words() {
         if !is_root("the arguments of tc") {
@@ -226,7 +225,7 @@ mod tests {
         }
     }
 
-    /// False, and said past the capturing of the test harness, without root.
+    /// Returns false without root, with a message that the test harness does not capture.
     fn is_root(test: &str) -> bool {
         use std::io::Write;
 
@@ -235,12 +234,12 @@ mod tests {
         }
         let refusal = Namespace::new().unwrap_err().to_string();
         assert!(refusal.contains("root"), "{refusal}");
-        let said = format!("\n*** NOT TESTED: {test}, since that needs root\n");
+        let said = format!("\n*** NOT TESTED: {test}, because it needs root\n");
         std::io::stderr().write_all(said.as_bytes()).unwrap();
         false
     }
 
-    /// All but the queues, which few machines have: the devices, the addresses and the forwarder.
+    /// Everything but the queues, which few machines support: the devices, the addresses and the forwarder.
     #[test]
     fn the_devices_lead_to_the_server_and_go_with_the_namespace() {
         use std::io::{Read, Write};
@@ -276,7 +275,7 @@ mod tests {
         assert_eq!(&got, b"ping");
         drop((client, peer, forwarder, namespace));
         let start = std::time::Instant::now();
-        // The kernel removes a namespace soon, and not at once.
+        // The kernel removes a namespace with a short delay.
         while ip(&["link", "show", &near]).is_ok() {
             assert!(
                 start.elapsed() < Duration::from_secs(20),

@@ -11,10 +11,10 @@ use thread_priority::{
 /// How the operating system schedules the thread of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Scheduling {
-    /// `SCHED_FIFO` at its lowest priority: it runs as soon as it has something to do.
+    /// `SCHED_FIFO` at its lowest priority: the thread runs as soon as it has work.
     RealTime,
-    /// As every other thread. Either the CPUs were not short when the link started, or real time is not
-    /// permitted: it takes root, `CAP_SYS_NICE` or a limit `RLIMIT_RTPRIO` of at least 1.
+    /// Like every other thread. Either CPUs were not short when the link started, or real time is not
+    /// permitted: it requires root, `CAP_SYS_NICE` or an `RLIMIT_RTPRIO` of at least 1.
     #[default]
     Ordinary,
 }
@@ -28,7 +28,7 @@ impl fmt::Display for Scheduling {
     }
 }
 
-/// Gives the calling thread real-time scheduling where that is permitted. Returns the scheduling that it has.
+/// Gives the calling thread real-time scheduling if that is permitted. Returns the resulting scheduling.
 fn claim() -> Scheduling {
     let fifo = ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::Fifo);
     match set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, fifo) {
@@ -39,25 +39,24 @@ fn claim() -> Scheduling {
 
 fn give_back() {
     let other = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Other);
-    // Giving up a privilege is not refused; if it were, the kernel's own throttle would remain.
+    // Giving up a privilege is not refused; if it were, the kernel's throttle would still apply.
     let _ = set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, other);
 }
 
-/// A real-time thread that stays awake for longer than this gives real time back until it has slept. It
-/// would keep the kernel's own threads from this CPU, and the kernel would stop it for tens of
-/// milliseconds in the end.
+/// The longest time awake before a real-time thread gives up real time until it has slept. A longer one would
+/// keep the kernel's threads off this CPU, and the kernel would eventually stop it for tens of milliseconds.
 const MOST_AWAKE: Duration = Duration::from_millis(2);
 
-/// A wait as long as this was a sleep: other threads had the CPU meanwhile.
+/// The shortest wait that counts as sleep: other threads got the CPU in between.
 const SLEEP: Duration = Duration::from_micros(20);
 
 /// How long threads waited for a CPU, on Linux (Documentation/accounting/psi.rst).
 const PRESSURE: &str = "/proc/pressure/cpu";
 
-/// CPUs are short from this share of the last ten seconds on, in percent.
+/// The share of the last ten seconds, in percent, from which CPUs count as short.
 const SHORT_PERCENT: f64 = 50.0;
 
-/// Whether CPUs are short, by the text of [`PRESSURE`]. Without it, they can be.
+/// Whether CPUs are short according to the text of [`PRESSURE`]; true if there is none.
 fn is_short(pressure: Option<&str>) -> bool {
     let waited = pressure
         .and_then(|text| text.split_once("some avg10=")?.1.split(' ').next())
@@ -65,7 +64,7 @@ fn is_short(pressure: Option<&str>) -> bool {
     waited.is_none_or(|percent| percent >= SHORT_PERCENT)
 }
 
-/// The priority of one thread over time. It belongs to that thread.
+/// The priority of one thread over time. Only that thread uses it.
 #[derive(Debug)]
 pub(crate) struct RealtimePriority {
     /// The highest that is permitted.
@@ -76,8 +75,9 @@ pub(crate) struct RealtimePriority {
 }
 
 impl RealtimePriority {
-    /// Of the calling thread. Real time is for CPUs that are short: where they are not, the kernel moves
-    /// such a thread away from those that it wakes, and waking an idle CPU takes longer than a short queue.
+    /// Claims a priority for the calling thread. Real time helps only when CPUs are short: otherwise the
+    /// kernel moves such a thread away from those that it wakes, and waking an idle CPU takes longer than a
+    /// short queue.
     pub(crate) fn claim() -> Self {
         let best = if is_short(std::fs::read_to_string(PRESSURE).ok().as_deref()) {
             claim()
@@ -100,7 +100,7 @@ impl RealtimePriority {
         self.best
     }
 
-    /// The thread waited from `began` to `now`.
+    /// Records a wait from `began` to `now`.
     pub(crate) fn waited(&mut self, began: Instant, now: Instant) {
         match self.after(began, now) {
             Some(Scheduling::RealTime) => self.current = claim(),
@@ -109,7 +109,7 @@ impl RealtimePriority {
         }
     }
 
-    /// What changes after a wait.
+    /// The scheduling to change to after a wait.
     fn after(&mut self, began: Instant, now: Instant) -> Option<Scheduling> {
         let next = if now.saturating_duration_since(began) >= SLEEP {
             self.awake_since = now;

@@ -1,44 +1,42 @@
-//! What a path does to bytes.
+//! The delay, bandwidth and loss of a path.
 
 use std::time::Duration;
 
 use crate::Error;
 
-/// What a path does to bytes in each direction.
+/// The properties of a path in each direction.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Shape {
     /// From the client to the server.
     pub up: Lane,
     /// From the server to the client.
     pub down: Lane,
-    /// The seed of the jitter and the loss: the same one draws the same delays.
+    /// The seed of the jitter and the loss: equal seeds draw equal delays.
     pub seed: u64,
 }
 
-/// What a path does to bytes in one direction.
+/// The properties of a path in one direction.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Lane {
-    /// How long every byte is under way.
+    /// The delay of every byte.
     pub delay: Duration,
-    /// How much that varies.
+    /// The variation of the delay.
     pub jitter: Jitter,
-    /// How many bytes per second fit through, by all connections together; `None` is no limit.
+    /// The bandwidth shared by all connections, in bytes per second; `None` is unlimited.
     pub bytes_per_second: Option<u64>,
-    /// The share of packets, from 0 to 1, that get lost. Only a link that handles packets can lose
-    /// one.
+    /// The share of packets, from 0 to 1, that are lost. Only a link that handles packets supports it.
     pub loss: f64,
 }
 
-/// How much the delay of a lane varies. A draw never makes bytes overtake those before them, and
-/// never makes the delay negative.
+/// The variation of a lane's delay. Jitter never reorders bytes and never makes the delay negative.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum Jitter {
-    /// Not at all.
+    /// No variation.
     #[default]
     None,
-    /// Any delay that is at most this much smaller or larger, all equally likely.
+    /// Uniformly distributed around the delay.
     Uniform {
-        /// Half of the width.
+        /// The largest deviation in either direction.
         within: Duration,
     },
     /// Normally distributed around the delay.
@@ -46,12 +44,12 @@ pub enum Jitter {
         /// The standard deviation.
         deviation: Duration,
     },
-    /// The delay is the least; the excess over it has a Pareto tail (Lomax distribution), with a mean
-    /// of `scale / (exponent - 1)` where the exponent is above 1.
+    /// The delay is the minimum; the excess has a Pareto tail (Lomax distribution), with a mean of `scale /
+    /// (exponent - 1)` if the exponent is above 1.
     Pareto {
         /// The scale.
         scale: Duration,
-        /// The tail's exponent: the smaller, the heavier the tail.
+        /// The exponent of the tail: smaller values make a heavier tail.
         exponent: f64,
     },
 }
@@ -67,19 +65,19 @@ impl Shape {
         };
         Self {
             up: lane(up),
-            // The odd nanosecond is not lost.
+            // Keeps the odd nanosecond.
             down: lane(latency - up),
             seed: 0,
         }
     }
 
-    /// The added round trip without jitter and serialisation.
+    /// The added round trip without jitter and transmission time.
     #[must_use]
     pub fn latency(&self) -> Duration {
         self.up.delay.saturating_add(self.down.delay)
     }
 
-    /// The same jitter in both directions.
+    /// Sets the same jitter in both directions.
     #[must_use]
     pub fn with_jitter(mut self, jitter: Jitter) -> Self {
         self.up.jitter = jitter;
@@ -87,7 +85,7 @@ impl Shape {
         self
     }
 
-    /// The same bandwidth, in bytes per second, in both directions.
+    /// Sets the same bandwidth, in bytes per second, in both directions.
     #[must_use]
     pub fn with_bandwidth(mut self, bytes_per_second: u64) -> Self {
         self.up.bytes_per_second = Some(bytes_per_second);
@@ -95,7 +93,7 @@ impl Shape {
         self
     }
 
-    /// The same share of lost packets in both directions.
+    /// Sets the same packet loss in both directions.
     #[must_use]
     pub fn with_loss(mut self, loss: f64) -> Self {
         self.up.loss = loss;
@@ -103,10 +101,10 @@ impl Shape {
         self
     }
 
-    /// Whether a path can have this shape.
+    /// Checks that the shape is valid.
     ///
     /// # Errors
-    /// [`Error::Shape`] says what is wrong.
+    /// [`Error::Shape`] with the problem.
     pub fn check(&self) -> Result<(), Error> {
         [self.up, self.down].iter().try_for_each(Lane::check)
     }
@@ -119,19 +117,21 @@ impl Shape {
 }
 
 impl Lane {
-    /// The longest delay that is accepted: longer ones are slips of the pen.
+    /// The longest accepted delay; longer ones are assumed to be typing errors.
     pub const LONGEST_DELAY: Duration = Duration::from_secs(3_600);
 
     fn check(&self) -> Result<(), Error> {
         let fault = |what| Err(Error::Shape { what });
         if self.delay > Self::LONGEST_DELAY {
-            return fault("a delay is at most an hour");
+            return fault("a delay must be at most an hour");
         }
         if self.bytes_per_second == Some(0) {
-            return fault("no byte passes at 0 bytes per second; inject a black hole instead");
+            return fault(
+                "the bandwidth must be above 0 bytes per second; inject a black hole to block all data",
+            );
         }
         if !(0.0..=1.0).contains(&self.loss) {
-            return fault("the loss is a share from 0 to 1");
+            return fault("the loss must be a share from 0 to 1");
         }
         let spread = match self.jitter {
             Jitter::None => Duration::ZERO,
@@ -139,16 +139,16 @@ impl Lane {
             Jitter::Normal { deviation } => deviation,
             Jitter::Pareto { scale, exponent } => {
                 if !(exponent.is_finite() && exponent > 0.0) {
-                    return fault("the exponent of Pareto jitter is above 0");
+                    return fault("the exponent of Pareto jitter must be above 0");
                 }
                 if scale.is_zero() {
-                    return fault("the scale of Pareto jitter is above 0");
+                    return fault("the scale of Pareto jitter must be above 0");
                 }
                 scale
             }
         };
         if spread > Self::LONGEST_DELAY {
-            return fault("jitter is at most an hour");
+            return fault("jitter must be at most an hour");
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Waiting for sockets and for a point in time, precisely.
+//! Waits precisely for sockets and deadlines.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -14,32 +14,32 @@ use rustix::time::{
 use crate::Error;
 use crate::priority::{RealtimePriority, Scheduling};
 
-/// The timer wakes the thread this long before the point in time, and the rest is spun: a wake-up
-/// takes tens of microseconds where the processor was idle.
+/// The timer wakes the thread this long before the deadline, and the thread spins for the rest: waking an
+/// idle CPU takes tens of microseconds.
 const SPIN: Duration = Duration::from_micros(80);
 
-/// Tokens that no caller uses.
+/// A token that no caller uses.
 const TIMER: u64 = u64::MAX;
 const WAKE: u64 = u64::MAX - 1;
 
 const EVENTS: usize = 256;
 
-/// Waits for sockets and for a point in time.
+/// Waits for sockets and a deadline.
 #[derive(Debug)]
 pub(crate) struct Waiter {
     epoll: OwnedFd,
     timer: OwnedFd,
-    /// What the timer is set to.
+    /// The deadline that the timer is set to.
     armed: Option<Instant>,
-    /// The same moment on both clocks: the timer is set to points in time, so that a thread that is
-    /// preempted meanwhile is not late by as much.
+    /// The same moment on both clocks. The timer uses absolute times, so that preemption while setting it
+    /// does not delay it.
     origin: (Instant, Timespec),
     wake: OwnedFd,
-    /// Of the thread that waits, once it has claimed it.
+    /// The priority of the waiting thread, once claimed.
     priority: Option<RealtimePriority>,
 }
 
-/// What happened during a wait. Apart from the waiter, since it belongs to the thread that waits.
+/// The events of a wait. Separate from the waiter, because the waiting thread owns it.
 pub(crate) struct Events(Vec<Event>);
 
 impl Events {
@@ -64,7 +64,7 @@ impl Waiter {
         .map_err(Error::system("timerfd_create"))?;
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map_err(Error::system("eventfd"))?;
-        // In this order a thread that is preempted in between has a timer that is early, not late.
+        // In this order, a preemption between the two makes the timer early, never late.
         let monotonic = clock_gettime(ClockId::Monotonic);
         let waiter = Self {
             epoll,
@@ -79,13 +79,13 @@ impl Waiter {
         Ok(waiter)
     }
 
-    /// A handle by which another thread ends a wait.
+    /// A handle that lets another thread end a wait.
     pub(crate) fn waker(&self) -> Result<Waker, Error> {
         let fd = self.wake.try_clone().map_err(Error::system("dup"))?;
         Ok(Waker { fd })
     }
 
-    /// Makes the thread that calls it, and waits from now on, as urgent as it may be.
+    /// Raises the priority of the calling thread, which must be the one that waits from now on.
     pub(crate) fn claim_priority(&mut self) -> Scheduling {
         self.priority.insert(RealtimePriority::claim()).best()
     }
@@ -95,9 +95,8 @@ impl Waiter {
             .map_err(Error::system("epoll_ctl"))
     }
 
-    /// Waits until something happens (true, with what it was in `events`) or `until` has come. Less than
-    /// [`SPIN`] before it, it does not sleep any more but keeps looking at the sockets, so that what
-    /// arrives meanwhile gets its true time.
+    /// Waits for events (returns true and fills `events`) or until `until`. In the last [`SPIN`] it polls the
+    /// sockets instead of sleeping, so that data that arrives then gets its true time.
     pub(crate) fn wait(
         &mut self,
         until: Option<Instant>,
@@ -132,7 +131,7 @@ impl Waiter {
         }
     }
 
-    /// True where a socket or the waker has something.
+    /// Returns true if a socket or the waker has an event.
     fn poll(&mut self, timeout: Option<&Timespec>, events: &mut Events) -> Result<bool, Error> {
         events.0.clear();
         let spare = rustix::buffer::spare_capacity(&mut events.0);
@@ -142,7 +141,7 @@ impl Waiter {
         }
         let mut happened = false;
         for event in &events.0 {
-            // Edge-triggered and set anew each time, the timer need not be read.
+            // The timer is edge-triggered and set again each time, so it need not be read.
             if event.data.u64() == TIMER {
                 self.armed = None;
             } else {
@@ -181,7 +180,7 @@ pub(crate) struct Waker {
 
 impl Waker {
     pub(crate) fn wake(&self) {
-        // It fails only when the counter is full, and then the wait ends anyway.
+        // It fails only if the counter is full, and then the wait ends anyway.
         let _ = rustix::io::write(&self.fd, &1u64.to_ne_bytes());
     }
 }

@@ -3,14 +3,14 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 
-/// A request holds as long as this file is open (Linux, Documentation/power/pm_qos_interface.rst).
+/// A request lasts while this file is open (Linux, Documentation/power/pm_qos_interface.rst).
 const REQUESTS: &str = "/dev/cpu_dma_latency";
 
-/// Asks the kernel to keep CPUs from sleep states that take time to leave, until this is dropped.
+/// Asks the kernel to keep CPUs out of sleep states that take time to leave, until this is dropped.
 ///
-/// Behind an injected latency, generator and server sleep for that long, and the time that a CPU takes to wake
-/// up is part of every round trip: hundreds of microseconds in a virtual machine. A CPU that must not sleep
-/// polls instead, and no process is charged for that.
+/// With injected latency, generator and server sleep during the delay, and the CPU's wake-up time, hundreds
+/// of microseconds in a virtual machine, is part of every round trip. A CPU that must not sleep polls
+/// instead, and no process is charged for that.
 #[derive(Debug)]
 pub struct Wakefulness(#[expect(dead_code, reason = "the request lasts until it is closed")] File);
 
@@ -18,7 +18,8 @@ impl Wakefulness {
     /// Makes the request.
     ///
     /// # Errors
-    /// The kernel refuses it: only root can make one, and without power management there is no such file.
+    /// If the kernel refuses: only root can make a request, and without power management the file does not
+    /// exist.
     pub fn claim() -> io::Result<Self> {
         const NO_LATENCY_US: i32 = 0;
         let mut file = OpenOptions::new().write(true).open(REQUESTS)?;

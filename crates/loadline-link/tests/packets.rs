@@ -1,9 +1,6 @@
 //! The link at the packet level, with the kernel's own TCP. These tests need root.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test ends with the error that it did not expect"
-)]
+#![expect(clippy::unwrap_used, reason = "an unexpected error fails the test")]
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -19,7 +16,7 @@ use loadline_link::shape::Shape;
 const MS: Duration = Duration::from_millis(1);
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A server that the test plays itself, behind a link.
+/// A server played by the test, behind a link.
 struct Behind {
     server: TcpListener,
     link: PacketLink,
@@ -56,7 +53,7 @@ fn patient(stream: TcpStream) -> TcpStream {
     stream
 }
 
-/// False, with a prominent message, if this machine has no such links.
+/// Returns false, with a prominent message, if this machine does not support such links.
 fn possible(test: &str) -> bool {
     let Err(missing) = probe() else {
         return true;
@@ -65,13 +62,13 @@ fn possible(test: &str) -> bool {
         !rustix::process::geteuid().is_root(),
         "root, and yet: {missing}"
     );
-    // Past the capturing of the test harness.
+    // Written directly, so that the test harness does not capture it.
     let said = format!("\n*** NOT TESTED: {test}: {missing}\n");
     std::io::stderr().write_all(said.as_bytes()).unwrap();
     false
 }
 
-/// Whether the address is still known to the kernel, as a peer or as a route.
+/// Whether the kernel still knows the address as a peer or in a route.
 fn is_known(far: &str) -> bool {
     let said = |what: &[&str]| {
         let output = Command::new("ip").args(what).output().unwrap();
@@ -81,8 +78,8 @@ fn is_known(far: &str) -> bool {
     known.contains(&format!("{far}/")) || known.contains(&format!("{far} "))
 }
 
-/// How long a fresh connection takes for `requests` of 100 bytes sent together, each answered with as
-/// many.
+/// Measures, on a new connection, `requests` of 100 bytes sent together, each answered with the same number
+/// of bytes.
 fn pipelined(client: &mut TcpStream, server: &mut TcpStream, requests: usize) -> Duration {
     let bytes = vec![1; 100 * requests];
     let start = Instant::now();
@@ -229,14 +226,14 @@ fn nothing_of_it_stays_behind_and_the_client_is_told() {
     assert!(!is_known(&far));
 }
 
-/// Not a test: the process that the next one kills.
+/// Not a test by itself: the process that the next test kills.
 #[test]
 #[ignore = "the other process of nothing_of_it_survives_a_kill"]
 fn holds_a_link_until_it_is_killed() {
     let behind = Behind::new(Shape::round_trip(MS), "reno");
     let said = format!("\nlink at {}\n", behind.address().ip());
     std::io::stdout().write_all(said.as_bytes()).unwrap();
-    // The other process closes this where it does not kill first.
+    // The other process closes this if it does not kill first.
     std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
 }
 

@@ -1,4 +1,4 @@
-//! The proxy between real sockets.
+//! Tests of the proxy with real sockets.
 
 #![expect(
     clippy::unwrap_used,
@@ -19,10 +19,10 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
 const MS: Duration = Duration::from_millis(1);
-/// Nothing here takes as long; a test that would hang fails instead.
+/// A timeout that turns a hang into a failure; nothing takes this long.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A server that the test plays itself, behind a proxy.
+/// A server played by the test, behind a proxy.
 struct Behind {
     server: TcpListener,
     proxy: Proxy,
@@ -47,7 +47,7 @@ impl Behind {
         patient(TcpStream::connect(self.address()).unwrap())
     }
 
-    /// Both ends of a connection through the proxy.
+    /// Opens a connection and returns both ends.
     fn connection(&self) -> (TcpStream, TcpStream) {
         let client = self.client();
         (client, patient(self.server.accept().unwrap().0))
@@ -67,14 +67,14 @@ fn read_exactly(stream: &mut impl Read, bytes: usize) -> Vec<u8> {
     buffer
 }
 
-/// Reads until the end in order.
+/// Reads until an orderly end.
 fn read_to_end(stream: &mut impl Read) -> Vec<u8> {
     let mut buffer = Vec::new();
     stream.read_to_end(&mut buffer).unwrap();
     buffer
 }
 
-/// Asserts that nothing comes for a while, not even an end.
+/// Asserts that nothing arrives for a while, including an end.
 fn hears_nothing(stream: &mut TcpStream) {
     stream.set_read_timeout(Some(100 * MS)).unwrap();
     let heard = stream.read(&mut [0; 16]);
@@ -91,7 +91,7 @@ fn wait_until(what: &str, condition: impl Fn() -> bool) {
     }
 }
 
-/// Writes `bytes` in chunks of random sizes, then ends in order.
+/// Writes `bytes` in chunks of random sizes, then ends the stream in order.
 fn write_in_chunks(mut stream: impl Write, bytes: &[u8], seed: u64) {
     let mut rng = SmallRng::seed_from_u64(seed);
     let mut rest = bytes;
@@ -108,7 +108,7 @@ fn noise(bytes: usize, seed: u64) -> Vec<u8> {
     (0..bytes).map(|_| rng.random()).collect()
 }
 
-/// Three megabytes in random chunks in both directions at once.
+/// Sends three megabytes in random chunks in both directions at once.
 fn bytes_stay_intact(shape: Shape, seed: u64) {
     let behind = Behind::new(shape);
     let (client, server) = behind.connection();
@@ -196,7 +196,7 @@ fn what_is_sent_together_travels_together() {
         client.write_all(&[index]).unwrap();
     }
     assert_eq!(read_exactly(&mut server, 50), (0..50).collect::<Vec<u8>>());
-    // One after the other they would take a second.
+    // In sequence they would take a second.
     let elapsed = start.elapsed();
     assert!(elapsed >= 20 * MS && elapsed < 900 * MS, "{elapsed:?}");
 }
@@ -289,7 +289,7 @@ fn a_stalled_reader_stops_the_sender() {
     let stats = behind.proxy.stats();
     assert!(stats.bytes_in_flight_peak <= LIMIT_BYTES as u64);
     assert!(stats.bytes_in_flight > LIMIT_BYTES as u64 / 2);
-    // It was a stall and not a loss.
+    // The data was delayed, not lost.
     let mut rest = vec![0; 1 << 20];
     let mut got = 0;
     while got < sent {
@@ -396,7 +396,7 @@ fn a_cut_ends_both_sides_in_order_and_loses_what_is_under_way() {
     assert_eq!(read_to_end(&mut server), b"");
     assert_eq!(read_to_end(&mut client), b"");
     assert_eq!(behind.proxy.stats().bytes_in_flight, 0);
-    // Later ones are as good as new.
+    // Later connections work normally.
     let (mut client, _server) = behind.connection();
     client.write_all(b"fine").unwrap();
     drop((client, server));
@@ -447,7 +447,7 @@ fn a_black_hole_swallows_until_it_is_cleared_and_loses_nothing() {
     server.write_all(b"3").unwrap();
     hears_nothing(&mut client);
     hears_nothing(&mut server);
-    // A new one is completed by the kernel and hears nothing either.
+    // The kernel completes a new connection, which receives nothing either.
     let mut second = behind.client();
     second.write_all(b"4").unwrap();
     hears_nothing(&mut second);

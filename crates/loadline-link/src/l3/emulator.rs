@@ -1,4 +1,4 @@
-//! What moves packets between two devices.
+//! Moves packets between two devices.
 
 use std::io::ErrorKind;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -9,35 +9,35 @@ use rustix::event::epoll::EventFlags;
 use tun_rs::SyncDevice;
 
 use crate::Error;
-use crate::l4::Beside;
+use crate::l4::Companion;
 use crate::lateness::{Counts, Lateness};
 use crate::queue::{PacketLine, Schedule};
 use crate::shape::Shape;
 use crate::wait::Waiter;
 
-/// Bytes under way per direction: a gigabit per second for half a second.
+/// The most bytes in flight per direction: one gigabit per second for half a second.
 const LIMIT_BYTES: usize = 64 << 20;
 
 /// Larger than any packet of a device without segmentation offload.
 const PACKET_BYTES: usize = 1 << 16;
 
-/// Packets that are read before those that are due have their turn.
+/// The most packets to read before packets that are due are delivered.
 const BATCH: usize = 64;
 
-/// What has passed a link at the packet level.
+/// Packet counts of a link at the packet level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stats {
-    /// Packets that were delivered, both directions together.
+    /// Packets delivered in both directions.
     pub packets: u64,
-    /// Packets that were lost on purpose: by the loss of the lane, a black hole or a full queue.
+    /// Packets lost to the lane's loss rate, a black hole or a full queue.
     pub packets_lost: u64,
 }
 
-/// What other threads say to the emulator, and hear from it.
+/// State shared between the emulator's thread and its handle.
 #[derive(Debug, Default)]
 pub(super) struct Controls {
     black_hole: AtomicBool,
-    /// A shape that the emulator has not taken over yet.
+    /// A new shape that the emulator has not yet applied.
     shape: Mutex<Option<Shape>>,
     packets: AtomicU64,
     packets_lost: AtomicU64,
@@ -46,7 +46,7 @@ pub(super) struct Controls {
 
 impl Controls {
     pub(super) fn set_shape(&self, shape: Shape) {
-        // The slot holds a whole shape or none, whatever happened to a thread that held the lock.
+        // The slot holds a whole shape or none, even if a thread panicked while it held the lock.
         *self.shape.lock().unwrap_or_else(PoisonError::into_inner) = Some(shape);
     }
 
@@ -66,13 +66,13 @@ impl Controls {
     }
 }
 
-/// Two devices and what is under way between them. It runs on the forwarder's thread: a packet that it
-/// delivers makes a socket of the forwarder readable, which is then served without waking anyone.
+/// Two devices and the packets in flight between them. It runs on the forwarder's thread: delivering a packet
+/// makes a socket of the forwarder readable, which is then served without waking another thread.
 pub(super) struct Emulator {
-    /// The near one and the far one.
+    /// The near device and the far one.
     devices: [SyncDevice; 2],
-    /// From the device of the same place to the other one.
-    ways: [Way; 2],
+    /// The direction that starts at the device with the same index.
+    directions: [Direction; 2],
     controls: Arc<Controls>,
     packet: Vec<u8>,
 }
@@ -84,14 +84,17 @@ impl Emulator {
         shape: Shape,
         controls: Arc<Controls>,
     ) -> Self {
-        let way = |lane, seed| Way {
+        let direction = |lane, seed| Direction {
             schedule: Schedule::new(lane, seed),
             line: PacketLine::new(LIMIT_BYTES),
             readable: true,
         };
         Self {
             devices: [near, far],
-            ways: [way(shape.up, shape.seed), way(shape.down, !shape.seed)],
+            directions: [
+                direction(shape.up, shape.seed),
+                direction(shape.down, !shape.seed),
+            ],
             controls,
             packet: vec![0; PACKET_BYTES],
         }
@@ -104,13 +107,13 @@ impl Emulator {
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         if let Some(shape) = slot.take() {
-            self.ways[0].schedule.set_lane(shape.up);
-            self.ways[1].schedule.set_lane(shape.down);
+            self.directions[0].schedule.set_lane(shape.up);
+            self.directions[1].schedule.set_lane(shape.down);
         }
     }
 }
 
-impl Beside for Emulator {
+impl Companion for Emulator {
     fn watch(&self, waiter: &Waiter, first_token: u64) -> Result<(), Error> {
         let flags = EventFlags::IN | EventFlags::ET;
         waiter.add(&self.devices[0], first_token, flags)?;
@@ -118,51 +121,58 @@ impl Beside for Emulator {
     }
 
     fn next_time(&self) -> Option<Instant> {
-        if self.ways.iter().any(|way| way.readable) {
+        if self.directions.iter().any(|direction| direction.readable) {
             return Some(Instant::now());
         }
-        let releases = self.ways.iter().filter_map(|way| way.line.next_release());
+        let releases = self
+            .directions
+            .iter()
+            .filter_map(|direction| direction.line.next_release());
         releases.min()
     }
 
     fn note(&mut self, index: usize) {
-        self.ways[index].readable = true;
+        self.directions[index].readable = true;
     }
 
     fn turn(&mut self) {
         self.take_over_shape();
-        for (index, way) in self.ways.iter_mut().enumerate() {
-            way.take_in(&self.devices[index], &mut self.packet, &self.controls);
+        for (index, direction) in self.directions.iter_mut().enumerate() {
+            direction.take_in(&self.devices[index], &mut self.packet, &self.controls);
             let now = Instant::now();
-            if let Some(release) = way.line.next_release().filter(|release| *release <= now) {
+            if let Some(release) = direction
+                .line
+                .next_release()
+                .filter(|release| *release <= now)
+            {
                 self.controls.release_late.note(now - release);
             }
-            way.let_out(&self.devices[1 - index], &self.controls, now);
+            direction.let_out(&self.devices[1 - index], &self.controls, now);
         }
     }
 
     fn finish(&mut self) {
-        // The last packets say that the connections have ended: they are not kept waiting.
-        for (index, way) in self.ways.iter_mut().enumerate() {
-            way.readable = true;
-            while way.readable {
-                way.take_in(&self.devices[index], &mut self.packet, &self.controls);
+        // The last packets carry the ends of the connections, so they are sent without delay.
+        for (index, direction) in self.directions.iter_mut().enumerate() {
+            direction.readable = true;
+            while direction.readable {
+                direction.take_in(&self.devices[index], &mut self.packet, &self.controls);
             }
-            let latest = way.line.last_release().unwrap_or_else(Instant::now);
-            way.let_out(&self.devices[1 - index], &self.controls, latest);
+            let latest = direction.line.last_release().unwrap_or_else(Instant::now);
+            direction.let_out(&self.devices[1 - index], &self.controls, latest);
         }
     }
 }
 
 /// One direction.
-struct Way {
+struct Direction {
     schedule: Schedule,
     line: PacketLine,
-    /// Its source may have a packet (the events are edge-triggered).
+    /// Whether the source can have a packet (events are edge-triggered).
     readable: bool,
 }
 
-impl Way {
+impl Direction {
     fn take_in(&mut self, source: &SyncDevice, packet: &mut [u8], controls: &Controls) {
         if !self.readable {
             return;
@@ -176,7 +186,7 @@ impl Way {
                     return;
                 }
             };
-            // Taken after the read: the packet cannot have arrived later.
+            // The clock is read after the packet, so the time is never before its arrival.
             let now = Instant::now();
             let lost = controls.black_hole.load(Ordering::Relaxed)
                 || self.schedule.loses()
@@ -195,7 +205,7 @@ impl Way {
         while let Some(packet) = self.line.due(now) {
             let counter = match sink.send(packet) {
                 Ok(_) => &controls.packets,
-                // A device that is short of memory drops packets, as any device does.
+                // A device that is out of memory drops packets, as any device does.
                 Err(_) => &controls.packets_lost,
             };
             counter.fetch_add(1, Ordering::Relaxed);

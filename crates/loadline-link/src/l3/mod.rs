@@ -1,18 +1,17 @@
 //! A delay line for packets, with real TCP on both sides of it.
 //!
-//! Two TUN devices, one here and one in a network namespace of our own, with an emulator between them
-//! that delays and loses packets:
+//! It consists of two TUN devices, one in this network namespace and one in a private namespace, with an
+//! emulator between them that delays and drops packets:
 //!
 //! ```text
 //! client -- TCP -- TUN device == emulator == TUN device -- TCP -- forwarder -- server
 //!         this namespace                          the link's namespace     this namespace
 //! ```
 //!
-//! The client connects to an address of the link. Its connection ends at a forwarder whose listening
-//! socket is in the other namespace, so the kernel's own handshake, slow start, congestion control
-//! and retransmission are at work in both directions. The forwarder leads each connection to the
-//! server at once, over whatever leads there from here. It needs root, `/dev/net/tun` and the `ip`
-//! program.
+//! The client connects to an address of the link. Its connection ends at a forwarder whose listening socket
+//! is in the private namespace, so the kernel's handshake, slow start, congestion control and retransmission
+//! apply in both directions. The forwarder immediately opens a connection to the server from this namespace.
+//! It needs root, `/dev/net/tun` and the `ip` program.
 
 mod emulator;
 
@@ -23,7 +22,7 @@ use tun_rs::{DeviceBuilder, SyncDevice};
 
 use crate::address::{Address, Listener};
 use crate::fault::Fault;
-use crate::l4::{Beside, Proxy, Route};
+use crate::l4::{Companion, Proxy, Route};
 use crate::lateness::Lateness;
 use crate::namespace::{Ends, Namespace};
 use crate::shape::Shape;
@@ -32,18 +31,18 @@ use crate::{Error, Scheduling};
 pub use emulator::Stats;
 use emulator::{Controls, Emulator};
 
-/// What TCP on a link of packets is like.
+/// TCP settings of a packet-level link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Packets {
     /// The largest packet in bytes, headers included.
     pub mtu: u16,
-    /// The congestion control of both sides by its kernel name, such as `reno`; `None` is this
-    /// machine's default.
+    /// The congestion control of both sides, by its kernel name, such as `reno`; `None` is this machine's
+    /// default.
     pub congestion_control: Option<String>,
 }
 
 impl Default for Packets {
-    /// Ethernet's packets and this machine's congestion control.
+    /// Ethernet's packet size and this machine's congestion control.
     fn default() -> Self {
         Self {
             mtu: 1_500,
@@ -52,24 +51,23 @@ impl Default for Packets {
     }
 }
 
-/// A link at the packet level. Dropping it removes everything that it made.
+/// A link at the packet level. Dropping it removes its devices and namespace.
 #[derive(Debug)]
 pub struct PacketLink {
     controls: Arc<Controls>,
     forwarder: Proxy,
 }
 
-/// Packets that the kernel keeps for the emulator to read: what the emulator cannot read in time is
-/// lost, and that loss would be ours and not the link's.
+/// Packets that the kernel queues for the emulator. It is large, because a packet dropped here would be an
+/// artefact of the emulator.
 const DEVICE_QUEUE_PACKETS: u32 = 20_000;
 
 impl PacketLink {
-    /// Sets up the devices and forwards. Of a route's `listen` the port is used; the address is the
-    /// link's own.
+    /// Sets up the devices and forwards. The link uses the port of each route's `listen` and its own address.
     ///
     /// # Errors
-    /// [`Error::NoRoute`], [`Error::Shape`]; [`Error::System`] and [`Error::Program`] where there is
-    /// no root, TUN device or `ip` program, or the congestion control is unknown.
+    /// [`Error::NoRoute`] and [`Error::Shape`]; [`Error::System`] or [`Error::Program`] if root, a TUN device
+    /// or the `ip` program is missing, or if the congestion control is unknown.
     pub fn start(routes: &[Route], shape: Shape, packets: &Packets) -> Result<Self, Error> {
         shape.check()?;
         let namespace = Arc::new(Namespace::new()?);
@@ -91,7 +89,7 @@ impl PacketLink {
         })
     }
 
-    /// Where clients connect to: one address per route, in their order.
+    /// The addresses that clients connect to, one per route, in order.
     #[must_use]
     pub fn addresses(&self) -> &[Address] {
         self.forwarder.addresses()
@@ -100,18 +98,18 @@ impl PacketLink {
     /// Changes the shape for packets that arrive from now on.
     ///
     /// # Errors
-    /// [`Error::Shape`] for an impossible shape, [`Error::Stopped`] when the thread has ended.
+    /// [`Error::Shape`] for an invalid shape, [`Error::Stopped`] if the thread has ended.
     pub fn set_shape(&self, shape: Shape) -> Result<(), Error> {
         shape.check()?;
         self.controls.set_shape(shape);
         self.forwarder.wake()
     }
 
-    /// Makes something go wrong. A black hole drops packets; the others happen at the far end, and
-    /// what it then sends takes its time to arrive.
+    /// Injects a fault. A black hole drops packets; other faults happen at the far end, and their packets
+    /// take the link's delay to arrive.
     ///
     /// # Errors
-    /// [`Error::Stopped`] when the thread of the link has ended.
+    /// [`Error::Stopped`] if the thread has ended.
     pub fn inject(&self, fault: Fault) -> Result<(), Error> {
         match fault {
             Fault::BlackHole => {
@@ -122,28 +120,28 @@ impl PacketLink {
         }
     }
 
-    /// Ends the faults that last.
+    /// Clears the lasting faults.
     ///
     /// # Errors
-    /// [`Error::Stopped`] when the thread of the link has ended.
+    /// [`Error::Stopped`] if the thread has ended.
     pub fn clear(&self) -> Result<(), Error> {
         self.controls.set_black_hole(false);
         self.forwarder.clear()
     }
 
-    /// How late it released what was due, so far: the first packet of each turn.
+    /// The lateness of releases so far, measured on the first packet of each turn.
     #[must_use]
     pub fn lateness(&self) -> Lateness {
         self.controls.lateness()
     }
 
-    /// How its thread is scheduled while it has time to sleep.
+    /// The current scheduling of its thread.
     #[must_use]
     pub fn scheduling(&self) -> Scheduling {
         self.forwarder.stats().scheduling
     }
 
-    /// What has passed so far.
+    /// Packet counts so far.
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.controls.stats()
@@ -152,28 +150,29 @@ impl PacketLink {
 
 impl Drop for PacketLink {
     fn drop(&mut self) {
-        // The emulator still delivers these resets before it stops: a client would otherwise hear
-        // nothing at all of an end. A forwarder that has stopped has no connections to reset.
+        // The emulator delivers these resets before it stops; without them, clients would not notice the end.
+        // A forwarder that has stopped has no connections to reset.
         let _ = self.forwarder.inject(Fault::Reset);
     }
 }
 
-/// Whether this machine can have such a link: root, `/dev/net/tun`, namespaces and the `ip` program.
+/// Checks that this machine supports packet-level links: root, `/dev/net/tun`, namespaces and the `ip`
+/// program.
 ///
 /// # Errors
-/// What is missing.
+/// The missing requirement.
 pub fn probe() -> Result<(), Error> {
     let namespace = Namespace::new()?;
     namespace.enter(|| device(Packets::default().mtu).map(drop))
 }
 
-/// Leads connections that arrive in the namespace to the servers. Its thread and what it connects to
-/// are in ours.
+/// Forwards connections that arrive in the namespace to the servers. Its thread and its outgoing connections
+/// are in the original namespace.
 pub(crate) fn forwarder(
     routes: &[Route],
     ends: Ends,
     namespace: &Arc<Namespace>,
-    beside: Option<Box<dyn Beside>>,
+    companion: Option<Box<dyn Companion>>,
 ) -> Result<Proxy, Error> {
     let routes: Vec<Route> = routes
         .iter()
@@ -184,7 +183,7 @@ pub(crate) fn forwarder(
         .collect();
     let namespace = Arc::clone(namespace);
     let bind = move |address: &Address| -> Result<Listener, Error> { namespace.bind(address) };
-    Proxy::with(&routes, Shape::default(), Box::new(bind), beside)
+    Proxy::with(&routes, Shape::default(), Box::new(bind), companion)
 }
 
 fn port(listen: &Address) -> u16 {
@@ -194,7 +193,7 @@ fn port(listen: &Address) -> u16 {
     }
 }
 
-/// A TUN device in this thread's namespace. It goes when its descriptor is closed.
+/// Creates a TUN device in this thread's namespace. Closing its descriptor removes it.
 fn device(mtu: u16) -> Result<SyncDevice, Error> {
     let make = || {
         let device = DeviceBuilder::new()

@@ -1,7 +1,7 @@
-//! Reading with the time of arrival.
+//! Reads with arrival times.
 //!
-//! The kernel notes when it got the bytes of a TCP connection. Reckoned from there, the delay does not
-//! grow by the time that this thread took to wake up or had to wait for a processor.
+//! The kernel records when it received the bytes of a TCP connection. Delays count from there, so they do not
+//! include the time that this thread took to wake up or waited for a CPU.
 
 use std::io::IoSliceMut;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -13,11 +13,11 @@ use nix::sys::time::TimeSpec;
 use rustix::io::Errno;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-/// A noted arrival is at most this long before the read. The note is of the wall clock, and one that is
-/// set meanwhile must not release bytes early by as much.
+/// The longest credible time between arrival and read. The kernel's record uses the wall clock, and a clock
+/// that was set in between must not release bytes early.
 const LONGEST_WAIT: Duration = Duration::from_millis(10);
 
-/// Asks the kernel to note arrivals. A socket that has no such thing is read without.
+/// Asks the kernel to record arrivals. Sockets without support are read without.
 pub(super) fn note_arrivals(socket: impl AsFd) {
     let _ = setsockopt(&socket, sockopt::ReceiveTimestampns, &true);
 }
@@ -37,7 +37,7 @@ impl Reader {
         }
     }
 
-    /// Reads at most `most` bytes, and says when the last of them arrived.
+    /// Reads at most `most` bytes and returns them with the arrival time of the last one.
     pub(super) fn read(
         &mut self,
         socket: &OwnedFd,
@@ -63,20 +63,20 @@ impl Reader {
                 tv_nsec: time.tv_nsec(),
             });
         let bytes = message.bytes;
-        // In this order what passes in between makes the arrival later, not earlier.
+        // In this order, a preemption between the two makes the arrival later, never earlier.
         let wall = clock_gettime(ClockId::Realtime);
         let arrived = arrival(noted, wall, Instant::now());
         Ok((&self.bytes[..bytes], arrived))
     }
 
-    /// The size of the largest read.
+    /// The size of the largest read, in bytes.
     pub(super) fn size(&self) -> usize {
         self.bytes.len()
     }
 }
 
-/// When bytes arrived that were read `now`, and of which the kernel noted `noted` when the clock on the
-/// wall now shows `wall`.
+/// The arrival of bytes that were read at `now`. The kernel recorded `noted`, and the wall clock shows `wall`
+/// at `now`.
 fn arrival(noted: Option<Timespec>, wall: Timespec, now: Instant) -> Instant {
     let waited = noted
         .and_then(|noted| wall.checked_sub(noted))
@@ -107,7 +107,7 @@ mod tests {
         let wall = at(1_000, 2_000_000);
         assert_eq!(arrival(Some(at(999, 999_000_000)), wall, now), now - 3 * MS);
         assert_eq!(arrival(None, wall, now), now);
-        // The clock was set backwards and forwards meanwhile.
+        // The clock was set backwards and forwards in between.
         assert_eq!(arrival(Some(at(1_000, 3_000_000)), wall, now), now);
         assert_eq!(arrival(Some(at(10, 0)), wall, now), now - LONGEST_WAIT);
     }
@@ -132,7 +132,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut writer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let reader = listener.accept().unwrap().0.into();
-        // The kernel switches its notes on a little after the first socket asks for them.
+        // The kernel starts to record a little after the first socket asks for it.
         let noted = (0..100)
             .map(|_| read_after(5 * MS, &mut writer, &reader))
             .find(|waited| *waited > Duration::ZERO);

@@ -15,7 +15,7 @@ use crate::address::{Address, Listener, start_connecting};
 use crate::fault::Fault;
 use crate::l4::arrival::Reader;
 use crate::l4::pair::{BOTH, Direction, Fate, Pair, Path, reset_on_close};
-use crate::l4::{Beside, Binder, Command, Counters, LIMIT_BYTES, Order, Route, Stats};
+use crate::l4::{Binder, Command, Companion, Counters, LIMIT_BYTES, Order, Route, Stats};
 use crate::queue::Schedule;
 use crate::shape::Shape;
 use crate::wait::{Events, Waiter};
@@ -23,32 +23,32 @@ use crate::wait::{Events, Waiter};
 const READ_BYTES: usize = 64 << 10;
 
 pub(super) struct Engine {
-    doors: Vec<Door>,
+    endpoints: Vec<Endpoint>,
     pairs: HashMap<u64, Entry>,
     next_id: u64,
-    /// When which pair has something to release: one entry per direction that is armed.
+    /// The time of the next release, one entry per armed direction of a pair.
     releases: BinaryHeap<Reverse<(Instant, u64, bool)>>,
     path: Path,
-    /// Pairs that were not finished with, so that others had their turn.
+    /// Pairs that gave way to others before they were done.
     busy: Vec<u64>,
     black_hole: bool,
-    means: Means,
+    parts: Parts,
 }
 
-/// What the loop works with.
-pub(super) struct Means {
+/// Parts of the event loop.
+pub(super) struct Parts {
     pub(super) waiter: Waiter,
     pub(super) bind: Binder,
-    pub(super) beside: Option<Box<dyn Beside>>,
+    pub(super) companion: Option<Box<dyn Companion>>,
     pub(super) counters: Arc<Counters>,
     pub(super) inbox: Receiver<Command>,
 }
 
-/// The first token of the additional work: above those of all connections that are possible.
-const BESIDE: u64 = 1 << 63;
+/// The first token of the companion: above the tokens of all possible connections.
+const COMPANION: u64 = 1 << 63;
 
-/// Where connections arrive and where they are led to.
-struct Door {
+/// A route: a listening address and the server behind it.
+struct Endpoint {
     /// `None` while connections are refused.
     listener: Option<Listener>,
     address: Address,
@@ -57,7 +57,7 @@ struct Door {
 
 struct Entry {
     pair: Pair,
-    /// Whether `releases` holds an entry, for each direction.
+    /// Whether `releases` has an entry, for each direction.
     armed: [bool; 2],
 }
 
@@ -68,12 +68,12 @@ impl fmt::Debug for Engine {
 }
 
 impl Engine {
-    pub(super) fn new(routes: &[Route], shape: Shape, means: Means) -> Result<Self, Error> {
-        if let Some(beside) = &means.beside {
-            beside.watch(&means.waiter, BESIDE)?;
+    pub(super) fn new(routes: &[Route], shape: Shape, parts: Parts) -> Result<Self, Error> {
+        if let Some(companion) = &parts.companion {
+            companion.watch(&parts.waiter, COMPANION)?;
         }
         let mut engine = Self {
-            doors: Vec::with_capacity(routes.len()),
+            endpoints: Vec::with_capacity(routes.len()),
             pairs: HashMap::new(),
             next_id: 0,
             releases: BinaryHeap::new(),
@@ -86,11 +86,11 @@ impl Engine {
             },
             busy: Vec::new(),
             black_hole: false,
-            means,
+            parts,
         };
         for (index, route) in routes.iter().enumerate() {
             let listener = engine.listen(index, &route.listen)?;
-            engine.doors.push(Door {
+            engine.endpoints.push(Endpoint {
                 address: listener.address.clone(),
                 listener: Some(listener),
                 upstream: route.upstream.clone(),
@@ -100,17 +100,20 @@ impl Engine {
     }
 
     pub(super) fn addresses(&self) -> Vec<Address> {
-        self.doors.iter().map(|door| door.address.clone()).collect()
+        self.endpoints
+            .iter()
+            .map(|endpoint| endpoint.address.clone())
+            .collect()
     }
 
-    /// Until a stop is requested, or its handle is gone.
+    /// Runs until a stop is requested or the handle is dropped.
     pub(super) fn run(mut self) {
         let mut events = Events::new();
         let mut touched = Vec::new();
-        self.path.stats.scheduling = self.means.waiter.claim_priority();
-        self.means.counters.write(&self.path.stats);
+        self.path.stats.scheduling = self.parts.waiter.claim_priority();
+        self.parts.counters.write(&self.path.stats);
         loop {
-            match self.means.waiter.wait(self.next_time(), &mut events) {
+            match self.parts.waiter.wait(self.next_time(), &mut events) {
                 Ok(true) => {
                     self.note_events(&events, &mut touched);
                     if self.obey().is_break() {
@@ -118,8 +121,7 @@ impl Engine {
                     }
                 }
                 Ok(false) => {}
-                // Waiting fails only for want of kernel memory; the handle then says that the link
-                // has stopped.
+                // Waiting fails only if the kernel is out of memory; the handle then reports a stopped link.
                 Err(_) => break,
             }
             touched.append(&mut self.busy);
@@ -129,21 +131,21 @@ impl Engine {
                 self.turn(id);
             }
             self.release();
-            if let Some(beside) = &mut self.means.beside {
-                beside.turn();
+            if let Some(companion) = &mut self.parts.companion {
+                companion.turn();
             }
-            self.means.counters.write(&self.path.stats);
+            self.parts.counters.write(&self.path.stats);
         }
         self.pairs.clear();
-        if let Some(beside) = &mut self.means.beside {
-            beside.finish();
+        if let Some(companion) = &mut self.parts.companion {
+            companion.finish();
         }
     }
 
-    /// When there is something to do without an event.
+    /// The time of the next action that needs no event.
     fn next_time(&self) -> Option<Instant> {
-        let beside = self.means.beside.as_ref();
-        let times = [self.next_release(), beside.and_then(|it| it.next_time())];
+        let companion = self.parts.companion.as_ref();
+        let times = [self.next_release(), companion.and_then(|it| it.next_time())];
         times.into_iter().flatten().min()
     }
 
@@ -158,15 +160,16 @@ impl Engine {
     }
 
     fn note_events(&mut self, events: &Events, touched: &mut Vec<u64>) {
-        let doors = self.doors.len() as u64;
+        let endpoints = self.endpoints.len() as u64;
         let mut arrivals = false;
         for (token, flags) in events.iter() {
-            if let (Some(index), Some(beside)) = (token.checked_sub(BESIDE), &mut self.means.beside)
+            if let (Some(index), Some(companion)) =
+                (token.checked_sub(COMPANION), &mut self.parts.companion)
             {
-                beside.note(index as usize);
+                companion.note(index as usize);
                 continue;
             }
-            let Some(token) = token.checked_sub(doors) else {
+            let Some(token) = token.checked_sub(endpoints) else {
                 arrivals = true;
                 continue;
             };
@@ -191,27 +194,27 @@ impl Engine {
         if self.black_hole {
             return;
         }
-        for index in 0..self.doors.len() {
-            let door = &self.doors[index];
-            let Some(listener) = &door.listener else {
+        for index in 0..self.endpoints.len() {
+            let endpoint = &self.endpoints[index];
+            let Some(listener) = &endpoint.listener else {
                 continue;
             };
-            // One that went away before it was accepted is no reason to stop, and neither is a full
-            // table of open files: closing a pair tries again.
+            // A connection that closed before it was accepted must not stop the link, and neither must a full
+            // table of open files: accepting is tried again when a pair closes.
             while let Ok(client) = listener.accept() {
-                let Ok(server) = start_connecting(&door.upstream) else {
-                    // As when the attempt fails a moment later.
+                let Ok(server) = start_connecting(&endpoint.upstream) else {
+                    // The client sees what it would see if the attempt failed a moment later.
                     reset_on_close(&client);
                     continue;
                 };
                 let id = self.next_id;
-                let token = self.doors.len() as u64 + 2 * id;
+                let token = self.endpoints.len() as u64 + 2 * id;
                 let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
                 let added = self
-                    .means
+                    .parts
                     .waiter
                     .add(&client, token, flags)
-                    .and_then(|()| self.means.waiter.add(&server, token + 1, flags));
+                    .and_then(|()| self.parts.waiter.add(&server, token + 1, flags));
                 if added.is_err() {
                     continue;
                 }
@@ -227,7 +230,7 @@ impl Engine {
         }
     }
 
-    /// Moves what can be moved on one pair, and arms its next releases.
+    /// Moves data on one pair and arms its next releases.
     fn turn(&mut self, id: u64) {
         if self.black_hole {
             return;
@@ -267,7 +270,7 @@ impl Engine {
             }
             let stats = &mut self.path.stats;
             stats.latest_release = stats.latest_release.max(now - release);
-            self.means.counters.release_late.note(now - release);
+            self.parts.counters.release_late.note(now - release);
             self.releases.pop();
             if let Some(entry) = self.pairs.get_mut(&id) {
                 entry.armed[usize::from(is_down)] = false;
@@ -277,10 +280,10 @@ impl Engine {
     }
 
     fn obey(&mut self) -> ControlFlow<()> {
-        while let Ok(Command { order, done }) = self.means.inbox.try_recv() {
+        while let Ok(Command { order, done }) = self.parts.inbox.try_recv() {
             let answer = match order {
                 Order::Stop => {
-                    // Nobody waits for the answer but the handle, which is being dropped.
+                    // Only the handle can wait for this answer, and it is being dropped.
                     let _ = done.send(Ok(()));
                     return ControlFlow::Break(());
                 }
@@ -296,8 +299,8 @@ impl Engine {
                 Order::Clear => self.clear(),
                 Order::Nothing => Ok(()),
             };
-            self.means.counters.write(&self.path.stats);
-            // A caller that no longer waits is no concern of the link.
+            self.parts.counters.write(&self.path.stats);
+            // The caller can have stopped waiting, which does not affect the link.
             let _ = done.send(answer);
         }
         ControlFlow::Continue(())
@@ -311,8 +314,8 @@ impl Engine {
             Fault::Reset => ids.into_iter().for_each(|id| self.reset(id)),
             Fault::BlackHole => self.black_hole = true,
             Fault::Refuse => {
-                for door in &mut self.doors {
-                    if let Some(listener) = &mut door.listener.take() {
+                for endpoint in &mut self.endpoints {
+                    if let Some(listener) = &mut endpoint.listener.take() {
                         listener.keep_file();
                     }
                 }
@@ -328,10 +331,10 @@ impl Engine {
             let ids: Vec<u64> = self.pairs.keys().copied().collect();
             ids.into_iter().for_each(|id| self.turn(id));
         }
-        for index in 0..self.doors.len() {
-            if self.doors[index].listener.is_none() {
-                let address = self.doors[index].address.clone();
-                self.doors[index].listener = Some(self.listen(index, &address)?);
+        for index in 0..self.endpoints.len() {
+            if self.endpoints[index].listener.is_none() {
+                let address = self.endpoints[index].address.clone();
+                self.endpoints[index].listener = Some(self.listen(index, &address)?);
             }
         }
         self.accept();
@@ -339,16 +342,16 @@ impl Engine {
     }
 
     fn listen(&self, index: usize, address: &Address) -> Result<Listener, Error> {
-        let listener = (self.means.bind)(address)?;
+        let listener = (self.parts.bind)(address)?;
         let flags = EventFlags::IN | EventFlags::ET;
-        self.means.waiter.add(&listener.fd, index as u64, flags)?;
+        self.parts.waiter.add(&listener.fd, index as u64, flags)?;
         Ok(listener)
     }
 
     fn each(&mut self, what: impl Fn(&mut Pair, &mut Path)) {
         for (id, entry) in &mut self.pairs {
             what(&mut entry.pair, &mut self.path);
-            // What waits to be read is now to be thrown away.
+            // Data that is still to be read is discarded from now on.
             self.busy.push(*id);
         }
     }
@@ -365,7 +368,7 @@ impl Engine {
             self.path.stats.bytes_in_flight -= entry.pair.in_flight() as u64;
             self.path.stats.connections_open -= 1;
             drop(entry);
-            // There may have been no room for the connections that wait.
+            // Pending connections may have been waiting for room.
             self.accept();
         }
     }

@@ -1,7 +1,7 @@
 //! A delay line for TCP and unix sockets: a proxy that forwards bytes later.
 //!
-//! It terminates the connections of its clients and opens its own to the server, so what depends on
-//! packets does not show: see the comparison in docs/link.md.
+//! It terminates its clients' connections and opens its own to the server, so effects of packets are not
+//! visible: see the comparison in docs/link.md.
 
 mod arrival;
 mod engine;
@@ -20,19 +20,19 @@ use crate::shape::Shape;
 use crate::wait::Waker;
 use crate::{Error, Scheduling, wait};
 
-use engine::{Engine, Means};
+use engine::{Engine, Parts};
 
-/// Connections that arrive at `listen` are led to `upstream`.
+/// A route: connections that arrive at `listen` are forwarded to `upstream`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Route {
-    /// Where to listen; port 0 takes a free one.
+    /// The address to listen on; port 0 selects a free port.
     pub listen: Address,
-    /// Where the server is.
+    /// The address of the server.
     pub upstream: Address,
 }
 
 impl Route {
-    /// From a free port of the loopback interface.
+    /// A route from a free port of the loopback interface.
     #[must_use]
     pub fn from_loopback(upstream: Address) -> Self {
         Self {
@@ -42,7 +42,7 @@ impl Route {
     }
 }
 
-/// A proxy with a thread of its own. Dropping it closes its connections and waits for the thread.
+/// A proxy with its own thread. Dropping it closes its connections and joins the thread.
 #[derive(Debug)]
 pub struct Proxy {
     addresses: Vec<Address>,
@@ -52,51 +52,49 @@ pub struct Proxy {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What a proxy has done so far.
+/// Counters of a proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stats {
-    /// Connections that clients have opened.
+    /// Connections accepted from clients.
     pub connections: u64,
-    /// Connections that are open.
+    /// Connections currently open.
     pub connections_open: u64,
-    /// Bytes that clients sent.
+    /// Bytes received from clients.
     pub bytes_up: u64,
-    /// Bytes that servers sent.
+    /// Bytes received from servers.
     pub bytes_down: u64,
-    /// Bytes that are under way.
+    /// Bytes currently in flight.
     pub bytes_in_flight: u64,
-    /// The most bytes that were under way at a time.
+    /// The highest number of bytes in flight.
     pub bytes_in_flight_peak: u64,
-    /// The longest by which the thread came late to release something: it was not scheduled, or had
-    /// too much to do.
+    /// The greatest lateness of a release, caused by a delayed wake-up or too much work.
     pub latest_release: Duration,
-    /// How its thread is scheduled while it has time to sleep.
+    /// The current scheduling of its thread.
     pub scheduling: Scheduling,
 }
 
-/// The bytes that one connection may have under way in one direction; above them its source is not
-/// read. It is about what the kernel's own buffers grow to. It bounds one connection to
-/// `LIMIT_BYTES / delay` bytes per second.
+/// The most bytes in flight per connection and direction; above it, the source is not read. It is about the
+/// size that the kernel's own buffers grow to. It limits one connection to `LIMIT_BYTES / delay` bytes per
+/// second.
 pub const LIMIT_BYTES: usize = 4 << 20;
 
 impl Proxy {
     /// Listens on every route and forwards in the given shape.
     ///
     /// # Errors
-    /// [`Error::NoRoute`] without any, [`Error::Shape`] for an impossible shape or one that loses
-    /// packets, [`Error::Listen`] where an address is taken, [`Error::System`] when the operating
-    /// system refuses.
+    /// [`Error::NoRoute`] without routes, [`Error::Shape`] for an invalid shape or one with packet loss,
+    /// [`Error::Listen`] if an address is taken, [`Error::System`] if the operating system refuses.
     pub fn start(routes: &[Route], shape: Shape) -> Result<Self, Error> {
         Self::with(routes, shape, Box::new(Listener::bind), None)
     }
 
-    /// As [`Proxy::start`], where listening needs more than the address (`bind` is asked at the start
-    /// and again after connections were refused), and with what else is to run on the thread.
+    /// Like [`Proxy::start`], with a custom `bind` (called at the start and again after connections were
+    /// refused) and a companion that runs on the same thread.
     pub(crate) fn with(
         routes: &[Route],
         shape: Shape,
         bind: Binder,
-        beside: Option<Box<dyn Beside>>,
+        companion: Option<Box<dyn Companion>>,
     ) -> Result<Self, Error> {
         check(&shape)?;
         if routes.is_empty() {
@@ -106,14 +104,14 @@ impl Proxy {
         let waker = waiter.waker()?;
         let stats = Arc::new(Counters::default());
         let (commands, inbox) = channel();
-        let means = Means {
+        let parts = Parts {
             waiter,
             bind,
-            beside,
+            companion,
             counters: Arc::clone(&stats),
             inbox,
         };
-        let engine = Engine::new(routes, shape, means)?;
+        let engine = Engine::new(routes, shape, parts)?;
         let addresses = engine.addresses();
         let thread = std::thread::Builder::new()
             .name("link-l4".into())
@@ -128,57 +126,57 @@ impl Proxy {
         })
     }
 
-    /// Where clients connect to: one address per route, in their order.
+    /// The addresses that clients connect to, one per route, in order.
     #[must_use]
     pub fn addresses(&self) -> &[Address] {
         &self.addresses
     }
 
-    /// Changes the shape for what arrives from now on.
+    /// Changes the shape for data that arrives from now on.
     ///
     /// # Errors
-    /// [`Error::Shape`] for an impossible shape or one that loses packets, [`Error::Stopped`] when the
-    /// thread has ended.
+    /// [`Error::Shape`] for an invalid shape or one with packet loss, [`Error::Stopped`] if the thread has
+    /// ended.
     pub fn set_shape(&self, shape: Shape) -> Result<(), Error> {
         check(&shape)?;
         self.tell(Order::SetShape(shape))
     }
 
-    /// Makes something go wrong. It has happened when this returns.
+    /// Injects a fault, which has taken effect when this returns.
     ///
     /// # Errors
-    /// [`Error::Stopped`] when the thread has ended.
+    /// [`Error::Stopped`] if the thread has ended.
     pub fn inject(&self, fault: Fault) -> Result<(), Error> {
         self.tell(Order::Inject(fault))
     }
 
-    /// Ends the faults that last.
+    /// Clears the lasting faults.
     ///
     /// # Errors
-    /// [`Error::Listen`] when refused addresses have been taken by others meanwhile,
-    /// [`Error::Stopped`] when the thread has ended.
+    /// [`Error::Listen`] if an address that was refused has been taken by another socket, [`Error::Stopped`]
+    /// if the thread has ended.
     pub fn clear(&self) -> Result<(), Error> {
         self.tell(Order::Clear)
     }
 
-    /// What it has done so far.
+    /// Counters so far.
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.stats.read()
     }
 
-    /// How late it released what was due, so far.
+    /// The lateness of releases so far.
     #[must_use]
     pub fn lateness(&self) -> Lateness {
         self.stats.release_late.read()
     }
 
-    /// Gives what runs beside it a turn.
+    /// Wakes the thread, so that its companion gets a turn.
     pub(crate) fn wake(&self) -> Result<(), Error> {
         self.tell(Order::Nothing)
     }
 
-    /// Closes the connections and waits for the thread, as dropping does.
+    /// Closes the connections and joins the thread, as dropping does.
     pub fn stop(self) {
         drop(self);
     }
@@ -195,30 +193,30 @@ impl Proxy {
 
 impl Drop for Proxy {
     fn drop(&mut self) {
-        // Either it stops now, or it has stopped already.
+        // The thread stops now, or has already stopped.
         let _ = self.tell(Order::Stop);
         if let Some(thread) = self.thread.take() {
-            // A panic of the thread has been printed by it; a second one would hide its place.
+            // The thread has printed its own panic; a second one would hide the source.
             let _ = thread.join();
         }
     }
 }
 
-/// What else runs on the thread of a proxy, and waits as it does.
-pub(crate) trait Beside: Send {
-    /// Asks for events, with tokens from `first_token` on.
+/// Work that shares the thread of a proxy and its way of waiting.
+pub(crate) trait Companion: Send {
+    /// Registers for events, with tokens from `first_token` on.
     fn watch(&self, waiter: &wait::Waiter, first_token: u64) -> Result<(), Error>;
 
-    /// When it has something to do without an event.
+    /// The time of the next action that needs no event.
     fn next_time(&self) -> Option<Instant>;
 
-    /// There was an event for `first_token + index`.
+    /// Records an event for `first_token + index`.
     fn note(&mut self, index: usize);
 
-    /// Does what can be done now.
+    /// Does all work that is due.
     fn turn(&mut self);
 
-    /// The last turn, after all connections are closed.
+    /// Runs once, after all connections are closed.
     fn finish(&mut self);
 }
 
@@ -249,7 +247,7 @@ pub(crate) fn check(shape: &Shape) -> Result<(), Error> {
     Ok(())
 }
 
-/// [`Stats`] while they change: the thread is the only writer.
+/// [`Stats`] that are being written, by one thread only.
 #[derive(Debug, Default)]
 struct Counters {
     connections: AtomicU64,

@@ -1,4 +1,4 @@
-//! One connection of a client and the one to the server that belongs to it.
+//! A client's connection and the matching connection to the server.
 
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
@@ -11,23 +11,22 @@ use crate::l4::Stats;
 use crate::l4::arrival::{Reader, note_arrivals};
 use crate::queue::{ByteLine, End, Schedule};
 
-/// What all pairs of a proxy share.
+/// State shared by all pairs of a proxy.
 #[derive(Debug)]
 pub(super) struct Path {
     pub(super) up: Schedule,
     pub(super) down: Schedule,
-    /// How much later than bytes a close is passed on.
+    /// The additional delay of a close, compared with data.
     pub(super) close_delay: Duration,
     pub(super) stats: Stats,
     pub(super) reader: Reader,
 }
 
-/// What has become of a pair.
+/// The state of a pair after a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
     Open,
-    /// There is room for what waits to be read. Others come first, so that one pair that never stops
-    /// does not keep them waiting.
+    /// More data can be read. Other pairs come first, so that one busy pair does not delay them.
     Busy,
     Closed,
     Reset,
@@ -41,26 +40,26 @@ pub(super) enum Direction {
 
 pub(super) const BOTH: [Direction; 2] = [Direction::Up, Direction::Down];
 
-/// One connection of a client and the one to the server that belongs to it.
+/// A client's connection and the matching connection to the server.
 #[derive(Debug)]
 pub(super) struct Pair {
     pub(super) client: Side,
     pub(super) server: Side,
     up: ByteLine,
     down: ByteLine,
-    /// The connection to the server is not decided yet.
+    /// Whether the connection attempt to the server is still in progress.
     connecting: bool,
-    /// Nothing is forwarded any more: what comes is thrown away until both ends have closed.
+    /// Whether forwarding has ended: data is discarded until both ends have closed.
     deaf: bool,
 }
 
-/// One end of a pair. Events come once (edge-triggered), so what they said is remembered.
+/// One end of a pair. Events are edge-triggered, so their content is kept.
 #[derive(Debug)]
 pub(super) struct Side {
     pub(super) fd: OwnedFd,
     readable: bool,
     writable: bool,
-    /// The peer has sent its last byte: a read is not complete before it said so.
+    /// The peer has sent its last byte, which reads have yet to reach.
     hung_up: bool,
     failed: bool,
     read_ended: bool,
@@ -88,8 +87,8 @@ impl Side {
         self.failed |= flags.contains(EventFlags::ERR);
     }
 
-    /// Reads at most `most` bytes once, and says when they arrived. `Ok(None)` means that nothing is
-    /// there.
+    /// Reads at most `most` bytes once and returns them with their arrival time; `Ok(None)` if there is no
+    /// data.
     fn read<'a>(
         &mut self,
         most: usize,
@@ -98,7 +97,7 @@ impl Side {
         let most = most.min(reader.size());
         match reader.read(&self.fd, most) {
             Ok((bytes, arrived)) => {
-                // A short read has emptied a stream, unless its end is still to be read.
+                // A short read has emptied the stream, unless its end is still unread.
                 if bytes.len() < most && !self.hung_up {
                     self.readable = false;
                 }
@@ -115,7 +114,7 @@ impl Side {
 
     fn finish_writing(&mut self) {
         self.write_ended = true;
-        // It fails when the peer has gone, who then needs no end.
+        // It fails if the peer is gone, in which case it needs no end.
         let _ = shutdown(&self.fd, Shutdown::Write);
     }
 }
@@ -134,7 +133,7 @@ impl Pair {
         }
     }
 
-    /// Moves what can move now.
+    /// Moves all data that can move.
     pub(super) fn turn(&mut self, path: &mut Path) -> Fate {
         if self.deaf {
             return self.swallow(path);
@@ -160,8 +159,8 @@ impl Pair {
         }
     }
 
-    /// When something is released next in this direction. A peer that takes no bytes says when it
-    /// does again, and until then there is no time to wait for.
+    /// The time of the next release in this direction. A peer that accepts no data causes an event when it
+    /// does again, so there is no time to wait for.
     pub(super) fn next_release(&self, direction: Direction) -> Option<Instant> {
         let (sink, line) = match direction {
             Direction::Up => (&self.server, &self.up),
@@ -174,25 +173,25 @@ impl Pair {
         }
     }
 
-    /// How many bytes are under way.
+    /// The number of bytes in flight.
     pub(super) fn in_flight(&self) -> usize {
         self.up.len() + self.down.len()
     }
 
-    /// Tells both ends, in order, that nothing more is coming; bytes in flight are lost.
+    /// Ends both streams in order; bytes in flight are lost.
     pub(super) fn cut(&mut self, path: &mut Path) {
         self.go_deaf(path);
         self.client.finish_writing();
         self.server.finish_writing();
     }
 
-    /// As [`Pair::cut`], but the client's end stays open.
+    /// Like [`Pair::cut`], but the client's end stays open.
     pub(super) fn half_open(&mut self, path: &mut Path) {
         self.go_deaf(path);
         self.server.finish_writing();
     }
 
-    /// Makes closing send a reset instead of an end in order.
+    /// Makes a close send a reset instead of an orderly end.
     pub(super) fn reset_on_close(&self) {
         reset_on_close(&self.client.fd);
         reset_on_close(&self.server.fd);
@@ -294,7 +293,7 @@ impl Pair {
         Fate::Open
     }
 
-    /// A sender that had ended in order, and so is not read any more, can still be reset.
+    /// Detects a reset from a sender whose stream has already ended and is no longer read.
     fn look_for_late_failure(&mut self, direction: Direction, path: &mut Path) {
         let (source, ..) = self.ends(direction);
         if !(source.failed && source.read_ended) {
@@ -306,7 +305,7 @@ impl Pair {
         }
     }
 
-    /// The sink of `direction` has gone: what is under way to it is lost, and the news travels back.
+    /// Handles the loss of the sink of `direction`: data in flight to it is lost, and the error travels back.
     fn broken(&mut self, direction: Direction, path: &mut Path) {
         let (_, sink, line) = self.ends(direction);
         sink.write_ended = true;
@@ -327,7 +326,7 @@ impl Pair {
         sink.write_ended
     }
 
-    /// Where bytes of this direction come from, where they go to, and the line between.
+    /// The source and the sink of this direction, and the line between them.
     fn ends(&mut self, direction: Direction) -> (&mut Side, &mut Side, &mut ByteLine) {
         match direction {
             Direction::Up => (&mut self.client, &mut self.server, &mut self.up),
@@ -336,9 +335,9 @@ impl Pair {
     }
 }
 
-/// A unix socket has no reset: there the peer sees it closed.
+/// A unix socket has no reset: its peer sees a close.
 pub(super) fn reset_on_close(fd: &OwnedFd) {
-    // It fails only for a descriptor that is no socket.
+    // It fails only for a descriptor that is not a socket.
     let _ = sockopt::set_socket_linger(fd, Some(Duration::ZERO));
 }
 

@@ -1,24 +1,24 @@
-//! The bytes of one connection that are under way in one direction.
+//! The bytes of one connection that are in flight in one direction.
 
 use std::collections::VecDeque;
 use std::time::Instant;
 
-/// How a stream ends.
+/// The end of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// In order: nothing more is coming.
+    /// An orderly end.
     Finished,
-    /// By a reset.
+    /// A reset.
     Reset,
 }
 
-/// The bytes of one connection that are under way in one direction: first in, first out, each piece
-/// with the time before which it is not released.
+/// The bytes of one connection that are in flight in one direction: a FIFO of pieces, each with its release
+/// time.
 #[derive(Debug)]
 pub struct ByteLine {
     bytes: VecDeque<u8>,
     pieces: VecDeque<Piece>,
-    /// How many bytes at the front have been due already.
+    /// The number of bytes at the front that were already due.
     due_bytes: usize,
     last_release: Option<Instant>,
     end: Option<(End, Instant)>,
@@ -31,11 +31,11 @@ struct Piece {
     bytes: usize,
 }
 
-/// A buffer of this size is kept when it runs empty; a larger one is given back.
+/// The buffer size that is kept when the queue is empty; a larger buffer is freed.
 const KEPT_BYTES: usize = 64 << 10;
 
 impl ByteLine {
-    /// An empty line that takes `limit_bytes`, with what it costs to keep each piece.
+    /// Creates an empty line with room for `limit_bytes`, which includes the overhead of each piece.
     #[must_use]
     pub fn new(limit_bytes: usize) -> Self {
         Self {
@@ -48,27 +48,27 @@ impl ByteLine {
         }
     }
 
-    /// How many bytes may be pushed. At 0 the source is not read, and by TCP's flow control it stops
-    /// sending.
+    /// The number of bytes that can be pushed. At 0 the source is not read, and TCP flow control stops its
+    /// sender.
     #[must_use]
     pub fn room(&self) -> usize {
         let kept = self.bytes.len() + self.pieces.len() * size_of::<Piece>();
         self.limit_bytes.saturating_sub(kept)
     }
 
-    /// How many bytes are under way.
+    /// The number of bytes in flight.
     #[must_use]
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Whether no byte is under way.
+    /// Whether no bytes are in flight.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// Puts bytes on the line that are released at `due`, and not before those in front of them.
+    /// Appends bytes that are released at `due`, after those in front of them.
     pub fn push(&mut self, due: Instant, bytes: &[u8]) {
         if bytes.is_empty() {
             return;
@@ -84,8 +84,7 @@ impl ByteLine {
         }
     }
 
-    /// Puts the end of the stream on the line. A reset replaces an end in order; nothing replaces a
-    /// reset.
+    /// Appends the end of the stream. A reset replaces an orderly end; nothing replaces a reset.
     pub fn end(&mut self, due: Instant, end: End) {
         if matches!(self.end, Some((End::Reset, _))) {
             return;
@@ -93,7 +92,7 @@ impl ByteLine {
         self.end = Some((end, self.in_order(due)));
     }
 
-    /// When something is released next that was not due before; `None` when nothing is under way.
+    /// The time of the next release after those that were already due; `None` if nothing is in flight.
     #[must_use]
     pub fn next_release(&self) -> Option<Instant> {
         match (self.pieces.front(), self.end) {
@@ -118,10 +117,10 @@ impl ByteLine {
         (&front[..of_front], &back[..of_back])
     }
 
-    /// Takes away the first `bytes`, which were due and have been delivered.
+    /// Removes the first `bytes`, which were due and have been delivered.
     ///
     /// # Panics
-    /// If more bytes are taken than were due.
+    /// If fewer bytes were due.
     pub fn consume(&mut self, bytes: usize) {
         self.due_bytes = self
             .due_bytes
@@ -133,7 +132,7 @@ impl ByteLine {
         }
     }
 
-    /// The end of the stream, once, when it is due and every byte before it is delivered.
+    /// The end of the stream, once, when it is due and all bytes before it are delivered.
     pub fn take_end(&mut self, now: Instant) -> Option<End> {
         let (end, release) = self.end?;
         if release > now || !self.bytes.is_empty() {
@@ -143,7 +142,7 @@ impl ByteLine {
         Some(end)
     }
 
-    /// Throws away everything that is under way, the end too.
+    /// Discards everything in flight, including the end.
     pub fn clear(&mut self) {
         self.bytes = VecDeque::new();
         self.pieces = VecDeque::new();
@@ -257,7 +256,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against the naive line: every byte with its own release time in one vector.
+        /// Compares with the naive line: a vector of single bytes with their release times.
         #[test]
         fn is_the_naive_line(steps in steps()) {
             const LIMIT: usize = 4_096;
@@ -275,7 +274,7 @@ mod tests {
                             latest = latest.max(due);
                         }
                         naive.extend(bytes.iter().map(|byte| (latest, *byte)));
-                        // A piece is charged when the next one comes, so one may be over.
+                        // A piece is charged when the next one arrives, so the limit can be exceeded by one.
                         prop_assert!(line.len() <= LIMIT);
                     }
                     Step::Take { most } => {

@@ -1,8 +1,8 @@
-//! The pure part: when bytes are due, and the queues that keep them until then.
+//! The pure part: when bytes are due, and the queues that hold them until then.
 //!
-//! Nothing here reads a clock: `now` is an argument. A [`Schedule`] says when something that arrives
-//! now is due at the far end of a lane; a [`ByteLine`] and a [`PacketLine`] keep what is under way in
-//! order and within bounds.
+//! Nothing here reads a clock: `now` is an argument. A [`Schedule`] computes when data that arrives now is
+//! due at the far end of a lane; [`ByteLine`] and [`PacketLine`] hold the data in flight in order and within
+//! bounds.
 
 mod bytes;
 mod packets;

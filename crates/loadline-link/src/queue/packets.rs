@@ -1,10 +1,10 @@
-//! The packets that are under way in one direction.
+//! The packets that are in flight in one direction.
 
 use std::collections::VecDeque;
 use std::time::Instant;
 
-/// The packets that are under way in one direction: first in, first out, and no more of them than a
-/// router would keep. The buffers are used again.
+/// The packets that are in flight in one direction: a FIFO with the capacity of a router's queue. Buffers are
+/// reused.
 #[derive(Debug)]
 pub struct PacketLine {
     packets: VecDeque<(Instant, Vec<u8>)>,
@@ -14,11 +14,11 @@ pub struct PacketLine {
     last_release: Option<Instant>,
 }
 
-/// Buffers that are kept for later packets.
+/// The number of buffers that are kept for later packets.
 const SPARE_PACKETS: usize = 1_024;
 
 impl PacketLine {
-    /// An empty line that takes `limit_bytes`.
+    /// Creates an empty line with room for `limit_bytes`.
     #[must_use]
     pub fn new(limit_bytes: usize) -> Self {
         Self {
@@ -30,8 +30,8 @@ impl PacketLine {
         }
     }
 
-    /// Puts a packet on the line, to be released at `due` and not before those in front of it. False
-    /// means that the line is full and the packet was dropped, as a full router drops it.
+    /// Appends a packet that is released at `due`, after those in front of it. Returns false if the line is
+    /// full and the packet was dropped, as a full router drops it.
     #[must_use]
     pub fn push(&mut self, due: Instant, packet: &[u8]) -> bool {
         if self.bytes + packet.len() > self.limit_bytes {
@@ -46,26 +46,26 @@ impl PacketLine {
         true
     }
 
-    /// When the next packet is released.
+    /// The release time of the next packet.
     #[must_use]
     pub fn next_release(&self) -> Option<Instant> {
         self.packets.front().map(|(release, _)| *release)
     }
 
-    /// When the last of the packets is released.
+    /// The release time of the last packet.
     #[must_use]
     pub fn last_release(&self) -> Option<Instant> {
         self.packets.back().map(|(release, _)| *release)
     }
 
-    /// The next packet, where it is due.
+    /// The next packet, if it is due.
     #[must_use]
     pub fn due(&self, now: Instant) -> Option<&[u8]> {
         let (release, packet) = self.packets.front()?;
         (*release <= now).then_some(packet)
     }
 
-    /// Takes the next packet away.
+    /// Removes the next packet.
     pub fn consume(&mut self) {
         if let Some((_, mut packet)) = self.packets.pop_front() {
             self.bytes -= packet.len();
@@ -76,7 +76,7 @@ impl PacketLine {
         }
     }
 
-    /// How many bytes are under way.
+    /// The number of bytes in flight.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes

@@ -1,4 +1,4 @@
-//! When something that arrives now is due at the far end.
+//! When data that arrives now is due at the far end.
 
 use std::time::{Duration, Instant};
 
@@ -13,19 +13,18 @@ use crate::shape::{Jitter, Lane};
 pub struct Schedule {
     lane: Lane,
     rng: SmallRng,
-    /// When the last byte that was accepted has been put on the wire.
+    /// When the last accepted byte leaves the wire.
     wire_free: Option<Instant>,
 }
 
 impl Schedule {
-    /// What bytes are cut into where the bandwidth is limited: an Ethernet packet's.
+    /// The unit of transmission with limited bandwidth: the size of an Ethernet packet.
     pub const PIECE_BYTES: usize = 1_500;
 
-    /// What may wait for the wire at the packet level before packets are dropped: a thousand of them,
-    /// as with netem.
+    /// The capacity of the packet-level queue before the wire: a thousand packets, as with netem.
     pub const QUEUE_BYTES: usize = 1_000 * Self::PIECE_BYTES;
 
-    /// A direction whose wire is free.
+    /// Creates a direction with an idle wire.
     #[must_use]
     pub fn new(lane: Lane, seed: u64) -> Self {
         Self {
@@ -35,19 +34,19 @@ impl Schedule {
         }
     }
 
-    /// What the lane is now.
+    /// The current lane.
     #[must_use]
     pub fn lane(&self) -> &Lane {
         &self.lane
     }
 
-    /// Changes the lane for what arrives from now on.
+    /// Changes the lane for data that arrives from now on.
     pub fn set_lane(&mut self, lane: Lane) {
         self.lane = lane;
     }
 
-    /// The most bytes that should be scheduled as one: with a limited bandwidth the first byte of a
-    /// large read does not wait for its last one to be sent.
+    /// The largest number of bytes to schedule as one piece. With limited bandwidth, small pieces let the
+    /// first byte of a large read arrive before its last one is sent.
     #[must_use]
     pub fn piece_bytes(&self) -> usize {
         match self.lane.bytes_per_second {
@@ -56,8 +55,8 @@ impl Schedule {
         }
     }
 
-    /// When `bytes` that arrive now are due: after those before them were serialised, after their own
-    /// serialisation, the delay and the jitter.
+    /// When `bytes` that arrive now are due: after the transmission of earlier data, then their own
+    /// transmission, the delay and the jitter.
     pub fn due(&mut self, now: Instant, bytes: usize) -> Instant {
         let sent = match self.lane.bytes_per_second {
             None => now,
@@ -71,14 +70,14 @@ impl Schedule {
         sent + self.delay()
     }
 
-    /// How long what was accepted still occupies the wire.
+    /// How long accepted data still occupies the wire.
     #[must_use]
     pub fn backlog(&self, now: Instant) -> Duration {
         self.wire_free
             .map_or(Duration::ZERO, |free| free.saturating_duration_since(now))
     }
 
-    /// Whether more waits for the wire than a router would keep.
+    /// Whether the queue before the wire is longer than that of a router.
     #[must_use]
     pub fn queue_is_full(&self, now: Instant) -> bool {
         self.lane
@@ -86,7 +85,7 @@ impl Schedule {
             .is_some_and(|rate| self.backlog(now) > serialisation(Self::QUEUE_BYTES, rate))
     }
 
-    /// Whether the packet that arrives now is lost.
+    /// Draws whether the packet that arrives now is lost.
     pub fn loses(&mut self) -> bool {
         self.lane.loss > 0.0 && self.rng.random_bool(self.lane.loss)
     }
@@ -118,13 +117,13 @@ impl Schedule {
     }
 }
 
-/// How long `bytes` occupy a wire of `rate` bytes per second, rounded up to nanoseconds.
+/// The transmission time of `bytes` at `rate` bytes per second, rounded up to nanoseconds.
 fn serialisation(bytes: usize, rate: u64) -> Duration {
     let ns = (bytes as u128 * 1_000_000_000).div_ceil(u128::from(rate.max(1)));
     Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX)).min(Lane::LONGEST_DELAY)
 }
 
-/// A drawn excess. A heavy tail reaches any value: it is cut where delays are.
+/// Converts a drawn excess, capped at the longest delay because a heavy tail can reach any value.
 fn seconds(value: f64) -> Duration {
     Duration::try_from_secs_f64(value)
         .unwrap_or(Lane::LONGEST_DELAY)
@@ -185,7 +184,7 @@ mod tests {
             deviation: 100 * MS,
         });
         let clamped = wide.iter().filter(|ms| **ms == 0.0).count();
-        // The normal distribution has 15.9 % below the mean less one deviation.
+        // The normal distribution has 15.9 % below the mean minus one deviation.
         assert!((2_900..3_450).contains(&clamped), "{clamped}");
     }
 
