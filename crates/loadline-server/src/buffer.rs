@@ -1,11 +1,11 @@
-//! Bytes that wait: requests that are not executed yet, and replies that are not written yet.
+//! Buffers for requests that are not yet executed and replies that are not yet written.
 
 use loadline_resp::encode::Sink;
 
-/// What a buffer keeps of its memory when it is empty.
+/// The capacity that an empty buffer keeps.
 const KEPT_BYTES: usize = 64 << 10;
 
-/// Bytes that are appended at the end and used up from the front.
+/// A byte queue: appended at the end, consumed from the front.
 #[derive(Debug, Default)]
 pub(crate) struct Buffer {
     bytes: Vec<u8>,
@@ -25,7 +25,7 @@ impl Buffer {
         self.len() == 0
     }
 
-    /// Bytes that it could hold in the memory that it has.
+    /// The bytes that fit without a new allocation.
     pub(crate) fn capacity(&self) -> usize {
         self.bytes.capacity()
     }
@@ -35,14 +35,14 @@ impl Buffer {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Consumes a number of bytes. The remainder moves to the front only when it is the smaller part, so
-    /// that a byte is moved about once, however small the steps are.
+    /// Consumes `count` bytes. The remainder moves to the front only when it is the smaller part, so each
+    /// byte moves about once however small the steps are.
     pub(crate) fn advance(&mut self, count: usize) {
         self.used += count;
         if self.is_empty() {
             self.bytes.clear();
             self.used = 0;
-            // A large request or reply is no reason to keep its memory.
+            // The memory of a large request or reply is not kept.
             self.bytes.shrink_to(KEPT_BYTES);
         } else if self.used > KEPT_BYTES && self.used > self.bytes.len() / 2 {
             self.bytes.drain(..self.used);
@@ -55,8 +55,8 @@ impl Buffer {
     }
 }
 
-/// The replies of a connection. One command may ask for more than there is memory, so there is a bound:
-/// beyond it, everything is thrown away and the connection has to be closed.
+/// The replies of a connection. Because one command can request more data than fits in memory, the size is
+/// bounded: when the bound is exceeded, all replies are discarded and the connection must be closed.
 #[derive(Debug)]
 pub(crate) struct Output {
     replies: Buffer,
@@ -65,7 +65,7 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// An output of at most `bound` bytes.
+    /// Creates an output of at most `bound` bytes.
     pub(crate) fn new(bound: usize) -> Self {
         Self {
             replies: Buffer::default(),
@@ -90,12 +90,12 @@ impl Output {
         self.replies.advance(count);
     }
 
-    /// Takes back what was put since it had `len` bytes.
+    /// Truncates the output to `len` bytes.
     pub(crate) fn truncate(&mut self, len: usize) {
         self.replies.truncate(len);
     }
 
-    /// Whether there was more than the bound.
+    /// Whether the bound was exceeded.
     pub(crate) fn has_overflowed(&self) -> bool {
         self.overflowed
     }
@@ -136,7 +136,7 @@ mod tests {
                 buffer.advance(used);
                 model.drain(..used);
                 prop_assert!(buffer.as_slice() == model && buffer.len() == model.len());
-                // It never holds more than twice what waits, and a little.
+                // The allocation stays below twice the content plus a constant.
                 prop_assert!(buffer.bytes.len() <= 2 * model.len() + 2 * KEPT_BYTES);
             }
         }

@@ -12,11 +12,11 @@ use crate::commands;
 use crate::listen::Stream;
 use crate::state::{Queue, Session, Shared};
 
-/// Replies that may wait before no further request is executed. The next ones wait then, which take less
-/// memory than their replies.
+/// The pending replies at which execution of further requests pauses. Waiting requests take less memory than
+/// their replies would.
 const PAUSE_BYTES: usize = 1 << 20;
 
-/// Bytes that are written to one connection before it is the turn of the next.
+/// The most bytes written to one connection before the next one gets its turn.
 const WRITE_BYTES: usize = 1 << 20;
 
 #[derive(Debug)]
@@ -24,31 +24,32 @@ pub(crate) struct Connection {
     pub(crate) stream: Stream,
     session: Session,
     parser: RequestParser,
-    /// Requests that are not complete, or not executed yet because there are many replies to write.
+    /// Incomplete requests, and requests that wait because many replies are pending.
     input: Buffer,
     output: Output,
     /// Whether requests wait for replies to be written.
     paused: bool,
-    /// Nothing more is read: it has said all, or been told to go. What is left is executed and written.
+    /// Whether reading has ended, because the peer has finished or was closed. Remaining requests are
+    /// executed and their replies written.
     finished: bool,
-    /// Whether a malformed request ended it.
+    /// Whether a malformed request ended the connection.
     malformed: bool,
     drain: Option<Drain>,
-    /// Bytes of requests that may wait.
+    /// The most bytes of pending requests.
     request_bytes: usize,
-    /// What the event loop was last told to wait for.
+    /// The events that the event loop currently waits for.
     pub(crate) interest: EventFlags,
 }
 
-/// How much a connection may hold.
+/// The limits of a connection.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bounds {
     pub(crate) request_bytes: usize,
     pub(crate) output_bytes: usize,
 }
 
-/// What a connection may still send once it was told that its request is malformed. All of it is
-/// discarded. Closing a socket with unread bytes resets the connection, and the peer would lose the error.
+/// The end of a connection after a malformed request. Further input is discarded, because closing a socket
+/// with unread bytes resets the connection, and the peer would lose the error reply.
 #[derive(Debug)]
 struct Drain {
     left_bytes: usize,
@@ -60,7 +61,7 @@ impl Drain {
     const TIME_MS: u64 = 2_000;
 }
 
-/// It is over: the peer is gone, or all has been said.
+/// The connection is over: the peer is gone, or all replies are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Over;
 
@@ -88,24 +89,24 @@ impl Connection {
         self.session.peer.killed.load(Ordering::Relaxed)
     }
 
-    /// Whether it discards what arrives.
+    /// Whether it discards its input.
     pub(crate) fn is_draining(&self) -> bool {
         self.drain.is_some()
     }
 
-    /// Whether it has been discarding what arrives for long enough.
+    /// Whether it has discarded input for long enough.
     pub(crate) fn is_drained(&self, now_ms: u64) -> bool {
         self.drain
             .as_ref()
             .is_some_and(|drain| now_ms >= drain.until_ms)
     }
 
-    /// What the connection is in the middle of.
+    /// The state of the connection.
     pub(crate) fn session(&mut self) -> &mut Session {
         &mut self.session
     }
 
-    /// Executes what waited for the end of a pause.
+    /// Executes the command that was postponed by a pause.
     pub(crate) fn resume(&mut self, shared: &mut Shared) -> Result<(), Over> {
         commands::resume(&mut self.session, shared, &mut self.output);
         self.take(&[], shared);
@@ -116,14 +117,13 @@ impl Connection {
         Ok(())
     }
 
-    /// Whether a command waits for the end of a pause.
+    /// Whether a command is postponed by a pause.
     pub(crate) fn is_postponed(&self) -> bool {
         self.session.postponed.is_some()
     }
 
-    /// Takes what is there with one read and executes it. The replies wait for
-    /// [`flush`](Self::flush). A peer that does not read its replies may go on sending, as clients do
-    /// that send a whole pipeline before they read: its requests wait, until they fill their bound.
+    /// Reads once and executes the complete requests. The replies wait for [`flush`](Self::flush). A peer can
+    /// send a whole pipeline before it reads replies: its requests wait, up to their limit.
     pub(crate) fn receive(&mut self, shared: &mut Shared, buffer: &mut [u8]) -> Result<(), Over> {
         if self.drain.is_some() {
             return self.discard(buffer);
@@ -144,7 +144,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Notes what it holds, for CLIENT LIST.
+    /// Records the buffer sizes for CLIENT LIST.
     fn gauge(&self) {
         let gauges = &self.session.peer.gauges;
         let set = |gauge: &AtomicUsize, value: usize| gauge.store(value, Ordering::Relaxed);
@@ -158,8 +158,8 @@ impl Connection {
         set(&gauges.output_peak, peak.max(self.output.len()));
     }
 
-    /// Writes replies until there are none, the socket is full or others are to have their turn, and says
-    /// what to wait for.
+    /// Writes replies until there are none, the socket is full or it is another connection's turn. Returns
+    /// the events to wait for.
     pub(crate) fn flush(&mut self, shared: &mut Shared) -> Result<EventFlags, Over> {
         let interest = self.write(shared)?;
         let gauges = &self.session.peer.gauges;
@@ -195,7 +195,7 @@ impl Connection {
             }
         }
         if self.paused {
-            // There is room at once, and the next turn executes what waits.
+            // There is room now, so the next turn executes the waiting requests.
             return Ok(reading | EventFlags::OUT);
         }
         if self.malformed {
@@ -207,7 +207,8 @@ impl Connection {
         Ok(reading)
     }
 
-    /// Ends the stream of replies, so that the peer sees the end at once, and goes on reading for a while.
+    /// Ends the stream of replies, so that the peer sees the end immediately, and continues to read for a
+    /// while.
     fn begin_drain(&mut self, shared: &mut Shared) -> Result<EventFlags, Over> {
         if self.drain.is_none() {
             shutdown(&self.stream, Shutdown::Write).map_err(|_| Over)?;
@@ -220,7 +221,7 @@ impl Connection {
         Ok(EventFlags::IN)
     }
 
-    /// Reads once and throws it away.
+    /// Reads once and discards the data.
     fn discard(&mut self, buffer: &mut [u8]) -> Result<(), Over> {
         let drain = self.drain.as_mut().ok_or(Over)?;
         match rustix::io::read(&self.stream, buffer) {
@@ -234,7 +235,7 @@ impl Connection {
         }
     }
 
-    /// Reads once and says how many bytes there were; none where there is nothing now, or nothing more.
+    /// Reads once and returns the number of bytes; 0 if there are none now, or at the end.
     fn read(&mut self, shared: &mut Shared, buffer: &mut [u8]) -> Result<usize, Over> {
         match rustix::io::read(&self.stream, buffer) {
             Ok(0) => {
@@ -252,8 +253,7 @@ impl Connection {
         }
     }
 
-    /// Executes the requests that are complete. They are parsed where they were read; only what is
-    /// left is copied.
+    /// Executes the complete requests. They are parsed where they were read; only the remainder is copied.
     fn take(&mut self, bytes: &[u8], shared: &mut Shared) {
         if self.input.is_empty() {
             let used = self.execute(bytes, shared);
@@ -271,7 +271,7 @@ impl Connection {
         }
     }
 
-    /// Executes requests from the front of `bytes` and returns how many bytes they were.
+    /// Executes requests from the front of `bytes` and returns their size in bytes.
     fn execute(&mut self, bytes: &[u8], shared: &mut Shared) -> usize {
         let mut at = 0;
         self.paused = false;

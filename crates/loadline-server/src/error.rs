@@ -1,4 +1,4 @@
-//! Why a server cannot start or go on.
+//! Errors of the server.
 
 use std::io;
 use std::net::SocketAddr;
@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// An address that other machines can reach, without a password.
+    /// An address without a password that other machines can reach.
     #[error("{address} can be reached from other machines, so it needs a password")]
     Unprotected {
         /// The address.
@@ -16,20 +16,20 @@ pub enum Error {
     /// No address or socket to listen on.
     #[error("a server needs an address or a socket to listen on")]
     Nowhere,
-    /// An address or a path cannot be listened on.
+    /// Listening on an address or path failed.
     #[error("{place} cannot be listened on: {source}")]
     Listen {
         /// The address or the path.
         place: String,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// The operating system refused something that the event loop needs.
+    /// An operation that the event loop needs failed.
     #[error("{what}: {source}")]
     System {
-        /// What was tried.
+        /// The operation.
         what: &'static str,
-        /// What came back.
+        /// The error of the operating system.
         source: io::Error,
     },
 }

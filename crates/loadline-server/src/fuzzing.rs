@@ -1,5 +1,5 @@
-//! The door of the fuzz target `commands`: requests from anywhere to a server without sockets. It is there
-//! with `--cfg fuzzing` alone.
+//! The entry point of the fuzz target `commands`: arbitrary requests to a server without sockets. Compiled
+//! only with `--cfg fuzzing`.
 
 use loadline_resp::{Limits, RequestParser, Skipper};
 
@@ -7,15 +7,15 @@ use crate::buffer::Output;
 use crate::commands;
 use crate::state::{Origin, Replies, Shared};
 
-/// Replies that a connection may have waiting; a value of 512 MB is not what is looked for.
+/// The limit of pending replies, so that values of 512 MB do not slow fuzzing down.
 const OUTPUT_BYTES: usize = 16 << 20;
-/// Commands may ask for large values, and are refused from here on.
+/// The limit of requests per input.
 const MOST_REQUESTS: usize = 64;
 
-/// Executes the requests in `bytes` for one client of a fresh server.
+/// Executes the requests in `bytes` for one client of a new server.
 ///
 /// # Panics
-/// Where a request is answered by anything but one whole reply, as far as the client wants replies.
+/// If the reply to a request is not exactly one complete reply, as far as the client wants replies.
 pub fn serve(bytes: &[u8]) {
     let mut shared = Shared::new(None, 10, 6_379);
     let mut session = shared.session(Origin::default());

@@ -1,12 +1,12 @@
 //! The Loadline store served over RESP2 and RESP3, for the commands that the store supports.
 //!
 //! One thread runs one event loop: it reads every readable connection, executes all complete requests, and
-//! sends the replies of a turn with one write per connection. Unknown commands are answered as by Redis.
-//! There are strings, bits, sets, hashes and lists; sorted sets, streams, pub/sub, scripts and persistence
-//! are missing.
+//! sends the replies of a turn with one write per connection. Unknown commands get the same error as from
+//! Redis. Supported are strings, bits, sets, hashes and lists; sorted sets, streams, pub/sub, scripts and
+//! persistence are missing.
 //!
-//! The tests compare the replies with those of a redis-server 7.0, byte by byte, for the commands and options
-//! that they send: a fixed list, and commands made up at random. What they do not send can differ.
+//! The tests compare the replies with those of redis-server 7.0, byte by byte, for a fixed list of commands
+//! and for random ones. Anything outside these tests can differ.
 //!
 //! ```no_run
 //! use std::sync::atomic::AtomicBool;
@@ -32,7 +32,7 @@ mod settings;
 mod state;
 mod stats;
 
-/// The version of Redis that the replies follow. Clients decide by it what they can send.
+/// The version of Redis that the replies follow. Clients use it to decide which commands they can send.
 const REDIS_VERSION: &str = "7.0.15";
 
 pub use error::Error;
@@ -40,7 +40,7 @@ pub use listen::{Listen, ServerConfig, Slowdown};
 pub use server::Server;
 pub use settings::Eviction;
 
-/// Whether the server has the command called `name`, in any case.
+/// Whether the server supports the command `name`, in any case.
 #[must_use]
 pub fn knows(name: &[u8]) -> bool {
     commands::names().any(|known| known.as_bytes().eq_ignore_ascii_case(name))

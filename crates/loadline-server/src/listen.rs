@@ -1,4 +1,4 @@
-//! Where a server listens, and what it allows.
+//! Listening sockets and the configuration of the server.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -16,56 +16,55 @@ use crate::Error;
 use crate::settings::Eviction;
 use crate::state::Origin;
 
-/// A place to listen.
+/// An address to listen on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Listen {
-    /// An address; port 0 takes a free one.
+    /// A TCP address; port 0 selects a free port.
     Tcp(SocketAddr),
-    /// A socket in the file system, removed again at the end.
+    /// A unix socket, removed when the server ends.
     Unix(PathBuf),
 }
 
-/// Connections that may wait to be taken in; the system has a bound of its own. The standard library has
-/// 128, and where more come at once, some have to try again after a second.
+/// The most connections waiting to be accepted; the system has its own limit. With the standard library's
+/// 128, some of many simultaneous connections would retry after a second.
 const BACKLOG: i32 = 4096;
 
-/// How long a peer may be silent before it is asked whether it is there.
+/// How long a peer can be silent before the kernel probes it.
 pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(300);
 
-/// What every command does beyond its own work.
+/// A slowdown added to every command.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Slowdown {
-    /// Time that it keeps the CPU busy.
+    /// Time that each command keeps the CPU busy.
     pub burn: Duration,
-    /// Rounds of a loop of a few instructions; a count of instructions finds them, a clock does not.
+    /// Rounds of a short loop; an instruction count detects them, a clock does not.
     pub work: u32,
 }
 
-/// How a server is set up.
+/// The configuration of a server.
 #[derive(Debug, Clone)]
 pub struct ServerConfig {
-    /// Where it listens.
+    /// The addresses to listen on.
     pub listen: Vec<Listen>,
-    /// Password of the default user; without one no client has to authenticate.
+    /// The password of the default user; without one, clients do not have to authenticate.
     pub password: Option<String>,
-    /// Connections at a time.
+    /// The most connections at a time.
     pub max_clients: usize,
-    /// Bytes that a connection may hold: of an incomplete request, of requests that wait until the replies
-    /// to those before are read, and of the commands and keys of a transaction. One that sends more is
+    /// The most bytes that a connection can hold in an incomplete request, in requests that wait for earlier
+    /// replies to be read, and in the commands and keys of a transaction. A connection that exceeds it is
     /// closed.
     pub max_request_bytes: usize,
-    /// Bytes of replies that wait for a connection at most. Requests that come while some wait are executed
-    /// later, so that it takes one command (or transaction) with a larger reply to get there; its
-    /// connection is closed.
+    /// The most bytes of pending replies per connection. Requests wait while replies are pending, so only a
+    /// single command or transaction with a larger reply can exceed it; its connection is then closed.
     pub max_output_bytes: usize,
-    /// Bytes of data at which `eviction` begins; 0 for no limit. CONFIG SET can change both.
+    /// The data size in bytes at which `eviction` starts; 0 for no limit. CONFIG SET can change both.
     pub max_memory_bytes: u64,
-    /// What happens at that limit.
+    /// The eviction policy at that limit.
     pub eviction: Eviction,
-    /// A slowdown that is known, to see whether a measurement finds it.
+    /// A known slowdown, to test whether a measurement detects it.
     pub slowdown: Option<Slowdown>,
-    /// Receives what an operator should know of while the server runs, one sentence at a time. The default
-    /// discards it.
+    /// Receives warnings for the operator while the server runs, one sentence each. The default discards
+    /// them.
     pub on_warning: fn(&str),
 }
 
@@ -155,14 +154,14 @@ impl AsFd for Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         if let Self::Unix(_, path) = self {
-            // It can be gone already, which is fine.
+            // It can already be gone, which is fine.
             let _ = std::fs::remove_file(path);
         }
     }
 }
 
-/// Listens on a socket in the file system. A server that was killed leaves its socket behind: one that
-/// refuses connections belongs to no process and is replaced.
+/// Listens on a unix socket. A killed server leaves its socket file behind; a socket that refuses connections
+/// belongs to no process and is replaced.
 fn bind_unix(path: &Path) -> io::Result<UnixListener> {
     let refusal = match UnixListener::bind(path) {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => error,
@@ -179,8 +178,8 @@ fn bind_unix(path: &Path) -> io::Result<UnixListener> {
     UnixListener::bind(path)
 }
 
-/// Has the kernel ask a silent peer whether it is still there, or one whose machine is gone would hold
-/// its place and its memory for good. The times are those of Redis.
+/// Makes the kernel probe a silent peer. Without it, a peer whose machine is gone would keep its connection
+/// and memory forever. The times are those of Redis.
 fn keep_alive(stream: &TcpStream) -> io::Result<()> {
     set_socket_keepalive(stream, true)?;
     set_tcp_keepidle(stream, KEEP_ALIVE)?;
@@ -196,7 +195,7 @@ pub(crate) enum Stream {
 }
 
 impl Stream {
-    /// Where the connection comes from and where it arrived, as CLIENT LIST shows it.
+    /// The remote and local address of the connection, as CLIENT LIST shows them.
     pub(crate) fn origin(&self) -> Origin {
         let shown = |address: io::Result<SocketAddr>| {
             address.map_or_else(|_| "?:0".into(), |address| address.to_string())

@@ -1,4 +1,4 @@
-//! Gives freed memory back to the operating system.
+//! Returns freed memory to the operating system.
 //!
 //! The allocator of glibc keeps the pages of freed blocks for the next allocations, apart from those at the
 //! end of its heap. After FLUSHALL or after a mass expiry most of the resident memory of the server can be
@@ -11,33 +11,33 @@
 
 use std::time::{Duration, Instant};
 
-/// Decides when freed memory is given back: when much of the data is gone and it has stopped shrinking,
-/// since a page goes back only after everything in it was freed.
+/// Decides when to return freed memory: when much of the data is gone and it has stopped shrinking, because a
+/// page can only be returned once everything in it is freed.
 #[derive(Debug, Default)]
 pub(crate) struct Trimmer {
-    /// The largest size of the data since memory was last given back, in bytes.
+    /// The largest size of the data since memory was last returned, in bytes.
     peak_bytes: usize,
     /// The size of the data in the last sample.
     last_bytes: usize,
-    /// The size of the data when memory was last given back, until the data has grown again.
+    /// The size of the data when memory was last returned, until the data grows again.
     settled_bytes: Option<usize>,
     sampled_at: Option<Instant>,
     not_before: Option<Instant>,
 }
 
 impl Trimmer {
-    /// Adding up the size of the data takes some 50 microseconds, so it is sampled this often only.
+    /// Computing the size of the data takes some 50 microseconds, so the interval is long.
     const SAMPLE_EVERY: Duration = Duration::from_secs(1);
 
-    /// Freed bytes below which the call does not pay.
+    /// The fewest freed bytes for which the call pays off.
     const LEAST_BYTES: usize = 16 << 20;
 
-    /// The same where the data goes on shrinking after a call. Pages that were in use then can be free now,
-    /// and they are more than the bytes that were freed since.
+    /// The same while the data continues to shrink after a call. Pages that were in use then can be free now,
+    /// and they hold more than the bytes that were freed since.
     const LEAST_BYTES_AFTERWARDS: usize = 1 << 20;
 
-    /// The time between two calls is at least this many times the duration of the first one, so that the
-    /// calls take at most a hundredth of the event loop's time.
+    /// The time between two calls is at least this many times the duration of the first one, so that calls
+    /// take at most a hundredth of the event loop's time.
     const PAUSE_FACTOR: u32 = 100;
 
     /// Whether a [`sample`](Self::sample) is due.
@@ -46,14 +46,14 @@ impl Trimmer {
         self.sampled_at.is_none_or(is_over)
     }
 
-    /// Notes the size of data that is about to be removed.
+    /// Records the size of data that is about to be removed.
     pub(crate) fn note(&mut self, data_bytes: usize) {
         self.peak_bytes = self.peak_bytes.max(data_bytes);
         let has_grown = |bytes: usize| data_bytes >= bytes + Self::LEAST_BYTES;
         self.settled_bytes = self.settled_bytes.filter(|bytes| !has_grown(*bytes));
     }
 
-    /// Notes the size of the data, and gives memory back if it is much smaller than it was.
+    /// Records the size of the data, and returns memory if the data is much smaller than before.
     pub(crate) fn sample(&mut self, data_bytes: usize, now: Instant) {
         self.sampled_at = Some(now);
         self.note(data_bytes);
@@ -64,7 +64,7 @@ impl Trimmer {
         self.last_bytes = data_bytes;
     }
 
-    /// Whether enough was freed, the data is not shrinking any more, and the last call is long enough ago.
+    /// Whether enough was freed, the data has stopped shrinking, and the last call is long enough ago.
     fn is_due(&self, data_bytes: usize, now: Instant) -> bool {
         let least = match self.settled_bytes {
             None => Self::LEAST_BYTES,
@@ -84,7 +84,7 @@ impl Trimmer {
     }
 }
 
-/// Free bytes at the end of a heap that may stay: enough that a few blocks do not move the end each time.
+/// The free bytes that can stay at the end of a heap, so that a few blocks do not move the end each time.
 #[cfg(target_env = "gnu")]
 const FREE_END_BYTES: libc::c_int = 1 << 20;
 
@@ -136,10 +136,10 @@ mod tests {
             let is_due = trimmer.is_due(data_bytes, after(1));
             assert_eq!(is_due, data_bytes == 75 * MIB, "{data_bytes}");
         }
-        // The data still shrinks.
+        // The data is still shrinking.
         trimmer.last_bytes = 76 * MIB;
         assert!(trimmer.is_due(75 * MIB, after(1)) && !trimmer.is_due(70 * MIB, after(1)));
-        // A call of 50 ms is the only one for 5 s, and what is freed meanwhile is not forgotten.
+        // After a call of 50 ms the next one waits for 5 s, and data freed in between counts then.
         trimmer.done(75 * MIB, after(1), Duration::from_millis(50));
         trimmer.last_bytes = MIB;
         assert!(!trimmer.is_due(MIB, after(5)) && trimmer.is_due(MIB, after(6)));

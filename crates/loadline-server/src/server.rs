@@ -21,16 +21,16 @@ const READ_BYTES: usize = 64 << 10;
 const EVENTS: usize = 256;
 /// Open files of a server besides its connections.
 const SPARE_FILES: u64 = 32;
-/// The longest the loop sleeps: expired keys are looked for as often, and the stop is noticed.
+/// The longest sleep of the loop, which bounds the interval of expiry and the reaction to a stop.
 const LONGEST_SLEEP: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 100_000_000,
 };
-/// Entries per database that are looked at for expired ones in a sweep.
+/// The most entries per database that a sweep checks for expiry.
 const SWEEP_ENTRIES: usize = 20_000;
 const SWEEP_EVERY_MS: u64 = 100;
 
-/// A server that listens.
+/// A listening server.
 #[derive(Debug)]
 pub struct Server {
     config: ServerConfig,
@@ -39,7 +39,7 @@ pub struct Server {
     connections: HashMap<u64, Connection>,
     shared: Shared,
     next_token: u64,
-    /// Connections that were read in this turn, and whose replies go out at its end.
+    /// Connections that were read in this turn and whose replies are sent at its end.
     turn: Vec<u64>,
     /// Whether accepting is paused because the process has no more file descriptors.
     full: bool,
@@ -47,12 +47,12 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens where `config` says. The process's limit of open files is raised to fit the clients; where
-    /// the system refuses, fewer clients are accepted.
+    /// Listens on the addresses of `config`. The process's limit of open files is raised to fit the clients;
+    /// if the system refuses, fewer clients are accepted.
     ///
     /// # Errors
-    /// [`Error::Unprotected`] for an address that other machines reach without a password,
-    /// [`Error::Nowhere`] without any place, [`Error::Listen`] where a place is taken.
+    /// [`Error::Unprotected`] for an address without a password that other machines can reach,
+    /// [`Error::Nowhere`] without any address, [`Error::Listen`] if an address is taken.
     pub fn bind(mut config: ServerConfig) -> Result<Self, Error> {
         if config.listen.is_empty() {
             return Err(Error::Nowhere);
@@ -100,7 +100,7 @@ impl Server {
         })
     }
 
-    /// The TCP addresses it listens on, with the ports that were taken.
+    /// The TCP addresses it listens on, with the ports that the kernel chose.
     #[must_use]
     pub fn local_addrs(&self) -> Vec<SocketAddr> {
         self.listeners
@@ -109,10 +109,10 @@ impl Server {
             .collect()
     }
 
-    /// Serves until `stop` is set, which is looked at ten times a second, or a client sends SHUTDOWN.
+    /// Serves until `stop` is set (checked ten times a second) or a client sends SHUTDOWN.
     ///
     /// # Errors
-    /// [`Error::System`] when the operating system refuses to wait for events.
+    /// [`Error::System`] if the operating system refuses to wait for events.
     pub fn run(&mut self, stop: &AtomicBool) -> Result<(), Error> {
         let mut events = Vec::with_capacity(EVENTS);
         let mut buffer = vec![0; READ_BYTES];
@@ -142,7 +142,7 @@ impl Server {
         Ok(())
     }
 
-    /// The longest that the loop may sleep now: no longer than a pause lasts.
+    /// The longest sleep, which ends with a pause at the latest.
     fn longest_sleep(&self) -> Timespec {
         let Some(pause) = self.shared.pause else {
             return LONGEST_SLEEP;
@@ -156,7 +156,7 @@ impl Server {
         }
     }
 
-    /// Ends a pause that is over, and executes the commands that waited when there is none any more.
+    /// Ends a pause that has run out, and executes the postponed commands once there is no pause.
     fn end_pause(&mut self) {
         let now = self.shared.now;
         self.shared.pause = self.shared.pause.filter(|pause| now < pause.until_ms);
@@ -166,7 +166,7 @@ impl Server {
         let waiting = self.connections.iter();
         let waiting = waiting.filter(|(_, connection)| connection.is_postponed());
         let mut tokens: Vec<u64> = waiting.map(|(token, _)| *token).collect();
-        // The oldest connections first, so that the order is not one of chance.
+        // Oldest connections first, so that the order is deterministic.
         tokens.sort_unstable();
         for token in tokens {
             let connection = self.connections.get_mut(&token);
@@ -188,9 +188,8 @@ impl Server {
         }
     }
 
-    /// Writes the replies of a turn, each connection's with one write. Written one after the other when
-    /// all is executed, they find a peer with many connections still asleep: it wakes up once, and not
-    /// for each.
+    /// Writes the replies of a turn, with one write per connection. Writing them at the end lets a peer with
+    /// many connections wake up once instead of once per connection.
     fn answer(&mut self) {
         let mut turn = std::mem::take(&mut self.turn);
         for token in turn.drain(..) {
@@ -198,7 +197,7 @@ impl Server {
                 continue;
             };
             let told = connection.flush(&mut self.shared).and_then(|interest| {
-                // The usual case: nothing changes, and the kernel is not asked.
+                // The usual case: no change, so no system call.
                 if interest == connection.interest {
                     return Ok(());
                 }
@@ -225,7 +224,7 @@ impl Server {
                 }
                 Ok(stream) => self.admit(stream),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                // One that went away between its arrival and now is no reason to stop listening.
+                // A connection that closed before it was accepted must not stop the server.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                 Err(_) => return self.listen_later(),
             }
@@ -250,8 +249,8 @@ impl Server {
         self.shared.clients = self.connections.len();
     }
 
-    /// Stops accepting until the next sweep: without free file descriptors, waiting connections would wake
-    /// the loop without end.
+    /// Stops accepting until the next sweep: without free file descriptors, pending connections would wake
+    /// the loop endlessly.
     fn listen_later(&mut self) {
         self.full = true;
         self.listen(EventFlags::empty());
@@ -259,7 +258,7 @@ impl Server {
 
     fn listen(&self, interest: EventFlags) {
         for (token, listener) in self.listeners.iter().enumerate() {
-            // It can only fail for a file that is not registered, and all of them are.
+            // It fails only for an unregistered file, and all of them are registered.
             let _ = epoll::modify(
                 &self.epoll,
                 listener,
@@ -288,10 +287,9 @@ impl Server {
         over.into_iter().for_each(|token| self.close(token));
     }
 
-    /// What is done ten times a second: a bounded part of the keyspace is looked through for what is
-    /// over, and the rates are sampled.
+    /// Ten times a second: expires keys in a bounded part of the keyspace and samples the rates.
     fn sweep(&mut self) {
-        // A clock that was set back must not hold it up.
+        // A clock that was set back must not stop the sweeps.
         if self.shared.now.abs_diff(self.swept_at) < SWEEP_EVERY_MS {
             return;
         }
@@ -299,11 +297,11 @@ impl Server {
         self.on_timer();
     }
 
-    /// What is done ten times a second. A function of its own in every build, so that a profiler can tell its
+    /// The work of a sweep. A separate function in every build, so that a profiler can distinguish its
     /// instructions from those of commands.
     #[inline(never)]
     fn on_timer(&mut self) {
-        // A pause is there so that the data stays as it is.
+        // The data must not change during a pause.
         let databases = self.shared.databases.iter();
         for database in databases.filter(|_| self.shared.pause.is_none()) {
             database.expire_some(self.shared.now, SWEEP_ENTRIES);
@@ -324,8 +322,8 @@ impl Server {
     }
 }
 
-/// Lets the process open as many files as `max_clients` connections need, where the system lets it, and
-/// returns for how many that is enough.
+/// Raises the process's limit of open files to fit `max_clients` connections, if the system permits it, and
+/// returns the number of connections that fit.
 fn allow_connections(max_clients: usize) -> usize {
     let wanted = max_clients as u64 + SPARE_FILES;
     let limit = getrlimit(Resource::Nofile);

@@ -3,39 +3,39 @@
 /// The settings, with the defaults of Redis.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
-    /// The most fields of a hash that is kept in order.
+    /// The most fields of an ordered hash.
     pub(crate) hash_max_listpack_entries: u64,
-    /// The most bytes of a field or a value of a hash that is kept in order.
+    /// The most bytes of a field or value of an ordered hash.
     pub(crate) hash_max_listpack_value: u64,
-    /// The most members of a set of whole numbers that is kept in order.
+    /// The most members of a sorted set of integers.
     pub(crate) set_max_intset_entries: u64,
-    /// Bytes of data beyond which commands that add to it are refused; 0 for no limit.
+    /// The data size in bytes beyond which commands that add data are refused; 0 for no limit.
     pub(crate) maxmemory: u64,
-    /// What happens at that limit.
+    /// The eviction policy at that limit.
     pub(crate) eviction: Eviction,
 }
 
-/// What happens when the data has reached its limit of memory.
+/// The eviction policy at the memory limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Eviction {
-    /// Commands that add to the data are refused (`noeviction`).
+    /// Commands that add data are refused (`noeviction`).
     #[default]
     None,
-    /// The least used keys are removed (`allkeys-lfu`).
+    /// The least frequently used keys are removed (`allkeys-lfu`).
     LeastUsed,
-    /// The least used of the keys with an expiry are removed (`volatile-lfu`).
+    /// The least frequently used keys with an expiry are removed (`volatile-lfu`).
     LeastUsedVolatile,
 }
 
 impl Eviction {
-    /// All of them, by the names of Redis.
+    /// All policies with their names in Redis.
     pub const NAMES: [(&str, Self); 3] = [
         ("volatile-lfu", Self::LeastUsedVolatile),
         ("allkeys-lfu", Self::LeastUsed),
         ("noeviction", Self::None),
     ];
 
-    /// The name in Redis.
+    /// The name of the policy in Redis.
     #[must_use]
     pub fn name(self) -> &'static str {
         let named = Self::NAMES.into_iter().find(|(_, other)| *other == self);
@@ -55,7 +55,7 @@ impl Default for Settings {
     }
 }
 
-/// How the value of a setting is written.
+/// The unit of a setting's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unit {
     Count,
@@ -63,10 +63,10 @@ pub(crate) enum Unit {
     Memory,
 }
 
-/// The place of a setting.
+/// Access to the field of a setting.
 type Place = fn(&mut Settings) -> &mut u64;
 
-/// The names of the settings, those of before Redis 7 behind those of today.
+/// The names of the settings; names from before Redis 7 come last.
 pub(crate) const NAMES: [(&str, Unit, Place); 6] = [
     ("hash-max-listpack-entries", Unit::Count, |all| {
         &mut all.hash_max_listpack_entries
@@ -86,7 +86,7 @@ pub(crate) const NAMES: [(&str, Unit, Place); 6] = [
     ("maxmemory", Unit::Memory, |all| &mut all.maxmemory),
 ];
 
-/// Reads bytes as Redis does: a number, and a unit in any case.
+/// Reads a number of bytes as Redis does: a number with an optional unit in any case.
 pub(crate) fn memory_bytes(text: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(text).ok()?.to_ascii_lowercase();
     let digits = text.len()

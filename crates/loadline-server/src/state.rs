@@ -1,4 +1,4 @@
-//! What all connections share, and what each has for itself.
+//! State shared by all connections, and state of each connection.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -14,17 +14,17 @@ use crate::memory::Trimmer;
 use crate::settings::{Eviction, Settings};
 use crate::stats::{Gone, Stats};
 
-/// Databases that SELECT can choose from.
+/// The number of databases.
 pub(crate) const DATABASES: usize = 16;
 
-/// What the server holds and counts.
+/// The state of the server.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) databases: Vec<Keyspace>,
     pub(crate) password: Option<String>,
     pub(crate) max_clients: usize,
     pub(crate) started: Instant,
-    /// The name of this start of the server: 40 hexadecimal digits.
+    /// The random id of this run: 40 hexadecimal digits.
     pub(crate) run_id: String,
     pub(crate) port: u16,
     /// The time of this turn of the event loop, in milliseconds since the Unix epoch.
@@ -35,38 +35,39 @@ pub(crate) struct Shared {
     pub(crate) watched: Watched,
     /// All connections, by their ids.
     pub(crate) peers: BTreeMap<u64, Arc<Peer>>,
-    /// Whether one of them has been killed since the last turn.
+    /// Whether a connection was killed since the last turn.
     pub(crate) killed: bool,
-    /// Whether a connection may be discarding what it still receives.
+    /// Whether a connection can be discarding its input.
     pub(crate) has_draining: bool,
     /// Set by SHUTDOWN.
     pub(crate) shutdown: bool,
-    /// A slowdown that is known, for every command; `None` for none.
+    /// A known slowdown of every command.
     pub(crate) slowdown: Option<Slowdown>,
     pub(crate) warnings: Warnings,
     pub(crate) settings: Settings,
     pub(crate) trimmer: Trimmer,
-    /// What CLIENT PAUSE asked for, while it lasts.
+    /// The current pause by CLIENT PAUSE.
     pub(crate) pause: Option<Pause>,
-    /// Whether a command may be waiting for its end.
+    /// Whether a command can be waiting for the end of a pause.
     pub(crate) has_postponed: bool,
-    /// The bytes that the data took when they were last added up, and when that was.
+    /// The size of the data in bytes when it was last computed, and the time of that.
     added_up: Option<(usize, Instant)>,
-    /// Whether the databases count uses, for eviction.
+    /// Whether the databases count accesses, for eviction.
     counts_uses: bool,
-    /// The database in which eviction goes on.
+    /// The database in which eviction continues.
     evicting: usize,
-    /// Until when no key is looked for, since there was none to remove, in milliseconds since the Unix epoch.
+    /// No search for keys to evict before this time, because the last one found none, in milliseconds since
+    /// the Unix epoch.
     fruitless_until: u64,
 }
 
-/// How long no key is looked for after there was none to remove.
+/// The wait after a search found no key to evict.
 const FRUITLESS_MS: u64 = 10;
 
-/// Keys that are removed for one command at most, so that a limit that was lowered does not hold the others up.
+/// The most keys that are removed for one command, so that lowering the limit does not block other commands.
 const MOST_EVICTED: usize = 1_000;
 
-/// Reports an event to the operator, at most once a minute, since a client can repeat it at will.
+/// Reports an event to the operator at most once a minute, because clients can repeat it at will.
 #[derive(Debug)]
 pub(crate) struct Warnings {
     pub(crate) report: fn(&str),
@@ -88,21 +89,21 @@ impl Warnings {
     }
 }
 
-/// The time in which commands wait, after CLIENT PAUSE.
+/// A pause by CLIENT PAUSE.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pause {
-    /// When it ends, in milliseconds since the Unix epoch.
+    /// The end of the pause, in milliseconds since the Unix epoch.
     pub(crate) until_ms: u64,
-    /// Whether all commands wait; else those that write.
+    /// Whether all commands wait, or only those that write.
     pub(crate) holds_all: bool,
 }
 
 /// Keys that connections watch for changes.
 #[derive(Debug, Default)]
 pub(crate) struct Watched {
-    /// Which connections watch a key of a database.
+    /// The connections that watch each key of a database.
     keys: HashMap<(usize, Vec<u8>), HashSet<u64>>,
-    /// Connections one of whose keys has changed since.
+    /// Connections with a changed watched key.
     pub(crate) changed: HashSet<u64>,
 }
 
@@ -111,12 +112,12 @@ pub(crate) struct Watched {
 pub(crate) struct Watch {
     pub(crate) database: usize,
     pub(crate) key: Vec<u8>,
-    /// Whether it was there when the connection began to watch.
+    /// Whether it existed when the connection started to watch.
     pub(crate) was_there: bool,
 }
 
 impl Watched {
-    /// Watches a key for a connection, unless it does so already.
+    /// Watches a key for a connection, unless it is already watched.
     pub(crate) fn add(&mut self, session: &mut Session, watch: Watch) {
         let place = (watch.database, watch.key.clone());
         let watchers = self.keys.entry(place).or_default();
@@ -126,7 +127,7 @@ impl Watched {
         }
     }
 
-    /// Notes that a key has changed.
+    /// Records the change of a key.
     #[inline]
     pub(crate) fn touch(&mut self, database: usize, key: &[u8]) {
         if self.keys.is_empty() {
@@ -137,7 +138,7 @@ impl Watched {
         }
     }
 
-    /// Notes that every watched key has changed that `has_changed` says it of.
+    /// Records changes of all watched keys for which `has_changed` returns true.
     pub(crate) fn touch_where(&mut self, has_changed: impl Fn(usize, &[u8]) -> bool) {
         for ((database, key), watchers) in &self.keys {
             if has_changed(*database, key) {
@@ -146,7 +147,7 @@ impl Watched {
         }
     }
 
-    /// Forgets what a connection watches.
+    /// Removes all watches of a connection.
     pub(crate) fn forget(&mut self, session: &mut Session) {
         for watch in session.watches.drain(..) {
             let place = (watch.database, watch.key);
@@ -162,7 +163,7 @@ impl Watched {
     }
 }
 
-/// What one connection is in the middle of.
+/// The state of one connection.
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) id: u64,
@@ -174,24 +175,24 @@ pub(crate) struct Session {
     pub(crate) queue: Option<Queue>,
     pub(crate) watches: Vec<Watch>,
     watched_bytes: usize,
-    /// A command that waits for the end of a pause. Those behind it wait with it.
+    /// A command that waits for the end of a pause. Later commands wait behind it.
     pub(crate) postponed: Option<Postponed>,
     pub(crate) replies: Replies,
-    /// What other connections may see of this one.
+    /// The state that other connections can see.
     pub(crate) peer: Arc<Peer>,
 }
 
-/// The words of a command that waits.
+/// The words of a postponed command.
 pub(crate) type Postponed = Vec<Vec<u8>>;
 
-/// Whether a client wants replies, as CLIENT REPLY says it.
+/// Whether a client wants replies, as set by CLIENT REPLY.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Replies {
     On,
     Off,
     /// Off for the current command, and on again after it.
     Skip,
-    /// As [`Skip`](Self::Skip) from the next command on.
+    /// Becomes [`Skip`](Self::Skip) with the next command.
     SkipNext,
 }
 
@@ -201,7 +202,7 @@ impl Replies {
         matches!(self, Self::Off | Self::Skip)
     }
 
-    /// What holds for the next command.
+    /// The mode for the next command.
     pub(crate) fn after_command(self) -> Self {
         match self {
             Self::Skip => Self::On,
@@ -212,7 +213,7 @@ impl Replies {
 }
 
 impl Session {
-    /// Bytes that queued commands and watched keys hold.
+    /// Bytes of queued commands and watched keys.
     pub(crate) fn held_bytes(&self) -> usize {
         let queued = self.queue.as_ref().map_or(0, Queue::held_bytes);
         let postponed = self.postponed.as_ref();
@@ -221,7 +222,7 @@ impl Session {
     }
 }
 
-/// Where a connection comes from and where it arrived.
+/// The remote and local address of a connection.
 #[derive(Debug, Default)]
 pub(crate) struct Origin {
     pub(crate) address: String,
@@ -230,53 +231,53 @@ pub(crate) struct Origin {
     pub(crate) is_unix: bool,
 }
 
-/// What CLIENT LIST shows of a connection, and how CLIENT KILL reaches it.
+/// The fields of CLIENT LIST, shared with other connections.
 #[derive(Debug, Default)]
 pub(crate) struct Peer {
     pub(crate) id: u64,
-    /// Where it comes from and where it arrived.
+    /// The remote and local address.
     pub(crate) address: String,
     pub(crate) local_address: String,
     pub(crate) fd: i32,
     pub(crate) is_unix: bool,
-    /// When it connected, in milliseconds since the Unix epoch.
+    /// The time of the connection, in milliseconds since the Unix epoch.
     pub(crate) since_ms: u64,
-    /// When it last sent something.
+    /// The time of the last received data.
     pub(crate) active_ms: AtomicU64,
     pub(crate) name: Mutex<Vec<u8>>,
     pub(crate) database: AtomicUsize,
     pub(crate) resp: AtomicUsize,
-    /// The command that it sent last: its place among [`commands::names`], and that of its subcommand.
+    /// The last command: its index in [`commands::names`], and that of its subcommand.
     pub(crate) command: AtomicUsize,
     pub(crate) subcommand: AtomicUsize,
     pub(crate) gauges: Gauges,
-    /// Set to close it.
+    /// Set to close the connection.
     pub(crate) killed: AtomicBool,
 }
 
-/// What a connection held at the end of its last turn.
+/// Buffer sizes of a connection at the end of its last turn.
 #[derive(Debug, Default)]
 pub(crate) struct Gauges {
-    /// Bytes of requests that wait, and the room that is left for more.
+    /// Bytes of pending requests, and the free capacity.
     pub(crate) input: AtomicUsize,
     pub(crate) input_room: AtomicUsize,
-    /// Bytes of the places of an incomplete request's arguments.
+    /// Bytes of the argument positions of an incomplete request.
     pub(crate) arguments: AtomicUsize,
-    /// Commands of a transaction and one, 0 where there is none, and their bytes.
+    /// Commands of a transaction plus one, 0 without one, and their bytes.
     pub(crate) queued: AtomicUsize,
     pub(crate) queued_bytes: AtomicUsize,
-    /// Bytes of replies that wait, the most that ever did, and the room for them.
+    /// Bytes of pending replies, their peak, and the capacity.
     pub(crate) output: AtomicUsize,
     pub(crate) output_peak: AtomicUsize,
     pub(crate) output_room: AtomicUsize,
-    /// Whether it waits for the socket to take more.
+    /// Whether it waits until the socket is writable.
     pub(crate) is_writing: AtomicBool,
-    /// Whether a command of it waits for the end of a pause.
+    /// Whether a command is postponed by a pause.
     pub(crate) is_postponed: AtomicBool,
 }
 
 impl Peer {
-    /// The name that the client gave itself.
+    /// The name set by the client.
     pub(crate) fn name(&self) -> Vec<u8> {
         self.name
             .lock()
@@ -289,20 +290,20 @@ impl Peer {
     }
 }
 
-/// A transaction that is being put together. Its commands lie in a row, since a million of short ones
-/// would take many times their bytes in allocations of their own.
+/// A transaction being queued. Its commands share one buffer, because separate allocations for a million
+/// short commands would take many times their size.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     bytes: Vec<u8>,
-    /// Where each word ends among the bytes.
+    /// The end of each word in the bytes.
     word_ends: Vec<usize>,
-    /// Where each command ends among the words.
+    /// The end of each command in the words.
     command_ends: Vec<usize>,
     /// Whether a command could not be queued, so that EXEC must fail.
     pub(crate) spoilt: bool,
-    /// Whether one of them adds to the data.
+    /// Whether a command adds data.
     pub(crate) grows: bool,
-    /// Whether one of them writes.
+    /// Whether a command writes.
     pub(crate) writes: bool,
 }
 
@@ -319,7 +320,7 @@ impl Queue {
         self.command_ends.len()
     }
 
-    /// The words of each command.
+    /// Iterates over the words of each command.
     pub(crate) fn commands(&self) -> impl Iterator<Item = Vec<&[u8]>> {
         let word = |index: usize| {
             let begin = index.checked_sub(1).map_or(0, |last| self.word_ends[last]);
@@ -370,7 +371,7 @@ impl Shared {
         }
     }
 
-    /// A session for a connection that has just arrived.
+    /// Creates the session of a new connection.
     pub(crate) fn session(&mut self, origin: Origin) -> Session {
         let id = self.next_id;
         self.next_id += 1;
@@ -401,7 +402,7 @@ impl Shared {
         }
     }
 
-    /// Changes the settings.
+    /// Replaces the settings.
     pub(crate) fn set(&mut self, settings: Settings) {
         let counts_uses = settings.maxmemory > 0 && settings.eviction != Eviction::None;
         if counts_uses != self.counts_uses {
@@ -415,25 +416,25 @@ impl Shared {
         self.fruitless_until = 0;
     }
 
-    /// Whether the uses of keys are counted, for eviction.
+    /// Whether accesses to keys are counted, for eviction.
     pub(crate) fn counts_uses(&self) -> bool {
         self.counts_uses
     }
 
-    /// Connections with a command that waits.
+    /// The number of connections with a postponed command.
     pub(crate) fn postponed(&self) -> usize {
         let peers = self.peers.values();
         let is_waiting = |peer: &&Arc<Peer>| peer.gauges.is_postponed.load(Ordering::Relaxed);
         peers.filter(is_waiting).count()
     }
 
-    /// Bytes of memory that the data takes, without what an allocator adds and without the room of pages that are
-    /// being filled.
+    /// The size of the data in bytes, without the allocator's overhead and without the free part of pages
+    /// that are being filled.
     pub(crate) fn data_bytes(&self) -> usize {
         self.databases.iter().map(Keyspace::charged_bytes).sum()
     }
 
-    /// Gives memory back to the operating system once a second if much data went.
+    /// Returns memory to the operating system, at most once a second, if much data was removed.
     pub(crate) fn trim_memory(&mut self) {
         let now = Instant::now();
         if self.trimmer.is_sample_due(now) {
@@ -442,8 +443,8 @@ impl Shared {
         }
     }
 
-    /// Removes keys, where the settings allow it, until the data takes no more than `maxmemory`, and returns whether
-    /// there is room for more. Without eviction the data is added up now and then only, since that takes some 50
+    /// Evicts keys, if the policy permits it, until the data fits in `maxmemory`; returns whether there is
+    /// room. Without eviction the size is computed only from time to time, because that takes some 50
     /// microseconds.
     pub(crate) fn make_room(&mut self) -> bool {
         if !self.counts_uses {
@@ -455,12 +456,12 @@ impl Shared {
             if self.now < self.fruitless_until {
                 return false;
             }
-            // After as many rounds even the most used key would be gone.
+            // After this many rounds even the most used key would have been evicted.
             if wrapped > 5 * DATABASES {
                 self.fruitless_until = self.now + FRUITLESS_MS;
                 return false;
             }
-            // The remainder follows with the next command, or ten times a second.
+            // The next command or sweep continues.
             if evicted == MOST_EVICTED {
                 return true;
             }
@@ -490,13 +491,13 @@ impl Shared {
         }
     }
 
-    /// Keys that were removed to make room, since the server started.
+    /// The number of evicted keys since the start.
     pub(crate) fn evicted(&self) -> u64 {
         let each = self.databases.iter().map(|database| database.tally());
         each.map(|tally| tally.evictions).sum()
     }
 
-    /// Keys that were freed because their time had come, since the server started.
+    /// The number of expired keys that were freed since the start.
     pub(crate) fn expired(&self) -> u64 {
         self.databases.iter().map(Keyspace::expired).sum()
     }

@@ -1,9 +1,9 @@
-//! What is counted, and shown by INFO.
+//! Counters that INFO shows.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What is counted since the start, or since CONFIG RESETSTAT.
+/// Counters since the start or since CONFIG RESETSTAT.
 #[derive(Debug)]
 pub(crate) struct Stats {
     pub(crate) connections: u64,
@@ -13,26 +13,26 @@ pub(crate) struct Stats {
     pub(crate) bytes_out: u64,
     pub(crate) hits: u64,
     pub(crate) misses: u64,
-    /// Keys that had gone before.
+    /// Removed keys at the last reset.
     pub(crate) gone_before: Gone,
     /// Error replies, by their first word.
     pub(crate) errors: BTreeMap<String, u64>,
-    /// By command, in the order of [`crate::commands::names`].
+    /// Statistics by command, in the order of [`crate::commands::names`].
     pub(crate) calls: Vec<CallStat>,
     pub(crate) commands_rate: Rate,
     pub(crate) input_rate: Rate,
     pub(crate) output_rate: Rate,
 }
 
-/// Keys that went by themselves.
+/// Keys that the server removed by itself.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Gone {
     pub(crate) expired: u64,
-    /// Removed to make room.
+    /// Keys evicted to make room.
     pub(crate) evicted: u64,
 }
 
-/// Kinds of errors that are counted apart; a command can make new ones of what a client says.
+/// The most kinds of errors that are counted separately, because clients can cause new kinds.
 const ERROR_KINDS: usize = 128;
 
 impl Stats {
@@ -74,7 +74,7 @@ impl Stats {
         }
     }
 
-    /// Takes the samples of the rates.
+    /// Samples the rates.
     pub(crate) fn sample(&mut self, now_ms: u64) {
         self.commands_rate.sample(self.commands, now_ms);
         self.input_rate.sample(self.bytes_in, now_ms);
@@ -82,41 +82,41 @@ impl Stats {
     }
 }
 
-/// What is counted about one command.
+/// Statistics of one command.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct CallStat {
     pub(crate) calls: u64,
-    /// Calls that were refused before they were executed.
+    /// Calls refused before execution.
     pub(crate) rejected: u64,
-    /// Calls that were executed and answered with an error.
+    /// Calls that were executed and replied with an error.
     pub(crate) failed: u64,
-    /// Calls whose time was taken, and the time they took.
+    /// Timed calls, and their total time.
     pub(crate) timed: u64,
     pub(crate) time: Duration,
 }
 
 impl CallStat {
-    /// Calls that are all timed.
+    /// The number of first calls that are all timed.
     const FIRST: u64 = 64;
-    /// After those, one call in this number is timed.
+    /// After those, one call in this many is timed.
     const ONE_IN: u64 = 16;
 
-    /// Whether the next call is to be timed.
+    /// Whether to time the next call.
     pub(crate) fn is_timed(&self) -> bool {
         self.calls < Self::FIRST || self.calls.is_multiple_of(Self::ONE_IN)
     }
 
-    /// The time of all calls, estimated: what the timed ones took on average, times their number.
+    /// The estimated time of all calls: the mean of the timed ones, times the number of calls.
     pub(crate) fn total_time(&self) -> Duration {
         let mean_ns = self.time.as_nanos() as f64 / self.timed.max(1) as f64;
         Duration::from_nanos((mean_ns * self.calls as f64) as u64)
     }
 }
 
-/// How fast a count grows, over the last samples of a second or two.
+/// The growth rate of a counter over the last samples.
 #[derive(Debug)]
 pub(crate) struct Rate {
-    /// A count and when it was read, in milliseconds; the oldest is overwritten first.
+    /// Samples of the counter with their times in milliseconds, overwritten oldest first.
     samples: [(u64, u64); Rate::SAMPLES],
     next: usize,
 }
@@ -136,7 +136,7 @@ impl Rate {
         self.next = (self.next + 1) % Self::SAMPLES;
     }
 
-    /// Per second, between the oldest sample and the newest.
+    /// The rate per second between the oldest and the newest sample.
     pub(crate) fn per_second(&self) -> f64 {
         let (old_count, old_ms) = self.samples[self.next];
         let (count, ms) = self.samples[(self.next + Self::SAMPLES - 1) % Self::SAMPLES];
@@ -154,7 +154,7 @@ mod tests {
         let mut rate = Rate::new(1_000);
         assert!(rate.per_second() < 0.001);
         for sample in 1..=20_u64 {
-            // Ten in each tenth of a second, and then nothing.
+            // Ten per tenth of a second, then none.
             rate.sample(sample.min(10) * 10, 1_000 + sample * 100);
         }
         // The sixteen samples reach back to the fifth, which read 50.

@@ -1,4 +1,4 @@
-//! Strings as rows of bits.
+//! Bit operations on strings.
 
 use loadline_store::View;
 
@@ -65,7 +65,7 @@ fn getbit(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
 }
 
 fn bitcount(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
-    // Without a key the range is not looked at, and it is refused after a wrong kind.
+    // Without a key the range is ignored; a wrong kind is refused before an invalid range.
     let is_there = call.show(words[1], |value, reply| match value {
         Some(View::String(_)) => Ok(true),
         Some(_) => Err(Refusal::from(WRONG_TYPE)),
@@ -108,7 +108,7 @@ fn bitcount(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The places that a range means among `length`, if there are any; negative ones count from the end.
+/// The indexes that a range selects within `length`, if any; negative ones count from the end.
 fn places((start, end): (i64, i64), length: i64) -> Option<(usize, usize)> {
     if start < 0 && end < 0 && start > end {
         return None;
@@ -116,7 +116,7 @@ fn places((start, end): (i64, i64), length: i64) -> Option<(usize, usize)> {
     places_clamped((start, end), length)
 }
 
-/// The bits that are set from bit `first` to before bit `end`.
+/// The number of set bits from bit `first` up to bit `end`, exclusive.
 fn count(bytes: &[u8], first: usize, end: usize) -> usize {
     if first >= end {
         return 0;
@@ -141,7 +141,7 @@ fn bitpos(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
         let bytes = match value {
             Some(View::String(bytes)) => bytes,
             Some(_) => return Err(WRONG_TYPE.into()),
-            // A missing key counts as zeros without end.
+            // A missing key counts as an infinite run of zeros.
             None => {
                 reply.integer(if wanted { -1 } else { 0 });
                 return Ok(());
@@ -176,7 +176,7 @@ fn bitpos(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
         let found = range.map(|(first, end)| (position(bytes, wanted, first, end), end));
         reply.integer(match found {
             Some((Some(place), _)) => place as i64,
-            // The zeros that follow a string count where the range has no end.
+            // Without an end of the range, the zeros after the string count.
             Some((None, end)) if !wanted && !has_end => end as i64,
             _ => -1,
         });
@@ -184,8 +184,8 @@ fn bitpos(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     })
 }
 
-/// The places from the first to the last one of a range among `length`, if there are any. Unlike
-/// [`places`], it takes a negative range that is the wrong way round as BITPOS of Redis does.
+/// The first and last index of a range within `length`, if any. Unlike [`places`], it handles a reversed
+/// negative range as BITPOS of Redis does.
 fn places_clamped((start, end): (i64, i64), length: i64) -> Option<(usize, usize)> {
     let place = |at: i64| {
         if at < 0 {
@@ -198,7 +198,7 @@ fn places_clamped((start, end): (i64, i64), length: i64) -> Option<(usize, usize
     (start <= end).then_some((start as usize, end as usize))
 }
 
-/// The first bit from `first` to before `end` that is as `wanted`.
+/// The first bit from `first` up to `end`, exclusive, that equals `wanted`.
 fn position(bytes: &[u8], wanted: bool, first: usize, end: usize) -> Option<usize> {
     let flip = if wanted { 0 } else { 0xFF };
     let mut at = first;

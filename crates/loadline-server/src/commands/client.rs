@@ -1,4 +1,4 @@
-//! CLIENT: what connections say about themselves and may do to each other.
+//! CLIENT: information about connections, and commands between connections.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -103,10 +103,10 @@ fn client(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
                 return Err("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR".into());
             }
             integer(id)?;
-            // There are no commands that block.
+            // No command blocks.
             call.reply().flag(false);
         }
-        // Redis 7.2 has this one and clients of today send it at once.
+        // A command of Redis 7.2 that current clients send on connecting.
         [_, word, _, _] if is(word, "SETINFO") => call.reply().ok(),
         [_, word, switch] if is(word, "NO-EVICT") || is(word, "NO-TOUCH") => {
             if !is(switch, "ON") && !is(switch, "OFF") {
@@ -119,7 +119,7 @@ fn client(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Whether the client wants replies from now on. Those that it does not want are not even asked for.
+/// Sets whether the client receives replies. Unwanted replies are not produced at all.
 fn reply(call: &mut Call<'_>, wish: &[u8]) -> Result<(), Refusal> {
     let replies = &mut call.session.replies;
     if is(wish, "ON") {
@@ -135,13 +135,13 @@ fn reply(call: &mut Call<'_>, wish: &[u8]) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// A connection as CLIENT LIST shows it, with the fields of Redis 7.0. There is one buffer of replies, so
-/// that `oll` and `omem`, which are about a second one, are 0.
+/// A line of CLIENT LIST, with the fields of Redis 7.0. There is only one reply buffer, so `oll` and `omem`,
+/// which describe a second one, are 0.
 fn line(call: &Call<'_>, peer: &Peer) -> String {
     let seconds = |since_ms: u64| call.now().saturating_sub(since_ms) / 1_000;
     let get = |gauge: &AtomicUsize| gauge.load(Ordering::Relaxed);
     let gauges = &peer.gauges;
-    // What the caller has queued is not noted before its turn is over.
+    // The caller's own queue is recorded only at the end of its turn.
     let own = (peer.id == call.session.id).then_some(call.session.queue.as_ref());
     let (queued, queued_bytes) = match own {
         Some(queue) => queue.map_or((0, 0), |queue| (queue.len() + 1, queue.held_bytes())),
@@ -191,7 +191,7 @@ fn line(call: &Call<'_>, peer: &Peer) -> String {
 fn list(call: &mut Call<'_>, options: &[&[u8]]) -> Result<(), Refusal> {
     let ids = match options {
         [] => None,
-        // All connections are of the usual kind.
+        // All connections have the type `normal`.
         [word, kind] if is(word, "TYPE") => match () {
             () if is(kind, "normal") => None,
             () if ["master", "replica", "slave", "pubsub"]
@@ -227,19 +227,19 @@ fn list(call: &mut Call<'_>, options: &[&[u8]]) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// What CLIENT KILL chooses by.
+/// The filters of CLIENT KILL.
 #[derive(Debug, Default)]
 struct Filter {
     id: Option<u64>,
     address: Option<String>,
     local_address: Option<String>,
     nobody: bool,
-    /// Whether the caller itself is spared.
+    /// Whether the caller's own connection is excluded.
     skip_me: bool,
 }
 
 fn kill(call: &mut Call<'_>, options: &[&[u8]]) -> Result<(), Refusal> {
-    // The old form names an address, and says whether it was there.
+    // The old form takes an address and fails if there is no such client.
     if let [address] = options {
         let address = String::from_utf8_lossy(address).into_owned();
         let filter = Filter {
@@ -292,8 +292,8 @@ fn filter(options: &[&[u8]]) -> Result<Filter, Refusal> {
     Ok(filter)
 }
 
-/// Marks the connections that are to go and returns how many; the event loop closes them after this
-/// turn, and the caller's own after its replies.
+/// Marks the matching connections and returns their number. The event loop closes them after this turn, and
+/// the caller's own connection after its replies.
 fn kill_all(call: &mut Call<'_>, filter: &Filter) -> usize {
     let matches = |peer: &Peer| {
         !filter.nobody

@@ -1,4 +1,4 @@
-//! CONFIG: the settings of Redis that tools ask for, as they hold here.
+//! CONFIG: the settings of Redis that tools query, with the values that apply here.
 
 use super::glob::glob;
 use super::numbers::integer;
@@ -9,10 +9,10 @@ use crate::settings::{Eviction, NAMES, Unit, memory_bytes};
 use crate::state::DATABASES;
 use crate::stats::{Gone, Stats};
 
-/// What happens at `maxmemory`.
+/// The name of the eviction setting.
 const POLICY: &str = "maxmemory-policy";
 
-/// The settings and what they are.
+/// The settings with their values.
 fn settings(call: &Call<'_>) -> Vec<(&'static str, String)> {
     let numbers = [
         ("databases", DATABASES as u64),
@@ -73,7 +73,7 @@ fn get(call: &mut Call<'_>, patterns: &[&[u8]]) {
     }
 }
 
-/// Changes settings, all of them or none. Those that are not in [`NAMES`] can only be set to what they are.
+/// Changes all given settings or none. Settings outside [`NAMES`] accept only their current value.
 fn set(call: &mut Call<'_>, pairs: &[&[u8]]) -> Result<(), Refusal> {
     if !pairs.len().is_multiple_of(2) {
         return Err(wrong_number("config|set"));
@@ -106,7 +106,7 @@ fn set(call: &mut Call<'_>, pairs: &[&[u8]]) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Reads the name of a policy. The list of names is in the order of Redis, which has more of them.
+/// Reads the name of a policy. The error lists the names in the order of Redis, which has more of them.
 fn policy(word: &[u8]) -> Result<Eviction, String> {
     let word = lower(word);
     let named = Eviction::NAMES.iter().find(|(name, _)| *name == word);

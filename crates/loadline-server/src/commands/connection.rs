@@ -1,4 +1,4 @@
-//! What clients say about themselves and their connection.
+//! Commands about the client's own connection.
 
 use std::sync::atomic::Ordering;
 
@@ -30,7 +30,7 @@ pub(super) const TABLE: &[Known] = &[
 
 const WRONG_PASSWORD: &str = "WRONGPASS invalid username-password pair or user is disabled.";
 
-/// Whether a client may call a command that has not said its password yet.
+/// Whether a client that has not authenticated can call the command.
 pub(super) fn is_for_strangers(name: &str) -> bool {
     ["AUTH", "HELLO", "QUIT", "RESET"].contains(&name)
 }
@@ -134,7 +134,7 @@ fn log_in(call: &mut Call<'_>, user: &[u8], password: &[u8]) -> Result<(), Refus
     Ok(())
 }
 
-/// Whether both are the same, in a time that does not tell where they differ.
+/// Compares in constant time, so that the duration reveals nothing about the first difference.
 fn is_same(one: &[u8], other: &[u8]) -> bool {
     let differences = one.iter().zip(other).fold(0, |all, (a, b)| all | (a ^ b));
     one.len() == other.len() && differences == 0
@@ -172,7 +172,7 @@ fn version(protocol: Protocol) -> usize {
     }
 }
 
-/// Refuses names that would break the lines of CLIENT LIST.
+/// Refuses names that would break the line format of CLIENT LIST.
 pub(super) fn check_name(name: &[u8]) -> Result<(), Refusal> {
     if name.iter().all(|byte| (b'!'..=b'~').contains(byte)) {
         Ok(())

@@ -1,4 +1,4 @@
-//! COMMAND: what commands there are.
+//! COMMAND: information about the commands.
 
 use super::glob::glob;
 use super::refusal::{Refusal, SYNTAX, lower, no_such_form};
@@ -66,8 +66,8 @@ fn command(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The ten fields of Redis 7. Of the flags, these two say whether a command changes keys; there are no
-/// categories of ACL, hints or subcommands to tell of.
+/// Writes the ten fields of Redis 7. The only flags are those for reading and writing; ACL categories, hints
+/// and subcommands are empty.
 fn describe(reply: &mut Reply<'_>, known: &Known) {
     reply.array(10);
     reply.bulk(lower(known.name.as_bytes()).as_bytes());
@@ -94,7 +94,7 @@ fn describe(reply: &mut Reply<'_>, known: &Known) {
     (0..3).for_each(|_| reply.array(0));
 }
 
-/// The group of each command, by which redis-cli sorts its help. It shows a summary too, which is empty.
+/// Writes the group of each command, by which redis-cli sorts its help. The summary is empty.
 fn docs(reply: &mut Reply<'_>, names: &[&[u8]]) {
     let is_asked =
         |known: &Known| names.is_empty() || names.iter().any(|name| is(name, known.name));
@@ -165,8 +165,8 @@ fn keys_of<'w>(words: &[&'w [u8]]) -> Result<Vec<&'w [u8]>, Refusal> {
     })
 }
 
-/// The number that a word begins with, 0 where it begins with none: `atoi`, which Redis asks here and not
-/// where the command is executed. What is too large is cut to 32 bits.
+/// The number at the start of a word, or 0: `atoi`, which Redis uses here but not when it executes the
+/// command. Larger numbers are truncated to 32 bits.
 fn leading_number(word: &[u8]) -> i32 {
     let is_space = |byte: &u8| byte.is_ascii_whitespace() || *byte == 0x0b;
     let spaces = word.iter().take_while(|byte| is_space(byte)).count();

@@ -1,4 +1,4 @@
-//! When keys go.
+//! Expiry of keys.
 
 use loadline_store::Expiry;
 
@@ -32,7 +32,7 @@ pub(super) const TABLE: &[Known] = &[
     write("PERSIST", 2, ONE, persist),
 ];
 
-/// How a number stands for a time.
+/// How a number represents a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Deadline {
     unit_ms: i64,
@@ -52,7 +52,7 @@ impl Deadline {
         }
     }
 
-    /// The one that an option of SET or GETEX means.
+    /// The form that an option of SET or GETEX selects.
     pub(super) fn named(word: &[u8]) -> Option<Self> {
         let options = [
             ("EX", Self::SECONDS_FROM_NOW),
@@ -64,8 +64,7 @@ impl Deadline {
         found.map(|(_, deadline)| deadline)
     }
 
-    /// The time that `number` stands for, in milliseconds since the Unix epoch; `None` for one that
-    /// cannot be counted so.
+    /// The time of `number` in milliseconds since the Unix epoch; `None` if it overflows.
     fn at(self, number: i64, now: u64) -> Option<i64> {
         let base = if self.counts_from_now {
             i64::try_from(now).ok()?
@@ -76,8 +75,8 @@ impl Deadline {
     }
 }
 
-/// The time that a word stands for where it has to be a positive number, in milliseconds since the Unix
-/// epoch. It may be over all the same.
+/// The time of a word that must be a positive number, in milliseconds since the Unix epoch. It can be in the
+/// past.
 pub(super) fn deadline(
     word: &[u8],
     unit: Deadline,
@@ -103,7 +102,7 @@ fn expire(call: &mut Call<'_>, words: Words<'_>, unit: Deadline) -> Result<(), R
     let is_set = call.store().modify_expiry(words[1], now, |was| match was {
         Some(was) if condition.allows(was, at) => match u64::try_from(at) {
             Ok(at) if at > now => (true, Expiry::At(Some(at))),
-            // A time that is over removes the key.
+            // A time in the past removes the key.
             _ => (true, Expiry::Now),
         },
         _ => (false, Expiry::Keep),
@@ -115,7 +114,7 @@ fn expire(call: &mut Call<'_>, words: Words<'_>, unit: Deadline) -> Result<(), R
     Ok(())
 }
 
-/// When EXPIRE and its like may set a time.
+/// The conditions of EXPIRE and its variants.
 #[derive(Debug, Default)]
 struct Condition {
     only_without: bool,
@@ -152,7 +151,7 @@ impl Condition {
         Ok(condition)
     }
 
-    /// Whether a time that was `old` may become `new`; a key without one stays for ever.
+    /// Whether a time of `old` can change to `new`; `None` is a key without expiry.
     fn allows(&self, old: Option<u64>, new: i64) -> bool {
         let old_at = old.map(|old| i64::try_from(old).unwrap_or(i64::MAX));
         let is_later = old_at.is_some_and(|old| new > old);
@@ -164,14 +163,14 @@ impl Condition {
     }
 }
 
-/// When `key` goes, as the store says it. It counts as a look-up, as in Redis.
+/// The expiry of `key`. It counts as a look-up, as in Redis.
 fn look_up(call: &mut Call<'_>, key: &[u8]) -> Option<Option<u64>> {
     let expires_at = call.store().expires_at(key, call.now());
     call.shared.stats.count_lookup(expires_at.is_some());
     expires_at
 }
 
-/// Answers with a time: -2 where there is no key, -1 where it stays for ever.
+/// Replies with a time: -2 without a key, -1 without an expiry.
 fn answer(call: &mut Call<'_>, key: &[u8], time: impl FnOnce(u64) -> u64) {
     let number = match look_up(call, key) {
         None => -2,
@@ -182,7 +181,7 @@ fn answer(call: &mut Call<'_>, key: &[u8], time: impl FnOnce(u64) -> u64) {
 }
 
 fn expire_time(call: &mut Call<'_>, key: &[u8], unit_ms: u64) -> Result<(), Refusal> {
-    // Rounded as Redis does it.
+    // Rounded as in Redis.
     answer(call, key, |at| at.saturating_add(unit_ms / 2) / unit_ms);
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! FUNCTION: the server has no functions, and replies accordingly.
+//! FUNCTION. The server has no functions and replies accordingly.
 
 use super::refusal::{Refusal, SYNTAX, no_such_form};
 use super::{Call, Known, Words, is, other, sub};

@@ -1,10 +1,10 @@
-//! Patterns of names, as KEYS, SCAN and CONFIG GET take them.
+//! Glob patterns of KEYS, SCAN and CONFIG GET.
 
-/// Whether `text` matches a glob of Redis: `*`, `?`, `[a-c]`, `[^x]` and backslash. The star goes
-/// back to the last one only, so that no pattern takes exponential time.
+/// Whether `text` matches a glob of Redis: `*`, `?`, `[a-c]`, `[^x]` and backslash. Backtracking returns only
+/// to the last star, so no pattern takes exponential time.
 pub(super) fn glob(pattern: &[u8], text: &[u8]) -> bool {
-    // Redis's matcher does not look at the pattern where there is no text; its callers take the one star
-    // for everything without asking it.
+    // The matcher of Redis ignores the pattern if the text is empty; its callers handle the pattern `*`
+    // separately.
     if text.is_empty() {
         return matches!(pattern, b"" | b"*");
     }
@@ -34,7 +34,7 @@ pub(super) fn glob(pattern: &[u8], text: &[u8]) -> bool {
     pattern[p..].iter().all(|byte| *byte == b'*')
 }
 
-/// How much of `pattern` stands for one byte, where that byte is `byte`.
+/// The length of the pattern's first element, if that matches `byte`.
 fn single(pattern: &[u8], byte: u8) -> Option<usize> {
     match *pattern.first()? {
         b'?' => Some(1),
@@ -44,12 +44,12 @@ fn single(pattern: &[u8], byte: u8) -> Option<usize> {
     }
 }
 
-/// How much of `pattern`, which stands behind an opening bracket, is the class, where `byte` is in it.
+/// The length of the class at the start of `pattern`, after the opening bracket, if it matches `byte`.
 fn class(pattern: &[u8], byte: u8) -> Option<usize> {
     let is_negated = pattern.first() == Some(&b'^');
     let mut at = usize::from(is_negated);
     let mut is_listed = false;
-    // A class that is not closed goes on to the end.
+    // A class without a closing bracket extends to the end.
     while at < pattern.len() && pattern[at] != b']' {
         match pattern[at..] {
             [b'\\', escaped, ..] => {
@@ -101,7 +101,7 @@ mod tests {
                 "{pattern} on {text}"
             );
         }
-        // Exponential matchers never come back from this one.
+        // An exponential matcher would not return from this.
         assert!(!glob("a*".repeat(60).as_bytes(), "a".repeat(59).as_bytes()));
     }
 }

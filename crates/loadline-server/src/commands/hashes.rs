@@ -74,7 +74,7 @@ fn fields_of(value: &mut Value) -> Result<&mut Fields, Refusal> {
     }
 }
 
-/// Sets a field. The hash gives its order up where Redis turns to a hash table, for good.
+/// Sets a field. The hash permanently loses its order when Redis would convert it to a hash table.
 pub(super) fn set_field(fields: &mut Fields, field: &[u8], value: Bytes, settings: &Settings) {
     let is_long = |bytes: &[u8]| bytes.len() as u64 > settings.hash_max_listpack_value;
     let has_long = is_long(field) || is_long(&value);
@@ -84,7 +84,7 @@ pub(super) fn set_field(fields: &mut Fields, field: &[u8], value: Bytes, setting
     }
 }
 
-/// Shows the fields at `key`, none where there is no key.
+/// Passes the fields at `key` to a closure; none if there is no key.
 fn look<R>(
     call: &mut Call<'_>,
     key: &[u8],
@@ -97,7 +97,7 @@ fn look<R>(
     })
 }
 
-/// Puts fields with their values and returns how many of them are new.
+/// Sets fields and returns the number of new ones.
 fn put(call: &mut Call<'_>, words: Words<'_>, command: &str) -> Result<usize, Refusal> {
     let pairs = words[2..].chunks_exact(2);
     if !pairs.remainder().is_empty() {
@@ -180,7 +180,7 @@ fn hincrby(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
 }
 
 fn hincrbyfloat(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
-    // The increment is refused before the kind and the old value.
+    // An invalid increment is refused before the kind and the old value are checked.
     check_finite(words[3], NOT_FLOAT)?;
     let settings = call.shared.settings.clone();
     let sum = call.change(words[1], fresh, |value| {
@@ -214,7 +214,7 @@ fn hrandfield(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
         let chosen: Vec<(&[u8], &Bytes)> = if count >= 0 {
             fields.iter().sample(&mut rng, count as usize)
         } else {
-            // A negative count may name a field several times.
+            // A negative count can return a field several times.
             (0..count.unsigned_abs())
                 .filter_map(|_| fields.choose(random_below(&mut rng)))
                 .collect()
@@ -223,8 +223,7 @@ fn hrandfield(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     })
 }
 
-/// Writes fields, and their values with them where they are asked for: in RESP3 as pairs, in RESP2 one
-/// after the other.
+/// Writes fields, with their values if requested: as pairs in RESP3, flat in RESP2.
 fn reply_pairs(pairs: &[(&[u8], &Bytes)], has_values: bool, reply: &mut Reply<'_>) {
     let is_nested = has_values && reply.protocol == Protocol::Resp3;
     let words_each = if has_values && !is_nested { 2 } else { 1 };

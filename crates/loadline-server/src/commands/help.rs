@@ -1,4 +1,4 @@
-//! HELP of the commands that have subcommands: those that there are, in the form of Redis.
+//! HELP of commands with subcommands, in the format of Redis.
 
 use super::refusal::Refusal;
 use super::{Call, Known};

@@ -1,4 +1,4 @@
-//! INFO: what the server says about itself, in the words of Redis.
+//! INFO: the server's state, in the format of Redis.
 
 use std::fmt::{Display, Write};
 
@@ -10,7 +10,7 @@ use super::{Call, Words, is, names};
 use crate::REDIS_VERSION;
 use crate::state::Shared;
 
-/// A section: its name, what fills it, and whether it is shown where none is named.
+/// A section: its name, its writer, and whether it is part of the default output.
 type Section = (&'static str, fn(&Shared, &mut String), Shown);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,7 +86,7 @@ fn clients(shared: &Shared, out: &mut String) {
     line(out, "blocked_clients", shared.postponed());
 }
 
-/// The memory used is that of the data: keys, values and their tables, without what the allocator adds.
+/// The memory used is the size of the data: keys, values and their tables, without the allocator's overhead.
 fn memory(shared: &Shared, out: &mut String) {
     let data = shared.data_bytes() as u64;
     let resident = resident_bytes().unwrap_or(0);
@@ -103,7 +103,7 @@ fn memory(shared: &Shared, out: &mut String) {
     line(out, "mem_allocator", "libc");
 }
 
-/// Bytes as Redis shows them to people.
+/// Bytes in the human-readable format of Redis.
 fn human(bytes: u64) -> String {
     let units = [(1_u64 << 30, "G"), (1 << 20, "M"), (1 << 10, "K")];
     let unit = units.into_iter().find(|(size, _)| bytes >= *size);
@@ -113,8 +113,8 @@ fn human(bytes: u64) -> String {
     )
 }
 
-/// Memory of this process that is in RAM, in bytes. From the file that counts in kibibytes: the page size is not
-/// known under valgrind.
+/// The resident memory of this process in bytes, from the file that counts in kibibytes: under valgrind the
+/// page size is unknown.
 fn resident_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status
@@ -162,8 +162,8 @@ fn replication(_: &Shared, out: &mut String) {
     line(out, "connected_slaves", 0);
 }
 
-/// The CPU time of the process, to the microsecond. Asked by a system call: reading it from the memory that the kernel
-/// shares (vDSO) fails under valgrind.
+/// The CPU time of the process, in microseconds. It uses a system call, because reading it through the vDSO
+/// fails under valgrind.
 fn cpu(_: &Shared, out: &mut String) {
     let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else {
         return;
@@ -179,7 +179,7 @@ fn cpu(_: &Shared, out: &mut String) {
     part("used_cpu_user", usage.user_time());
 }
 
-/// The calls are counted, and their times estimated from those that were timed.
+/// Calls are counted exactly; their time is estimated from the timed ones.
 fn command_stats(shared: &Shared, out: &mut String) {
     for (name, stat) in names().zip(&shared.stats.calls) {
         if stat.calls + stat.rejected == 0 {

@@ -1,4 +1,4 @@
-//! Keys of any kind: whether they are there, their names, walks over them.
+//! Commands for keys of any kind: existence, names, scans.
 
 use loadline_store::{Keyspace, Shape, View};
 use rand::RngExt;
@@ -108,7 +108,7 @@ fn give_name(call: &mut Call<'_>, from: &[u8], to: &[u8]) -> Result<(), Refusal>
     Ok(())
 }
 
-/// A database of this number.
+/// Reads the number of a database.
 pub(super) fn database(word: &[u8]) -> Result<usize, Refusal> {
     let index = usize::try_from(small_integer(word)?).ok();
     Ok(index
@@ -177,7 +177,7 @@ fn keys(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
 
 fn random_key(call: &mut Call<'_>, _: Words<'_>) -> Result<(), Refusal> {
     let mut rng = rand::rng();
-    // A walk from a random place, and from the start where nothing follows it.
+    // Scans from a random place, and from the start if nothing follows it.
     let from = rng.random_range(0..Keyspace::CURSORS);
     let mut found: Vec<Vec<u8>> = Vec::new();
     for cursor in [from, 0] {
@@ -192,14 +192,14 @@ fn random_key(call: &mut Call<'_>, _: Words<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The encodings are named as Redis names them, which goes by size and by what was done to a value; only
-/// a whole number that INCRBYFLOAT made is `int` here and `embstr` there. When a key was used last is not kept, and
-/// how often it was only with a policy that removes the least used keys.
+/// Encodings have the names of Redis, which depend on a value's size and history. The only difference is an
+/// integer written by INCRBYFLOAT: `int` here, `embstr` there. The time of the last access is not recorded,
+/// and the access frequency only with an LFU policy.
 fn object(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     let &[_, word, key] = words else {
         return Err(no_such_form(words));
     };
-    // Asked first, since to look at a key is to use it.
+    // Read before the look-up, which itself counts as a use.
     let uses = call.store().uses(key, call.now()).unwrap_or(0);
     let shape = call.store().shape(key, call.now());
     let encoding = call

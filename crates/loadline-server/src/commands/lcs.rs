@@ -92,7 +92,7 @@ fn string(call: &mut Call<'_>, key: &[u8]) -> Result<Vec<u8>, Refusal> {
     })
 }
 
-/// A part that both strings have: where it starts in each, and how long it is.
+/// A common part: its start in each string, and its length.
 #[derive(Debug, PartialEq, Eq)]
 struct Match {
     one: usize,
@@ -100,8 +100,7 @@ struct Match {
     length: usize,
 }
 
-/// The lengths of the longest common subsequences of all beginnings of two strings, which are found from
-/// those of the beginnings that are shorter by one.
+/// The lengths of the longest common subsequences of all pairs of prefixes, computed by dynamic programming.
 #[derive(Debug)]
 struct Table {
     lengths: Vec<u32>,
@@ -110,7 +109,7 @@ struct Table {
 
 impl Table {
     /// # Errors
-    /// Refuses strings whose table takes more memory than a string may, as Redis does.
+    /// If the table would need more memory than a string can have, as in Redis.
     fn new(one: &[u8], other: &[u8]) -> Result<Self, Refusal> {
         let width = other.len() + 1;
         let places = width.checked_mul(one.len() + 1);
@@ -140,7 +139,7 @@ impl Table {
         self.lengths[one * self.width + other] as usize
     }
 
-    /// The matching parts, from the last one to the first.
+    /// The matching parts, the last one first.
     fn matches(&self, one: &[u8], other: &[u8]) -> Vec<Match> {
         let mut matches: Vec<Match> = Vec::new();
         let (mut i, mut j) = (one.len(), other.len());

@@ -62,7 +62,7 @@ fn items_of(value: &mut Value) -> Result<&mut List, Refusal> {
     }
 }
 
-/// Shows the items at `key`, none where there is no key.
+/// Passes the items at `key` to a closure; none if there is no key.
 fn look<R>(
     call: &mut Call<'_>,
     key: &[u8],
@@ -144,7 +144,7 @@ fn lrange(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     })
 }
 
-/// The place that `index` means in a list of this length; a negative one counts from the end.
+/// The position of `index` in a list of this length; a negative one counts from the end.
 fn place(index: i64, length: usize) -> Option<usize> {
     let from_end = || {
         let back = usize::try_from(index.unsigned_abs()).ok()?;
@@ -154,7 +154,7 @@ fn place(index: i64, length: usize) -> Option<usize> {
 }
 
 fn lindex(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
-    // Without a key the index is not looked at, and it is refused after a wrong kind.
+    // Without a key the index is ignored; a wrong kind is refused before an invalid index.
     call.show(words[1], |value, reply| match value {
         Some(View::List(items)) => {
             let index = integer(words[2])?;

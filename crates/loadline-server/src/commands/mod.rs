@@ -46,18 +46,18 @@ use reply::Reply;
 /// The words of a command, its name first.
 type Words<'w> = &'w [&'w [u8]];
 
-/// A command: executes and writes its reply, or nothing where it is refused.
+/// The function of a command, which writes the reply or returns an error.
 type Handler = fn(&mut Call<'_>, Words<'_>) -> Result<(), Refusal>;
 
 /// One command of the table.
 #[derive(Debug)]
 struct Known {
     name: &'static str,
-    /// Words with the name; negative for "at least".
+    /// Number of words including the name; negative for a minimum.
     arity: i32,
     access: Access,
     keys: Keys,
-    /// The second words that there are, where that decides what is done; HELP is always one of them.
+    /// Subcommands, if the second word selects one; HELP is always included.
     subcommands: &'static [Sub],
     handler: Handler,
 }
@@ -71,13 +71,13 @@ impl Known {
     }
 }
 
-/// A second word that decides what is done.
+/// A subcommand.
 #[derive(Debug)]
 struct Sub {
     name: &'static str,
-    /// Words in all; negative for "at least".
+    /// Number of words; negative for a minimum.
     arity: i32,
-    /// A line with its arguments, and lines that describe it.
+    /// A line with its arguments, followed by its description.
     help: &'static str,
 }
 
@@ -85,22 +85,22 @@ const fn sub(name: &'static str, arity: i32, help: &'static str) -> Sub {
     Sub { name, arity, help }
 }
 
-/// What a command does with keys.
+/// The access of a command to keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Access {
     Read,
     Write,
-    /// It is about something else.
+    /// No keys.
     None,
 }
 
-/// Which words are keys.
+/// The positions of the keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Keys {
     None,
-    /// From the first place to the last one, counted from the end where it is negative, in steps.
+    /// From the first index to the last one (counted from the end if negative), with a step.
     At(i32, i32, i32),
-    /// As many as the word at this place says, behind it.
+    /// A count at this index, followed by the keys.
     Counted(usize),
 }
 
@@ -142,7 +142,7 @@ const fn other(name: &'static str, arity: i32, handler: Handler) -> Known {
     }
 }
 
-/// The tables of all families, under the names that Redis's documentation has for them.
+/// The tables of all families, with their group names in the Redis documentation.
 const FAMILIES: [(&str, &[Known]); 15] = [
     ("string", strings::TABLE),
     ("generic", keys::TABLE),
@@ -165,7 +165,7 @@ fn all() -> impl Iterator<Item = &'static Known> {
     FAMILIES.into_iter().flat_map(|(_, table)| table)
 }
 
-/// The name of a command at its place, with that of its subcommand where there is one.
+/// The name of a command with its subcommand, if any.
 fn full_name(command: usize, subcommand: usize) -> String {
     let Some(known) = all().nth(command) else {
         return "NULL".to_owned();
@@ -180,7 +180,7 @@ fn full_name(command: usize, subcommand: usize) -> String {
     name.to_ascii_lowercase()
 }
 
-/// Commands that write and are not refused when the memory is full, since they add nothing to the data.
+/// Writing commands that are allowed when memory is full, because they add no data.
 const NEVER_GROWING: [&str; 21] = [
     "DEL",
     "UNLINK",
@@ -211,7 +211,7 @@ impl Known {
         is(word, "HELP") || self.subcommands.iter().any(|sub| is(word, sub.name))
     }
 
-    /// Whether it can add to the data.
+    /// Whether it can add data.
     fn grows(&self) -> bool {
         self.access == Access::Write && !NEVER_GROWING.contains(&self.name)
     }
@@ -222,14 +222,14 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     all().map(|known| known.name)
 }
 
-/// A command and its place among all, where its statistics stand.
+/// A command and its index in the statistics.
 #[derive(Debug, Clone, Copy)]
 struct Found {
     index: usize,
     known: &'static Known,
 }
 
-/// The longest name of a command: all of them fit into one number.
+/// The length of the longest name; every name fits into one number.
 const LONGEST_NAME: usize = 16;
 
 fn find(name: &[u8]) -> Option<Found> {
@@ -244,8 +244,8 @@ fn find(name: &[u8]) -> Option<Found> {
     BY_NAME.get(&number(name)?).copied()
 }
 
-/// A name in capital letters as a number, which is hashed and compared in one step. A zero in a name is
-/// no letter, so no name is taken for a shorter one that it fills up.
+/// An upper-case name as a number, for hashing and comparison in one step. Zero bytes are not letters, so
+/// padding is unambiguous.
 fn number(name: &[u8]) -> Option<u128> {
     let mut capitals = [0; LONGEST_NAME];
     capitals.get_mut(..name.len())?.copy_from_slice(name);
@@ -260,7 +260,7 @@ pub(crate) fn execute(
     shared: &mut Shared,
     out: &mut Output,
 ) {
-    // Most commands have few words, and those need no memory of their own.
+    // Most commands have few words, which need no allocation.
     let mut few: [&[u8]; 8] = [&[]; 8];
     let many: Vec<&[u8]>;
     let words = if request.len() <= few.len() {
@@ -297,8 +297,8 @@ fn execute_words(words: Words<'_>, session: &mut Session, shared: &mut Shared, o
     }
 }
 
-/// Does what a command is to do beyond its own work. A function of its own in every build, so that a profiler can name
-/// it, and the caller pays for nothing but the call.
+/// Applies the slowdown of a command. A separate function in every build, so that a profiler can name it and
+/// commands without it pay only for the call.
 #[inline(never)]
 fn slow_down(slowdown: &Slowdown) {
     for round in 0..slowdown.work {
@@ -319,21 +319,21 @@ fn burn(time: Duration) {
     }
 }
 
-/// Everything that a command may touch.
+/// The state that a command can access.
 struct Call<'c> {
     session: &'c mut Session,
     shared: &'c mut Shared,
     out: &'c mut Output,
 }
 
-/// What a change made of a collection.
+/// The effect of a change on a collection.
 enum Effect<R> {
     Changed(R),
     Same(R),
 }
 
 impl<R> Effect<R> {
-    /// A change where `changed`.
+    /// A change if `changed`.
     fn of(changed: bool, result: R) -> Self {
         if changed {
             Self::Changed(result)
@@ -364,9 +364,9 @@ impl Call<'_> {
         }
     }
 
-    /// Closes a connection that speaks HTTP, as Redis does: a web page can make a browser send such a
-    /// request to a port of its machine, with commands in its body. The lines before the body are refused
-    /// as unknown commands, but for these two, one of which is in each such request.
+    /// Closes a connection that speaks HTTP, as Redis does: a web page can make a browser send such a request
+    /// to a local port, with commands in its body. Every such request contains one of these two lines; other
+    /// header lines get the error for unknown commands.
     #[cold]
     fn refuse_http(&mut self) {
         self.session.closing = true;
@@ -379,7 +379,7 @@ impl Call<'_> {
         });
     }
 
-    /// Finds the command and checks that it may be called so.
+    /// Finds the command and checks that it can be called.
     fn admit(&mut self, words: Words<'_>) -> Result<Found, Refusal> {
         let found = find(words[0]).ok_or_else(|| refusal::unknown(words))?;
         let known = found.known;
@@ -418,7 +418,7 @@ impl Call<'_> {
         Ok(found)
     }
 
-    /// Whether a command adds to the data, or to a transaction.
+    /// Whether a command adds data, directly or by a transaction.
     fn is_growing(&self, known: &Known) -> bool {
         match &self.session.queue {
             Some(queue) if known.name == "EXEC" => queue.grows,
@@ -427,8 +427,8 @@ impl Call<'_> {
         }
     }
 
-    /// Runs a command and counts it. Its time is taken at its first calls and then in one of a few,
-    /// since reading the clock takes a good part of what a short command does.
+    /// Runs a command and counts it. The first calls and then one in a few are timed, because reading the
+    /// clock takes a large part of a short command's time.
     fn perform(&mut self, found: Found, words: Words<'_>) {
         let stat = &self.shared.stats.calls[found.index];
         let begun = stat.is_timed().then(Instant::now);
@@ -492,7 +492,7 @@ impl Call<'_> {
         }
     }
 
-    /// Shows the value at `key` where it lies, to be encoded without a copy, and counts the look-up.
+    /// Passes the value at `key` to a closure without a copy, and counts the look-up.
     #[inline]
     fn show<R>(
         &mut self,
@@ -508,7 +508,7 @@ impl Call<'_> {
         result
     }
 
-    /// Shows the value at `key` as [`show`](Self::show) does, and does not count it.
+    /// Like [`show`](Self::show), without counting the look-up.
     #[inline]
     fn show_again<R>(
         &mut self,
@@ -523,18 +523,18 @@ impl Call<'_> {
         store.view(key, self.shared.now, |value| look(value, &mut reply))
     }
 
-    /// Whether `key` is there, which is not counted as a look-up.
+    /// Whether `key` exists. Does not count as a look-up.
     fn has(&self, key: &[u8]) -> bool {
         self.store().view(key, self.now(), |value| value.is_some())
     }
 
-    /// Notes that `key` has changed, for those who watch it.
+    /// Records the change of `key` for connections that watch it.
     #[inline]
     fn touched(&mut self, key: &[u8]) {
         self.shared.watched.touch(self.session.database, key);
     }
 
-    /// Removes `key` and says whether it was there.
+    /// Removes `key` and returns whether it existed.
     fn remove(&mut self, key: &[u8]) -> bool {
         let was_there = self.store().remove(key, self.now());
         if was_there {
@@ -543,14 +543,14 @@ impl Call<'_> {
         was_there
     }
 
-    /// Puts a string at `key`, whatever is there.
+    /// Stores a string at `key`, replacing any value.
     fn put_string(&mut self, key: &[u8], bytes: &[u8], expires_at: Option<u64>) {
         self.store()
             .put_string(key, bytes, self.now(), |_| Some(expires_at));
         self.touched(key);
     }
 
-    /// Gives a string the shape of one that is changed in place; an empty one comes into being where there is no key.
+    /// Gives a string the encoding for changes in place; creates an empty one if there is no key.
     fn make_growing(&mut self, key: &[u8]) {
         if !self.has(key) {
             self.store()
@@ -559,15 +559,15 @@ impl Call<'_> {
         self.store().make_growing(key, self.now());
     }
 
-    /// Puts `entry` at `key`.
+    /// Stores `entry` at `key`.
     fn put(&mut self, key: &[u8], entry: Entry) {
         self.store()
             .modify(key, self.now(), |_| ((), Change::Put(entry)));
         self.touched(key);
     }
 
-    /// Changes the value at `key` in place: a fresh one where there is none. A key whose collection is
-    /// empty afterwards goes, and a fresh value that was not changed does not come.
+    /// Changes the value at `key` in place; a missing value is created first. Removes a key whose collection
+    /// is empty afterwards, and does not keep a new value that was not changed.
     fn change<R>(
         &mut self,
         key: &[u8],
@@ -606,7 +606,7 @@ impl Call<'_> {
     }
 }
 
-/// The place of the subcommand that the words name, counted from 1; 0 where there is none.
+/// The index of the subcommand, counted from 1; 0 without one.
 fn subcommand(known: &Known, words: Words<'_>) -> usize {
     match words {
         [_, second, ..] if !known.subcommands.is_empty() => {
@@ -618,7 +618,7 @@ fn subcommand(known: &Known, words: Words<'_>) -> usize {
     }
 }
 
-/// Whether this number of words satisfies `arity`.
+/// Whether this number of words fits `arity`.
 fn fits(arity: i32, words: usize) -> bool {
     let asked = arity.unsigned_abs() as usize;
     if arity < 0 {
@@ -628,7 +628,7 @@ fn fits(arity: i32, words: usize) -> bool {
     }
 }
 
-/// Whether a word is this keyword, in small or capital letters.
+/// Whether a word is this keyword, in any case.
 fn is(word: &[u8], keyword: &str) -> bool {
     word.eq_ignore_ascii_case(keyword.as_bytes())
 }

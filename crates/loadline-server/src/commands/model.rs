@@ -1,5 +1,5 @@
-//! Random commands against a plain map, with a clock of its own: keys come, change and go as their time
-//! comes. And no words, in any number and order, bring a command down.
+//! Random commands compared with a plain map and its own clock, and random words that must not make a command
+//! panic.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use super::{execute, names};
 use crate::buffer::Output;
 use crate::state::{Origin, Session, Shared};
 
-/// A server without sockets, and one of its sessions.
+/// A server without sockets, with one session.
 struct Rig {
     shared: Shared,
     session: Session,
@@ -67,7 +67,7 @@ fn bulks<'w>(words: impl IntoIterator<Item = &'w String>) -> String {
 }
 
 impl Model {
-    /// Does what the words say, and says what the reply must be.
+    /// Executes the command on the model and returns the expected reply.
     fn ask(&mut self, words: &[String]) -> String {
         let now = self.now;
         let is_there = |_: &String, (_, until): &mut (Held, Option<u64>)| {
@@ -112,7 +112,7 @@ impl Model {
         }
     }
 
-    /// The set at a key, empty where there is none; `None` where there is something else.
+    /// The set at a key, empty if there is no key; `None` for another kind.
     fn set(&self, key: &str) -> Option<BTreeSet<String>> {
         match self.entries.get(key) {
             None => Some(BTreeSet::new()),
@@ -163,7 +163,7 @@ impl Model {
         number(usize::from(done))
     }
 
-    /// Puts a collection of this size, with the expiry that is there.
+    /// Stores a collection of this size, with the existing expiry.
     fn put(&mut self, key: &str, held: Held, size: usize) {
         let until = self.entries.remove(key).and_then(|(_, until)| until);
         if size > 0 {
@@ -213,7 +213,7 @@ impl Model {
     }
 }
 
-/// A command, or time that passes.
+/// A command or a step of the clock.
 #[derive(Debug, Clone)]
 enum Step {
     Ask(Vec<String>),
@@ -259,7 +259,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 1..200)
 }
 
-/// The lines of a reply, in the order of the alphabet where they stand for elements without order.
+/// The lines of a reply, sorted if they are elements without an order.
 fn lines(words: &[String], reply: &str) -> Vec<String> {
     let mut lines: Vec<String> = reply.split("\r\n").map(str::to_owned).collect();
     if ["SMEMBERS", "HGETALL"].contains(&words[0].as_str()) {
@@ -317,7 +317,7 @@ proptest! {
             let mut skipper = Skipper::new(Limits::default());
             skipper.feed(&reply, |_| replies += 1).unwrap();
             prop_assert!(skipper.is_between_replies());
-            // These are the ones that may answer nothing.
+            // These commands can have no reply.
             let is_silent = words[0] == b"SHUTDOWN" || words[0] == b"CLIENT"
                 || rig.session.replies != crate::state::Replies::On;
             prop_assert!(replies == 1 || (replies == 0 && is_silent), "{:?}: {:?}", words, reply);

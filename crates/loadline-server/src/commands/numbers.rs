@@ -1,4 +1,4 @@
-//! Numbers in words and values, read and written as Redis does it.
+//! Numbers in arguments and values, read and written as in Redis.
 
 use std::fmt::Write;
 
@@ -8,21 +8,21 @@ use rustc_apfloat::{Float, FloatConvert, Status};
 
 use super::refusal::{NOT_FINITE, NOT_INTEGER, Refusal, shown};
 
-/// The most elements that a random choice with repetition may be asked for: the reply is built in
-/// memory, and Redis's own bound of half of all numbers would fill it.
+/// The most elements of a random choice with repetition: the reply is built in memory, which the limit of
+/// Redis (half of all 64-bit numbers) would exhaust.
 const MOST_SAMPLES: u64 = 1 << 20;
 
-/// Digits after the point that Redis writes, before it cuts zeros off.
+/// The decimals that Redis writes before it strips trailing zeros.
 const DECIMALS: usize = 17;
 
-/// Bits of the mantissa behind the leading one.
+/// Mantissa bits after the leading one.
 const FRACTION_BITS: u32 = 63;
 const EXPONENT_BIAS: i32 = 16_383;
 
-/// The longest text that is taken for a decimal number, as in Redis.
+/// The longest text accepted as a decimal number, as in Redis.
 const LONGEST_FLOAT: usize = 5 * 1024;
 
-/// Reads a whole number as Redis does: no sign but `-`, no zeros in front, no spaces.
+/// Reads an integer as Redis does: no sign but `-`, no leading zeros, no spaces.
 pub(super) fn integer(word: &[u8]) -> Result<i64, Refusal> {
     let digits = word.strip_prefix(b"-").unwrap_or(word);
     let is_negative = digits.len() < word.len();
@@ -31,7 +31,7 @@ pub(super) fn integer(word: &[u8]) -> Result<i64, Refusal> {
         [b'1'..=b'9', ..] if digits.len() <= 19 => {}
         _ => return Err(NOT_INTEGER.into()),
     }
-    // Negative numbers reach one further than positive ones, so the sum is a negative one.
+    // The negative range is larger by one, so the sum is negative.
     let mut sum: i64 = 0;
     for byte in digits {
         let digit = byte.wrapping_sub(b'0');
@@ -51,14 +51,14 @@ pub(super) fn integer(word: &[u8]) -> Result<i64, Refusal> {
     Ok(number.ok_or(NOT_INTEGER)?)
 }
 
-/// Reads a whole number of 32 bits, as numbers of databases are.
+/// Reads a 32-bit integer, such as the number of a database.
 pub(super) fn small_integer(word: &[u8]) -> Result<i32, Refusal> {
     let number = i32::try_from(integer(word)?);
     Ok(number
         .map_err(|_| "ERR value is out of range, value must between -2147483648 and 2147483647")?)
 }
 
-/// Reads a whole number that is not negative.
+/// Reads a non-negative integer.
 pub(super) fn unsigned(word: &[u8], refusal: &'static str) -> Result<usize, Refusal> {
     let number = integer(word)
         .ok()
@@ -66,13 +66,13 @@ pub(super) fn unsigned(word: &[u8], refusal: &'static str) -> Result<usize, Refu
     Ok(number.ok_or(refusal)?)
 }
 
-/// Puts the digits of `number` in the place of `text`.
+/// Replaces `text` by the digits of `number`.
 pub(super) fn write_integer(text: &mut Vec<u8>, number: i64) {
     text.clear();
     std::io::Write::write_fmt(text, format_args!("{number}")).expect("a vector takes everything");
 }
 
-/// The digits of a whole number, without memory of their own.
+/// The digits of an integer, without an allocation.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Digits {
     bytes: [u8; Self::MOST],
@@ -80,7 +80,7 @@ pub(super) struct Digits {
 }
 
 impl Digits {
-    /// Those of the least number, with its sign.
+    /// Length of the smallest number with its sign.
     const MOST: usize = "-9223372036854775808".len();
 
     pub(super) fn new(number: i64) -> Self {
@@ -102,7 +102,7 @@ impl AsRef<[u8]> for Digits {
     }
 }
 
-/// How many elements a random choice is to have; negative for a choice with repetition.
+/// Reads the count of a random choice; negative for a choice with repetition.
 pub(super) fn sample_count(word: &[u8]) -> Result<i64, Refusal> {
     let count = integer(word)?;
     if count < 0 && count.unsigned_abs() > MOST_SAMPLES {
@@ -115,13 +115,13 @@ pub(super) fn sample_count(word: &[u8]) -> Result<i64, Refusal> {
     Ok(count)
 }
 
-/// Random numbers below what is asked for.
+/// A function that draws random numbers below its argument.
 pub(super) fn random_below(rng: &mut impl RngExt) -> impl FnMut(u64) -> u64 {
     |end| rng.random_range(0..end)
 }
 
-/// Adds two decimal numbers and writes the sum as Redis does: with 64 bits of mantissa, as x87 has them,
-/// 17 decimals and no zeros at their end. `not_float` refuses a word that is no number.
+/// Adds two decimal numbers and writes the sum as Redis does: 64 bits of mantissa as in x87, 17 decimals, no
+/// trailing zeros. `not_float` is the error for an invalid number.
 pub(super) fn add_floats(
     (old, old_refusal): (&[u8], &'static str),
     (increment, refusal): (&[u8], &'static str),
@@ -133,7 +133,7 @@ pub(super) fn add_floats(
     Ok(float_text(sum))
 }
 
-/// Refuses a word that is no decimal number, or an infinite one.
+/// Refuses an invalid or infinite decimal number.
 pub(super) fn check_finite(word: &[u8], refusal: &'static str) -> Result<(), Refusal> {
     if float(word).ok_or(refusal)?.is_finite() {
         Ok(())
@@ -142,8 +142,8 @@ pub(super) fn check_finite(word: &[u8], refusal: &'static str) -> Result<(), Ref
     }
 }
 
-/// Reads a number of 64 bits as `strtod` does, up to a zero byte and with spaces in front; nothing is 0. One that is too large or
-/// too small to be held is none.
+/// Reads a 64-bit float like `strtod`: up to a zero byte, with leading spaces, 0 for an empty word. Returns
+/// `None` on overflow or underflow.
 pub(super) fn double(word: &[u8]) -> Option<f64> {
     let word = shown(word, word.len());
     let spaces = word.iter().take_while(|byte| byte.is_ascii_whitespace());
@@ -160,8 +160,8 @@ pub(super) fn double(word: &[u8]) -> Option<f64> {
     is_held.then(|| f64::from_bits(number.to_bits() as u64))
 }
 
-/// Reads a number as `strtold` does, which Redis asks, but without spaces in front: decimal, hexadecimal
-/// or infinite. One that is too large or too small to be held is none.
+/// Reads a number like `strtold`, as Redis does, without leading spaces: decimal, hexadecimal or infinite.
+/// Returns `None` on overflow or underflow.
 fn float(word: &[u8]) -> Option<X87DoubleExtended> {
     let text = std::str::from_utf8(word).ok()?;
     let (is_negative, unsigned) = match text.strip_prefix('-') {
@@ -177,7 +177,7 @@ fn float(word: &[u8]) -> Option<X87DoubleExtended> {
     Some(if is_negative { -number } else { number })
 }
 
-/// Reads a number without a sign.
+/// Reads an unsigned finite number.
 fn finite(text: &str) -> Option<X87DoubleExtended> {
     let is_hexadecimal = text.starts_with("0x") || text.starts_with("0X");
     let (digits, marks) = if is_hexadecimal {
@@ -204,7 +204,7 @@ fn finite(text: &str) -> Option<X87DoubleExtended> {
         return None;
     }
     let number: X87DoubleExtended = match exponent {
-        // The parser wants an exponent where the digits are hexadecimal.
+        // The parser requires an exponent in hexadecimal numbers.
         None if is_hexadecimal => format!("0x{mantissa}p0").parse().ok()?,
         _ => text.parse().ok()?,
     };
@@ -212,14 +212,14 @@ fn finite(text: &str) -> Option<X87DoubleExtended> {
     (number.is_finite() && number.is_zero() == is_nothing).then_some(number)
 }
 
-/// A finite number in decimals, rounded to 17 of them.
+/// Formats a finite number, rounded to 17 decimals.
 fn float_text(number: X87DoubleExtended) -> String {
     let bits = number.to_bits();
     let mantissa = bits as u64;
     let exponent = ((bits >> 64) as i32 & 0x7FFF) - EXPONENT_BIAS - FRACTION_BITS as i32;
     let (mut whole, mut decimals) = split(mantissa, exponent);
     if decimals == 10_u64.pow(DECIMALS as u32) {
-        // What was rounded up is a whole one.
+        // Rounding up reached the next integer.
         decimals = 0;
         whole = add_one(&whole);
     }
@@ -235,8 +235,8 @@ fn float_text(number: X87DoubleExtended) -> String {
     text
 }
 
-/// The whole part of `mantissa * 2^exponent` in digits, and the rest in units of the last decimal,
-/// rounded to the nearest and to an even one from the middle.
+/// The integer part of `mantissa * 2^exponent` in digits, and the rest in units of the last decimal, rounded
+/// half to even.
 fn split(mantissa: u64, exponent: i32) -> (String, u64) {
     if exponent >= 0 {
         return (shifted(mantissa, exponent.unsigned_abs()), 0);
@@ -253,7 +253,7 @@ fn split(mantissa: u64, exponent: i32) -> (String, u64) {
     (whole.to_string(), units + u64::from(up))
 }
 
-/// The digits of `number * 2^places`, from groups of eighteen of them, the lowest first.
+/// The digits of `number * 2^places`, computed in groups of eighteen, lowest group first.
 fn shifted(number: u64, places: u32) -> String {
     const GROUP: u64 = 10_u64.pow(18);
     let mut groups = vec![number % GROUP, number / GROUP];
@@ -277,7 +277,7 @@ fn shifted(number: u64, places: u32) -> String {
     if digits.is_empty() { "0" } else { digits }.to_owned()
 }
 
-/// The whole number in `digits` and one; it has at most 20 of them, since it has decimals.
+/// Adds one to the integer in `digits`; it has at most 20 digits because it has decimals.
 fn add_one(digits: &str) -> String {
     let number: u128 = digits.parse().expect("digits are a number");
     (number + 1).to_string()
@@ -289,7 +289,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// The plain version: what reads as the same number and is written the same.
+        /// A round trip: the text reads back as the same number and formats the same.
         #[test]
         fn whole_numbers_are_those_that_are_written_so(text in "-{0,2}[0-9]{0,20}|[ -~]{0,4}") {
             let plain = text.parse::<i64>().ok().filter(|number| number.to_string() == text);
@@ -305,14 +305,14 @@ mod tests {
             prop_assert!(integer(b"-9223372036854775809").is_err());
         }
 
-        /// No text brings the parser down.
+        /// No text makes the parser panic.
         #[test]
         fn what_is_no_number_is_refused(text in "[-+]?(0[xX])?[0-9a-f.]{0,24}([eEpP][-+]?[0-9]{0,7})?|[ -~]{0,8}") {
             let sum = add_floats((text.as_bytes(), "old"), (b"0", "new"));
             prop_assert_eq!(sum.is_ok(), float(text.as_bytes()).is_some_and(|number| number.is_finite()));
         }
 
-        /// Numbers with few decimals and digits are exact to the last decimal shown.
+        /// Numbers with few digits are exact to the last decimal.
         #[test]
         fn sums_of_short_decimals_are_exact(one in -99_999_i64..99_999, other in -99_999_i64..99_999) {
             let text = |units: i64| format!("{}{}.{:04}", if units < 0 { "-" } else { "" }, units.abs() / 10_000, units.abs() % 10_000);
@@ -327,7 +327,7 @@ mod tests {
         add_floats((one.as_bytes(), "old"), (other.as_bytes(), "new"))
     }
 
-    /// The texts that redis-server 7.0.15 on x86-64 answers with.
+    /// The replies of redis-server 7.0.15 on x86-64.
     #[test]
     fn sums_of_decimals_are_those_of_x87() {
         for (one, other, sum) in [

@@ -1,4 +1,4 @@
-//! CLIENT PAUSE: commands that wait until the pause is over.
+//! CLIENT PAUSE.
 
 use std::sync::atomic::Ordering;
 
@@ -8,7 +8,7 @@ use super::{Access, Call, Known, Words, execute_words, is};
 use crate::buffer::Output;
 use crate::state::{Pause, Session, Shared};
 
-/// Makes commands wait. A pause can be made longer and wider, and not the reverse, as in Redis.
+/// Starts or extends a pause. As in Redis, a pause is never shortened or narrowed.
 pub(super) fn pause(call: &mut Call<'_>, time: &[u8], mode: Option<&[u8]>) -> Result<(), Refusal> {
     let holds_all = match mode {
         None => true,
@@ -28,7 +28,7 @@ pub(super) fn pause(call: &mut Call<'_>, time: &[u8], mode: Option<&[u8]>) -> Re
     Ok(())
 }
 
-/// Executes the command that waited for the end of a pause.
+/// Executes the command that was postponed by a pause.
 pub(crate) fn resume(session: &mut Session, shared: &mut Shared, out: &mut Output) {
     if let Some(words) = session.postponed.take() {
         let peer = &session.peer;

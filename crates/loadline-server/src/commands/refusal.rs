@@ -1,4 +1,4 @@
-//! Why a command is refused, in Redis's words.
+//! Errors of commands, with the texts of Redis.
 
 use std::borrow::Cow;
 
@@ -15,7 +15,7 @@ pub(super) const NO_KEY: &str = "ERR no such key";
 pub(super) const NO_DATABASE: &str = "ERR DB index is out of range";
 pub(super) const TOO_LONG: &str = "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
 
-/// Why a command is refused; the bytes go to the client as they are, but for the ends of lines.
+/// The error of a refused command; sent to the client as it is, except for line breaks.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Refusal(pub(super) Cow<'static, [u8]>);
 
@@ -37,27 +37,27 @@ impl<const N: usize> From<[&[u8]; N]> for Refusal {
     }
 }
 
-/// Bytes of a word that Redis shows at most where it calls it by its name.
+/// The most bytes of a word that Redis repeats in an error.
 const NAME_BYTES: usize = 128;
 
-/// A word as Redis shows it: as much as there is before a zero byte, and no more than `most` bytes.
+/// A word as Redis prints it: up to a zero byte, and at most `most` bytes.
 pub(super) fn shown(word: &[u8], most: usize) -> &[u8] {
     let word = &word[..word.len().min(most)];
     let end = word.iter().position(|byte| *byte == 0);
     &word[..end.unwrap_or(word.len())]
 }
 
-/// That a command has too few or too many words.
+/// The error for a wrong number of arguments.
 pub(super) fn wrong_number(name: &str) -> Refusal {
     let name = name.to_ascii_lowercase();
     format!("ERR wrong number of arguments for '{name}' command").into()
 }
 
-/// That there is no such command.
+/// The error for an unknown command.
 pub(super) fn unknown(words: Words<'_>) -> Refusal {
     let mut arguments = Vec::new();
     for word in &words[1..] {
-        // The beginning of all of them is shown, and not of each.
+        // The limit applies to all arguments together.
         let Some(room) = NAME_BYTES
             .checked_sub(arguments.len())
             .filter(|room| *room > 0)
@@ -75,12 +75,12 @@ pub(super) fn unknown(words: Words<'_>) -> Refusal {
     .into()
 }
 
-/// That a command has no such second word.
+/// The error for an unknown subcommand.
 pub(super) fn unknown_subcommand(words: Words<'_>) -> Refusal {
     help(words, b"ERR unknown subcommand '")
 }
 
-/// That a subcommand does not take such words.
+/// The error for a subcommand with unsuitable arguments.
 pub(super) fn no_such_form(words: Words<'_>) -> Refusal {
     help(
         words,
@@ -100,7 +100,7 @@ fn help(words: Words<'_>, why: &[u8]) -> Refusal {
     .into()
 }
 
-/// A word in small letters.
+/// A word in lower case.
 pub(super) fn lower(word: &[u8]) -> String {
     String::from_utf8_lossy(word).to_ascii_lowercase()
 }

@@ -1,4 +1,4 @@
-//! What a command answers, encoded straight into the output of its connection.
+//! Replies of commands, encoded directly into the output of their connection.
 
 use loadline_resp::encode::Sink as _;
 use loadline_resp::{Protocol, encode};
@@ -29,7 +29,7 @@ impl Reply<'_> {
         self.integer(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
-    /// 1 for yes and 0 for no.
+    /// Writes 1 for true and 0 for false.
     pub(super) fn flag(&mut self, flag: bool) {
         self.integer(i64::from(flag));
     }
@@ -38,12 +38,12 @@ impl Reply<'_> {
         encode::bulk(self.out, bytes);
     }
 
-    /// Replies that are encoded already.
+    /// Appends replies that are already encoded.
     pub(super) fn encoded(&mut self, replies: &[u8]) {
         self.out.put(replies);
     }
 
-    /// The bytes, or nil where there are none.
+    /// Writes the bytes, or nil for `None`.
     pub(super) fn maybe(&mut self, bytes: Option<&[u8]>) {
         match bytes {
             Some(bytes) => self.bulk(bytes),
@@ -51,7 +51,7 @@ impl Reply<'_> {
         }
     }
 
-    /// A text of several lines.
+    /// Writes a multi-line text.
     pub(super) fn text(&mut self, text: &str) {
         encode::verbatim(self.out, *b"txt", text.as_bytes(), self.protocol);
     }
@@ -64,17 +64,17 @@ impl Reply<'_> {
         encode::null_array(self.out, self.protocol);
     }
 
-    /// The header of an array; its elements have to follow.
+    /// The header of an array; its elements must follow.
     pub(super) fn array(&mut self, len: usize) {
         encode::array_header(self.out, len as u64);
     }
 
-    /// The header of a set; its elements have to follow.
+    /// The header of a set; its elements must follow.
     pub(super) fn set(&mut self, len: usize) {
         encode::set_header(self.out, len as u64, self.protocol);
     }
 
-    /// The header of a map; a key and a value have to follow for each of its pairs.
+    /// The header of a map; a key and a value must follow for each pair.
     pub(super) fn map(&mut self, pairs: usize) {
         encode::map_header(self.out, pairs as u64, self.protocol);
     }

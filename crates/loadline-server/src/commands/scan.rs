@@ -1,4 +1,4 @@
-//! Walks over keys and over the elements of a collection: SCAN, SSCAN and HSCAN.
+//! Scans over keys and over the elements of a collection: SCAN, SSCAN and HSCAN.
 
 use loadline_resp::encode;
 use loadline_store::View;
@@ -8,13 +8,13 @@ use super::numbers::integer;
 use super::refusal::{Refusal, SYNTAX, WRONG_TYPE};
 use super::{Call, Keys, Known, Words, is, read};
 
-/// Elements that a walk shows where nothing is said.
+/// The default COUNT.
 const COUNT: usize = 10;
 
-/// SCAN; the walks over collections stand with their families.
+/// SCAN; the scans of collections are in the files of their families.
 pub(super) const SCAN: Known = read("SCAN", -2, Keys::None, scan);
 
-/// What a walk is asked for beside its cursor.
+/// The options of a scan.
 #[derive(Debug)]
 struct Options<'w> {
     count: usize,
@@ -22,7 +22,7 @@ struct Options<'w> {
     kind: Option<&'w [u8]>,
 }
 
-/// What a walk goes over.
+/// What a scan covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Over {
     Keys,
@@ -75,15 +75,15 @@ fn scan(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Reads a cursor as `strtoul` does, which Redis asks: nothing is 0, a sign may stand in front, and a
-/// zero byte is the end.
+/// Reads a cursor like `strtoul`, as Redis does: an empty word is 0, a sign is accepted, and a zero byte is
+/// the end.
 fn cursor(word: &[u8]) -> Result<u64, Refusal> {
     let word = word.split(|byte| *byte == 0).next().unwrap_or_default();
     let digits = word.strip_prefix(b"-").or(word.strip_prefix(b"+"));
     let digits = std::str::from_utf8(digits.unwrap_or(word)).ok();
     let number = match digits {
         Some("") if word.is_empty() => Some(0),
-        // The second sign would be read as well.
+        // The parser would accept a second sign.
         Some(digits) if digits.starts_with('+') => None,
         digits => digits.and_then(|digits| digits.parse::<u64>().ok()),
     };
@@ -95,11 +95,11 @@ fn cursor(word: &[u8]) -> Result<u64, Refusal> {
     })
 }
 
-/// Takes the elements of a collection one after the other, each with its value where it has one.
+/// Receives the elements of a collection, each with its value if it has one.
 type Show<'s> = &'s mut dyn FnMut(&[u8], Option<&[u8]>);
 
-/// Walks over the elements of a collection of this kind. It is shown whole, as Redis shows a small one, so
-/// that the cursor is that of the end at once.
+/// Scans a collection of this kind. It returns everything at once, as Redis does for a small collection, so
+/// the cursor is 0.
 pub(super) fn elements(
     call: &mut Call<'_>,
     words: Words<'_>,
@@ -110,7 +110,7 @@ pub(super) fn elements(
     match call.show(words[1], |value, _| value.map(View::kind)) {
         Some(found) if found != kind => return Err(WRONG_TYPE.into()),
         Some(_) => {}
-        // The options are not looked at then, as in Redis.
+        // Without a key the options are ignored, as in Redis.
         None => {
             show(call, 0, 0, &[]);
             return Ok(());
@@ -135,7 +135,7 @@ pub(super) fn elements(
     Ok(())
 }
 
-/// Writes the cursor to go on from, and what was found, which is encoded already.
+/// Writes the next cursor and the encoded elements.
 fn show(call: &mut Call<'_>, next: u64, found: usize, encoded: &[u8]) {
     let mut reply = call.reply();
     reply.array(2);

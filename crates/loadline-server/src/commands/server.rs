@@ -1,4 +1,4 @@
-//! What operators ask of a server: its databases, its time, its end.
+//! Commands for operators: databases, time, shutdown.
 
 use std::ops::Range;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -58,7 +58,7 @@ pub(super) const TABLE: &[Known] = &[
         Err("ERR this server holds its data in memory only and cannot save it".into())
     }),
     other("LASTSAVE", 1, |call, _| {
-        // Nothing was ever saved, so that is when it began, as in Redis.
+        // Nothing is ever saved, so this is the time of the start, as in Redis.
         let age = call.shared.started.elapsed().as_millis() as u64;
         let started = (call.now() - age.min(call.now())) / 1_000;
         call.reply().count(started as usize);
@@ -66,14 +66,14 @@ pub(super) const TABLE: &[Known] = &[
     }),
 ];
 
-/// Empties databases; who watches a key that was there learns of it.
+/// Empties databases and marks the watched keys among the removed ones.
 fn flush(call: &mut Call<'_>, words: Words<'_>, databases: Range<usize>) -> Result<(), Refusal> {
     match words[1..] {
         [] => {}
         [word] if is(word, "ASYNC") || is(word, "SYNC") => {}
         _ => return Err(SYNTAX.into()),
     }
-    // The data may have been put since the last sample of its size.
+    // Data can have been added since the last sample.
     let bytes = call.shared.data_bytes();
     call.shared.trimmer.note(bytes);
     let Shared {
@@ -94,9 +94,9 @@ fn has(store: &Keyspace, key: &[u8], now: u64) -> bool {
     store.view(key, now, |value| value.is_some())
 }
 
-/// Exchanges two databases; who watches a key that is in one of them learns of it.
+/// Exchanges two databases and marks the watched keys in both.
 fn swap(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
-    // Both have to be numbers before the range of either is looked at.
+    // Both must be numbers before the range of either is checked.
     small_integer(words[1]).map_err(|_| "ERR invalid first DB index")?;
     small_integer(words[2]).map_err(|_| "ERR invalid second DB index")?;
     let (one, other) = (database(words[1])?, database(words[2])?);
@@ -128,7 +128,7 @@ fn time(call: &mut Call<'_>, _: Words<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Ends the server without a word, as Redis does. There is nothing that could be saved.
+/// Stops the server without a reply, as Redis does. There is nothing to save.
 fn shutdown(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     let options = ["NOSAVE", "NOW", "FORCE"];
     let is_known = |word: &&[u8]| options.iter().any(|option| is(word, option));
@@ -144,7 +144,7 @@ fn memory(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     let key = words[2];
     match words[3..] {
         [] => {}
-        // All elements are counted, so that no number of samples makes a difference.
+        // All elements are counted, so the number of samples has no effect.
         [word, count] if is(word, "SAMPLES") => {
             if integer(count)? < 0 {
                 return Err(SYNTAX.into());
@@ -161,7 +161,7 @@ fn memory(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// There are no replicas, so none has anything.
+/// Replies 0, because there are no replicas.
 fn wait(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     integer(words[1])?;
     let patience =

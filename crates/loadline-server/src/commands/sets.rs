@@ -51,7 +51,7 @@ pub(super) const TABLE: &[Known] = &[
     read("SINTERCARD", -3, Keys::Counted(1), sintercard),
 ];
 
-/// How sets become one.
+/// The operation that combines sets.
 #[derive(Debug, Clone, Copy)]
 enum Combination {
     Intersection,
@@ -70,8 +70,8 @@ fn members_of(value: &mut Value) -> Result<&mut Members, Refusal> {
     }
 }
 
-/// Adds a member. A set of whole numbers is sorted, until it gives its order up where Redis turns to a
-/// hash table, for good.
+/// Adds a member. A set of integers is sorted, and permanently loses its order when Redis would convert it to
+/// a hash table.
 pub(super) fn add(members: &mut Members, member: &[u8], settings: &Settings) -> bool {
     let number = members.is_ordered().then(|| integer(member));
     let is_new = if let Some(Ok(number)) = number {
@@ -87,7 +87,7 @@ pub(super) fn add(members: &mut Members, member: &[u8], settings: &Settings) -> 
     is_new
 }
 
-/// Shows the members at `key`, none where there is no key.
+/// Passes the members at `key` to a closure; none if there is no key.
 fn look<R>(
     call: &mut Call<'_>,
     key: &[u8],
@@ -163,14 +163,14 @@ fn spop(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Removes this number of members, all of them equally likely.
+/// Removes this number of members, all equally likely.
 fn take_random(members: &mut Members, wanted: usize) -> Vec<Vec<u8>> {
     let mut rng = rand::rng();
     if wanted >= members.len() {
         let all = std::mem::take(members);
         return all.iter().map(|(member, ())| member.to_vec()).collect();
     }
-    // To walk the whole set pays where a good part of it is taken.
+    // Scanning the whole set is faster if a large part of it is removed.
     if wanted < members.len() / 16 + 2 {
         let one = |_| {
             let (member, ()) = members.choose(random_below(&mut rng))?;
@@ -205,7 +205,7 @@ fn srandmember(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
             let all = members.iter().map(|(member, ())| member);
             all.sample(&mut rng, count as usize)
         } else {
-            // A negative count may name a member several times.
+            // A negative count can return a member several times.
             (0..count.unsigned_abs())
                 .filter_map(|_| members.choose(random_below(&mut rng)))
                 .map(|(member, ())| member)
@@ -218,7 +218,7 @@ fn srandmember(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
 
 fn smove(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     let (from, to, member) = (words[1], words[2], words[3]);
-    // The kind of the target is looked at only where there is something to move from, as in Redis.
+    // The kind of the target is checked only if the source exists, as in Redis.
     if !call.has(from) {
         call.reply().flag(false);
         return Ok(());
@@ -256,8 +256,8 @@ fn sscan(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     })
 }
 
-/// The sets at `keys` as one. Every key is looked at, so that one of another kind is refused. The result
-/// is a set of its own: of whole numbers where all of its members are.
+/// Combines the sets at `keys`. Every key is checked, so that one of another kind is refused. The result is a
+/// new set, sorted if all members are integers.
 fn combined(
     call: &mut Call<'_>,
     keys: &[&[u8]],

@@ -1,4 +1,4 @@
-//! SORT: the elements of a list or a set in an order that the caller names.
+//! SORT: the elements of a list or a set in a requested order.
 
 use std::cmp::Ordering;
 
@@ -16,8 +16,8 @@ pub(super) const TABLE: &[Known] = &[
 #[derive(Debug, Default)]
 struct Options<'w> {
     descending: bool,
-    /// Compares bytes and not numbers. Where nothing is stored, Redis goes by the locale of its process
-    /// and reads up to a zero byte only; here it is always all bytes.
+    /// Compares bytes instead of numbers. Without STORE, Redis uses its locale and stops at a zero byte; this
+    /// server always compares all bytes.
     alpha: bool,
     start: i64,
     /// Negative for all.
@@ -53,7 +53,7 @@ impl<'w> Options<'w> {
         Ok(options)
     }
 
-    /// The part of `length` elements that LIMIT asks for.
+    /// The part of `length` elements that LIMIT selects.
     fn range(&self, length: usize) -> std::ops::Range<usize> {
         let start = usize::try_from(self.start).unwrap_or(0).min(length);
         let count = self.count.and_then(|count| usize::try_from(count).ok());
@@ -65,10 +65,10 @@ impl<'w> Options<'w> {
 fn sort(call: &mut Call<'_>, words: Words<'_>, may_store: bool) -> Result<(), Refusal> {
     let mut options = Options::parse(&words[2..], may_store)?;
     let (mut elements, is_set) = elements(call, words[1])?;
-    // A pattern without a star means that nothing is to be sorted.
+    // A pattern without a star disables sorting.
     let mut is_sorted = options.by.is_none_or(|by| by.contains(&b'*'));
     if !is_sorted && is_set && options.store.is_some() {
-        // What is stored of a set must not depend on its order in memory.
+        // The stored order of a set must not depend on its order in memory.
         is_sorted = true;
         options.alpha = true;
         options.by = None;
@@ -91,7 +91,7 @@ fn sort(call: &mut Call<'_>, words: Words<'_>, may_store: bool) -> Result<(), Re
     Ok(())
 }
 
-/// The elements at `key`, and whether they are those of a set.
+/// The elements at `key`, and whether they come from a set.
 fn elements(call: &mut Call<'_>, key: &[u8]) -> Result<(Vec<Vec<u8>>, bool), Refusal> {
     call.show(key, |value, _| match value {
         Some(View::List(items)) => Ok((items.iter().map(<[u8]>::to_vec).collect(), false)),
@@ -104,7 +104,7 @@ fn elements(call: &mut Call<'_>, key: &[u8]) -> Result<(Vec<Vec<u8>>, bool), Ref
     })
 }
 
-/// What an element is sorted by.
+/// The sort key of an element.
 #[derive(Debug)]
 enum Weight {
     Number(f64),
@@ -132,7 +132,7 @@ fn in_order(
     }
     weighted.sort_by(|(weight, element), (other_weight, other)| {
         let order = match (weight, other_weight) {
-            // Of the same number, the bytes decide, so that the order is always the same.
+            // Ties are broken by the bytes, so that the order is deterministic.
             (Weight::Number(one), Weight::Number(other_number)) => one
                 .partial_cmp(other_number)
                 .unwrap_or(Ordering::Equal)
@@ -149,7 +149,7 @@ fn in_order(
     Ok(weighted.into_iter().map(|(_, element)| element).collect())
 }
 
-/// What is at the key, or in the field of the hash, that `pattern` names with `element` for its star.
+/// The value of the key or hash field that `pattern` names, with `element` in place of the star.
 fn named_by(call: &mut Call<'_>, pattern: &[u8], element: &[u8]) -> Option<Vec<u8>> {
     if pattern == b"#" {
         return Some(element.to_vec());
@@ -172,7 +172,7 @@ fn named_by(call: &mut Call<'_>, pattern: &[u8], element: &[u8]) -> Option<Vec<u
     })
 }
 
-/// The elements, or what GET asks for each of them.
+/// The elements, or the values that GET requests for each of them.
 fn fetch(call: &mut Call<'_>, elements: &[Vec<u8>], get: &[&[u8]]) -> Vec<Option<Vec<u8>>> {
     if get.is_empty() {
         return elements.iter().cloned().map(Some).collect();

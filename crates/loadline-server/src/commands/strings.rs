@@ -59,7 +59,7 @@ pub(super) const TABLE: &[Known] = &[
     LCS,
 ];
 
-/// The most that a string may hold, as in Redis.
+/// The largest string, as in Redis.
 pub(super) const LARGEST: usize = 512 << 20;
 
 fn get(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
@@ -67,7 +67,7 @@ fn get(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Writes a string, or nil where there is none, and says whether there was one.
+/// Writes a string, or nil if there is none, and returns whether there was one.
 fn reply_string(value: Option<View<'_>>, reply: &mut Reply<'_>) -> Result<bool, Refusal> {
     match value {
         Some(View::String(bytes)) => {
@@ -82,14 +82,14 @@ fn reply_string(value: Option<View<'_>>, reply: &mut Reply<'_>) -> Result<bool, 
     }
 }
 
-/// What SET was asked for beside key and value.
+/// The options of SET.
 #[derive(Debug, Default, Clone, Copy)]
 struct Options {
     expires_at: Option<u64>,
     keeps_expiry: bool,
     only_new: bool,
     only_old: bool,
-    /// Whether the old string is the reply.
+    /// Whether the old string is the reply (GET).
     returns: bool,
 }
 
@@ -202,7 +202,7 @@ fn getex(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
         [word, number] => Some(Some((Deadline::named(word).ok_or(SYNTAX)?, number))),
         _ => return Err(SYNTAX.into()),
     };
-    // Without a key no number is looked at, and it is refused after a wrong kind.
+    // Without a key the numbers are ignored; a wrong kind is refused before an invalid number.
     let is_there = call.show(key, |value, reply| match value {
         Some(View::String(_)) => Ok(true),
         Some(_) => Err(Refusal::from(WRONG_TYPE)),
@@ -221,7 +221,7 @@ fn getex(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     };
     call.show_again(key, reply_string)?;
     let has_changed = call.store().modify_expiry(key, now, |was| {
-        // A key that stays for ever is not changed by PERSIST.
+        // PERSIST does not change a key without expiry.
         let is_other = expiry != Expiry::Keep && Expiry::At(was.flatten()) != expiry;
         (is_other, expiry)
     });
@@ -236,7 +236,7 @@ fn mget(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     for key in &words[1..] {
         call.show(key, |value, reply| match value {
             Some(View::String(bytes)) => reply.bulk(bytes),
-            // A key of another kind reads as nil here.
+            // A key of another kind reads as nil.
             _ => reply.null(),
         });
     }
@@ -287,7 +287,7 @@ pub(super) fn bytes_of(value: &mut Value) -> Result<&mut Vec<u8>, Refusal> {
     }
 }
 
-/// The string that a number is read from, `0` where there is no key.
+/// The string to read a number from; `0` if there is no key.
 fn numeral<'v>(value: Option<View<'v>>) -> Result<&'v [u8], Refusal> {
     match value {
         Some(View::String(bytes)) => Ok(bytes),
@@ -319,7 +319,7 @@ fn incr_by_float(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
 }
 
 fn append(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
-    // Nothing changes then but the shape.
+    // Only the encoding changes.
     let is_kept = words[2].is_empty() && call.has(words[1]);
     let length = call.change(words[1], fresh, |value| {
         let bytes = bytes_of(value)?;
@@ -359,7 +359,7 @@ fn getrange(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     })
 }
 
-/// The bytes from `start` to `end`, both included; negative places count from the end.
+/// The bytes from `start` to `end`, inclusive; negative indexes count from the end.
 fn range(bytes: &[u8], start: i64, end: i64) -> &[u8] {
     let length = bytes.len() as i64;
     if start < 0 && end < 0 && start > end {
@@ -381,7 +381,7 @@ fn setrange(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
         return strlen(call, words);
     }
     let end = offset.saturating_add(patch.len());
-    // A wrong kind is refused before a length.
+    // A wrong kind is refused before an invalid length.
     if end <= LARGEST {
         call.make_growing(words[1]);
     }

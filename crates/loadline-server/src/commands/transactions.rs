@@ -1,5 +1,5 @@
-//! Transactions: commands queued between MULTI and EXEC run in one piece. There is one thread, so
-//! nothing can come between them. WATCH makes EXEC fail when a key has changed meanwhile.
+//! Transactions: commands queued between MULTI and EXEC run without interruption, because there is only one
+//! thread. WATCH makes EXEC fail if a key has changed.
 
 use super::refusal::Refusal;
 use super::{ALL, Call, Known, Words, find, is, other, read};
@@ -17,18 +17,17 @@ pub(super) const TABLE: &[Known] = &[
     }),
 ];
 
-/// Whether a command is executed inside of MULTI instead of being queued.
+/// Whether a command runs immediately inside MULTI instead of being queued.
 pub(super) fn runs_at_once(name: &str) -> bool {
     ["MULTI", "EXEC", "DISCARD", "WATCH", "RESET", "QUIT"].contains(&name)
 }
 
-/// Whether a command may not be queued, as in Redis.
+/// Whether a command is refused inside MULTI, as in Redis.
 pub(super) fn is_forbidden(name: &str) -> bool {
     ["SAVE", "SHUTDOWN"].contains(&name)
 }
 
-/// What a command that cannot be called does to a transaction: EXEC is not to run the rest without it,
-/// and EXEC itself, called wrongly, ends it.
+/// Marks the transaction after an invalid command, so that EXEC fails. An invalid EXEC ends the transaction.
 pub(super) fn spoil(call: &mut Call<'_>, words: Words<'_>, refusal: Refusal) -> Refusal {
     if is(words[0], "EXEC") {
         call.session.queue = None;
@@ -96,7 +95,7 @@ fn watch(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Whether a key that the connection watches has changed, or was there and its time has come.
+/// Whether a watched key has changed or expired.
 fn has_changed(call: &Call<'_>) -> bool {
     let is_over = |watch: &Watch| {
         let store = &call.shared.databases[watch.database];

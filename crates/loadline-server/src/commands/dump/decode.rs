@@ -1,5 +1,4 @@
-//! Bytes to values. The bytes come from a client: lengths are not believed, and what they decompress to is
-//! bounded.
+//! Decoding of values. The bytes come from a client, so lengths are not trusted and decompression is bounded.
 
 use std::borrow::Cow;
 
@@ -10,7 +9,8 @@ use crate::commands::strings::LARGEST;
 use crate::commands::{hashes, sets};
 use crate::settings::Settings;
 
-/// Reads the type and the value; `None` where it is malformed, empty, of another type, or more follows.
+/// Decodes the type and the value; `None` if it is malformed, empty, of an unknown type or followed by other
+/// bytes.
 pub(super) fn decode(payload: &[u8], settings: &Settings) -> Option<Value> {
     let (&kind, rest) = payload.split_first()?;
     let mut reader = Reader {
@@ -33,7 +33,7 @@ pub(super) fn decode(payload: &[u8], settings: &Settings) -> Option<Value> {
 /// Reads from the front of a payload.
 struct Reader<'p> {
     rest: &'p [u8],
-    /// Bytes that compressed strings can still become, all of them together.
+    /// The remaining budget for all decompressed strings, in bytes.
     room: usize,
 }
 
@@ -86,8 +86,8 @@ impl<'p> Reader<'p> {
         decompress(self.bytes(length)?, original)
     }
 
-    /// Calls `read` as often as the number that follows says. It fails at the end of the payload, however
-    /// large that number is.
+    /// Reads a count and calls `read` that many times. Fails at the end of the payload, however large the
+    /// count is.
     fn each(&mut self, mut read: impl FnMut(&mut Self) -> Option<()>) -> Option<()> {
         for _ in 0..self.length()? {
             read(self)?;
@@ -173,7 +173,7 @@ impl<'p> Reader<'p> {
     }
 }
 
-/// Adds a field; `None` where it is there already.
+/// Adds a field; `None` if it is a duplicate.
 fn put_field(fields: &mut Fields, field: &[u8], value: &[u8], settings: &Settings) -> Option<()> {
     if fields.contains(field) {
         return None;
@@ -182,16 +182,17 @@ fn put_field(fields: &mut Fields, field: &[u8], value: &[u8], settings: &Setting
     Some(())
 }
 
-/// The number behind the byte with its type.
+/// The number after the type byte.
 fn signed_after_type(bytes: &[u8]) -> i64 {
     listpack::signed(&bytes[1..])
 }
 
-/// Undoes the compression of LibLZF, to `original` bytes. Input is a row of commands: below 32, one less
-/// than the number of bytes that follow and are taken over; else three bits of a length and thirteen of a
-/// distance backwards, from where that many bytes and two more are copied.
+/// Decompresses LibLZF data to `original` bytes. The input is a sequence of instructions. A byte below 32 is
+/// one less than the number of literal bytes that follow. Any other byte has three bits of a length and
+/// starts a distance of thirteen bits; length plus two bytes are copied from that distance back in the
+/// output.
 fn decompress(input: &[u8], original: usize) -> Option<Vec<u8>> {
-    /// A copy takes at least two bytes and makes at most so many.
+    /// The output of one copy, which takes at least two bytes of input.
     const LONGEST_COPY: usize = 7 + 255 + 2;
     if original > input.len().saturating_mul(LONGEST_COPY) {
         return None;
@@ -211,7 +212,7 @@ fn decompress(input: &[u8], original: usize) -> Option<Vec<u8>> {
             }
             let distance = ((command & 0x1F) << 8) + usize::from(*input.next()?) + 1;
             let from = out.len().checked_sub(distance)?;
-            // The copy can overlap what it makes.
+            // The source of a copy can overlap its output.
             for at in from..from + length {
                 out.push(out[at]);
             }

@@ -1,4 +1,4 @@
-//! Values to bytes.
+//! Encoding of values.
 
 use loadline_store::View;
 
@@ -6,10 +6,10 @@ use super::listpack::Listpack;
 use super::{container, kind, length};
 use crate::commands::numbers::integer;
 
-/// Bytes of a listpack of a list beyond which another one begins.
+/// The largest listpack of a list before a new one starts.
 const NODE_BYTES: usize = 8 << 10;
 
-/// The longest text of a number that a string keeps in four bytes.
+/// The longest number that a string stores in four bytes.
 const LONGEST_NUMBER: usize = "-2147483648".len();
 
 /// The type and the bytes of a value, without the footer.
@@ -59,7 +59,7 @@ pub(super) fn encode(value: View<'_>) -> Vec<u8> {
     out
 }
 
-/// Puts the items of a list, in listpacks of bounded size.
+/// Writes the items of a list, in listpacks of bounded size.
 fn put_nodes<'i>(out: &mut Vec<u8>, items: impl Iterator<Item = &'i [u8]>) {
     let mut nodes = vec![Listpack::default()];
     for item in items {
@@ -81,7 +81,7 @@ fn put_nodes<'i>(out: &mut Vec<u8>, items: impl Iterator<Item = &'i [u8]>) {
     }
 }
 
-/// Sorted numbers, each in as many bytes as the one that needs most.
+/// Encodes sorted numbers, each with the width of the widest one.
 fn intset(numbers: &[i64]) -> Vec<u8> {
     let fits = |least: i64, most: i64| numbers.iter().all(|number| (least..=most).contains(number));
     let width: usize = if fits(i16::MIN.into(), i16::MAX.into()) {
@@ -120,7 +120,7 @@ fn put_length(out: &mut Vec<u8>, number: u64) {
     }
 }
 
-/// Puts a string: its number where it is a short one, or its length and its bytes.
+/// Writes a string: as a number if it is a short one, otherwise as length and bytes.
 fn put_string(out: &mut Vec<u8>, bytes: &[u8]) {
     let number = integer(bytes)
         .ok()

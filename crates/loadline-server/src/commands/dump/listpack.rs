@@ -1,8 +1,8 @@
-//! Listpacks: elements in a row, each with its own length behind it.
+//! Listpacks: a sequence of elements, each followed by its own length.
 //!
 //! ```text
-//! bytes in all (4, little endian) | elements (2, 65535 for more) | elements | 0xFF
-//! element: type and length | bytes or number | length of the two before, 7 bits a byte, the last 7 bits last
+//! total bytes (4, little endian) | elements (2, 65535 for more) | elements | 0xFF
+//! element: type and length | bytes or number | length of the first two, 7 bits per byte, lowest bits last
 //! ```
 
 use super::super::numbers::integer;
@@ -19,7 +19,7 @@ const INTEGER_24: u8 = 0xF2;
 const INTEGER_32: u8 = 0xF3;
 const INTEGER_64: u8 = 0xF4;
 
-/// A listpack that is put together.
+/// A listpack under construction.
 #[derive(Debug, Default)]
 pub(super) struct Listpack {
     elements: Vec<u8>,
@@ -27,8 +27,7 @@ pub(super) struct Listpack {
 }
 
 impl Listpack {
-    /// Whether an element can be added, so that the whole takes at most `bytes`. An empty listpack takes
-    /// any element.
+    /// Whether adding an element keeps the total within `bytes`. An empty listpack accepts any element.
     pub(super) fn has_room(&self, element: &[u8], bytes: usize) -> bool {
         const MOST_OVERHEAD: usize = 10;
         let whole = HEADER_BYTES + self.elements.len() + MOST_OVERHEAD + element.len() + 1;
@@ -46,7 +45,7 @@ impl Listpack {
         self.count += 1;
     }
 
-    /// The bytes of the whole.
+    /// Returns the encoded listpack.
     pub(super) fn finish(self) -> Vec<u8> {
         let bytes = HEADER_BYTES + self.elements.len() + 1;
         let mut out = Vec::with_capacity(bytes);
@@ -91,7 +90,7 @@ impl Listpack {
     }
 }
 
-/// The length of an element as it lies behind it.
+/// The encoded length that follows an element.
 fn back_length(length: usize) -> Vec<u8> {
     let places = match length {
         0..=127 => 1,
@@ -108,7 +107,7 @@ fn back_length(length: usize) -> Vec<u8> {
     out
 }
 
-/// Shows the elements of a listpack; `None` where it is not one.
+/// Passes the elements of a listpack to `show`; `None` if it is malformed.
 pub(super) fn read(pack: &[u8], mut show: impl FnMut(&[u8]) -> Option<()>) -> Option<()> {
     let bytes = u32::from_le_bytes(*pack.first_chunk()?) as usize;
     let count = u16::from_le_bytes(*pack.get(4..)?.first_chunk()?);
@@ -130,14 +129,14 @@ pub(super) fn read(pack: &[u8], mut show: impl FnMut(&[u8]) -> Option<()>) -> Op
     (rest.len() == 1 && is_counted).then_some(())
 }
 
-/// An element where it lies.
+/// An element that borrows from the listpack.
 enum Element<'p> {
     Number(i64),
     Bytes(&'p [u8]),
 }
 
 impl<'p> Element<'p> {
-    /// Reads the first element, and returns the bytes that it takes without the length behind it.
+    /// Reads the first element and returns its size without the trailing length.
     fn read(pack: &'p [u8]) -> Option<(usize, Self)> {
         let (&first, rest) = pack.split_first()?;
         let number = |width: usize| {
@@ -174,7 +173,7 @@ impl<'p> Element<'p> {
     }
 }
 
-/// A number of at most eight bytes, little endian, with its sign.
+/// A signed little-endian number of at most eight bytes.
 pub(super) fn signed(bytes: &[u8]) -> i64 {
     let is_negative = bytes.last().is_some_and(|byte| byte & 0x80 != 0);
     let mut whole = [if is_negative { 0xFF } else { 0 }; 8];

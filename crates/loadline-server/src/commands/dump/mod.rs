@@ -1,9 +1,8 @@
 //! DUMP and RESTORE: values in the format of Redis' RDB files, version 10.
 //!
-//! A payload is a byte for the type, the value, the version in two bytes and a CRC-64 of everything before
-//! it, little endian. DUMP does not compress, as Redis does for strings of more than 20 bytes; Redis reads
-//! both. RESTORE reads the types that Redis 7.0 writes for strings, sets, hashes and lists, compressed or
-//! not.
+//! A payload is a type byte, the value, the version in two bytes and a CRC-64 of everything before it, little
+//! endian. DUMP does not compress; Redis compresses strings of more than 20 bytes and reads both forms.
+//! RESTORE reads the types that Redis 7.0 writes for strings, sets, hashes and lists, compressed or not.
 
 mod decode;
 mod encode;
@@ -79,7 +78,7 @@ struct Options {
 }
 
 impl Options {
-    /// Reads the options. IDLETIME and FREQ are checked as Redis does; neither is kept here.
+    /// Reads the options. IDLETIME and FREQ are checked as in Redis and otherwise ignored.
     fn parse(words: &[&[u8]]) -> Result<Self, Refusal> {
         let mut options = Self::default();
         let (mut has_idle_time, mut has_frequency) = (false, false);
@@ -152,7 +151,7 @@ mod tests {
     use loadline_store::List;
     use proptest::prelude::*;
 
-    /// Words that are whole numbers of all lengths, and bytes of all lengths that a header tells apart.
+    /// Integers of all widths, and byte strings of all lengths that have different headers.
     fn word() -> impl Strategy<Value = Vec<u8>> {
         prop_oneof![
             any::<i64>().prop_map(|number| number.to_string().into_bytes()),
