@@ -30,7 +30,7 @@ pub enum Error {
         pid: Option<u32>,
     },
     /// A file was written by a version of the format that this build does not read.
-    #[error("{} has version {version} of the format; this build reads version {}", path.display(), crate::log::VERSION)]
+    #[error("{} has version {version} of the format; this build reads versions 1 to {}", path.display(), crate::log::VERSION)]
     Version {
         /// The file.
         path: PathBuf,

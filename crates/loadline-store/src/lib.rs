@@ -38,7 +38,8 @@ pub use keyspace::{Evicted, Keyspace, Snapshot, Tally};
 pub use list::List;
 pub use log::recovery::Torn;
 pub use store::{
-    AtLimit, Batch, Checked, Damage, Durability, Options, Stats, Store, StoreSnapshot, Writer,
+    AtLimit, Batch, ChangeLog, Checked, Damage, Durability, Edit, LogStats, Options, Stats, Store,
+    StoreSnapshot, Writer,
 };
 pub use table::{Bytes, Held, Table};
 pub use value::{Change, Entry, Expiry, Fields, Members, Shape, Value, View};

@@ -5,7 +5,10 @@
 use std::fs;
 use std::path::Path;
 
-use loadline_store::{Batch, Options, Store};
+use loadline_store::{
+    Batch, Bytes, Change, ChangeLog, Edit, Entry, Fields, Keyspace, List, Members, Options, Store,
+    Value, View,
+};
 
 /// What every kept store holds.
 fn check(store: &Store) {
@@ -48,34 +51,114 @@ fn write(store: &Store) {
     store.apply(&batch).unwrap();
 }
 
+/// What every kept log of a server holds.
+fn check_served(databases: &[Keyspace]) {
+    let has = |database: usize, key: &[u8], is_it: fn(View<'_>, Option<u64>) -> bool| {
+        databases[database].peek(key, 0, |value| {
+            value.is_some_and(|(value, at)| is_it(value, at))
+        })
+    };
+    assert!(has(2, b"text", |value, at| {
+        matches!(value, View::String(b"te\0\0end")) && at == Some(u64::MAX - 1)
+    }));
+    assert!(has(2, b"set", |value, _| match value {
+        View::Set(members) =>
+            members.is_ordered() && members.iter().map(|(name, ())| name).eq([b"2", b"3"]),
+        _ => false,
+    }));
+    assert!(has(2, b"hash", |value, _| match value {
+        View::Hash(fields) =>
+            !fields.is_ordered() && fields.get(b"f").map(|value| &**value) == Some(b"w"),
+        _ => false,
+    }));
+    assert!(has(2, b"list", |value, _| match value {
+        View::List(items) => items.iter().eq([&b"b"[..], b"c"]),
+        _ => false,
+    }));
+    let keys: Vec<usize> = databases.iter().map(Keyspace::len).collect();
+    assert_eq!((keys[2], keys.iter().sum::<usize>()), (4, 4));
+}
+
+/// Writes what [`check_served`] expects.
+fn write_served(log: &mut ChangeLog, databases: &mut [Keyspace]) {
+    let (mut members, mut fields, mut list) = (Members::new(), Fields::new(), List::new());
+    members.insert(b"1", ());
+    members.insert(b"3", ());
+    fields.insert(b"f", Bytes::from(&b"v"[..]));
+    fields.relax();
+    list.push_back(b"a");
+    let values = [
+        (&b"text"[..], Value::String(b"te".to_vec())),
+        (b"set", Value::Set(members)),
+        (b"hash", Value::Hash(fields)),
+        (b"list", Value::List(list)),
+        (b"deleted", Value::Set(Members::new())),
+    ];
+    for (key, value) in values {
+        log.put(1, key, value.view(), None);
+        databases[1].modify(key, 0, |_| ((), Change::Put(Entry::lasting(value))));
+    }
+    for (key, edit) in [
+        (&b"text"[..], Edit::Write(4, b"end")),
+        (b"set", Edit::AddMembers(&[b"2"])),
+        (b"set", Edit::RemoveMembers(&[b"1"])),
+        (b"hash", Edit::SetFields(&[b"f", b"w", b"g", b"x"])),
+        (b"hash", Edit::RemoveFields(&[b"g"])),
+        (b"list", Edit::PushBack(&[b"b"])),
+        (b"list", Edit::PushFront(&[b"0", b"1"])),
+        (b"list", Edit::PushBack(&[b"x", b"y", b"z"])),
+        (b"list", Edit::PopFront(3)),
+        (b"list", Edit::PopBack(2)),
+        (b"list", Edit::SetItem(1, b"c")),
+    ] {
+        log.edit(1, key, edit);
+    }
+    log.expire(1, b"text", Some(u64::MAX - 1));
+    log.delete(1, b"deleted");
+    log.put_string(7, b"cleared", b"value", None);
+    log.clear(7);
+    log.exchange(1, 2);
+    log.commit(databases).unwrap();
+}
+
 #[test]
 fn stores_of_all_versions_open() {
     let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/versions");
     let mut versions = 0;
     for version in fs::read_dir(kept).unwrap() {
         let copy = tempfile::tempdir().unwrap();
-        for file in fs::read_dir(version.unwrap().path()).unwrap() {
+        let version = version.unwrap();
+        for file in fs::read_dir(version.path()).unwrap() {
             let file = file.unwrap();
             fs::copy(file.path(), copy.path().join(file.file_name())).unwrap();
         }
-        let store = Store::open(copy.path(), Options::new()).unwrap();
-        check(&store);
-        versions += 1;
+        if version.file_name().to_string_lossy().ends_with("-served") {
+            check_served(&ChangeLog::open(copy.path(), &Options::new()).unwrap().1);
+        } else {
+            check(&Store::open(copy.path(), Options::new()).unwrap());
+            versions += 1;
+        }
     }
-    assert_eq!(versions, 1);
+    assert_eq!(versions, 2);
 }
 
 #[test]
 fn a_new_store_holds_the_same() {
     let directory = match std::env::var_os("LOADLINE_KEEP_STORE") {
-        Some(directory) => directory.into(),
+        Some(directory) => std::path::PathBuf::from(directory),
         None => tempfile::tempdir().unwrap().keep(),
     };
     let store = Store::open(&directory, Options::new()).unwrap();
     write(&store);
     drop(store);
     check(&Store::open(&directory, Options::new()).unwrap());
+    let served = directory.with_extension("served");
+    let (mut log, mut databases) = ChangeLog::open(&served, &Options::new()).unwrap();
+    write_served(&mut log, &mut databases);
+    drop(log);
+    check_served(&ChangeLog::open(&served, &Options::new()).unwrap().1);
     if std::env::var_os("LOADLINE_KEEP_STORE").is_none() {
         fs::remove_dir_all(directory).unwrap();
+        fs::remove_dir_all(served).unwrap();
     }
 }

@@ -31,7 +31,10 @@ impl<'k> Locked<'k> {
         index: usize,
         hash: u64,
     ) -> Self {
-        let shard = lock(&shards[index]);
+        let mut shard = lock(&shards[index]);
+        if keyspace.segment != 0 {
+            shard.set_new_segment(keyspace.segment);
+        }
         let was = match keyspace.counts_uses {
             true => (shard.charged_bytes(), shard.len()),
             false => (0, 0),

@@ -2,13 +2,14 @@
 //! happens in one order.
 
 use std::hash::BuildHasher;
-use std::sync::{PoisonError, RwLockReadGuard};
+use std::sync::{Arc, PoisonError, RwLockReadGuard};
 
 use super::Keyspace;
 use super::locked::Locked;
 use crate::clock::now_ms;
 use crate::record::Outside;
 use crate::slot::{New, Slot};
+use crate::value::{Change, Entry, Value};
 
 /// A string to put, and where it lies in the log.
 #[derive(Debug, Clone, Copy)]
@@ -146,6 +147,31 @@ impl LockedKey<'_> {
                 self.locked
                     .put(key, current, New::Outside(outside, expires_at));
             }
+        }
+    }
+
+    /// Puts a value that changes in place at the key. It lies in `segment` of the log.
+    pub(crate) fn put_entry(&mut self, key: &[u8], entry: Entry, segment: u32) {
+        let current = self.locked.find_any(key);
+        self.locked.set_new_segment(segment);
+        self.locked.put(key, current, New::Entry(Arc::new(entry)));
+    }
+
+    /// Changes the value of the key in place, if it is there. A collection that has lost its last element goes.
+    pub(crate) fn change(&mut self, key: &[u8], change: impl FnOnce(&mut Value)) {
+        let Some(at) = self.locked.find_any(key) else {
+            return;
+        };
+        let change = |entry: Option<&mut Entry>| {
+            let is_empty = entry.is_some_and(|entry| {
+                change(&mut entry.value);
+                entry.value.is_empty_collection()
+            });
+            (is_empty, Change::Keep)
+        };
+        let ((is_empty, _), at) = self.locked.change(key, at, change);
+        if is_empty {
+            self.locked.remove(at);
         }
     }
 

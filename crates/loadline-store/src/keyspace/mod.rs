@@ -47,6 +47,8 @@ pub struct Keyspace {
     charged_bytes: AtomicUsize,
     keys: AtomicUsize,
     snapshots: Snapshots,
+    /// The segment of the log in which new entries lie, or one before it; 0 without a log, or where each write names it.
+    segment: u32,
 }
 
 /// What happened in a keyspace since it was created, and what it holds.
@@ -90,6 +92,7 @@ impl Default for Keyspace {
             charged_bytes: AtomicUsize::new(0),
             keys: AtomicUsize::new(0),
             snapshots: Snapshots::default(),
+            segment: 0,
         }
     }
 }
@@ -123,6 +126,24 @@ impl Keyspace {
         *self.keys.get_mut() = keys;
         *self.charged_bytes.get_mut() = bytes;
         self.counts_uses = counts_uses;
+    }
+
+    /// Sets the segment of the log in which new entries lie from now on.
+    pub(crate) fn log_to(&mut self, segment: u32) {
+        self.segment = segment;
+    }
+
+    /// Shows what is at `key` and when it goes. That is no use of the entry.
+    pub fn peek<R>(
+        &self,
+        key: &[u8],
+        now: u64,
+        look: impl FnOnce(Option<(View<'_>, Option<u64>)>) -> R,
+    ) -> R {
+        let shard = self.shard_of(key);
+        let slot = shard.find_any(key).map(|at| shard.slot(at));
+        let slot = slot.filter(|slot| !slot.is_gone(now));
+        look(slot.map(|slot| (slot.view(), slot.expires_at())))
     }
 
     /// Shows the value of `key` where it lies.

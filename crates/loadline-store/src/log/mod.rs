@@ -18,8 +18,8 @@ use op::{Kind, Op};
 use record::{Draft, HEADER_BYTES, MAX_BODY_BYTES};
 use segment::{HEAD_BYTES, Head, Segment};
 
-/// Version of the format that is written and read.
-pub(crate) const VERSION: u32 = 1;
+/// Version of the format that is written. All before it are read as well.
+pub(crate) const VERSION: u32 = 2;
 
 /// A record that was appended.
 #[derive(Debug, Clone, Copy)]
@@ -221,6 +221,13 @@ impl Log {
         Ok(())
     }
 
+    /// Number of the segment that is written, or of the next one where none is.
+    pub(crate) fn newest(&self) -> u32 {
+        let tail = locked(&self.tail);
+        let active = tail.active.as_ref();
+        active.map_or(tail.next_segment, |active| active.segment.head.id)
+    }
+
     /// Position behind the last record.
     pub(crate) fn position(&self) -> u64 {
         locked(&self.tail).position
@@ -410,7 +417,8 @@ impl Log {
         self.fail(&format!("{}: {error}", path.display()))
     }
 
-    fn fail(&self, reason: &str) -> Error {
+    /// Takes no writes from now on, and returns the error that says so.
+    pub(crate) fn fail(&self, reason: &str) -> Error {
         let reason = self.failure.get_or_init(|| reason.to_owned());
         Error::Failed {
             reason: reason.clone(),

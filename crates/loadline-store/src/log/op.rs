@@ -27,14 +27,107 @@ pub(crate) enum Kind<'b> {
         key: &'b [u8],
         expires_at: Option<u64>,
     },
+    /// The key holds this collection from now on.
+    PutCollection {
+        key: &'b [u8],
+        form: Form,
+        /// Whether its elements are in order.
+        is_ordered: bool,
+        expires_at: Option<u64>,
+        elements: Elements<'b>,
+    },
+    /// Elements are added to the collection of the key, or fields of a hash get other values.
+    Add {
+        key: &'b [u8],
+        form: Form,
+        /// Whether the items of a list are added in front.
+        at_front: bool,
+        elements: Elements<'b>,
+    },
+    /// Elements of the collection of the key go; of a list as many as there are here.
+    Take {
+        key: &'b [u8],
+        form: Form,
+        at_front: bool,
+        elements: Elements<'b>,
+    },
+    /// An item of the list of the key is replaced.
+    SetItem {
+        key: &'b [u8],
+        index: u32,
+        item: &'b [u8],
+    },
+    /// Bytes of the string of the key are replaced, or added at its end.
+    Patch {
+        key: &'b [u8],
+        offset: u32,
+        bytes: &'b [u8],
+    },
     /// All keys of the database go.
     Clear,
+    /// The database and another one exchange their numbers.
+    Exchange { other: u8 },
     /// All segments before this one are without meaning from now on.
     Oldest { segment: u32 },
 }
 
+/// What kind of collection a key holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    Set = 1,
+    /// Its elements are fields and values in turn.
+    Hash = 2,
+    List = 3,
+}
+
+/// Elements of a collection, each behind its length.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Elements<'b>(&'b [u8]);
+
+impl<'b> Elements<'b> {
+    /// Of bytes that [`push`](Self::push) has written.
+    pub(crate) fn new(bytes: &'b [u8]) -> Self {
+        Self(bytes)
+    }
+
+    /// Appends an element to others.
+    pub(crate) fn push(elements: &mut Vec<u8>, element: &[u8]) {
+        put_length(elements, element.len());
+        elements.extend_from_slice(element);
+    }
+
+    /// The elements in `bytes`; `None` where they are not whole.
+    fn read(form: Form, bytes: &'b [u8]) -> Option<Self> {
+        let mut rest = Rest(bytes);
+        let mut count = 0_usize;
+        while !rest.0.is_empty() {
+            let length = rest.length()?;
+            rest.take(length)?;
+            count += 1;
+        }
+        let is_paired = form != Form::Hash || count.is_multiple_of(2);
+        is_paired.then_some(Self(bytes))
+    }
+}
+
+impl<'b> Iterator for Elements<'b> {
+    type Item = &'b [u8];
+
+    fn next(&mut self) -> Option<&'b [u8]> {
+        let mut rest = Rest(self.0);
+        let length = rest.length()?;
+        let element = rest.take(length)?;
+        *self = Self(rest.0);
+        Some(element)
+    }
+}
+
 /// Longest key, in bytes.
 pub(crate) const MAX_KEY_BYTES: usize = (1 << 29) - 1;
+
+/// Longest string that a part of it is written into, in bytes: that of Redis. A longer one could take any amount of memory
+/// for a few bytes of the log.
+pub(crate) const LONGEST_PATCHED: usize = 512 << 20;
 
 /// Number of databases that the first byte of an operation can name.
 pub(crate) const DATABASES: u8 = 16;
@@ -44,7 +137,17 @@ const PUT_UNTIL: u8 = 2;
 const DELETE: u8 = 3;
 const EXPIRE: u8 = 4;
 const CLEAR: u8 = 5;
+const PUT_COLLECTION: u8 = 6;
+const ADD: u8 = 7;
+const TAKE: u8 = 8;
+const SET_ITEM: u8 = 9;
+const PATCH: u8 = 10;
+const EXCHANGE: u8 = 11;
 const OLDEST: u8 = 14;
+
+/// Bits of the byte that describes a collection, beside its form.
+const HAS_NO_ORDER: u8 = 1 << 4;
+const AT_FRONT: u8 = 1 << 5;
 
 /// Stands for "never" in an expiry.
 const NEVER: u64 = u64::MAX;
@@ -53,8 +156,15 @@ impl<'b> Op<'b> {
     /// The key, where there is one.
     pub(crate) fn key(&self) -> Option<&'b [u8]> {
         match self.kind {
-            Kind::Put { key, .. } | Kind::Delete { key } | Kind::Expire { key, .. } => Some(key),
-            Kind::Clear | Kind::Oldest { .. } => None,
+            Kind::Put { key, .. }
+            | Kind::Delete { key }
+            | Kind::Expire { key, .. }
+            | Kind::PutCollection { key, .. }
+            | Kind::Add { key, .. }
+            | Kind::Take { key, .. }
+            | Kind::SetItem { key, .. }
+            | Kind::Patch { key, .. } => Some(key),
+            Kind::Clear | Kind::Exchange { .. } | Kind::Oldest { .. } => None,
         }
     }
 
@@ -88,11 +198,64 @@ impl<'b> Op<'b> {
                 body.extend_from_slice(&expires_at.unwrap_or(NEVER).to_le_bytes());
                 body.extend_from_slice(key);
             }
+            Kind::PutCollection { .. } | Kind::Add { .. } | Kind::Take { .. } => {
+                self.encode_collection(body);
+            }
+            Kind::SetItem { key, index, item } => {
+                body.push(first(SET_ITEM));
+                put_pair(body, &index.to_le_bytes(), key, item);
+            }
+            Kind::Patch { key, offset, bytes } => {
+                body.push(first(PATCH));
+                put_pair(body, &offset.to_le_bytes(), key, bytes);
+            }
             Kind::Clear => body.push(first(CLEAR)),
+            Kind::Exchange { other } => body.extend([first(EXCHANGE), other]),
             Kind::Oldest { segment } => {
                 body.push(first(OLDEST));
                 body.extend_from_slice(&segment.to_le_bytes());
             }
+        }
+    }
+
+    /// Appends the bytes of an operation with elements.
+    fn encode_collection(&self, body: &mut Vec<u8>) {
+        let first = |code: u8| code | self.database << 4;
+        let flag = |is_set: bool, bit: u8| if is_set { bit } else { 0 };
+        match self.kind {
+            Kind::PutCollection {
+                key,
+                form,
+                is_ordered,
+                expires_at,
+                elements,
+            } => {
+                body.push(first(PUT_COLLECTION));
+                body.push(form as u8 | flag(!is_ordered, HAS_NO_ORDER));
+                let at = expires_at.unwrap_or(NEVER).to_le_bytes();
+                put_pair(body, &at, key, elements.0);
+            }
+            Kind::Add {
+                key,
+                form,
+                at_front,
+                elements,
+            } => {
+                let shape = form as u8 | flag(at_front, AT_FRONT);
+                body.extend([first(ADD), shape]);
+                put_pair(body, &[], key, elements.0);
+            }
+            Kind::Take {
+                key,
+                form,
+                at_front,
+                elements,
+            } => {
+                let shape = form as u8 | flag(at_front, AT_FRONT);
+                body.extend([first(TAKE), shape]);
+                put_pair(body, &[], key, elements.0);
+            }
+            _ => unreachable!("the caller has looked"),
         }
     }
 
@@ -128,7 +291,29 @@ impl<'b> Op<'b> {
                     key: rest.take(key_bytes)?,
                 }
             }
+            code @ (PUT_COLLECTION | ADD | TAKE) => rest.collection(code)?,
+            SET_ITEM => {
+                let (index, key, item) = rest.pair()?;
+                let index = u32::from_le_bytes(index);
+                Kind::SetItem { key, index, item }
+            }
+            PATCH => {
+                let (offset, key, bytes) = rest.pair()?;
+                let offset = u32::from_le_bytes(offset);
+                let end = offset as usize + bytes.len();
+                if end > LONGEST_PATCHED {
+                    return None;
+                }
+                Kind::Patch { key, offset, bytes }
+            }
             CLEAR => Kind::Clear,
+            EXCHANGE => {
+                let [other] = rest.array()?;
+                if other >= DATABASES {
+                    return None;
+                }
+                Kind::Exchange { other }
+            }
             OLDEST => Kind::Oldest {
                 segment: u32::from_le_bytes(rest.array()?),
             },
@@ -183,6 +368,15 @@ fn put_length(body: &mut Vec<u8>, length: usize) {
     body.push(left as u8);
 }
 
+/// Appends the lengths of a key and of what belongs to it, `number`, and both.
+fn put_pair(body: &mut Vec<u8>, number: &[u8], key: &[u8], value: &[u8]) {
+    put_length(body, key.len());
+    put_length(body, value.len());
+    body.extend_from_slice(number);
+    body.extend_from_slice(key);
+    body.extend_from_slice(value);
+}
+
 /// The part of a body that has not been read yet.
 struct Rest<'b>(&'b [u8]);
 
@@ -197,6 +391,58 @@ impl<'b> Rest<'b> {
         let (taken, rest) = self.0.split_first_chunk()?;
         self.0 = rest;
         Some(*taken)
+    }
+
+    /// What [`put_pair`] has written: the number, the key, and what belongs to it.
+    fn pair<const N: usize>(&mut self) -> Option<([u8; N], &'b [u8], &'b [u8])> {
+        let key_bytes = self.key_length()?;
+        let value_bytes = self.length()?;
+        Some((
+            self.array()?,
+            self.take(key_bytes)?,
+            self.take(value_bytes)?,
+        ))
+    }
+
+    /// What follows the first byte of an operation with elements.
+    fn collection(&mut self, code: u8) -> Option<Kind<'b>> {
+        let [shape] = self.array()?;
+        let form = match shape & 0xf {
+            1 => Form::Set,
+            2 => Form::Hash,
+            3 => Form::List,
+            _ => return None,
+        };
+        // The members and fields that go have no values with them.
+        let content = if code == TAKE { Form::Set } else { form };
+        let (is_ordered, at_front) = (shape & HAS_NO_ORDER == 0, shape & AT_FRONT != 0);
+        if code == PUT_COLLECTION {
+            let (at, key, elements) = self.pair()?;
+            let at = u64::from_le_bytes(at);
+            return Some(Kind::PutCollection {
+                key,
+                form,
+                is_ordered,
+                expires_at: (at != NEVER).then_some(at),
+                elements: Elements::read(content, elements)?,
+            });
+        }
+        let ([], key, elements) = self.pair()?;
+        let elements = Elements::read(content, elements)?;
+        Some(match code {
+            ADD => Kind::Add {
+                key,
+                form,
+                at_front,
+                elements,
+            },
+            _ => Kind::Take {
+                key,
+                form,
+                at_front,
+                elements,
+            },
+        })
     }
 
     /// The length of a key that a table can hold.
@@ -261,13 +507,83 @@ mod tests {
                 key: b"key",
                 expires_at: None,
             },
+            Kind::SetItem {
+                key: b"key",
+                index: 7,
+                item: b"",
+            },
+            Kind::Patch {
+                key: b"key",
+                offset: 300,
+                bytes: &long,
+            },
             Kind::Clear,
+            Kind::Exchange { other: 15 },
             Kind::Oldest { segment: 7 },
         ];
         for kind in kinds {
             for database in [0, 15] {
                 both_ways(Op { database, kind });
             }
+        }
+    }
+
+    #[test]
+    fn operations_with_elements_are_read_as_they_were_written() {
+        let long = vec![7; 300];
+        let mut elements = vec![];
+        for element in [&b"one"[..], b"", &long, b"2"] {
+            Elements::push(&mut elements, element);
+        }
+        let read: Vec<&[u8]> = Elements::new(&elements).collect();
+        assert_eq!(read, [&b"one"[..], b"", &long, b"2"]);
+        let kinds = [
+            Kind::PutCollection {
+                key: &long,
+                form: Form::Set,
+                is_ordered: false,
+                expires_at: Some(7),
+                elements: Elements::new(&elements),
+            },
+            Kind::PutCollection {
+                key: b"",
+                form: Form::Hash,
+                is_ordered: true,
+                expires_at: None,
+                elements: Elements::new(&elements),
+            },
+            Kind::Add {
+                key: b"key",
+                form: Form::List,
+                at_front: true,
+                elements: Elements::new(&elements),
+            },
+            Kind::Take {
+                key: b"key",
+                form: Form::Hash,
+                at_front: false,
+                elements: Elements::new(&elements),
+            },
+        ];
+        for kind in kinds {
+            for database in [0, 15] {
+                both_ways(Op { database, kind });
+            }
+        }
+    }
+
+    #[test]
+    fn operations_that_cannot_be_are_refused() {
+        for bytes in [
+            // A form that there is not, a hash with a field alone, an element that is not whole.
+            &[ADD, 4, 1, 0, b'k'][..],
+            &[ADD, 2, 1, 2, b'k', 1, b'f'],
+            &[ADD, 1, 1, 1, b'k', 1],
+            // A database that there is not, a string that would be too long.
+            &[EXCHANGE, 16],
+            &[PATCH, 1, 1, 0, 0, 0, 0x20, b'k', b'v'],
+        ] {
+            assert_eq!(Op::decode(bytes), None, "{bytes:?}");
         }
     }
 

@@ -42,6 +42,23 @@ impl Draft {
         &mut self.bytes
     }
 
+    /// The body of a record that was begun, to append more operations to.
+    #[inline]
+    pub(crate) fn more(&mut self) -> &mut Vec<u8> {
+        &mut self.bytes
+    }
+
+    /// Bytes of the body of a record that was begun and not finished.
+    #[inline]
+    pub(crate) fn pending_bytes(&self) -> usize {
+        self.bytes.len().saturating_sub(HEADER_BYTES)
+    }
+
+    /// Takes the end of the body back, so that more operations can be appended.
+    pub(crate) fn reopen(&mut self) {
+        self.bytes.truncate(self.body_end);
+    }
+
     /// Ends the body.
     pub(crate) fn finish(&mut self) {
         self.body_end = self.bytes.len();

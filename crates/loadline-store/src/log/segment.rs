@@ -67,7 +67,7 @@ impl Head {
         if bytes[..8] != MAGIC || crc32c(&bytes[..HEAD_BYTES - 4]) != four(HEAD_BYTES - 4) {
             return Err(BadHead::Damaged);
         }
-        if four(8) != VERSION {
+        if !(1..=VERSION).contains(&four(8)) {
             return Err(BadHead::Version(four(8)));
         }
         let head = Self {

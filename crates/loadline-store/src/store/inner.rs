@@ -30,6 +30,22 @@ pub(crate) struct Disk {
     pub(crate) reclaim: Reclaim,
 }
 
+impl Disk {
+    /// As [`Inner::read_outside`].
+    pub(crate) fn read_outside<R>(
+        &self,
+        outside: Outside,
+        look: impl FnOnce(&[u8]) -> R,
+    ) -> Result<R, Error> {
+        let Some(segment) = self.log.segment(outside.segment) else {
+            unreachable!("a segment stays as long as an entry lies in it")
+        };
+        let (offset, bytes) = (u64::from(outside.offset), outside.bytes as usize);
+        with_bytes(&*segment.file, offset, bytes, look)
+            .map_err(|error| self.log.read_failed(outside.segment, error))
+    }
+}
+
 impl Inner {
     pub(crate) fn new(options: Options, disk: Option<Disk>, databases: Vec<Keyspace>) -> Self {
         Self {
@@ -61,16 +77,10 @@ impl Inner {
         outside: Outside,
         look: impl FnOnce(&[u8]) -> R,
     ) -> Result<R, Error> {
-        let segment = self
-            .disk
-            .as_ref()
-            .and_then(|disk| disk.log.segment(outside.segment));
-        let Some((disk, segment)) = self.disk.as_ref().zip(segment) else {
-            unreachable!("a segment stays as long as an entry lies in it")
+        let Some(disk) = &self.disk else {
+            unreachable!("without a log, all values are in memory")
         };
-        let (offset, bytes) = (u64::from(outside.offset), outside.bytes as usize);
-        with_bytes(&*segment.file, offset, bytes, look)
-            .map_err(|error| disk.log.read_failed(outside.segment, error))
+        disk.read_outside(outside, look)
     }
 
     /// What follows an append once no lock is held: waits until the record is as durable as was asked for, and
@@ -82,14 +92,25 @@ impl Inner {
         appended: Appended,
         durability: Durability,
     ) -> Result<(), Error> {
+        self.settle_in(&self.databases, disk, appended, durability)
+    }
+
+    /// The same with databases that belong to the caller.
+    pub(crate) fn settle_in(
+        &self,
+        databases: &[Keyspace],
+        disk: &Disk,
+        appended: Appended,
+        durability: Durability,
+    ) -> Result<(), Error> {
         if appended.is_first {
-            if disk.reclaim.assess(&disk.log, &self.databases) {
+            if disk.reclaim.assess(&disk.log, databases) {
                 self.work();
             } else {
                 self.wake_or_work();
             }
         }
-        if disk.reclaim.is_active() && disk.reclaim.pay(self, disk, appended.bytes) {
+        if disk.reclaim.is_active() && disk.reclaim.pay(databases, disk, appended.bytes) {
             self.wake_or_work();
         }
         if durability == Durability::Always {

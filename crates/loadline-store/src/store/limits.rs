@@ -22,7 +22,7 @@ pub(super) fn keyspace(options: &Options) -> Keyspace {
 }
 
 impl Options {
-    fn has_limit(&self) -> bool {
+    pub(super) fn has_limit(&self) -> bool {
         self.max_keys.is_some() || self.max_memory_bytes.is_some()
     }
 

@@ -1,6 +1,8 @@
 //! A store of bytes by key, used as a library.
 
 mod batch;
+mod change_log;
+mod collections;
 mod inner;
 mod limits;
 mod operators;
@@ -18,6 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use batch::Batch;
+pub use change_log::{ChangeLog, Edit, LogStats};
 use inner::{Disk, Inner};
 pub use operators::{Checked, Damage};
 pub use options::{AtLimit, Durability, Options};
@@ -29,9 +32,28 @@ use writer::show;
 
 use crate::clock::now_ms;
 use crate::error::Error;
+use crate::keyspace::Keyspace;
 use crate::log::Log;
 use crate::log::recovery::{self, Torn};
 use crate::storage::{Directory, Storage};
+
+/// Reads the log in `storage`: returns it, open for writing, with the databases that it makes and with what was cut off.
+fn recover(
+    storage: Box<dyn Storage>,
+    options: &Options,
+) -> Result<(Disk, Vec<Keyspace>, Option<Torn>), Error> {
+    let examined = recovery::examine(&*storage)?;
+    let recovered = recovery::recover(&*storage, examined, false)?;
+    let mut databases = Inner::empty_databases(options);
+    replay::replay(&*storage, &recovered, options, &mut databases)?;
+    let torn = recovered.torn.clone();
+    let live = reclaim::live_bytes(&databases);
+    let room = reclaim::segment_bytes(live, options.segment_bytes);
+    let log = Log::new(storage, recovered, room);
+    let reclaim = Reclaim::new(options, log.oldest());
+    reclaim.assess(&log, &databases);
+    Ok((Disk { log, reclaim }, databases, torn))
+}
 
 /// A store of bytes by key. Threads share it by reference (or in an `Arc`).
 ///
@@ -118,17 +140,9 @@ impl Store {
 
     /// Opens the store in `storage`, without a thread in the background: writers do its work.
     fn open_on(storage: Box<dyn Storage>, options: Options) -> Result<Self, Error> {
-        let examined = recovery::examine(&*storage)?;
-        let recovered = recovery::recover(&*storage, examined, false)?;
-        let databases = Inner::empty_databases(&options);
-        replay::replay(&*storage, &recovered, &options, &databases)?;
-        let torn = recovered.torn.clone();
-        let live = reclaim::live_bytes(&databases);
-        let room = reclaim::segment_bytes(live, options.segment_bytes);
-        let log = Log::new(storage, recovered, room);
-        let reclaim = Reclaim::new(&options, log.oldest());
-        reclaim.assess(&log, &databases);
-        let disk = Disk { log, reclaim };
+        let (disk, mut databases, torn) = recover(storage, &options)?;
+        // A server can have exchanged the numbers of databases.
+        databases[0].count_uses(options.has_limit());
         let inner = Inner::new(options, Some(disk), databases);
         // The options can allow less than those of the last time.
         inner.make_room(None)?;

@@ -9,9 +9,10 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use super::collections;
 use super::inner::{Disk, Inner, with_draft};
 use super::options::Options;
-use super::writer::{Planned, plan, show};
+use super::writer::{Planned, plan};
 use crate::clock::now_ms;
 use crate::error::Error;
 use crate::keyspace::{Keyspace, NewString};
@@ -19,6 +20,7 @@ use crate::log::op::{Kind, Op};
 use crate::log::segment::HEAD_BYTES;
 use crate::log::{Log, record};
 use crate::slot::Slot;
+use crate::value::View;
 
 /// Bytes that are read again for every byte that is written.
 const BYTES_PER_BYTE: u64 = 4;
@@ -85,7 +87,7 @@ impl Reclaim {
     }
 
     /// Does a part of the work for a writer that has written `bytes`. Returns whether a segment can be removed.
-    pub(crate) fn pay(&self, inner: &Inner, disk: &Disk, bytes: u64) -> bool {
+    pub(crate) fn pay(&self, databases: &[Keyspace], disk: &Disk, bytes: u64) -> bool {
         let owes = bytes.saturating_mul(BYTES_PER_BYTE);
         let owed = self.owed.fetch_add(owes, Ordering::Relaxed) + owes;
         if owed < STEP_BYTES {
@@ -98,13 +100,13 @@ impl Reclaim {
         let owed = self.owed.swap(0, Ordering::Relaxed);
         let mut paid = 0;
         while paid < owed && self.is_active() {
-            match progress.step(inner, disk) {
+            match progress.step(databases, disk) {
                 // An error of the log stays in it, and the next write returns it. When there is no
                 // room, the segment waits until there is some.
                 Err(_) => return false,
                 Ok(Step::Read(bytes)) => paid += bytes,
                 Ok(Step::Done) => {
-                    self.assess(&disk.log, &inner.databases);
+                    self.assess(&disk.log, databases);
                     return true;
                 }
                 Ok(Step::Nothing) => return false,
@@ -147,7 +149,7 @@ impl Reclaim {
             if progress.segment >= end {
                 break;
             }
-            progress.step(inner, disk)?;
+            progress.step(&inner.databases, disk)?;
             drop(progress);
             self.remove(&disk.log, &inner.databases)?;
         }
@@ -185,7 +187,7 @@ enum Step {
 
 impl Progress {
     /// Reads some records of the oldest segment again, and writes what is alive in them.
-    fn step(&mut self, inner: &Inner, disk: &Disk) -> Result<Step, Error> {
+    fn step(&mut self, databases: &[Keyspace], disk: &Disk) -> Result<Step, Error> {
         let Some(segment) = disk.log.reclaimable(self.segment) else {
             return Ok(Step::Nothing);
         };
@@ -200,11 +202,11 @@ impl Progress {
         }
         let read = offset - self.offset;
         if offset < end {
-            self.copy_live(inner, disk)?;
+            self.copy_live(databases, disk)?;
             self.offset = offset;
             return Ok(Step::Read(read));
         }
-        self.copy_live(inner, disk)?;
+        self.copy_live(databases, disk)?;
         let oldest = self.segment + 1;
         let appended = with_draft(|draft| {
             let kind = Kind::Oldest { segment: oldest };
@@ -217,20 +219,20 @@ impl Progress {
         Ok(Step::Done)
     }
 
-    /// Writes the entries that the operations of `body` are about, as far as they lie in this segment.
-    fn copy_live(&self, inner: &Inner, disk: &Disk) -> Result<(), Error> {
-        for (database, keyspace) in inner.databases.iter().enumerate() {
+    /// Writes the entries that the operations of `body` are about, as far as they lie in this segment. Databases may
+    /// have exchanged their numbers since, so the keys are looked for in all of them.
+    fn copy_live(&self, databases: &[Keyspace], disk: &Disk) -> Result<(), Error> {
+        for (database, keyspace) in databases.iter().enumerate() {
             if keyspace.is_untouched() {
                 continue;
             }
             let mut planned = plan(keyspace, &self.body);
-            planned.retain(|planned| usize::from(planned.op.database) == database);
             // A key is written once, however many operations there are.
             planned
                 .sort_unstable_by_key(|planned| (keyspace.shard_index(planned.hash), planned.hash));
             planned.dedup_by(|one, other| one.hash == other.hash && one.op.key() == other.op.key());
             if !planned.is_empty() {
-                self.copy_keys(inner, disk, database as u8, &planned)?;
+                self.copy_keys(keyspace, disk, database as u8, &planned)?;
             }
         }
         Ok(())
@@ -238,12 +240,11 @@ impl Progress {
 
     fn copy_keys(
         &self,
-        inner: &Inner,
+        keyspace: &Keyspace,
         disk: &Disk,
         database: u8,
         planned: &[Planned<'_>],
     ) -> Result<(), Error> {
-        let keyspace = &inner.databases[usize::from(database)];
         let mut locked = keyspace.lock_all(planned.iter().map(|planned| planned.hash));
         let now = now_ms();
         with_draft(|draft| {
@@ -268,7 +269,7 @@ impl Progress {
                     locked.key(planned.hash).remove(key);
                     continue;
                 }
-                encode(inner, database, key, slot, body)?;
+                encode(disk, database, key, slot, body)?;
                 copies.push((planned, body.len() - record::HEADER_BYTES));
             }
             if copies.is_empty() {
@@ -299,21 +300,18 @@ impl Progress {
 
 /// Appends the operation that puts an entry as it is.
 fn encode(
-    inner: &Inner,
+    disk: &Disk,
     database: u8,
     key: &[u8],
     slot: Slot<'_>,
     body: &mut Vec<u8>,
 ) -> Result<(), Error> {
     let expires_at = slot.expires_at();
-    show(inner, Some(slot), |value| {
-        if let Some(value) = value {
-            let kind = Kind::Put {
-                key,
-                value,
-                expires_at,
-            };
-            Op { database, kind }.encode(body);
-        }
-    })
+    let encode =
+        |value: View<'_>, body| collections::encode(database, key, value, expires_at, body);
+    match slot.record.outside() {
+        Some(outside) => disk.read_outside(outside, |value| encode(View::String(value), body))?,
+        None => encode(slot.view(), body),
+    }
+    Ok(())
 }

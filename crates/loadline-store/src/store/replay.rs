@@ -1,21 +1,26 @@
 //! Performing the operations of a log again.
 
+use std::io;
 use std::thread;
 
+use super::collections;
 use super::options::Options;
 use super::writer::new_string;
 use crate::clock::now_ms;
 use crate::error::Error;
-use crate::keyspace::Keyspace;
+use crate::keyspace::{Keyspace, LockedKey, NewString};
 use crate::log::Appended;
 use crate::log::op::{Kind, Op, Ops};
 use crate::log::record::{HEADER_BYTES, bodies};
 use crate::log::recovery::Recovered;
 use crate::log::segment::{self, HEAD_BYTES, Segment};
+use crate::record::Outside;
 use crate::storage::{Storage, with_bytes};
+use crate::value::Entry;
 
 /// Performs the operations of all segments. Several threads do it, each for some of the shards, so that the order
-/// of what happens to a key stays.
+/// of what happens to a key stays. Entries whose time has come are removed at the end only: an operation that was
+/// performed before that time can have changed it.
 ///
 /// # Errors
 /// [`Error::Io`].
@@ -23,7 +28,7 @@ pub(crate) fn replay(
     storage: &dyn Storage,
     recovered: &Recovered,
     options: &Options,
-    databases: &[Keyspace],
+    databases: &mut Vec<Keyspace>,
 ) -> Result<(), Error> {
     const MOST_THREADS: usize = 4;
     /// A log shorter than this is read before a thread has started.
@@ -36,47 +41,58 @@ pub(crate) fn replay(
     };
     let part = |part| Part {
         databases,
+        numbers: (0..databases.len()).collect(),
         options,
-        now: now_ms(),
+        recovered,
         part,
         parts: threads,
     };
-    thread::scope(|scope| {
+    let numbers = thread::scope(|scope| {
         let part = &part;
         let others: Vec<_> = (1..threads)
-            .map(|number| scope.spawn(move || part(number).replay(storage, recovered)))
+            .map(|number| scope.spawn(move || part(number).replay(storage)))
             .collect();
-        let first = part(0).replay(storage, recovered);
+        let first = part(0).replay(storage);
         others.into_iter().fold(first, |result, other| {
             result.and(other.join().unwrap_or_else(|panic| {
                 std::panic::resume_unwind(panic);
             }))
         })
-    })
+    })?;
+    let mut places: Vec<Option<Keyspace>> = databases.drain(..).map(Some).collect();
+    databases.extend(numbers.iter().filter_map(|index| places[*index].take()));
+    for database in &*databases {
+        database.expire_some(now_ms(), usize::MAX);
+    }
+    Ok(())
 }
 
 /// Some of the shards of every database.
 struct Part<'d> {
     databases: &'d [Keyspace],
+    /// Where the database of each number is among them.
+    numbers: Vec<usize>,
     options: &'d Options,
-    now: u64,
+    recovered: &'d Recovered,
     part: usize,
     parts: usize,
 }
 
 impl Part<'_> {
-    fn replay(&self, storage: &dyn Storage, recovered: &Recovered) -> Result<(), Error> {
-        for segment in &recovered.segments {
+    /// Performs the operations and returns where the databases are in the end.
+    fn replay(mut self, storage: &dyn Storage) -> Result<Vec<usize>, Error> {
+        for segment in &self.recovered.segments {
             let read = with_bytes(&*segment.file, 0, segment.end() as usize, |file| {
-                self.replay_segment(segment, file);
+                self.replay_segment(segment, file)
             });
             let path = || storage.path(&segment::name(segment.head.id));
+            let read = read.and_then(|performed| performed);
             read.map_err(|error| Error::io(&path(), error))?;
         }
-        Ok(())
+        Ok(self.numbers)
     }
 
-    fn replay_segment(&self, segment: &Segment, file: &[u8]) {
+    fn replay_segment(&mut self, segment: &Segment, file: &[u8]) -> io::Result<()> {
         for (offset, body) in bodies(&file[HEAD_BYTES..]) {
             let place = Appended {
                 segment: segment.head.id,
@@ -87,36 +103,78 @@ impl Part<'_> {
                 is_first: false,
             };
             for (end, op) in Ops::new(body) {
-                self.perform(&op, &place, end);
+                self.perform(&op, &place, end)?;
             }
         }
+        Ok(())
     }
 
-    fn perform(&self, op: &Op<'_>, place: &Appended, end: usize) {
-        let keyspace = &self.databases[usize::from(op.database)];
+    fn perform(&mut self, op: &Op<'_>, place: &Appended, end: usize) -> io::Result<()> {
+        let number = usize::from(op.database);
+        let keyspace = &self.databases[self.numbers[number]];
         let Some(key) = op.key() else {
-            if op.kind == Kind::Clear {
-                keyspace.clear_part(self.part, self.parts);
+            match op.kind {
+                Kind::Clear => keyspace.clear_part(self.part, self.parts),
+                Kind::Exchange { other } => self.numbers.swap(number, usize::from(other)),
+                _ => {}
             }
-            return;
+            return Ok(());
         };
         let hash = keyspace.hash(key);
         if keyspace.shard_index(hash) % self.parts != self.part {
-            return;
+            return Ok(());
         }
         let mut locked = keyspace.lock_hashed(hash);
-        let is_over = |expires_at: Option<u64>| expires_at.is_some_and(|at| at <= self.now);
         match op.kind {
             Kind::Put {
                 value, expires_at, ..
-            } if !is_over(expires_at) => {
+            } => {
                 let new = new_string(self.options, value, Some(place), end);
                 locked.put(key, new, expires_at);
             }
-            Kind::Expire { expires_at, .. } if !is_over(expires_at) => {
-                locked.set_expiry(key, expires_at);
+            Kind::Delete { .. } => locked.remove(key),
+            Kind::Expire { expires_at, .. } => locked.set_expiry(key, expires_at),
+            Kind::PutCollection {
+                form,
+                is_ordered,
+                expires_at,
+                elements,
+                ..
+            } => {
+                let value = collections::value(form, is_ordered, elements);
+                locked.put_entry(key, Entry { value, expires_at }, place.segment);
             }
-            _ => locked.remove(key),
+            Kind::Patch { offset, bytes, .. } => {
+                let outside = locked.find_any(key).and_then(|slot| slot.record.outside());
+                match outside {
+                    Some(outside) => {
+                        self.patch_outside(&mut locked, key, outside, offset as usize, bytes)?;
+                    }
+                    None => locked.change(key, |value| collections::perform(value, &op.kind)),
+                }
+            }
+            kind => locked.change(key, |value| collections::perform(value, &kind)),
         }
+        Ok(())
+    }
+
+    /// Brings a string that is in the log only into memory, changed.
+    fn patch_outside(
+        &self,
+        locked: &mut LockedKey<'_>,
+        key: &[u8],
+        outside: Outside,
+        offset: usize,
+        bytes: &[u8],
+    ) -> io::Result<()> {
+        let mut segments = self.recovered.segments.iter();
+        let segment = segments.find(|segment| segment.head.id == outside.segment);
+        let segment = segment.ok_or(io::ErrorKind::NotFound)?;
+        let (begin, length) = (u64::from(outside.offset), outside.bytes as usize);
+        let mut string = with_bytes(&*segment.file, begin, length, <[u8]>::to_vec)?;
+        collections::patch(&mut string, offset, bytes);
+        let expires_at = locked.find_any(key).and_then(|slot| slot.expires_at());
+        locked.put(key, NewString::Logged(&string, outside.segment), expires_at);
+        Ok(())
     }
 }

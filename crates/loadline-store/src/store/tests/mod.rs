@@ -1,5 +1,6 @@
 //! Tests of a store with a log.
 
+mod change_log;
 mod crashes;
 mod directories;
 mod hostile;

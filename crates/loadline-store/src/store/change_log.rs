@@ -1,0 +1,381 @@
+//! The log of databases that a server keeps in memory and changes itself.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::collections;
+use super::inner::{Disk, Inner};
+use super::options::{Durability, Options};
+use super::recover;
+use super::upkeep::Upkeep;
+use crate::error::Error;
+use crate::keyspace::Keyspace;
+use crate::log::op::{Elements, Form, Kind, Op};
+use crate::log::record::Draft;
+use crate::log::recovery::Torn;
+use crate::storage::{Directory, Storage};
+use crate::value::View;
+
+/// The log of databases that its owner keeps in memory and changes itself. The files are those of a
+/// [`Store`](crate::Store).
+///
+/// The owner notes each change after it has made it, and [`commit`](Self::commit)s them: all changes since the last
+/// commit are one record, which is there after a crash as a whole or not at all. Nothing may be acknowledged, and no
+/// other thread may change a database, between a change and its commit.
+#[derive(Debug)]
+pub struct ChangeLog {
+    /// Before `inner`, so that the thread ends first.
+    upkeep: Option<Upkeep>,
+    inner: Arc<Inner>,
+    /// The changes since the last commit, and how many they are.
+    draft: Draft,
+    pending: u64,
+    /// Changes that were committed since the log was opened.
+    committed: u64,
+    /// Memory for the elements of a change.
+    elements: Vec<u8>,
+    /// The segment that the databases take their new entries to be in.
+    segment: u32,
+    torn: Option<Torn>,
+    is_mapped: bool,
+}
+
+/// A change of a part of a value, which is in memory already. The key was there before, and is there now.
+#[derive(Debug, Clone, Copy)]
+pub enum Edit<'e> {
+    /// Bytes of a string were replaced from an offset on, or added.
+    Write(usize, &'e [u8]),
+    /// Members were added to a set that has kept its order, or had none before.
+    AddMembers(&'e [&'e [u8]]),
+    /// Members of a set went.
+    RemoveMembers(&'e [&'e [u8]]),
+    /// Fields of a hash, in turn with their values, were set. The hash has kept its order, or had none before.
+    SetFields(&'e [&'e [u8]]),
+    /// Fields of a hash went.
+    RemoveFields(&'e [&'e [u8]]),
+    /// Items were added in front of a list, one after the other.
+    PushFront(&'e [&'e [u8]]),
+    /// Items were added at the end of a list.
+    PushBack(&'e [&'e [u8]]),
+    /// Items went from the front of a list.
+    PopFront(usize),
+    /// Items went from the end of a list.
+    PopBack(usize),
+    /// The item at an index of a list was replaced.
+    SetItem(usize, &'e [u8]),
+}
+
+/// What a log holds.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct LogStats {
+    /// Bytes that all entries would take in the log if they were written anew.
+    pub live_bytes: u64,
+    /// Bytes of the files, room that is reserved included.
+    pub disk_bytes: u64,
+    /// Number of files.
+    pub segments: u64,
+    /// Bytes of records that have not reached the disk yet.
+    pub unsynced_bytes: u64,
+    /// Changes that were committed since the log was opened.
+    pub changes: u64,
+    /// Whether the log is written through mapped memory.
+    pub is_mapped: bool,
+}
+
+impl ChangeLog {
+    /// Opens the log in the directory `dir`, which is made where it does not exist, and returns it with the databases.
+    /// All values are in memory. Of `options`, durability, the size of segments and mapping count.
+    ///
+    /// # Errors
+    /// Those of [`Store::open`](crate::Store::open).
+    pub fn open(dir: impl AsRef<Path>, options: &Options) -> Result<(Self, Vec<Keyspace>), Error> {
+        let dir = dir.as_ref();
+        let directory = Directory::open(dir, options.mapped)?;
+        let is_mapped = directory.is_mapped();
+        let (mut log, databases) = Self::open_on(Box::new(directory), options)?;
+        log.is_mapped = is_mapped;
+        let upkeep = Upkeep::start(&log.inner);
+        log.upkeep = Some(upkeep.map_err(|error| Error::io(dir, error))?);
+        // What was recovered is synced while the databases are in use already.
+        log.inner.wakeup.wake();
+        Ok((log, databases))
+    }
+
+    /// Opens the log in `storage`, without a thread in the background: commits do its work.
+    pub(crate) fn open_on(
+        storage: Box<dyn Storage>,
+        options: &Options,
+    ) -> Result<(Self, Vec<Keyspace>), Error> {
+        let options = Options {
+            value_in_log_bytes: usize::MAX,
+            durability: options.durability,
+            segment_bytes: options.segment_bytes,
+            mapped: options.mapped,
+            ..Options::default()
+        };
+        let (disk, databases, torn) = recover(storage, &options)?;
+        let inner = Inner::new(options, Some(disk), vec![]);
+        let mut log = Self {
+            upkeep: None,
+            inner: Arc::new(inner),
+            draft: Draft::default(),
+            pending: 0,
+            committed: 0,
+            elements: vec![],
+            segment: 0,
+            torn,
+            is_mapped: false,
+        };
+        log.draft.begin();
+        let mut databases = databases;
+        log.lie_in(log.disk().log.newest(), &mut databases);
+        Ok((log, databases))
+    }
+
+    fn disk(&self) -> &Disk {
+        let Some(disk) = &self.inner.disk else {
+            unreachable!("it is opened with one")
+        };
+        disk
+    }
+
+    /// Tells the databases where new entries lie from now on.
+    fn lie_in(&mut self, segment: u32, databases: &mut [Keyspace]) {
+        if segment != self.segment {
+            self.segment = segment;
+            databases
+                .iter_mut()
+                .for_each(|database| database.log_to(segment));
+        }
+    }
+
+    #[inline]
+    fn note(&mut self, database: usize, kind: Kind<'_>) {
+        self.pending += 1;
+        let database = database as u8;
+        Op { database, kind }.encode(self.draft.more());
+    }
+
+    /// Notes that `key` holds this string.
+    #[inline]
+    pub fn put_string(
+        &mut self,
+        database: usize,
+        key: &[u8],
+        value: &[u8],
+        expires_at: Option<u64>,
+    ) {
+        let kind = Kind::Put {
+            key,
+            value,
+            expires_at,
+        };
+        self.note(database, kind);
+    }
+
+    /// Notes that `key` holds this value.
+    pub fn put(&mut self, database: usize, key: &[u8], value: View<'_>, expires_at: Option<u64>) {
+        self.pending += 1;
+        collections::encode(database as u8, key, value, expires_at, self.draft.more());
+    }
+
+    /// Notes that there is no `key` any more.
+    pub fn delete(&mut self, database: usize, key: &[u8]) {
+        self.note(database, Kind::Delete { key });
+    }
+
+    /// Notes when `key` goes, in milliseconds since the Unix epoch; `None` for never.
+    pub fn expire(&mut self, database: usize, key: &[u8], expires_at: Option<u64>) {
+        self.note(database, Kind::Expire { key, expires_at });
+    }
+
+    /// Notes that all keys of a database went.
+    pub fn clear(&mut self, database: usize) {
+        self.note(database, Kind::Clear);
+    }
+
+    /// Notes that two databases have exchanged their numbers.
+    pub fn exchange(&mut self, database: usize, other: usize) {
+        let other = other as u8;
+        self.note(database, Kind::Exchange { other });
+    }
+
+    /// Notes a change of a part of the value of `key`.
+    pub fn edit(&mut self, database: usize, key: &[u8], edit: Edit<'_>) {
+        let mut bytes = std::mem::take(&mut self.elements);
+        bytes.clear();
+        let elements = match edit {
+            Edit::AddMembers(elements)
+            | Edit::RemoveMembers(elements)
+            | Edit::SetFields(elements)
+            | Edit::RemoveFields(elements)
+            | Edit::PushFront(elements)
+            | Edit::PushBack(elements) => elements,
+            _ => &[],
+        };
+        for element in elements {
+            Elements::push(&mut bytes, element);
+        }
+        if let Edit::PopFront(count) | Edit::PopBack(count) = edit {
+            (0..count).for_each(|_| Elements::push(&mut bytes, b""));
+        }
+        self.note(database, kind_of(key, edit, Elements::new(&bytes)));
+        const KEPT_BYTES: usize = 64 << 10;
+        bytes.shrink_to(KEPT_BYTES);
+        self.elements = bytes;
+    }
+
+    /// Bytes of the changes since the last commit.
+    #[inline]
+    #[must_use]
+    pub fn pending_bytes(&self) -> usize {
+        self.draft.pending_bytes()
+    }
+
+    /// Changes since the last commit.
+    #[must_use]
+    pub fn pending(&self) -> u64 {
+        self.pending
+    }
+
+    /// Writes the changes since the last commit to the log as one record, and returns when they are as durable as the
+    /// options say. It also does a part of the reclaiming.
+    ///
+    /// # Errors
+    /// [`Error::Full`], and [`Error::Io`] for a new file: the changes are kept, and the next commit tries again.
+    /// [`Error::Failed`] where a write or a sync has failed, now or before.
+    pub fn commit(&mut self, databases: &mut [Keyspace]) -> Result<(), Error> {
+        let disk = self.inner.disk.as_ref();
+        let Some(disk) = disk.filter(|_| self.draft.pending_bytes() > 0) else {
+            return self.disk().log.check();
+        };
+        self.draft.finish();
+        let appended = match disk.log.append(&mut self.draft) {
+            Ok(appended) => appended,
+            Err(Error::TooLarge { bytes, max_bytes }) => {
+                let reason = format!("changes of {bytes} bytes at once; {max_bytes} fit");
+                return Err(disk.log.fail(&reason));
+            }
+            Err(error) => {
+                self.draft.reopen();
+                return Err(error);
+            }
+        };
+        self.draft.begin();
+        self.committed += std::mem::take(&mut self.pending);
+        self.lie_in(appended.segment, databases);
+        let durability = self.inner.options.durability;
+        self.inner
+            .settle_in(databases, self.disk(), appended, durability)
+    }
+
+    /// Whether a write or a sync has failed since the log was opened; it takes no more changes then.
+    ///
+    /// # Errors
+    /// [`Error::Failed`].
+    pub fn check(&self) -> Result<(), Error> {
+        self.disk().log.check()
+    }
+
+    /// Position in the log behind the last commit, for [`is_synced`](Self::is_synced).
+    #[must_use]
+    pub fn position(&self) -> u64 {
+        self.disk().log.position()
+    }
+
+    /// Whether everything before `position` has reached the disk.
+    #[must_use]
+    pub fn is_synced(&self, position: u64) -> bool {
+        self.disk().log.synced() >= position
+    }
+
+    /// Returns when everything that was committed has reached the disk.
+    ///
+    /// # Errors
+    /// [`Error::Failed`].
+    pub fn sync(&self) -> Result<(), Error> {
+        let log = &self.disk().log;
+        log.sync(log.position())
+    }
+
+    /// Lets the thread in the background sync what was committed.
+    pub fn sync_later(&self) {
+        if !self.inner.wakeup.wake() {
+            self.inner.work();
+        }
+    }
+
+    /// The durability of a commit.
+    #[must_use]
+    pub fn durability(&self) -> Durability {
+        self.inner.options.durability
+    }
+
+    /// What was cut off when the log was opened, since it had not been written completely.
+    #[must_use]
+    pub fn torn(&self) -> Option<&Torn> {
+        self.torn.as_ref()
+    }
+
+    /// What the log holds now. It visits all shards of `databases`, which takes some 50 microseconds.
+    #[must_use]
+    pub fn stats(&self, databases: &[Keyspace]) -> LogStats {
+        let log = &self.disk().log;
+        LogStats {
+            live_bytes: super::reclaim::live_bytes(databases),
+            disk_bytes: log.allocated_bytes(),
+            segments: log.segment_count() as u64,
+            unsynced_bytes: log.position().saturating_sub(log.synced()),
+            changes: self.committed,
+            is_mapped: self.is_mapped,
+        }
+    }
+
+    /// Closes the log; everything that was committed has reached the disk then. One that is dropped is closed as by the
+    /// end of its process.
+    ///
+    /// # Errors
+    /// Those of [`Store::close`](crate::Store::close).
+    pub fn close(mut self) -> Result<(), Error> {
+        self.upkeep = None;
+        self.disk().log.finish()
+    }
+}
+
+/// The operation that a change is.
+fn kind_of<'k>(key: &'k [u8], edit: Edit<'k>, elements: Elements<'k>) -> Kind<'k> {
+    let add = |form, at_front| Kind::Add {
+        key,
+        form,
+        at_front,
+        elements,
+    };
+    let take = |form, at_front| Kind::Take {
+        key,
+        form,
+        at_front,
+        elements,
+    };
+    match edit {
+        // A string has at most 512 MiB, and a list fewer items than a record has bytes.
+        Edit::Write(offset, bytes) => Kind::Patch {
+            key,
+            offset: offset as u32,
+            bytes,
+        },
+        Edit::SetItem(index, item) => Kind::SetItem {
+            key,
+            index: index as u32,
+            item,
+        },
+        Edit::AddMembers(_) => add(Form::Set, false),
+        Edit::RemoveMembers(_) => take(Form::Set, false),
+        Edit::SetFields(_) => add(Form::Hash, false),
+        Edit::RemoveFields(_) => take(Form::Hash, false),
+        Edit::PushFront(_) => add(Form::List, true),
+        Edit::PushBack(_) => add(Form::List, false),
+        Edit::PopFront(_) => take(Form::List, true),
+        Edit::PopBack(_) => take(Form::List, false),
+    }
+}
