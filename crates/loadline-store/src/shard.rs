@@ -67,6 +67,19 @@ impl Shard {
         self.arena.slot(at)
     }
 
+    /// Where the record of a key with this hash probably is, found without reading a record: of two keys whose hashes
+    /// resemble each other, it can be the other one.
+    #[inline]
+    pub(crate) fn guess(&self, hash: u64) -> Option<u32> {
+        self.index.find(hash, |_| true).copied()
+    }
+
+    /// Brings the entry at `at` into the cache of the processor.
+    #[inline]
+    pub(crate) fn warm(&self, at: u32) {
+        self.arena.warm(at);
+    }
+
     /// Whether the time of an entry has come.
     #[inline]
     pub(crate) fn is_gone(&self, at: u32, now: u64) -> bool {

@@ -2,6 +2,7 @@
 //! happens in one order.
 
 use std::hash::BuildHasher;
+use std::hint::black_box;
 use std::sync::{Arc, PoisonError, RwLockReadGuard};
 
 use super::Keyspace;
@@ -41,12 +42,16 @@ impl Keyspace {
     }
 
     /// Locks the shards of keys with these hashes, which have to be sorted by their shards.
-    pub(crate) fn lock_all(&self, hashes: impl Iterator<Item = u64>) -> LockedKeys<'_> {
+    pub(crate) fn lock_all(&self, hashes: impl Iterator<Item = u64> + Clone) -> LockedKeys<'_> {
         let shards = self.shards.get_or_init(|| self.make_shards());
         let batch = self.snapshots.batches.read();
         let batch = batch.unwrap_or_else(PoisonError::into_inner);
-        let mut keys: Vec<(usize, LockedKey<'_>)> = vec![];
-        for hash in hashes {
+        for hash in hashes.clone() {
+            // A lock waits for the memory alone. Reads before it wait for all of them at the same time.
+            black_box(shards[self.index_of(hash)].is_poisoned());
+        }
+        let mut keys: Vec<(usize, LockedKey<'_>)> = Vec::with_capacity(hashes.size_hint().0);
+        for hash in hashes.clone() {
             let index = self.index_of(hash);
             // In the order of their numbers, so that no two threads wait for each other.
             if keys.last().is_none_or(|(last, _)| *last < index) {
@@ -54,12 +59,41 @@ impl Keyspace {
                 keys.push((index, LockedKey { locked }));
             }
         }
-        LockedKeys {
+        let locked = LockedKeys {
             keyspace: self,
             keys,
             at: 0,
             _batch: batch,
+        };
+        locked.warm(hashes);
+        locked
+    }
+
+    /// Shows the entries of `keys`, in their order, as they are at one moment; counts hits and misses.
+    ///
+    /// # Errors
+    /// The first one of `visit`, which is not called again then.
+    pub(crate) fn look_up_all<'k, E>(
+        &self,
+        keys: impl Iterator<Item = &'k [u8]> + Clone,
+        mut visit: impl FnMut(&'k [u8], Option<Slot<'_>>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let hashes = keys.clone().map(|key| self.hash(key)).enumerate();
+        let mut sorted: Vec<(usize, u64)> = hashes.collect();
+        sorted.sort_unstable_by_key(|(_, hash)| self.index_of(*hash));
+        let mut locked = self.lock_all(sorted.iter().map(|(_, hash)| *hash));
+        // Hashes in the order of the keys, each with the place of its lock.
+        let mut places = vec![(0, 0); sorted.len()];
+        for (number, hash) in sorted {
+            locked.key(hash);
+            places[number] = (hash, locked.at);
         }
+        for (key, (hash, at)) in keys.zip(places) {
+            let locked = &mut locked.keys[at].1;
+            locked.locked.aim(hash);
+            visit(key, locked.look_up(key))?;
+        }
+        Ok(())
     }
 
     /// The hash of `key`, for [`lock_hashed`](Self::lock_hashed) and [`lock_all`](Self::lock_all).
@@ -209,6 +243,26 @@ pub(crate) struct LockedKeys<'k> {
 }
 
 impl<'k> LockedKeys<'k> {
+    /// Brings the entries of keys with these hashes into the cache of the processor. One after the other, each
+    /// look-up waits for the memory several times; here the waits of many keys overlap.
+    fn warm(&self, hashes: impl Iterator<Item = u64>) {
+        let mut at = 0;
+        let guesses = hashes.map(|hash| {
+            let index = self.keyspace.index_of(hash);
+            while self.keys[at].0 < index {
+                at += 1;
+            }
+            (at, self.keys[at].1.locked.guess(hash))
+        });
+        // All guesses first, since records wait for them.
+        let guesses: Vec<(usize, Option<u32>)> = guesses.collect();
+        for (key, guess) in guesses {
+            if let Some(at) = guess {
+                self.keys[key].1.locked.warm(at);
+            }
+        }
+    }
+
     /// A key whose hash was among those that were locked, and not before the one of the last call.
     pub(crate) fn key(&mut self, hash: u64) -> &mut LockedKey<'k> {
         let index = self.keyspace.index_of(hash);

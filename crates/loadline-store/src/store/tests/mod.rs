@@ -5,6 +5,7 @@ mod crashes;
 mod directories;
 mod hostile;
 mod model;
+mod reads;
 mod room;
 
 use std::collections::BTreeMap;

@@ -94,6 +94,9 @@ fn check(steps: &[Step], options: &Options) {
             assert_eq!(store.stats().torn, None);
         }
         assert_eq!(held(&store), map);
+        let keys: Vec<[u8; 1]> = (0..25).rev().map(|key| [key]).collect();
+        let values = keys.iter().map(|key| map.get(&key[..]).cloned());
+        assert!(values.eq(store.get_many(&keys).unwrap()));
         let live = store.stats().live_bytes;
         drop(store);
         // What is counted step by step is what is counted from the beginning.

@@ -67,9 +67,12 @@ impl Handle for StoreHandle {
 
     fn get_all(&mut self, keys: &Batch, out: &mut Vec<u8>) -> anyhow::Result<usize> {
         let mut found = 0;
-        for key in keys.keys() {
-            found += usize::from(self.get(key, out)?);
-        }
+        self.store.get_many_with(keys.keys(), |_, value| {
+            if let Some(value) = value {
+                out.extend_from_slice(value);
+                found += 1;
+            }
+        })?;
         Ok(found)
     }
 
