@@ -1,25 +1,23 @@
-//! Tails with the waiting for a CPU taken out, always beside the raw ones.
+//! Tails without CPU waiting time, always shown next to the raw ones.
 //!
-//! On a busy machine most of a tail is the scheduler's: an operation that usually takes 40 us takes
-//! milliseconds once the client or the server is runnable and has no CPU. How often that happens
-//! depends on the neighbours, so a raw p99 varies from block to block by more than any change of the
-//! software, and a comparison of two of them finds nothing or finds the neighbours. Linux counts this
-//! waiting for every thread (`run_delay`, the second figure of `/proc/<pid>/schedstat`). Read before
-//! and after an operation it says how much of *this* operation was spent in a run queue.
+//! On a busy machine most of a tail is caused by the scheduler: an operation that usually takes 40 us takes
+//! milliseconds when the client or the server is runnable and has no CPU. How often that happens depends on
+//! other programs, so the raw p99 varies between blocks by more than any change of the software, and a
+//! comparison finds either nothing or the other programs. Linux counts this waiting time for every thread
+//! (`run_delay`, the second figure of `/proc/<pid>/schedstat`). Read before and after an operation, it shows
+//! how much of *this* operation was spent in a run queue.
 //!
-//! The plain version: take from each response time what its operation waited beyond the block's
-//! median wait. The median stays in because being scheduled once per wake-up is part of what an
-//! operation costs everywhere, on an idle machine too; what goes out is the excess. A corrected time
-//! is never above the raw one, and never below the shortest raw time of its block: client and server
-//! may wait at the same time, and a wait may have begun before the operation did, so that the waits
-//! of an operation can add up to more than the waiting that it suffered.
+//! In short: subtract from each response time the operation's waiting time beyond the block's median. The
+//! median stays, because being scheduled once per wake-up is part of every operation, also on an idle
+//! machine; only the excess is removed. A corrected time is never above the raw one and never below the
+//! shortest raw time of its block: client and server can wait at the same time, and a wait can begin before
+//! the operation, so the counted waiting time can exceed the operation's delay.
 //!
-//! What this cannot see: time that interrupts take from a running thread, time that a hypervisor
-//! takes from the whole CPU (steal), what it takes to wake a thread on another CPU, caches that a
-//! neighbour has emptied, a CPU clocked down, and the waiting of other threads of the server than the
-//! one that is watched. All of that stays in the corrected tail. A server that makes its own clients
-//! wait for a CPU, by keeping many threads busy, has that taken out too; the raw tail shows it, which
-//! is why limits judge the raw one.
+//! It does not cover interrupts, time that a hypervisor takes from the whole CPU (steal), the time to wake a
+//! thread on another CPU, cache misses caused by other programs, a reduced clock frequency, and waiting
+//! threads of the server other than the observed one. These remain in the corrected tail. If a server keeps
+//! so many threads busy that its own clients wait, that waiting is removed as well; the raw tail shows it,
+//! which is why limits judge the raw one.
 //!
 //! ```
 //! use loadline_measure::corrected::{Sample, correct};
@@ -39,30 +37,29 @@ use crate::histogram::Histogram;
 pub struct Sample {
     /// From the start of the operation to its reply, in nanoseconds.
     pub response_ns: u64,
-    /// How long client and server were runnable without a CPU meanwhile, in nanoseconds, both
-    /// together.
+    /// The time during which client or server were runnable without a CPU, in nanoseconds, summed over both.
     pub wait_ns: u64,
 }
 
-/// The response times of a block, or of several that were merged: as they were, and without the
-/// waiting for a CPU. Both hold the same number of operations.
+/// The response times of one or several blocks, raw and without CPU waiting time. Both have the same number
+/// of operations.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Corrected {
-    /// As they were.
+    /// The raw times.
     pub raw: Histogram,
-    /// Without what each operation waited beyond the median wait of its block.
+    /// The times without each operation's wait beyond the median of its block.
     pub corrected: Histogram,
 }
 
 impl Corrected {
-    /// Adds the operations of another block. Each block keeps the correction by its own median: a
-    /// median over blocks of quiet and of busy times would be that of neither.
+    /// Adds the operations of another block. Each block is corrected by its own median, because a common
+    /// median would fit neither quiet nor busy blocks.
     pub fn merge(&mut self, other: &Self) {
         self.raw.merge(&other.raw);
         self.corrected.merge(&other.corrected);
     }
 
-    /// Operations.
+    /// The number of operations.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.raw.count()
@@ -104,12 +101,12 @@ mod tests {
     const BLOCKS: usize = 24;
     const OPERATIONS: usize = 2_500;
 
-    /// What is planted into blocks of a server whose own times are 40 us and a tail.
+    /// Effects added to blocks of a server whose own times are 40 us and a tail.
     #[derive(Clone, Copy)]
     struct Planted {
-        /// By what the slowest 3 % of the operations take longer.
+        /// The delay added to the slowest 3 % of the operations.
         tail: f64,
-        /// Whether a neighbour takes the CPU from up to 4 % of the operations of a block.
+        /// Whether another program takes the CPU from up to 4 % of the operations of a block.
         neighbour: bool,
         seed: u64,
     }
@@ -126,7 +123,7 @@ mod tests {
     }
 
     fn block(planted: Planted, rng: &mut SmallRng) -> Vec<Sample> {
-        // A neighbour is not equally busy all the time.
+        // The load of the other program varies.
         let contended = if planted.neighbour {
             rng.random_range(0.0..0.04)
         } else {

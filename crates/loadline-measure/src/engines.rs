@@ -1,7 +1,7 @@
-//! Engines beside each other: what they take besides time, and which one suits which need.
+//! Comparisons of engines: memory, disk and opening times, and which engine suits which need.
 //!
-//! An engine is compared with others of the same durability only, over the rounds that they share. Where the rounds
-//! do not tell two engines apart, no engine is named.
+//! An engine is compared only with others of the same durability, over their common rounds. If the rounds do
+//! not separate two engines, none is named.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,22 +11,23 @@ use crate::quantile::median;
 use crate::record::{Case, Scenario, SubjectKind};
 use crate::words;
 
-/// A lead in bytes or in the time to open that is smaller than this, as a share, is none.
+/// Leads in bytes or opening time below this share are ignored.
 const LEAD: f64 = 0.05;
 
-/// What a comparison of engines knows besides its cases.
+/// The results of a comparison of engines besides its cases.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Engines {
     /// The engine that the others are compared with.
     pub reference: String,
-    /// What each engine takes besides time.
+    /// The footprint of each engine.
     pub footprints: Vec<Footprint>,
-    /// A sentence for each need, as far as the measurement tells.
+    /// One sentence for each need that the measurement can answer.
     pub needs: Vec<String>,
 }
 
-/// What an engine takes besides time, once it holds all keys. What was not measured is `None`.
+/// The memory, disk space and opening time of an engine that holds all keys. Values that were not measured
+/// are `None`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Footprint {
@@ -40,17 +41,17 @@ pub struct Footprint {
     pub live_bytes: u64,
     /// Bytes of the keys and values that were written to it.
     pub logical_bytes: u64,
-    /// Resident memory that its process has more than before it was opened.
+    /// The growth of its process's resident memory since before it was opened.
     pub memory_bytes: Option<u64>,
-    /// Bytes of its files, as far as they are allocated.
+    /// The allocated bytes of its files.
     pub disk_bytes: Option<u64>,
     /// Bytes that its process caused to be written to storage (`/proc/PID/io`).
     pub written_bytes: Option<u64>,
     /// Time to open it again after its process was killed, until the first read has returned: the median.
     pub open_ns: Option<u64>,
-    /// How often that was measured.
+    /// The number of such measurements.
     pub opens: u64,
-    /// Acknowledged writes that were missing then.
+    /// Acknowledged writes that were missing afterwards.
     pub lost: Option<u64>,
     /// Allocations of one read, write and removal.
     pub allocations: Option<Allocations>,
@@ -60,29 +61,29 @@ pub struct Footprint {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Allocations {
-    /// Of a read.
+    /// Per read.
     pub get: f64,
-    /// Of a write.
+    /// Per write.
     pub put: f64,
-    /// Of a removal.
+    /// Per removal.
     pub delete: f64,
 }
 
 impl Footprint {
-    /// Bytes on disk for each byte of keys and values.
+    /// Bytes on disk per byte of keys and values.
     #[must_use]
     pub fn space(&self) -> Option<f64> {
         Some(self.disk_bytes? as f64 / self.live_bytes.max(1) as f64)
     }
 
-    /// Bytes written to storage for each byte of keys and values that was written.
+    /// Bytes written to storage per written byte of keys and values.
     #[must_use]
     pub fn write_amplification(&self) -> Option<f64> {
         Some(self.written_bytes? as f64 / self.logical_bytes.max(1) as f64)
     }
 }
 
-/// The share of the time of a read on the first server that is the socket, in the first class in which that is known.
+/// The socket's share of the time of a read on the first server, in the first class for which it is known.
 #[must_use]
 pub fn socket_share_of_reads(cases: &[Case]) -> Option<f64> {
     let groups = groups(cases);
@@ -92,7 +93,7 @@ pub fn socket_share_of_reads(cases: &[Case]) -> Option<f64> {
     reads.find_map(|group| socket_share(group, server(group)?))
 }
 
-/// A sentence for each need, as far as `cases` and `footprints` tell.
+/// One sentence for each need that `cases` and `footprints` can answer.
 #[must_use]
 pub fn needs(cases: &[Case], footprints: &[Footprint]) -> Vec<String> {
     let groups = groups(cases);
@@ -139,20 +140,20 @@ fn groups(cases: &[Case]) -> Vec<Vec<&Case>> {
     groups
 }
 
-/// Whether engines under the two can be ranked.
+/// Whether engines in the two scenarios can be ranked.
 fn is_alike(one: &Scenario, other: &Scenario) -> bool {
     one.workload == other.workload
         && one.durability == other.durability
         && one.value_bytes == other.value_bytes
 }
 
-/// The class of a group, and its value size where it is one of several.
+/// The class of a group, with its value size if there are several.
 fn title(case: &Case) -> String {
     let size = words::value_size(&case.scenario.value_bytes);
     format!("{}, {size}", class(case))
 }
 
-/// The engine with the most operations per second, where it is ahead of each other one.
+/// The engine with the most operations per second, if it leads each other engine.
 fn fastest(group: &[&Case]) -> String {
     let mut order: Vec<&Case> = group.to_vec();
     order.sort_by(|one, other| {
@@ -196,7 +197,7 @@ fn fastest(group: &[&Case]) -> String {
     }
 }
 
-/// How much faster `best` is in the rounds that both share.
+/// How much faster `best` is in the common rounds.
 fn paired(other: &Case, best: &Case) -> Option<Paired> {
     let metric = Metric::Throughput;
     let (a, b) = metric.of_pairs(other, best)?;
@@ -207,7 +208,7 @@ fn per_op(case: &Case) -> String {
     words::duration(case.duration_ns as f64 / case.ops.max(1) as f64)
 }
 
-/// The engine with the least of a figure, by class, where its lead is more than noise.
+/// The engine with the smallest figure, by class, if its lead exceeds noise.
 fn least(
     need: &str,
     footprints: &[Footprint],
@@ -249,8 +250,8 @@ fn least(
     (!clauses.is_empty()).then(|| format!("{need}: {}.", clauses.join("; ")))
 }
 
-/// When a server is the right answer, and what it costs: the share of its time that is the socket, where our own
-/// server and its store were measured as well.
+/// When to use a server, and its cost: the socket's share of its time, if Loadline's server and store were
+/// measured as well.
 fn redis(groups: &[Vec<&Case>]) -> Option<String> {
     let reads = groups
         .iter()
@@ -270,7 +271,7 @@ fn redis(groups: &[Vec<&Case>]) -> Option<String> {
     Some(text + ".")
 }
 
-/// The first server that is a program of its own and called over TCP.
+/// The first external server that is called over TCP.
 fn server<'c>(group: &[&'c Case]) -> Option<&'c Case> {
     group
         .iter()
@@ -278,9 +279,9 @@ fn server<'c>(group: &[&'c Case]) -> Option<&'c Case> {
         .copied()
 }
 
-/// The share of the time of an operation on `server` that is the socket: what our own store takes longer behind one
-/// than in this process, over what the server takes. The median over the rounds that the three share; `None` where
-/// one of them was not measured, and where the rounds make no sense of it.
+/// The socket's share of the time of an operation on `server`: the additional time of Loadline's store behind
+/// a socket, over the time of `server`. The median over the common rounds; `None` if one of the three was not
+/// measured or the rounds are implausible.
 fn socket_share(group: &[&Case], server: &Case) -> Option<f64> {
     let served = group
         .iter()
@@ -366,7 +367,7 @@ mod tests {
         );
     }
 
-    /// An engine that keeps nothing on disk is not among the durable writes, and never beside one that syncs.
+    /// An engine without files is excluded from durable writes, and never compared with one that syncs.
     #[test]
     fn classes_are_not_mixed() {
         let cases = [
@@ -396,7 +397,7 @@ mod tests {
             needs[1].contains("redis takes 50.0 us per read, of which about 90.0 % is the socket"),
             "{needs:?}"
         );
-        // Without our own server there is nothing to tell it by.
+        // Without Loadline's own server the share is unknown.
         assert_eq!(socket_share(&[&cases[0], &cases[2]], &cases[0]), None);
     }
 

@@ -6,11 +6,11 @@
 //! values that keep this at or under alpha on each side (David and Nagaraja, "Order Statistics",
 //! 3rd ed., section 7.1). Nothing is resampled, so the same rounds always give the same bounds.
 
-/// The one-sided alpha that Loadline uses: a bound is on the wrong side of the median in at most one
-/// of 200 cases.
+/// The one-sided alpha of Loadline: each bound is on the wrong side of the median in at most one of 200
+/// cases.
 pub const ALPHA: f64 = 0.005;
 
-/// How often [`interpolated_95`] covers the median.
+/// The coverage of [`interpolated_95`].
 const COVERAGE: f64 = 0.95;
 
 /// An interval of a median.
@@ -20,22 +20,22 @@ pub struct MedianInterval {
     pub lo: f64,
     /// The upper bound.
     pub hi: f64,
-    /// The lower bound is the value of this rank, counted from 1 from below.
+    /// The rank of the lower bound, counted from 1 in ascending order.
     pub lo_rank: usize,
-    /// The upper bound is the value of this rank, counted from 1 from below.
+    /// The rank of the upper bound, counted from 1 in ascending order.
     pub hi_rank: usize,
 }
 
 impl MedianInterval {
-    /// Half of its width.
+    /// Half of the width.
     #[must_use]
     pub fn half_width(&self) -> f64 {
         (self.hi - self.lo) / 2.0
     }
 }
 
-/// The interval of the median of `values`, each bound with the error probability `alpha` or less.
-/// `None` where the values are too few (below 8 for [`ALPHA`]) or not all finite.
+/// The interval of the median of `values`, each bound with an error probability of at most `alpha`. `None` if
+/// there are too few values (below 8 for [`ALPHA`]) or not all are finite.
 #[must_use]
 pub fn of_median(values: &[f64], alpha: f64) -> Option<MedianInterval> {
     if !values.iter().all(|value| value.is_finite()) {
@@ -52,15 +52,15 @@ pub fn of_median(values: &[f64], alpha: f64) -> Option<MedianInterval> {
     })
 }
 
-/// The 95 % interval of the median of `values`, to be read by people; verdicts go by [`of_median`].
-/// `None` where the values are too few (below 6) or not all finite.
+/// The 95 % interval of the median of `values`, for readers; verdicts use [`of_median`]. `None` if there are
+/// too few values (below 6) or not all are finite.
 ///
-/// The coverage of two order statistics is one of a few numbers and so nearly always more than asked
-/// for. Hettmansperger and Sheather ("Confidence intervals based on interpolated order statistics",
-/// Statistics & Probability Letters 4, 1986, 75-79) take the two pairs of ranks whose coverage
-/// encloses 95 % and go as far from the wider to the narrower one as
-/// `lambda = (n - d) I / (d + (n - 2 d) I)` says, where `I` is how far the coverage has to go. That is
-/// exact for a double exponential distribution, and close for any symmetric one and more.
+/// Two order statistics have one of a few possible coverages, nearly always more than requested.
+/// Hettmansperger and Sheather ("Confidence intervals based on interpolated order statistics", Statistics &
+/// Probability Letters 4, 1986, 75-79) take the two pairs of ranks whose coverage encloses 95 % and
+/// interpolate from the wider to the narrower one by `lambda = (n - d) I / (d + (n - 2 d) I)`, where `I` is
+/// the relative distance of the coverage. That is exact for a double exponential distribution, and close for
+/// symmetric and many other ones.
 #[must_use]
 pub fn interpolated_95(values: &[f64]) -> Option<(f64, f64)> {
     if !values.iter().all(|value| value.is_finite()) {
@@ -69,7 +69,7 @@ pub fn interpolated_95(values: &[f64]) -> Option<(f64, f64)> {
     let n = values.len();
     let rank = lower_rank(n, (1.0 - COVERAGE) / 2.0)?;
     let sorted = crate::quantile::sorted(values);
-    // Of rank n / 2 there is no narrower pair left; with 6 values or more, 95 % is never beyond it.
+    // Rank n / 2 has no narrower pair; with 6 or more values, 95 % is never beyond it.
     let covered = |rank: usize| 1.0 - 2.0 * binomial_at_most(rank - 1, n);
     let (wide, narrow) = (covered(rank), covered(rank + 1));
     let share = (wide - COVERAGE) / (wide - narrow);
@@ -89,8 +89,8 @@ pub fn binomial_at_most(k: usize, n: usize) -> f64 {
     if k >= n {
         return 1.0;
     }
-    // Each term follows from the one before; 2^-n is a normal number for all n below 1,000, and the
-    // logarithm carries beyond.
+    // Each term follows from the one before. 2^-n is a normal number for all n below 1,000, and logarithms
+    // cover larger n.
     let mut ln_term = -(n as f64) * std::f64::consts::LN_2;
     let mut sum = ln_term.exp();
     for i in 0..k {
@@ -100,7 +100,7 @@ pub fn binomial_at_most(k: usize, n: usize) -> f64 {
     sum.min(1.0)
 }
 
-/// The rank from below that is a lower bound: the largest k with P(Bin(n, 1/2) < k) <= alpha.
+/// The rank of a lower bound: the largest k with P(Bin(n, 1/2) < k) <= alpha.
 fn lower_rank(n: usize, alpha: f64) -> Option<usize> {
     (1..=n / 2)
         .take_while(|k| binomial_at_most(k - 1, n) <= alpha)

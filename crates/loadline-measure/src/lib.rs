@@ -1,21 +1,21 @@
 //! Histograms, intervals, comparisons and the record of a measurement, as pure functions.
 //!
-//! Everything here takes numbers and gives numbers: no clock, no file, no socket. So every
-//! judgement that Loadline prints can be a table test. It is not a benchmark harness (that is
-//! `loadline-load`) and it renders nothing (that is `loadline-report`).
+//! Everything here is a function of numbers, without clocks, files or sockets, so every verdict of Loadline
+//! can be tested with a table. It is not a benchmark harness (see `loadline-load`) and renders nothing (see
+//! `loadline-report`).
 //!
-//! The main type is [`Record`], which holds everything that was measured in one run. What goes into
-//! it is made by the other modules:
+//! The main type is [`Record`], which holds all measurements of a run. The other modules compute its
+//! contents:
 //!
-//! - [`histogram`]: times of single operations, and the percentiles that may be published of them;
+//! - [`histogram`]: times of single operations, and their publishable percentiles;
 //! - [`interval`] and [`compare`]: the interval of a median, and two subjects in paired rounds;
 //! - [`quantile`]: the one median that the whole workspace uses;
-//! - [`corrected`]: tails with the waiting for a CPU taken out, beside the raw ones;
+//! - [`corrected`]: tails without CPU waiting time, next to the raw ones;
 //! - [`capacity`]: the search for the highest load that keeps a limit;
 //! - [`sizes`]: the sizes of a batch that are as good as the best;
 //! - [`outliers`] and [`steady`]: rounds far from the others, and where a warm-up ends;
 //! - [`doctor`]: the flaws of the benchmark itself, as numbered rules;
-//! - [`proof`]: how often such verdicts are right, from the noise of real comparisons;
+//! - [`proof`]: how often such verdicts are right, based on the noise of real comparisons;
 //! - [`words`]: numbers as people read them, with three digits and a unit;
 //! - [`gate`]: whether something got slower, against a baseline, a pair or a limit.
 //!

@@ -1,4 +1,4 @@
-//! Absolute limits, as people write them: `xread.p99<10ms`, `throughput>50k`, `errors<=0.1%`.
+//! Absolute limits in text form: `xread.p99<10ms`, `throughput>50k`, `errors<=0.1%`.
 //!
 //! ```text
 //! limit  = [ case "." ] metric op value
@@ -6,8 +6,8 @@
 //! value  = number unit          time: ns us ms s; share: %; memory: B kB MB KiB MiB
 //!        | number [k|M] [/s]    rate
 //! ```
-//!
-//! Without a case a limit holds for every case. A limit always judges what was measured, never a
+//! Without a case, a limit applies to every case. A limit always judges the measured value, never a
+//! normalised or corrected one.
 //! normalised or corrected figure.
 
 use std::fmt;
@@ -20,14 +20,14 @@ use crate::compare::Direction;
 use crate::histogram::SAMPLES_BEYOND;
 use crate::metric::{Metric, Quantity};
 
-/// A limit that a metric must keep.
+/// A limit on a metric.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Limit {
-    /// The case that it is for; `None` for all of them.
+    /// The case; `None` for all cases.
     pub case: Option<String>,
-    /// What must keep it.
+    /// The metric.
     pub metric: Metric,
-    /// Whether the value itself is still within the limit.
+    /// Whether the value itself keeps the limit.
     pub inclusive: bool,
     /// The value: nanoseconds, operations per second, bytes, or a share from 0 to 1.
     pub value: f64,
@@ -45,7 +45,7 @@ impl Limit {
             }
     }
 
-    /// Whether it is for the case of that name.
+    /// Whether it applies to the case of that name.
     #[must_use]
     pub fn concerns(&self, case: &str) -> bool {
         self.case.as_deref().is_none_or(|named| named == case)
@@ -115,12 +115,12 @@ impl<'de> Deserialize<'de> for Limit {
     }
 }
 
-/// A percentile of the response time that must be kept while a load is searched for.
+/// The percentile of the response time that a search for the highest load must keep.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Slo {
     /// The percentile.
     pub metric: Metric,
-    /// What it must stay below, in nanoseconds.
+    /// The upper limit, in nanoseconds.
     pub limit_ns: f64,
 }
 
@@ -133,10 +133,10 @@ impl Slo {
             .expect("parsing takes percentiles of the response time only")
     }
 
-    /// Operations that must be measured for the percentile to be published.
+    /// The number of operations needed to publish the percentile.
     #[must_use]
     pub fn least_ops(&self) -> u64 {
-        // A share such as 1 - 0.9 is a little below 0.1 in binary, hence the rounding.
+        // A share such as 1 - 0.9 is slightly below 0.1 in binary, hence the rounding.
         (SAMPLES_BEYOND as f64 / (1.0 - self.quantile())).round() as u64
     }
 }
@@ -148,7 +148,7 @@ impl fmt::Display for Slo {
             .into_iter()
             .find(|(_, factor)| self.limit_ns >= *factor)
             .unwrap_or(("ns", 1.0));
-        // A float is written with as many digits as it takes to read the same one back.
+        // A float is written with the fewest digits that read back as the same number.
         write!(f, "{}<{}{unit}", self.metric.name(), self.limit_ns / factor)
     }
 }
@@ -192,14 +192,14 @@ impl FromStr for Slo {
     }
 }
 
-/// The metrics that limits are for: a corrected figure is none of them.
+/// The metrics that can have limits: all but corrected ones.
 fn limitable() -> impl Iterator<Item = Metric> {
     Metric::ALL
         .into_iter()
         .filter(|metric| *metric != Metric::CorrectedP99)
 }
 
-/// Splits the case from the metric. The name of a metric may hold a dot itself (`p99.9`).
+/// Splits the case from the metric. The name of a metric can contain a dot (`p99.9`).
 fn path_of(path: &str) -> Option<(Option<&str>, Metric)> {
     let names = limitable()
         .map(|metric| (metric.name(), metric))
@@ -255,7 +255,7 @@ fn value_of(text: &str, quantity: Quantity) -> Result<f64, &'static str> {
     }
 }
 
-/// A decimal number as people write it: digits, at most one point, `_` between digits.
+/// A decimal number: digits, at most one point, `_` between digits.
 fn number(text: &str) -> Option<f64> {
     let plain = text
         .bytes()

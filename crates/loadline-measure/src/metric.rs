@@ -1,17 +1,17 @@
-//! What of a case is compared, gated and limited, by name.
+//! The metrics of a case that are compared, gated and limited.
 
 use serde::{Deserialize, Serialize};
 
 use crate::compare::Direction;
 use crate::record::{Case, RoundSummary};
 
-/// A figure of a case that is judged.
+/// A metric of a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Metric {
     /// Operations per second.
     #[serde(rename = "throughput_ops_per_s")]
     Throughput,
-    /// Measured time over operations, all connections together.
+    /// Measured time per operation, over all connections.
     #[serde(rename = "time_per_op_ns")]
     TimePerOp,
     /// Mean response time.
@@ -35,23 +35,23 @@ pub enum Metric {
     /// The longest response time.
     #[serde(rename = "response_time_ns_max")]
     Max,
-    /// 99th percentile of the response time of one operation at a time, with the waiting for a CPU
-    /// taken out: see [`corrected`](crate::corrected). No limit judges it.
+    /// 99th percentile of the response time of one operation at a time, without CPU waiting time: see
+    /// [`corrected`](crate::corrected). No limit judges it.
     #[serde(rename = "corrected_time_ns_p99")]
     CorrectedP99,
     /// CPU time of the server per operation.
     #[serde(rename = "server_cpu_ns_per_op")]
     ServerCpu,
-    /// CPU time of the generator, or of a client that is measured, per operation.
+    /// CPU time of the generator or the measured client per operation.
     #[serde(rename = "client_cpu_ns_per_op")]
     ClientCpu,
     /// Instructions that the server executes in user space per operation; see [`work`](crate::work).
     #[serde(rename = "server_instructions_per_op")]
     ServerInstructions,
-    /// Memory that the client holds for each of its connections.
+    /// Memory of the client per connection.
     #[serde(rename = "client_bytes_per_connection")]
     ClientMemory,
-    /// Share of the operations that did not get what they asked for.
+    /// Share of failed operations.
     #[serde(rename = "error_share")]
     Errors,
     /// Share of the reads that found something.
@@ -59,7 +59,7 @@ pub enum Metric {
     HitRatio,
 }
 
-/// What a metric is counted in.
+/// The unit of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Quantity {
     /// Nanoseconds.
@@ -75,7 +75,7 @@ pub enum Quantity {
 }
 
 impl Metric {
-    /// All of them.
+    /// All metrics.
     pub const ALL: [Self; 16] = [
         Self::Throughput,
         Self::TimePerOp,
@@ -95,7 +95,7 @@ impl Metric {
         Self::HitRatio,
     ];
 
-    /// Its name in files.
+    /// The name in files.
     #[must_use]
     pub fn key(self) -> &'static str {
         match self {
@@ -118,7 +118,7 @@ impl Metric {
         }
     }
 
-    /// Its name in limits and reports.
+    /// The name in limits and reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -141,7 +141,7 @@ impl Metric {
         }
     }
 
-    /// The metric of a name, as [`name`](Self::name) gives it; `p999` is `p99.9`.
+    /// The metric with a name, as returned by [`name`](Self::name); `p999` is an alias of `p99.9`.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         if name == "p999" {
@@ -150,13 +150,13 @@ impl Metric {
         Self::ALL.into_iter().find(|metric| metric.name() == name)
     }
 
-    /// The metric of a name in files, as [`key`](Self::key) gives it.
+    /// The metric with a name in files, as returned by [`key`](Self::key).
     #[must_use]
     pub fn from_key(key: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|metric| metric.key() == key)
     }
 
-    /// Which way it improves.
+    /// The direction in which it improves.
     #[must_use]
     pub fn direction(self) -> Direction {
         match self {
@@ -165,7 +165,7 @@ impl Metric {
         }
     }
 
-    /// What it is counted in.
+    /// The unit.
     #[must_use]
     pub fn quantity(self) -> Quantity {
         match self {
@@ -177,7 +177,7 @@ impl Metric {
         }
     }
 
-    /// The quantile (0 to 1) of the response time that it is, where it is one.
+    /// The quantile (0 to 1) of the response time, if it is one.
     #[must_use]
     pub fn response_quantile(self) -> Option<f64> {
         match self {
@@ -190,7 +190,7 @@ impl Metric {
         }
     }
 
-    /// What a change for the worse is called, and one for the better: a cost is not slower but higher.
+    /// The words for a change for the worse and for the better: a cost is higher, not slower.
     #[must_use]
     pub fn words(self) -> (&'static str, &'static str) {
         match self {
@@ -204,8 +204,8 @@ impl Metric {
         }
     }
 
-    /// Its value over a whole case, from merged histograms where it is a percentile. `None` where it
-    /// was not measured or has too few samples.
+    /// The value over a whole case, from merged histograms if it is a percentile. `None` if it was not
+    /// measured or has too few samples.
     #[must_use]
     pub fn of_case(self, case: &Case) -> Option<f64> {
         let times = &case.response_time_ns;
@@ -233,7 +233,7 @@ impl Metric {
         }
     }
 
-    /// Its value in one round; `None` where a round does not hold it.
+    /// The value in one round; `None` if the round lacks it.
     #[must_use]
     pub fn of_round(self, round: &RoundSummary) -> Option<f64> {
         match self {
@@ -251,9 +251,9 @@ impl Metric {
 }
 
 impl Metric {
-    /// Its values in the rounds of two cases that were measured together. A round in which one of them
-    /// has none, such as a median of too few operations, is no pair; `None` where fewer than half of
-    /// the rounds are pairs.
+    /// The values in the rounds of two cases that were measured together. A round in which either value is
+    /// missing, such as a median of too few operations, is skipped; `None` if fewer than half of the rounds
+    /// remain.
     #[must_use]
     pub fn of_pairs(self, a: &Case, b: &Case) -> Option<(Vec<f64>, Vec<f64>)> {
         let value = |round: &RoundSummary| self.of_round(round).filter(|value| *value > 0.0);
@@ -347,7 +347,7 @@ mod tests {
         assert!((of_case - 40_000.0).abs() < 40.0, "{of_case}");
         let text = serde_json::to_string(&case).unwrap();
         assert_eq!(serde_json::from_str::<Case>(&text).unwrap(), case);
-        // Too few to be published of a case, enough to compare rounds by.
+        // Too few to publish for a case, enough to compare rounds.
         let mut few = Corrected::default();
         few.raw.record_n(50_000, 2_500);
         few.corrected.record_n(40_000, 2_500);

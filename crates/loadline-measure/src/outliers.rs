@@ -1,14 +1,14 @@
 //! Rounds far from the others, by Tukey's fences.
 //!
-//! The fences stand 1.5 interquartile ranges (mild) and 3 (severe) outside the quartiles; quartiles
-//! are type 7 of Hyndman and Fan (linear interpolation, the default of R and NumPy). Tukey,
-//! "Exploratory Data Analysis" (1977). Outliers are counted and never removed.
+//! The fences are 1.5 (mild) and 3 (severe) interquartile ranges outside the quartiles; quartiles are type 7
+//! of Hyndman and Fan (linear interpolation, the default of R and NumPy). Tukey, "Exploratory Data Analysis"
+//! (1977). Outliers are counted and never removed.
 
 use serde::{Deserialize, Serialize};
 
 use crate::quantile::{quantile_of_sorted, sorted};
 
-/// How many values lie outside the fences.
+/// The number of values outside the fences.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Outliers {

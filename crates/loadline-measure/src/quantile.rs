@@ -1,5 +1,5 @@
-//! The median and other quantiles of a handful of numbers: the only place that computes them, so that
-//! two commands never print different medians of the same runs.
+//! The median and other quantiles of small sets of numbers: the only implementation, so that two commands
+//! never print different medians of the same runs.
 
 /// The numbers in ascending order. NaN sorts to the end.
 pub(crate) fn sorted(values: &[f64]) -> Vec<f64> {
@@ -8,7 +8,7 @@ pub(crate) fn sorted(values: &[f64]) -> Vec<f64> {
     sorted
 }
 
-/// The median; of an even count the mean of the two middle values. `None` for an empty slice.
+/// The median; the mean of the two middle values if their number is even. `None` for an empty slice.
 #[must_use]
 pub fn median(values: &[f64]) -> Option<f64> {
     quantile_of_sorted(&sorted(values), 0.5)
@@ -40,7 +40,7 @@ pub(crate) fn scaled_mad(residuals: &[f64]) -> Option<f64> {
     median(&distances).map(|mad| 1.4826 * mad)
 }
 
-/// The standard deviation of a sample (with `n - 1`); `None` of fewer than two values.
+/// The sample standard deviation (with `n - 1`); `None` for fewer than two values.
 #[must_use]
 pub fn deviation(values: &[f64]) -> Option<f64> {
     let count = values.len() as f64;

@@ -1,24 +1,23 @@
 //! The sizes of a batch or a pipeline that are as good as the best.
 //!
-//! The size with the highest throughput of one sweep is mostly chance: near the best, throughput hardly
-//! depends on the size, and noise decides. So the answer is a range: outside of it, every size was
-//! slower than some size inside by more than [`MARGIN`], with the confidence of [`CONFIDENCE`] for
-//! the whole sweep. Sizes are compared in pairs, round by round, by the bounds of the median ratio
-//! (see [`interval`]). Where the range leaves a reader with sizes that look far slower than the best, the
-//! answer is [`Answer::Inconclusive`].
+//! The size with the highest throughput of a sweep is mostly chance: near the best, throughput hardly depends
+//! on the size. So the answer is a range: every size outside it was slower than some size inside by more than
+//! [`MARGIN`], with a confidence of [`CONFIDENCE`] for the whole sweep. Sizes are compared in pairs, round by
+//! round, by the bounds of the median ratio (see [`interval`]). If the range includes sizes that look far
+//! slower than the best, the answer is [`Answer::Inconclusive`].
 
 use crate::interval;
 use crate::quantile::median;
 use crate::record::Case;
 use crate::words;
 
-/// A size within this share of the best is as good.
+/// Sizes within this share of the best count as equally good.
 pub const MARGIN: f64 = 0.05;
-/// How likely the range holds every size that is as good as the best.
+/// The probability that the range includes every size that is as good as the best.
 pub const CONFIDENCE: f64 = 0.95;
 /// The fewest rounds of an answer.
 const LEAST_ROUNDS: usize = 5;
-/// A range that holds a size which looks slower than the best by more than this is of no help.
+/// A range with a size that looks slower than the best by more than this is not useful.
 const TOO_SLOW: f64 = 0.2;
 /// A size that can be slower than the best by more than this is not recommended.
 const TOO_UNCERTAIN: f64 = 0.1;
@@ -28,14 +27,14 @@ const TOO_UNCERTAIN: f64 = 0.1;
 pub struct SizeRounds {
     /// Operations per call.
     pub size: u64,
-    /// Operations per second in each round; round `r` of one size ran beside round `r` of the others.
+    /// Operations per second in each round; round `r` of all sizes ran interleaved.
     pub throughputs: Vec<f64>,
 }
 
-/// What a sweep over sizes says.
+/// The result of a sweep over sizes.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Answer {
-    /// Sizes outside of a range are slower.
+    /// Sizes outside the range are slower.
     Range(SizeRange),
     /// Noise hides which sizes are slower.
     Inconclusive {
@@ -43,7 +42,7 @@ pub enum Answer {
         smallest: u64,
         /// The largest one.
         largest: u64,
-        /// Rounds that were compared.
+        /// The number of rounds.
         rounds: usize,
     },
 }
@@ -51,15 +50,15 @@ pub enum Answer {
 /// The sizes that can be within [`MARGIN`] of the best.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SizeRange {
-    /// The smallest of them.
+    /// The smallest of these sizes.
     pub smallest: u64,
-    /// The largest of them.
+    /// The largest of these sizes.
     pub largest: u64,
-    /// The one to use; `None` where noise hides which one that is.
+    /// The recommended size; `None` if noise hides it.
     pub recommended: Option<Recommended>,
-    /// The smallest and the largest size that were tried.
+    /// The smallest and the largest size in the sweep.
     pub tried: (u64, u64),
-    /// Rounds that were compared.
+    /// The number of rounds.
     pub rounds: usize,
 }
 
@@ -70,13 +69,14 @@ pub struct Recommended {
     pub size: u64,
     /// Its throughput over that of the size with the best median.
     pub ratio: f64,
-    /// The bounds of the ratio; `None` where it is the best itself.
+    /// The bounds of the ratio; `None` if it is the best size itself.
     pub bounds: Option<(f64, f64)>,
 }
 
 impl Answer {
-    /// The answer in a sentence without its full stop, such as "sizes from 500 to 20k can be within 5 % of
-    /// the best, and all others are slower; 500 is the smallest whose median is, at 0.98x [0.95, 1.02] of the best in 10 rounds".
+    /// The result as a sentence without its full stop, such as "sizes from 500 to 20k can be within 5 % of
+    /// the best, and all others are slower; 500 is the smallest whose median is, at 0.98x [0.95, 1.02] of the
+    /// best in 10 rounds".
     #[must_use]
     pub fn sentence(&self) -> String {
         let Self::Range(range) = self else {
@@ -110,7 +110,7 @@ impl Answer {
         format!("{}{of_best}{beyond}", self.summary())
     }
 
-    /// The size to use, where it is known.
+    /// The recommended size, if known.
     #[must_use]
     pub fn recommended(&self) -> Option<u64> {
         match self {
@@ -119,7 +119,7 @@ impl Answer {
         }
     }
 
-    /// The range alone, or that the answer is inconclusive.
+    /// The range alone, or that the result is inconclusive.
     #[must_use]
     pub fn summary(&self) -> String {
         match self {
@@ -151,14 +151,14 @@ impl Answer {
     }
 }
 
-/// The size of the calls of a case: operations that are in flight together.
+/// The size of the calls of a case: operations in flight together.
 #[must_use]
 pub fn of_case(case: &Case) -> u64 {
     case.scenario.in_flight.unwrap_or(case.scenario.batch)
 }
 
-/// The answer of the cells of one sweep over sizes, of one mode, operation and latency, whose rounds ran
-/// interleaved. `None` with fewer than two sizes or without rounds.
+/// The result of the cells of one sweep over sizes with interleaved rounds. `None` with fewer than two sizes
+/// or without rounds.
 #[must_use]
 pub fn of_cases<'c>(cases: impl IntoIterator<Item = &'c Case>) -> Option<Answer> {
     let sizes = cases.into_iter().map(|case| SizeRounds {
@@ -172,8 +172,8 @@ pub fn of_cases<'c>(cases: impl IntoIterator<Item = &'c Case>) -> Option<Answer>
     judge(&sizes.collect::<Vec<_>>())
 }
 
-/// The answer of `sizes`, in any order. `None` with fewer than two sizes or without rounds; rounds that
-/// a size lacks are left out for all.
+/// The result for `sizes`, in any order. `None` with fewer than two sizes or without rounds; rounds that a
+/// size lacks are ignored for all.
 #[must_use]
 pub fn judge(sizes: &[SizeRounds]) -> Option<Answer> {
     let mut sizes: Vec<&SizeRounds> = sizes.iter().collect();
@@ -200,7 +200,7 @@ pub fn judge(sizes: &[SizeRounds]) -> Option<Answer> {
     if rounds < LEAST_ROUNDS || logs.iter().flatten().any(|log| !log.is_finite()) {
         return Some(everything);
     }
-    // Every size is compared with every other, and only one way of each pair can be wrong.
+    // Every size is compared with every other, and only one direction of each pair can be wrong.
     let alpha = (1.0 - CONFIDENCE) / (sizes.len() - 1) as f64;
     let Some(kept) = not_slower(&logs, alpha) else {
         return Some(everything);
@@ -231,7 +231,7 @@ pub fn judge(sizes: &[SizeRounds]) -> Option<Answer> {
     }))
 }
 
-/// The sizes that no other beats by more than the margin. `None` with too few rounds for a bound.
+/// The sizes that no other size beats by more than the margin. `None` with too few rounds for a bound.
 fn not_slower(logs: &[Vec<f64>], alpha: f64) -> Option<Vec<usize>> {
     interval::of_median(&logs[0], alpha)?;
     let beaten = |size: usize| {
@@ -248,7 +248,7 @@ fn difference(logs: &[Vec<f64>], one: usize, other: usize) -> Vec<f64> {
     pairs.map(|(one, other)| one - other).collect()
 }
 
-/// The median of each size over the rounds, with what all sizes of a round have in common taken out.
+/// The median of each size over the rounds, after the common effect of each round is removed.
 fn medians(logs: &[Vec<f64>]) -> Option<Vec<f64>> {
     let rounds = logs.first()?.len();
     let common: Option<Vec<f64>> = (0..rounds)
@@ -263,7 +263,7 @@ fn medians(logs: &[Vec<f64>]) -> Option<Vec<f64>> {
         .collect()
 }
 
-/// How far the worse end of the sweep lies behind the best size.
+/// How far the slower end of the sweep lies behind the best size.
 fn behind_of_ends(medians: &[f64], best: usize) -> f64 {
     let ends = [medians.first(), medians.last()];
     let behind = ends.into_iter().flatten().map(|end| medians[best] - end);
@@ -281,8 +281,8 @@ mod tests {
         1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000,
     ];
 
-    /// Operations per second of a call that costs `call` once, 1 per operation, and `burden` for each pair
-    /// of operations: memory that no cache holds any more.
+    /// Operations per second if a call costs `call`, each operation 1, and each pair of operations `burden`
+    /// because caches overflow.
     fn truth(size: u64, call: f64, burden: f64) -> f64 {
         1e6 / (1.0 + call / size as f64 + burden * size as f64)
     }
@@ -304,18 +304,18 @@ mod tests {
         SIZES.iter().map(of).collect()
     }
 
-    /// What 300 sweeps gave.
+    /// The results of 300 sweeps.
     #[derive(Debug, Default)]
     struct Tried {
         /// A range.
         conclusive: usize,
-        /// One that lacks a size within 5 % of the best.
+        /// A range that lacks a size within 5 % of the best.
         wrong: usize,
-        /// A size to use.
+        /// A recommended size.
         named: usize,
-        /// One that is slower than the best by more than is certain.
+        /// A recommended size that is slower than its lower bound.
         named_wrong: usize,
-        /// The lowest bound of a named size.
+        /// The lowest lower bound of a recommended size.
         lowest: f64,
     }
 
@@ -437,7 +437,7 @@ mod tests {
         );
     }
 
-    /// Four runs named 500, 20k, 2k and 2k; one of them at 0.97x [0.72, 1.32] of the best.
+    /// Four earlier runs recommended 500, 20k, 2k and 2k; one of them at 0.97x [0.72, 1.32] of the best.
     #[test]
     fn a_size_that_rests_on_a_wide_interval_is_not_named() {
         let mut sizes = exact(&[(100, 970.0), (1_000, 1_000.0), (10_000, 800.0)], 10);
@@ -459,7 +459,7 @@ mod tests {
         sizes[2].throughputs[3] = 4_000.0;
         sizes[0].throughputs[5] = 300.0;
         let answer = judge(&sizes).unwrap();
-        // One round of ten leaves the median of the largest size open, but not that of the others.
+        // One round of ten leaves the median of the largest size unclear, but not the others.
         assert_eq!(answer.recommended(), Some(100));
     }
 

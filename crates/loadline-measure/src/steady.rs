@@ -1,27 +1,27 @@
-//! Where a warm-up ends, and whether rounds drift afterwards.
+//! Detects the end of a warm-up, and drift of the rounds after it.
 
 use crate::quantile::{median, scaled_mad};
 
 /// Blocks in each of the two windows that [`steady_from`] compares.
 pub const WINDOW: usize = 5;
 
-/// A shift below this share of the level is no shift, however quiet the blocks are.
+/// Shifts below this share of the level are ignored, however small the noise is.
 const LEVEL_TOLERANCE: f64 = 0.01;
 
 /// A shift must exceed this many standard errors to count as one.
 const STANDARD_ERRORS: f64 = 3.0;
 
-/// How far the rounds must have moved, as a share of their median, for it to be a drift.
+/// The smallest movement of the rounds that counts as drift, as a share of their median.
 const DRIFT_SHARE: f64 = 0.02;
 
 /// The normal quantile of a two-sided alpha of 1 %.
 const DRIFT_Z: f64 = 2.575_829;
 
-/// Below this many rounds the normal approximation of the trend test does not hold.
+/// The fewest rounds for which the normal approximation of the trend test holds.
 const DRIFT_ROUNDS: usize = 10;
 
-/// The index of the block from which the medians no longer shift; `None` while they do, or while
-/// there are fewer than two windows of them.
+/// The index of the block from which the medians no longer shift; `None` while they do, or with fewer than
+/// two windows of blocks.
 ///
 /// Two neighbouring windows of [`WINDOW`] blocks are compared, from the first block on. The state is
 /// steady from the first pair whose window medians differ by no more than three standard errors of
@@ -31,20 +31,20 @@ const DRIFT_ROUNDS: usize = 10;
 /// means and the coefficient of variation, so that single stalls do not prolong the warm-up. The
 /// standard error of the median of n normal values is 1.2533 sigma / sqrt(n).
 ///
-/// A plateau longer than two windows is taken for the end of the warm-up; [`drifts`], over the rounds
-/// that follow, is there for what comes after.
+/// A plateau longer than two windows counts as the end of the warm-up; [`drifts`] covers the rounds that
+/// follow.
 #[must_use]
 pub fn steady_from(medians: &[f64]) -> Option<usize> {
     (0..=medians.len().checked_sub(2 * WINDOW)?)
         .find(|start| alike(&medians[*start..*start + 2 * WINDOW]).unwrap_or(false))
 }
 
-/// Whether the rounds have a trend that matters: the Mann-Kendall test finds one at a two-sided
-/// alpha of 1 %, and the Sen slope moves the level by more than 2 % from the first round to the last.
+/// Whether the rounds have a relevant trend: the Mann-Kendall test is significant at a two-sided alpha of 1
+/// %, and the Sen slope moves the level by more than 2 % from the first round to the last.
 ///
-/// The test is Mann, "Nonparametric Tests Against Trend" (1945), with the correction for ties and for
-/// continuity, and the slope the median over all pairs, Sen (1968). Fewer than ten rounds, or rounds
-/// that are not all finite, are too little to say so, and give `false`.
+/// The test is Mann, "Nonparametric Tests Against Trend" (1945), with corrections for ties and continuity,
+/// and the slope is the median over all pairs, Sen (1968). Returns `false` for fewer than ten rounds or
+/// values that are not finite.
 #[must_use]
 pub fn drifts(rounds: &[f64]) -> bool {
     if rounds.len() < DRIFT_ROUNDS || !rounds.iter().all(|round| round.is_finite()) {
@@ -63,8 +63,8 @@ pub fn drifts(rounds: &[f64]) -> bool {
 }
 
 /// Whether the medians of two neighbouring windows differ by no more than chance explains. Chance is
-/// read from the steps between successive blocks (von Neumann 1941), about their own median, so that
-/// neither a trend nor a single stall is taken for noise.
+/// estimated from the steps between successive blocks (von Neumann 1941), about their own median, so that
+/// neither a trend nor a single stall counts as noise.
 fn alike(blocks: &[f64]) -> Option<bool> {
     let (first, second) = blocks.split_at(WINDOW);
     let (before, after) = (median(first)?, median(second)?);
@@ -75,7 +75,7 @@ fn alike(blocks: &[f64]) -> Option<bool> {
     Some((after - before).abs() <= tolerance)
 }
 
-/// The size of the Mann-Kendall score in standard deviations.
+/// The absolute Mann-Kendall score in standard deviations.
 fn trend_z(score: i64, rounds: &[f64]) -> f64 {
     let term = |n: f64| n * (n - 1.0) * (2.0 * n + 5.0);
     let sorted = crate::quantile::sorted(rounds);

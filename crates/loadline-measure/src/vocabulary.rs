@@ -1,7 +1,7 @@
-//! Fields of the record that hold one of a few known words.
+//! Fields of the record with a fixed set of words.
 
-/// Defines an enum that is written as a word. A word that this version does not know is kept as
-/// `Other`, so that records of later versions can be read, shown and written again.
+/// Defines an enum that is written as a word. Unknown words are kept as `Other`, so that records of later
+/// versions can be read, shown and written again.
 macro_rules! vocabulary {
     (
         $(#[$about:meta])*
@@ -14,7 +14,7 @@ macro_rules! vocabulary {
         #[non_exhaustive]
         pub enum $name {
             $($(#[$doc])* $variant,)+
-            /// A word of another version of Loadline, as it was read.
+            /// A word of another version of Loadline, unchanged.
             Other(String),
         }
 
@@ -22,7 +22,7 @@ macro_rules! vocabulary {
             /// Every known value.
             pub const ALL: &[Self] = &[$(Self::$variant),+];
 
-            /// The word that is written.
+            /// The word in JSON.
             #[must_use]
             pub fn as_str(&self) -> &str {
                 match self {

@@ -1,12 +1,12 @@
-//! Numbers as people read them: three significant digits and a unit.
+//! Formatting of numbers for readers: three significant digits and a unit.
 //!
-//! Every figure in a sentence or a table goes through here, so that a finding and the table beside it
-//! show the same digits.
+//! Every number in a sentence or a table is formatted here, so that a finding and its table show the same
+//! digits.
 
 use crate::metric::{Metric, Quantity};
 use crate::record::{Arrivals, Pacing, ValueBytes};
 
-/// Replaces a percentile that has too few samples.
+/// Shown instead of a percentile with too few samples.
 pub const TOO_FEW: &str = "too few";
 
 /// A time: `402 ns`, `38.4 us`, `1.20 ms`, `12.3 s`.
@@ -15,13 +15,13 @@ pub fn duration(ns: f64) -> String {
     scaled(ns, 1_000.0, &["ns", "us", "ms", "s"], " ")
 }
 
-/// A percentile, or that it has too few samples behind it.
+/// A percentile, or a note that it has too few samples.
 #[must_use]
 pub fn percentile(ns: Option<u64>) -> String {
     ns.map_or_else(|| TOO_FEW.to_owned(), |ns| duration(ns as f64))
 }
 
-/// A time that was chosen rather than measured: `10 ms`, `500 us`.
+/// A chosen, not measured, time: `10 ms`, `500 us`.
 #[must_use]
 pub fn span(ns: u64) -> String {
     let units = [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000)];
@@ -34,7 +34,7 @@ pub fn span(ns: u64) -> String {
     )
 }
 
-/// A limit as a person writes it: `2 ms`, `250 us`; what is no whole number of microseconds is rounded.
+/// A limit: `2 ms`, `250 us`; rounded to whole microseconds.
 #[must_use]
 pub fn span_or_duration(ns: f64) -> String {
     let whole = ns.fract() == 0.0 && (1.0..1e15).contains(&ns);
@@ -46,7 +46,7 @@ pub fn span_or_duration(ns: f64) -> String {
 pub fn count(value: f64) -> String {
     let precise = scaled(value, 1_000.0, &["", "k", "M", "G", "T"], "");
     match precise.strip_suffix('k') {
-        // Most rates have six figures; a fourth digit tells them apart.
+        // Most rates have six figures; a fourth digit distinguishes them.
         Some(digits) if digits.len() == 3 && value < 999_950.0 => {
             format!("{:.1}k", value / 1_000.0)
         }
@@ -54,7 +54,7 @@ pub fn count(value: f64) -> String {
     }
 }
 
-/// A number that was chosen rather than measured: `64`, `100k`, `1M`, `12345`.
+/// A chosen, not measured, number: `64`, `100k`, `1M`, `12345`.
 #[must_use]
 pub fn amount(value: u64) -> String {
     let units = [("G", 1_000_000_000), ("M", 1_000_000), ("k", 1_000)];
@@ -85,7 +85,7 @@ pub fn bytes(value: u64) -> String {
     }
 }
 
-/// A rate of bytes in the bits that links are sold by: `8.00 Mbit/s`.
+/// A rate of bytes in bits per second, the unit of link bandwidths: `8.00 Mbit/s`.
 #[must_use]
 pub fn bits_per_second(bytes_per_second: u64) -> String {
     scaled(

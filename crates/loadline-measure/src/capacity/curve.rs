@@ -6,19 +6,19 @@ use super::Tally;
 use super::trial::{Trial, Verdict};
 use crate::record::finite;
 
-/// Fewer points than this have no bend that chance could not make.
+/// With fewer points than this, a bend can be chance.
 const FEWEST_POINTS: usize = 5;
-/// A curve that leaves the straight line by less than this share of its height has no knee.
+/// A curve whose distance to the straight line is less than this share of its height has no knee.
 const LEAST_BEND: f64 = 0.1;
 
-/// What was measured at one rate. Percentiles are never averaged: where a rate had several trials,
-/// the figures are those of one of them, the one whose percentile of the limit lies in the middle.
+/// The measurements at one rate. Percentiles are never averaged: for a rate with several trials, all figures
+/// come from the trial with the median value of the limited percentile.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Point {
-    /// Operations per second that were to be started.
+    /// The intended rate in operations per second.
     #[serde(rename = "rate_ops_per_s", serialize_with = "finite")]
     pub rate: f64,
-    /// Operations per second that were answered.
+    /// The answered operations per second.
     #[serde(rename = "achieved_ops_per_s", serialize_with = "finite")]
     pub achieved: f64,
     /// The percentile of the limit, in nanoseconds.
@@ -40,15 +40,15 @@ pub struct Point {
     pub waited: Option<f64>,
     /// All trials of this rate. The figures are those of the middle one of those that count.
     pub trials: Tally,
-    /// Whether more of them kept the limit than not.
+    /// Whether most trials held.
     pub held: bool,
     /// Whether everything was sent, and answered as fast as it was meant to start.
     pub kept_up: bool,
-    /// The place of that trial in the list of cases of the record.
+    /// The index of that trial in the cases of the record.
     pub case: usize,
 }
 
-/// A trial, where it ran and how it is counted.
+/// A trial with its rate and verdict.
 #[derive(Debug, Clone)]
 pub(super) struct Told {
     pub(super) rate: f64,
@@ -57,7 +57,7 @@ pub(super) struct Told {
     pub(super) verdict: Verdict,
 }
 
-/// A point for every rate, rising.
+/// One point per rate, in ascending order.
 pub(super) fn points(told: &[Told]) -> Vec<Point> {
     let mut sorted: Vec<&Told> = told.iter().collect();
     sorted.sort_by(|a, b| a.rate.total_cmp(&b.rate));
@@ -76,7 +76,7 @@ fn tally<'t>(told: impl Iterator<Item = &'t Told>) -> Tally {
 
 fn point(trials: &[&Told]) -> Point {
     let all = tally(trials.iter().copied());
-    // Spoiled trials are shown where there are no others.
+    // Spoiled trials are shown only if there are no others.
     let counts = |told: &&&Told| !matches!(told.verdict, Verdict::Spoiled(_));
     let mut by_value: Vec<&Told> = trials.iter().filter(counts).copied().collect();
     if by_value.is_empty() {
@@ -103,17 +103,16 @@ fn point(trials: &[&Told]) -> Point {
     }
 }
 
-/// A percentile with too few samples behind it is worse than any other.
+/// The percentile of the limit; infinite if it has too few samples.
 pub(super) fn value_or_worst(trial: &Trial) -> f64 {
     trial.value_ns.unwrap_or(f64::INFINITY)
 }
 
-/// The knee of the curve as a rate: where it is farthest below the straight line between its ends
-/// (Satopää, Albrecht, Irwin and Raghavan, "Finding a 'Kneedle' in a Haystack", ICDCS Workshops
-/// 2011). The percentile is taken as its logarithm, as the pictures show it; otherwise the queue
-/// that does not end, whose length is that of the trial, would decide alone. A stall only ever adds
-/// to a percentile, so a point that lies above one at a higher rate is brought down to that.
-/// Points that did not keep up have left the curve.
+/// The rate at the knee of the curve: the point farthest below the straight line between the ends (Satopää,
+/// Albrecht, Irwin and Raghavan, "Finding a 'Kneedle' in a Haystack", ICDCS Workshops 2011). The percentile
+/// is used on a logarithmic scale, as in the plots; on a linear scale the overloaded end, whose length
+/// depends on the trial, would dominate. A stall can only increase a percentile, so a point above one at a
+/// higher rate is lowered to that one. Points that did not keep up are excluded.
 pub(super) fn knee(points: &[Point]) -> Option<f64> {
     let kept: Vec<(f64, f64)> = points
         .iter()

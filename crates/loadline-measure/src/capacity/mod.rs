@@ -64,7 +64,7 @@ pub use saturation::LimitedBy;
 pub use search::{Attempt, Bounds, Role, Search, Step};
 pub use trial::{Machine, Trial};
 
-/// What a closed loop over the same connections carries.
+/// The capacity of a closed loop over the same connections.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Closed {
     /// Operations per second.
@@ -89,24 +89,24 @@ pub enum Outcome {
     /// A rate was confirmed.
     #[default]
     Confirmed,
-    /// Not even the lowest rate holds.
+    /// Not even the lowest rate held.
     NeverHeld,
     /// Too few trials were undisturbed, or rates held about as often as not.
     Noisy,
     /// The closed loop was slower at the end than at the beginning.
     Drifted,
-    /// The time was over.
+    /// The time limit was reached.
     OutOfTime,
-    /// It was interrupted.
+    /// The search was interrupted.
     Stopped,
 }
 
-/// What a search has found.
+/// The result of a search.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Answer {
-    /// What was to be kept.
+    /// The limit.
     pub slo: Slo,
-    /// Operations per second of a closed loop over the same connections, where the search began.
+    /// Operations per second of a closed loop over the same connections, the starting point of the search.
     #[serde(rename = "closed_loop_ops_per_s", serialize_with = "finite")]
     pub closed_loop: f64,
     /// The percentile of the limit in that closed loop, in nanoseconds.
@@ -118,51 +118,51 @@ pub struct Answer {
     /// How the search ended.
     #[serde(default)]
     pub outcome: Outcome,
-    /// The highest rate that kept the limit, in operations per second; `None` where none was confirmed.
+    /// The highest rate that held, in operations per second; `None` if none was confirmed.
     #[serde(rename = "rate_ops_per_s")]
     pub rate: Option<f64>,
-    /// The percentile at that rate in nanoseconds: the middle one of the trials that held.
+    /// The percentile at that rate in nanoseconds: the median of the trials that held.
     pub value_ns: Option<f64>,
     /// The highest rate that held in most of its trials, confirmed or not, in operations per second.
     #[serde(rename = "held_ops_per_s", default)]
     pub held: Option<f64>,
     /// Trials at that rate.
     pub confirmations: Tally,
-    /// Trials at the next rate above it, which fails.
+    /// Trials at the next higher rate, which failed.
     pub above: Tally,
-    /// Where latency begins to grow faster than the rate, in operations per second; `None` where no
-    /// bend shows.
+    /// The rate from which latency grows faster than the load, in operations per second; `None` if the curve
+    /// has no knee.
     #[serde(rename = "knee_ops_per_s", default)]
     pub knee: Option<f64>,
-    /// What keeps the load from being higher.
+    /// What limits the load.
     pub limited_by: LimitedBy,
-    /// The figures that show it.
+    /// The evidence for it.
     #[serde(default)]
     pub limited_because: String,
-    /// What disturbed the trials.
+    /// Disturbances of the trials.
     #[serde(default)]
     pub noise: Noise,
-    /// A point for every rate that was tried, rising.
+    /// One point per tried rate, in ascending order.
     pub curve: Vec<Point>,
-    /// What else must be known, a sentence each.
+    /// Notes for the reader, one sentence each.
     #[serde(default)]
     pub notes: Vec<String>,
 }
 
-/// Trials of one rate, counted.
+/// Counts of trials at one rate.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tally {
-    /// They kept the limit.
+    /// Trials that kept the limit.
     pub held: u32,
-    /// They did not.
+    /// Trials that did not.
     pub failed: u32,
-    /// They did not either, but the machine was disturbed, so that they say nothing of the target.
+    /// Trials that did not keep the limit on a disturbed machine; they say nothing about the target.
     #[serde(alias = "late")]
     pub spoiled: u32,
 }
 
 impl Outcome {
-    /// Whether the trials have decided.
+    /// Whether the trials decide.
     #[must_use]
     pub fn is_decided(self) -> bool {
         matches!(self, Self::Confirmed | Self::NeverHeld)
@@ -170,46 +170,46 @@ impl Outcome {
 }
 
 impl Answer {
-    /// Whether there is a rate, which held in enough trials.
+    /// Whether the rate was confirmed by enough trials.
     #[must_use]
     pub fn is_confirmed(&self) -> bool {
         self.outcome == Outcome::Confirmed && self.rate.is_some() && self.confirmations.lead() > 2
     }
 
-    /// The point of the answer on the curve.
+    /// The point of the curve at the answer.
     #[must_use]
     pub fn point(&self) -> Option<&Point> {
         let rate = self.rate?;
         self.curve.iter().find(|point| point.rate == rate)
     }
 
-    /// The lowest rates above the answer that did not keep the limit: what limits the load shows in
-    /// them, while farther up everything is saturated.
+    /// The points of the lowest rates above the answer that failed. They show what limits the load; at higher
+    /// rates everything is saturated.
     pub fn failing(&self) -> impl Iterator<Item = &Point> {
         saturation::failing(&self.curve, self.rate.or(self.held).unwrap_or(0.0))
     }
 }
 
 impl Tally {
-    /// All trials.
+    /// The number of trials.
     #[must_use]
     pub fn trials(&self) -> u32 {
         self.counted() + self.spoiled
     }
 
-    /// Those that say something of the target.
+    /// The number of trials that were not spoiled.
     #[must_use]
     pub fn counted(&self) -> u32 {
         self.held + self.failed
     }
 
-    /// How many more held than failed.
+    /// Trials that held minus trials that failed.
     #[must_use]
     pub fn lead(&self) -> i64 {
         i64::from(self.held) - i64::from(self.failed)
     }
 
-    /// A trial that failed turned out to be spoiled.
+    /// Counts a failed trial as spoiled.
     fn spoil(&mut self) {
         self.failed -= 1;
         self.spoiled += 1;

@@ -1,29 +1,28 @@
-//! The rates of a search: a grid of equal steps, and what the trials of each say.
+//! The rates of a search: a grid of equal steps, and the trials at each.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::Tally;
 
-/// The step between two rates. With one rate between them that nothing is known of, two steps are still less
-/// than 10 %.
+/// The step between two rates. Two steps, with one undecided rate between them, are still less than 10 %.
 const STEP: f64 = 1.045;
-/// A rate is decided by this surplus of trials of one kind over the other. Where it is wrong by 10 %, four
-/// of five trials or more say so, and chance has the other five in one of a thousand searches.
+/// The lead in trials that decides a rate. If the rate is off by 10 %, at least four of five trials agree,
+/// and the wrong decision is made in one of a thousand searches.
 pub(super) const LEAD: i64 = 5;
-/// Trials in which neither kind gets that far: the rate holds about as often as not.
+/// The number of trials without a decision at which a rate counts as mixed: it holds about as often as not.
 const MOST_UNDECIDED: u32 = 15;
-/// The search goes down from a rate where for every trial that counts, and one more, this many were spoiled.
+/// The search leaves a rate once this many trials were spoiled for each one that counts, plus one.
 const MOST_SPOILED: u32 = 8;
 
-/// Where the trials of a rate point.
+/// The state of a rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Status {
     /// It holds.
     Good,
     /// It fails.
     Bad,
-    /// Another trial is wanted.
+    /// More trials are needed.
     Open,
     /// It holds about as often as not.
     Mixed,
@@ -35,26 +34,26 @@ pub(super) enum Status {
 #[derive(Debug, Clone)]
 pub(super) struct Nodes {
     start: f64,
-    /// The numbers of the lowest and the highest rate.
+    /// The index of the lowest and of the highest rate.
     pub(super) lowest: i32,
     pub(super) highest: i32,
     tallies: BTreeMap<i32, Tally>,
 }
 
-/// What is known so far: between `low` and `high` lies the answer.
+/// The bounds of the answer so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Bracket {
-    /// The highest rate that holds, with none below it that does not.
+    /// The highest rate that holds, below which every rate holds.
     pub(super) low: Option<i32>,
-    /// The lowest rate that does not, or that nothing can be known of.
+    /// The lowest rate that fails or cannot be decided.
     pub(super) high: Option<i32>,
 }
 
 impl Nodes {
-    /// Rates from `lowest` to `highest` in steps from `start`.
+    /// Creates the rates from `lowest` to `highest`, in steps from `start`.
     pub(super) fn new(start: f64, lowest: f64, highest: f64) -> Self {
         let number = |rate: f64| (rate.max(1e-9) / start.max(1e-9)).ln() / STEP.ln();
-        // A rate that was computed from its own number must not fall out by its last digit.
+        // Rounding must not exclude a rate that was computed from its own index.
         let lowest = (number(lowest) - 1e-6).ceil() as i32;
         let highest = ((number(highest) + 1e-6).floor() as i32).max(lowest);
         Self {
@@ -65,12 +64,12 @@ impl Nodes {
         }
     }
 
-    /// The rate of a node.
+    /// The rate of an index.
     pub(super) fn rate(&self, node: i32) -> f64 {
         self.start * STEP.powi(node)
     }
 
-    /// The node nearest to `share` of the start.
+    /// The index nearest to `share` of the start.
     pub(super) fn near(&self, share: f64) -> i32 {
         let node = (share.ln() / STEP.ln()).round() as i32;
         node.clamp(self.lowest, self.highest)
@@ -84,7 +83,7 @@ impl Nodes {
         self.tallies.entry(node).or_default()
     }
 
-    /// All trials of `nodes`.
+    /// The sum of all trials of `nodes`.
     pub(super) fn sum(&self, nodes: Range<i32>) -> Tally {
         let tallies = self.tallies.range(nodes).map(|(_, tally)| *tally);
         tallies.fold(Tally::default(), |sum, tally| Tally {
@@ -110,7 +109,7 @@ impl Nodes {
         }
     }
 
-    /// Whether its trials have decided: `true` where it holds.
+    /// The decision of its trials: `true` if it holds.
     pub(super) fn decided(&self, node: i32) -> Option<bool> {
         let lead = self.tally(node).lead();
         (lead.abs() >= LEAD).then_some(lead > 0)
@@ -133,7 +132,7 @@ impl Nodes {
         Bracket { low, high }
     }
 
-    /// A rate strictly between `low` and `high` whose trials want another one.
+    /// A rate strictly between `low` and `high` that needs more trials.
     pub(super) fn open_between(&self, low: Option<i32>, high: Option<i32>) -> Option<i32> {
         let inside =
             |node: &i32| low.is_none_or(|low| *node > low) && high.is_none_or(|high| *node < high);
@@ -141,7 +140,7 @@ impl Nodes {
         nodes.find(|node| self.status(*node) == Status::Open)
     }
 
-    /// The rate without a trial that is nearest to the middle of `low` and `high`.
+    /// The rate without trials that is nearest to the middle of `low` and `high`.
     pub(super) fn untried_between(&self, low: i32, high: i32) -> Option<i32> {
         let untried = (low + 1..high).filter(|node| self.tally(*node).trials() == 0);
         untried.min_by_key(|node| (2 * node - low - high).abs())

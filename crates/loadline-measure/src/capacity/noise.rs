@@ -1,4 +1,4 @@
-//! What disturbed the trials of a search.
+//! Disturbances of the trials of a search.
 
 use std::time::Duration;
 
@@ -8,34 +8,34 @@ use super::curve::Told;
 use super::trial::{Disturbance, Verdict};
 use crate::quantile;
 
-/// From this share of spoiled trials on, a search that came to no end did so for want of clean ones.
+/// The share of spoiled trials from which a search without an answer is attributed to noise.
 const MOST: f64 = 0.25;
 
-/// What disturbed the trials of a search.
+/// Disturbances of the trials of a search.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Noise {
     /// All trials.
     pub trials: u32,
-    /// Those that missed the limit while the machine was disturbed, and say nothing of the target.
+    /// Spoiled trials: they missed the limit on a disturbed machine and say nothing about the target.
     pub spoiled: u32,
-    /// Of those: a CPU of the machine did not run.
+    /// Trials spoiled because a CPU of the machine did not run.
     pub paused: u32,
-    /// Other processes had the CPUs.
+    /// Trials spoiled because other processes used the CPUs.
     pub contended: u32,
-    /// The generator started operations late, though it was not busy.
+    /// Trials spoiled because the generator started operations late without being busy.
     pub late: u32,
-    /// The machine was slower than at the beginning of the search.
+    /// Trials spoiled because the machine was slower than at the beginning of the search.
     pub slower: u32,
-    /// How often a CPU did not run, per second of all trials.
+    /// Pauses of CPUs per second of all trials.
     pub pauses_per_s: f64,
-    /// The longest pause of a trial that was spoiled by one, in nanoseconds: the middle one of those.
+    /// The longest pause of a trial that was spoiled by one, in nanoseconds: the median of these trials.
     pub pause_ns: Option<u64>,
-    /// The 0.99 quantile of how late the generator started operations in spoiled trials, in nanoseconds: the
-    /// middle one of those.
+    /// The 0.99 quantile of the generator's lag in trials spoiled by it, in nanoseconds: the median of these
+    /// trials.
     pub lag_ns: Option<u64>,
-    /// CPU time of other processes in trials that were spoiled by them, as a share of one CPU: the middle
-    /// one of those.
+    /// CPU time of other processes in trials spoiled by them, as a share of one CPU: the median of these
+    /// trials.
     pub others: Option<f64>,
 }
 
@@ -71,7 +71,7 @@ impl Noise {
         }
     }
 
-    /// Whether clean trials were hard to have.
+    /// Whether undisturbed trials were rare.
     pub(super) fn is_most(&self) -> bool {
         f64::from(self.spoiled) >= MOST * f64::from(self.trials.max(1))
     }

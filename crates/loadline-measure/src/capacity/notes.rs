@@ -1,9 +1,9 @@
-//! What the reader of an answer must know about its trials.
+//! Notes on the trials for the reader of an answer.
 
 use super::Answer;
 
 impl Answer {
-    /// Adds the sentences about trials that were spoiled.
+    /// Adds notes about spoiled trials.
     pub(super) fn with_notes(mut self) -> Self {
         self.notes.extend(spoiled(&self));
         self.notes.extend(pauses(&self));
@@ -52,7 +52,7 @@ fn pauses(answer: &Answer) -> Option<String> {
     let per_s = answer.noise.pauses_per_s;
     (answer.noise.paused > 0).then(|| {
         format!(
-            "CPUs of this machine did not run {per_s:.1} times per second. A schedule does not wait, so what is due meanwhile is answered late: the answer is about the time between such pauses."
+            "CPUs of this machine did not run {per_s:.1} times per second. Operations that are due during a pause are answered late, so the answer describes the time between pauses."
         )
     })
 }

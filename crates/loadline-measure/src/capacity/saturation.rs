@@ -1,4 +1,4 @@
-//! What keeps the load from being higher.
+//! What limits the load.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,42 +7,41 @@ use super::curve::Point;
 use super::noise::Noise;
 use super::trial::GENERATOR_BUSY;
 
-/// From this share of a CPU on, a server has nothing left.
+/// The share of a CPU from which a server is saturated.
 const SERVER_BUSY: f64 = 0.9;
-/// Above this share of its time, a generator that waits for a CPU shows that others have it. A server
-/// on this host then waits as well.
+/// The share of its time above which a generator's waiting shows that others use the CPUs. A server on the
+/// same host then waits as well.
 const WAITING: f64 = 0.1;
-/// Rates above the answer that are looked at: farther up everything is saturated.
+/// The number of rates above the answer that are considered; at higher rates everything is saturated.
 const LOOKED_AT: usize = 3;
 
-/// What keeps the load from being higher.
+/// What limits the load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LimitedBy {
     /// The server had no CPU time left.
     Server,
-    /// The generator had no CPU time left: the server may carry more.
+    /// The generator had no CPU time left; the capacity of the server can be higher.
     Generator,
-    /// Server and generator waited for CPUs that they take from each other: nothing is known about a server
-    /// with CPUs of its own.
+    /// Server and generator competed for CPUs. The capacity of a server with its own CPUs is unknown.
     Host,
-    /// Operations were left waiting while neither side was busy: the time goes between the two, or
-    /// there are too few connections for so long a way.
+    /// Operations waited while neither side was busy: the path takes the time, or there are too few
+    /// connections for its latency.
     Network,
-    /// Everything was answered in time but for the tail, and neither side was saturated: queues behind
-    /// bursts of arrivals, pauses of the server, or a limit close to what an operation takes.
+    /// Only the tail missed the limit, and neither side was saturated: queues behind bursts of arrivals,
+    /// pauses of the server, or a limit close to the time of a single operation.
     #[serde(alias = "nobody")]
     Tail,
-    /// The machine was disturbed, so that the target was not the limit.
+    /// The machine was disturbed, so the target was not the limit.
     Noise,
-    /// What the server used is not known, so that server and network cannot be told apart, or the search
-    /// ended too early.
+    /// Server and network cannot be told apart because the server's CPU time is unknown, or the search ended
+    /// too early.
     Unknown,
-    /// No rate failed: the search ended where it was told to.
+    /// No rate failed up to the highest one that was allowed.
     NotReached,
 }
 
-/// The lowest rates above `rate` that did not hold.
+/// The lowest rates above `rate` that failed.
 pub(super) fn failing(curve: &[Point], rate: f64) -> impl Iterator<Item = &Point> {
     curve
         .iter()
@@ -50,7 +49,7 @@ pub(super) fn failing(curve: &[Point], rate: f64) -> impl Iterator<Item = &Point
         .take(LOOKED_AT)
 }
 
-/// What keeps the load from being higher than `rate`, and the figures that show it.
+/// What limits the load to `rate`, with the evidence.
 pub(super) fn limited_by(
     curve: &[Point],
     rate: f64,
@@ -156,7 +155,7 @@ mod tests {
     fn what_has_nothing_left_is_the_limit() {
         assert_eq!(limit(Some(0.97), 0.9, false, 0.01), LimitedBy::Server);
         assert_eq!(limit(Some(0.5), 0.95, false, 0.01), LimitedBy::Generator);
-        // A generator that is hardly busy is not the limit, however late it was.
+        // A generator that is hardly busy is not the limit, even if it was late.
         assert_eq!(limit(Some(0.5), 0.39, true, 0.01), LimitedBy::Tail);
         assert_eq!(limit(Some(0.5), 0.5, false, 0.01), LimitedBy::Network);
         assert_eq!(limit(None, 0.5, true, 0.01), LimitedBy::Unknown);

@@ -1,4 +1,4 @@
-//! The search: which rate is tried next, and for how long.
+//! The search: selects the rate and the duration of the next trial.
 
 use std::time::Duration;
 
@@ -10,70 +10,70 @@ use super::{Answer, Closed, Outcome, Tally, saturation};
 use crate::limit::Slo;
 use crate::quantile;
 
-/// The shares of the closed loop's throughput that are tried first, so that the curve has a beginning.
+/// The first rates, as shares of the closed loop's throughput; they give the curve its beginning.
 const FIRST: [f64; 2] = [0.25, 0.5];
-/// Then the search begins at this share where the closed loop keeps the limit, and where it does not.
+/// The starting share of the search if the closed loop keeps the limit, and if it does not.
 const KEEPS: f64 = 0.9;
 const MISSES: f64 = 0.7;
-/// Rates rise and fall by this many steps at first, and by twice as many each time.
+/// The number of steps of the first move up or down; it doubles with each move.
 const FIRST_LEAP: i32 = 3;
-/// More operations are asked for than a percentile needs, since how many come is a matter of chance.
+/// The surplus over the operations that a percentile needs, because arrivals are random.
 const SPARE_OPS: f64 = 1.1;
-/// Trials after which a search ends that does not come to an end.
+/// The number of trials after which an undecided search ends.
 const MOST_TRIALS: usize = 400;
-/// A closed loop is repeated after as many trials, to see whether the machine is still as fast as it was.
+/// The number of trials after which a closed loop checks whether the machine is still as fast as before.
 const CHECKED_EVERY: usize = 8;
-/// It may be disturbed itself, so the best of several counts.
+/// The closed loops per check; a single one can be disturbed, so the best counts.
 const CLOSED_LOOPS: usize = 3;
-/// By this factor it may differ.
+/// The largest factor by which their throughput can differ.
 const DRIFT: f64 = 1.2;
-/// Trials below the answer that failed, and above it that held, may be this share of those that count there.
+/// The largest share of trials that contradict the answer: failed below it, or held above it.
 const CONTRADICTING: f64 = 0.2;
 
-/// Where a search may go.
+/// The bounds of a search.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bounds {
-    /// The lowest rate to be tried, in operations per second.
+    /// The lowest rate, in operations per second.
     pub lowest: f64,
-    /// The highest.
+    /// The highest rate, in operations per second.
     pub highest: f64,
-    /// The least time of a trial. It lasts longer where the percentile needs more operations.
+    /// The shortest duration of a trial. It is longer if the percentile needs more operations.
     pub trial: Duration,
 }
 
-/// What a trial is for.
+/// The purpose of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// To find the rate.
     Search,
     /// To confirm it.
     Confirm,
-    /// To see that a little more fails.
+    /// To show that the next higher rate fails.
     Above,
-    /// A closed loop, to see whether the machine is still as fast as it was. It has no rate.
+    /// A closed loop that checks whether the machine is still as fast as before. It has no rate.
     Closed,
 }
 
-/// A trial to be run: in an open loop, where its role does not say otherwise.
+/// A trial to run, in an open loop unless its role says otherwise.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Attempt {
-    /// Operations to be started per second.
+    /// Operations to start per second.
     pub rate: f64,
-    /// For how long.
+    /// The duration.
     pub duration: Duration,
-    /// What for.
+    /// The purpose.
     pub role: Role,
     node: i32,
 }
 
-/// What is to be done next.
+/// The next step of a search.
 #[derive(Debug, Clone, PartialEq)]
 #[expect(
     clippy::large_enum_variant,
-    reason = "a search has one answer, and no list of steps"
+    reason = "a search returns a single answer"
 )]
 pub enum Step {
-    /// Run this trial, and [tell](Search::told) what came of it.
+    /// Run this trial and pass its result to [`Search::told`].
     Try(Attempt),
     /// The search has ended.
     Done(Answer),
@@ -84,15 +84,15 @@ pub enum Step {
 pub struct Search {
     slo: Slo,
     closed: Closed,
-    /// The throughput that closed loops are compared with: that of the first one, or of a faster one later.
+    /// The throughput that closed loops are compared with: the first one's, or a higher later one.
     reference: f64,
-    /// Throughputs of the closed loops of the check under way.
+    /// Throughputs of the closed loops in the current check.
     checking: Vec<f64>,
     /// The throughput at the last check.
     checked: Option<f64>,
-    /// Trials before the last check that found the machine as it was.
+    /// The number of trials before the last check that found the machine unchanged.
     settled: usize,
-    /// Trials before the last check.
+    /// The number of trials before the last check.
     seen: usize,
     bounds: Bounds,
     nodes: Nodes,
@@ -100,11 +100,11 @@ pub struct Search {
     asked: Option<Attempt>,
 }
 
-/// What the trials so far ask for.
+/// What the search needs next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wanted {
     Trial(i32, Role),
-    /// The trials have decided.
+    /// The search ends.
     End(Outcome),
 }
 
@@ -120,7 +120,7 @@ impl Default for Bounds {
 }
 
 impl Search {
-    /// A search for the highest rate that keeps `slo`, which begins near what a closed loop carries.
+    /// Creates a search for the highest rate that keeps `slo`, starting near the capacity of a closed loop.
     #[must_use]
     pub fn new(slo: Slo, closed: impl Into<Closed>, bounds: Bounds) -> Self {
         let closed = closed.into();
@@ -139,7 +139,7 @@ impl Search {
         }
     }
 
-    /// What is to be done next, with so much time `left`.
+    /// The next step, given the remaining time.
     pub fn next(&mut self, left: Duration) -> Step {
         if let Some(attempt) = self.asked {
             return Step::Try(attempt);
@@ -171,7 +171,7 @@ impl Search {
         Step::Try(attempt)
     }
 
-    /// Notes what came of the trial that was asked for. Without one asked for, nothing is noted.
+    /// Records the result of the current trial. Ignored if no trial is running.
     pub fn told(&mut self, trial: Trial) {
         let Some(attempt) = self.asked.take() else {
             return;
@@ -197,7 +197,7 @@ impl Search {
         self.answer(Outcome::Stopped)
     }
 
-    /// Long enough for the percentile to have its samples.
+    /// The duration that gives the percentile enough samples.
     fn duration(&self, rate: f64) -> Duration {
         let needed = SPARE_OPS * self.slo.least_ops() as f64 / rate;
         let needed = Duration::try_from_secs_f64(needed).unwrap_or(Duration::MAX);
@@ -236,8 +236,7 @@ impl Search {
         }
     }
 
-    /// A rate of the beginning of the curve that is still to be tried, where that takes no longer than
-    /// others.
+    /// An untried rate at the beginning of the curve, if it takes no longer than other trials.
     fn first(&self) -> Option<i32> {
         let firsts = FIRST.map(|share| self.nodes.near(share));
         firsts.into_iter().find(|node| {
@@ -246,7 +245,7 @@ impl Search {
         })
     }
 
-    /// The rate that the closed loop suggests.
+    /// The starting rate, from the closed loop.
     fn begin(&self) -> i32 {
         let keeps = self
             .closed
@@ -284,14 +283,15 @@ impl Search {
         }
     }
 
-    /// Twice as far from the beginning as `node` is.
+    /// The node twice as far from the start as `node`.
     fn leap(&self, node: i32) -> i32 {
         (node - self.begin()).abs().max(FIRST_LEAP)
     }
 
-    /// Confirms that `low` holds and `high` fails. Both take turns, so that both are true of the same time.
+    /// Confirms that `low` holds and `high` fails, alternating between the two so that both results cover the
+    /// same time.
     fn confirm(&self, low: i32, high: i32) -> Wanted {
-        // One rate between them that holds as often as not.
+        // One undecided rate can remain between them.
         if high - low > 2 {
             return Wanted::End(Outcome::Noisy);
         }
@@ -309,13 +309,13 @@ impl Search {
         }
     }
 
-    /// Whether a closed loop is due, or has to be repeated.
+    /// Whether a closed loop is due or must be repeated.
     fn is_checking(&self) -> bool {
         !self.checking.is_empty() || self.told.len() >= self.seen + CHECKED_EVERY
     }
 
-    /// Looks at the closed loops of a check. Where the machine is slower than it was, or was so at the check
-    /// before, failed trials since it was last as fast say nothing; where it is faster, all failed ones.
+    /// Evaluates the closed loops of a check. If the machine is slower now, or was at the previous check,
+    /// failed trials since it was last at full speed are spoiled; if it is faster, all failed trials are.
     fn check(&mut self) {
         let best = self.checking.iter().copied().fold(0.0, f64::max);
         let is_slower = best * DRIFT < self.reference;
@@ -346,7 +346,7 @@ impl Search {
         }
     }
 
-    /// Whether trials below `low` failed, or trials above `high` held, more often than by chance.
+    /// Whether more trials below `low` failed, or more trials above `high` held, than chance explains.
     fn is_contradicted(&self, low: i32, high: i32) -> bool {
         let below = self.nodes.sum(i32::MIN..low);
         let above = self.nodes.sum(high + 1..i32::MAX);
@@ -361,7 +361,7 @@ impl Search {
         let tally_of =
             |node: Option<i32>| node.map_or_else(Tally::default, |node| self.nodes.tally(node));
         let noise = Noise::of(&self.told);
-        // Time is not what is missing where most of it was spoiled.
+        // If most trials were spoiled, time was not the problem.
         let has_drifted = self.checked.is_some() && self.settled < self.seen;
         let outcome = match outcome {
             Outcome::Confirmed | Outcome::NeverHeld | Outcome::OutOfTime if has_drifted => {
@@ -394,12 +394,12 @@ impl Search {
         .with_notes()
     }
 
-    /// The middle one of the trials that held.
+    /// The median of the trials that held.
     fn value_at(&self, rate: f64) -> Option<f64> {
         let trials = self.told.iter();
         let held = trials.filter(|told| told.rate == rate && told.verdict == Verdict::Held);
         let values: Vec<f64> = held.filter_map(|told| told.trial.value_ns).collect();
-        // The lower middle one: percentiles are not averaged.
+        // The lower median: percentiles are not averaged.
         let sorted = quantile::sorted(&values);
         sorted.get(sorted.len().saturating_sub(1) / 2).copied()
     }

@@ -1,4 +1,4 @@
-//! Servers whose capacity is known, for trying the search on.
+//! Simulated servers with a known capacity, for tests of the search.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use rand::{RngExt, SeedableRng};
 use super::{Attempt, Machine, Role, Trial};
 use crate::limit::Slo;
 
-/// How the percentile of a server follows from its load.
+/// The relation between load and percentile.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Model {
     /// One server, Poisson arrivals, exponential service at this rate: the response time is
@@ -17,34 +17,36 @@ pub(super) enum Model {
     /// The same with constant service: the tail of the waiting time is exponential with the factor
     /// of Cramér and Lundberg (Asmussen, "Applied Probability and Queues", 2003, section XIII.5).
     Md1(f64),
-    /// The same time up to this rate, and a queue that does not end above it.
+    /// A constant time up to this rate, and an endless queue above it.
     Cliff(f64),
 }
 
-/// What the machine does to a model.
+/// Disturbances of the machine.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Weather {
-    /// Standard deviation of the logarithm of every percentile. The machine shows nothing of it.
+    /// Standard deviation of the logarithm of every percentile. The machine does not report it.
     pub(super) noise: f64,
     /// CPU pauses per second.
     pub(super) pauses: f64,
     /// Their mean length in milliseconds; lengths are exponential.
     pub(super) pause_ms: f64,
-    /// Share of the pauses that are seen.
+    /// The share of pauses that the machine reports.
     pub(super) seen: f64,
-    /// Share of the trials in which others take up to half of the server's CPU; one in twenty is not seen.
+    /// The share of trials in which other processes take up to half of the server's CPU; one in twenty is not
+    /// reported.
     pub(super) contended: f64,
-    /// The speed in phases of ten seconds or so that take a third of the time; nothing shows them.
+    /// The speed during slow phases of about ten seconds, which take a third of the time and are not
+    /// reported.
     pub(super) slow: f64,
 }
 
-/// A model in its weather.
+/// A server on a disturbed machine.
 pub(super) struct Simulated {
     model: Model,
     weather: Weather,
     quantile: f64,
     rng: SmallRng,
-    /// Until when the current phase lasts, and whether it is slow.
+    /// The end of the current phase, and whether it is slow.
     phase: (f64, bool),
     now: f64,
     /// The highest speed so far.
@@ -52,7 +54,7 @@ pub(super) struct Simulated {
 }
 
 impl Model {
-    /// The rate that can be served at all.
+    /// The highest rate that the server can serve.
     pub(super) fn service_rate(self) -> f64 {
         match self {
             Self::Mm1(rate) | Self::Md1(rate) | Self::Cliff(rate) => rate,
@@ -68,7 +70,7 @@ impl Model {
         }
     }
 
-    /// The quantile `q` of the response time in nanoseconds, once steady.
+    /// The quantile `q` of the response time in nanoseconds, in the steady state.
     pub(super) fn value_ns(self, rate: f64, q: f64) -> f64 {
         let beyond = 1.0 - q;
         match self {
@@ -96,12 +98,12 @@ impl Model {
         low
     }
 
-    /// The quantile in a trial that begins without a queue.
+    /// The quantile in a trial that starts without a queue.
     fn in_trial_ns(self, rate: f64, seconds: f64, q: f64) -> f64 {
         let served = self.service_rate();
         let queued = seconds * (rate / served - 1.0).max(0.0) * q;
-        // Without room to spare the queue wanders like a reflected Brownian motion, which in the time
-        // of a trial gets no farther than this.
+        // Without spare capacity the queue behaves like a reflected Brownian motion, which bounds its length
+        // within the trial.
         let transient = 2.6e9 * (2.0 * seconds / served).sqrt();
         let steady = match self {
             Self::Cliff(_) => self.value_ns(rate, q),
@@ -125,7 +127,7 @@ impl Simulated {
         }
     }
 
-    /// What a closed loop shows of it: about what it can serve.
+    /// The throughput of a closed loop.
     pub(super) fn closed_loop(&mut self) -> f64 {
         let speed = self.pass(0.4);
         self.model.service_rate() * speed * self.rng.random_range(0.9..1.0)
@@ -169,8 +171,8 @@ impl Simulated {
         }
     }
 
-    /// The pauses of a trial, noted as far as they are seen. Returns the quantile of what they add: a queue
-    /// that is as long as the pause when it ends, and drains with what the load leaves of the server.
+    /// Records the reported pauses of a trial. Returns the quantile of the delay that all of them add: a
+    /// queue as long as the pause, drained by the server's spare capacity.
     fn pauses(&mut self, load: f64, seconds: f64, machine: &mut Machine) -> f64 {
         let Weather {
             pauses,
@@ -214,7 +216,7 @@ impl Simulated {
         low
     }
 
-    /// Lets time pass, of a trial and of what is between two, and returns the speed in it.
+    /// Advances the time by a trial and the gap after it, and returns the speed during it.
     fn pass(&mut self, seconds: f64) -> f64 {
         self.now += 1.1 * seconds + 0.05;
         while self.now >= self.phase.0 {
@@ -227,7 +229,7 @@ impl Simulated {
         speed
     }
 
-    /// The capacity at the highest speed that the search saw: it cannot know of any other.
+    /// The capacity at the highest speed during the search, which cannot know about others.
     pub(super) fn truth(&self, slo: &Slo) -> f64 {
         self.model.at(self.best_speed).truth(slo)
     }
@@ -248,8 +250,8 @@ impl Simulated {
     }
 }
 
-/// Single operations of M/M/1 by Lindley's recursion, with all that is transient and correlated in
-/// it: nothing of the closed formulas.
+/// Simulates single operations of M/M/1 by Lindley's recursion, including transients and correlation, without
+/// the closed formulas.
 pub(super) fn queue_trial(mu: f64, attempt: &Attempt, q: f64, rng: &mut SmallRng) -> Trial {
     let seconds = attempt.duration.as_secs_f64();
     let exponential = |rate: f64, rng: &mut SmallRng| -(1.0 - rng.random::<f64>()).ln() / rate;

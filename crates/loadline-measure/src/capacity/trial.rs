@@ -1,31 +1,31 @@
-//! One trial: a rate, what came of it, and what the machine did meanwhile.
+//! A trial: a rate, its result, and the state of the machine.
 
 use std::time::Duration;
 
 use crate::limit::Slo;
 
-/// Above this share of the value, the generator's own lag is part of the finding.
+/// The share of the percentile above which the generator's lag is part of the result.
 const LAG_SHARE: f64 = 0.1;
-/// An open loop that answers less than this share of its rate is behind by more than chance.
+/// The share of its rate below which an open loop is behind by more than chance.
 const KEPT_UP: f64 = 0.95;
 /// Above this share of a CPU, a thread of the generator is late because of its own work.
 pub(super) const GENERATOR_BUSY: f64 = 0.8;
-/// A CPU that does not run for this share of the limit may leave a queue that takes as long to drain.
+/// The share of the limit from which a pause of a CPU matters: its queue takes as long again to drain.
 const PAUSE_SHARE: f64 = 0.5;
-/// Pauses that together are a share of the trial like this one delay as many operations, and those behind
-/// them, as the 0.99 quantile leaves beyond itself.
+/// The share of a trial from which pauses matter: with the operations queued behind them, they affect as many
+/// operations as lie beyond the 0.99 quantile.
 const PAUSED: f64 = 0.005;
-/// The same for waiting for a CPU, where others use the CPUs for more than [`OTHERS`].
+/// The same for waiting for a CPU while others use more than [`OTHERS`].
 const WAITED: f64 = 0.005;
-/// A machine always does some work of its own, and in a short trial the count of it is as coarse as this.
+/// The background load of a machine, which is also the resolution of its measurement in a short trial.
 const OTHERS: f64 = 0.08;
 /// CPU time that the host took, as a share of one CPU.
 const STOLEN: f64 = 0.01;
 
-/// What was measured at one rate, in an open loop.
+/// The measurements of an open loop at one rate.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Trial {
-    /// Operations answered per second of the time that all of them took.
+    /// Operations answered per second, over the time until the last answer.
     pub achieved: f64,
     /// Operations answered.
     pub ops: u64,
@@ -37,7 +37,7 @@ pub struct Trial {
     pub p99_ns: Option<u64>,
     /// The 0.999 quantile of the response time in nanoseconds.
     pub p999_ns: Option<u64>,
-    /// The 0.99 quantile of how late the generator started operations, in nanoseconds.
+    /// The 0.99 quantile of the generator's lag, in nanoseconds.
     pub lag_p99_ns: Option<u64>,
     /// Operations of the schedule that were never sent.
     pub not_sent: u64,
@@ -49,24 +49,24 @@ pub struct Trial {
     pub client_busy: Option<f64>,
     /// Share of its time in which the generator waited for a CPU that others had.
     pub waited: Option<f64>,
-    /// What else the machine did.
+    /// The state of the machine.
     pub machine: Machine,
-    /// The place of the trial in the list of cases of its record.
+    /// The index of the trial in the cases of its record.
     pub case: usize,
 }
 
-/// What the machine did during a trial. What was not looked at is `None`.
+/// The state of the machine during a trial. Values that were not observed are `None`.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Machine {
     /// The length of the trial.
     pub duration: Duration,
-    /// How often one of its CPUs did not run.
+    /// The number of pauses of its CPUs.
     pub pauses: u64,
-    /// For how long in all.
+    /// The total duration of the pauses.
     pub paused: Duration,
-    /// For how long at once, at most.
+    /// The longest pause.
     pub longest_pause: Duration,
-    /// CPU time that the host gave to others, as a share of one CPU, where pauses could not be watched.
+    /// CPU time that the host gave to other machines, as a share of one CPU, if pauses could not be observed.
     pub stolen: Option<f64>,
     /// CPU time of other processes, as a share of one CPU.
     pub others: Option<f64>,
@@ -74,33 +74,33 @@ pub struct Machine {
     pub server_waited: Option<f64>,
 }
 
-/// How a trial is counted.
+/// The verdict of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// It kept the limit.
     Held,
     /// It did not.
     Failed,
-    /// It did not, and the machine was disturbed: no finding about the target.
+    /// It did not, on a disturbed machine: no result about the target.
     Spoiled(Disturbance),
 }
 
-/// What spoils a trial.
+/// A disturbance that spoils a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Disturbance {
     /// A CPU did not run.
     Pause,
     /// Server or generator waited for a CPU that other processes used.
     Contention,
-    /// The generator started operations late, though it was not busy.
+    /// The generator started operations late without being busy.
     Lag,
     /// The machine was slower than at the beginning of the search.
     Drift,
 }
 
 impl Trial {
-    /// Whether it kept the limit at `rate`. A disturbance only ever adds to response times, so a trial that
-    /// held in spite of it has held; one that failed is no finding about the target.
+    /// Judges the trial at `rate`. A disturbance can only increase response times, so a trial that held
+    /// counts; a failed one on a disturbed machine says nothing about the target.
     pub(super) fn verdict(&self, rate: f64, slo: &Slo) -> Verdict {
         let below = self.value_ns.is_some_and(|value| value < slo.limit_ns);
         if below && self.kept_up(rate) && self.errors == 0 {
@@ -125,14 +125,14 @@ impl Trial {
         (self.is_late() && !is_busy).then_some(Disturbance::Lag)
     }
 
-    /// Whether the generator itself was late by more than a tenth of the percentile.
+    /// Whether the generator's own lag exceeded a tenth of the percentile.
     fn is_late(&self) -> bool {
         let lag = self.lag_p99_ns.zip(self.value_ns);
         lag.is_some_and(|(lag, value)| lag as f64 > LAG_SHARE * value)
     }
 
-    /// Whether everything was sent, and answered about as fast as it was meant to start. How many
-    /// Poisson arrivals there are is itself a matter of chance, hence three standard deviations.
+    /// Whether all operations were sent and answered at about the intended rate. The number of Poisson
+    /// arrivals is random, hence the three standard deviations.
     pub(super) fn kept_up(&self, rate: f64) -> bool {
         let chance = 3.0 / (self.ops.max(1) as f64).sqrt();
         let chance = if self.ops == 0 { 0.0 } else { chance };
@@ -241,7 +241,7 @@ mod tests {
                 },
                 Some(Contention),
             ),
-            // The generator and the server take the CPU from each other.
+            // The generator and the server compete for the CPU.
             (
                 Machine {
                     server_waited: Some(0.5),
@@ -267,7 +267,7 @@ mod tests {
         };
         let spoiled = Verdict::Spoiled(Disturbance::Lag);
         assert_eq!(late(0.39).verdict(1_000.0, &slo()), spoiled);
-        // With less load it would be in time, and that is the answer.
+        // With less load it would be on time, so this is the answer.
         assert_eq!(late(0.9).verdict(1_000.0, &slo()), Verdict::Failed);
         let in_time = Trial {
             lag_p99_ns: Some(200_000),

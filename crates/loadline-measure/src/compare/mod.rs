@@ -1,9 +1,9 @@
 //! Two subjects in paired rounds.
 //!
-//! A round runs one block per subject. With `m` the metric, every round gives one number,
-//! `d = ln(m_B / m_A)`; the ratio of B to A is `exp(median d)`, and its interval is the one of that
-//! median (see [`crate::interval`]). Whatever the machine did to a whole round cancels out, and no
-//! mean and no normal distribution is assumed.
+//! A round runs one block per subject. For a metric `m`, every round gives one number, `d = ln(m_B / m_A)`;
+//! the ratio of B to A is `exp(median d)`, and its interval is that of the median (see [`crate::interval`]).
+//! Effects of the machine on a whole round cancel out, and neither a mean nor a normal distribution is
+//! assumed.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +12,7 @@ use crate::interval::{self, ALPHA, binomial_at_most};
 use crate::quantile::median;
 use crate::words;
 
-/// The number of rounds from which [`precise_enough`] may stop.
+/// The number of rounds from which [`precise_enough`] can stop.
 pub const MIN_ROUNDS: usize = 10;
 
 /// The number of rounds at which [`precise_enough`] stops in any case.
@@ -24,7 +24,7 @@ pub const HALF_WIDTH: f64 = 0.015;
 /// The half-width of the interval, as a share, that finds changes of 5 %.
 pub const GATE_HALF_WIDTH: f64 = 0.010;
 
-/// Which way a metric improves.
+/// The direction in which a metric improves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
@@ -34,7 +34,7 @@ pub enum Direction {
     LessIsBetter,
 }
 
-/// What may be said of the second subject beside the first.
+/// The verdict on the second subject, compared with the first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -42,24 +42,24 @@ pub enum Verdict {
     Slower,
     /// Better by more than the margin.
     Faster,
-    /// Neither worse nor better by as much as would matter.
+    /// Neither worse nor better by a relevant amount.
     Equivalent,
-    /// The rounds do not tell.
+    /// The rounds do not decide.
     Inconclusive,
 }
 
-/// What a verdict is measured against, as shares.
+/// The thresholds of a verdict, as shares.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rules {
-    /// A difference up to this is none: two processes of the same binary differ by as much.
+    /// Differences up to this are ignored: two processes of the same binary differ by as much.
     pub margin: f64,
-    /// A difference below this does not matter.
+    /// Differences below this are irrelevant.
     pub equivalence: f64,
     /// The error probability of each bound of the interval.
     pub alpha: f64,
 }
 
-/// Two subjects compared by one metric.
+/// A comparison of two subjects by one metric.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Paired {
     /// The metric of the second over that of the first: the median over the rounds.
@@ -68,15 +68,15 @@ pub struct Paired {
     pub interval: Option<(f64, f64)>,
     /// Half of the width of the interval on the logarithmic scale, which is nearly a share.
     pub half_width: Option<f64>,
-    /// The smallest change, as a share, that these rounds would have shown: margin and half-width.
+    /// The smallest change, as a share, that these rounds can detect: margin plus half-width.
     pub minimum_detectable_effect: Option<f64>,
-    /// Rounds that were compared.
+    /// The number of rounds.
     pub rounds: usize,
     /// Rounds in which the second was worse by more than the margin.
     pub rounds_slower: usize,
     /// Rounds in which the second was better by more than the margin.
     pub rounds_faster: usize,
-    /// What may be said.
+    /// The verdict.
     pub verdict: Verdict,
     /// The margin that was used, as a share.
     pub margin: f64,
@@ -124,11 +124,11 @@ pub fn paired(a: &[f64], b: &[f64], direction: Direction, rules: &Rules) -> Resu
     })
 }
 
-/// `ln(b / a)` of every round: what is compared, and what [`precise_enough`] looks at.
+/// `ln(b / a)` of every round, the input of [`precise_enough`].
 ///
 /// # Errors
 ///
-/// As of [`paired`].
+/// The errors of [`paired`].
 pub fn log_ratios(a: &[f64], b: &[f64]) -> Result<Vec<f64>, Error> {
     if a.len() != b.len() {
         return Err(Error::Unpaired {
@@ -152,8 +152,8 @@ pub fn log_ratios(a: &[f64], b: &[f64]) -> Result<Vec<f64>, Error> {
 /// Whether enough rounds were run, given their [`log_ratios`]: from 10 rounds on when the half-width
 /// of the interval is 1.5 % or less, and at 40 rounds in any case.
 ///
-/// It looks at the precision only and never at the result: stopping when a difference is significant
-/// would find differences that are not there.
+/// It depends only on the precision and never on the result: stopping at a significant difference would find
+/// differences that do not exist.
 #[must_use]
 pub fn precise_enough(differences: &[f64]) -> bool {
     if differences.len() >= MAX_ROUNDS {
@@ -164,9 +164,9 @@ pub fn precise_enough(differences: &[f64]) -> bool {
         && interval.is_some_and(|bounds| bounds.half_width() <= HALF_WIDTH.ln_1p())
 }
 
-/// The number of rounds from which one of `comparisons` may stand alone once all of them are counted
-/// (see [`holm`]), even if one round in ten says otherwise. A sign test of fewer rounds cannot: its
-/// least p-value is `2^-rounds`, however precise the rounds are.
+/// The number of rounds from which one of `comparisons` can be significant after Holm's correction (see
+/// [`holm`]), even if one round in ten disagrees. With fewer rounds a sign test cannot be: its smallest
+/// p-value is `2^-rounds`.
 #[must_use]
 pub fn rounds_for(comparisons: usize) -> usize {
     let needed = ALPHA / comparisons.max(1) as f64;
@@ -187,11 +187,11 @@ pub fn precise_for(differences: &[f64], comparisons: usize) -> bool {
     differences.len() >= MAX_ROUNDS || (differences.len() >= rounds_for(comparisons) && is_narrow)
 }
 
-/// The largest share by which a paired ratio and the quotient of the totals differ without a remark.
+/// The largest difference between a paired ratio and the quotient of the totals that needs no explanation.
 const UNLIKE_TOTALS: f64 = 0.05;
 
-/// Why the ratio over paired rounds is not the quotient of the two figures that a table shows over all
-/// rounds; `None` where they agree.
+/// Why the ratio over paired rounds differs from the quotient of the totals in the table; `None` if they
+/// agree.
 #[must_use]
 pub fn beside_totals(ratio: f64, a: Option<f64>, b: Option<f64>) -> Option<String> {
     let totals = b? / a?;
@@ -206,8 +206,8 @@ pub fn beside_totals(ratio: f64, a: Option<f64>, b: Option<f64>) -> Option<Strin
 
 /// Holm's correction for several comparisons: the adjusted p-values, in the order of the given ones.
 ///
-/// The smallest p-value is multiplied by their number, the next by one less, and so on, none falling
-/// below the one before (Holm, "A Simple Sequentially Rejective Multiple Test Procedure", 1979).
+/// The smallest p-value is multiplied by their number, the next by one less, and so on, and none is smaller
+/// than the one before (Holm, "A Simple Sequentially Rejective Multiple Test Procedure", 1979).
 #[must_use]
 pub fn holm(p_values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p_values.len()).collect();
@@ -222,8 +222,8 @@ pub fn holm(p_values: &[f64]) -> Vec<f64> {
     adjusted
 }
 
-/// Takes back the verdicts that do not stand once it is counted how many metrics were looked at:
-/// slower and faster become inconclusive where Holm's p-value is above `alpha`.
+/// Withdraws verdicts that do not hold for the whole family of metrics: slower and faster become inconclusive
+/// if Holm's p-value is above `alpha`.
 pub fn correct_for_several(family: &mut [Paired], alpha: f64) {
     let p_values: Vec<f64> = family.iter().map(Paired::p_value).collect();
     for (paired, p_value) in family.iter_mut().zip(holm(&p_values)) {
@@ -235,7 +235,7 @@ pub fn correct_for_several(family: &mut [Paired], alpha: f64) {
 }
 
 impl Direction {
-    /// The logarithm of a ratio, turned so that more is worse.
+    /// The logarithm of a ratio, with the sign that makes worse positive.
     pub(crate) fn worsening(self, d: f64) -> f64 {
         match self {
             Self::LessIsBetter => d,
@@ -245,9 +245,8 @@ impl Direction {
 }
 
 impl Paired {
-    /// The p-value of the sign test for the larger of the two claims, slower or faster by more than
-    /// the margin: how likely at least this many rounds would be beyond the margin if the median
-    /// were not.
+    /// The p-value of the sign test for slower or faster by more than the margin, whichever is more likely:
+    /// the probability of at least this many rounds beyond the margin if the median is within it.
     #[must_use]
     pub fn p_value(&self) -> f64 {
         let beyond = self.rounds_slower.max(self.rounds_faster);
@@ -258,7 +257,7 @@ impl Paired {
         }
     }
 
-    /// The verdict in words that a person can check against the rounds.
+    /// The verdict as a sentence that can be checked against the rounds.
     #[must_use]
     pub fn sentence(&self) -> String {
         let margin = percent(self.margin);
@@ -286,8 +285,8 @@ impl Paired {
     }
 }
 
-/// The bounds are logarithms, and more is worse. A difference beyond the margin is reported even if
-/// it is too small to matter. The reverse, an equivalence that hides a difference, is never reported.
+/// Judges logarithmic bounds, where more is worse. A difference beyond the margin is reported even if it is
+/// irrelevant. An equivalence never hides a difference.
 fn judge((lo, hi): (f64, f64), rules: &Rules) -> Verdict {
     let (margin, matters) = (rules.margin.ln_1p(), rules.equivalence.ln_1p());
     if lo > margin {

@@ -1,26 +1,26 @@
-//! What could not be examined, because a server refuses the question.
+//! Rules that could not be applied because a server refused to answer.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Finding, Rule, Severity};
 use crate::record::shortened;
 
-/// A question that a server refused to answer, and the rules that lack their evidence without it.
+/// A command that a server refused, and the rules that need its answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NotExamined {
-    /// The subject whose server it is.
+    /// The subject that uses the server.
     pub subject: String,
     /// The command that was refused, such as `CONFIG GET`.
     pub command: String,
-    /// What the server said.
+    /// The error of the server.
     pub reason: String,
     /// The rules that could not be applied in full.
     pub rules: Vec<Rule>,
 }
 
 impl NotExamined {
-    /// The server of `subject` refused `command`, one of `INFO`, `CONFIG GET` and `CLIENT LIST`, and said
-    /// `reason`.
+    /// A refusal by the server of `subject`: `command` is one of `INFO`, `CONFIG GET` and `CLIENT LIST`, and
+    /// `reason` the error.
     #[must_use]
     pub fn new(subject: &str, command: &str, reason: &str) -> Self {
         Self {
@@ -31,7 +31,7 @@ impl NotExamined {
         }
     }
 
-    /// The same as a finding.
+    /// Converts to a finding.
     #[must_use]
     pub fn finding(&self) -> Finding {
         let rules: Vec<&str> = self.rules.iter().map(Rule::as_str).collect();

@@ -1,4 +1,4 @@
-//! What of a cluster as a whole makes a measurement lie: nodes that are not alike.
+//! Rules about a cluster as a whole: differences between its nodes.
 
 use std::collections::BTreeMap;
 
@@ -14,13 +14,13 @@ const ALIKE: [&str; 7] = [
     "io-threads",
     "slowlog-log-slower-than",
 ];
-/// Up to this the largest part of the slots may be above the smallest.
+/// The largest ratio of the slots of two masters without a finding.
 const UNEVEN: f64 = 1.1;
 
-/// A node of a cluster. `None`, or empty, where it was not looked at.
+/// A node of a cluster. Values that were not read are `None` or empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClusterNode {
-    /// Where it listens.
+    /// Its address.
     pub name: String,
     /// Whether it is a master with slots or a replica.
     pub is_master: bool,
@@ -30,11 +30,11 @@ pub struct ClusterNode {
     pub slots: Option<u64>,
     /// How many slots are on their way to it or from it.
     pub moving_slots: Option<u64>,
-    /// What it says of its settings.
+    /// Its settings.
     pub settings: BTreeMap<String, String>,
 }
 
-/// Applies the rules about its nodes to the cluster `scope`.
+/// Applies the rules about nodes to the cluster `scope`.
 #[must_use]
 pub fn examine_cluster(scope: &str, nodes: &[ClusterNode]) -> Vec<Finding> {
     let findings = [
@@ -126,7 +126,7 @@ fn moving(nodes: &[ClusterNode]) -> Option<Finding> {
     })
 }
 
-/// The nodes that say the same, by what they say.
+/// The nodes grouped by their answer.
 fn grouped<'n>(said: impl Iterator<Item = (&'n str, &'n str)>) -> BTreeMap<&'n str, Vec<&'n str>> {
     let mut groups: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (what, node) in said {

@@ -1,17 +1,17 @@
-//! Rules about a comparison of engines: what makes a fast disk, a fast read or a slow engine that is none.
+//! Rules about comparisons of engines: disks, reads and builds that make the figures misleading.
 
 use super::{Finding, Rule, Severity, percent};
 use crate::words;
 
-/// A sync that returns sooner has not waited for a device: those that keep data through a power failure take longer.
+/// The shortest credible sync: devices that keep data through a power failure take longer.
 const FASTEST_SYNC_NS: u64 = 10_000;
 /// File systems that keep their files in memory.
 const IN_MEMORY: [&str; 2] = ["tmpfs", "ramfs"];
 
-/// What is known about a comparison of engines. `None`, or empty, where it was not looked at.
+/// The facts about a comparison of engines. Values that were not read are `None` or empty.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct EnginesSetup {
-    /// The directories for the files of engines that keep any.
+    /// The directories of the engines that use files.
     pub places: Vec<Place>,
     /// Whether a class of durability waits for syncs.
     pub syncs: bool,
@@ -21,11 +21,11 @@ pub struct EnginesSetup {
     pub spare_memory_bytes: Option<u64>,
     /// Whether Loadline was built without optimisation, and the engines with it.
     pub is_debug: bool,
-    /// Engines in the process of the generator.
+    /// Engines in the generator's process.
     pub called: Vec<String>,
     /// Servers behind a socket.
     pub served: Vec<String>,
-    /// The share of the time of a read on the first of these that is the socket.
+    /// The socket's share of the time of a read on the first of these.
     pub socket_share: Option<f64>,
 }
 
@@ -34,13 +34,13 @@ pub struct EnginesSetup {
 pub struct Place {
     /// The directory.
     pub dir: String,
-    /// The file system, where its name is known.
+    /// The file system, if known.
     pub file_system: Option<String>,
     /// The median time of a write of 4 KiB with fdatasync, in nanoseconds.
     pub sync_ns: Option<u64>,
 }
 
-/// Applies all rules; the gravest findings come first.
+/// Applies all rules; the most severe findings come first.
 #[must_use]
 pub fn examine_engines(setup: &EnginesSetup) -> Vec<Finding> {
     let syncs = setup.places.iter().filter(|_| setup.syncs);

@@ -1,45 +1,45 @@
-//! Rules about the flow of a measurement: stretches without a reply, CPUs that the host took, and
-//! rounds in which the machine was slow.
+//! Rules about the course of a measurement: stalls, CPUs taken by the host, and slow rounds.
 
 use super::{Evidence, Finding, Rule, Severity, percent};
 use crate::record::{Case, CpuPauses, RoundSummary, Stall, StallCause};
 use crate::words;
 
-/// A shorter stretch without a reply is no finding.
+/// The shortest stall that is reported.
 const STALL_NS: u64 = 10_000_000;
-/// Nor is one that is shorter than this many of the fastest operations: on a slow path all of them take long.
+/// The shortest stall that is reported, in multiples of the fastest operation: on a slow path every operation
+/// takes long.
 const STALL_OPERATIONS: u64 = 3;
-/// Stalls that take this share of the time decide about the tail.
+/// The share of the time from which stalls determine the tail.
 const STALLED: f64 = 0.01;
-/// The largest share of the CPU time that the host may take.
+/// The largest share of CPU time that the host can take without a finding.
 const STOLEN: f64 = 0.01;
-/// A CPU that did not run for this long shows in the tail whatever its share is.
+/// The shortest pause of a CPU that is reported whatever its share.
 const PAUSE_NS: u64 = 10_000_000;
-/// A round is slow where the echo and the CPU time per operation are both this many times their best.
+/// A round is slow if both the echo and the CPU time per operation are this many times their best.
 pub(super) const SLOW: f64 = 1.25;
-/// Without an echo, the CPU time per operation of both sides has to be this many times its best.
+/// The same factor for the CPU time per operation of both sides if there is no echo.
 const SLOW_WITHOUT_ECHO: f64 = 1.5;
-/// Up to this share of the rounds may be slow,
+/// The largest share of slow rounds without a finding,
 const SLOW_ROUNDS: f64 = 0.1;
-/// of at least this many.
+/// with at least this many rounds.
 const LEAST_ROUNDS: usize = 5;
 
-/// How the rounds of a case differ from their own best.
+/// The speed of the rounds of a case, compared with the best of them.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct SlowRounds {
     /// Rounds in which the machine was slow.
     pub slow: usize,
     /// All rounds.
     pub rounds: usize,
-    /// The echo of the slowest of them over that of the best; `None` where no echo ran.
+    /// The echo of the slowest round over that of the best; `None` without an echo.
     pub echo: Option<f64>,
-    /// CPU time per operation in the slowest of them over that of the best.
+    /// CPU time per operation in the slowest round over that in the best.
     pub cpu: f64,
 }
 
 impl SlowRounds {
-    /// Compares the rounds of `case` with the best of them. `None` where there are too few, or their
-    /// CPU time is not known.
+    /// Compares the rounds of `case` with the best of them. `None` if there are too few or their CPU time is
+    /// unknown.
     pub(super) fn of(case: &Case) -> Option<Self> {
         let rounds = &case.rounds;
         if rounds.len() < LEAST_ROUNDS {
@@ -53,7 +53,7 @@ impl SlowRounds {
         };
         let client = times(|round| round.client_cpu_ns_per_op)?;
         let server = times(|round| round.server_cpu_ns_per_op);
-        // A machine that is slow is slow for both sides.
+        // A slow machine affects both sides.
         let cpu: Vec<f64> = match server {
             Some(server) => client.iter().zip(server).map(|(a, b)| a.min(b)).collect(),
             None => client,
@@ -77,7 +77,7 @@ impl SlowRounds {
     }
 }
 
-/// The stretches without a reply that a reader should know of.
+/// The stalls that are long enough to report.
 pub(super) fn long_stalls(case: &Case) -> Vec<Stall> {
     let fastest = case.response_time_ns.min.unwrap_or(0);
     let least = STALL_NS.max(fastest.saturating_mul(STALL_OPERATIONS));
@@ -149,7 +149,7 @@ fn advice(cause: &StallCause) -> &'static str {
     }
 }
 
-/// How many stalls each cause has, where there are several causes.
+/// The number of stalls per cause, if there are several causes.
 fn causes(stalls: &[Stall]) -> String {
     let count = |cause: &StallCause| stalls.iter().filter(|stall| stall.cause == *cause).count();
     let counts: Vec<String> = StallCause::ALL

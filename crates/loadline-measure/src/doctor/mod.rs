@@ -1,7 +1,7 @@
-//! The flaws of the benchmark itself: numbered rules, each a pure function of the evidence.
+//! Flaws of the benchmark itself: numbered rules, each a pure function of the evidence.
 //!
-//! A rule that lacks its evidence stays silent; where a server refuses a question, [`NotExamined`] names
-//! the rules that this concerns. The numbers of rules are stable; a rule that is removed leaves a gap.
+//! A rule without evidence reports nothing; if a server refuses a command, [`NotExamined`] names the affected
+//! rules. Rule numbers are stable; a removed rule leaves a gap.
 
 mod blind;
 mod cluster;
@@ -30,15 +30,15 @@ pub use rules::CLOCK_READS;
 pub use setup::{SETTINGS, Setup, examine_setup};
 pub use since::slower_than_baseline;
 
-/// How much a finding takes from the measurement.
+/// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Worth knowing; the figures stand.
+    /// Worth knowing; the figures are valid.
     Info,
-    /// The figures stand with a grain of salt.
+    /// The figures need care.
     Warning,
-    /// The figures do not say what they seem to say.
+    /// The figures do not mean what they seem to.
     Critical,
 }
 
@@ -47,36 +47,36 @@ pub enum Severity {
 pub struct Finding {
     /// The rule that found it, such as `LL003`.
     pub rule: Rule,
-    /// How much it takes from the measurement.
+    /// The severity.
     pub severity: Severity,
-    /// What it was found in, such as "embedded, get". Empty where it concerns the whole run.
+    /// The subject of the finding, such as "embedded, get". Empty if it concerns the whole run.
     #[serde(default)]
     pub scope: String,
-    /// What was seen, with its numbers.
+    /// The evidence, with numbers.
     pub evidence: String,
-    /// What would mend it.
+    /// How to fix it.
     pub what_to_do: String,
 }
 
-/// What was seen of one case and its server. `None`, or empty, where it was not looked at.
+/// The observations of one case and its server. Values that were not observed are `None` or empty.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Evidence {
-    /// What the findings are about, such as "embedded, get".
+    /// The subject of the findings, such as "embedded, get".
     pub scope: String,
     /// Operations that the generator counted.
     pub ops: u64,
-    /// Connections that the scenario asks for, over all rounds.
+    /// Connections of the scenario, over all rounds.
     pub connections: u64,
-    /// Connections that the server accepted meanwhile.
+    /// Connections that the server accepted during the case.
     pub connections_opened: Option<u64>,
-    /// Operations that the server counted meanwhile, of the kinds that the workload declares.
+    /// Operations that the server counted during the case, of the kinds that the workload declares.
     pub server_ops: Option<u64>,
-    /// Commands that the server counted meanwhile and the workload does not declare, each with its
-    /// count; the lab's own questions are left out.
+    /// Commands that the server counted during the case and the workload does not declare, with their counts;
+    /// Loadline's own queries are excluded.
     pub undeclared: Vec<(String, u64)>,
     /// Share of one CPU that the busiest thread of the generator worked on; waiting awake is no work.
     pub generator_busy: Option<f64>,
-    /// Operations per second on a server that does nothing, over those on this one.
+    /// Operations per second on a null server, over those on this one.
     pub null_speedup: Option<f64>,
     /// Share of one CPU that the server used.
     pub server_busy: Option<f64>,
@@ -86,19 +86,19 @@ pub struct Evidence {
     pub response: LatencySummary,
     /// Service times.
     pub service: LatencySummary,
-    /// Share of the time in which some task of the machine waited for a CPU.
+    /// Share of the time in which tasks of the machine waited for a CPU.
     pub cpu_pressure: Option<f64>,
     /// Share of the time in which the generator was runnable and waited for a CPU.
     pub run_queue_wait: Option<f64>,
-    /// Share of the time in which the server was, where it runs on the same machine.
+    /// Share of the time in which the server did, if it runs on the same machine.
     pub server_wait: Option<f64>,
-    /// Operations that did not get what they asked for.
+    /// Failed operations.
     pub errors: u64,
-    /// The most frequent kind of them.
+    /// The most frequent error.
     pub main_error: Option<String>,
     /// Share of the reads that found something.
     pub hit_ratio: Option<f64>,
-    /// Whether the reads were meant to find something.
+    /// Whether the reads should find something.
     pub reads_should_hit: bool,
     /// Persistence that the server has on, such as "appendonly yes".
     pub persistence: Vec<String>,
@@ -106,7 +106,7 @@ pub struct Evidence {
     pub evicted_keys: Option<u64>,
     /// Memory of the server that is swapped out.
     pub swapped_bytes: Option<u64>,
-    /// Clients of other people that were active on the server during the run.
+    /// Other clients that were active on the server during the run.
     pub other_clients: Option<u64>,
     /// The shortest block.
     pub shortest_block_ns: Option<u64>,
@@ -116,24 +116,24 @@ pub struct Evidence {
     pub steady: Option<bool>,
     /// Operations that the schedule held (open loop).
     pub planned: Option<u64>,
-    /// Those of them that were never sent.
+    /// Scheduled operations that were never sent.
     pub not_sent: Option<u64>,
     /// Median response time at the end of a block over that at its beginning (open loop).
     pub response_growth: Option<f64>,
-    /// How long the case was measured, all rounds together.
+    /// The measured time of the case, over all rounds.
     pub measured_ns: u64,
-    /// Stretches in which operations waited and nothing arrived, as far as they are worth a finding.
+    /// Stalls that are long enough to report.
     pub stalls: Vec<Stall>,
-    /// When CPUs of this machine did not run.
+    /// Pauses of this machine's CPUs.
     pub cpu_pauses: Option<CpuPauses>,
-    /// Share of the machine's CPU time that its host took.
+    /// Share of the machine's CPU time taken by its host.
     pub steal: Option<f64>,
-    /// How the rounds differ from their own best.
+    /// The speed of the rounds, compared with the best of them.
     pub slow_rounds: Option<SlowRounds>,
 }
 
 impl Evidence {
-    /// What a case itself tells. What only the server or the machine can tell is left to add.
+    /// The evidence in a case itself, without that of the server and the machine.
     #[must_use]
     pub fn of_case(case: &Case) -> Self {
         let main_error = case.errors.iter().max_by_key(|(_, count)| **count);
@@ -183,7 +183,7 @@ impl Evidence {
     }
 }
 
-/// Applies all rules to the evidence of one case; the gravest findings come first.
+/// Applies all rules to the evidence of one case; the most severe findings come first.
 #[must_use]
 pub fn examine(evidence: &Evidence) -> Vec<Finding> {
     let mut findings: Vec<Finding> = rules::RULES
@@ -194,13 +194,13 @@ pub fn examine(evidence: &Evidence) -> Vec<Finding> {
     findings
 }
 
-/// What the findings about a case say they are about.
+/// The scope of findings about a case.
 fn scope(case: &Case) -> String {
     format!("{}, {}", case.subject.name, case.scenario.workload)
 }
 
-/// How much the median response time grows within a block: the median over the rounds of the last
-/// interval over the first.
+/// The growth of the median response time within a block: the last interval over the first, as a median over
+/// the rounds.
 fn growth(case: &Case) -> Option<f64> {
     let rounds = case.series.chunk_by(|one, next| one.round == next.round);
     let ratios: Vec<f64> = rounds
@@ -213,7 +213,7 @@ fn growth(case: &Case) -> Option<f64> {
     crate::quantile::median(&ratios)
 }
 
-/// A share in percent as a sentence needs it: whole numbers, and more digits only for small ones.
+/// A share in percent for a sentence: whole numbers, with more digits for small ones.
 fn percent(share: f64) -> String {
     let percent = share * 100.0;
     match percent {

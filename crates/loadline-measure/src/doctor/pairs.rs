@@ -1,35 +1,35 @@
-//! Rules about two measurements beside each other.
+//! Rules about pairs of measurements.
 
 use super::{Finding, Rule, Severity, scope};
 use crate::compare::{self, Direction};
 use crate::record::{Case, RoundSummary};
 
-/// A hit that is slower than a miss by up to this share is none to speak of.
+/// The largest share by which a hit can be slower than a miss without a finding.
 const HIT_SLACK: f64 = 0.1;
-/// The share of reads from which a case is one of hits, and below whose rest one of misses.
+/// The hit ratio from which a case counts as hits; below the complement it counts as misses.
 const ALL: f64 = 0.99;
-/// Replies that are this many times as large take longer for that reason.
+/// Replies larger by this factor explain a longer time.
 const LARGER: f64 = 1.5;
-/// Of the growth of the work, the share by which the time must grow at least.
+/// The smallest growth of the time, as a share of the growth of the work.
 const GROWTH_SHARE: f64 = 0.25;
-/// Work that grows by less says nothing.
+/// The smallest growth of the work for the rule to apply.
 const LEAST_GROWTH: f64 = 1.5;
 
-/// Work that was done, and the time that it took.
+/// An amount of work and its duration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Work {
-    /// Operations, or whatever is counted.
+    /// Operations or other units.
     pub units: u64,
-    /// How long they took, in nanoseconds.
+    /// The duration in nanoseconds.
     pub duration_ns: u64,
 }
 
-/// Whether two cases that are compared were put under different things: payload, pipeline, mode and
-/// what else decides how much work an operation is.
+/// Reports whether two compared cases had different conditions: payload, pipeline, mode and everything else
+/// that determines the work of an operation.
 #[must_use]
 pub fn arms_differ(a: &Case, b: &Case) -> Option<Finding> {
     let (one, other) = (&a.scenario, &b.scenario);
-    // A subject in this process has no wire, so what belongs to one cannot be alike.
+    // An in-process subject has no wire, so wire settings cannot match.
     let both_wired = (one.connections == 0) == (other.connections == 0);
     let differences: Vec<&str> = [
         ("workload", one.workload != other.workload),
@@ -69,9 +69,8 @@ pub fn arms_differ(a: &Case, b: &Case) -> Option<Finding> {
     })
 }
 
-/// Whether reads that found their key took longer than reads that did not, and why. The two were
-/// measured in the same rounds; with too few of them, or other reads than that, there is nothing to
-/// say.
+/// Reports whether hits took longer than misses, and why. Both must come from the same rounds; with too few
+/// rounds or mixed reads there is no result.
 #[must_use]
 pub fn hit_beside_miss(hit: &Case, miss: &Case) -> Option<Finding> {
     let measured_so = found(hit)? >= ALL && found(miss)? <= 1.0 - ALL;
@@ -119,7 +118,7 @@ pub fn hit_beside_miss(hit: &Case, miss: &Case) -> Option<Finding> {
     })
 }
 
-/// Whether more work took no more time: then it was not done, or not waited for.
+/// Reports work that took no more time although there was more of it: it was not done, or not waited for.
 #[must_use]
 pub fn time_stays_flat(scope: &str, small: Work, large: Work) -> Option<Finding> {
     let growth = large.units as f64 / small.units.max(1) as f64;
@@ -137,14 +136,13 @@ pub fn time_stays_flat(scope: &str, small: Work, large: Work) -> Option<Finding>
     })
 }
 
-/// The share of the operations that found something; an error has found nothing, whatever a
-/// benchmark takes it for.
+/// The share of operations that found something. Errors never count as found.
 fn found(case: &Case) -> Option<f64> {
     let failed = case.error_count() as f64 / case.ops.max(1) as f64;
     Some(case.hit_ratio? - failed)
 }
 
-/// How many times as long hits took, over the rounds, and the lower bound of that.
+/// The factor by which hits were slower over the rounds, and its lower bound.
 fn slower(hit: &Case, miss: &Case) -> Option<(f64, f64)> {
     let medians = |rounds: &[RoundSummary]| -> Option<Vec<f64>> {
         let medians = rounds.iter().map(|round| round.response_time_ns_p50);
@@ -162,7 +160,7 @@ mod tests {
     use super::*;
     use crate::record::{Cost, Scenario, Subject};
 
-    /// Reads whose medians are about `p50`, round by round.
+    /// Reads with medians of about `p50` in every round.
     fn reads(workload: &str, p50: u64, hits: f64, bytes: f64) -> Case {
         let round = |round: u64| RoundSummary {
             response_time_ns_p50: Some(p50 + round * p50 / 1_000),
@@ -238,7 +236,7 @@ mod tests {
         let slow = hit(60_000, 1_030.0);
         assert_eq!(hit_beside_miss(&hit(32_000, 1_030.0), &miss(30_000)), None);
         assert_eq!(hit_beside_miss(&hit(20_000, 1_030.0), &miss(30_000)), None);
-        // Reads that are neither all hits nor all misses, and too few rounds for a bound.
+        // Mixed reads, and too few rounds for a bound.
         assert_eq!(
             hit_beside_miss(&slow, &reads("some", 30_000, 0.5, 5.0)),
             None
@@ -260,7 +258,7 @@ mod tests {
     #[test]
     fn time_that_stays_flat_while_work_grows_is_found() {
         let work = |units, duration_ns| Work { units, duration_ns };
-        // Operations and times before and after, and whether that is flat.
+        // Operations and times before and after, and whether the rule applies.
         for (small, large, flat) in [
             (work(1_000, 40), work(1_000_000, 41), true),
             (work(10_000, 1_000_000), work(20_000, 1_240_000), true),

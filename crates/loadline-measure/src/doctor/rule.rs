@@ -3,8 +3,7 @@
 use crate::vocabulary::vocabulary;
 
 vocabulary! {
-    /// A rule of the doctor, written as its number. Numbers are stable: a rule that is removed leaves a
-    /// gap.
+    /// A rule of the doctor, written as its number. Numbers are stable: a removed rule leaves a gap.
     pub enum Rule {
         /// The server accepted about as many connections as there were operations.
         ConnectionPerOperation = "LL001",
@@ -84,33 +83,33 @@ vocabulary! {
         SyncWithoutDisk = "LL038",
         /// Reads come from the page cache, or from the disk.
         CachedReads = "LL039",
-        /// Loadline and the engines in it were built without optimisation.
+        /// Loadline and its built-in engines were built without optimisation.
         DebugBuild = "LL040",
-        /// An engine in the process beside a server behind a socket.
+        /// An in-process engine compared with a server behind a socket.
         AcrossASocket = "LL041",
     }
 }
 
-/// What the rules of a group look at.
+/// The subject of a group of rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Class {
-    /// What the benchmark does.
+    /// The benchmark itself.
     Benchmark,
-    /// Whether there is enough of it: samples, length of blocks, warm-up.
+    /// The amount of data: samples, length of blocks, warm-up.
     Length,
-    /// What came back: errors, misses.
+    /// The replies: errors, misses.
     Replies,
     /// Interruptions of the flow of replies.
     Stalls,
     /// The machine that the generator runs on.
     Machine,
-    /// What the server does besides answering, and its settings.
+    /// Other work of the server, and its settings.
     Server,
-    /// What lies between generator and server.
+    /// The path between generator and server.
     Path,
-    /// Two subjects side by side.
+    /// Comparisons of two subjects.
     Comparison,
-    /// The nodes of a cluster side by side.
+    /// Comparisons of the nodes of a cluster.
     Cluster,
     /// Rules that could not be applied.
     NotExamined,

@@ -1,12 +1,12 @@
-//! The rules. Each looks at the evidence and says what it saw, or nothing.
+//! The rules. Each examines the evidence and returns a finding or nothing.
 
 use super::{Evidence, Finding, Rule, Severity, flow, percent};
 use crate::words;
 
-/// With fewer clock readings in a block, reading the clock itself decides too much of the result.
+/// With fewer clock readings in a block, the clock's own cost affects the result.
 pub const CLOCK_READS: u64 = 1_000;
 
-/// All rules that look at one case.
+/// All rules about one case.
 pub(super) const RULES: [fn(&Evidence) -> Option<Finding>; 16] = [
     connection_per_operation,
     counts_differ,
@@ -26,33 +26,33 @@ pub(super) const RULES: [fn(&Evidence) -> Option<Finding>; 16] = [
     flow::slow_machine,
 ];
 
-/// Above this share of a CPU a thread has no room left to be on time.
+/// The share of a CPU above which a thread cannot be on time.
 const BUSY: f64 = 0.8;
-/// The largest share of operations by which the two sides may disagree.
+/// The largest difference between the counts of both sides, as a share of the operations.
 const COUNT_SLACK: f64 = 0.001;
-/// Up to this many calls of an undeclared command are not counted as part of the load.
+/// The most calls of an undeclared command that are ignored.
 const UNDECLARED: u64 = 20;
-/// Less of the time than this says nothing about a thread, which was kept waiting for the rest of it.
+/// The smallest share of the time without waiting from which a thread's load can be judged.
 const LEAST_CHANCE: f64 = 0.05;
-/// A server that does nothing is faster than one that is the limit by at least this.
+/// The smallest speed-up of a null server that shows the server is the bottleneck.
 const NULL_SPEEDUP: f64 = 1.5;
-/// The largest share of the reported p99 that the generator's own lag may be.
+/// The largest share of the reported p99 that can be the generator's own lag.
 const LAG_SHARE: f64 = 0.1;
-/// Share of the time for which tasks can wait for a CPU without a finding.
+/// The share of the time that tasks can wait for a CPU without a finding.
 const PRESSURE: f64 = 0.1;
-/// Up to this share of the time we ourselves may wait for a CPU.
+/// The share of the time that generator and server can wait for a CPU without a finding.
 const RUN_QUEUE_WAIT: f64 = 0.05;
-/// Reads that are meant to hit may miss in this share.
+/// The largest share of misses among reads that should hit.
 const MISSES: f64 = 0.01;
-/// The shortest block from which a figure is taken.
+/// The shortest reliable block.
 const BLOCK_NS: u64 = 50_000_000;
-/// A response time that grows by this within a block, and is as many times the service time, is that
-/// of a queue that does not end.
+/// The growth of the response time within a block that shows an endless queue, also as a multiple of the
+/// service time.
 const GROWTH: f64 = 2.0;
 
 fn connection_per_operation(seen: &Evidence) -> Option<Finding> {
     let opened = seen.connections_opened?;
-    // Reconnecting and the run's own bookkeeping take a few; a connection per operation takes as
+    // Reconnecting and Loadline's own queries take a few connections; a connection per operation takes as
     // many as there are operations.
     let expected = seen
         .connections
@@ -84,7 +84,7 @@ fn counts_differ(seen: &Evidence) -> Option<Finding> {
             percent(share),
         )
     });
-    // Another user's health check is not setup inside the loop.
+    // Ignore another user's health checks.
     let least = UNDECLARED.max((seen.ops as f64 * COUNT_SLACK) as u64);
     let extra: Vec<String> = seen
         .undeclared
@@ -140,8 +140,8 @@ fn generator_bound(seen: &Evidence) -> Option<Finding> {
     })
 }
 
-/// How much a thread ran of the time in which it was not kept waiting for a CPU: on a machine that is
-/// short of them, a thread that never rests gets no 80 % of one.
+/// The share of the time in which a thread ran, without the time it waited for a CPU: on a machine short of
+/// CPUs, a thread that is always busy does not reach 80 % of one.
 fn of_its_chance(busy: f64, waited: Option<f64>) -> f64 {
     busy / (1.0 - waited.unwrap_or(0.0)).max(LEAST_CHANCE)
 }

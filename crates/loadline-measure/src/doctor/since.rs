@@ -1,4 +1,4 @@
-//! A machine that is slower than when the runs of a baseline were made.
+//! Detects a machine that is slower than during the runs of a baseline.
 
 use super::flow::SLOW;
 use super::{Finding, Rule, Severity};
@@ -11,11 +11,11 @@ use crate::words;
 /// of the best run of `baseline`, in the median over the cases. A server that became slower by itself changes
 /// neither the echo nor the generator's CPU time.
 ///
-/// `None` also where the baseline lacks the evidence.
+/// `None` also if the baseline lacks the evidence.
 #[must_use]
 pub fn slower_than_baseline(baseline: &Baseline, run: &BaselineRun) -> Option<Finding> {
     let names: Vec<&String> = run.cases.keys().collect();
-    // How many times the best of the baseline a figure is, in the median over the cases that have it.
+    // The figure as a multiple of the baseline's best, as a median over the cases that have it.
     let times = |figure: fn(&BaselineRun, &str) -> Option<f64>| {
         let of_case = |name: &&String| {
             let best = baseline.runs.iter().filter_map(|held| figure(held, name));

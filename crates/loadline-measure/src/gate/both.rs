@@ -1,12 +1,11 @@
-//! How likely two further runs would both lie so far off by chance.
+//! The probability that two further runs both deviate this far by chance.
 //!
-//! An alarm takes two runs that agree, and they are judged by the lesser of them: a single bad run,
-//! however bad, moves a mean, but never the lesser. With `K` runs of mean `m` and deviation `s`, the
-//! second of two further runs lies above `m + c * s` too, once the first does, more often than by
-//! `alpha` squared: both are held against the same mean and the same deviation, which may happen to
-//! be too small. Given the true deviation (one, without loss), the ratio `u = s / 1` and the error
-//! `e z` of what is expected (`e^2 = 1 / K`, and more where the reference is unlike those of the
-//! baseline, see [`super::control`]), the two are independent, so
+//! An alarm requires two runs that agree, and the smaller deviation of the two counts: a single bad run
+//! changes a mean, but not the smaller value. With `K` runs of mean `m` and deviation `s`, both further runs
+//! lie above `m + c * s` more often than `alpha` squared: they are compared with the same mean and the same
+//! deviation, which can be too small by chance. Given the true deviation (one, without loss of generality),
+//! the ratio `u = s / 1` and the error `e z` of the expected value (`e^2 = 1 / K`, and more if the reference
+//! differs from those of the baseline, see [`super::control`]) are independent, so
 //!
 //! ```text
 //! P(both) = E[ Q(c * u + e * z)^2 ],   freedom * u^2 ~ chi-squared(freedom),  z ~ N(0, 1)
@@ -20,18 +19,18 @@
 
 use statrs::function::erf::erfc;
 
-/// Between two points, in standard deviations of what is integrated over.
+/// The step of integration, in standard deviations.
 const STEP: f64 = 0.5;
-/// Where the normal density counts for nothing, in standard deviations.
+/// The range of integration: beyond it, the normal density is negligible.
 const REACH: i32 = 6;
-/// A quantile is exact where its probability is by this share.
+/// The relative error of the probability at which a quantile is exact enough.
 const EXACT: f64 = 1e-4;
-/// Some eight are enough.
+/// About eight are needed.
 const MOST_TURNS: u32 = 60;
 
-/// How likely two further runs of the same thing would both lie at least `c` deviations above what is
-/// expected, where the deviation is known with `freedom` degrees of freedom, and what is expected has
-/// `mean_variance` times the variance of a run.
+/// The probability that two further runs of the same thing both lie at least `c` deviations above the
+/// expected value. The deviation has `freedom` degrees of freedom, and the expected value has `mean_variance`
+/// times the variance of a run.
 pub(super) fn p_value(c: f64, freedom: f64, mean_variance: f64) -> f64 {
     if c.is_nan() {
         return 1.0;
@@ -45,19 +44,19 @@ pub(super) fn p_value(c: f64, freedom: f64, mean_variance: f64) -> f64 {
     sum / whole
 }
 
-/// The number of deviations that two further runs exceed with the probability `p` only: the inverse
-/// of [`p_value`], for a `p` below a fourth.
+/// The number of deviations that two further runs exceed with probability `p`: the inverse of [`p_value`],
+/// for `p` below a fourth.
 pub(super) fn quantile(p: f64, freedom: f64, mean_variance: f64) -> f64 {
     let beyond = |c: f64| (p_value(c, freedom, mean_variance) / p).ln();
     let (mut lo, mut hi) = ((0.0, beyond(0.0)), (4.0, beyond(4.0)));
-    // A deviation from one degree of freedom has no bounds worth naming beyond this.
+    // With one degree of freedom, larger bounds are meaningless.
     while hi.1 > 0.0 && hi.0 < 1e6 {
         (lo, hi) = (hi, (2.0 * hi.0, beyond(2.0 * hi.0)));
     }
     if hi.1 > 0.0 {
         return hi.0;
     }
-    // False position with the Illinois rule (Dowell and Jarratt 1971): the end that stays counts for half.
+    // False position with the Illinois rule (Dowell and Jarratt 1971): the end that is kept counts for half.
     for _ in 0..MOST_TURNS {
         let at = (lo.0 * hi.1 - hi.0 * lo.1) / (hi.1 - lo.1);
         let found = (at, beyond(at));
@@ -73,7 +72,7 @@ pub(super) fn quantile(p: f64, freedom: f64, mean_variance: f64) -> f64 {
     hi.0
 }
 
-/// The probability where the deviation is known: the mean over the error of the mean.
+/// The probability for a known deviation, averaged over the error of the mean.
 fn given(bound: f64, error: f64) -> f64 {
     let steps = (f64::from(REACH) / STEP) as i32;
     let (mut sum, mut whole) = (0.0, 0.0);

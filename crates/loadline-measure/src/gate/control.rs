@@ -1,11 +1,11 @@
-//! How far the reference tells of a case: a control variate.
+//! How far the reference explains a case: a control variate.
 //!
-//! What a machine does on a day slows the subject and the reference, but not both by as much: on two
-//! busy cores the median of GET followed the echo by less than half, and on a quiet machine the echo
-//! adds noise of its own. So with `y` the logarithm of what was measured and `z` that of the
-//! reference, runs are compared by `x = y - b z` (Lavenberg and Welch, "A Perspective on the Use of
-//! Control Variables to Increase the Efficiency of Monte Carlo Simulations", 1981), and `b` follows
-//! from the `K` runs of the baseline alone, so that no candidate can choose it:
+//! Load on the machine slows both the subject and the reference, but not by the same factor: on two busy
+//! cores the median of GET followed the echo by less than half, and on a quiet machine the echo only adds
+//! noise. So with `y` the logarithm of the measurement and `z` that of the reference, runs are compared by `x
+//! = y - b z` (Lavenberg and Welch, "A Perspective on the Use of Control Variables to Increase the Efficiency
+//! of Monte Carlo Simulations", 1981). `b` depends only on the `K` runs of the baseline, so that a candidate
+//! cannot influence it:
 //!
 //! ```text
 //! b = (Szy + w * b0) / (Szz + w)          Szz = sum (z - mean z)^2, Szy = sum (z - mean z)(y - mean y)
@@ -13,38 +13,39 @@
 //! s^2 = (Syy - 2 b Szy + b^2 Szz + w (b - b0)^2) / (K - 1)
 //! ```
 //!
-//! That is Bayesian linear regression with a normal prior for `b` that has the mean and the variance
-//! of the even distribution between 0, where the echo tells nothing, and 1, where a case follows it in
-//! full (Gelman and others, "Bayesian Data Analysis", section 14.8). Eight runs tell a slope badly, and
-//! this keeps them from telling a wild one. What is not known of `b` has its price: of a further run at
-//! `z` the prediction's variance is
+//! This is Bayesian linear regression with a normal prior for `b` that has the mean and variance of the
+//! uniform distribution between 0, where the echo explains nothing, and 1, where a case follows it fully
+//! (Gelman and others, "Bayesian Data Analysis", section 14.8). Eight runs estimate a slope poorly, and the
+//! prior bounds the error. The uncertainty of `b` widens predictions: for a further run at `z`, the variance
+//! of the prediction is
 //!
 //! ```text
 //! s^2 * (1 + 1/K + (z - mean z)^2 / (Szz + w))
 //! ```
 //!
-//! so that a gate on a day that is unlike all days of the baseline says less, and not something wrong.
+//! so the gate becomes less sensitive, rather than wrong, when the machine differs from all runs of the
+//! baseline.
 
-/// What is thought of the coefficient before any run is seen; see the head of this file.
+/// The prior mean of the coefficient; see the module documentation.
 const USUAL: f64 = 0.5;
 const USUAL_VARIANCE: f64 = 1.0 / 12.0;
 /// `b` and `w` depend on each other; after this number of iterations both are stable.
 const TURNS: usize = 8;
 
-/// One run, in one metric of one case.
+/// One run in one metric of one case.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Observed {
-    /// The logarithm of what was measured.
+    /// The logarithm of the measurement.
     pub(super) own: f64,
-    /// The logarithm of the reference, with the sign by which it explains `own`.
+    /// The logarithm of the reference, with the sign in which it explains `own`.
     pub(super) reference: f64,
 }
 
-/// The part of the reference that is taken out.
+/// The share of the reference that is removed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Control {
     pub(super) coefficient: f64,
-    /// What the squares around the mean grow by because the coefficient is not the usual one.
+    /// The increase of the sum of squares because the coefficient differs from the prior mean.
     pub(super) more_squares: f64,
     mean_reference: f64,
     /// `Szz + w`.
@@ -52,7 +53,7 @@ pub(super) struct Control {
 }
 
 impl Control {
-    /// `None` of fewer than two runs. `floor` is the least standard deviation that is believed.
+    /// Returns `None` for fewer than two runs. `floor` is the smallest accepted standard deviation.
     pub(super) fn of(runs: &[Observed], floor: f64) -> Option<Self> {
         if runs.len() < 2 {
             return None;
@@ -79,12 +80,12 @@ impl Control {
         })
     }
 
-    /// What runs are compared by.
+    /// The value that runs are compared by.
     pub(super) fn controlled(&self, run: Observed) -> f64 {
         run.own - self.coefficient * run.reference
     }
 
-    /// What a reference so far from those of the baseline adds to the variance of a prediction, in
+    /// The additional variance of a prediction because the reference differs from the baseline's, in
     /// variances of a run.
     pub(super) fn leverage(&self, reference: f64) -> f64 {
         (reference - self.mean_reference).powi(2) / self.known
@@ -107,7 +108,7 @@ mod tests {
         (-2.0 * (1.0 - u).ln()).sqrt() * (std::f64::consts::TAU * v).cos()
     }
 
-    /// A run that follows the reference by `follows`, and deviates on its own by 2 %.
+    /// A run that follows the reference by `follows`, with its own deviation of 2 %.
     fn observed(rng: &mut SmallRng, follows: f64, reference: f64) -> Observed {
         let reference = reference * normal(rng);
         Observed {
@@ -134,8 +135,8 @@ mod tests {
 
     #[test]
     fn by_hand() {
-        // Three runs with z = -0.1, 0, 0.1 that follow in full: Szz = Szy = Syy = 0.02. Nothing is left
-        // over, so that s is the floor of 1 %, w = 12 * 0.0001 and b = (0.02 + 0.0006) / 0.0212.
+        // Three runs with z = -0.1, 0, 0.1 that follow fully: Szz = Szy = Syy = 0.02. No residual remains, so
+        // s is the floor of 1 %, w = 12 * 0.0001 and b = (0.02 + 0.0006) / 0.0212.
         let run = |z: f64| Observed {
             own: 3.0 + z,
             reference: 5.0 + z,
@@ -146,13 +147,15 @@ mod tests {
         assert!(control.leverage(5.0).abs() < 1e-12);
     }
 
-    /// The 95 % interval of a further run, over 10,000 baselines of eight: over coefficients as they are
-    /// thought to be it covers 94 to 96 %, and for none of them, on days like those of the baseline or
+    /// The 95 % interval of a further run, over 10,000 baselines of eight: for coefficients from the prior it
+    /// covers 94 to 96 %, and it is not far off for any single coefficient, whether or not the machine
+    /// differs from the baseline.
     /// unlike them all, is it far off.
     #[test]
     fn intervals_cover_what_comes_next() {
         let mut rng = SmallRng::seed_from_u64(42);
-        // Of Student's distribution with seven degrees of freedom, which takes long to find.
+        // The quantile of Student's distribution with seven degrees of freedom, computed once because it is
+        // slow.
         let quantile = student::quantile(0.975, 7.0);
         let mut share = |follows: Option<f64>, unlike: f64, reference: f64| {
             let trials = 10_000;

@@ -1,21 +1,20 @@
-//! Whether two measurements were made in the same place.
+//! Whether two measurements were made on the same machine.
 //!
-//! Another CPU, kernel or topology makes times incomparable, normalised or not, so that a baseline
-//! can raise no alarm then. Another server version or setting is what a gate is there to judge, so it
-//! is only said.
+//! Another CPU, kernel or topology makes times incomparable, even normalised ones, so the baseline cannot
+//! raise an alarm. Another server version or setting is what a gate should judge, so it is only mentioned.
 
 use crate::record::{Environment, ServerEnvironment, shortened};
 
-/// How much the memory of two machines may differ to be called the same: kernels keep some of it.
+/// The largest difference in memory between equal machines: kernels reserve some of it.
 const MEMORY_TOLERANCE: f64 = 0.02;
 
-/// Something that is not the same.
+/// A difference between two environments.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Difference {
     what: String,
     was: String,
     is: String,
-    /// Whether the place is another one, rather than what was measured in it.
+    /// Whether the machine differs, as opposed to the server on it.
     pub(super) is_of_place: bool,
 }
 
@@ -25,7 +24,7 @@ impl Difference {
     }
 }
 
-/// The refusal of runs that are not of the same work.
+/// The error for runs of different work.
 pub(super) fn other_work(was: &str, is: &str) -> String {
     format!(
         "The baseline is of the workload {}, the run of {}; measure with the baseline's plan.",
@@ -34,7 +33,7 @@ pub(super) fn other_work(was: &str, is: &str) -> String {
     )
 }
 
-/// What differs between two environments; what the machine was busy with does not count.
+/// The differences between two environments, without the load of the machine.
 pub(super) fn differences(was: &Environment, is: &Environment) -> Vec<Difference> {
     let mut found = Vec::new();
     let mut place = |what: &str, was: Option<String>, is: Option<String>| {
@@ -82,7 +81,7 @@ pub(super) fn differences(was: &Environment, is: &Environment) -> Vec<Difference
     found
 }
 
-/// What is not known of either place, so that another machine might not be noticed.
+/// The properties that are unknown for either machine, so that another machine might not be detected.
 pub(super) fn unknown(was: &Environment, is: &Environment) -> Vec<&'static str> {
     let mut unknown = Vec::new();
     if was.cpu_model.is_none() && is.cpu_model.is_none() {

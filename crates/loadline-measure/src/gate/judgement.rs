@@ -1,4 +1,4 @@
-//! What a judgement holds.
+//! The result of a gate or a comparison.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,40 +11,40 @@ use crate::work::FunctionDifference;
 /// The schema of a judgement in JSON.
 pub const SCHEMA: &str = "loadline.judgement/1";
 
-/// The answer of a gate or a comparison.
+/// The result of a gate or a comparison.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Judgement {
     /// [`SCHEMA`].
     pub schema: String,
-    /// What it is judged by.
+    /// The policy of the judgement.
     pub policy: Policy,
-    /// What the candidate was held against.
+    /// What the candidate was compared with.
     pub basis: Basis,
-    /// The answer.
+    /// The outcome.
     pub outcome: Outcome,
-    /// Why, one sentence each; empty where nothing was found and nothing was missing.
+    /// The reasons, one sentence each; empty if nothing was found and nothing is missing.
     pub reasons: Vec<String>,
-    /// What was judged: one row per case and metric, and one per limit.
+    /// The rows: one per case and metric, and one per limit.
     pub rows: Vec<Row>,
-    /// What else must be known to read it, one sentence each.
+    /// Notes for the reader, one sentence each.
     pub notes: Vec<String>,
-    /// Whether a second run in fresh processes would settle what the first one raised.
+    /// Whether a second run in new processes would confirm or clear the suspicion of the first one.
     pub second_run_needed: bool,
-    /// Whether nothing was compared because the two are not of the same work.
+    /// Whether the comparison was refused because the work differs.
     pub refused: bool,
 }
 
-/// What a judgement goes by.
+/// The policy of a judgement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Policy {
-    /// A warning from 5 % on and critical from 20 % on, where the interval lies beyond the margin.
+    /// A warning from 5 % and critical from 20 %, if the interval lies beyond the margin.
     Strict,
-    /// The thresholds that the file of numbers states itself.
+    /// The thresholds stated in the file of numbers.
     Classic,
 }
 
-/// What a candidate was held against.
+/// What a candidate is compared with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Basis {
@@ -52,19 +52,19 @@ pub enum Basis {
     Baseline,
     /// Another subject in the same rounds.
     Pairs,
-    /// A record of another time.
+    /// A record from another time.
     Records,
     /// A file of numbers.
     Numbers,
 }
 
-/// The answer in a word.
+/// The outcome in a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// Nothing got worse by as much as would matter.
+    /// Nothing got worse by a relevant amount.
     None,
-    /// It cannot be told.
+    /// No conclusion is possible.
     Inconclusive,
     /// Something got worse.
     Warning,
@@ -79,34 +79,34 @@ pub struct Row {
     pub case: String,
     /// The metric.
     pub metric: Metric,
-    /// The limit that the row is of, as it was written; `None` where it compares.
+    /// The limit of this row, as written; `None` in a comparison.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<String>,
-    /// The metric before, as measured, in its own unit: the median over the runs of a baseline.
+    /// The measured value before, in the metric's own unit: the median over the runs of a baseline.
     pub baseline: Option<f64>,
-    /// The metric of the candidate, as measured, in its own unit.
+    /// The measured value of the candidate, in the metric's own unit.
     pub candidate: Option<f64>,
-    /// Candidate over baseline, from what was compared (normalised or paired values), which is not
-    /// the quotient of the two figures above.
+    /// Candidate over baseline, from the compared (normalised or paired) values. It is not the quotient of
+    /// the two values above.
     pub ratio: Option<f64>,
-    /// The lower bound of the ratio that the verdict goes by.
+    /// The lower bound of the ratio, for the verdict.
     pub lo: Option<f64>,
-    /// The upper bound of the ratio that the verdict goes by.
+    /// The upper bound of the ratio, for the verdict.
     pub hi: Option<f64>,
-    /// The 95 % interval of the ratio, to be read by people; no verdict goes by it.
+    /// The 95 % interval of the ratio, for readers; verdicts do not use it.
     pub interval_95: Option<Bounds>,
-    /// The smallest change for the worse, as a share, that would have shown.
+    /// The smallest change for the worse, as a share, that could be detected.
     pub minimum_detectable_effect: Option<f64>,
     /// The functions that account for a difference in work, the largest share first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub functions: Vec<FunctionDifference>,
-    /// What may be said.
+    /// The verdict.
     pub verdict: RowVerdict,
-    /// The reason in words that a person can check.
+    /// The reason, as a sentence that can be checked.
     pub evidence: String,
 }
 
-/// What may be said of one row.
+/// The verdict of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RowVerdict {
@@ -114,21 +114,21 @@ pub enum RowVerdict {
     Critical,
     /// Worse.
     Warning,
-    /// Worse by more than the margin, but by less than what a warning needs.
+    /// Worse by more than the margin, but by less than a warning requires.
     Slower,
     /// Better by more than the margin.
     Faster,
-    /// No worse by as much as would matter; of a limit: kept.
+    /// No worse by a relevant amount; for a limit: kept.
     Equivalent,
-    /// It cannot be told.
+    /// No conclusion is possible.
     Inconclusive,
 }
 
 impl Judgement {
-    /// A judgement of these rows, with the outcome that follows from them.
+    /// Creates a judgement of these rows, with the outcome that follows from them.
     ///
-    /// It is the gravest verdict of a row. Where none is grave, it is inconclusive if a limit or a
-    /// whole case could not be judged: a case tells something if one of its metrics does.
+    /// The outcome is the most severe verdict of a row. Without a severe one, it is inconclusive if a limit
+    /// or a whole case could not be judged; one judged metric is enough for a case.
     pub(super) fn new(policy: Policy, basis: Basis, rows: Vec<Row>) -> Self {
         let mut reasons: Vec<String> = Vec::new();
         for grave in [RowVerdict::Critical, RowVerdict::Warning] {
@@ -160,7 +160,7 @@ impl Judgement {
         }
     }
 
-    /// A judgement that is refused: nothing can be told, for these reasons.
+    /// Creates a refused judgement with these reasons.
     pub(super) fn refused(policy: Policy, basis: Basis, reasons: Vec<String>) -> Self {
         Self {
             outcome: Outcome::Inconclusive,
@@ -170,7 +170,7 @@ impl Judgement {
         }
     }
 
-    /// Takes in the rows of limits that must hold beside what was compared.
+    /// Adds the rows of limits.
     pub fn keep(&mut self, limits: Vec<Row>) {
         let whole = Self::new(self.policy, self.basis, limits);
         if self.outcome == Outcome::Inconclusive && whole.outcome > self.outcome {
@@ -181,7 +181,7 @@ impl Judgement {
         self.rows.extend(whole.rows);
     }
 
-    /// Makes the outcome inconclusive for a reason, unless it is grave already.
+    /// Makes the outcome inconclusive with a reason, unless it is already severe.
     pub(super) fn doubt(&mut self, reason: String) {
         if self.outcome == Outcome::None {
             self.outcome = Outcome::Inconclusive;
@@ -194,26 +194,26 @@ impl Judgement {
         }
     }
 
-    /// Whether the candidate should be measured once more, in fresh processes, and judged again with
-    /// both runs: the first one raised what counts only if the second agrees.
+    /// Whether the candidate should be measured again, in new processes, and judged with both runs: a
+    /// suspicion counts only if the second run agrees.
     #[must_use]
     pub fn needs_second_run(&self) -> bool {
         self.second_run_needed
     }
 
-    /// The judgement as JSON for people and machines, with a line feed at the end.
+    /// The judgement as JSON, with a line feed at the end.
     ///
     /// # Errors
     ///
-    /// [`Error::Unwritable`] where it holds what JSON cannot carry.
+    /// [`Error::Unwritable`] if it contains a value that JSON cannot represent.
     pub fn to_json(&self) -> Result<String, Error> {
         let mut json = serde_json::to_string_pretty(self).map_err(Error::Unwritable)?;
         json.push('\n');
         Ok(json)
     }
 
-    /// The exit code of the contract: 0, 1 for a warning, 2 for critical, and 3 where the two cannot
-    /// be compared, or where the outcome is inconclusive and `strict` makes that a failure.
+    /// The exit code: 0, 1 for a warning, 2 for critical, and 3 if the two cannot be compared, or if the
+    /// outcome is inconclusive and `strict` is set.
     #[must_use]
     pub fn exit_code(&self, strict: bool) -> u8 {
         match self.outcome {
@@ -226,7 +226,7 @@ impl Judgement {
 }
 
 impl Outcome {
-    /// Its name in the last line of a report.
+    /// The name in the last line of a report.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -239,7 +239,7 @@ impl Outcome {
 }
 
 impl Row {
-    /// A row of which nothing is known yet.
+    /// Creates a row without results.
     pub(super) fn unknown(case: &str, metric: Metric) -> Self {
         Self {
             case: case.to_owned(),
@@ -264,7 +264,7 @@ impl Row {
         format!("{}, {}: {}.", self.case, self.metric.name(), self.evidence)
     }
 
-    /// Whether anything changed, or may have.
+    /// Whether anything changed, or can have changed.
     #[must_use]
     pub fn is_change(&self) -> bool {
         !matches!(
@@ -274,7 +274,7 @@ impl Row {
     }
 }
 
-/// The bounds of a ratio whose logarithm, counted so that more is worse, has these bounds.
+/// The bounds of a ratio from the bounds of its logarithm, where more is worse.
 pub(super) fn ratio_bounds(direction: Direction, (lo, hi): (f64, f64)) -> Bounds {
     let (lo, hi) = match direction {
         Direction::LessIsBetter => (lo, hi),
@@ -286,18 +286,18 @@ pub(super) fn ratio_bounds(direction: Direction, (lo, hi): (f64, f64)) -> Bounds
     }
 }
 
-/// The exponential, within what JSON can carry.
+/// The exponential, limited to finite numbers because JSON has no others.
 pub(super) fn exp(ln: f64) -> f64 {
     ln.clamp(-500.0, 500.0).exp()
 }
 
-/// What could not be judged: limits, and cases of which no metric tells anything.
+/// What could not be judged: limits, and cases without a conclusive metric.
 fn untold(rows: &[Row]) -> Vec<String> {
     let mut untold: Vec<String> = Vec::new();
     let is_untold = |row: &&Row| row.verdict == RowVerdict::Inconclusive;
     let limits = rows.iter().filter(|row| row.limit.is_some());
     untold.extend(limits.filter(is_untold).map(Row::sentence));
-    // Work tells nothing about time, so a case with a count alone still has times that tell nothing.
+    // Work says nothing about time, so a case can have a conclusive count and inconclusive times.
     let is_time = |row: &&Row| row.limit.is_none() && row.metric != Metric::ServerInstructions;
     let compared: Vec<&Row> = rows.iter().filter(is_time).collect();
     let mut cases: Vec<&str> = compared.iter().map(|row| row.case.as_str()).collect();
@@ -306,7 +306,7 @@ fn untold(rows: &[Row]) -> Vec<String> {
     for case in cases {
         let of_case: Vec<&&Row> = compared.iter().filter(|row| row.case == case).collect();
         if of_case.iter().all(|row| is_untold(row)) {
-            untold.push(format!("{case}: none of its metrics tells."));
+            untold.push(format!("{case}: all of its metrics are inconclusive."));
         }
     }
     untold

@@ -1,4 +1,4 @@
-//! Absolute limits, judged on what was measured itself.
+//! Absolute limits, which judge the measured values themselves.
 
 use super::baseline::{BaselineRun, Measured};
 use super::judgement::{Outcome, Row, RowVerdict};
@@ -7,10 +7,10 @@ use crate::limit::Limit;
 use crate::record::Case;
 use crate::words;
 
-/// One row per limit and case that it concerns.
+/// One row per limit and matching case.
 ///
-/// A limit that is broken is critical: that is a fact about the run. Where a second run was made, it
-/// counts only if both break it. What was not measured, or has too few samples, is inconclusive.
+/// A broken limit is critical, because it is a fact about the run. With a second run, it counts only if both
+/// runs break it. Values that were not measured or have too few samples are inconclusive.
 #[must_use]
 pub fn of_run(first: &BaselineRun, second: Option<&BaselineRun>, limits: &[Limit]) -> Vec<Row> {
     let mut rows = Vec::new();
@@ -25,10 +25,10 @@ pub fn of_run(first: &BaselineRun, second: Option<&BaselineRun>, limits: &[Limit
     rows
 }
 
-/// One row per limit and case of one record that it concerns, of every subject in it.
+/// One row per limit and matching case of one record, for every subject.
 ///
-/// A percentile of too few samples cannot be judged, even where every response time that was seen keeps
-/// its limit: a percentile is about the operations that were not seen.
+/// A percentile of too few samples cannot be judged, even if every observed response time keeps the limit:
+/// the percentile also covers operations that were not observed.
 #[must_use]
 pub fn of_cases(cases: &[Case], limits: &[Limit]) -> Vec<Row> {
     let several = cases
@@ -51,7 +51,7 @@ pub fn of_cases(cases: &[Case], limits: &[Limit]) -> Vec<Row> {
     rows
 }
 
-/// What limits come to: critical where one is broken, inconclusive where one could not be judged.
+/// The outcome of the limits: critical if one is broken, inconclusive if one could not be judged.
 #[must_use]
 pub fn outcome_of(rows: &[Row]) -> Outcome {
     let has = |verdict| rows.iter().any(|row| row.verdict == verdict);
@@ -96,7 +96,7 @@ fn absent(limit: &Limit) -> Row {
     }
 }
 
-/// Why a percentile cannot be judged: how many samples there are, and how many it needs.
+/// Why a percentile cannot be judged: its number of samples and the required number.
 fn too_few(limit: &Limit, quantile: f64, times: &LatencySummary) -> String {
     let needed = (SAMPLES_BEYOND as f64 / (1.0 - quantile)).round();
     let longest = times.max.map_or_else(String::new, |longest| {
@@ -134,7 +134,7 @@ fn row(limit: &Limit, case: &str, first: &BaselineRun, second: Option<&BaselineR
     }
 }
 
-/// The verdict of a limit by the value of the first run and, where there is one, of the second.
+/// The verdict of a limit from the value of the first run and, if there is one, the second.
 fn judged(limit: &Limit, value: f64, second: Option<Option<f64>>) -> (RowVerdict, String) {
     let shown = words::value(limit.metric, value);
     if limit.holds(value) {
@@ -160,7 +160,7 @@ fn judged(limit: &Limit, value: f64, second: Option<Option<f64>>) -> (RowVerdict
     }
 }
 
-/// The median over runs of what was measured itself.
+/// The median of a measured value over runs.
 pub(super) fn median_raw<'a>(measured: impl Iterator<Item = &'a Measured>) -> Option<f64> {
     let raw: Vec<f64> = measured.map(|measured| measured.raw).collect();
     crate::quantile::median(&raw)
@@ -315,7 +315,7 @@ mod tests {
             )
         );
         assert_eq!(evidence(&cases, "get.p99<1ms").1, Outcome::Inconclusive);
-        // The longest says nothing about what is no percentile, nor about another case.
+        // The longest time says nothing about other metrics or other cases.
         assert_eq!(
             evidence(&cases, "get.client_memory<1MB").1,
             Outcome::Inconclusive

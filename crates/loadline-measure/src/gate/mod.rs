@@ -1,8 +1,8 @@
-//! The gate: did it get slower, and may that be believed?
+//! The gate: whether something got slower, and how certain that is.
 //!
-//! Every way of asking ends in one [`Judgement`]: a run against a stored [`Baseline`] ([`strict`]), a
-//! run against the file of numbers of another tool ([`classic`]), two subjects that were measured
-//! together ([`Judgement::of_comparisons`]) and two records of different times ([`records`]).
+//! Every kind of comparison results in a [`Judgement`]: a run against a stored [`Baseline`] ([`strict`]), a
+//! run against the file of numbers of another tool ([`classic`]), two subjects measured together
+//! ([`Judgement::of_comparisons`]) and two records of different times ([`records`]).
 
 pub mod baseline;
 mod both;

@@ -1,57 +1,57 @@
-//! What the runs of all cases say of how the runs of one case differ.
+//! Estimates the variation of runs from all cases together.
 //!
-//! The standard deviation of eight runs is itself wrong by a fourth, and a rule that must hold among
-//! all metrics of a large suite pays for that with bounds of eight deviations and more. But the other
-//! cases of the suite were measured by the same metric in the same runs, and their deviations tell
-//! what is usual. So each variance is drawn towards the usual one, by as much as the variances agree
-//! (an empirical Bayes estimate): with `s^2` of `d` degrees of freedom and a prior of `s0^2` and `d0`,
+//! The standard deviation of eight runs has an error of about a quarter, and a rule for all metrics of a
+//! large suite would need bounds of eight deviations and more. But the other cases of the suite were measured
+//! by the same metric in the same runs, and their deviations show what is usual. So each variance is shrunk
+//! towards the usual one, more strongly the more the variances agree (an empirical Bayes estimate): with
+//! `s^2` of `d` degrees of freedom and a prior of `s0^2` and `d0`,
 //!
 //! ```text
 //! s'^2 = (d0 * s0^2 + d * s^2) / (d0 + d),   with d0 + d degrees of freedom
 //! ```
 //!
-//! The prior comes from the mean and the spread of the logarithms of the variances (Smyth, "Linear
-//! Models and Empirical Bayes Methods", 2004, section 6.2): what they differ by beyond what chance
-//! explains makes `d0` small, so that cases that truly differ are left alone.
+//! The prior comes from the mean and the spread of the logarithms of the variances (Smyth, "Linear Models and
+//! Empirical Bayes Methods", 2004, section 6.2). Differences beyond chance make `d0` small, so that truly
+//! different cases keep their own variances.
 //!
-//! That assumes cases of one run to be independent, and they are not where a whole run was slow:
-//! twenty cases that rise and fall together tell no more than one. The number of cases is therefore
-//! counted as `G / (1 + (G - 1) * r^2)`, where `r^2` is the mean squared correlation of two cases
-//! over the runs, and `d0` never exceeds what this number of cases can support. For independent cases, `r^2` is
-//! `1 / (K - 1)` instead of 0; this is left in, on the safe side.
+//! This assumes independent cases, but cases are correlated if a whole run was slow: twenty cases that rise and
+//! fall together contain as much information as one. So the number of cases is counted as
+//! `G / (1 + (G - 1) * r^2)`, where `r^2` is the mean squared correlation of two cases over the runs, and `d0` is
+//! limited accordingly. For independent cases, `r^2` is `1 / (K - 1)` instead of 0; this is not corrected, to stay on
+//! the safe side.
 
 use statrs::function::gamma::digamma;
 
 use super::spread::Spread;
 
-/// Cases from which on their spreads tell what is usual.
+/// The fewest cases for an estimate.
 const LEAST_CASES: usize = 4;
-/// More degrees of freedom than these make no difference.
+/// The most degrees of freedom; more make no difference.
 const MOST_FREEDOM: f64 = 1e4;
 
-/// What is usual among the cases of a suite, by one metric.
+/// The usual variation among the cases of a suite, by one metric.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Prior {
     pub(super) variance: f64,
     pub(super) freedom: f64,
 }
 
-/// The runs of one case, in their order, and what they say alone.
+/// The runs of one case in order, and their own estimate.
 pub(super) struct Runs<'a> {
     pub(super) values: &'a [Option<f64>],
     pub(super) spread: Spread,
 }
 
 impl Prior {
-    /// `None` of few cases, and of cases that are no more alike than any others.
+    /// Returns `None` for few cases, or if the cases are too different.
     pub(super) fn of(cases: &[Runs<'_>]) -> Option<Self> {
         if cases.len() < LEAST_CASES {
             return None;
         }
         let count = cases.len() as f64;
         let halves = || cases.iter().map(|case| case.spread.freedom / 2.0);
-        // What the logarithm of a variance is beyond that of the true one is known: its mean is
-        // digamma(d / 2) - ln(d / 2), and its variance trigamma(d / 2).
+        // The logarithm of an estimated variance has a known error: its mean is digamma(d / 2) - ln(d / 2),
+        // and its variance trigamma(d / 2).
         let logs: Vec<f64> = cases
             .iter()
             .zip(halves())
@@ -75,7 +75,7 @@ impl Prior {
         (prior.freedom > 0.0 && prior.variance.is_finite()).then_some(prior)
     }
 
-    /// What a case's own runs and the others say of it together.
+    /// Combines a case's own estimate with that of the others.
     pub(super) fn moderate(&self, spread: Spread) -> Spread {
         let freedom = self.freedom + spread.freedom;
         let squares = self.freedom * self.variance + spread.freedom * spread.deviation.powi(2);
@@ -87,10 +87,10 @@ impl Prior {
     }
 }
 
-/// How many independent cases would tell as much: see the head of this file.
+/// The effective number of independent cases; see the module documentation.
 ///
-/// With each case's deviations from its mean as a vector of length one, the squared correlations of
-/// all pairs add up to the squared entries of the runs' matrix of inner products, which is small.
+/// With each case's deviations from its mean as a unit vector, the squared correlations of all pairs add up
+/// to the squared entries of the small matrix of the runs' inner products.
 fn independent_cases(cases: &[Runs<'_>]) -> f64 {
     let runs = cases
         .iter()
@@ -103,7 +103,7 @@ fn independent_cases(cases: &[Runs<'_>]) -> f64 {
         let off = |value: &Option<f64>| value.map_or(0.0, |value| value - case.spread.mean);
         let unit: Vec<f64> = case.values.iter().map(off).collect();
         let squares: f64 = unit.iter().map(|x| x * x).sum();
-        // Runs that are the same to the last digit have no direction.
+        // Identical runs have no direction.
         if squares <= f64::EPSILON {
             continue;
         }
@@ -136,7 +136,7 @@ fn trigamma(x: f64) -> f64 {
     sum + 1.0 / x + y / 2.0 + y / x * (1.0 / 6.0 - y * (1.0 / 30.0 - y * (1.0 / 42.0 - y / 30.0)))
 }
 
-/// Where trigamma has the value `y`, by bisection: it falls from infinity to 0.
+/// The inverse of trigamma at `y`, by bisection; trigamma falls from infinity to 0.
 fn inverse_trigamma(y: f64) -> f64 {
     let (mut lo, mut hi) = (1e-6_f64, MOST_FREEDOM);
     for _ in 0..60 {

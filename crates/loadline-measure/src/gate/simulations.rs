@@ -1,5 +1,5 @@
-//! The rules on made-up noise of the size that `docs/analysis.md` states, with a fixed seed: how
-//! often they raise a false alarm, and how often they find what was planted.
+//! Simulations of the rules with noise of the size that `docs/analysis.md` states and a fixed seed: the rate
+//! of false alarms, and the rate of detected changes.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ const CASES: usize = 20;
 /// runs as the limits are stated for.
 const RUNS: usize = if cfg!(debug_assertions) { 200 } else { 1_000 };
 
-/// How many suites without anything planted a baseline judges.
+/// The number of suites without changes that are judged against baselines.
 const SUITES: usize = if cfg!(debug_assertions) { 200 } else { 10_000 };
 
 /// Normal noise from a seed.
@@ -57,7 +57,7 @@ const PROCESS: f64 = 0.0044;
 /// How often servers are started anew in a comparison.
 const GENERATIONS: f64 = 3.0;
 
-/// A round of two subjects of which the second takes `worse` longer, as a logarithm.
+/// A round of two subjects; the second takes longer by the logarithm `worse`.
 fn round(noise: &mut Noise, worse: f64) -> [RoundSummary; 2] {
     let level = noise.normal(0.3).exp();
     let of = |p50: f64, cpu: f64, throughput: f64| RoundSummary {
@@ -144,21 +144,21 @@ const RUN_MEAN: f64 = 0.056;
 /// Standard deviations of the reference between runs, on a quiet machine and on a busy one.
 const MOVES: [f64; 2] = [0.02, 0.08];
 
-/// What the machine does from run to run.
+/// The effect of the machine on runs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Machine {
-    /// Nothing that the reference would show.
+    /// No effect that the reference would show.
     Still,
-    /// It slows the reference, and the cases by any part of that: another one for every suite.
+    /// It slows the reference, and the cases by a share of that which differs between suites.
     Moving,
-    /// The same, and all of the reference is taken out: the rule of before.
+    /// The same with the whole reference removed: the earlier rule.
     MovingTakenOut,
 }
 
-/// How runs differ.
+/// The variation between runs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Runs {
-    /// Normally, all cases alike, each on its own.
+    /// Normal, equal for all cases, independent.
     Alike,
     /// One value in ten comes from a distribution three times as wide.
     Heavy,
@@ -176,7 +176,7 @@ struct Suite<'n> {
     kind: Runs,
     /// How many times as wide each case's noise is as the usual one.
     widths: Vec<f64>,
-    /// How far the reference moves from run to run, and by how much of it the cases do.
+    /// The variation of the reference between runs, and the share of it that affects the cases.
     moves: f64,
     follows: f64,
     machine: Machine,
@@ -215,7 +215,7 @@ impl<'n> Suite<'n> {
         }
     }
 
-    /// A value for each case, of this deviation.
+    /// One value per case, with this deviation.
     fn values(&mut self, deviation: f64) -> Vec<f64> {
         let share = if matches!(self.kind, Runs::Together | Runs::Worst) {
             0.5_f64
@@ -232,14 +232,14 @@ impl<'n> Suite<'n> {
     }
 
     fn run(&mut self, worse: &[f64]) -> BaselineRun {
-        // What the machine does to all cases of a run, and to the echo.
+        // The effect of the machine on all cases of a run, and on the echo.
         let moved = self.noise.normal(self.moves);
         let follows = self.follows;
         let is_told = self.machine != Machine::MovingTakenOut;
         let measured = |ln: f64, sign: f64| Measured {
             normalised_ln: Some(ln + sign * (follows - 1.0) * moved),
             round_ln: is_told.then_some(ln + sign * follows * moved),
-            // Of a run that holds neither, only the normalised figure can be judged.
+            // Without raw values, only the normalised value can be judged.
             raw: if is_told { 1e5 } else { 0.0 },
             rounds: 12,
         };
@@ -268,7 +268,7 @@ impl<'n> Suite<'n> {
     }
 }
 
-/// Judges a candidate as a gate does: a second run is made where the first asks for it.
+/// Judges a candidate as the gate does: with a second run if the first one asks for it.
 fn gated(noise: &mut Noise, of: (Runs, Machine), runs: usize, worse: &[f64]) -> bool {
     let mut suite = Suite::new(noise, of, worse.len());
     let place = Environment::default();
@@ -331,16 +331,15 @@ fn pairs_find_five_percent_and_alarm_at_ten() {
         }
         println!("pairs, {share} planted: p50 slower in {found} of {RUNS}, alarm in {alarms}");
         assert!(found * 100 >= RUNS * 99, "{share}: {found} of {RUNS}");
-        // An estimate of 5 % warns, so that a true 5 % warns in about half of the runs.
+        // An estimate of 5 % is a warning, so a true 5 % is detected in about half of the runs.
         let is_certain = share > 0.05;
         assert!(!is_certain || alarms == RUNS, "{share}: {alarms} of {RUNS}");
     }
 }
 
-/// The kinds of noise, and how much of what is planted has to be found in them, in percent: where the
-/// machine stands still, and where it moves. In heavy tails one of two runs lies far off too often, and a
-/// case twice as wide as the others needs more runs; what a case follows a moving machine by has to be
-/// told from eight runs, too.
+/// The kinds of noise, and the required detection rate in percent on a still and on a moving machine. With
+/// heavy tails one of two runs lies far off too often; a case twice as wide as the others needs more runs;
+/// and on a moving machine the coefficient of the reference has to be estimated from eight runs.
 const KINDS: [(Runs, usize, usize); 5] = [
     (Runs::Alike, 99, 88),
     (Runs::Heavy, 94, 86),
@@ -373,7 +372,7 @@ fn baselines_raise_at_most_one_false_alarm_in_a_thousand_runs_of_a_suite() {
 
 const TEN_PERCENT: f64 = 0.095_310_179_8;
 
-/// How often 10 % are found on a baseline of eight runs, `worse` being what is planted in each case.
+/// How often 10 % are detected against a baseline of eight runs; `worse` is the change of each case.
 fn found(of: (Runs, Machine), worse: &[f64]) -> usize {
     let mut noise = Noise::new(24);
     let found = (0..RUNS).filter(|_| gated(&mut noise, of, 8, worse));

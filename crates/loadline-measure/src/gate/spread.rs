@@ -1,4 +1,4 @@
-//! How runs of the same thing differ, and what that says of a further run.
+//! The variation between runs of the same thing, and the prediction of a further run.
 //!
 //! With `K` runs of mean `m` and standard deviation `s`, a further run lies within
 //! `t(1 - alpha, K - 1) * s * sqrt(1 + 1/K)` of `m` on either side, each with the probability
@@ -7,28 +7,26 @@
 
 use super::{both, student};
 
-/// Noise has heavier tails than a normal distribution, which shows where an alarm has to be rarer than one
-/// in ten thousand. However well the deviation is known, the t distribution with at most this number of
-/// degrees of freedom is used to model them: with a tenth of the runs three times as wide, it keeps the rate that is
-/// promised (`simulations.rs`), where more degrees exceed it.
+/// The most degrees of freedom of the t distribution. Noise has heavier tails than a normal distribution,
+/// which matters for alarms rarer than one in ten thousand. With a tenth of the runs three times as wide,
+/// this limit keeps the promised rate (`simulations.rs`), while more degrees of freedom exceed it.
 const TAIL_FREEDOM: f64 = 12.0;
 
 /// The runs of a baseline in one metric of one case, as logarithms.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Spread {
     pub(super) mean: f64,
-    /// The standard deviation, or its floor where the runs happen to lie closer together.
+    /// The standard deviation, or its floor if the runs are closer together by chance.
     pub(super) deviation: f64,
     pub(super) runs: usize,
-    /// How well the deviation is known: one degree less than there are runs, and more where other
-    /// cases tell of it too (see [`super::pooled`]).
+    /// The degrees of freedom of the deviation: one less than the number of runs, and more if other cases
+    /// contribute (see [`super::pooled`]).
     pub(super) freedom: f64,
 }
 
 impl Spread {
-    /// `None` of fewer than two runs, which do not tell how runs differ.
-    /// `more_squares` is what taking the reference out adds to the squares around the mean (see
-    /// [`super::control`]).
+    /// Returns `None` for fewer than two runs. `more_squares` is added to the sum of squares when the
+    /// reference is removed (see [`super::control`]).
     pub(super) fn of(values: &[f64], more_squares: f64, floor: f64) -> Option<Self> {
         let runs = values.len();
         if runs < 2 {
@@ -46,14 +44,14 @@ impl Spread {
         })
     }
 
-    /// How far the mean of `further` runs may lie from the mean, at the error probability `alpha` of
-    /// either side; `leverage` is what their reference adds (see [`super::control`]).
+    /// The largest deviation of the mean of `further` runs from the mean, at the error probability `alpha`
+    /// per side; `leverage` is the contribution of their reference (see [`super::control`]).
     pub(super) fn reach(&self, alpha: f64, further: usize, leverage: f64) -> f64 {
         let error = self.deviation * (1.0 / further as f64 + self.mean_variance(leverage)).sqrt();
         student::quantile(1.0 - alpha, self.freedom) * error
     }
 
-    /// How likely two further runs would both lie at least `beyond` above the mean by chance.
+    /// The probability that two further runs both lie at least `beyond` above the mean by chance.
     pub(super) fn p_value_of_both(&self, beyond: f64, leverage: f64) -> f64 {
         let mean_variance = self.mean_variance(leverage);
         both::p_value(
@@ -63,12 +61,12 @@ impl Spread {
         )
     }
 
-    /// The variance of what a further run is expected to be, in variances of a run.
+    /// The variance of the expected value of a further run, in variances of a run.
     pub(super) fn mean_variance(&self, leverage: f64) -> f64 {
         1.0 / self.runs as f64 + leverage
     }
 
-    /// The degrees of freedom of a distribution for what is rare; see [`TAIL_FREEDOM`].
+    /// The degrees of freedom for rare events; see [`TAIL_FREEDOM`].
     pub(super) fn freedom_of_tails(&self) -> f64 {
         self.freedom.min(TAIL_FREEDOM)
     }

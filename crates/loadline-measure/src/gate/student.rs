@@ -1,4 +1,4 @@
-//! Student's t distribution, as far as a baseline of few runs needs it.
+//! Student's t distribution for small baselines.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 

@@ -1,8 +1,8 @@
 //! Histograms as text: the V2 format of HdrHistogram, deflated, in base64.
 //!
-//! Both ways are our own: a record may come from anywhere, and the crate's reader allocates what a
-//! header declares; and the crate's writer takes nine bytes per counter for numbers that mostly take
-//! one. Layout, big endian (HdrHistogram, `AbstractHistogram.encodeIntoByteBuffer`):
+//! Encoder and decoder are our own: a record is untrusted input, and the crate's reader allocates the size
+//! that a header declares; the crate's writer uses nine bytes per counter for numbers that usually need one.
+//! Layout, big endian (HdrHistogram, `AbstractHistogram.encodeIntoByteBuffer`):
 //!
 //! ```text
 //! outer   cookie 1c849314 | u32 length of the zlib stream | zlib stream of the inner part
@@ -27,11 +27,11 @@ use crate::Error;
 const OUTER_COOKIE: u32 = 0x1c84_9314;
 const INNER_COOKIE: u32 = 0x1c84_9313;
 const INNER_HEADER_BYTES: usize = 40;
-/// Slots of our layout: 2,048 values one by one, then 1,024 for each of the 31 doublings up to 2^42.
+/// Slots of the layout: 2,048 single values, then 1,024 for each of the 31 doublings up to 2^42.
 const SLOTS: usize = 2_048 + 31 * 1_024;
-/// No number of the payload is longer, so no honest payload is longer than this per slot.
+/// The longest number of the payload in bytes, which bounds the payload per slot.
 const NUMBER_BYTES: usize = 9;
-/// The text of a histogram that is as long as one can be, zlib's worst case included.
+/// The longest text of a histogram, including zlib's worst case.
 const TEXT_BYTES: usize = 512 * 1_024;
 
 impl Histogram {
@@ -49,12 +49,12 @@ impl Histogram {
         STANDARD.encode(bytes)
     }
 
-    /// Reads what [`encode`](Self::encode) wrote. Whatever the text declares, it takes no more
-    /// memory than a few histograms do.
+    /// Decodes the output of [`encode`](Self::encode). Memory is bounded by a few histograms, whatever the
+    /// text declares.
     ///
     /// # Errors
     ///
-    /// [`Error::Histogram`] where the text is not a histogram or has another range or precision.
+    /// [`Error::Histogram`] if the text is not a histogram or has another range or precision.
     pub fn decode(text: &str) -> Result<Self, Error> {
         if text.len() > TEXT_BYTES {
             return Err(Error::Histogram(
@@ -69,7 +69,7 @@ impl Histogram {
     }
 }
 
-/// The payload: the count of every slot up to the last in use.
+/// The payload: the count of every slot up to the last used one.
 fn write_counts<C: Counter>(hdr: &Hdr<C>) -> Vec<u8> {
     let mut payload = Vec::new();
     let mut next = 0;
@@ -77,7 +77,7 @@ fn write_counts<C: Counter>(hdr: &Hdr<C>) -> Vec<u8> {
         let slot = slot_of(step.value_iterated_to());
         match (slot - next) as i64 {
             0 => {}
-            // A single empty slot is a count of none.
+            // A single empty slot is a count of zero.
             1 => put_number(&mut payload, 0),
             empty => put_number(&mut payload, -empty),
         }
@@ -190,8 +190,8 @@ fn read_counts(mut payload: &[u8]) -> Result<Histogram, Error> {
     Ok(histogram)
 }
 
-/// The lowest value of a slot: the first 2,048 hold one value each, and every following 1,024 hold
-/// twice as many values each as the 1,024 before.
+/// The lowest value of a slot: the first 2,048 hold one value each, and each following group of 1,024 holds
+/// twice as many values per slot as the one before.
 fn value_of(slot: usize) -> u64 {
     if slot < 2_048 {
         return slot as u64;
@@ -201,13 +201,13 @@ fn value_of(slot: usize) -> u64 {
     (within as u64) << doublings
 }
 
-/// The slot of a value: the reverse of [`value_of`].
+/// The slot of a value: the inverse of [`value_of`].
 fn slot_of(value: u64) -> usize {
     let doublings = (u64::BITS - value.leading_zeros()).saturating_sub(11) as usize;
     doublings * 1_024 + (value >> doublings) as usize
 }
 
-/// Writes what [`take_number`] reads.
+/// Writes a number for [`take_number`].
 fn put_number(bytes: &mut Vec<u8>, number: i64) {
     let mut raw = ((number << 1) ^ (number >> 63)) as u64;
     for _ in 1..NUMBER_BYTES {
@@ -220,7 +220,7 @@ fn put_number(bytes: &mut Vec<u8>, number: i64) {
     bytes.push(raw as u8);
 }
 
-/// A zig-zag LEB128 number of at most nine bytes, of which the ninth gives all its eight bits.
+/// Reads a zig-zag LEB128 number of at most nine bytes; the ninth contributes all eight bits.
 fn take_number(bytes: &mut &[u8]) -> Result<i64, Error> {
     let mut raw = 0_u64;
     for place in 0..NUMBER_BYTES {

@@ -1,8 +1,8 @@
 //! Times of single operations, in nanoseconds, as HDR histograms.
 //!
-//! A percentile is published only when at least [`SAMPLES_BEYOND`] samples lie beyond it: the median
-//! needs 200 samples, p99 needs 10,000 and p99.9 needs 100,000. With fewer it is `None`, never a
-//! guess. Percentiles of parts are never averaged; the histograms are merged instead.
+//! A percentile is published only if at least [`SAMPLES_BEYOND`] samples lie beyond it: the median needs 200
+//! samples, p99 needs 10,000 and p99.9 needs 100,000. With fewer it is `None`. Percentiles of parts are never
+//! averaged; the histograms are merged instead.
 
 mod encoding;
 #[cfg(test)]
@@ -11,17 +11,17 @@ mod tests;
 use hdrhistogram::Histogram as Hdr;
 use serde::{Deserialize, Serialize};
 
-/// The longest time that is resolved, in nanoseconds: an hour and 13 minutes. Longer ones count
-/// as this. It is the last value of a power of two because the buckets end there.
+/// The longest resolved time, in nanoseconds: an hour and 13 minutes. Longer ones count as this. It is one
+/// less than a power of two because the buckets end there.
 pub const MAX_NS: u64 = (1 << 42) - 1;
 
-/// How many samples must lie beyond a percentile for it to be published.
+/// The number of samples that must lie beyond a published percentile.
 pub const SAMPLES_BEYOND: u64 = 100;
 
 /// Decimal digits that the histogram keeps of every value.
 const SIGNIFICANT_DIGITS: u8 = 3;
 
-/// Why a time always finds its counter.
+/// Why recording a time cannot fail.
 const GROWS: &str = "a histogram grows to hold any time up to the longest that is resolved";
 
 /// The quantiles that a [`Histogram::spectrum`] tries, in order.
@@ -91,10 +91,10 @@ impl Histogram {
         self.record_n(ns, 1);
     }
 
-    /// Records the same time in nanoseconds `n` times.
+    /// Records `n` samples of the same time in nanoseconds.
     #[inline]
     pub fn record_n(&mut self, ns: u64, n: u64) {
-        // The counters are as wide as the total here, so none can overflow before the total does.
+        // The counters are as wide as the total, so none can overflow before the total does.
         match u32::try_from(n) {
             Ok(small) if self.narrow.len() + n <= u64::from(u32::MAX) => {
                 self.narrow.record_n(ns.min(MAX_NS), small).expect(GROWS);
@@ -119,13 +119,13 @@ impl Histogram {
         }
     }
 
-    /// Forgets all samples and keeps the memory.
+    /// Removes all samples and keeps the memory.
     pub fn reset(&mut self) {
         self.narrow.reset();
         self.wide = None;
     }
 
-    /// How many samples there are.
+    /// The number of samples.
     #[inline]
     #[must_use]
     pub fn count(&self) -> u64 {
@@ -134,8 +134,8 @@ impl Histogram {
             .saturating_add(self.wide.as_ref().map_or(0, |wide| wide.len()))
     }
 
-    /// The value in nanoseconds below or at which the share `q` (0 to 1) of the samples lies, or
-    /// `None` when fewer than [`SAMPLES_BEYOND`] samples lie beyond it.
+    /// The smallest time in nanoseconds such that the share `q` (0 to 1) of the samples is not above it, or
+    /// `None` if fewer than [`SAMPLES_BEYOND`] samples lie beyond it.
     #[must_use]
     pub fn quantile(&self, q: f64) -> Option<u64> {
         publishable(self.count(), q)
@@ -143,8 +143,8 @@ impl Histogram {
             .flatten()
     }
 
-    /// Like [`quantile`](Self::quantile), however few samples there are: not to be published, but
-    /// good enough to find a place on a time axis. `None` without samples.
+    /// Like [`quantile`](Self::quantile) for any number of samples: not for publication, but good enough to
+    /// find a place on a time axis. `None` without samples.
     #[must_use]
     pub fn value_at(&self, q: f64) -> Option<u64> {
         self.read(
@@ -153,7 +153,7 @@ impl Histogram {
         )
     }
 
-    /// The histogram in numbers, percentiles with too few samples left out.
+    /// A summary of the histogram, without percentiles that have too few samples.
     #[must_use]
     pub fn summary(&self) -> LatencySummary {
         let count = self.count();
@@ -163,8 +163,8 @@ impl Histogram {
         }
     }
 
-    /// Pairs of a quantile (0 to 1) and its time in nanoseconds, rising, as far into the tail as
-    /// the number of samples carries. Meant for drawing the whole distribution.
+    /// Pairs of a quantile (0 to 1) and its time in nanoseconds, in ascending order, as far into the tail as
+    /// the number of samples permits. Meant for drawing the whole distribution.
     #[must_use]
     pub fn spectrum(&self) -> Vec<(f64, u64)> {
         let (count, whole) = (self.count(), self.whole());
@@ -172,8 +172,8 @@ impl Histogram {
         carried.map(|q| (*q, whole.value_at_quantile(*q))).collect()
     }
 
-    /// How many samples lie in each of `bins` bins that are equally wide on a logarithmic axis from
-    /// `from_ns` to `to_ns`. Samples outside count in the first or the last bin.
+    /// The number of samples in each of `bins` bins of equal width on a logarithmic axis from `from_ns` to
+    /// `to_ns`. Samples outside count in the first or last bin.
     #[must_use]
     pub fn log_bins(&self, from_ns: u64, to_ns: u64, bins: usize) -> Vec<u64> {
         let mut counts = vec![0_u64; bins];
@@ -184,14 +184,14 @@ impl Histogram {
         };
         for step in self.whole().iter_recorded() {
             let place = ((step.value_iterated_to().max(1) as f64).ln() - start) / width;
-            // A float below zero becomes 0 here, and one beyond the end the last bin.
+            // The conversion maps negative floats to 0, and values beyond the end to the last bin.
             let bin = ((place * bins as f64) as usize).min(last);
             counts[bin] = counts[bin].saturating_add(step.count_at_value());
         }
         counts
     }
 
-    /// Reads a figure from wherever the samples are.
+    /// Reads a value from the histogram in use.
     fn read<F>(&self, narrow: impl Fn(&Hdr<u32>) -> F, wide: impl Fn(&Hdr<u64>) -> F) -> Option<F> {
         match &self.wide {
             None if self.narrow.is_empty() => None,
@@ -200,7 +200,7 @@ impl Histogram {
         }
     }
 
-    /// All samples in one histogram that cannot overflow.
+    /// All samples in a histogram that cannot overflow.
     fn whole(&self) -> Hdr<u64> {
         let mut whole = match &self.wide {
             Some(wide) => (**wide).clone(),
@@ -210,7 +210,7 @@ impl Histogram {
         whole
     }
 
-    /// Moves what was counted in 32 bits to the histogram that counts in 64.
+    /// Moves the 32-bit counts to the 64-bit histogram.
     fn widen(&mut self) -> &mut Hdr<u64> {
         let wide = self.wide.get_or_insert_with(|| Box::new(empty()));
         pour(&self.narrow, wide);
@@ -236,7 +236,7 @@ impl std::fmt::Debug for Histogram {
 
 impl PartialEq for Histogram {
     fn eq(&self, other: &Self) -> bool {
-        // How far the counters reach does not matter, only what they hold.
+        // Only the counts matter, not the number of counters.
         let (one, other) = (self.whole(), other.whole());
         let samples = |hdr: &Hdr<u64>| -> Vec<(u64, u64)> {
             hdr.iter_recorded()
@@ -247,14 +247,14 @@ impl PartialEq for Histogram {
     }
 }
 
-/// Whether enough samples lie beyond the quantile `q` for it to be published.
+/// Whether enough samples lie beyond the quantile `q` to publish it.
 #[must_use]
 pub fn publishable(count: u64, q: f64) -> bool {
     // A share such as 1 - 0.9 is a little below 0.1 in binary, hence the millionth of a sample.
     (1.0 - q) * count as f64 + 1e-6 >= SAMPLES_BEYOND as f64
 }
 
-/// A histogram of the fewest counters that there can be; it grows by itself.
+/// An empty histogram with the fewest counters; it grows on demand.
 fn empty<C: hdrhistogram::Counter>() -> Hdr<C> {
     Hdr::new(SIGNIFICANT_DIGITS).expect("three digits are valid")
 }

@@ -1,14 +1,13 @@
-//! Whether verdicts can be trusted on a machine: how often nothing is called something, and how often
-//! something that is known to be there is found.
+//! Whether verdicts are reliable on a machine: how often they report a difference where there is none, and
+//! how often they detect a known one.
 //!
-//! Comparisons of a subject with itself give the machine's noise: one list of logarithms per
-//! comparison, as [`log_ratios`](crate::compare::log_ratios) gives them. Many more comparisons are
-//! made of it in two stages (Davison and Hinkley, "Bootstrap Methods and their Application", 1997,
-//! section 3.8): a comparison is drawn, whose processes differ by something of their own, and its
-//! rounds with replacement. What the median of a comparison is off is partly the chance of its few
-//! rounds, which drawing adds once more, so the medians are drawn towards 0 until what is left of their
-//! variance is what the processes differ by. Since both subjects are the same, either may be the
-//! second. A slowdown is planted by adding its logarithm to every round.
+//! Comparisons of a subject with itself give the machine's noise: one list of logarithms per comparison, as
+//! [`log_ratios`](crate::compare::log_ratios) returns them. Many more comparisons are simulated in two stages
+//! (Davison and Hinkley, "Bootstrap Methods and their Application", 1997, section 3.8): a comparison is
+//! drawn, with the differences between its processes, and then its rounds with replacement. Part of a
+//! comparison's median is the chance of its few rounds, which drawing adds a second time, so the medians are
+//! shrunk towards 0 until their remaining variance is that between processes. Both subjects are the same, so
+//! either can be the second. A slowdown is simulated by adding its logarithm to every round.
 
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
@@ -31,7 +30,7 @@ pub use work::{WorkKind, WorkTrial};
 /// The schema of a proof in JSON.
 pub const SCHEMA: &str = "loadline.proof/1";
 
-/// What a machine's comparisons of a subject with itself, and with slower ones, came to.
+/// The results of a machine's comparisons of a subject with itself, and with slower ones.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Proof {
     /// [`SCHEMA`].
@@ -42,9 +41,9 @@ pub struct Proof {
     pub version: String,
     /// What was compared, in a sentence.
     pub scenario: String,
-    /// Where.
+    /// The environment.
     pub environment: Environment,
-    /// What was planted, and what was said of it.
+    /// The injected slowdowns and the verdicts.
     pub kinds: Vec<Kind>,
     /// The same for instructions per operation; empty if they were not counted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -52,54 +51,52 @@ pub struct Proof {
     /// The function that executes the injected work.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub work_function: String,
-    /// What many more comparisons, drawn from the noise of the real ones, would say.
+    /// The verdicts of many more comparisons, simulated from the noise of the real ones.
     pub drawn: Vec<Drawn>,
-    /// How long all of it took.
+    /// The total duration.
     pub duration_ns: u64,
     /// Whether an interrupt or a failure ended it before its last comparison.
     #[serde(default)]
     pub cut_short: bool,
 }
 
-/// One way to make a subject slower, and what the comparisons said.
+/// A kind of slowdown and the verdicts of its comparisons.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Kind {
-    /// What was planted, such as "CPU in the server".
+    /// The slowdown, such as "CPU in the server".
     pub what: String,
-    /// How much slower it made `metric`, as a share; 0 where a subject was compared with itself.
+    /// The slowdown of `metric`, as a share; 0 for comparisons of a subject with itself.
     pub planted: f64,
-    /// What `planted` is a share of: [`Metric::P50`] or [`Metric::CorrectedP99`].
+    /// The metric of `planted`: [`Metric::P50`] or [`Metric::CorrectedP99`].
     #[serde(default = "median")]
     pub metric: Metric,
     /// The comparisons.
     pub trials: Vec<Trial>,
 }
 
-/// What one comparison said.
+/// The result of one comparison.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
-    /// The median response time of the second over that of the first; `None` where too few rounds
-    /// held one.
+    /// The median response time of the second over that of the first; `None` if too few rounds have one.
     pub ratio: Option<f64>,
     /// The verdict on it.
     pub verdict: Verdict,
-    /// The corrected 99th percentile of the second over that of the first; `None` as of
-    /// `tail_verdict`.
+    /// The corrected 99th percentile of the second over that of the first; `None` like `tail_verdict`.
     #[serde(default)]
     pub tail_ratio: Option<f64>,
-    /// The verdict on the corrected 99th percentile; `None` where the waiting for a CPU was not
-    /// looked at, as behind a link.
+    /// The verdict on the corrected 99th percentile; `None` if CPU waiting time was not observed, for example
+    /// behind a link.
     #[serde(default)]
     pub tail_verdict: Option<Verdict>,
-    /// The answer of the whole comparison, which looks at other metrics too.
+    /// The outcome of the whole comparison, which includes other metrics.
     pub outcome: Outcome,
-    /// Rounds in which both had enough operations for a ratio.
+    /// Rounds in which both sides had enough operations for a ratio.
     pub rounds: u64,
-    /// Time that it took.
+    /// The duration.
     pub duration_ns: u64,
     /// The logarithms of the ratios of its rounds.
     pub noise: Vec<f64>,
-    /// What a run of a baseline would keep of the first subject: the logarithm in units of the
+    /// The value that a run of a baseline would store for the first subject: the logarithm in units of the
     /// reference, as in [`Measured`].
     pub normalised_ln: Option<f64>,
     /// The same without the reference.
@@ -107,12 +104,12 @@ pub struct Trial {
     pub round_ln: Option<f64>,
 }
 
-/// What draws from the noise say.
+/// The result of simulated comparisons.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Drawn {
     /// The method: `pairs` or `baseline`.
     pub method: String,
-    /// What was planted, as a share.
+    /// The simulated slowdown, as a share.
     pub planted: f64,
     /// Cases that were judged together.
     pub cases: u64,
@@ -121,8 +118,8 @@ pub struct Drawn {
 }
 
 impl Kind {
-    /// By what `metric` differed: the median of the ratios of all comparisons, as measured; `None`
-    /// where none has one.
+    /// The difference by `metric`: the median of the measured ratios of all comparisons; `None` if there is
+    /// none.
     #[must_use]
     pub fn measured(&self) -> Option<f64> {
         let ratio = |trial: &Trial| match self.metric {
@@ -139,7 +136,7 @@ impl Kind {
         self.count(|trial| trial.verdict == Verdict::Slower)
     }
 
-    /// How often the corrected 99th percentile was called slower; `None` where no comparison has one.
+    /// How often the corrected 99th percentile was called slower; `None` if no comparison has one.
     #[must_use]
     pub fn tails_found(&self) -> Option<Share> {
         let verdicts = || self.trials.iter().filter_map(|trial| trial.tail_verdict);
@@ -151,7 +148,7 @@ impl Kind {
         (share.of > 0).then_some(share)
     }
 
-    /// How often the whole comparison ended with a warning or worse.
+    /// How often the whole comparison was a warning or worse.
     #[must_use]
     pub fn alarms(&self) -> Share {
         self.count(|trial| trial.outcome >= Outcome::Warning)
@@ -166,15 +163,15 @@ impl Kind {
 }
 
 impl Trial {
-    /// What a run of a baseline would keep of the first subject.
+    /// The value that a run of a baseline would store for the first subject.
     fn as_run(&self) -> Option<Measured> {
         let (normalised, own) = (self.normalised_ln?, self.round_ln?);
         Some(run_of(normalised, own))
     }
 }
 
-/// A run of a baseline, in one metric of one case, of the medians of its rounds: in units of the
-/// reference, and without it.
+/// A run of a baseline, in one metric of one case, from the medians of its rounds: in units of the reference,
+/// and without it.
 pub(crate) fn run_of(normalised_ln: f64, round_ln: f64) -> Measured {
     Measured {
         normalised_ln: Some(normalised_ln),
@@ -184,14 +181,14 @@ pub(crate) fn run_of(normalised_ln: f64, round_ln: f64) -> Measured {
     }
 }
 
-/// What proofs of before were of.
+/// The metric of older proofs.
 fn median() -> Metric {
     Metric::P50
 }
 
 impl Proof {
-    /// Draws from the noise of the comparisons in which nothing was planted: suites of 20 cases for
-    /// false alarms, and single cases for what is found.
+    /// Simulates comparisons from the noise of those without a slowdown: suites of 20 cases for false alarms,
+    /// and single cases for detection.
     pub fn draw(&mut self, suites: u64, seed: u64) {
         let unplanted = || self.kinds.iter().filter(|kind| kind.planted == 0.0);
         let trials = || unplanted().flat_map(|kind| &kind.trials);
@@ -225,32 +222,32 @@ impl Proof {
     }
 }
 
-/// How often something happened, of how often it could have.
+/// The number of events and of opportunities.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Share {
-    /// How often it happened.
+    /// The number of events.
     pub hits: u64,
-    /// How often it could have.
+    /// The number of opportunities.
     pub of: u64,
 }
 
-/// What is drawn from noise.
+/// The parameters of a simulation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Draw {
-    /// The slowdown that is planted in every case, as a share; 0 for none.
+    /// The slowdown of every case, as a share; 0 for none.
     pub planted: f64,
     /// Cases of a suite, which are judged together.
     pub cases: usize,
-    /// Runs of each baseline, where the method needs one.
+    /// Runs of each baseline, if the method needs one.
     pub baseline_runs: usize,
     /// Suites.
     pub suites: u64,
-    /// What the draws follow from.
+    /// The seed.
     pub seed: u64,
 }
 
 impl Share {
-    /// The share, from 0 to 1; 0 where it could not have happened.
+    /// The share, from 0 to 1; 0 without opportunities.
     #[must_use]
     pub fn value(self) -> f64 {
         self.hits as f64 / self.of.max(1) as f64
@@ -281,8 +278,8 @@ impl Share {
     }
 }
 
-/// Draws suites of comparisons from the noise of real ones and counts those in which any case is
-/// called slower, once it is counted how many cases there were.
+/// Simulates suites of comparisons from the noise of real ones and counts those in which any case is called
+/// slower after Holm's correction.
 #[must_use]
 pub fn of_pairs(noise: &[Vec<f64>], draw: &Draw) -> Share {
     let mut rng = SmallRng::seed_from_u64(draw.seed);
@@ -302,11 +299,11 @@ pub fn of_pairs(noise: &[Vec<f64>], draw: &Draw) -> Share {
     share
 }
 
-/// Noise to draw from in two stages: see the head of this file.
+/// Noise for two-stage drawing; see the module documentation.
 struct Stages {
-    /// Of each comparison its median and how its rounds are off from it.
+    /// The median of each comparison, and the deviations of its rounds from it.
     comparisons: Vec<(f64, Vec<f64>)>,
-    /// How much of a median is what the processes differ by.
+    /// The share of a median that is caused by differences between processes.
     kept: f64,
 }
 
@@ -317,7 +314,7 @@ impl Stages {
             Some((middle, rounds.iter().map(|d| d - middle).collect()))
         };
         let comparisons: Vec<(f64, Vec<f64>)> = noise.iter().filter_map(around_median).collect();
-        // The median of n values of a normal distribution has pi / 2 of the variance of their mean.
+        // The variance of the median of n normal values is pi / 2 times that of their mean.
         let by_chance = |(_, off): &(f64, Vec<f64>)| {
             let deviation = quantile::scaled_mad(off).unwrap_or_default();
             std::f64::consts::FRAC_PI_2 * deviation.powi(2) / off.len() as f64
@@ -343,9 +340,9 @@ impl Stages {
     }
 }
 
-/// Draws baselines and candidates from what real runs keep of a case, and counts the suites
-/// in which the gate raises an alarm: in both runs of the candidate, once it is counted how many
-/// cases there were. `None` where there are too few runs to draw from.
+/// Draws baselines and candidates from the stored values of real runs, and counts the suites in which the
+/// gate raises an alarm, which requires both runs of the candidate and Holm's correction. `None` if there are
+/// too few runs.
 #[must_use]
 pub fn of_baselines(runs: &[Measured], draw: &Draw) -> Option<Share> {
     let held = draw.baseline_runs;
@@ -363,7 +360,7 @@ pub fn of_baselines(runs: &[Measured], draw: &Draw) -> Option<Share> {
             })
             .collect();
         for case in 0..draw.cases {
-            // Without replacement: a run that is in the baseline is no candidate for it.
+            // Without replacement: a run of the baseline cannot be its candidate.
             let values = rand::seq::index::sample(&mut rng, runs.len(), drawn.len());
             for (index, (run, value)) in drawn.iter_mut().zip(values).enumerate() {
                 let slower = if index < held { 0.0 } else { planted };
@@ -395,8 +392,7 @@ fn case_of(measured: Measured) -> BaselineCase {
     }
 }
 
-/// Whether the gate raises an alarm where the last two runs are the candidate's and the others the
-/// baseline's.
+/// Whether the gate raises an alarm. The last two runs are the candidate's, the others the baseline's.
 fn is_alarm(mut runs: Vec<BaselineRun>) -> bool {
     let (second, first) = (runs.pop(), runs.pop());
     let place = Environment::default();
@@ -423,7 +419,7 @@ fn is_alarm(mut runs: Vec<BaselineRun>) -> bool {
 mod tests {
     use super::*;
 
-    /// Rounds of comparisons as `docs/measuring` has them: 1.5 % from round to round, 0.44 % between
+    /// Rounds of comparisons with the noise of `docs/analysis.md`: 1.5 % between rounds, 0.44 % between
     /// processes.
     fn noise(comparisons: usize) -> Vec<Vec<f64>> {
         let mut rng = SmallRng::seed_from_u64(11);
@@ -456,7 +452,7 @@ mod tests {
         assert_eq!(Share::default().value(), 0.0);
     }
 
-    /// Not by trials, but summed over all that can happen.
+    /// Summed over all possible results instead of sampled.
     #[test]
     fn the_interval_of_a_share_holds_the_true_one_in_95_percent_or_more() {
         for of in [5_u64, 20, 60] {
@@ -505,9 +501,8 @@ mod tests {
         }
     }
 
-    /// Drawn comparisons are as wide as new real ones would be, and not wider: of 400 comparisons in which
-    /// nothing but chance moves the median nothing is left, and of such whose processes differ by more
-    /// than chance that difference is.
+    /// Simulated comparisons are as wide as new real ones and no wider: in 400 comparisons without a
+    /// difference between processes no variance is left, and with one that difference remains.
     #[test]
     fn the_first_stage_keeps_what_processes_differ_by() {
         let mut rng = SmallRng::seed_from_u64(12);

@@ -1,10 +1,9 @@
-//! Noise that was kept: what real comparisons of a server with itself measured, as lines of text.
+//! Stored noise: measurements of real comparisons of a server with itself, as lines of text.
 //!
-//! A method can be tried on it again and again, and two methods on the same noise. Comparisons are drawn
-//! whole, with their two subjects in either order, since these are the same. (Drawing their rounds
-//! would take what the few rounds of one happen to say for the truth.) The usual way of gating, which
-//! holds the mean, p95 and p99 of a run against a stored number, draws two runs. Baselines are drawn as
-//! in [`proof`](super).
+//! A method can be tried repeatedly on the same noise, and two methods can be compared on it. Comparisons are
+//! drawn whole, with their two equal subjects in either order. (Drawing single rounds would overstate the
+//! precision of a comparison.) The usual gate, which compares the mean, p95 and p99 of a run with a stored
+//! number, draws two runs. Baselines are drawn as in [`proof`](super).
 //!
 //! ```text
 //! # a comment
@@ -12,8 +11,8 @@
 //! round,STATE,NUMBER,A_P50,B_P50,REFERENCE_P50,A_TAIL,B_TAIL
 //! ```
 //!
-//! All times are in nanoseconds. `STATE` says what the machine was like, `NUMBER` counts its runs;
-//! the rounds of a run follow its line. `TAIL` is the corrected p99 of the round, 0 where there is none.
+//! All times are in nanoseconds. `STATE` describes the machine, `NUMBER` counts its runs; the rounds of a run
+//! follow its line. `TAIL` is the corrected p99 of the round, 0 if there is none.
 
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
@@ -27,13 +26,13 @@ use crate::metric::Metric;
 use crate::quantile::median;
 use crate::record::{Record, RoundSummary};
 
-/// From this share on the usual gate raises an alarm.
+/// The ratio from which the usual gate raises an alarm.
 const NAIVE_ALARM: f64 = 1.20;
 
-/// What comparisons of a server with itself measured while a machine was in one state.
+/// Comparisons of a server with itself while the machine was in one state.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Noise {
-    /// What the machine was like, in a word.
+    /// The state of the machine, in a word.
     pub state: String,
     runs: Vec<Run>,
 }
@@ -54,12 +53,12 @@ struct Round {
 }
 
 impl Noise {
-    /// Reads the lines, one `Noise` per state in the order of their first lines.
+    /// Parses the lines into one `Noise` per state, in the order of their first lines.
     ///
     /// # Errors
     ///
-    /// [`Error::Noise`] with the number of the first line that is not one of the two kinds, or whose
-    /// figures are not above zero.
+    /// [`Error::Noise`] with the number of the first line of neither kind or with a value that is not above
+    /// zero.
     pub fn parse(text: &str) -> Result<Vec<Self>, Error> {
         let mut all: Vec<Self> = Vec::new();
         for (index, line) in text.lines().enumerate() {
@@ -71,26 +70,25 @@ impl Noise {
         Ok(all)
     }
 
-    /// Comparisons that were kept.
+    /// The number of stored comparisons.
     #[must_use]
     pub fn runs(&self) -> usize {
         self.runs.len()
     }
 
-    /// How often any case of a suite is called slower by its p50 in paired rounds, once it is counted
-    /// how many cases there are.
+    /// How often any case of a suite is called slower by its p50 in paired rounds, after Holm's correction.
     #[must_use]
     pub fn pairs(&self, draw: &Draw) -> Share {
         alarms_of(&self.ratios(|round| round.p50), draw)
     }
 
-    /// The same by the corrected p99, on the comparisons that have one in every round.
+    /// The same by the corrected p99, for comparisons that have one in every round.
     #[must_use]
     pub fn tail_pairs(&self, draw: &Draw) -> Share {
         alarms_of(&self.ratios(|round| round.tail), draw)
     }
 
-    /// The logarithms of the ratios, round by round, of every comparison that has them all.
+    /// The logarithms of the ratios, round by round, of every complete comparison.
     fn ratios(&self, values: impl Fn(&Round) -> [f64; 2]) -> Vec<Vec<f64>> {
         let of_run = |run: &Run| {
             let both = run.rounds.iter().map(&values);
@@ -100,8 +98,8 @@ impl Noise {
         self.runs.iter().filter_map(of_run).collect()
     }
 
-    /// What a baseline would keep of the first subject of every comparison: the medians over rounds of
-    /// the logarithm of p50, with the reference taken out in full and left in.
+    /// The values that a baseline would store for the first subject of every comparison: the medians over
+    /// rounds of the logarithm of p50, with and without the reference.
     #[must_use]
     pub fn as_runs(&self) -> Vec<Measured> {
         let of_run = |run: &Run| {
@@ -114,8 +112,8 @@ impl Noise {
         self.runs.iter().filter_map(of_run).collect()
     }
 
-    /// How often the usual gate raises an alarm in a suite: any of mean, p95 and p99 of any case 20 %
-    /// above the number that another run left behind.
+    /// How often the usual gate raises an alarm in a suite: the mean, p95 or p99 of any case is 20 % above
+    /// the number stored by another run.
     #[must_use]
     pub fn naive(&self, draw: &Draw) -> Share {
         let mut rng = SmallRng::seed_from_u64(draw.seed);
@@ -219,8 +217,8 @@ fn read(line: &str, all: &mut Vec<Noise>) -> Option<()> {
     Some(())
 }
 
-/// The lines of a comparison of a server with itself, without the rounds in which a side was starved;
-/// `None` of a record that is none, and of one with too few operations for a p99.
+/// The lines of a comparison of a server with itself, without the rounds in which a side was starved; `None`
+/// for other records, and for one with too few operations for a p99.
 #[must_use]
 pub fn lines(state: &str, number: usize, record: &Record) -> Option<String> {
     let [a, b] = record.cases.as_slice() else {

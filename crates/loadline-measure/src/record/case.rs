@@ -13,25 +13,25 @@ use crate::histogram::{Histogram, LatencySummary};
 use crate::outliers::Outliers;
 use crate::work::Work;
 
-/// What was measured of one subject under one scenario.
+/// The measurements of one subject under one scenario.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Case {
-    /// Who was measured.
+    /// The subject.
     pub subject: Subject,
-    /// Under what.
+    /// The scenario.
     pub scenario: Scenario,
     /// Operations answered in all rounds, errors included.
     pub ops: u64,
-    /// Operations that did not get what they asked for, by kind.
+    /// Failed operations, by kind.
     #[serde(default)]
     pub errors: BTreeMap<String, u64>,
-    /// Operations that the schedule of an open loop held.
+    /// Operations in the schedule of an open loop.
     #[serde(default)]
     pub planned: Option<u64>,
-    /// Those of them that were never sent.
+    /// Scheduled operations that were never sent.
     #[serde(default)]
     pub not_sent: Option<u64>,
-    /// Time measured, all rounds together, the warm-up not counted.
+    /// Time measured over all rounds, without the warm-up.
     pub duration_ns: u64,
     /// Operations per second of measured time.
     #[serde(serialize_with = "finite")]
@@ -46,10 +46,10 @@ pub struct Case {
     /// Share of the reads that found something.
     #[serde(default)]
     pub hit_ratio: Option<f64>,
-    /// Whether the warm-up ended and the rounds did not drift; if not, there is no steady state.
+    /// Whether the warm-up ended and the rounds did not drift.
     #[serde(default)]
     pub steady: bool,
-    /// How long the warm-up took.
+    /// The duration of the warm-up.
     #[serde(default)]
     pub warmup_ns: u64,
     /// Operations in flight by Little's law: throughput times mean response time.
@@ -58,8 +58,7 @@ pub struct Case {
     /// Share of one CPU that the busiest thread of the generator worked on; waiting awake is no work.
     #[serde(default)]
     pub client_cpu_busy: Option<f64>,
-    /// Share of one CPU that the server used; above 1 where it used several. Of a cluster, the master
-    /// that used most.
+    /// Share of one CPU that the server used; above 1 if it used several. For a cluster, the busiest master.
     #[serde(default)]
     pub server_cpu_busy: Option<f64>,
     /// The rounds, in the order in which they ran.
@@ -71,26 +70,26 @@ pub struct Case {
     /// The course of the measurement, interval by interval.
     #[serde(default)]
     pub series: Vec<Interval>,
-    /// The longest stretches in which operations waited and nothing arrived, in order of time.
+    /// The longest stalls, in order of time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stalls: Vec<Stall>,
-    /// When CPUs of this machine did not run, where that was watched.
+    /// Pauses of this machine's CPUs, if they were observed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_pauses: Option<CpuPauses>,
     /// Rounds whose throughput lies outside Tukey's fences.
     #[serde(default)]
     pub outliers: Outliers,
-    /// Operations run one at a time beside the load, with and without the waiting for a CPU. `None`
-    /// where the server is not on the same host, or one operation at a time is not what the case is.
+    /// Operations executed one at a time beside the load, with and without CPU waiting time. `None` if the
+    /// server is on another host, or if the case does not execute single operations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tail: Option<Tail>,
-    /// What an operation costs.
+    /// The cost of an operation.
     #[serde(default)]
     pub cost: Cost,
     /// Instructions per operation, if they were counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub work: Option<Work>,
-    /// Where the time of an operation went, on average.
+    /// The parts of an operation's time, on average.
     #[serde(default)]
     pub parts_ns: Parts,
 }
@@ -98,37 +97,37 @@ pub struct Case {
 /// Something that performs operations.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Subject {
-    /// What reports call it.
+    /// The name in reports.
     pub name: String,
-    /// What it is.
+    /// The kind.
     pub kind: SubjectKind,
-    /// Where it is, secrets redacted.
+    /// The address, secrets redacted.
     pub target: String,
-    /// Its version, where it has one.
+    /// The version, if it has one.
     #[serde(default)]
     pub version: Option<String>,
 }
 
-/// What a subject was put under.
+/// The conditions of a case.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Scenario {
     /// The operations, by name.
     pub workload: String,
-    /// The suite that it is a case of; its name then says all that sets it apart.
+    /// The suite of the case; its name then describes everything that distinguishes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suite: Option<String>,
-    /// How they were called.
+    /// The call mode.
     pub mode: Mode,
-    /// When operations were meant to start.
+    /// The pacing of operations.
     pub pacing: Pacing,
-    /// How the starts of an open loop were spaced.
+    /// The spacing of starts in an open loop.
     #[serde(default)]
     pub arrivals: Option<Arrivals>,
     /// Connections.
     pub connections: u64,
     /// Threads of the generator.
     pub threads: u64,
-    /// Operations sent on a connection before a reply is waited for.
+    /// Operations sent on a connection before waiting for a reply.
     pub pipeline: u64,
     /// The limit on operations in flight over all connections.
     #[serde(default)]
@@ -136,53 +135,52 @@ pub struct Scenario {
     /// Operations per call.
     #[serde(default = "one")]
     pub batch: u64,
-    /// Operations that were asked for, where fewer may have been measured and the rest is
-    /// extrapolated (a sweep with a time budget).
+    /// The requested number of operations, if fewer were measured and the rest is extrapolated (a sweep with
+    /// a time budget).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ops_asked: Option<u64>,
-    /// What values were encoded by and decoded by: `json`, `msgpack`, `protobuf`; `None` for bytes
-    /// that are taken as they are.
+    /// The codec of values: `json`, `msgpack`, `protobuf`; `None` for plain bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub codec: Option<String>,
-    /// What survived of a write, where engines were compared: `memory`, `process`, `interval:1s`, `always`.
+    /// The durability of a write, in comparisons of engines: `memory`, `process`, `interval:1s`, `always`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub durability: Option<String>,
-    /// Keys in the key space.
+    /// The number of keys.
     pub keys: u64,
-    /// How keys are chosen.
+    /// The distribution of keys.
     pub key_dist: String,
-    /// How large values are.
+    /// The size of values.
     pub value_bytes: ValueBytes,
-    /// Round-trip time that a link emulator added.
+    /// Round-trip time added by a link.
     #[serde(default)]
     pub latency_ns: u64,
-    /// The version of the protocol.
+    /// The protocol version.
     pub resp: u64,
 }
 
-/// When operations were meant to start. In JSON `"closed"`, or operations per second as a number.
+/// The pacing of operations. In JSON `"closed"`, or operations per second as a number.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub enum Pacing {
-    /// The next one starts when a reply has come: good for capacity, not for claims on latency.
+    /// Each operation starts when the previous reply arrives: suitable for capacity, not for latency.
     #[default]
     Closed,
-    /// At this many per second, whatever the replies do.
+    /// At this rate per second, independent of replies.
     Rate(f64),
 }
 
-/// How large values are.
+/// The size of values.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum ValueBytes {
-    /// All of one size.
+    /// One size.
     Fixed(u64),
-    /// Between two sizes, both included.
+    /// Between two sizes, inclusive.
     Spread {
         /// The smallest.
         min: u64,
         /// The largest.
         max: u64,
-        /// How sizes are chosen: `uniform` or `zipf`.
+        /// The distribution of sizes: `uniform` or `zipf`.
         dist: String,
     },
 }
@@ -215,34 +213,34 @@ pub struct RoundSummary {
     /// CPU time of the server per operation.
     #[serde(default)]
     pub server_cpu_ns_per_op: Option<f64>,
-    /// Median round trip of the reference in the same round: an echo of as many bytes over loopback,
-    /// which tells how fast the machine was at that moment. `None` where none was run.
+    /// Median round trip of the reference in the same round: an echo of the same number of bytes over
+    /// loopback, which shows the speed of the machine at that moment. `None` without a reference.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reference_ns_p50: Option<u64>,
-    /// Operations run one at a time directly after the round's block. `None` where none were.
+    /// Operations executed one at a time directly after the round's block. `None` without any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tail: Option<TailSummary>,
 }
 
-/// Response times of operations that one connection ran one at a time, over all rounds: see
-/// [`corrected`](crate::corrected). Percentiles are left out below the samples that they need.
+/// Response times of operations that one connection executed one at a time, over all rounds: see
+/// [`corrected`](crate::corrected). Percentiles with too few samples are omitted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Tail {
-    /// As they were.
+    /// The raw times.
     pub raw: LatencySummary,
-    /// Without what each operation waited for a CPU beyond the median of its round.
+    /// The times without each operation's CPU waiting time beyond the median of its round.
     pub corrected: LatencySummary,
 }
 
-/// The same in one round. Its percentiles are of some thousand operations at most, so they are an
-/// ingredient of comparisons between rounds, and no report publishes them.
+/// The same for one round. Its percentiles are based on at most some thousand operations, so they are only
+/// used to compare rounds and never published.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TailSummary {
     /// Operations.
     pub ops: u64,
-    /// 99th percentile of the response times as they were.
+    /// 99th percentile of the raw response times.
     pub raw_ns_p99: u64,
-    /// 99th percentile without the waiting for a CPU.
+    /// 99th percentile without CPU waiting time.
     pub corrected_ns_p99: u64,
 }
 
@@ -256,7 +254,7 @@ impl From<&Corrected> for Tail {
 }
 
 impl TailSummary {
-    /// What a round keeps of its operations; `None` without any.
+    /// Summarises the operations of a round; `None` without any.
     #[must_use]
     pub fn of(times: &Corrected) -> Option<Self> {
         Some(Self {
@@ -267,7 +265,7 @@ impl TailSummary {
     }
 }
 
-/// The whole histograms of a case, as [`Histogram::encode`] writes them. Empty where not kept.
+/// The whole histograms of a case, as [`Histogram::encode`] writes them. Empty if not stored.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Histograms {
@@ -293,18 +291,18 @@ pub struct RoundHistograms {
     pub lag: Option<String>,
 }
 
-/// A stretch of a case.
+/// An interval of a case.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interval {
-    /// The round that it belongs to, from 0.
+    /// The round, from 0.
     #[serde(default)]
     pub round: u64,
-    /// Where it starts within its round.
+    /// The start within the round.
     #[serde(default)]
     pub start_ns: u64,
-    /// Operations answered in it.
+    /// Operations answered.
     pub ops: u64,
-    /// Errors in it.
+    /// Errors.
     #[serde(default)]
     pub errors: u64,
     /// Median response time in nanoseconds; `None` with too few samples.
@@ -315,7 +313,7 @@ pub struct Interval {
     pub p99: Option<u64>,
 }
 
-/// What an operation costs. What could not be measured is `None`.
+/// The cost of an operation. Values that could not be measured are `None`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Cost {
@@ -329,34 +327,34 @@ pub struct Cost {
     pub bytes_out_per_op: Option<f64>,
     /// Allocations of the client.
     pub allocations_per_op: Option<f64>,
-    /// Bytes of a value as its codec encoded it, the mean.
+    /// Mean size of an encoded value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub encoded_value_bytes: Option<f64>,
-    /// Memory that the client holds for each of its connections.
+    /// Memory of the client per connection.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_bytes_per_connection: Option<f64>,
-    /// Memory that the server holds for each of them.
+    /// Memory of the server per connection.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_bytes_per_connection: Option<f64>,
 }
 
-/// Where the time of an operation went, on average. What was not measured is `None`.
+/// The parts of an operation's time, on average. Values that were not measured are `None`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Parts {
-    /// Encoding the command; where values have a codec, encoding one value.
+    /// Encoding the command, or the value if it has a codec.
     pub encode: Option<u64>,
-    /// Writing it to the socket.
+    /// Writing to the socket.
     pub write: Option<u64>,
-    /// On the way, there and back.
+    /// On the path in both directions.
     pub network: Option<u64>,
     /// In the server.
     pub server: Option<u64>,
     /// Reading the reply from the socket.
     pub read: Option<u64>,
-    /// Decoding it; where values have a codec, decoding one value.
+    /// Decoding the reply, or the value if it has a codec.
     pub decode: Option<u64>,
-    /// What is left.
+    /// The remainder.
     pub unattributed: Option<u64>,
 }
 
@@ -367,8 +365,8 @@ impl Case {
         self.errors.values().copied().fold(0, u64::saturating_add)
     }
 
-    /// What limits and baselines call it: the workload, and what of pipeline, batch and latency is
-    /// not as by default, such as `get pipeline 16`. A case of a suite has its name from there.
+    /// The name in limits and baselines: the workload, plus pipeline, batch and latency if they differ from
+    /// the default, such as `get pipeline 16`. A case of a suite is named by the suite.
     #[must_use]
     pub fn name(&self) -> String {
         let scenario = &self.scenario;
@@ -393,7 +391,7 @@ impl Case {
         matches!(self.scenario.pacing, Pacing::Rate(_))
     }
 
-    /// The whole distribution of the response times; `None` where it was not kept.
+    /// The distribution of the response times; `None` if it was not stored.
     ///
     /// # Errors
     ///

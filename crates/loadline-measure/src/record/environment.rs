@@ -1,18 +1,18 @@
-//! Where a run took place.
+//! The environment of a run.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// The machine, its servers, and how noisy it was. What could not be found out is `None`.
+/// The machine, its servers, and its noise. Unknown values are `None`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Environment {
-    /// The CPU's name.
+    /// The model of the CPU.
     pub cpu_model: Option<String>,
     /// Logical CPUs that the run could use.
     pub cores: Option<u64>,
-    /// CPUs that the cgroup's quota is worth.
+    /// The cgroup's quota in CPUs.
     pub cgroup_quota_cores: Option<f64>,
     /// Name and release of the kernel.
     pub kernel: Option<String>,
@@ -24,34 +24,33 @@ pub struct Environment {
     pub clock_source: Option<String>,
     /// The CPU frequency governor.
     pub governor: Option<String>,
-    /// What each server says of itself.
+    /// The properties of each server.
     pub servers: Vec<ServerEnvironment>,
-    /// What else the machine was doing during the run.
+    /// Other activity of the machine during the run.
     pub noise: Noise,
 }
 
-/// What a server says of itself.
+/// The properties that a server reports.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ServerEnvironment {
-    /// The subject that the server is, by [`Subject::name`](super::Subject::name).
+    /// The subject, by [`Subject::name`](super::Subject::name).
     pub subject: String,
-    /// Redis, Valkey, Loadline or whatever it calls itself.
+    /// The product name, such as Redis, Valkey or Loadline.
     pub name: Option<String>,
     /// Its version.
     pub version: Option<String>,
     /// Its memory allocator.
     pub allocator: Option<String>,
-    /// Its settings that matter to a measurement.
+    /// Settings that affect measurements.
     pub settings: BTreeMap<String, String>,
 }
 
-/// What else the machine was doing during the run.
+/// Other activity of the machine during the run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Noise {
-    /// Share of the time in which some task waited for a CPU (pressure stall, ten seconds), at its
-    /// highest.
+    /// Highest share of the time in which tasks waited for a CPU (pressure stall over ten seconds).
     pub cpu_pressure: Option<f64>,
     /// Share of the time in which the generator's threads were runnable and waited for a CPU.
     pub run_queue_wait: Option<f64>,

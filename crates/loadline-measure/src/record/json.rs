@@ -5,10 +5,10 @@ use serde::{Deserialize, Serializer};
 use super::{Case, Record, SCHEMA};
 use crate::{Error, Histogram};
 
-/// What the schema of every record starts with; what follows is its major version.
+/// The prefix of every record's schema, followed by the major version.
 const FAMILY: &str = "loadline.record/";
 
-/// What is read first, to tell what the rest is.
+/// The first field to read, which decides how to read the rest.
 #[derive(Deserialize)]
 struct Header {
     schema: Option<serde_json::Value>,
@@ -19,9 +19,9 @@ impl Record {
     ///
     /// # Errors
     ///
-    /// [`Error::NotARecord`] for anything else than the JSON of a record, [`Error::UnknownVersion`]
-    /// for a record of another major version, [`Error::Malformed`] for one that does not follow its
-    /// schema, and [`Error::Impossible`] for a figure that no measurement gives.
+    /// [`Error::NotARecord`] if the bytes are not the JSON of a record, [`Error::UnknownVersion`] for a
+    /// record of another major version, [`Error::Malformed`] for one that does not follow its schema, and
+    /// [`Error::Impossible`] for an impossible value.
     pub fn from_json(bytes: &[u8]) -> Result<Self, Error> {
         let header: Header = serde_json::from_slice(bytes).map_err(|error| {
             Error::NotARecord(if error.is_eof() && !bytes.is_empty() {
@@ -50,7 +50,7 @@ impl Record {
                 shortened(&schema)
             )));
         };
-        // A minor version may follow the major one; it only ever adds fields.
+        // A minor version can follow the major one; it only adds fields.
         let major = version.split('.').next().unwrap_or_default();
         if Some(major) != SCHEMA.strip_prefix(FAMILY) {
             return Err(Error::UnknownVersion {
@@ -63,7 +63,7 @@ impl Record {
         Ok(record)
     }
 
-    /// Refuses what no measurement gives and what reports would draw or judge by.
+    /// Rejects impossible values that reports would draw or verdicts would use.
     fn check(&self) -> Result<(), Error> {
         for (index, case) in self.cases.iter().enumerate() {
             let impossible = |field: String, reason: String| Error::Impossible {
@@ -91,11 +91,11 @@ impl Record {
         Ok(())
     }
 
-    /// The record as JSON for people and machines, with a line feed at the end.
+    /// The record as JSON, with a line feed at the end.
     ///
     /// # Errors
     ///
-    /// [`Error::Unwritable`] where a figure is not a finite number, which JSON cannot carry.
+    /// [`Error::Unwritable`] if a value is not finite, which JSON cannot represent.
     pub fn to_json_pretty(&self) -> Result<String, Error> {
         let mut json = serde_json::to_string_pretty(self).map_err(Error::Unwritable)?;
         json.push('\n');
@@ -104,7 +104,7 @@ impl Record {
 }
 
 impl Case {
-    /// The figures that are shown or compared and that cannot be negative, each with its place.
+    /// The values that are shown or compared and cannot be negative, with their paths.
     fn figures(&self) -> impl Iterator<Item = (String, f64)> {
         let cost = &self.cost;
         let whole = [
@@ -129,8 +129,8 @@ impl Case {
     }
 }
 
-/// Refuses what JSON cannot carry: `serde_json` would write it as null, and the record could not be
-/// read again.
+/// Rejects values that JSON cannot represent: `serde_json` would write null, and the record could not be read
+/// back.
 #[expect(
     clippy::trivially_copy_pass_by_ref,
     reason = "serde passes fields by reference"
@@ -145,7 +145,7 @@ pub(crate) fn finite<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok,
     }
 }
 
-/// A foreign string, short and without control characters, so that it can stand in a message.
+/// A shortened untrusted string without control characters, for messages.
 pub(crate) fn shortened(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(60).collect()
 }

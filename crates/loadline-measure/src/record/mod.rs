@@ -1,8 +1,7 @@
-//! The record: everything that was measured in one run, as versioned JSON.
+//! The record: all measurements of a run, as versioned JSON.
 //!
-//! It is the only thing that reports, gates and comparisons read; what is not in the record was not
-//! measured. Times are whole nanoseconds unless a mean is stated, shares go from 0 to 1, and the
-//! unit is the last word of a name. Reading ignores fields that it does not know.
+//! Reports, gates and comparisons read nothing else. Times are whole nanoseconds unless they are means,
+//! shares range from 0 to 1, and the unit is the last word of a name. Unknown fields are ignored.
 
 mod case;
 mod environment;
@@ -44,77 +43,77 @@ pub const SCHEMA: &str = "loadline.record/1";
 /// Everything measured in one run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Record {
-    /// [`SCHEMA`].
+    /// The schema version: [`SCHEMA`].
     pub schema: String,
-    /// What was run.
+    /// The run.
     pub run: Run,
-    /// Where it was run.
+    /// Its environment.
     #[serde(default)]
     pub environment: Environment,
-    /// The links that latency was added by, one per latency.
+    /// The links that added latency, one per latency.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<Link>,
-    /// What was measured: one case per subject and scenario.
+    /// The results: one case per subject and scenario.
     pub cases: Vec<Case>,
-    /// What was asked for and cannot be.
+    /// Requested combinations that are not possible.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<LeftOut>,
-    /// What the cases say about each other.
+    /// The comparisons of cases.
     #[serde(default)]
     pub comparisons: Vec<Comparison>,
-    /// What about this run would make a measurement lie.
+    /// Flaws of this run.
     #[serde(default)]
     pub doctor: Vec<Finding>,
-    /// What could not be examined, and the rules that this concerns.
+    /// What could not be examined, with the affected rules.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_examined: Vec<NotExamined>,
-    /// One plain sentence per subject: what was found.
+    /// The result, one sentence per subject.
     #[serde(default)]
     pub findings: Vec<String>,
-    /// Why instructions per operation were not counted, if they were to be: one sentence that says what would help.
+    /// Why instructions per operation were requested but not counted, in one sentence with advice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_counted: Option<String>,
-    /// Absolute limits and whether they were kept, where some were given.
+    /// Limits and their results.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<Row>,
-    /// Whether it got slower, where that was asked.
+    /// The judgement, if one was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judgement: Option<Judgement>,
-    /// The load that keeps a limit, where that was searched for.
+    /// The result of a capacity search.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity: Option<Answer>,
-    /// What engines take besides time, where engines were compared.
+    /// The footprint of engines, in comparisons of engines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub engines: Option<Engines>,
 }
 
-/// A way of calling that a sweep left out.
+/// A combination that a sweep skipped.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeftOut {
     /// The operations, by name.
     pub workload: String,
-    /// How they were to be called.
+    /// The call mode.
     pub mode: Mode,
-    /// Why they were not, as a part of a sentence without its full stop.
+    /// The reason, as part of a sentence without its full stop.
     pub reason: String,
 }
 
-/// A link that added latency, as it measured itself before it was used.
+/// A link that added latency, with its measured accuracy.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Link {
-    /// The round-trip time that it was to add.
+    /// The requested round-trip time.
     pub latency_ns: u64,
-    /// How much the delay varied, as it was asked for, such as `1ms:normal`.
+    /// The requested jitter, such as `1ms:normal`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jitter: Option<String>,
-    /// How many bytes per second fit through in each direction, where that was limited.
+    /// Bandwidth limit per direction in bytes per second, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bandwidth_bytes_per_s: Option<u64>,
-    /// What added the latency.
+    /// The class of the link.
     pub class: PathClass,
-    /// Why this class, in a sentence.
+    /// The reason for the class, in a sentence.
     pub reason: String,
-    /// Round trips that it was measured by.
+    /// The number of measured round trips.
     pub round_trips: u64,
     /// The median round trip without the link.
     pub direct_p50_ns: u64,
@@ -122,36 +121,36 @@ pub struct Link {
     pub through_p50_ns: u64,
     /// The 0.99 quantile of the round trips through it.
     pub through_p99_ns: u64,
-    /// How much longer than asked for the median is.
+    /// Overshoot of the median.
     pub overshoot_p50_ns: u64,
-    /// How much longer than asked for the 0.99 quantile is.
+    /// Overshoot of the 0.99 quantile.
     pub overshoot_p99_ns: u64,
-    /// How late the link itself released what was due, at the median; `None` where the kernel releases.
+    /// Median lateness of the link's own releases; `None` if the kernel releases.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub release_late_p50_ns: Option<u64>,
     /// The same at the 0.99 quantile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub release_late_p99_ns: Option<u64>,
-    /// How its thread was scheduled.
+    /// The scheduling of its thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scheduling: Option<Scheduling>,
-    /// Whether idle processors polled instead of sleeping meanwhile.
+    /// Whether idle CPUs polled instead of sleeping.
     #[serde(default)]
     pub keeps_awake: bool,
-    /// Whether the overshoot is too much for it to be the link that was asked for.
+    /// Whether the overshoot is too large.
     pub is_off: bool,
-    /// The largest packet in bytes, where there are packets.
+    /// The largest packet in bytes, if there are packets.
     #[serde(default)]
     pub mtu: Option<u64>,
-    /// The congestion control of the client's end, where it is known.
+    /// The congestion control of the client's end, if known.
     #[serde(default)]
     pub congestion_control: Option<String>,
 }
 
-/// What was run.
+/// The run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Run {
-    /// Names the run, also in the keys that it wrote.
+    /// The identifier of the run, also part of the keys that it wrote.
     pub id: String,
     /// When it started (RFC 3339).
     pub started_at: String,
@@ -159,27 +158,27 @@ pub struct Run {
     pub command: String,
     /// The version of Loadline.
     pub version: String,
-    /// What all random choices came from.
+    /// The seed of all random choices.
     pub seed: u64,
-    /// What the command line meant, in full.
+    /// The resolved plan.
     #[serde(default)]
     pub plan: serde_json::Value,
-    /// Whether the run ended before its plan was done: by an interrupt, or since a target was lost.
+    /// Whether the run ended early: by an interrupt, or because a target was lost.
     #[serde(default)]
     pub cut_short: bool,
-    /// How long the whole run took, preparations included.
+    /// The duration of the whole run, including preparations.
     #[serde(default)]
     pub duration_ns: Option<u64>,
 }
 
-/// What two cases of one scenario say about each other, by paired rounds.
+/// A comparison of two cases of one scenario, by paired rounds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
     /// Index of the first case.
     pub a: usize,
     /// Index of the second case.
     pub b: usize,
-    /// What was compared, by its name in the record, such as `throughput_ops_per_s`.
+    /// The compared metric by its name in the record, such as `throughput_ops_per_s`.
     pub metric: String,
     /// Whether more or less of the metric is better.
     pub direction: Direction,
@@ -189,12 +188,12 @@ pub struct Comparison {
     /// The interval of the ratio; `None` with too few rounds.
     #[serde(default)]
     pub interval: Option<Bounds>,
-    /// The smallest change, as a share, that this many rounds would have shown.
+    /// The smallest change, as a share, that these rounds can detect.
     #[serde(default)]
     pub minimum_detectable_effect: Option<f64>,
-    /// Rounds that went into it.
+    /// The number of rounds.
     pub rounds: u64,
-    /// What may be said of the second case beside the first.
+    /// The verdict on the second case, compared with the first.
     pub verdict: Verdict,
     /// The verdict as a sentence that can be checked, such as "slower by more than 2 % in 19 of 24
     /// rounds".
@@ -214,7 +213,7 @@ pub struct Bounds {
 }
 
 impl Record {
-    /// A record of `run` in `environment`, with nothing measured yet.
+    /// Creates a record of `run` in `environment` without results.
     #[must_use]
     pub fn new(run: Run, environment: Environment) -> Self {
         Self {
@@ -236,7 +235,7 @@ impl Record {
         }
     }
 
-    /// All errors of all cases.
+    /// The errors of all cases.
     #[must_use]
     pub fn errors(&self) -> u64 {
         self.cases

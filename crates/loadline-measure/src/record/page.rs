@@ -1,8 +1,7 @@
 //! The page about the record (`docs/record.md`), compared with the types that are written.
 //!
-//! Each object of the record has a section there, headed by the paths at which it is found, with a table of its
-//! fields. The fields of the types are read off the deserializers that serde derives: each of them is asked for
-//! what it would read.
+//! Each object of the record has a section there, headed by its paths, with a table of its fields. The fields
+//! of a type are read from the deserializer that serde derives, which requests each of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,18 +12,18 @@ use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use super::Record;
 
 const PAGE: &str = include_str!("../../../../docs/record.md");
-/// A text that all fields with a form of their own accept.
+/// A text that all fields with a custom format accept.
 const TEXT: &str = "p99<2ms";
-/// The one form of a value that cannot be asked for: sizes of values that differ.
+/// The only value whose fields cannot be requested: a range of value sizes.
 const SPREAD: (&str, [&str; 3]) = ("cases[].scenario.value_bytes", ["min", "max", "dist"]);
 
-/// A name that earlier versions wrote and that is still read, with its type.
+/// A name that earlier versions wrote and that can still be read, with its type.
 const FORMER: (&str, &str) = ("Tally", "late");
 
 /// The fields of each object, by the path of the object; the path of the record itself is empty.
 type Objects = BTreeMap<String, BTreeSet<String>>;
 
-/// Stands for any value at `path`, and notes the fields that are asked for.
+/// A placeholder for any value at `path`, which records the requested fields.
 struct Asked<'o> {
     path: String,
     objects: &'o mut Objects,
@@ -154,8 +153,8 @@ impl<'de> Deserializer<'de> for Asked<'_> {
     }
 }
 
-/// The objects that the page describes: a section is headed by paths in backticks, and the first column of its
-/// table has the fields.
+/// The objects described on the page: a section is headed by paths in backticks, and the first column of its
+/// table lists the fields.
 fn described() -> Objects {
     let mut objects = Objects::new();
     for section in PAGE.split("\n## ").skip(1) {
@@ -195,7 +194,7 @@ fn the_page_describes_exactly_the_fields_that_are_written() {
     .unwrap();
     written.insert(SPREAD.0.to_owned(), SPREAD.1.map(str::to_owned).into());
     let mut described = described();
-    // The plan belongs to the program that resolves it, and is compared there.
+    // The plan belongs to the program that resolves it and is compared there.
     assert!(described.remove("run.plan").is_some());
     described.retain(|path, _| !path.starts_with("run.plan."));
     for (path, fields) in &written {

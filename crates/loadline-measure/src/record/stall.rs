@@ -1,15 +1,15 @@
-//! Interruptions: when nothing arrived, and when CPUs did not run.
+//! Stalls and pauses of CPUs.
 
 use serde::{Deserialize, Serialize};
 
 use crate::vocabulary::vocabulary;
 
-/// A scheduler keeps a runnable thread waiting for a few time slices. The waits of a server are known for
-/// a whole round only, so a longer stall is not explained by them.
+/// A scheduler keeps a runnable thread waiting for a few time slices. A server's waiting time is only known
+/// per round, so it does not explain longer stalls.
 const LONGEST_WAIT_NS: u64 = 200_000_000;
 
 vocabulary! {
-    /// What interrupted the flow of replies.
+    /// The cause of a stall.
     pub enum StallCause {
         /// The server did not answer although it had a CPU.
         Server = "server",
@@ -17,43 +17,43 @@ vocabulary! {
         Generator = "generator",
         /// The host of this virtual machine did not run one of its CPUs.
         Host = "host",
-        /// Other programs had the CPU.
+        /// Other programs used the CPU.
         Contention = "contention",
         /// The server or the path to it; which of them cannot be determined from here.
         ServerOrPath = "server or path",
     }
 }
 
-/// A stretch in which operations waited and nothing arrived.
+/// A period in which operations waited and no reply arrived.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stall {
-    /// The round that it belongs to, from 0.
+    /// The round, from 0.
     pub round: u64,
-    /// Where it starts within its round.
+    /// The start within the round.
     pub start_ns: u64,
-    /// How long it took until the next arrival, or until the end of the round.
+    /// The duration until the next reply, or until the end of the round.
     pub length_ns: u64,
-    /// Operations in flight at its end.
+    /// Operations in flight at the end.
     #[serde(default)]
     pub in_flight: u64,
-    /// The part of it that the generator's own thread explains.
+    /// The part that is explained by the generator's own thread.
     #[serde(default)]
     pub generator_ns: u64,
-    /// The part of it in which a CPU of this machine did not run.
+    /// The part in which a CPU of this machine did not run.
     #[serde(default)]
     pub paused_ns: u64,
-    /// What caused it.
+    /// The cause.
     pub cause: StallCause,
 }
 
-/// When CPUs of this machine did not run, over all rounds.
+/// Pauses of this machine's CPUs, over all rounds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuPauses {
-    /// CPUs that were watched.
+    /// The number of observed CPUs.
     pub cpus: u64,
-    /// Whether they were watched in real time; if not, other threads on a CPU look like a pause.
+    /// Whether they were observed in real time; otherwise, other threads on a CPU look like a pause.
     pub real_time: bool,
-    /// How many pauses there were.
+    /// The number of pauses.
     pub count: u64,
     /// The sum of all pauses of all CPUs.
     pub total_ns: u64,
@@ -61,20 +61,20 @@ pub struct CpuPauses {
     pub longest_ns: u64,
 }
 
-/// What is known beside a stall when its cause is determined.
+/// The facts that determine the cause of a stall.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Surroundings {
     /// Whether the server is on this machine, without a link in between.
     pub is_direct: bool,
-    /// Whether CPUs were watched in real time.
+    /// Whether CPUs were observed in real time.
     pub watched_in_real_time: bool,
-    /// How long the server waited for a CPU in the same round.
+    /// The server's waiting time for a CPU in the same round.
     pub server_wait_ns: Option<u64>,
 }
 
 impl StallCause {
-    /// The cause of `stall`: whatever explains at least half of it. A CPU that did not run stops the
-    /// generator as well, so it is considered first.
+    /// The cause of `stall`: whatever explains at least half of it. A CPU that did not run also stops the
+    /// generator, so it is considered first.
     #[must_use]
     pub fn of(stall: &Stall, around: &Surroundings) -> Self {
         let explains = |ns: u64| ns.saturating_mul(2) >= stall.length_ns;

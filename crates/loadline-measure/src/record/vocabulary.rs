@@ -1,19 +1,19 @@
-//! The words of a record that judgements and reports tell apart.
+//! The words of a record that verdicts and reports depend on.
 
 use crate::vocabulary::vocabulary;
 
 vocabulary! {
-    /// What a subject is.
+    /// The kind of a subject.
     pub enum SubjectKind {
         /// Loadline's own server over its own store, started for the run.
         Embedded = "embedded",
-        /// A server program that was started for the run.
+        /// A server program started for the run.
         SpawnedServer = "spawned server",
-        /// A server that ran already.
+        /// An existing server.
         Server = "server",
-        /// A cluster that ran already.
+        /// An existing cluster.
         Cluster = "cluster",
-        /// A cluster that was started for the run.
+        /// A cluster started for the run.
         SpawnedCluster = "spawned cluster",
         /// A store in Loadline's own process.
         Engine = "engine in process",
@@ -21,7 +21,7 @@ vocabulary! {
 }
 
 vocabulary! {
-    /// How operations are called.
+    /// The call mode of operations.
     pub enum Mode {
         /// A function call in Loadline's own process, without a socket.
         Call = "call",
@@ -41,17 +41,17 @@ vocabulary! {
 }
 
 vocabulary! {
-    /// How the starts of an open loop are spaced.
+    /// The spacing of starts in an open loop.
     pub enum Arrivals {
-        /// At equal distances.
+        /// At equal intervals.
         Uniform = "uniform",
-        /// At random, as those of independent users.
+        /// At random intervals, like those of independent users.
         Poisson = "poisson",
     }
 }
 
 vocabulary! {
-    /// What adds latency to a path.
+    /// The class of a link.
     pub enum PathClass {
         /// The kernel's queueing discipline.
         Netem = "netem",
@@ -63,11 +63,11 @@ vocabulary! {
 }
 
 vocabulary! {
-    /// How the thread of a link is scheduled.
+    /// The scheduling of a link's thread.
     pub enum Scheduling {
         /// Ahead of all ordinary threads.
         RealTime = "real time",
-        /// As any other thread.
+        /// Like any other thread.
         Ordinary = "ordinary",
     }
 }

@@ -9,14 +9,14 @@ const FAST_CLOCKS: [&str; 4] = [
     "arch_sys_counter",
     "hyperv_clocksource_tsc_page",
 ];
-/// Above this a reading of the clock shows in a time of some microseconds.
+/// The cost above which reading the clock affects times of some microseconds.
 const CLOCK_READ_NS: f64 = 200.0;
 
 pub(super) fn huge_pages(setup: &Setup) -> Option<Finding> {
     let always = setup.huge_pages.as_deref() == Some("always");
-    // Redis switches them off for itself where it may; one that does not say so is older than that.
+    // Redis disables them for itself if it can; a server without the setting is older than that.
     let switched_off = setup.setting("disable-thp") == Some("yes");
-    // A server that tells none of its settings does not tell this one either.
+    // A server that refuses its settings also lacks this one.
     let is_known = !setup.settings.is_empty();
     (always && setup.is_local && is_known && !switched_off).then(|| {
         setup.finding(Rule::HugePages, Severity::Warning,
@@ -76,7 +76,7 @@ pub(super) fn slow_clock(setup: &Setup) -> Option<Finding> {
 }
 
 pub(super) fn autogroup(setup: &Setup) -> Option<Finding> {
-    // A server that this run started is in the session of the run.
+    // A server started by this run is in the same session.
     let apart = setup.autogroup == Some(true) && setup.is_local && !setup.is_ours;
     apart.then(|| {
         setup.finding(Rule::Autogroup, Severity::Info,
@@ -103,7 +103,7 @@ pub(super) fn too_few_cpus(setup: &Setup) -> Option<Finding> {
 
 pub(super) fn quota(setup: &Setup) -> Option<Finding> {
     let (quota, busy) = (setup.quota_cores?, setup.busy_threads());
-    // A quota that is worth all CPUs is none.
+    // A quota of all CPUs is no limit.
     let limits = setup.cores.is_none_or(|cores| quota < cores as f64);
     (limits && quota < busy as f64).then(|| {
         setup.finding(

@@ -1,4 +1,4 @@
-//! What of a machine and of a server's settings makes a measurement lie, before anything is measured.
+//! Rules about a machine and a server's settings, checked before measuring.
 
 mod machine;
 
@@ -9,7 +9,7 @@ use crate::histogram::LatencySummary;
 use crate::words;
 use machine::{autogroup, governor, huge_pages, quota, slow_clock, too_few_cpus};
 
-/// Settings of a server that [`examine_setup`] looks at, by their names in `CONFIG GET`.
+/// Settings of a server that [`examine_setup`] reads, by their names in `CONFIG GET`.
 pub const SETTINGS: [&str; 8] = [
     "appendonly",
     "appendfsync",
@@ -21,11 +21,11 @@ pub const SETTINGS: [&str; 8] = [
     "slowlog-log-slower-than",
 ];
 
-/// A server, the machine of the generator, and the path between them. `None`, or empty, where it was
-/// not looked at.
+/// A server, the generator's machine, and the path between them. Values that were not read are `None` or
+/// empty.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Setup {
-    /// What the findings are about: the target's name.
+    /// The subject of the findings: the target's name.
     pub scope: String,
     /// Whether the server runs on the generator's machine.
     pub is_local: bool,
@@ -33,7 +33,7 @@ pub struct Setup {
     pub is_ours: bool,
     /// Logical CPUs that the generator could use.
     pub cores: Option<u64>,
-    /// CPUs that the control group's quota is worth.
+    /// The control group's quota in CPUs.
     pub quota_cores: Option<f64>,
     /// Threads of the generator.
     pub generator_threads: u64,
@@ -43,11 +43,11 @@ pub struct Setup {
     pub governor: Option<String>,
     /// The kernel's clock source.
     pub clock_source: Option<String>,
-    /// What reading the clock once takes, in nanoseconds.
+    /// The cost of reading the clock, in nanoseconds.
     pub clock_read_ns: Option<f64>,
     /// Whether the scheduler shares CPUs among sessions instead of threads.
     pub autogroup: Option<bool>,
-    /// What the server says of its [`SETTINGS`].
+    /// The server's values of [`SETTINGS`].
     pub settings: BTreeMap<String, String>,
     /// Memory that the server uses, in bytes.
     pub used_memory: Option<u64>,
@@ -55,11 +55,11 @@ pub struct Setup {
     pub monitors: Option<u64>,
     /// Round trips on one connection while nothing else was sent.
     pub idle: Option<LatencySummary>,
-    /// What the server says that such a command takes it, in nanoseconds.
+    /// The server's own time for such a command, in nanoseconds.
     pub server_ns: Option<u64>,
 }
 
-/// All rules that look at a setup.
+/// All rules about a setup.
 const RULES: [fn(&Setup) -> Option<Finding>; 12] = [
     huge_pages,
     governor,
@@ -75,18 +75,18 @@ const RULES: [fn(&Setup) -> Option<Finding>; 12] = [
     distance,
 ];
 
-/// From this share of its limit on, a server may reach it during a run.
+/// The share of its memory limit from which a server can reach it during a run.
 const MEMORY_SHARE: f64 = 0.8;
-/// An idle path whose p99 is above this multiple of its median adds a tail of its own,
+/// The ratio of p99 to median from which an idle path adds its own tail,
 const JITTER: u64 = 5;
-/// where that is also so much more.
+/// if the difference is at least this.
 const JITTER_NS: u64 = 200_000;
-/// A path whose time exceeds that of the server by this factor hides the server.
+/// The ratio of path time to server time from which the path hides the server.
 const DISTANCE: u64 = 20;
-/// Paths shorter than this are no network's, in nanoseconds.
+/// Round trips shorter than this are not a network's, in nanoseconds.
 const NEAR_NS: u64 = 500_000;
 
-/// Applies all rules to a setup; the gravest findings come first.
+/// Applies all rules to a setup; the most severe findings come first.
 #[must_use]
 pub fn examine_setup(setup: &Setup) -> Vec<Finding> {
     let mut findings: Vec<Finding> = RULES.iter().filter_map(|rule| rule(setup)).collect();
@@ -103,7 +103,7 @@ impl Setup {
         self.setting(name)?.parse().ok()
     }
 
-    /// Threads that are busy on this machine while the server is under load.
+    /// Threads that are busy on this machine under load.
     fn busy_threads(&self) -> u64 {
         let of_server = self.number("io-threads").unwrap_or(1).max(1);
         self.generator_threads + if self.is_local { of_server } else { 0 }
@@ -248,7 +248,7 @@ mod tests {
         setup.settings.insert(name.to_owned(), value.to_owned());
     }
 
-    /// A server beside the generator about which there is nothing to say.
+    /// A local server without findings.
     fn clean() -> Setup {
         let mut setup = Setup {
             scope: "redis".to_owned(),
@@ -291,7 +291,7 @@ mod tests {
         setup
     }
 
-    /// A rule, the change that makes it fire, and what it then says.
+    /// A rule, the change that triggers it, and part of its finding.
     const FIRES: [(&str, Change, &str); 17] = [
         (
             "LL018",
@@ -410,7 +410,7 @@ mod tests {
             change(&mut setup);
             let found = examine_setup(&setup);
             assert_eq!(found.len(), 1, "{rule}: {found:?}");
-            // The governor and the clock are the machine's.
+            // The governor and the clock belong to the machine.
             let scope = if ["LL019", "LL020"].contains(&rule) {
                 ""
             } else {

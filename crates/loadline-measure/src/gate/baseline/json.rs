@@ -7,19 +7,19 @@ use crate::metric::Metric;
 use crate::record::shortened;
 use crate::{Error, Histogram};
 
-/// What the schema of every baseline starts with; what follows is its major version.
+/// The prefix of every baseline's schema, followed by the major version.
 const FAMILY: &str = "loadline.baseline/";
 
-/// A baseline that is longer is not read.
+/// The size of the largest accepted baseline.
 const MOST_BYTES: usize = 64 << 20;
 
-/// Names and other texts that are longer are refused.
+/// The length of the longest accepted text.
 const MOST_TEXT: usize = 1_024;
 
-/// The logarithm of a ratio of two times that can be measured is far below this.
+/// The largest accepted logarithm of a ratio, far above any measurable ratio of times.
 const MOST_LN: f64 = 100.0;
 
-/// What is read first, to tell what the rest is.
+/// The first field to read, which decides how to read the rest.
 #[derive(Deserialize)]
 struct Header {
     schema: Option<String>,
@@ -30,8 +30,8 @@ impl Baseline {
     ///
     /// # Errors
     ///
-    /// [`Error::NotABaseline`] for anything else than the JSON of a baseline that this version knows,
-    /// [`Error::Field`] where a field holds what it cannot hold.
+    /// [`Error::NotABaseline`] if the bytes are not the JSON of a baseline that this version supports,
+    /// [`Error::Field`] if a field has an invalid value.
     pub fn from_json(bytes: &[u8]) -> Result<Self, Error> {
         let refused = |reason: String| Error::NotABaseline(reason);
         if bytes.len() > MOST_BYTES {
@@ -48,7 +48,7 @@ impl Baseline {
         let schema = header
             .schema
             .ok_or_else(|| refused("it has no field \"schema\"".to_owned()))?;
-        // A minor version may follow the major one; it only ever adds fields.
+        // A minor version can follow the major one; it only adds fields.
         let major = schema
             .strip_prefix(FAMILY)
             .map(|version| version.split('.').next().unwrap_or_default());
@@ -64,11 +64,11 @@ impl Baseline {
         Ok(baseline)
     }
 
-    /// The baseline as JSON for people and machines, with a line feed at the end.
+    /// The baseline as JSON, with a line feed at the end.
     ///
     /// # Errors
     ///
-    /// [`Error::Field`] where a field holds what could not be read again.
+    /// [`Error::Field`] if a field has a value that could not be read back.
     pub fn to_json(&self) -> Result<String, Error> {
         self.check()?;
         let mut json = serde_json::to_string_pretty(self).map_err(Error::Unwritable)?;
@@ -89,7 +89,7 @@ impl Baseline {
             if self.runs[..index].iter().any(|other| other.id == run.id) {
                 return Err(refused(
                     &format!("runs[{index}].id"),
-                    "names a run that stands in it already",
+                    "names a run that is already in the baseline",
                 ));
             }
         }
@@ -98,7 +98,7 @@ impl Baseline {
 }
 
 impl BaselineRun {
-    /// Refuses what no measurement gives; `place` is where the run stands.
+    /// Rejects impossible values; `place` is the path of the run.
     pub(super) fn check(&self, place: &str) -> Result<(), Error> {
         text(&format!("{place}.id"), &self.id)?;
         text(&format!("{place}.started_at"), &self.started_at)?;

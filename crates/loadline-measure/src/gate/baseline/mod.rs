@@ -1,12 +1,12 @@
-//! What is normal here: several runs of one plan on one machine.
+//! Baselines: several runs of one plan on one machine.
 //!
-//! A run is kept as two numbers per case and metric, `median over rounds of ln m` and `median over
-//! rounds of ln(m / m_ref)`, where `m_ref` is the median round trip of the reference in the same round:
-//! a plain echo of as many bytes, which feels the machine as the subject does. A machine that is busy
-//! today slows both. How far the reference is taken out follows from how both moved over the runs
-//! (`gate::control`): anything between the first number and the second. A throughput goes down where
-//! times go up, so it is multiplied by `m_ref` instead: `ln(m * m_ref)`. The whole histogram is kept
-//! beside them, so that an old baseline can be judged again by other thresholds.
+//! A run is stored as two numbers per case and metric, `median over rounds of ln m` and `median over rounds
+//! of ln(m / m_ref)`, where `m_ref` is the median round trip of the reference in the same round: a plain echo
+//! of the same number of bytes. Load on the machine slows both the subject and the reference. How much of the
+//! reference is removed depends on how both varied over the runs (`gate::control`): anything between the
+//! first number and the second. A throughput falls when times rise, so it is multiplied by `m_ref` instead:
+//! `ln(m * m_ref)`. The whole histogram is stored as well, so that an old baseline can be judged by other
+//! thresholds.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,25 +27,25 @@ mod tests;
 /// The schema that this version writes and reads.
 pub const SCHEMA: &str = "loadline.baseline/1";
 
-/// The most runs that a baseline holds, and the most cases of a run.
+/// The most runs of a baseline, and the most cases of a run.
 const MOST: usize = 1_000;
 
-/// What is normal here.
+/// Several runs of one plan on one machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Baseline {
     /// [`SCHEMA`].
     pub schema: String,
-    /// What was measured, as written on the command line, secrets redacted.
+    /// The target as written on the command line, secrets redacted.
     pub target: String,
-    /// Stands for everything that makes runs the same work; runs with another one are refused.
+    /// A hash of everything that defines the work; runs with another hash are rejected.
     pub workload_hash: String,
-    /// What the command line meant, in full, so that a candidate can be measured the same way.
+    /// The resolved plan, so that a candidate can be measured in the same way.
     #[serde(default)]
     pub plan: serde_json::Value,
-    /// The machine and the server, of the first run.
+    /// The machine and the server of the first run.
     #[serde(default)]
     pub environment: Environment,
-    /// What every candidate must keep.
+    /// The limits of every candidate.
     #[serde(default)]
     pub limits: Vec<Limit>,
     /// The runs, in the order in which they were added.
@@ -66,16 +66,16 @@ pub struct BaselineRun {
 /// One case of a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct BaselineCase {
-    /// What was measured. Metrics that this version does not know are left out.
+    /// The measured metrics. Unknown metrics are ignored.
     #[serde(deserialize_with = "known")]
     pub metrics: BTreeMap<Metric, Measured>,
     /// Instructions per operation, if they were counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub work: Option<Work>,
-    /// The median round trip of the reference, over the rounds; `None` in baselines of before.
+    /// The median round trip of the reference over the rounds; `None` in older baselines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reference_ns_p50: Option<f64>,
-    /// The response times of all rounds, as [`Histogram::encode`] writes them; empty where not kept.
+    /// The response times of all rounds, as [`Histogram::encode`] writes them; empty if not stored.
     #[serde(default)]
     pub response_time: String,
 }
@@ -83,22 +83,22 @@ pub struct BaselineCase {
 /// One metric of one case in one run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
-    /// The median over rounds of the logarithm, taken in units of the reference in full; `None` where
-    /// the rounds do not hold the metric or one is not above zero, so that only limits can judge it.
+    /// The median over the rounds of the logarithm in units of the reference; `None` if the rounds lack the
+    /// metric or a value is not above zero, in which case only limits can judge it.
     #[serde(default)]
     pub normalised_ln: Option<f64>,
-    /// The same without the reference; `None` in baselines of before, where `raw` stands for it.
+    /// The same without the reference; `None` in older baselines, which use `raw` instead.
     #[serde(default)]
     pub round_ln: Option<f64>,
-    /// What was measured over all rounds, in the metric's own unit: nanoseconds, operations per
-    /// second, or a share from 0 to 1.
+    /// The value over all rounds, in the metric's own unit: nanoseconds, operations per second, or a share
+    /// from 0 to 1.
     pub raw: f64,
-    /// Rounds that it comes from.
+    /// The number of rounds.
     pub rounds: u32,
 }
 
 impl Baseline {
-    /// A baseline of a target and its plan, with no runs yet.
+    /// Creates a baseline of a target and its plan, without runs.
     #[must_use]
     pub fn new(
         target: String,
@@ -118,12 +118,12 @@ impl Baseline {
         }
     }
 
-    /// Adds a run that was made in `environment` with the work that `workload_hash` stands for.
+    /// Adds a run that was made in `environment`, with the work that `workload_hash` identifies.
     ///
     /// # Errors
     ///
-    /// [`Error::Incomparable`] where the run is of other work, of another machine, kernel, server or
-    /// settings, has other cases than the runs before, or is one of them.
+    /// [`Error::Incomparable`] if the run has different work, cases, machine, kernel, server or settings, or
+    /// is already in the baseline.
     pub fn add(
         &mut self,
         run: BaselineRun,
@@ -172,13 +172,13 @@ impl Baseline {
 }
 
 impl BaselineRun {
-    /// The run that a record holds, each case normalised by the reference of its rounds.
+    /// Extracts the run of a record, with each case normalised by the reference of its rounds.
     ///
     /// # Errors
     ///
-    /// [`Error::Incomparable`] where the record was cut short, has rounds without a reference, holds
-    /// two cases of one name (such as of two targets) or none at all; [`Error::Field`] where a figure
-    /// is none that can be measured.
+    /// [`Error::Incomparable`] if the record was cut short, has rounds without a reference, has no cases, or
+    /// has two cases of the same name (for example of two targets); [`Error::Field`] if a value is
+    /// impossible.
     pub fn of_record(record: &Record) -> Result<Self, Error> {
         let refuse = |reason: String| Err(Error::Incomparable(reason));
         let id = shortened(&record.run.id);
@@ -238,7 +238,7 @@ impl BaselineCase {
         Self {
             metrics: measured.collect(),
             work: case.work.clone().map(|work| Work {
-                // A gate names functions and draws no graph, and a baseline has many runs.
+                // The gate names functions and draws no graph, and a baseline has many runs.
                 frames: Vec::new(),
                 ..work
             }),
@@ -247,7 +247,7 @@ impl BaselineCase {
         }
     }
 
-    /// The response times of all rounds; `None` where they were not kept.
+    /// The response times of all rounds; `None` if not stored.
     ///
     /// # Errors
     ///
@@ -260,16 +260,16 @@ impl BaselineCase {
     }
 }
 
-/// What runs are compared by, round by round, in units of the reference. A round that lacks it, such as
-/// a median of too few operations, is left out; `None` where fewer than half of the rounds are left.
+/// The values that runs are compared by, round by round, in units of the reference. A round without a value,
+/// such as a median of too few operations, is skipped; `None` if fewer than half of the rounds remain.
 ///
-/// CPU time per operation stays as it is: the waiting that the reference is there to take out is not
-/// in it. The throughput of an open loop has none, because the schedule sets it.
+/// CPU time per operation is not normalised, because it does not include the waiting time that the reference
+/// removes. The throughput of an open loop has no value, because the schedule determines it.
 pub(super) fn normalised_rounds(case: &Case, metric: Metric) -> Option<Vec<f64>> {
     logs_of_rounds(case, metric, Reference::TakenOut)
 }
 
-/// What is done with the reference.
+/// What to do with the reference.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Reference {
     TakenOut,
@@ -287,7 +287,7 @@ fn logs_of_rounds(case: &Case, metric: Metric, reference: Reference) -> Option<V
         if is_cpu {
             return Some(value);
         }
-        // Also where it is left in, so that both are of the same rounds.
+        // Also read when the reference is not removed, so that both results cover the same rounds.
         let of_reference = positive_ln(round.reference_ns_p50? as f64)?;
         Some(match (reference, metric.direction()) {
             (Reference::LeftIn, _) => value,

@@ -8,17 +8,17 @@ use super::{Classic, ClassicMetric, ClassicThresholds};
 use crate::Error;
 use crate::record::shortened;
 
-/// A file that is longer is not read; the real one has under a kibibyte.
+/// The size of the largest accepted file; real ones are below a kibibyte.
 const MOST_BYTES: usize = 64 << 10;
 
 impl Classic {
-    /// Reads a file. Keys that are not known are ignored; a number of `metrics` may be missing, and
-    /// the thresholds but for the least throughput have defaults (20 %, 10 %, 10 ms).
+    /// Reads a file. Unknown keys are ignored; entries of `metrics` are optional, and all thresholds but the
+    /// lowest throughput have defaults (20 %, 10 %, 10 ms).
     ///
     /// # Errors
     ///
-    /// [`Error::NotABaseline`] for anything else than a JSON object with the object `metrics`, and
-    /// [`Error::Field`] with the name of a field that holds what it cannot hold.
+    /// [`Error::NotABaseline`] if the bytes are not a JSON object with the object `metrics`, and
+    /// [`Error::Field`] with the name of a field that has an invalid value.
     pub fn from_json(bytes: &[u8]) -> Result<Self, Error> {
         let refused = |reason: &str| Error::NotABaseline(reason.to_owned());
         if bytes.len() > MOST_BYTES {
@@ -33,7 +33,7 @@ impl Classic {
             section(&file, "metrics")?.ok_or_else(|| refused("it has no object \"metrics\""))?;
         let mut numbers = BTreeMap::new();
         for metric in ClassicMetric::ALL {
-            // Above this, and below a thousandth, is no time in microseconds and no rate of a server.
+            // Values outside this range are neither a time in microseconds nor a rate of a server.
             if let Some(number) = number(metrics, "metrics", metric.key(), (1e-3, 1e10))? {
                 numbers.insert(metric, number);
             }

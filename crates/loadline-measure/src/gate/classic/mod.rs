@@ -1,4 +1,5 @@
-//! A run against a file of numbers: the `baseline.json` of an MMO server's write-up, read as it is.
+//! Compares a run with a file of numbers: the `baseline.json` of an MMO server's write-up, in its original
+//! format.
 //!
 //! ```json
 //! {
@@ -11,11 +12,11 @@
 //! }
 //! ```
 //!
-//! A latency that rose by `latency_regression_pct` and a throughput that fell by
-//! `throughput_regression_pct` warn; a p99 over `critical_latency_ms`, and a throughput under half of
-//! the number or under `critical_throughput_min_ops_sec`, are critical; 10 % either way is noise. All of
-//! it is judged on the bounds of the median over the candidate's rounds, not on the median itself.
-//! Such a file knows nothing of how runs or machines differ, so a warning here is worth less than one
+//! A latency increase by `latency_regression_pct` and a throughput decrease by `throughput_regression_pct`
+//! are warnings. A p99 over `critical_latency_ms`, and a throughput below half of the stored number or below
+//! `critical_throughput_min_ops_sec`, are critical. 10 % in either direction is noise. The verdict uses the
+//! bounds of the median over the candidate's rounds. Such a file contains nothing about the variation of runs
+//! or about the machine, so a warning is less reliable than one of [`strict`](super::strict).
 //! of [`strict`](super::strict).
 
 use std::collections::BTreeMap;
@@ -34,7 +35,7 @@ mod file;
 #[cfg(test)]
 mod tests;
 
-/// A change up to this share, either way, is noise.
+/// Changes up to this share, in either direction, are noise.
 const NOISE: f64 = 0.10;
 
 /// A throughput below this share of the number is critical.
@@ -43,13 +44,13 @@ const COLLAPSE: f64 = 0.5;
 /// The file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Classic {
-    /// When its numbers were written, as the file states it.
+    /// The date of the numbers, as stated in the file.
     pub last_updated: Option<String>,
-    /// Where they come from, as the file states it.
+    /// Their origin, as stated in the file.
     pub environment: Option<serde_json::Value>,
-    /// The numbers, in the units that their keys name.
+    /// The numbers, in the units of their keys.
     pub metrics: BTreeMap<ClassicMetric, f64>,
-    /// From where on a difference is one.
+    /// The thresholds of warnings and critical results.
     pub thresholds: ClassicThresholds,
 }
 
@@ -67,7 +68,7 @@ pub enum ClassicMetric {
     XaddLatencyUs,
     /// Mean time of an XREAD of 100 entries, in microseconds.
     XreadLatencyUs,
-    /// Operations per second, one after another.
+    /// Operations per second, executed in sequence.
     ThroughputOpsSec,
     /// Time per SET in batches of 100, in microseconds.
     PipelineLatencyPerOpUs,
@@ -77,7 +78,7 @@ pub enum ClassicMetric {
     GetP99Us,
 }
 
-/// From where on a difference is one.
+/// The thresholds of warnings and critical results.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ClassicThresholds {
     /// Percentage by which a latency must rise for a warning.
@@ -86,7 +87,7 @@ pub struct ClassicThresholds {
     pub throughput_regression_pct: f64,
     /// The p99 in milliseconds above which a result is critical.
     pub critical_latency_ms: f64,
-    /// A throughput under this is critical; `None` where the file states none.
+    /// The throughput below which a result is critical; `None` if the file has none.
     pub critical_throughput_min_ops_sec: Option<f64>,
 }
 
@@ -101,13 +102,13 @@ impl Default for ClassicThresholds {
     }
 }
 
-/// What was measured, round by round.
+/// The measurements, round by round.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ClassicRounds {
     /// The values of each number in every round, in the unit that its key names.
     pub values: BTreeMap<ClassicMetric, Vec<f64>>,
-    /// The 99th percentile of further cases in every round, in microseconds, by the case's name.
-    /// Connecting is none of them.
+    /// The 99th percentile of further cases in every round, in microseconds, by the name of the case.
+    /// Connecting is excluded.
     pub p99_us: BTreeMap<String, Vec<f64>>,
 }
 
@@ -141,7 +142,7 @@ impl ClassicMetric {
         }
     }
 
-    /// The metric that it is, and the name of the operation.
+    /// The metric and the name of the operation.
     #[must_use]
     pub fn metric(self) -> (&'static str, Metric) {
         match self {
@@ -157,7 +158,7 @@ impl ClassicMetric {
         }
     }
 
-    /// What a value of the file is in the metric's own unit.
+    /// The factor that converts a value of the file to the metric's own unit.
     fn factor(self) -> f64 {
         match self {
             Self::ThroughputOpsSec => 1.0,
@@ -200,7 +201,7 @@ pub fn judge(classic: &Classic, rounds: &ClassicRounds) -> Judgement {
     judgement
 }
 
-/// A number beside the median of the rounds.
+/// A number compared with the median of the rounds.
 fn compared(
     key: ClassicMetric,
     number: f64,
@@ -249,7 +250,7 @@ fn compared(
     row
 }
 
-/// The bounds are logarithms, and more is worse.
+/// The verdict on logarithmic bounds, where more is worse.
 fn verdict((lo, hi): (f64, f64), warning: f64) -> RowVerdict {
     if lo > warning {
         RowVerdict::Warning
@@ -264,18 +265,19 @@ fn verdict((lo, hi): (f64, f64), warning: f64) -> RowVerdict {
     }
 }
 
-/// A throughput whose upper bound is under half of the number, or under the least one.
+/// Handles a throughput whose upper bound is below half of the number, or below the lowest allowed
+/// throughput.
 fn collapse(row: &mut Row, hi: f64, number: f64, thresholds: &ClassicThresholds) {
     let least = thresholds.critical_throughput_min_ops_sec;
     let reason = if least.is_some_and(|least| hi < least) {
         least.map(|least| {
             format!(
-                "under the least of {}",
+                "below the minimum of {}",
                 words::value(Metric::Throughput, least)
             )
         })
     } else {
-        (hi < COLLAPSE * number).then(|| "under half of it".to_owned())
+        (hi < COLLAPSE * number).then(|| "below half of it".to_owned())
     };
     if let Some(reason) = reason {
         row.verdict = RowVerdict::Critical;
@@ -283,7 +285,7 @@ fn collapse(row: &mut Row, hi: f64, number: f64, thresholds: &ClassicThresholds)
     }
 }
 
-/// The limit on every p99; nothing where it was not measured, which the comparison says.
+/// The limit on every p99; empty if it was not measured, which the comparison reports.
 fn too_slow(case: &str, values: &[f64], thresholds: &ClassicThresholds) -> Option<Row> {
     let value = median(values)?;
     let limit_ns = thresholds.critical_latency_ms * 1e6;

@@ -231,7 +231,7 @@ fn the_least_throughput_holds_whatever_the_number_is() {
     assert_eq!(judgement.outcome, Outcome::Critical);
     assert_eq!(
         judgement.reasons[0],
-        "sequential set, throughput: between 873/s and 927/s, stated 1.50k/s, under the least of 1.00k/s."
+        "sequential set, throughput: between 873/s and 927/s, stated 1.50k/s, below the minimum of 1.00k/s."
     );
 }
 

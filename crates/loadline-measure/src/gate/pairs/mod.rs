@@ -1,4 +1,4 @@
-//! Two subjects that were measured in the same rounds.
+//! Comparisons of two subjects that were measured in the same rounds.
 
 use super::judgement::{Basis, Judgement, Policy, Row, RowVerdict};
 use super::strict::Thresholds;
@@ -13,9 +13,10 @@ mod tests;
 impl Judgement {
     /// Judges the comparisons of a record, the second case of each against the first.
     ///
-    /// Worse is a warning where the lower bound lies beyond the margin of 2 % and the estimate is
-    /// 5 % or more, and critical where the lower bound is beyond 20 %; smaller differences are shown
-    /// without an alarm. All comparisons of the record count as one family (Holm): of many, some
+    /// Worse is a warning if the lower bound exceeds the margin of 2 % and the estimate is at least 5 %, and
+    /// critical if the lower bound exceeds 20 %; smaller differences are shown without an alarm. All
+    /// comparisons of the record form one family (Holm), because among many comparisons some differ by
+    /// chance.
     /// would look like a difference by chance.
     #[must_use]
     pub fn of_comparisons(record: &Record, thresholds: &Thresholds) -> Self {
@@ -51,7 +52,7 @@ impl Judgement {
     }
 }
 
-/// Two cases beside each other in one metric, as their rounds tell.
+/// Two cases compared by one metric, over their rounds.
 struct Contest {
     case: String,
     metric: Metric,
@@ -60,11 +61,11 @@ struct Contest {
 }
 
 impl Contest {
-    /// The contest, or why it cannot be judged.
+    /// Creates the comparison, or returns why it cannot be judged.
     fn of(record: &Record, comparison: &Comparison) -> Result<Self, String> {
         let unknown = || {
             let name = shortened(&comparison.metric);
-            format!("The comparison by \"{name}\" names a case or a metric that is not there.")
+            format!("The comparison by \"{name}\" names an unknown case or metric.")
         };
         let case = |index: usize| record.cases.get(index).ok_or_else(unknown);
         let (a, b) = (case(comparison.a)?, case(comparison.b)?);
@@ -121,12 +122,12 @@ impl Contest {
     }
 }
 
-/// A ratio within what JSON can carry; a record may hold any figures.
+/// Limits a ratio to finite numbers; a record can contain any values.
 fn bounded(ratio: f64) -> f64 {
     ratio.clamp(f64::MIN_POSITIVE, f64::MAX)
 }
 
-/// What a comparison that stands amounts to.
+/// The verdict of a comparison that is significant in its family.
 pub(super) fn verdict(
     paired: &Paired,
     direction: Direction,
@@ -153,7 +154,7 @@ pub(super) fn verdict(
     }
 }
 
-/// The sentence of a comparison in the words of its metric: a cost is not slower but higher.
+/// The sentence of a comparison in the words of its metric: a cost is higher, not slower.
 fn sentence(paired: &Paired, metric: Metric) -> String {
     let (worse, better) = metric.words();
     paired
@@ -162,7 +163,7 @@ fn sentence(paired: &Paired, metric: Metric) -> String {
         .replace("faster", better)
 }
 
-/// The name of a case, with its subject where the record has more than two of them.
+/// The name of a case, with its subject if the record has more than two.
 fn name_of(record: &Record, case: &Case) -> String {
     let of_scenario = record
         .cases

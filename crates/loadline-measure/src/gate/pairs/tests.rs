@@ -121,11 +121,11 @@ fn what_is_missing_is_said_and_makes_the_outcome_inconclusive() {
     doubted(|record| record.comparisons.clear(), "holds no comparison");
     doubted(
         |record| record.comparisons[0].b = 99,
-        "names a case or a metric that is not there",
+        "names an unknown case or metric",
     );
     doubted(
         |record| record.comparisons[0].metric = "joules".to_owned(),
-        "\"joules\" names a case or a metric",
+        "\"joules\" names an unknown case",
     );
     doubted(
         |record| {
@@ -137,7 +137,7 @@ fn what_is_missing_is_said_and_makes_the_outcome_inconclusive() {
     );
     doubted(
         |record| record.cases[1].rounds.truncate(5),
-        "work 0: none of its metrics tells",
+        "work 0: all of its metrics are inconclusive",
     );
     doubted(|record| record.run.cut_short = true, "cut short");
 }

@@ -1,9 +1,9 @@
-//! Two records of different times.
+//! Comparisons of two records from different times.
 //!
-//! Nothing pairs their rounds, and one run each does not tell how runs differ. So what can be said is
-//! little: where both were measured beside the reference on one machine, the normalised values
-//! compare, with room for how much two runs of the same thing differ; and even then it is no alarm.
-//! To settle a difference, measure both together, or against a baseline of several runs.
+//! Their rounds are not paired, and single runs do not show how runs vary. If both were measured with the
+//! reference on one machine, the normalised values can be compared, with an allowance for the variation
+//! between runs; even then there is no alarm about times. To confirm a difference, measure both together, or
+//! against a baseline of several runs.
 
 use std::collections::BTreeMap;
 
@@ -20,15 +20,16 @@ use crate::work::WorkRules;
 #[cfg(test)]
 mod tests;
 
-/// How far two normalised runs of the same thing may lie apart: they differ by 1.0 % (standard
-/// deviation of p50, `docs/analysis.md`), their difference by the square root of two of that, and one
-/// in a hundred lies beyond 2.33 of these on either side.
+/// The allowance for two normalised runs of the same thing: they vary by 1.0 % (standard deviation of p50,
+/// `docs/analysis.md`), their difference by that times the square root of two, and one in a hundred lies
+/// beyond 2.33 standard deviations on either side.
 const ROOM: f64 = 2.33 * std::f64::consts::SQRT_2 * 0.010;
 
 /// Judges the second record against the first.
 ///
-/// It is refused where they did other work. Times never give a warning: what would be one is inconclusive and says
-/// how to settle it. Instructions per operation do, by `rules`, because they do not depend on when they were counted.
+/// It is refused if the work differs. Times never give a warning: such a result is inconclusive and says how
+/// to confirm it. Instructions per operation do, by `rules`, because they do not depend on the time of
+/// counting.
 #[must_use]
 pub fn judge(before: &Record, after: &Record, rules: &WorkRules) -> Judgement {
     let (held, measured) = match (by_name(before), by_name(after)) {
@@ -45,8 +46,8 @@ pub fn judge(before: &Record, after: &Record, rules: &WorkRules) -> Judgement {
         let metrics = COMPARED.into_iter();
         rows.extend(metrics.filter_map(|metric| row(name, metric, beside, case)));
     }
-    // Counts do not depend on the machine's load, so two runs of different times can be compared in them; what makes
-    // them incomparable is in the work itself.
+    // Counts do not depend on the machine's load, so two runs of different times can be compared by them.
+    // Only a difference in the work makes them incomparable.
     let mut counted = Vec::new();
     let works = measured.iter().filter_map(|(name, case)| {
         let (before, after) = (held[name].work.as_ref()?, case.work.as_ref()?);
@@ -59,7 +60,7 @@ pub fn judge(before: &Record, after: &Record, rules: &WorkRules) -> Judgement {
     if elsewhere {
         for row in &mut rows {
             row.verdict = RowVerdict::Inconclusive;
-            row.evidence = "the place is another one, so nothing is claimed".to_owned();
+            row.evidence = "measured on another machine, so there is no verdict".to_owned();
         }
     }
     let worse: Vec<String> = rows
@@ -94,7 +95,7 @@ fn refused(reasons: Vec<String>) -> Judgement {
     Judgement::refused(Policy::Strict, Basis::Records, reasons)
 }
 
-/// The cases by name, with their subject where there are several.
+/// The cases by name, with their subject if there are several.
 fn by_name(record: &Record) -> Result<BTreeMap<String, &Case>, String> {
     let mut subjects: Vec<&str> = record
         .cases
@@ -119,7 +120,7 @@ fn by_name(record: &Record) -> Result<BTreeMap<String, &Case>, String> {
     Ok(cases)
 }
 
-/// Why two runs did not do the same work; nothing where they did.
+/// Why two runs did different work; empty if they did the same.
 fn other_work(held: &BTreeMap<String, &Case>, measured: &BTreeMap<String, &Case>) -> Vec<String> {
     let mut reasons = Vec::new();
     for name in held.keys().filter(|name| !measured.contains_key(*name)) {
@@ -206,14 +207,14 @@ fn row(name: &str, metric: Metric, before: &Case, after: &Case) -> Option<Row> {
     Some(row)
 }
 
-/// The bounds of how much worse the second is, as logarithms: each record at its worst for the claim.
+/// The bounds of the difference as logarithms, where more is worse: each record at its worst for the claim.
 fn difference(metric: Metric, a: &MedianInterval, b: &MedianInterval) -> (f64, f64) {
     let one = metric.direction().worsening(b.lo - a.hi);
     let other = metric.direction().worsening(b.hi - a.lo);
     (one.min(other) - ROOM, one.max(other) + ROOM)
 }
 
-/// Whether the row would warn if its records could carry that.
+/// Whether the row would be a warning if single records could raise one.
 fn is_alarming(row: &Row) -> bool {
     let worse = row
         .ratio

@@ -11,21 +11,21 @@ use crate::gate::pooled::{Prior, Runs};
 use crate::gate::spread::Spread;
 use crate::metric::Metric;
 
-/// What a gate should find, as a share: where it could not, the row says how many runs would.
+/// The change that a gate should detect, as a share. If it cannot, the row says how many runs would.
 const WORTH_FINDING: f64 = 0.10;
-/// Sizes of a baseline that are tried for that; more runs are not kept.
+/// The sizes of a baseline that are tried for that; larger baselines are not supported.
 const SIZES: [usize; 11] = [10, 12, 16, 20, 24, 32, 40, 50, 64, 80, 100];
-/// The smallest leverage that is distinguished from none. Above it, leverages are rounded up to a power of two, so
-/// that few bounds have to be searched for.
+/// The smallest leverage that is distinguished from zero. Larger ones are rounded up to a power of two, to
+/// limit the number of searches for bounds.
 const LEAST_LEVERAGE: f64 = 1.0 / 16.0;
 
-/// One metric of one case: what the baseline holds and what the candidate has.
+/// One metric of one case: the baseline's values and the candidate's.
 pub(super) struct Contest<'a> {
     case: &'a str,
     metric: Metric,
     raw_before: Option<f64>,
     raw: f64,
-    /// What each run of the baseline holds, without what the reference explains.
+    /// The value of each run of the baseline, with the reference removed.
     held: Vec<Option<f64>>,
     spread: Option<Spread>,
     control: Option<Control>,
@@ -35,7 +35,7 @@ pub(super) struct Contest<'a> {
     references: Vec<f64>,
 }
 
-/// All that can be judged.
+/// All metrics and cases that can be judged.
 pub(super) fn contests<'a>(
     baseline: &Baseline,
     candidate: &Candidate<'a>,
@@ -70,7 +70,7 @@ pub(super) fn contests<'a>(
     contests
 }
 
-/// Draws the deviations of all cases in a metric towards what is usual among them.
+/// Shrinks the deviations of all cases in a metric towards the usual one.
 fn moderate(contests: &mut [Contest<'_>], thresholds: &Thresholds) {
     for metric in COMPARED {
         let of_metric = |contest: &&Contest<'_>| contest.metric == metric;
@@ -99,8 +99,8 @@ fn moderate(contests: &mut [Contest<'_>], thresholds: &Thresholds) {
     }
 }
 
-/// Holm's p-values of all that could be judged, in their order; 1 for the others. Only what two runs
-/// suspect can be an alarm, so of all else the p-value is taken for 1, which makes no other one less.
+/// Holm's p-values in order; 1 for what could not be judged. Only suspicions of two runs can be alarms, so
+/// all others count as 1, which does not lower any p-value.
 pub(super) fn adjusted(contests: &[Contest<'_>], thresholds: &Thresholds) -> Vec<f64> {
     let p_value = |contest: &Contest<'_>| {
         let spread = contest.judged_by(thresholds)?;
@@ -119,12 +119,11 @@ pub(super) fn adjusted(contests: &[Contest<'_>], thresholds: &Thresholds) -> Vec
         .collect()
 }
 
-/// How far two runs must both lie from what is expected to stand among all contests, each as if it were
-/// the only one that does. Cases of a suite have most of what it depends on in common, and finding it is
-/// a search: it is made once for each.
+/// The deviation that two runs must both exceed to be significant among all comparisons, each taken as the
+/// only change. Finding it is a search over few distinct inputs, so results are cached.
 pub(super) struct Among {
     alpha: f64,
-    /// Degrees of freedom, variance of what is expected, and the bound.
+    /// Degrees of freedom, variance of the expected value, and the bound.
     known: Vec<(f64, f64, f64)>,
 }
 
@@ -136,7 +135,7 @@ impl Among {
         }
     }
 
-    /// How much worse a lone change has to be to be an alarm.
+    /// The smallest change that raises an alarm if it is the only one.
     fn needed(&mut self, spread: &Spread, leverage: f64, thresholds: &Thresholds) -> f64 {
         let leverage = if leverage < LEAST_LEVERAGE {
             0.0
@@ -162,8 +161,8 @@ impl Among {
     }
 }
 
-/// How runs differ, as the standard deviation of logarithms: what the gate judges one case and metric
-/// by, with the reference taken out by as much as it explains. `None` of fewer than two runs.
+/// The standard deviation of logarithms between runs, by which the gate judges one case and metric, with the
+/// explained part of the reference removed. `None` for fewer than two runs.
 #[must_use]
 pub fn deviation_between_runs(runs: &[Measured]) -> Option<f64> {
     let runs: Vec<&Measured> = runs
@@ -177,8 +176,8 @@ pub fn deviation_between_runs(runs: &[Measured]) -> Option<f64> {
     Spread::of(&logs, control.more_squares, 0.0).map(|spread| spread.deviation)
 }
 
-/// Selects the value of the metric that all of `all` have: the median over rounds, which older baselines
-/// do not hold, or the value over all rounds together. Without either, the normalised value is used.
+/// Selects a value that all of `all` have: the median over rounds, which older baselines lack, or the value
+/// over all rounds. Without either, the normalised value is used.
 fn observing(all: &[&Measured]) -> impl Fn(&Measured) -> Option<Observed> + use<> {
     let by_rounds = all.iter().all(|one| one.round_ln.is_some());
     let by_raw = all.iter().all(|one| one.raw > 0.0);
@@ -197,7 +196,8 @@ fn observing(all: &[&Measured]) -> impl Fn(&Measured) -> Option<Observed> + use<
 }
 
 impl<'a> Contest<'a> {
-    /// `held` of each run of the baseline, and what one or two runs of the candidate have.
+    /// `held` is the value of each run of the baseline; the others are those of one or two runs of the
+    /// candidate.
     fn new(
         (case, metric): (&'a str, Metric),
         held: &[Option<&Measured>],
@@ -239,13 +239,13 @@ impl<'a> Contest<'a> {
         }
     }
 
-    /// Whether the runs of the candidate so far call for a second one.
+    /// Whether the runs so far require a second one.
     pub(super) fn needs_second(&self, thresholds: &Thresholds) -> bool {
         self.worse.len() == 1 && self.suspects(thresholds)
     }
 
-    /// What the references of the candidate add to a prediction: that of each run where they are judged
-    /// one by one, and that of the mean where they are judged together.
+    /// The leverage of the candidate's references: for each run if runs are judged separately, and for their
+    /// mean if they are judged together.
     fn leverages(&self) -> (Vec<f64>, f64) {
         let of = |reference: f64| {
             self.control
@@ -259,28 +259,28 @@ impl<'a> Contest<'a> {
         self.leverages().0.into_iter().fold(0.0, f64::max)
     }
 
-    /// The spread, where the baseline holds runs enough to judge by it.
+    /// The spread, if the baseline has enough runs.
     fn judged_by(&self, thresholds: &Thresholds) -> Option<Spread> {
         self.spread
             .filter(|spread| spread.runs >= thresholds.least_runs)
     }
 
-    /// How much worse the candidate is, all its runs together.
+    /// How much worse the mean of the candidate's runs is.
     fn estimate(&self) -> f64 {
         self.worse.iter().sum::<f64>() / self.worse.len() as f64
     }
 
-    /// By how much every run of the candidate is worse at least.
+    /// How much worse the best of the candidate's runs is.
     fn least(&self) -> f64 {
         self.worse.iter().copied().fold(f64::INFINITY, f64::min)
     }
 
-    /// How many runs of the baseline hold it.
+    /// The number of the baseline's runs with a value.
     fn runs(&self) -> usize {
         self.held.iter().flatten().count()
     }
 
-    /// Whether each run of the candidate is worse by the rule for a single one.
+    /// Whether each run of the candidate is worse by the rule for a single run.
     fn suspects(&self, thresholds: &Thresholds) -> bool {
         self.judged_by(thresholds).is_some_and(|spread| {
             let mut runs = self.worse.iter().zip(self.leverages().0);
@@ -384,7 +384,7 @@ impl<'a> Contest<'a> {
     }
 }
 
-/// What would make a change show that is worth finding, where it would not now.
+/// What would make a relevant change detectable, if it currently is not.
 fn advice(spread: &Spread, needed: f64, among: &mut Among, thresholds: &Thresholds) -> String {
     let worth_finding = WORTH_FINDING.max(thresholds.warning);
     let (shows, share) = (worth_finding.ln_1p(), percent(worth_finding));
@@ -392,7 +392,7 @@ fn advice(spread: &Spread, needed: f64, among: &mut Among, thresholds: &Threshol
         return String::new();
     }
     if among.needed(spread, 0.0, thresholds) <= shows {
-        return "; the echo is not what it was in any run of the baseline: `baseline add` runs of such a time"
+        return "; the echo differs from that of every run of the baseline: `baseline add` runs under the present conditions"
             .to_owned();
     }
     let mut shows_with = |runs: usize| {

@@ -1,14 +1,13 @@
-//! A run against a baseline.
+//! Compares a run with a baseline.
 //!
-//! With `x` the logarithm of the run without what the reference explains (see [`super::baseline`] and
-//! `gate::control`), counted so that more is worse, and `m`, `s` mean and standard deviation of the
-//! `K` runs of the baseline, the run is worse if
-//! `x - m - t(1 - alpha, K - 1) * max(s, 0.5 %) * sqrt(1 + 1/K + h)` lies above the margin of 2 %: the
-//! lower bound of a prediction interval, with `h` for a reference unlike those of the baseline. That raises a suspicion and no more. A second run in fresh
-//! processes must be worse by the same rule, and that both are worse by as much as the lesser of them
-//! must stand once it is counted how many metrics of how many cases were looked at (Holm); only then
-//! is it an alarm. What `s` is follows from the runs of the case and, in a suite, from those of all
-//! cases (`gate/pooled.rs`); `t` has the degrees of freedom that go with it.
+//! With `x` the logarithm of the run after the explained part of the reference is removed (see
+//! [`super::baseline`] and `gate::control`), where more is worse, and `m`, `s` the mean and standard
+//! deviation of the `K` runs of the baseline, the run is worse if `x - m - t(1 - alpha, K - 1) * max(s, 0.5
+//! %) * sqrt(1 + 1/K + h)` exceeds the margin of 2 %: the lower bound of a prediction interval, with `h` for
+//! a reference unlike those of the baseline. That is only a suspicion. A second run in new processes must be
+//! worse by the same rule, and the smaller of both changes must be significant among all metrics of all cases
+//! (Holm); only then is it an alarm. `s` is estimated from the runs of the case and, in a suite, from those
+//! of all cases (`gate/pooled.rs`); `t` has the corresponding degrees of freedom.
 
 use std::collections::BTreeSet;
 
@@ -27,11 +26,10 @@ pub use self::contest::deviation_between_runs;
 #[cfg(test)]
 mod tests;
 
-/// The metrics that runs are compared by. Others would count the same thing twice (a mean response
-/// time follows from the throughput of a closed loop), and CPU time per operation moves with what
-/// neighbours do to caches and clock speed, of which an echo feels nothing: on a machine that is
-/// busier than on the day of the baseline it would raise alarms about a server that has not changed.
-/// All of them can be limited, and pairs that are measured together compare CPU time, too.
+/// The metrics that runs are compared by. Others would count the same change twice (in a closed loop the mean
+/// response time follows from the throughput). CPU time per operation depends on how other programs use
+/// caches and clock speed, which an echo does not show: on a busier machine it would raise alarms about an
+/// unchanged server. All metrics can have limits, and comparisons in pairs use CPU time, too.
 pub const COMPARED: [Metric; 4] = [
     Metric::Throughput,
     Metric::P50,
@@ -39,37 +37,38 @@ pub const COMPARED: [Metric; 4] = [
     Metric::CorrectedP99,
 ];
 
-/// What is judged: one run, or two of the same.
+/// A candidate: one run, or two of the same.
 #[derive(Debug, Clone, Copy)]
 pub struct Candidate<'a> {
     /// The run.
     pub first: &'a BaselineRun,
-    /// The run in fresh processes that was made because [`Judgement::needs_second_run`] asked for it.
+    /// The run in new processes that was made because [`Judgement::needs_second_run`] asked for it.
     pub second: Option<&'a BaselineRun>,
-    /// Where they were made.
+    /// The environment of the runs.
     pub environment: &'a Environment,
-    /// What work they did.
+    /// The identity of their work.
     pub workload_hash: &'a str,
 }
 
-/// From where on a difference is one, all but `least_runs` as shares.
+/// The thresholds, all but `least_runs` as shares.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Thresholds {
-    /// A difference up to this is none.
+    /// Differences up to this are ignored.
     pub margin: f64,
-    /// The least estimate of a warning; a difference that is surely below this does not matter.
+    /// Warn if the estimated regression is at least this; differences certainly below it are irrelevant.
     pub warning: f64,
-    /// The least lower bound of what is critical.
+    /// Critical if the lower bound is at least this.
     pub critical: f64,
     /// The error probability of each bound.
     pub alpha: f64,
-    /// The error probability of all alarms of a judgement together: the reciprocal of the runs per false alarm.
+    /// The error probability of all alarms of a judgement together: the reciprocal of the runs per false
+    /// alarm.
     pub family_alpha: f64,
-    /// The least standard deviation between runs that is believed.
+    /// The smallest accepted standard deviation between runs.
     pub deviation_floor: f64,
-    /// Runs that a baseline needs to raise an alarm.
+    /// The fewest runs of a baseline that can raise an alarm.
     pub least_runs: usize,
-    /// The thresholds of verdicts about work, which are apart from those about time.
+    /// The thresholds of verdicts about work, separate from those about time.
     pub work: WorkRules,
 }
 
@@ -88,13 +87,13 @@ impl Default for Thresholds {
     }
 }
 
-/// Judges a candidate against a baseline and the limits that it holds, by the default thresholds.
+/// Judges a candidate against a baseline and its limits, with the default thresholds.
 #[must_use]
 pub fn judge(baseline: &Baseline, candidate: &Candidate<'_>) -> Judgement {
     judge_by(baseline, candidate, &Thresholds::default())
 }
 
-/// [`judge`] by other thresholds.
+/// Like [`judge`], with other thresholds.
 #[must_use]
 pub fn judge_by(
     baseline: &Baseline,
@@ -156,7 +155,7 @@ pub fn judge_by(
     judgement
 }
 
-/// What the baseline holds of a case and the candidate does not, so that it is not passed over.
+/// Rows for what the baseline has and the candidate lacks, so that they are not overlooked.
 fn missing(baseline: &Baseline, candidate: &Candidate<'_>) -> Vec<Row> {
     let mut rows = Vec::new();
     for (case, measured) in &candidate.first.cases {
@@ -178,10 +177,11 @@ fn missing(baseline: &Baseline, candidate: &Candidate<'_>) -> Vec<Row> {
     rows
 }
 
-/// Takes back what a row claims, because it was measured in another place.
+/// Withdraws a row's verdict because it was measured on another machine.
 fn downgrade(row: &mut Row) {
     row.verdict = RowVerdict::Inconclusive;
-    row.evidence = "the place is not that of the baseline, so nothing is claimed".to_owned();
+    row.evidence =
+        "measured on another machine than the baseline, so there is no verdict".to_owned();
 }
 
 fn doubt_place(judgement: &mut Judgement, place: &[fingerprint::Difference]) {
@@ -190,7 +190,7 @@ fn doubt_place(judgement: &mut Judgement, place: &[fingerprint::Difference]) {
     }
     let sentences: Vec<String> = place.iter().map(|one| one.sentence()).collect();
     judgement.doubt(format!(
-        "{} Times of different places do not compare: only limits, and pairs measured together, can fail.",
+        "{} Times of different machines are not comparable: only limits, and pairs measured together, can fail.",
         sentences.join(" ")
     ));
 }
@@ -205,7 +205,7 @@ fn doubt_runs(judgement: &mut Judgement, baseline: &Baseline, thresholds: &Thres
     }
 }
 
-/// Cases that only one side has are nothing that could be compared, and must not pass unseen.
+/// Reports cases that only one side has; they cannot be compared and must not be overlooked.
 fn doubt_cases(judgement: &mut Judgement, baseline: &Baseline, candidate: &Candidate<'_>) {
     let Some(run) = baseline.runs.last() else {
         return;

@@ -215,7 +215,7 @@ fn other_work_is_refused_and_another_place_fails_by_limits_only() {
     assert_eq!(elsewhere.outcome, Outcome::Inconclusive);
     assert!(
         elsewhere.reasons[0].starts_with(
-            "The CPU model was Example CPU and is Other CPU now. Times of different places"
+            "The CPU model was Example CPU and is Other CPU now. Times of different machines"
         ),
         "{elsewhere:?}"
     );
@@ -278,7 +278,10 @@ fn cases_and_metrics_of_one_side_do_not_pass_unseen() {
     };
     let gap = judge(&both, &candidate);
     assert_eq!(gap.outcome, Outcome::Inconclusive);
-    assert_eq!(gap.reasons, ["case 01: none of its metrics tells."]);
+    assert_eq!(
+        gap.reasons,
+        ["case 01: all of its metrics are inconclusive."]
+    );
     assert!(
         gap.rows[1]
             .evidence
