@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::compare::Direction;
 use crate::record::{Case, RoundSummary};
+use crate::work::Work;
 
 /// A metric of a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -48,6 +49,9 @@ pub enum Metric {
     /// Instructions that the server executes in user space per operation; see [`work`](crate::work).
     #[serde(rename = "server_instructions_per_op")]
     ServerInstructions,
+    /// Instructions that the client executes in user space per operation; see [`work`](crate::work).
+    #[serde(rename = "client_instructions_per_op")]
+    ClientInstructions,
     /// Memory of the client per connection.
     #[serde(rename = "client_bytes_per_connection")]
     ClientMemory,
@@ -76,7 +80,7 @@ pub enum Quantity {
 
 impl Metric {
     /// All metrics.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Throughput,
         Self::TimePerOp,
         Self::Mean,
@@ -90,10 +94,14 @@ impl Metric {
         Self::ServerCpu,
         Self::ClientCpu,
         Self::ServerInstructions,
+        Self::ClientInstructions,
         Self::ClientMemory,
         Self::Errors,
         Self::HitRatio,
     ];
+
+    /// The metrics of work.
+    pub const WORK: [Self; 2] = [Self::ServerInstructions, Self::ClientInstructions];
 
     /// The name in files.
     #[must_use]
@@ -112,6 +120,7 @@ impl Metric {
             Self::ServerCpu => "server_cpu_ns_per_op",
             Self::ClientCpu => "client_cpu_ns_per_op",
             Self::ServerInstructions => "server_instructions_per_op",
+            Self::ClientInstructions => "client_instructions_per_op",
             Self::ClientMemory => "client_bytes_per_connection",
             Self::Errors => "error_share",
             Self::HitRatio => "hit_ratio",
@@ -135,6 +144,7 @@ impl Metric {
             Self::ServerCpu => "server_cpu",
             Self::ClientCpu => "client_cpu",
             Self::ServerInstructions => "server_instructions",
+            Self::ClientInstructions => "client_instructions",
             Self::ClientMemory => "client_memory",
             Self::Errors => "errors",
             Self::HitRatio => "hit_ratio",
@@ -172,8 +182,24 @@ impl Metric {
             Self::Throughput => Quantity::Rate,
             Self::Errors | Self::HitRatio => Quantity::Share,
             Self::ClientMemory => Quantity::Bytes,
-            Self::ServerInstructions => Quantity::Count,
+            Self::ServerInstructions | Self::ClientInstructions => Quantity::Count,
             _ => Quantity::Time,
+        }
+    }
+
+    /// Whether it counts work and not time; see [`work`](crate::work).
+    #[must_use]
+    pub fn is_work(self) -> bool {
+        Self::WORK.contains(&self)
+    }
+
+    /// The counts of a case that it is taken from; `None` if they were not made, or it counts no work.
+    #[must_use]
+    pub fn work_of(self, case: &Case) -> Option<&Work> {
+        match self {
+            Self::ServerInstructions => case.work.as_ref(),
+            Self::ClientInstructions => case.client_work.as_ref(),
+            _ => None,
         }
     }
 
@@ -197,6 +223,7 @@ impl Metric {
             Self::ServerCpu
             | Self::ClientCpu
             | Self::ServerInstructions
+            | Self::ClientInstructions
             | Self::ClientMemory
             | Self::Errors => ("higher", "lower"),
             Self::HitRatio => ("lower", "higher"),
@@ -223,8 +250,8 @@ impl Metric {
             Self::CorrectedP99 => whole(case.tail.and_then(|tail| tail.corrected.p99)),
             Self::ServerCpu => case.cost.server_cpu_ns_per_op,
             Self::ClientCpu => case.cost.client_cpu_ns_per_op,
-            Self::ServerInstructions => {
-                let work = case.work.as_ref()?.estimate().ok()?;
+            Self::ServerInstructions | Self::ClientInstructions => {
+                let work = self.work_of(case)?.estimate().ok()?;
                 Some(work.instructions_per_op)
             }
             Self::ClientMemory => case.cost.client_bytes_per_connection,

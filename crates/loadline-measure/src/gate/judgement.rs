@@ -298,7 +298,7 @@ fn untold(rows: &[Row]) -> Vec<String> {
     let limits = rows.iter().filter(|row| row.limit.is_some());
     untold.extend(limits.filter(is_untold).map(Row::sentence));
     // Work says nothing about time, so a case can have a conclusive count and inconclusive times.
-    let is_time = |row: &&Row| row.limit.is_none() && row.metric != Metric::ServerInstructions;
+    let is_time = |row: &&Row| row.limit.is_none() && !row.metric.is_work();
     let compared: Vec<&Row> = rows.iter().filter(is_time).collect();
     let mut cases: Vec<&str> = compared.iter().map(|row| row.case.as_str()).collect();
     cases.sort_unstable();

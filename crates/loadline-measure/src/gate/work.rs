@@ -1,14 +1,13 @@
 //! Verdicts about work: instructions per operation, apart from the verdicts about time.
 //!
-//! Rows about work have the metric [`Metric::ServerInstructions`] and thresholds of their own
-//! ([`WorkRules`]). They are no part of the family of comparisons that share an error probability (Holm): a
+//! Rows about work have a metric of [`Metric::WORK`] and thresholds of their own ([`WorkRules`]). They are no part of the family of comparisons that share an error probability (Holm): a
 //! count is not noise that many comparisons turn into a difference.
 
 use super::baseline::{Baseline, BaselineRun};
 use super::judgement::{Row, RowVerdict};
 use super::strict::Candidate;
 use crate::metric::Metric;
-use crate::record::{Bounds, Record};
+use crate::record::{Bounds, Case, Record};
 use crate::work::{self, Pass, Work, WorkComparison, WorkRules, WorkVerdict};
 
 /// Functions that a row names.
@@ -31,14 +30,33 @@ pub(super) fn of_pairs(
             pairs.push(pair);
         }
     }
-    let work = |index: usize| record.cases.get(index)?.work.as_ref();
-    let mut sentences = Vec::new();
-    let rows = pairs.into_iter().filter_map(|(a, b)| {
-        let (before, after) = (work(a)?, work(b)?);
-        sentences.extend(beside(&name(b), before, after));
-        Some(of_two(&name(b), before, after, rules))
-    });
-    (rows.collect(), sentences)
+    let (mut rows, mut sentences) = (Vec::new(), Vec::new());
+    for (a, b) in pairs {
+        let (Some(before), Some(after)) = (record.cases.get(a), record.cases.get(b)) else {
+            continue;
+        };
+        let (row, sentence) = of_cases(&name(b), before, after, rules);
+        rows.extend(row);
+        sentences.extend(sentence);
+    }
+    (rows, sentences)
+}
+
+/// Rows about all that was counted of both cases, and sentences about what was counted with it.
+pub(super) fn of_cases(
+    name: &str,
+    before: &Case,
+    after: &Case,
+    rules: &WorkRules,
+) -> (Vec<Row>, Vec<String>) {
+    let (mut rows, mut sentences) = (Vec::new(), Vec::new());
+    for metric in Metric::WORK {
+        if let (Some(before), Some(after)) = (metric.work_of(before), metric.work_of(after)) {
+            rows.push(of_two(name, metric, before, after, rules));
+            sentences.extend(beside(name, before, after));
+        }
+    }
+    (rows, sentences)
 }
 
 /// Rows of the cases of a candidate whose work the baseline keeps.
@@ -47,15 +65,17 @@ pub(super) fn of_baseline(
     candidate: &Candidate<'_>,
     rules: &WorkRules,
 ) -> Vec<Row> {
+    let metric = Metric::ServerInstructions;
     let mut rows = Vec::new();
     for name in candidate.first.cases.keys() {
         let runs = [Some(candidate.first), candidate.second];
         let before = merged(baseline.runs.iter(), name);
         let after = merged(runs.into_iter().flatten(), name);
         match (before, after) {
-            (Some(before), Some(after)) => rows.push(of_two(name, &before, &after, rules)),
+            (Some(before), Some(after)) => rows.push(of_two(name, metric, &before, &after, rules)),
             (Some(_), None) => rows.push(untold(
                 name,
+                metric,
                 "the baseline holds instructions per operation, but they were not counted now",
             )),
             (None, _) => {}
@@ -80,15 +100,15 @@ fn merged<'r>(runs: impl Iterator<Item = &'r BaselineRun>, name: &str) -> Option
     })
 }
 
-/// The row of the case `name` for the work of two sides.
+/// The row of the case `name` for the work of two sides, which `metric` counts.
 #[must_use]
-pub fn of_two(name: &str, before: &Work, after: &Work, rules: &WorkRules) -> Row {
+pub fn of_two(name: &str, metric: Metric, before: &Work, after: &Work, rules: &WorkRules) -> Row {
     if let Some(reason) = before.incomparable(after) {
-        return untold(name, &reason);
+        return untold(name, metric, &reason);
     }
     let (one, other) = match (before.estimate(), after.estimate()) {
         (Ok(one), Ok(other)) => (one, other),
-        (Err(error), _) | (_, Err(error)) => return untold(name, &error.to_string()),
+        (Err(error), _) | (_, Err(error)) => return untold(name, metric, &error.to_string()),
     };
     let compared = work::compare(&one, &other, rules);
     let changed = matches!(compared.verdict, WorkVerdict::More | WorkVerdict::Fewer);
@@ -109,12 +129,12 @@ pub fn of_two(name: &str, before: &Work, after: &Work, rules: &WorkRules) -> Row
         } else {
             Vec::new()
         },
-        ..Row::unknown(name, Metric::ServerInstructions)
+        ..Row::unknown(name, metric)
     }
 }
 
 /// What was counted in the same passes, as a sentence for each case; it is not judged.
-pub(super) fn beside(name: &str, before: &Work, after: &Work) -> Option<String> {
+fn beside(name: &str, before: &Work, after: &Work) -> Option<String> {
     let per_op = |work: &Work, of: fn(&Pass) -> Option<u64>| {
         let pass = work.passes.first().filter(|pass| pass.ops > 0)?;
         Some(of(pass)? as f64 / pass.ops as f64)
@@ -141,10 +161,10 @@ pub(super) fn beside(name: &str, before: &Work, after: &Work) -> Option<String> 
     (!told.is_empty()).then(|| format!("{name}, counted per operation: {}.", told.join(", ")))
 }
 
-fn untold(name: &str, reason: &str) -> Row {
+fn untold(name: &str, metric: Metric, reason: &str) -> Row {
     Row {
         evidence: reason.to_owned(),
-        ..Row::unknown(name, Metric::ServerInstructions)
+        ..Row::unknown(name, metric)
     }
 }
 
@@ -167,7 +187,7 @@ fn verdict(compared: &WorkComparison, rules: &WorkRules) -> RowVerdict {
 pub(super) fn disagreements(rows: &[Row]) -> Vec<String> {
     let of_work = rows
         .iter()
-        .filter(|row| row.metric == Metric::ServerInstructions && row.limit.is_none());
+        .filter(|row| row.metric.is_work() && row.limit.is_none());
     of_work
         .filter_map(|work| {
             let grew = match work.verdict {
@@ -183,7 +203,7 @@ pub(super) fn disagreements(rows: &[Row]) -> Vec<String> {
             let time = rows
                 .iter()
                 .filter(|row| row.case == work.case && row.limit.is_none())
-                .filter(|row| row.metric != Metric::ServerInstructions)
+                .filter(|row| !row.metric.is_work())
                 .find(opposite)?;
             let (instructions, time_moved, reasons) = if grew {
                 (

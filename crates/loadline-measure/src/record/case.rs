@@ -86,9 +86,12 @@ pub struct Case {
     /// The cost of an operation.
     #[serde(default)]
     pub cost: Cost,
-    /// Instructions per operation, if they were counted.
+    /// Instructions of the server per operation, if they were counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub work: Option<Work>,
+    /// Instructions of the client per operation, if they were counted. Of the cells of a call mode, the first holds them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_work: Option<Work>,
     /// The parts of an operation's time, on average.
     #[serde(default)]
     pub parts_ns: Parts,

@@ -158,6 +158,10 @@ fn how_to_read(record: &Record) -> Option<Section> {
         lines.extend(capacity::LEGEND);
     } else if is_sweep {
         lines.push(sweep::LEGEND);
+        if record.cases.iter().any(|case| case.client_work.is_some()) {
+            lines.push(sweep::INSTRUCTIONS);
+        }
+        lines.extend(record.not_counted.as_deref());
     } else if record.engines.is_some() {
         lines.extend(engines::LEGEND);
     } else if !record.cases.is_empty() {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use loadline_measure::Metric;
 use loadline_measure::record::{Case, LeftOut, Link, Record};
 use loadline_measure::sizes::{self, Answer};
 use loadline_measure::words;
@@ -13,6 +14,9 @@ use crate::document::{
 
 /// How the tables are read.
 pub(super) const LEGEND: &str = "Times are those of all operations of a column; ~ is extrapolated from as many as the budget of a cell allowed. Operations per second, quantiles and CPU (microseconds of the client) are those of the highest count that was measured, per operation: in a call of many, each takes as long as the call.";
+
+/// What the last column of a table counts.
+pub(super) const INSTRUCTIONS: &str = "instr.: instructions in user space that the client executes per operation, with the choice of keys and the check of replies; counted once for each mode, with no added latency. They are not time: caches, the kernel and waiting are not in them.";
 
 /// Whether the record holds a sweep.
 pub(super) fn is_sweep(record: &Record) -> bool {
@@ -67,6 +71,11 @@ fn table(setting: &Setting<'_>, counts: &[u64]) -> Table {
         )
     }));
     columns.extend(["ops/s", "p50", "p99", "CPU"].map(|name| Column::figure(name, 0)));
+    let is_counted = setting
+        .modes
+        .iter()
+        .any(|mode| mode.instructions().is_some());
+    columns.extend(is_counted.then(|| Column::figure("instr.", 0)));
     let rows = setting.modes.iter().map(|mode| {
         let mut cells = vec![mode.name.into()];
         cells.extend(counts.iter().map(|count| {
@@ -91,6 +100,10 @@ fn table(setting: &Setting<'_>, counts: &[u64]) -> Table {
             words::percentile(largest.response_time_ns.p99).into(),
             words::cpu_us(largest.cost.client_cpu_ns_per_op).into(),
         ]);
+        if is_counted {
+            let instructions = mode.instructions();
+            cells.push(instructions.map_or_else(|| "-".into(), words::count).into());
+        }
         Row {
             cells,
             ..Row::default()
@@ -171,6 +184,14 @@ pub(super) struct Mode<'r> {
     /// The cell of the highest count: what is extrapolated comes from it, and so do the figures
     /// that do not depend on the count.
     pub(super) largest: &'r Case,
+}
+
+impl Mode<'_> {
+    /// Instructions of the client per operation, if they were counted under this latency.
+    fn instructions(&self) -> Option<f64> {
+        let mut cells = self.cells.iter();
+        cells.find_map(|case| Metric::ClientInstructions.of_case(case))
+    }
 }
 
 /// Throughput by size.

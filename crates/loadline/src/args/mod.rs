@@ -30,7 +30,7 @@ pub(crate) use judge::{
     CompareArgs, GateArgs, Instructions, JudgeArgs, MeasureArgs, PolicyArg, ProveArgs,
 };
 pub(crate) use limits::LimitArgs;
-pub(crate) use modes::{CodecArg, LinkArg, Mode, ModesArgs, OpArg};
+pub(crate) use modes::{ClientArgs, CodecArg, LinkArg, Mode, ModesArgs, OpArg};
 pub(crate) use refusal::refusal;
 
 /// What `--version` says, where `-V` says the number alone.
@@ -139,6 +139,9 @@ pub(crate) enum Command {
     /// Holds connections and says what they take in memory
     #[command(name = "__connections", hide = true)]
     Connections,
+    /// Calls the target of a sweep while the client's instructions are counted
+    #[command(name = "__client", hide = true)]
+    Client(Box<ClientArgs>),
     /// Fills or opens an engine, and says what that takes
     #[command(name = "__engine", hide = true)]
     Engine(EngineArgs),

@@ -5,7 +5,9 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use loadline_load::values::ValueSize;
 
-use super::{ChoiceArgs, ConnectionArgs, DisplayArgs, OutputArgs, PathArgs, PlanArgs};
+use super::{
+    ChoiceArgs, ConnectionArgs, DisplayArgs, Instructions, OutputArgs, PathArgs, PlanArgs,
+};
 use crate::units;
 
 pub(super) const HELP: &str = "\
@@ -85,6 +87,9 @@ pub(crate) struct ModesArgs {
     /// Put all keys of a cluster into one slot, which transactions and scripts need
     #[arg(long)]
     pub(crate) hash_tag: bool,
+    /// Count the instructions that the client executes per operation in each mode
+    #[arg(long, value_enum, value_name = "SOURCE", default_value = "auto")]
+    pub(crate) instructions: Instructions,
     #[command(flatten)]
     pub(crate) choices: ChoiceArgs,
     #[command(flatten)]
@@ -95,6 +100,20 @@ pub(crate) struct ModesArgs {
     pub(crate) display: DisplayArgs,
     #[command(flatten)]
     pub(crate) plan: PlanArgs,
+}
+
+/// The client of a sweep in a process of its own
+#[derive(Debug, Args)]
+pub(crate) struct ClientArgs {
+    /// The run whose keys are used
+    #[arg(long)]
+    pub(crate) counted_run: String,
+    /// Address of a target that the sweep started
+    #[arg(long)]
+    pub(crate) counted_target: Option<String>,
+    /// The arguments of the sweep
+    #[command(flatten)]
+    pub(crate) modes: ModesArgs,
 }
 
 /// Ways to call a server.

@@ -3,6 +3,7 @@
 mod baseline;
 mod capacity;
 mod clean;
+mod client;
 mod compare;
 mod completions;
 mod connections;
@@ -43,6 +44,7 @@ pub(crate) fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Store(args) => store::run(&args),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => completions::man(&args),
+        Command::Client(args) => client::run(&args),
         Command::Connections => connections::run(),
         Command::Engine(args) => engine::run(&args),
         Command::Tidy(args) => {

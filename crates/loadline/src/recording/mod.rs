@@ -88,6 +88,7 @@ pub(crate) fn case(case: &Case, plan: &Plan, target: &Opened, measured: &Measure
         tail: tail(blocks),
         cost: cost(blocks, ops, server_cpu),
         work: None,
+        client_work: None,
         parts_ns: record::Parts {
             server: server_time(blocks),
             ..record::Parts::default()

@@ -31,7 +31,7 @@ use crate::targets::{Opened, link};
 
 pub(crate) use finish::{Ending, Results, finish};
 pub(crate) use rounds::{measure, measure_stages};
-pub(crate) use work::{can_count, first_case as count_first_case};
+pub(crate) use work::{can_count, count_clients, first_case as count_first_case};
 
 /// What a command that measures has of its user: a place to print, and the wish to end.
 #[derive(Debug)]

@@ -3,6 +3,7 @@
 mod beside;
 pub(crate) mod client;
 mod counted;
+mod counted_client;
 mod engine;
 mod job;
 mod load;
@@ -37,6 +38,7 @@ use ram::RamSubject;
 use wire::{Place, WireSubject};
 
 pub(crate) use counted::{Counted, can_count};
+pub(crate) use counted_client::{CountedClient, obey};
 pub(crate) use load::load;
 pub(crate) use null::NullServer;
 pub(crate) use reference::Reference;
@@ -178,7 +180,7 @@ pub(crate) fn of<'s>(
 }
 
 /// The block that loads the keys of a case.
-fn load_block(case: &Case, seed: u64) -> Block {
+pub(crate) fn load_block(case: &Case, seed: u64) -> Block {
     Block {
         pacing: Pacing::Closed,
         stop: Stop::after_ops(case.keys),

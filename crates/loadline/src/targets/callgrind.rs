@@ -1,6 +1,6 @@
-//! A server under valgrind's callgrind, which counts the instructions that it executes.
+//! A server or a client under valgrind's callgrind, which counts the instructions that it executes.
 //!
-//! The server runs in a simulator, some fifty times slower than on the CPU. Counts are controlled from outside by
+//! The program runs in a simulator, some fifty times slower than on the CPU. Counts are controlled from outside by
 //! `vgdb`, which comes with valgrind: [`Callgrind::start_pass`] and [`Callgrind::end_pass`].
 
 use std::ffi::OsString;
@@ -78,6 +78,11 @@ impl Callgrind {
             out,
         ];
         (self.valgrind.clone(), words.into())
+    }
+
+    /// The file for what the program says on standard error.
+    pub(crate) fn said(&self) -> PathBuf {
+        self.dir.path().join("said")
     }
 
     /// The file that a server is to read in place of random numbers.

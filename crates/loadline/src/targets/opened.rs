@@ -199,6 +199,23 @@ impl Opened {
         }
     }
 
+    /// The target as another process of ours can reach it, if this run started it.
+    pub(crate) fn started_at(&self) -> Option<String> {
+        if !self.target.is_started() {
+            return None;
+        }
+        let nodes = self.nodes();
+        let scheme = if self.target.is_cluster() {
+            "cluster"
+        } else {
+            "redis"
+        };
+        match &nodes.first()?.address {
+            Address::Tcp { host, port } => Some(format!("{scheme}://{host}:{port}")),
+            Address::Unix(_) => None,
+        }
+    }
+
     /// How many servers serve the keys.
     pub(crate) fn masters(&self) -> usize {
         match &self.access {

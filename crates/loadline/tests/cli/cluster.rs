@@ -8,7 +8,7 @@ use loadline_measure::Record;
 use crate::redis::Redis;
 use crate::util::Dir;
 
-const SHORT: &str = "--ops 300 --budget 100ms --sizes 1,20 --batch 20 --in-flight 8 --keys 200 --json out.json --color never";
+const SHORT: &str = "--instructions off --ops 300 --budget 100ms --sizes 1,20 --batch 20 --in-flight 8 --keys 200 --json out.json --color never";
 
 /// What `loadline modes` printed about a target, and its record.
 fn modes(dir: &Dir, words: &str) -> (String, Record) {

@@ -47,7 +47,7 @@ fn every_command_that_measures_closes_with_one_line() {
     let ended = dir.run(&words.split(' ').collect::<Vec<_>>());
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     assert_eq!(ended.stderr.lines().last(), Some("loadline: run: done (0)"));
-    let words = "modes embedded --mode sync,pipeline --op get --ops 10 --latency 0 --sizes 2 --keys 10 --budget 20ms";
+    let words = "modes embedded --mode sync,pipeline --op get --ops 10 --latency 0 --sizes 2 --keys 10 --budget 20ms --instructions off";
     let ended = dir.run(&words.split(' ').collect::<Vec<_>>());
     assert_eq!(
         ended.stdout.lines().last(),

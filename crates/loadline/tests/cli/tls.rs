@@ -72,6 +72,8 @@ fn a_sweep_and_a_run_go_through_tls_and_a_link() {
     let words = [
         "modes",
         &url,
+        "--instructions",
+        "off",
         "--op",
         "get",
         "--ops",
@@ -138,6 +140,8 @@ fn a_cluster_is_reached_by_tls() {
         &[
             "modes",
             &url,
+            "--instructions",
+            "off",
             "--op",
             "get",
             "--ops",

@@ -156,3 +156,67 @@ fn servers_that_run_already_are_not_counted_and_the_record_says_why() {
         "{sentence}"
     );
 }
+
+/// The client of a sweep, in two modes: counted once for each, at the first cell without an added latency, and two
+/// records are compared by it.
+#[test]
+fn the_client_of_a_sweep_is_counted_in_every_mode() {
+    let dir = Dir::new();
+    let words = "modes embedded --op get --mode sync,pipeline --ops 50,100 --latency 0 --budget 50ms --sizes 10 \
+        --keys 100 --instructions valgrind --json out.json --color never";
+    let words: Vec<&str> = words.split_ascii_whitespace().collect();
+    let text = dir.run(&words).succeeded();
+    assert!(text.contains("instr."), "{text}");
+    let mut record = record(&dir);
+    assert_eq!(record.not_counted, None);
+    let counted = record
+        .cases
+        .iter()
+        .filter(|case| case.client_work.is_some());
+    let cells: Vec<_> = counted
+        .map(|case| (case.scenario.mode.as_str(), case.scenario.ops_asked))
+        .collect();
+    assert_eq!(cells, [("sync", Some(50)), ("pipeline", Some(50))]);
+    let lowest = |mode: &str| {
+        let mut works = record
+            .cases
+            .iter()
+            .filter(|case| case.scenario.mode.as_str() == mode);
+        let work = works.find_map(|case| case.client_work.clone()).unwrap();
+        assert!(work.passes.len() >= 3 && work.passes.iter().all(|pass| pass.ops == 2_000));
+        assert!(!work.functions.is_empty() && !work.frames.is_empty());
+        let each = work
+            .passes
+            .iter()
+            .map(|pass| pass.instructions_per_op().unwrap());
+        each.fold(f64::INFINITY, f64::min)
+    };
+    // A hundred operations share a write and a read.
+    let (sync, pipeline) = (lowest("sync"), lowest("pipeline"));
+    assert!(pipeline > 100.0 && pipeline < sync, "{pipeline} {sync}");
+
+    dir.write("before.json", &record.to_json_pretty().unwrap());
+    record.run.id = "after".to_owned();
+    for work in record
+        .cases
+        .iter_mut()
+        .filter_map(|case| case.client_work.as_mut())
+    {
+        for pass in &mut work.passes {
+            pass.instructions *= 2;
+        }
+    }
+    dir.write("after.json", &record.to_json_pretty().unwrap());
+    let ended = dir.run(&["compare", "before.json", "after.json"]);
+    let told = ended
+        .stdout
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ");
+    for part in [
+        "client instructions",
+        "The times of two sweeps are not compared",
+    ] {
+        assert!(told.contains(part), "{told}");
+    }
+}

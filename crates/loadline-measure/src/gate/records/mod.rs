@@ -17,6 +17,7 @@ use crate::quantile::median;
 use crate::record::{Case, Record, shortened};
 use crate::work::WorkRules;
 
+mod sweeps;
 #[cfg(test)]
 mod tests;
 
@@ -32,6 +33,9 @@ const ROOM: f64 = 2.33 * std::f64::consts::SQRT_2 * 0.010;
 /// counting.
 #[must_use]
 pub fn judge(before: &Record, after: &Record, rules: &WorkRules) -> Judgement {
+    if is_sweep(before) && is_sweep(after) {
+        return sweeps::judge(before, after, rules);
+    }
     let (held, measured) = match (by_name(before), by_name(after)) {
         (Ok(held), Ok(measured)) => (held, measured),
         (Err(reason), _) | (_, Err(reason)) => return refused(vec![reason]),
@@ -48,13 +52,12 @@ pub fn judge(before: &Record, after: &Record, rules: &WorkRules) -> Judgement {
     }
     // Counts do not depend on the machine's load, so two runs of different times can be compared by them.
     // Only a difference in the work makes them incomparable.
-    let mut counted = Vec::new();
-    let works = measured.iter().filter_map(|(name, case)| {
-        let (before, after) = (held[name].work.as_ref()?, case.work.as_ref()?);
-        counted.extend(work::beside(name, before, after));
-        Some(work::of_two(name, before, after, rules))
-    });
-    let works: Vec<Row> = works.collect();
+    let (mut works, mut counted) = (Vec::new(), Vec::new());
+    for (name, case) in &measured {
+        let (rows, sentences) = work::of_cases(name, held[name], case, rules);
+        works.extend(rows);
+        counted.extend(sentences);
+    }
     let differences = fingerprint::differences(&before.environment, &after.environment);
     let elsewhere = differences.iter().any(|difference| difference.is_of_place);
     if elsewhere {
@@ -93,6 +96,12 @@ pub fn judge(before: &Record, after: &Record, rules: &WorkRules) -> Judgement {
 
 fn refused(reasons: Vec<String>) -> Judgement {
     Judgement::refused(Policy::Strict, Basis::Records, reasons)
+}
+
+/// Whether a record holds a sweep over call modes.
+fn is_sweep(record: &Record) -> bool {
+    let mut cases = record.cases.iter();
+    cases.any(|case| case.scenario.ops_asked.is_some())
 }
 
 /// The cases by name, with their subject if there are several.

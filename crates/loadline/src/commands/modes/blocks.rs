@@ -14,7 +14,7 @@ use loadline_load::runner::{self, Measured, Rounds, Subject};
 use crate::exit::{Exit, Failure};
 use crate::plan::{Case, Mode};
 use crate::subjects::client::{self, CodecCost};
-use crate::subjects::failure;
+use crate::subjects::{failure, load_block};
 use crate::targets::client::Connector;
 
 /// How long a call that is under way may take after an interrupt to be part of what was measured.
@@ -112,7 +112,7 @@ impl Blocks {
                 cell.mode,
                 cell.size,
                 &self.prefix,
-                self.seed,
+                load_block(&self.case, self.seed),
             )?;
             let warm_up = Stop {
                 ops: Some(u64::from(cell.size).max(10)),

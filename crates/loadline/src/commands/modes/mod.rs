@@ -3,6 +3,7 @@
 mod blocks;
 mod evidence;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,10 +65,18 @@ fn measure(plan: &ModesPlan, shell: &Shell) -> Result<Recorded, Failure> {
                 pinning: session.pinning.as_ref(),
             }
             .run(&mut opened[0], &mut session.record);
+            let counted = swept.and_then(|()| {
+                session::count_clients(session, plan, &opened[0], own_words(), &progress)
+            });
             progress.finish();
-            swept
+            counted
         })
     })
+}
+
+/// The arguments of this command as they were typed.
+fn own_words() -> Vec<OsString> {
+    std::env::args_os().skip(2).collect()
 }
 
 /// What the cells of a sweep have in common.

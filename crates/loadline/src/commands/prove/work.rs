@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use loadline_measure::Metric;
 use loadline_measure::gate;
 use loadline_measure::proof::{WorkKind, WorkTrial};
 use loadline_measure::work::{Work, WorkError, WorkRules};
@@ -69,7 +70,8 @@ impl<'p> Comparisons<'p> {
                     return Err(Failure::unavailable("a server was not counted."));
                 };
                 let name = &self.plan.cases[0].name;
-                let row = gate::of_works(name, before, after, &WorkRules::default());
+                let metric = Metric::ServerInstructions;
+                let row = gate::of_works(name, metric, before, after, &WorkRules::default());
                 let trial = WorkTrial::of(&row, begun.elapsed().as_nanos() as u64);
                 self.done += 1;
                 if !shell.printer.quiet {

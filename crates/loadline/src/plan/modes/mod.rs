@@ -222,6 +222,7 @@ fn base(
         rounds: args.rounds.unwrap_or(lengths::MODES_ROUNDS),
         schedule: Schedule {
             placement: Placement::pinned_if(is_started),
+            instructions: args.instructions,
             ..Schedule::PLAIN
         },
         warmup: Duration::ZERO,

@@ -59,8 +59,8 @@ impl Subject for Called {
     }
 }
 
-/// Opens what runs the blocks of a cell: `case` in `mode`, with `size` operations per call or tasks
-/// in flight.
+/// Opens what runs the blocks of a cell: `case` in `mode`, with `size` operations per call or tasks in flight. Its
+/// blocks are like `block`.
 ///
 /// # Errors
 /// That a connection cannot be opened.
@@ -70,15 +70,16 @@ pub(crate) fn open(
     mode: Mode,
     size: u32,
     prefix: &str,
-    seed: u64,
+    block: Block,
 ) -> Result<Called, Failure> {
+    let seed = block.seed;
     let unreachable = |error: ClientError| Failure::unavailable(format!("{mode}: {error}."));
     let broken = |error: Error| Failure::unavailable(format!("{mode}: {error}."));
     let compiled = case.workload.compile(prefix, case.keys, &case.value_size);
     let workload = workload(compiled.commands, case, &case.key_dist, seed).map_err(broken)?;
     let typed = Typed::of(case, seed).map(Arc::new);
     let operation = Operation::of(case, prefix, typed.clone());
-    let (block, lost) = (load_block(case, seed), Lost::default());
+    let lost = Lost::default();
     let subject: Box<dyn Subject> = if mode == Mode::Async {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -130,7 +131,8 @@ pub(crate) fn load_objects(
         key_dist: KeyDist::Sequential,
         ..case.clone()
     };
-    let mut writer = open(connector, &writes, Mode::Pipeline, LOAD_SIZE, prefix, seed)?;
+    let block = load_block(case, seed);
+    let mut writer = open(connector, &writes, Mode::Pipeline, LOAD_SIZE, prefix, block)?;
     load_by(&mut writer, case, seed, control)
 }
 

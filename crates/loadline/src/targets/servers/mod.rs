@@ -488,6 +488,21 @@ pub(crate) fn own_child(words: &[&str]) -> Result<Command, Failure> {
     Ok(command)
 }
 
+/// The hidden command `word` of this program under `callgrind`, as a process that ends with this one.
+///
+/// # Errors
+/// If the path of this program cannot be determined.
+pub(crate) fn counted_child(word: &str, callgrind: &Callgrind) -> Result<Command, Failure> {
+    let (valgrind, first) = callgrind.command();
+    let mut command = child_command(&valgrind, None)?;
+    command
+        .args(first)
+        .arg(own_executable()?)
+        .arg(word)
+        .process_group(0);
+    Ok(command)
+}
+
 /// `program` as a process that ends with this one, and reads the file `random` in place of random numbers.
 fn child_command(program: &Path, random: Option<&Path>) -> Result<Command, Failure> {
     let parent = process::id().to_string();

@@ -1,10 +1,13 @@
-//! Instructions per operation, counted after the timed rounds on servers of their own.
+//! Instructions per operation, counted after the timed rounds: of servers in processes of their own, or of clients.
 
-use std::path::Path;
+mod clients;
+
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use loadline_load::Control;
 use loadline_measure::record::Record;
+use loadline_measure::work::callgrind::Profile;
 use loadline_measure::work::{self, Pass, Source, Work};
 use sha1_smol::Sha1;
 
@@ -21,6 +24,8 @@ use crate::targets::Opened;
 use crate::targets::callgrind::Callgrind;
 use crate::targets::servers::has_fixed_random;
 
+pub(crate) use clients::count as count_clients;
+
 /// Passes per side: the least that show their spread.
 const PASSES: usize = work::LEAST_PASSES;
 /// Passes per side at most: now and then one has a turn of the server's event loop too many.
@@ -28,7 +33,7 @@ const MOST_PASSES: usize = 8;
 /// Processes per side if every process has random numbers of its own, one pass each.
 const PROCESSES: usize = 6;
 const MISSING: &str = "Instructions per operation were not counted: valgrind is not on PATH. Install the package `valgrind`.";
-/// No further case is counted after this long, unless counts were asked for.
+/// No further case or call mode is counted after this long, unless counts were asked for.
 const BUDGET: Duration = Duration::from_secs(8);
 
 /// Counts what every case of the plan executes on every server that can be started for it, and adds that to the cases
@@ -209,9 +214,8 @@ impl Counting<'_> {
             counted.push(one);
             works.push(side.work()?);
         }
-        let is_settled = |works: &[Work]| works.iter().all(|work| work.estimate().is_ok());
         for pass in 0..MOST_PASSES {
-            let is_enough = pass >= passes && (passes < PASSES || is_settled(&works));
+            let is_enough = pass >= passes && (passes < PASSES || works.iter().all(is_settled));
             // A case that was begun gets the passes that its spread needs.
             if is_enough || (pass >= passes && self.is_over()) || self.control.interrupted() {
                 break;
@@ -220,14 +224,7 @@ impl Counting<'_> {
             for (letter, ((side, one), work)) in ('A'..='Z').zip(turns) {
                 let (counts, profile) = one.pass(&mut side.callgrind)?;
                 self.keep_profile(side, letter, case, pass)?;
-                let per_op = counts.instructions_per_op().unwrap_or(f64::INFINITY);
-                let known = work.passes.iter().flat_map(Pass::instructions_per_op);
-                // The functions of the lowest pass, which the estimate goes by.
-                if known.fold(f64::INFINITY, f64::min) >= per_op {
-                    work.functions = work::per_operation(&profile, counts.ops);
-                    work.frames = work::tree(&profile, counts.ops);
-                }
-                work.passes.push(counts);
+                add(work, counts, &profile);
             }
         }
         Ok(works)
@@ -252,6 +249,22 @@ impl Counting<'_> {
     }
 }
 
+/// Whether the passes agree.
+fn is_settled(work: &Work) -> bool {
+    work.estimate().is_ok()
+}
+
+/// Adds a pass, and its functions if it is the lowest one, which the estimate goes by.
+fn add(work: &mut Work, counts: Pass, profile: &Profile) {
+    let per_op = counts.instructions_per_op().unwrap_or(f64::INFINITY);
+    let known = work.passes.iter().flat_map(Pass::instructions_per_op);
+    if known.fold(f64::INFINITY, f64::min) >= per_op {
+        work.functions = work::per_operation(profile, counts.ops);
+        work.frames = work::tree(profile, counts.ops);
+    }
+    work.passes.push(counts);
+}
+
 /// A name without what a file name cannot or should not have.
 fn file_name(name: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
@@ -274,16 +287,24 @@ impl Side {
     /// Work without passes.
     fn work(&self) -> Result<Work, Failure> {
         Ok(Work {
-            source: Source::Callgrind,
-            tool: self.callgrind.version()?,
-            cpu: fingerprint::instruction_set(),
-            executable_sha1: executable(&self.opened.target).and_then(|path| digest(&path)),
             fixed_randomness: self.fixed_randomness,
-            passes: Vec::new(),
-            functions: Vec::new(),
-            frames: Vec::new(),
+            ..uncounted(&self.callgrind, executable(&self.opened.target))?
         })
     }
+}
+
+/// Work of an executable without passes.
+fn uncounted(callgrind: &Callgrind, executable: Option<PathBuf>) -> Result<Work, Failure> {
+    Ok(Work {
+        source: Source::Callgrind,
+        tool: callgrind.version()?,
+        cpu: fingerprint::instruction_set(),
+        executable_sha1: executable.and_then(|path| digest(&path)),
+        fixed_randomness: false,
+        passes: Vec::new(),
+        functions: Vec::new(),
+        frames: Vec::new(),
+    })
 }
 
 /// Adds the passes of further processes.
@@ -295,7 +316,7 @@ fn join(works: &mut [Work], more: Vec<Work>) {
     }
 }
 
-fn executable(target: &Target) -> Option<std::path::PathBuf> {
+fn executable(target: &Target) -> Option<PathBuf> {
     match target {
         Target::Spawn(program) => find_program(program),
         Target::Embedded | Target::Slowed(_) => std::env::current_exe().ok(),

@@ -1,0 +1,23 @@
+//! `loadline __client`: the client of a sweep in a process of its own, whose instructions are counted.
+
+use std::process::ExitCode;
+
+use super::surroundings;
+use crate::args::ClientArgs;
+use crate::plan::{self, Plan};
+use crate::subjects;
+use crate::target::Target;
+
+pub(super) fn run(args: &ClientArgs) -> anyhow::Result<ExitCode> {
+    let plan = plan::resolve_modes(&args.modes, &surroundings())?;
+    let mut base = Plan {
+        // The keys of the run are there.
+        allow_non_empty: true,
+        ..plan.base.clone()
+    };
+    if let Some(url) = &args.counted_target {
+        base.targets = vec![Target::parse(url)?];
+    }
+    subjects::obey(&plan, &base, &args.counted_run)?;
+    Ok(ExitCode::SUCCESS)
+}

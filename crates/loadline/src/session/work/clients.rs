@@ -1,0 +1,128 @@
+//! Instructions that the client executes per operation, in every call mode of a sweep.
+
+use std::ffi::OsString;
+use std::time::Instant;
+
+use loadline_load::Control;
+use loadline_measure::record::{Case, Record};
+use loadline_measure::work::Work;
+
+use super::{BUDGET, MISSING, MOST_PASSES, PASSES, Session, add, can_count, is_settled, uncounted};
+use crate::args::Instructions;
+use crate::exit::Failure;
+use crate::plan::{Mode, ModesPlan};
+use crate::progress::Progress;
+use crate::subjects::CountedClient;
+use crate::targets::Opened;
+
+/// Counts what the client executes in each mode that was measured, against the target as it is now, and adds that to
+/// the record: to the first cell of the mode. `words` are the arguments of the sweep. Must be called on the main
+/// thread, since a child is started.
+///
+/// # Errors
+/// If counts were asked for and valgrind is missing. Everything else that goes wrong is a sentence in the record.
+pub(crate) fn count(
+    session: &mut Session<'_>,
+    plan: &ModesPlan,
+    opened: &Opened,
+    words: Vec<OsString>,
+    progress: &Progress,
+) -> Result<(), Failure> {
+    let control = &*session.shell.control;
+    let is_asked = match session.plan.schedule.instructions {
+        Instructions::Off => return Ok(()),
+        Instructions::Auto => false,
+        Instructions::Valgrind => true,
+    };
+    let cells = cells(plan, &session.record);
+    if cells.is_empty() || control.interrupted() {
+        return Ok(());
+    }
+    if !can_count() {
+        if is_asked {
+            return Err(Failure::unavailable(MISSING));
+        }
+        session.record.not_counted = Some(MISSING.to_owned());
+        return Ok(());
+    }
+    progress.say("counting instructions of the client");
+    let deadline = (!is_asked).then(|| Instant::now() + BUDGET);
+    let counted = CountedClient::start(opened, &session.run_id, words, control)
+        .and_then(|client| count_cells(client, &cells, deadline, control, &mut session.record));
+    session.record.not_counted = match counted {
+        _ if control.interrupted() => None,
+        Ok(done) if done < cells.len() => Some(format!(
+            "Instructions of the client were counted for {done} of {} call modes in {} seconds; `--instructions valgrind` counts all.",
+            cells.len(),
+            BUDGET.as_secs()
+        )),
+        Ok(_) => None,
+        Err(failure) => Some(format!(
+            "Instructions of the client were not counted: {failure}"
+        )),
+    };
+    Ok(())
+}
+
+/// Counts the cells that there is time for, and returns how many.
+fn count_cells(
+    mut client: CountedClient,
+    cells: &[Cell],
+    deadline: Option<Instant>,
+    control: &Control,
+    record: &mut Record,
+) -> Result<usize, Failure> {
+    for (done, cell) in cells.iter().enumerate() {
+        let is_late = deadline.is_some_and(|deadline| Instant::now() >= deadline);
+        if is_late || control.interrupted() {
+            return Ok(done);
+        }
+        let work = passes(&mut client, cell, control)?;
+        record.cases[cell.entry].client_work = Some(work);
+    }
+    Ok(cells.len())
+}
+
+/// An operation in a call mode.
+struct Cell {
+    /// The place of the operation among those of the plan.
+    case: usize,
+    mode: Mode,
+    /// The place of its first cell in the record.
+    entry: usize,
+}
+
+/// Each operation in each mode that was measured. Added latencies change nothing in what the client executes.
+fn cells(plan: &ModesPlan, record: &Record) -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for (case, operation) in plan.base.cases.iter().enumerate() {
+        let codec = operation.codec.map(|codec| codec.to_string());
+        for &mode in &plan.modes {
+            let is_of = |entry: &Case| {
+                let scenario = &entry.scenario;
+                scenario.ops_asked.is_some()
+                    && scenario.workload == operation.workload.name
+                    && scenario.codec == codec
+                    && scenario.mode.as_str() == mode.name()
+            };
+            if let Some(entry) = record.cases.iter().position(is_of) {
+                cells.push(Cell { case, mode, entry });
+            }
+        }
+    }
+    cells
+}
+
+/// Passes of one cell until they agree.
+fn passes(client: &mut CountedClient, cell: &Cell, control: &Control) -> Result<Work, Failure> {
+    client.turn_to(cell.case, cell.mode, control)?;
+    let mut work = uncounted(client.callgrind(), std::env::current_exe().ok())?;
+    for pass in 0..MOST_PASSES {
+        if (pass >= PASSES && is_settled(&work)) || control.interrupted() {
+            break;
+        }
+        let (counts, profile) = client.pass(control)?;
+        add(&mut work, counts, &profile);
+    }
+    Ok(work)
+}
