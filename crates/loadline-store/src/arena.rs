@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use hashbrown::hash_table::HashTable;
 
-use crate::record::{self, LONGEST, MOST_USES, Notes, Part, Record};
+use crate::record::{self, LONGEST, MOST_USES, Notes, Outside, Part, Record};
 use crate::slab::{Held, Slab};
 use crate::slot::{Loose, New, Slot};
 use crate::value::Entry;
@@ -54,6 +54,8 @@ pub(crate) struct Arena {
     segment: u32,
     /// Bytes of values that are in the log only.
     outside_bytes: u64,
+    /// Bytes of all records that are not garbage.
+    live_bytes: usize,
 }
 
 impl Arena {
@@ -114,7 +116,9 @@ impl Arena {
         };
         let at = self.reserve(record::most_bytes(key, value));
         let page = &mut self.pages[self.open];
+        let before = page.records.len();
         record::append(&mut page.records, key, value, notes);
+        self.live_bytes += page.records.len() - before;
         if is_text {
             self.keep_as_text(at);
         }
@@ -195,6 +199,7 @@ impl Arena {
         let number = (at >> OFFSET_BITS) as usize;
         let page = &mut self.pages[number];
         page.garbage += wasted;
+        self.live_bytes -= wasted;
         self.is_due |= page.garbage > MOST_GARBAGE && number != self.open;
     }
 
@@ -290,6 +295,11 @@ impl Arena {
         record::set_segment(self.bytes_mut(at), segment);
     }
 
+    /// Sets where the value of an entry lies that is in the log only.
+    pub(crate) fn set_outside(&mut self, at: u32, outside: Outside) {
+        record::set_outside(self.bytes_mut(at), outside);
+    }
+
     /// Bytes that the entries take in the log when they are written anew; of collections, those that they take in
     /// memory. 0 without a log.
     pub(crate) fn logged_bytes(&self, entries: usize) -> u64 {
@@ -298,8 +308,7 @@ impl Arena {
         if self.segment == 0 {
             return 0;
         }
-        let live = self.pages.iter().map(Page::live_bytes).sum::<usize>();
-        let records = live.saturating_sub(SEGMENT_BYTES * entries);
+        let records = self.live_bytes.saturating_sub(SEGMENT_BYTES * entries);
         (records + self.slab.held_bytes()) as u64 + self.outside_bytes
     }
 

@@ -302,6 +302,19 @@ pub(crate) fn set_segment(bytes: &mut [u8], segment: u32) -> bool {
     true
 }
 
+/// Sets where the value lies of an entry whose value is in the log only.
+pub(crate) fn set_outside(bytes: &mut [u8], outside: Outside) {
+    let record = Record::read(bytes);
+    if record.outside().is_none() {
+        return;
+    }
+    let (segment_at, value_at) = (record.segment_place(), record.value_begin);
+    let segment = outside.segment | IS_OUTSIDE;
+    bytes[segment_at..segment_at + SEGMENT_BYTES].copy_from_slice(&segment.to_le_bytes());
+    let value = outside_value(outside);
+    bytes[value_at..value_at + value.len()].copy_from_slice(&value);
+}
+
 /// The value of a record as it stands for one in the log only.
 pub(crate) fn outside_value(outside: Outside) -> [u8; 8] {
     let mut bytes = [0; 8];
@@ -405,6 +418,18 @@ mod tests {
                 (record.outside(), record.segment()),
                 (Some(outside), Some(7))
             );
+            assert_eq!(
+                (record.key(), record.expires_at()),
+                (Part::Inline(&b"key"[..]), expires_at)
+            );
+            let moved = Outside {
+                segment: 9,
+                offset: 1,
+                ..outside
+            };
+            set_outside(&mut bytes, moved);
+            let record = Record::read(&bytes);
+            assert_eq!(record.outside(), Some(moved));
             assert_eq!(
                 (record.key(), record.expires_at()),
                 (Part::Inline(&b"key"[..]), expires_at)

@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard};
 use hashbrown::hash_table::HashTable;
 
 use crate::arena::Arena;
+use crate::record::Outside;
 use crate::slot::{Loose, New, Slot, Text};
 use crate::value::{Change, Entry, Value, View};
 
@@ -124,6 +125,20 @@ impl Shard {
     /// Sets the segment of the log in which all of an entry lies whose value is in memory.
     pub(crate) fn set_segment(&mut self, at: u32, segment: u32) {
         self.arena.set_segment(at, segment);
+    }
+
+    /// Sets where the value of the entry at `at` lies, which is in the log only.
+    pub(crate) fn set_outside(&mut self, at: u32, outside: Outside) {
+        self.arena.set_outside(at, outside);
+    }
+
+    /// Where the records are of entries of which a part lies in a segment of the log before `until`.
+    pub(crate) fn places_before(&self, until: u32) -> impl Iterator<Item = u32> {
+        let is_before = move |at: &u32| {
+            let segment = self.slot(*at).record.segment();
+            segment.is_some_and(|segment| segment < until)
+        };
+        self.index.iter().copied().filter(is_before)
     }
 
     /// Bytes that the entries take in the log when they are written anew; 0 without a log.

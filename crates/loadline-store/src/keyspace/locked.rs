@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 use super::Keyspace;
+use crate::record::Outside;
 use crate::shard::{Passed, Shard, lock};
 use crate::slot::{Loose, New, Slot, Text};
 use crate::value::{Change, Entry};
@@ -64,6 +65,12 @@ impl<'k> Locked<'k> {
     /// look at it.
     pub(super) fn set_segment(&mut self, at: u32, segment: u32) {
         self.shard.set_segment(at, segment);
+    }
+
+    /// Sets where the value of the entry at `at` lies, which is in the log only. A snapshot that reads it there finds the
+    /// same bytes.
+    pub(super) fn set_outside(&mut self, at: u32, outside: Outside) {
+        self.shard.set_outside(at, outside);
     }
 
     /// Where the record of `key` is; one whose time has come is freed instead.

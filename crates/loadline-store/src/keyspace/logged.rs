@@ -108,11 +108,6 @@ impl Keyspace {
         self.index_of(hash)
     }
 
-    /// Whether there has never been a key.
-    pub(crate) fn is_untouched(&self) -> bool {
-        self.shards.get().is_none()
-    }
-
     /// Removes everything from every shard whose number leaves `part` when divided by `parts`.
     pub(crate) fn clear_part(&self, part: usize, parts: usize) {
         if let Some(shards) = self.shards.get() {
@@ -209,13 +204,6 @@ impl LockedKey<'_> {
         }
     }
 
-    /// Notes that all of the entry of the key, whose value is in memory, lies in `segment` of the log.
-    pub(crate) fn set_segment(&mut self, key: &[u8], segment: u32) {
-        if let Some(at) = self.locked.find_any(key) {
-            self.locked.set_segment(at, segment);
-        }
-    }
-
     /// Changes when the key goes, if it is there.
     pub(crate) fn set_expiry(&mut self, key: &[u8], expires_at: Option<u64>) {
         if let Some(at) = self.locked.find_any(key) {
@@ -272,10 +260,5 @@ impl<'k> LockedKeys<'k> {
         let key = &mut self.keys[self.at].1;
         key.locked.aim(hash);
         key
-    }
-
-    /// Begins again with the first key.
-    pub(crate) fn rewind(&mut self) {
-        self.at = 0;
     }
 }

@@ -3,6 +3,7 @@
 mod locked;
 mod logged;
 mod snapshot;
+mod sweep;
 
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,6 +19,7 @@ use crate::value::{Change, Entry, Expiry, Shape, Value, View};
 
 pub(crate) use self::logged::{LockedKey, NewString};
 pub use self::snapshot::Snapshot;
+pub(crate) use self::sweep::LockedShard;
 
 /// Parts of the keyspace, each behind its own lock; a key's part never changes. Many, so that a part
 /// that is walked, swept or grown in one piece stays small: 2,500 keys of ten millions.

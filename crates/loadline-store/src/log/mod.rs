@@ -268,14 +268,6 @@ impl Log {
         segments.front().map_or(next, |segment| segment.head.id)
     }
 
-    /// The segment with this number, unless it is being written.
-    pub(crate) fn reclaimable(&self, id: u32) -> Option<Arc<Segment>> {
-        let segments = self.segments.read();
-        let segments = segments.unwrap_or_else(PoisonError::into_inner);
-        let index = id.checked_sub(segments.front()?.head.id)? as usize;
-        (index + 1 < segments.len()).then(|| segments.get(index).cloned())?
-    }
-
     /// Syncs, and appends a record that says so, for those before it, if records were appended since the log was opened.
     /// Without it, damage to the last records could not be told from a torn tail.
     ///

@@ -2,11 +2,7 @@
 //!
 //! `docs/store-format.md` draws the bytes.
 
-use std::io;
-
 use crc32c::{crc32c, crc32c_append};
-
-use crate::storage::{Stored, with_bytes};
 
 /// Bytes in front of a record's body.
 pub(crate) const HEADER_BYTES: usize = 16;
@@ -113,24 +109,6 @@ impl Header {
         bytes[8..].copy_from_slice(&self.sequence.to_le_bytes());
         bytes
     }
-}
-
-/// Appends to `bodies` the body of the record at `offset`, which is known to be whole, and returns the bytes of the
-/// record in the file.
-///
-/// # Errors
-/// That the file cannot be read.
-pub(crate) fn read_body(file: &dyn Stored, offset: u64, bodies: &mut Vec<u8>) -> io::Result<u64> {
-    let body_bytes = with_bytes(file, offset + 4, 4, |bytes| {
-        bytes
-            .first_chunk()
-            .map_or(0, |bytes| u32::from_le_bytes(*bytes))
-    })?;
-    let header = HEADER_BYTES as u64;
-    with_bytes(file, offset + header, body_bytes as usize, |body| {
-        bodies.extend_from_slice(body);
-    })?;
-    Ok((header + u64::from(body_bytes)).next_multiple_of(ALIGNMENT as u64))
 }
 
 /// The bodies of records that are known to be whole, with the offsets of the records.

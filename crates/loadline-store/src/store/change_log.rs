@@ -199,6 +199,7 @@ impl ChangeLog {
     pub fn exchange(&mut self, database: usize, other: usize) {
         let other = other as u8;
         self.note(database, Kind::Exchange { other });
+        self.disk().reclaim.restart();
     }
 
     /// Notes a change of a part of the value of `key`.

@@ -84,7 +84,7 @@ impl Inner {
     }
 
     /// What follows an append once no lock is held: waits until the record is as durable as was asked for, and
-    /// does a part of the reclaiming.
+    /// lets the background thread reclaim what is garbage.
     #[inline]
     pub(crate) fn settle(
         &self,
@@ -92,10 +92,16 @@ impl Inner {
         appended: Appended,
         durability: Durability,
     ) -> Result<(), Error> {
-        self.settle_in(&self.databases, disk, appended, durability)
+        if appended.is_first {
+            self.begin_segment(disk);
+        }
+        if durability == Durability::Always {
+            disk.log.sync(appended.end)?;
+        }
+        Ok(())
     }
 
-    /// The same with databases that belong to the caller.
+    /// The same with databases that belong to the caller, who does a part of the reclaiming.
     pub(crate) fn settle_in(
         &self,
         databases: &[Keyspace],
@@ -104,11 +110,8 @@ impl Inner {
         durability: Durability,
     ) -> Result<(), Error> {
         if appended.is_first {
-            if disk.reclaim.assess(&disk.log, databases) {
-                self.work();
-            } else {
-                self.wake_or_work();
-            }
+            disk.reclaim.assess(&disk.log, databases);
+            self.begin_segment(disk);
         }
         if disk.reclaim.is_active() && disk.reclaim.pay(databases, disk, appended.bytes) {
             self.wake_or_work();
@@ -119,6 +122,16 @@ impl Inner {
         Ok(())
     }
 
+    /// What is done once per segment.
+    #[cold]
+    fn begin_segment(&self, disk: &Disk) {
+        if disk.reclaim.is_behind(&disk.log) {
+            self.work();
+        } else {
+            self.wake_or_work();
+        }
+    }
+
     /// Lets the background thread work, or this one where there is none.
     fn wake_or_work(&self) {
         if !self.wakeup.wake() {
@@ -126,15 +139,20 @@ impl Inner {
         }
     }
 
-    /// What the background thread does when it is woken: syncs segments that are full and removes those that were
-    /// reclaimed. An error of the log stays in it, and the next write returns it.
+    /// What the background thread does when it is woken: syncs segments that are full, removes those that were
+    /// reclaimed, and reclaims more. An error of the log stays in it, and the next write returns it.
     pub(crate) fn work(&self) {
         let Some(disk) = &self.disk else { return };
         // What is not removed now is removed at the next opening.
-        let _ = disk
+        let removed = disk
             .log
             .sync(disk.log.position())
             .and_then(|()| disk.reclaim.remove(&disk.log, &self.databases));
+        // The owner of a log of changes has the databases, and sweeps them itself.
+        if removed.is_ok() && !self.databases.is_empty() {
+            let stops = || self.wakeup.stops();
+            let _ = disk.reclaim.sweep(&self.databases, disk, stops);
+        }
     }
 }
 

@@ -1,42 +1,48 @@
 //! Reclaiming the room of entries that were overwritten or deleted.
 //!
-//! The oldest segment is read again, what is still alive in it is written to the end of the log, and its file is
-//! removed. Since it is always the oldest one, nothing older can come back: a deletion needs no record once
+//! A sweep over the table writes every entry that lies in one of the oldest segments to the end of the log, and their
+//! files are removed. Since they are always the oldest ones, nothing older can come back: a deletion needs no record once
 //! its segment is reclaimed, and the numbers of the files have no gaps.
 //!
-//! Writers do the work, in proportion to what they write, so that it is spread evenly.
+//! The plain version reads a segment and looks up each of its keys, which waits for the memory at each of them. The table
+//! is read in order instead, a shard at a time.
+//!
+//! The thread in the background of a store does the work; writers help where it falls behind. The owner of a
+//! [`ChangeLog`](super::ChangeLog) does it itself, in proportion to what it writes.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::collections;
 use super::inner::{Disk, Inner, with_draft};
 use super::options::Options;
-use super::writer::{Planned, plan};
 use crate::clock::now_ms;
 use crate::error::Error;
-use crate::keyspace::{Keyspace, NewString};
+use crate::keyspace::{Keyspace, LockedShard};
 use crate::log::op::{Kind, Op};
-use crate::log::segment::HEAD_BYTES;
 use crate::log::{Log, record};
 use crate::slot::Slot;
 use crate::value::View;
 
-/// Bytes that are read again for every byte that is written.
-const BYTES_PER_BYTE: u64 = 4;
-
-/// Bytes that are read again in one step, if the records are not larger.
-const STEP_BYTES: u64 = 1 << 10;
-
 /// Bytes of files that are allowed beside what is in proportion to the live bytes.
-const SLACK_BYTES: u64 = 2 << 20;
+const SLACK_BYTES: u64 = 512 << 10;
+
+/// Bytes from which on copies are written as a record. While one is written, other writers wait.
+const COPY_BYTES: usize = 8 << 10;
+
+/// The part of the segments that one sweep reclaims.
+const PART: u32 = 8;
 
 /// Reclaiming, as far as it has come.
 #[derive(Debug)]
 pub(crate) struct Reclaim {
     /// Whether there is more garbage than is allowed.
     is_active: AtomicBool,
-    /// Bytes that were written since the last step.
+    /// Bytes of files at which writers have to help.
+    limit: AtomicU64,
+    /// Bytes that may be written for each shard that is swept.
+    bytes_per_shard: AtomicU64,
+    /// Bytes that were written since the last shard was swept.
     owed: AtomicU64,
     progress: Mutex<Progress>,
     largest_segment_bytes: u64,
@@ -44,13 +50,35 @@ pub(crate) struct Reclaim {
 
 #[derive(Debug)]
 struct Progress {
-    /// The segment that is read, and the offset of its next record.
-    segment: u32,
-    offset: u64,
+    /// Nothing alive lies in segments before this one.
+    reclaimed: u32,
+    sweep: Option<Sweep>,
     /// Segments before this one can be removed, when the log has reached the disk up to this position.
     removable: Option<(u32, u64)>,
-    /// Memory for the records of a step.
-    body: Vec<u8>,
+    /// Memory for the places of entries in a shard, and for those of copies with their ends in the record.
+    places: Vec<u32>,
+    copies: Vec<(u32, usize)>,
+}
+
+/// A walk over the shards of all databases.
+#[derive(Debug, Clone, Copy)]
+struct Sweep {
+    /// The first segment that stays.
+    until: u32,
+    /// The next shard.
+    database: usize,
+    shard: usize,
+}
+
+/// What a step has done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    /// It has swept a shard.
+    Shard,
+    /// It has come to the end of a sweep.
+    Done,
+    /// There is no segment to reclaim.
+    Nothing,
 }
 
 impl Reclaim {
@@ -58,12 +86,15 @@ impl Reclaim {
     pub(crate) fn new(options: &Options, oldest: u32) -> Self {
         Self {
             is_active: AtomicBool::new(false),
+            limit: AtomicU64::new(u64::MAX),
+            bytes_per_shard: AtomicU64::new(u64::MAX),
             owed: AtomicU64::new(0),
             progress: Mutex::new(Progress {
-                segment: oldest,
-                offset: HEAD_BYTES as u64,
+                reclaimed: oldest,
+                sweep: None,
                 removable: None,
-                body: vec![],
+                places: vec![],
+                copies: vec![],
             }),
             largest_segment_bytes: options.segment_bytes,
         }
@@ -75,44 +106,80 @@ impl Reclaim {
         self.is_active.load(Ordering::Relaxed)
     }
 
-    /// Finds out whether there is more garbage than is allowed, and how large the next segment is to be. Returns whether
-    /// there is so much that writers have to wait until reclaimed segments are removed, as on a slow disk.
-    pub(crate) fn assess(&self, log: &Log, databases: &[Keyspace]) -> bool {
+    /// Finds out whether there is more garbage than is allowed, and how large the next segment is to be.
+    pub(crate) fn assess(&self, log: &Log, databases: &[Keyspace]) {
         let live = live_bytes(databases);
-        let (allocated, allowed) = (log.allocated_bytes(), allowed_bytes(live));
-        let is_active = allocated > allowed;
+        let allowed = live + live * 9 / 25 + SLACK_BYTES;
+        let is_active = log.allocated_bytes() > allowed;
         self.is_active.store(is_active, Ordering::Relaxed);
+        let sweep_bytes = live / 16 + SLACK_BYTES / 2;
+        self.limit.store(allowed + sweep_bytes, Ordering::Relaxed);
+        let shards: usize = databases.iter().map(Keyspace::shard_count).sum();
+        let bytes_per_shard = sweep_bytes / (shards as u64).max(1);
+        let bytes_per_shard = bytes_per_shard.max(1);
+        self.bytes_per_shard
+            .store(bytes_per_shard, Ordering::Relaxed);
         log.set_segment_bytes(segment_bytes(live, self.largest_segment_bytes));
-        allocated > allowed + live / 50 + SLACK_BYTES / 2
     }
 
-    /// Does a part of the work for a writer that has written `bytes`. Returns whether a segment can be removed.
+    /// Whether there is so much garbage that writers have to wait until segments are removed, as where the thread in the
+    /// background or the disk is slower than they are.
+    pub(crate) fn is_behind(&self, log: &Log) -> bool {
+        log.allocated_bytes() > self.limit.load(Ordering::Relaxed)
+    }
+
+    /// Does a part of the work for the owner of the databases, who has written `bytes`. Returns whether segments can be
+    /// removed.
     pub(crate) fn pay(&self, databases: &[Keyspace], disk: &Disk, bytes: u64) -> bool {
-        let owes = bytes.saturating_mul(BYTES_PER_BYTE);
-        let owed = self.owed.fetch_add(owes, Ordering::Relaxed) + owes;
-        if owed < STEP_BYTES {
-            return false;
-        }
-        // Another thread is at it; what this one owes is paid with the next write.
-        let Ok(mut progress) = self.progress.try_lock() else {
-            return false;
-        };
-        let owed = self.owed.swap(0, Ordering::Relaxed);
-        let mut paid = 0;
-        while paid < owed && self.is_active() {
-            match progress.step(databases, disk) {
+        let each = self.bytes_per_shard.load(Ordering::Relaxed);
+        let mut owed = self.owed.load(Ordering::Relaxed) + bytes;
+        let mut is_done = false;
+        while owed >= each && !is_done {
+            owed -= each;
+            match self.step(databases, disk) {
+                Ok(Step::Shard) => {}
+                Ok(Step::Done) => is_done = true,
                 // An error of the log stays in it, and the next write returns it. When there is no
-                // room, the segment waits until there is some.
-                Err(_) => return false,
-                Ok(Step::Read(bytes)) => paid += bytes,
-                Ok(Step::Done) => {
-                    self.assess(&disk.log, databases);
-                    return true;
-                }
-                Ok(Step::Nothing) => return false,
+                // room, the shard waits until there is some.
+                Ok(Step::Nothing) | Err(_) => owed = 0,
             }
         }
-        false
+        self.owed.store(owed, Ordering::Relaxed);
+        if is_done {
+            self.assess(&disk.log, databases);
+        }
+        is_done
+    }
+
+    /// Begins the sweep again, since databases were exchanged: it would pass over some of their shards.
+    pub(crate) fn restart(&self) {
+        if let Some(sweep) = &mut self.progress().sweep {
+            (sweep.database, sweep.shard) = (0, 0);
+        }
+    }
+
+    /// Sweeps until there is no more garbage than is allowed, or `stops` says so.
+    ///
+    /// # Errors
+    /// Those of the log.
+    pub(crate) fn sweep(
+        &self,
+        databases: &[Keyspace],
+        disk: &Disk,
+        stops: impl Fn() -> bool,
+    ) -> Result<(), Error> {
+        self.assess(&disk.log, databases);
+        while self.is_active() && !stops() {
+            match self.step(databases, disk)? {
+                Step::Shard => {}
+                Step::Done => {
+                    self.remove(&disk.log, databases)?;
+                    self.assess(&disk.log, databases);
+                }
+                Step::Nothing => break,
+            }
+        }
+        Ok(())
     }
 
     /// Removes the segments that were reclaimed, when the copies of what was alive in them have reached the disk.
@@ -124,12 +191,11 @@ impl Reclaim {
         if databases.iter().any(Keyspace::has_snapshots) {
             return Ok(());
         }
-        let progress = || self.progress.lock().unwrap_or_else(PoisonError::into_inner);
-        let removable = progress().removable;
+        let removable = self.progress().removable;
         if let Some((oldest, position)) = removable {
             log.sync(position)?;
             log.remove_before(oldest)?;
-            let mut progress = progress();
+            let mut progress = self.progress();
             if progress.removable == removable {
                 progress.removable = None;
             }
@@ -143,19 +209,31 @@ impl Reclaim {
     /// Those of the log.
     pub(crate) fn compact(&self, inner: &Inner, disk: &Disk) -> Result<(), Error> {
         let end = disk.log.roll()?;
-        loop {
-            let progress = self.progress.lock();
-            let mut progress = progress.unwrap_or_else(PoisonError::into_inner);
-            if progress.segment >= end {
-                break;
+        while self.progress().reclaimed < end {
+            let step = self.progress().step(&inner.databases, disk)?;
+            match step {
+                Step::Shard => {}
+                Step::Done => self.remove(&disk.log, &inner.databases)?,
+                Step::Nothing => break,
             }
-            progress.step(&inner.databases, disk)?;
-            drop(progress);
-            self.remove(&disk.log, &inner.databases)?;
         }
         self.remove(&disk.log, &inner.databases)?;
         self.assess(&disk.log, &inner.databases);
         Ok(())
+    }
+
+    fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A step of a sweep. While a snapshot keeps the segments of the last one, there is nothing to do: entries would be
+    /// copied again and again.
+    fn step(&self, databases: &[Keyspace], disk: &Disk) -> Result<Step, Error> {
+        let mut progress = self.progress();
+        if progress.removable.is_some() && databases.iter().any(Keyspace::has_snapshots) {
+            return Ok(Step::Nothing);
+        }
+        progress.step(databases, disk)
     }
 }
 
@@ -164,149 +242,117 @@ pub(crate) fn live_bytes(databases: &[Keyspace]) -> u64 {
     databases.iter().map(Keyspace::logged_bytes).sum()
 }
 
-/// Bytes of files that so many live bytes may take.
-fn allowed_bytes(live: u64) -> u64 {
-    live + live / 5 * 2 + SLACK_BYTES
-}
-
 /// Room of the next segment in a log with so many live bytes. Small ones cost more files, large ones more room
 /// that is reserved and not used.
 pub(crate) fn segment_bytes(live: u64, largest: u64) -> u64 {
-    (live / 16).max(1 << 20).min(largest)
-}
-
-/// What a step has done.
-enum Step {
-    /// It has read so many bytes.
-    Read(u64),
-    /// It has come to the end of a segment.
-    Done,
-    /// There is no segment to reclaim.
-    Nothing,
+    (live / 32).max(256 << 10).min(largest)
 }
 
 impl Progress {
-    /// Reads some records of the oldest segment again, and writes what is alive in them.
+    /// Sweeps the next shard.
     fn step(&mut self, databases: &[Keyspace], disk: &Disk) -> Result<Step, Error> {
-        let Some(segment) = disk.log.reclaimable(self.segment) else {
+        let Some(sweep) = self.sweep.or_else(|| self.next_sweep(&disk.log)) else {
             return Ok(Step::Nothing);
         };
-        let end = segment.end();
-        let until = (self.offset + STEP_BYTES).min(end);
-        let mut offset = self.offset;
-        self.body.clear();
-        while offset < until {
-            let read = record::read_body(&*segment.file, offset, &mut self.body);
-            let read = read.map_err(|error| disk.log.read_failed(self.segment, error))?;
-            offset += read;
+        self.sweep = Some(sweep);
+        let Sweep {
+            until,
+            database,
+            shard,
+        } = sweep;
+        if let Some(keyspace) = databases.get(database) {
+            if let Some(locked) = keyspace.lock_shard(shard) {
+                self.copy_shard(locked, database as u8, until, disk)?;
+            }
+            let is_last = shard + 1 >= keyspace.shard_count();
+            self.sweep = Some(match is_last {
+                true => Sweep {
+                    database: database + 1,
+                    shard: 0,
+                    ..sweep
+                },
+                false => Sweep {
+                    shard: shard + 1,
+                    ..sweep
+                },
+            });
+            return Ok(Step::Shard);
         }
-        let read = offset - self.offset;
-        if offset < end {
-            self.copy_live(databases, disk)?;
-            self.offset = offset;
-            return Ok(Step::Read(read));
-        }
-        self.copy_live(databases, disk)?;
-        let oldest = self.segment + 1;
         let appended = with_draft(|draft| {
-            let kind = Kind::Oldest { segment: oldest };
+            let kind = Kind::Oldest { segment: until };
             Op { database: 0, kind }.encode(draft.begin());
             draft.finish();
             disk.log.append(draft)
         })?;
-        self.removable = Some((oldest, appended.end));
-        (self.segment, self.offset) = (oldest, HEAD_BYTES as u64);
+        self.sweep = None;
+        self.reclaimed = until;
+        self.removable = Some((until, appended.end));
         Ok(Step::Done)
     }
 
-    /// Writes the entries that the operations of `body` are about, as far as they lie in this segment. Databases may
-    /// have exchanged their numbers since, so the keys are looked for in all of them.
-    fn copy_live(&self, databases: &[Keyspace], disk: &Disk) -> Result<(), Error> {
-        for (database, keyspace) in databases.iter().enumerate() {
-            if keyspace.is_untouched() {
-                continue;
-            }
-            let mut planned = plan(keyspace, &self.body);
-            // A key is written once, however many operations there are.
-            planned
-                .sort_unstable_by_key(|planned| (keyspace.shard_index(planned.hash), planned.hash));
-            planned.dedup_by(|one, other| one.hash == other.hash && one.op.key() == other.op.key());
-            if !planned.is_empty() {
-                self.copy_keys(keyspace, disk, database as u8, &planned)?;
-            }
-        }
-        Ok(())
+    /// The next sweep, if there are segments besides the one that is written.
+    fn next_sweep(&self, log: &Log) -> Option<Sweep> {
+        let sealed = log.newest().saturating_sub(self.reclaimed);
+        let until = self.reclaimed + (sealed / PART).max(1);
+        (sealed > 0).then_some(Sweep {
+            until,
+            database: 0,
+            shard: 0,
+        })
     }
 
-    fn copy_keys(
-        &self,
-        keyspace: &Keyspace,
-        disk: &Disk,
+    /// Writes the entries of a shard that lie in segments before `until`.
+    fn copy_shard(
+        &mut self,
+        mut shard: LockedShard<'_>,
         database: u8,
-        planned: &[Planned<'_>],
+        until: u32,
+        disk: &Disk,
     ) -> Result<(), Error> {
-        let mut locked = keyspace.lock_all(planned.iter().map(|planned| planned.hash));
+        self.places.clear();
+        self.places.extend(shard.places_before(until));
         let now = now_ms();
-        with_draft(|draft| {
-            let body = draft.begin();
-            // Which ones are written, and where they end in the body.
-            let mut copies: Vec<(&Planned<'_>, usize)> = vec![];
-            for planned in planned {
-                let Some(key) = planned.op.key() else {
-                    continue;
-                };
-                let Some(slot) = locked.key(planned.hash).find_any(key) else {
-                    continue;
-                };
-                if slot
-                    .record
-                    .segment()
-                    .is_none_or(|segment| segment > self.segment)
+        let mut rest = &self.places[..];
+        let mut has_gone = false;
+        while !rest.is_empty() {
+            let copies = &mut self.copies;
+            copies.clear();
+            rest = with_draft(|draft| {
+                let body = draft.begin();
+                let mut left = rest;
+                while let Some((at, others)) = left.split_first()
+                    && body.len() < COPY_BYTES
                 {
-                    continue;
+                    left = others;
+                    let slot = shard.slot(*at);
+                    if slot.is_gone(now) {
+                        has_gone = true;
+                        continue;
+                    }
+                    encode(disk, database, slot, body)?;
+                    copies.push((*at, body.len() - record::HEADER_BYTES));
                 }
-                if slot.is_gone(now) {
-                    locked.key(planned.hash).remove(key);
-                    continue;
+                if !copies.is_empty() {
+                    draft.finish();
+                    let appended = disk.log.append(draft)?;
+                    for (at, end) in copies.drain(..) {
+                        shard.lie_in(at, &appended, end);
+                    }
                 }
-                encode(disk, database, key, slot, body)?;
-                copies.push((planned, body.len() - record::HEADER_BYTES));
-            }
-            if copies.is_empty() {
-                return Ok(());
-            }
-            draft.finish();
-            let appended = disk.log.append(draft)?;
-            locked.rewind();
-            for (planned, end) in copies {
-                let Some(key) = planned.op.key() else {
-                    continue;
-                };
-                let Some(slot) = locked.key(planned.hash).find_any(key) else {
-                    continue;
-                };
-                if let Some(outside) = slot.record.outside() {
-                    let expires_at = slot.expires_at();
-                    let new = NewString::Outside(appended.outside(end, outside.bytes));
-                    locked.key(planned.hash).put(key, new, expires_at);
-                } else {
-                    locked.key(planned.hash).set_segment(key, appended.segment);
-                }
-            }
-            Ok(())
-        })
+                Ok(left)
+            })?;
+        }
+        if has_gone {
+            // The places of entries change, so this comes last.
+            shard.expire(now);
+        }
+        Ok(())
     }
 }
 
 /// Appends the operation that puts an entry as it is.
-fn encode(
-    disk: &Disk,
-    database: u8,
-    key: &[u8],
-    slot: Slot<'_>,
-    body: &mut Vec<u8>,
-) -> Result<(), Error> {
-    let expires_at = slot.expires_at();
+fn encode(disk: &Disk, database: u8, slot: Slot<'_>, body: &mut Vec<u8>) -> Result<(), Error> {
+    let (key, expires_at) = (slot.key(), slot.expires_at());
     let encode =
         |value: View<'_>, body| collections::encode(database, key, value, expires_at, body);
     match slot.record.outside() {

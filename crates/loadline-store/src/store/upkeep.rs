@@ -40,6 +40,12 @@ impl Wakeup {
         state.is_running
     }
 
+    /// Whether the thread is to end.
+    pub(crate) fn stops(&self) -> bool {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.stops
+    }
+
     /// Notes that entries can expire.
     #[inline]
     pub(crate) fn has_expiries(&self) {

@@ -7,7 +7,7 @@ use crate::store::Batch;
 #[test]
 fn the_room_on_the_disk_is_bounded() {
     const KEYS: u32 = 4_000;
-    const FIXED_BYTES: u64 = 4 << 20;
+    const FIXED_BYTES: u64 = 1 << 20;
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(dir.path(), Options::new()).unwrap();
     let mut random = 1_u32;
