@@ -1,0 +1,266 @@
+//! The table of commands, and looking them up by name.
+
+use std::sync::LazyLock;
+
+use hashbrown::HashMap;
+
+use super::refusal::Refusal;
+use super::{
+    Call, Words, bits, client, connection, describe, dump, expiry, functions, hashes, is, keys,
+    lists, server, sets, sort, strings, transactions,
+};
+
+/// The function of a command, which writes the reply or returns an error.
+pub(super) type Handler = fn(&mut Call<'_>, Words<'_>) -> Result<(), Refusal>;
+
+/// One command of the table.
+#[derive(Debug)]
+pub(super) struct Known {
+    pub(super) name: &'static str,
+    /// Number of words including the name; negative for a minimum.
+    pub(super) arity: i32,
+    pub(super) access: Access,
+    pub(super) keys: Keys,
+    /// Subcommands, if the second word selects one; HELP is always included.
+    pub(super) subcommands: &'static [Sub],
+    pub(super) handler: Handler,
+}
+
+impl Known {
+    pub(super) const fn with(self, subcommands: &'static [Sub]) -> Self {
+        Self {
+            subcommands,
+            ..self
+        }
+    }
+}
+
+/// A subcommand.
+#[derive(Debug)]
+pub(super) struct Sub {
+    pub(super) name: &'static str,
+    /// Number of words; negative for a minimum.
+    pub(super) arity: i32,
+    /// A line with its arguments, followed by its description.
+    pub(super) help: &'static str,
+}
+
+pub(super) const fn sub(name: &'static str, arity: i32, help: &'static str) -> Sub {
+    Sub { name, arity, help }
+}
+
+/// The access of a command to keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Access {
+    Read,
+    Write,
+    /// No keys.
+    None,
+}
+
+/// The positions of the keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Keys {
+    None,
+    /// From the first index to the last one (counted from the end if negative), with a step.
+    At(i32, i32, i32),
+    /// A count at this index, followed by the keys.
+    Counted(usize),
+}
+
+pub(super) const ONE: Keys = Keys::At(1, 1, 1);
+pub(super) const TWO: Keys = Keys::At(1, 2, 1);
+pub(super) const ALL: Keys = Keys::At(1, -1, 1);
+pub(super) const PAIRS: Keys = Keys::At(1, -1, 2);
+
+pub(super) const fn read(name: &'static str, arity: i32, keys: Keys, handler: Handler) -> Known {
+    Known {
+        name,
+        arity,
+        access: Access::Read,
+        keys,
+        subcommands: &[],
+        handler,
+    }
+}
+
+pub(super) const fn write(name: &'static str, arity: i32, keys: Keys, handler: Handler) -> Known {
+    Known {
+        name,
+        arity,
+        access: Access::Write,
+        keys,
+        subcommands: &[],
+        handler,
+    }
+}
+
+pub(super) const fn other(name: &'static str, arity: i32, handler: Handler) -> Known {
+    Known {
+        name,
+        arity,
+        access: Access::None,
+        keys: Keys::None,
+        subcommands: &[],
+        handler,
+    }
+}
+
+/// The tables of all families, with their group names in the Redis documentation.
+pub(super) const FAMILIES: [(&str, &[Known]); 15] = [
+    ("string", strings::TABLE),
+    ("generic", keys::TABLE),
+    ("generic", expiry::TABLE),
+    ("generic", dump::TABLE),
+    ("set", sets::TABLE),
+    ("hash", hashes::TABLE),
+    ("list", lists::TABLE),
+    ("bitmap", bits::TABLE),
+    ("generic", sort::TABLE),
+    ("scripting", functions::TABLE),
+    ("connection", connection::TABLE),
+    ("connection", client::TABLE),
+    ("server", server::TABLE),
+    ("server", describe::TABLE),
+    ("transactions", transactions::TABLE),
+];
+
+pub(super) fn all() -> impl Iterator<Item = &'static Known> {
+    FAMILIES.into_iter().flat_map(|(_, table)| table)
+}
+
+/// The name of a command with its subcommand, if any.
+pub(super) fn full_name(command: usize, subcommand: usize) -> String {
+    let Some(known) = all().nth(command) else {
+        return "NULL".to_owned();
+    };
+    let sub = subcommand
+        .checked_sub(1)
+        .and_then(|at| known.subcommands.get(at));
+    let name = match sub {
+        Some(sub) => format!("{}|{}", known.name, sub.name),
+        None => known.name.to_owned(),
+    };
+    name.to_ascii_lowercase()
+}
+
+/// Writing commands that are allowed when memory is full, because they add no data.
+pub(super) const NEVER_GROWING: [&str; 21] = [
+    "DEL",
+    "UNLINK",
+    "RENAME",
+    "RENAMENX",
+    "MOVE",
+    "GETDEL",
+    "GETEX",
+    "EXPIRE",
+    "PEXPIRE",
+    "EXPIREAT",
+    "PEXPIREAT",
+    "PERSIST",
+    "SREM",
+    "SPOP",
+    "SMOVE",
+    "HDEL",
+    "LPOP",
+    "RPOP",
+    "FLUSHDB",
+    "FLUSHALL",
+    "SWAPDB",
+];
+
+impl Known {
+    /// Whether `word` names one of its subcommands.
+    pub(super) fn has_subcommand(&self, word: &[u8]) -> bool {
+        is(word, "HELP") || self.subcommands.iter().any(|sub| is(word, sub.name))
+    }
+
+    /// Whether it can add data.
+    pub(super) fn grows(&self) -> bool {
+        self.access == Access::Write && !NEVER_GROWING.contains(&self.name)
+    }
+}
+
+/// The names of all commands, in the order of their statistics.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    all().map(|known| known.name)
+}
+
+/// A command and its index in the statistics.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Found {
+    pub(super) index: usize,
+    pub(super) known: &'static Known,
+}
+
+/// The length of the longest name; every name fits into one number.
+pub(super) const LONGEST_NAME: usize = 16;
+
+pub(super) fn find(name: &[u8]) -> Option<Found> {
+    pub(super) static BY_NAME: LazyLock<HashMap<u128, Found>> = LazyLock::new(|| {
+        all()
+            .enumerate()
+            .filter_map(|(index, known)| {
+                Some((number(known.name.as_bytes())?, Found { index, known }))
+            })
+            .collect()
+    });
+    BY_NAME.get(&number(name)?).copied()
+}
+
+/// An upper-case name as a number, for hashing and comparison in one step. Zero bytes are not letters, so
+/// padding is unambiguous.
+pub(super) fn number(name: &[u8]) -> Option<u128> {
+    let mut capitals = [0; LONGEST_NAME];
+    capitals.get_mut(..name.len())?.copy_from_slice(name);
+    capitals.make_ascii_uppercase();
+    (!name.ends_with(&[0])).then(|| u128::from_le_bytes(capitals))
+}
+
+/// The index of the subcommand, counted from 1; 0 without one.
+pub(super) fn subcommand(known: &Known, words: Words<'_>) -> usize {
+    match words {
+        [_, second, ..] if !known.subcommands.is_empty() => {
+            let mut subs = known.subcommands.iter();
+            subs.position(|sub| is(second, sub.name))
+                .map_or(0, |at| at + 1)
+        }
+        _ => 0,
+    }
+}
+
+/// Whether this number of words fits `arity`.
+pub(super) fn fits(arity: i32, words: usize) -> bool {
+    let asked = arity.unsigned_abs() as usize;
+    if arity < 0 {
+        words >= asked
+    } else {
+        words == asked
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_is_found_in_any_case() {
+        for known in all() {
+            let found = find(known.name.to_ascii_lowercase().as_bytes());
+            assert!(found.is_some_and(|found| found.known.name == known.name));
+        }
+        for name in [&b"GETT"[..], b"", b"GET\0", b"A-NAME-LONGER-THAN-ANY"] {
+            assert!(find(name).is_none());
+        }
+    }
+
+    #[test]
+    fn every_command_stands_once_in_the_table() {
+        let mut names: Vec<&str> = names().collect();
+        let count = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), count);
+        assert!(names.iter().all(|name| *name == name.to_ascii_uppercase()));
+    }
+}
