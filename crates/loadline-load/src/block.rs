@@ -1,4 +1,4 @@
-//! One block: a subject under load from a common start to a common end, on one or more threads.
+//! A block: a subject under load from a common start to a common end, on one or more threads.
 
 use std::time::Duration;
 
@@ -10,26 +10,25 @@ use crate::pacing::{Arrivals, Pacing, Stop};
 use crate::pauses;
 use crate::values::mix;
 
-/// How long a loop waits for a reply. A target from which nothing arrives for that long, while operations
-/// wait, has failed; replies that are out at the end of a block are waited for as long.
+/// The longest wait for a reply. A target that sends nothing for this long while operations wait has failed;
+/// outstanding replies at the end of a block are awaited for the same time.
 pub const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(crate) const RESPONSE_TIMEOUT_NS: u64 = RESPONSE_TIMEOUT.as_nanos() as u64;
 
-/// Limits of the time that an open loop goes on for after its block, and of the part of it that is owed
-/// to a stall.
+/// Bounds of the overtime of an open loop after its block, and of the part of it that is caused by a stall.
 const SHORTEST_OVERTIME_NS: u64 = 20_000_000;
 const LONGEST_OVERTIME_NS: u64 = 500_000_000;
 const LONGEST_STALLED_NS: u64 = 1_500_000_000;
-/// Work that takes this many times the overtime, at the pace of the block, is not begun in it.
+/// Operations that would take this many times the overtime, at the pace of the block, are not started in it.
 const HOPELESS: f64 = 4.0;
 
-/// What a block does, apart from what is sent.
+/// The parameters of a block, apart from the workload.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Block {
     /// Closed loop, or open loop at a rate.
     pub pacing: Pacing,
-    /// When it ends.
+    /// The end of the block.
     pub stop: Stop,
     /// The length of an interval of the series.
     pub interval: Duration,
@@ -37,33 +36,32 @@ pub struct Block {
     pub seed: u64,
 }
 
-/// What one thread has to do in a block.
+/// One thread's share of a block.
 pub(crate) struct Share<'s> {
     pub(crate) board: &'s Board,
     pub(crate) control: &'s Control,
     pub(crate) clock: Clock,
-    /// This thread's part of the block's operations; `u64::MAX` without such a limit.
+    /// This thread's part of the block's operations; `u64::MAX` if unlimited.
     pub(crate) ops: u64,
-    /// When the block ends, from its start; `u64::MAX` without such a limit.
+    /// The end of the block, counted from its start; `u64::MAX` if unlimited.
     pub(crate) deadline_ns: u64,
     /// This thread's part of the schedule; `None` in a closed loop.
     pub(crate) arrivals: Option<Arrivals>,
 }
 
-/// What is watched beside a block.
+/// What is observed during a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Watch {
-    /// Nothing: a subject in this process has its CPUs for itself.
+    /// Nothing: an in-process subject uses its CPUs alone.
     Nothing,
-    /// The CPUs of this machine.
+    /// The pauses of this machine's CPUs.
     Cpus,
 }
 
-/// Runs `block` with a thread per worker, of which the caller's is the first, and puts their parts
-/// together.
+/// Runs `block` with one thread per worker, the first on the caller's thread, and combines the results.
 ///
 /// # Errors
-/// A rate that cannot be, or the first error of a worker.
+/// An invalid rate, or the first error of a worker.
 pub(crate) fn run<W: Send>(
     workers: &mut [W],
     block: &Block,
@@ -128,10 +126,10 @@ fn run_from<W: Send>(
     Ok(outcome)
 }
 
-/// Runs `block` on the thread that calls.
+/// Runs `block` on the calling thread.
 ///
 /// # Errors
-/// A rate that cannot be.
+/// An invalid rate.
 pub(crate) fn run_here(
     block: &Block,
     control: &Control,
@@ -144,12 +142,12 @@ pub(crate) fn run_here(
 }
 
 impl Share<'_> {
-    /// Whether an open loop gives up, at `now_ns`, what was due before the end of its block from `next_ns` on, after
-    /// a stall of `stalled_ns`.
+    /// Whether an open loop gives up, at `now_ns`, the operations that were due before the end of its block
+    /// from `next_ns` on, after a stall of `stalled_ns`.
     ///
-    /// Operations that wait behind a stall must be sent, or their response times would be missing. Those
-    /// of a schedule that the target cannot keep up with would only pile up, so half of the block's length
-    /// must do for them, and the rest is reported as not sent. Where far more than that is missing, nothing is
+    /// Operations delayed by a stall must be sent, or their response times would be missing. Operations of a
+    /// schedule that the target cannot keep up with would only accumulate, so the overtime is limited to half
+    /// of the block's length, and the rest is reported as not sent. If far more than that remains, nothing is
     /// sent after the end.
     pub(crate) fn is_out_of_time(&self, now_ns: u64, next_ns: u64, stalled_ns: u64) -> bool {
         if now_ns < self.deadline_ns {
@@ -165,9 +163,8 @@ impl Share<'_> {
         rest_ns * ran_ns / next_ns.max(1) as f64 > HOPELESS * overtime_ns as f64
     }
 
-    /// How many starts of the schedule, which is at `arrivals`, were planned for a block that ended
-    /// at `end_ns` and will never be: those due before its deadline, or, where an interrupt cut it
-    /// short, before that; `quota` operations were left.
+    /// The number of planned starts that will never be sent, for a block that ended at `end_ns` with its
+    /// schedule at `arrivals`: those due before the deadline or the interrupt. `quota` operations remained.
     pub(crate) fn not_sent(
         &self,
         arrivals: Arrivals,

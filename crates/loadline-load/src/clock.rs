@@ -1,4 +1,4 @@
-//! Time as the loops read it.
+//! The clocks of the loops.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 
 use crate::outcome::ThreadCost;
 
-/// A monotonic clock that counts nanoseconds from its making; one reading is one vDSO call.
+/// A monotonic clock that counts nanoseconds from its creation; one reading is one vDSO call.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clock {
     epoch_ns: u64,
@@ -19,12 +19,12 @@ impl Clock {
         }
     }
 
-    /// One that counts from the same moment in every thread.
+    /// Creates a clock with a common start for all threads.
     pub(crate) fn common() -> Self {
         Self { epoch_ns: 0 }
     }
 
-    /// What this clock shows where `other` shows `at_ns`; zero for what was before it started.
+    /// The time of this clock at `at_ns` of `other`; zero for times before its start.
     pub(crate) fn translate(&self, other: Self, at_ns: u64) -> u64 {
         (other.epoch_ns + at_ns).saturating_sub(self.epoch_ns)
     }
@@ -39,7 +39,7 @@ fn nanoseconds(time: Timespec) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Reads what the calling thread costs between its making and [`stop`](ThreadMeter::stop).
+/// Measures the cost of the calling thread from creation to [`stop`](ThreadMeter::stop).
 #[derive(Debug)]
 pub(crate) struct ThreadMeter {
     clock: Clock,
@@ -56,12 +56,12 @@ impl ThreadMeter {
         }
     }
 
-    /// The cost of a thread that was awake for `idle_ns` with nothing to do.
+    /// The cost of a thread that was awake and idle for `idle_ns`.
     pub(crate) fn stop(&self, idle_ns: u64) -> ThreadCost {
         self.stop_at(thread_cpu_ns() - self.cpu_ns, idle_ns)
     }
 
-    /// The cost of a thread that counted its CPU time itself.
+    /// The cost of a thread that measured its own CPU time.
     pub(crate) fn stop_at(&self, cpu_ns: u64, idle_ns: u64) -> ThreadCost {
         let wall_ns = self.clock.now_ns().max(1);
         let run_wait = self
@@ -81,8 +81,8 @@ pub(crate) fn thread_cpu_ns() -> u64 {
     nanoseconds(clock_gettime(ClockId::ThreadCPUTime))
 }
 
-/// The second figure of schedstat: nanoseconds spent waiting on a run queue. Other systems than
-/// Linux, and kernels without it, have none.
+/// The second value of schedstat: nanoseconds spent in a run queue. Other systems than Linux, and kernels
+/// without it, have none.
 pub(crate) fn run_wait_ns() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     text.split_ascii_whitespace().nth(1)?.parse().ok()

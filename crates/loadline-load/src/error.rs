@@ -1,13 +1,13 @@
-//! What can go wrong while a load is prepared or driven.
+//! Errors while a load is prepared or run.
 
 use std::io;
 use std::time::Duration;
 
-/// Why a load could not be prepared or had to end.
+/// An error while a load is prepared or run.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A value of the plan is outside what can be.
+    /// A value of the plan is invalid.
     #[error("{0}")]
     Plan(String),
     /// A connection could not be opened.
@@ -15,34 +15,33 @@ pub enum Error {
     Connect {
         /// Position of the connection, from 1.
         index: usize,
-        /// How many connections were asked for.
+        /// The requested number of connections.
         wanted: usize,
-        /// What the operating system or the handshake said.
+        /// The error of the operating system or the handshake.
         source: io::Error,
     },
     /// Every connection was lost before the block ended.
     #[error("all {connections} connections were lost; the last one said: {reason}")]
     AllLost {
-        /// How many connections there were.
+        /// The number of connections.
         connections: usize,
-        /// Why the last one ended.
+        /// The error of the last connection.
         reason: String,
     },
-    /// Nothing has arrived for [`RESPONSE_TIMEOUT`](crate::block::RESPONSE_TIMEOUT), while operations
-    /// waited.
+    /// No reply arrived for [`RESPONSE_TIMEOUT`](crate::block::RESPONSE_TIMEOUT) while operations waited.
     #[error("no answer within {} s, while {in_flight} operations waited", waited.as_secs())]
     Silent {
-        /// For how long.
+        /// The time without a reply.
         waited: Duration,
-        /// Operations that waited.
+        /// The number of waiting operations.
         in_flight: u64,
     },
-    /// The operating system refused something that the loop needs.
+    /// An operation that the loop needs failed.
     #[error("{what}: {source}")]
     System {
-        /// What was tried.
+        /// The operation.
         what: &'static str,
-        /// What came back.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// The subject refused or broke a block.
@@ -51,7 +50,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Names the system call behind an error of the operating system.
+    /// Adds the name of the system call to an error of the operating system.
     pub(crate) fn system(what: &'static str) -> impl FnOnce(rustix::io::Errno) -> Self {
         move |errno| Self::System {
             what,

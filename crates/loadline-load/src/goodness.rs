@@ -1,16 +1,16 @@
-//! How well draws fit the distribution that they are said to have. Tests only.
+//! Goodness-of-fit tests for random draws. Tests only.
 
 use statrs::distribution::{ChiSquared, ContinuousCDF};
 
-/// Draws of the tests have fixed seeds, so a fit that is rejected below this probability stays rejected:
-/// one in a thousand would be by chance, and then for good.
+/// The tests have fixed seeds, so a fit that is rejected at this level stays rejected; one in a thousand
+/// would be rejected by chance.
 pub(crate) const REJECTED_BELOW: f64 = 0.001;
 
-/// Expected draws that a cell of Pearson's test needs for the chi-square approximation (Cochran 1954).
+/// The expected draws that a cell of Pearson's test needs for the chi-square approximation (Cochran 1954).
 const LEAST_EXPECTED: f64 = 5.0;
 
-/// The probability of counts at least as far from `shares` as these are, by Pearson's chi-square test.
-/// Shares are in proportion, their sum does not matter; cells that expect too few draws are put together.
+/// The probability of counts at least as far from `shares` as these, by Pearson's chi-square test. Shares are
+/// relative; cells with too few expected draws are merged.
 pub(crate) fn chi_square_p(counts: &[u64], shares: &[f64]) -> f64 {
     assert_eq!(counts.len(), shares.len());
     let draws = counts.iter().sum::<u64>() as f64;
@@ -40,8 +40,8 @@ pub(crate) fn chi_square_p(counts: &[u64], shares: &[f64]) -> f64 {
         .sf(statistic)
 }
 
-/// The probability of samples at least as far from the distribution function `cdf` as these are, by the
-/// test of Kolmogorov and Smirnov with its limiting distribution.
+/// The probability of samples at least as far from the distribution function `cdf` as these, by the
+/// Kolmogorov-Smirnov test with its limiting distribution.
 pub(crate) fn kolmogorov_p(mut samples: Vec<f64>, cdf: impl Fn(f64) -> f64) -> f64 {
     samples.sort_unstable_by(f64::total_cmp);
     let count = samples.len() as f64;
@@ -53,9 +53,9 @@ pub(crate) fn kolmogorov_p(mut samples: Vec<f64>, cdf: impl Fn(f64) -> f64) -> f
     kolmogorov_tail(distance.fold(0.0, f64::max) * count.sqrt())
 }
 
-/// The probability that Kolmogorov's distribution has above `lambda`.
+/// The probability that Kolmogorov's distribution exceeds `lambda`.
 fn kolmogorov_tail(lambda: f64) -> f64 {
-    // Down there it is 1 to five digits, and the series below takes ever more terms.
+    // Below this it is 1 to five digits, and the series needs more and more terms.
     if lambda < 0.3 {
         return 1.0;
     }

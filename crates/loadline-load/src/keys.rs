@@ -1,4 +1,4 @@
-//! Which key an operation touches: distributions over a numbered key space.
+//! The keys of operations: distributions over a numbered key space.
 
 use rand::{Rng, RngExt, rngs::SmallRng};
 use rand_distr::{Distribution, StandardNormal, Zipf};
@@ -8,30 +8,30 @@ use crate::Error;
 /// The exponent of YCSB's `latest` distribution.
 const LATEST_EXPONENT: f64 = 0.99;
 
-/// How requests spread over the keys.
+/// The distribution of requests over keys.
 #[derive(Debug, Clone, PartialEq)]
 pub enum KeyDist {
     /// Every key is equally likely.
     Uniform,
-    /// The key of rank `r` is chosen in proportion to `r^-exponent`; ranks are scattered over the
-    /// key space by a fixed permutation, so that hot keys are no neighbours.
+    /// The key of rank `r` is chosen in proportion to `r^-exponent`; a fixed permutation scatters ranks over
+    /// the key space, so that hot keys are not adjacent.
     Zipf {
         /// Zero or more; zero is uniform, above one is allowed.
         exponent: f64,
     },
     /// Normal around the middle of the key space; six standard deviations cover it.
     Gaussian,
-    /// One key after the other, from the first, starting over at the end.
+    /// Keys in order, starting over at the end.
     Sequential,
     /// A share of the requests goes to the first `hot_keys` keys, the rest to the others.
     Hotspot {
-        /// How many keys are hot.
+        /// The number of hot keys.
         hot_keys: u64,
-        /// The share of requests they get, 0 to 1.
+        /// Their share of the requests, 0 to 1.
         share: f64,
     },
-    /// The newest keys are the most popular (YCSB's `latest`): zipfian of exponent 0.99 from the
-    /// highest number downwards.
+    /// The newest keys are the most popular (YCSB's `latest`): Zipfian with exponent 0.99 from the highest
+    /// number downwards.
     Latest,
 }
 
@@ -91,14 +91,14 @@ impl KeyPicker {
         })
     }
 
-    /// Whether keys are to be taken in order, by a cursor that the loop keeps.
+    /// Whether keys are taken in order, by the caller's cursor.
     #[must_use]
     pub fn is_sequential(&self) -> bool {
         matches!(self.kind, Kind::Sequential)
     }
 
-    /// Draws a key number below `keys`, the size of the key space by now (it grows where the
-    /// workload inserts). A sequential picker draws uniformly: its order is the caller's cursor.
+    /// Draws a key number below `keys`, the current size of the key space (it grows if the workload inserts).
+    /// A sequential picker draws uniformly, because the caller keeps the order.
     #[inline]
     pub fn pick(&self, rng: &mut SmallRng, keys: u64) -> u64 {
         match &self.kind {
@@ -198,7 +198,7 @@ mod tests {
         counts
     }
 
-    /// The share of every key as the definition of the distribution has it.
+    /// The exact share of every key by the definition of the distribution.
     fn shares(dist: &KeyDist, keys: u64) -> Vec<f64> {
         let power = |rank: u64, exponent: f64| (rank as f64 + 1.0).powf(-exponent);
         let by_key = |share: &dyn Fn(u64) -> f64| (0..keys).map(share).collect();
@@ -227,7 +227,7 @@ mod tests {
         }
     }
 
-    /// Every key against its exact share, for exponents on both sides of 1.
+    /// Compares every key with its exact share, for exponents on both sides of 1.
     #[test]
     fn every_distribution_follows_its_definition() {
         let zipf = [0.0, 0.5, 0.99, 1.0, 1.2, 2.0].map(|exponent| KeyDist::Zipf { exponent });
@@ -246,7 +246,7 @@ mod tests {
         }
     }
 
-    /// The test above would notice an exponent that is a little off, or a share that is.
+    /// Verifies that the test above detects a slightly wrong exponent or share.
     #[test]
     fn a_distribution_is_not_taken_for_its_neighbour() {
         let zipf = |exponent| KeyDist::Zipf { exponent };
@@ -266,7 +266,7 @@ mod tests {
         }
     }
 
-    /// Where keys were inserted since, the popularity moves on with them.
+    /// After insertions, the newest keys become the most popular.
     #[test]
     fn latest_follows_a_key_space_that_grows() {
         let picker = KeyPicker::new(&KeyDist::Latest, 100).unwrap();

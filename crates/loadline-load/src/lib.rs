@@ -1,17 +1,16 @@
-//! Drives anything that performs operations, and times it honestly.
+//! Drives subjects that perform operations, and measures their times.
 //!
-//! A load is made of values: a [`Workload`](workload::Workload) (weighted commands over a
-//! [key space](keys) and [payloads](values)), a [`Pacing`](pacing::Pacing) (closed loop, or open
-//! loop at a rate) and a [`Stop`](pacing::Stop) rule. They are handed to a loop, which returns an
-//! [`Outcome`](outcome::Outcome) and never prints. There is a loop for each way in which a subject
-//! is waited for: [`wire`] (non-blocking sockets, one event loop per thread, preformatted commands;
-//! nothing is allocated, locked or formatted per operation), [`call`] (a subject that is called and
-//! returns when it is done) and [`task`] (an asynchronous subject that tasks share).
+//! A load consists of values: a [`Workload`](workload::Workload) (weighted commands over a [key space](keys)
+//! and [payloads](values)), a [`Pacing`](pacing::Pacing) (closed loop, or open loop at a rate) and a
+//! [`Stop`](pacing::Stop) rule. They are passed to a loop, which returns an [`Outcome`](outcome::Outcome) and
+//! never prints. There is one loop for each kind of subject: [`wire`] (non-blocking sockets, one event loop
+//! per thread, preformatted commands; no allocation, lock or formatting per operation), [`call`] (a subject
+//! that is called and returns when it is done) and [`task`] (an asynchronous subject shared by tasks).
 //!
 //! [`runner`] interleaves the blocks of several subjects in rounds of random order.
 //!
-//! The crate knows no protocol: what a reply is comes in as a [`Framing`](wire::Framing), and what
-//! a connection is as a [`Connect`](wire::Connect).
+//! The crate knows no protocol: replies are parsed by a [`Framing`](wire::Framing), and connections are
+//! opened by a [`Connect`](wire::Connect).
 //!
 //! ```
 //! use loadline_load::keys::{KeyDist, KeyPicker};

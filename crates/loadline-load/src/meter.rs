@@ -1,5 +1,4 @@
-//! Where a thread of a loop writes its times: histograms of its own, and intervals that all threads
-//! of the block put together on a board.
+//! Recorders of the loops' threads: a histogram per thread, and intervals that all threads of a block share.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,17 +11,17 @@ use crate::clock::run_wait_ns;
 use crate::outcome::{Interval, Outcome};
 use crate::stall::{SHORTEST_STALL_NS, Stall, Stalls};
 
-/// What a running block shares with the outside: it can be interrupted, and it can be watched.
+/// State of a running block shared with other threads: an interrupt flag and a progress counter.
 #[derive(Debug, Default)]
 pub struct Control {
-    /// Set to end the block soon; what was measured is still returned.
+    /// Set to end the block soon; results so far are still returned.
     pub interrupt: Arc<AtomicBool>,
-    /// Operations answered so far, renewed several times a second.
+    /// Operations answered so far, updated several times per second.
     pub progress: AtomicU64,
 }
 
 impl Control {
-    /// Whether the block is to end.
+    /// Whether the block should end.
     #[inline]
     #[must_use]
     pub fn interrupted(&self) -> bool {
@@ -30,7 +29,7 @@ impl Control {
     }
 }
 
-/// The intervals of a block, put together from the contributions of its threads.
+/// The intervals of a block, combined from all threads.
 #[derive(Debug)]
 pub(crate) struct Board {
     interval_ns: u64,
@@ -92,7 +91,7 @@ impl Board {
         }
     }
 
-    /// The intervals in order. Those that not every thread has reached are as full as they are.
+    /// The intervals in order. Intervals that some threads have not reached are incomplete.
     pub(crate) fn into_series(self) -> Vec<Interval> {
         let state = std::mem::take(&mut *self.state.lock().unwrap_or_else(PoisonError::into_inner));
         let mut series = state.done;
@@ -104,7 +103,7 @@ impl Board {
     }
 }
 
-/// One thread's recorder.
+/// The recorder of one thread.
 #[derive(Debug)]
 pub(crate) struct Meter<'b> {
     pub(crate) part: Outcome,
@@ -118,11 +117,11 @@ pub(crate) struct Meter<'b> {
     stalls: Stalls,
     /// The length of the longest stall.
     stalled_ns: u64,
-    /// When something arrived last.
+    /// The time of the last arrival.
     arrived_ns: u64,
-    /// How long the thread was off its CPU since then, as its own clock shows.
+    /// The time that the thread has been off its CPU since then, by its own clock.
     away_ns: u64,
-    /// How long the thread had waited for a CPU when the current interval began.
+    /// The thread's total waiting time for a CPU when the current interval began.
     run_wait_ns: Option<u64>,
 }
 
@@ -145,8 +144,8 @@ impl<'b> Meter<'b> {
         }
     }
 
-    /// Records `ops` operations that were meant to start at `intended_ns`, were sent at `sent_ns`
-    /// and answered at `now_ns`.
+    /// Records `ops` operations with an intended start at `intended_ns`, sent at `sent_ns` and answered at
+    /// `now_ns`.
     #[inline]
     pub(crate) fn record(&mut self, now_ns: u64, intended_ns: u64, sent_ns: u64, ops: u64) {
         let response_ns = now_ns.saturating_sub(intended_ns);
@@ -159,26 +158,26 @@ impl<'b> Meter<'b> {
         self.interval.record_n(response_ns, ops);
     }
 
-    /// Counts `ops` operations that were not timed one by one.
+    /// Counts `ops` operations that were not timed individually.
     #[inline]
     pub(crate) fn count(&mut self, ops: u64) {
         self.part.ops += ops;
     }
 
-    /// Whether nothing has arrived for so long that a stall may end with an arrival at `now_ns`.
+    /// Whether nothing has arrived for so long that an arrival at `now_ns` ends a stall.
     #[inline]
     pub(crate) fn is_quiet(&self, now_ns: u64) -> bool {
         self.quiet_ns(now_ns) >= SHORTEST_STALL_NS
     }
 
-    /// Notes an arrival, where it ends no stall.
+    /// Records an arrival that ends no stall.
     #[inline]
     pub(crate) fn arrived(&mut self, now_ns: u64) {
         self.arrived_ns = now_ns;
         self.away_ns = 0;
     }
 
-    /// How long nothing has arrived at `now_ns`.
+    /// The time without an arrival until `now_ns`.
     pub(crate) fn quiet_ns(&self, now_ns: u64) -> u64 {
         now_ns.saturating_sub(self.arrived_ns)
     }
@@ -188,12 +187,12 @@ impl<'b> Meter<'b> {
         self.stalled_ns
     }
 
-    /// Notes a step of `step_ns` between two looks at the clock, in which the thread was not on its CPU.
+    /// Records a step of `step_ns` between two clock readings, in which the thread was off its CPU.
     pub(crate) fn away(&mut self, step_ns: u64) {
         self.away_ns += step_ns;
     }
 
-    /// Notes that nothing arrived until `now_ns`, while the oldest of `in_flight` operations had waited
+    /// Records that nothing arrived until `now_ns`, while the oldest of `in_flight` operations had waited
     /// since its intended start at `waiting_ns`.
     #[cold]
     pub(crate) fn quiet(&mut self, now_ns: u64, waiting_ns: u64, in_flight: u64, answered: bool) {
@@ -224,7 +223,7 @@ impl<'b> Meter<'b> {
         while now_ns >= self.interval_end_ns {
             self.close_interval();
         }
-        // A stall that lasts begins in an earlier interval, whose waits are its own.
+        // A long stall begins in an earlier interval, which has its own waiting time.
         if !self.is_quiet(now_ns) {
             self.run_wait_ns = run_wait_ns();
         }
@@ -247,7 +246,7 @@ impl<'b> Meter<'b> {
         self.interval_end_ns += self.board.interval_ns;
     }
 
-    /// Hands the last, partial interval in and gives the thread's part back.
+    /// Adds the last, partial interval and returns the thread's results.
     pub(crate) fn finish(mut self) -> Outcome {
         self.close_interval();
         self.part.stalls = self.stalls.into_sorted();

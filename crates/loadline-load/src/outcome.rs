@@ -1,4 +1,4 @@
-//! What a block gives back.
+//! The results of a block.
 
 use std::time::Duration;
 
@@ -9,92 +9,92 @@ use crate::pauses::Pause;
 use crate::reply::Errors;
 use crate::stall::{self, Stall};
 
-/// Everything measured in one block.
+/// All measurements of a block.
 #[derive(Debug, Clone)]
 pub struct Outcome {
     /// Operations answered, errors included.
     pub ops: u64,
-    /// Operations that did not get what they asked for, by kind: error replies, wrong payloads,
-    /// operations that a lost connection or the end of the block left without a reply.
+    /// Failed operations, by kind: error replies, wrong payloads, and operations without a reply because a
+    /// connection was lost or the block ended.
     pub errors: Errors,
-    /// Operations that read keys meant to be there.
+    /// Operations that read keys which should exist.
     pub reads: u64,
-    /// Replies that said that nothing is there.
+    /// Replies without a value.
     pub nils: u64,
     /// From the start of the block to the last reply.
     pub duration: Duration,
     /// From the intended start to the reply.
     pub response: Histogram,
-    /// From the sending to the reply.
+    /// From sending to the reply.
     pub service: Histogram,
-    /// How much later than intended the generator itself started operations (open loop): waiting
-    /// for a free connection is the target's doing and does not count here.
+    /// How late the generator itself started operations (open loop): waiting for a free connection is caused
+    /// by the target and not included.
     pub lag: Histogram,
-    /// Times that were taken: operations whose replies came together share one.
+    /// Clock readings: operations whose replies arrived together share one.
     pub clock_reads: u64,
     /// The course of the block, interval by interval.
     pub series: Vec<Interval>,
-    /// Stretches in which operations waited and nothing arrived, in order of time: the longest, at most
-    /// [`MOST_STALLS`](stall::MOST_STALLS). A call that takes that long is one.
+    /// The longest stalls, in order of time and at most [`MOST_STALLS`](stall::MOST_STALLS). A call that
+    /// takes that long is one.
     pub stalls: Vec<Stall>,
-    /// When CPUs of this machine did not run, where that was watched: over connections.
+    /// Pauses of this machine's CPUs, if they were observed: for loads over connections.
     pub pauses: Option<Pauses>,
     /// Bytes received.
     pub bytes_in: u64,
     /// Bytes sent.
     pub bytes_out: u64,
-    /// Operations that the schedule of an open loop held.
+    /// Scheduled operations of an open loop.
     pub planned: Option<u64>,
-    /// Those of them that were never sent.
+    /// Scheduled operations that were never sent.
     pub not_sent: u64,
-    /// What the generator's threads cost.
+    /// The cost of the generator's threads.
     pub generator: ThreadCost,
-    /// What the target says about its side of the block, where it can be asked.
+    /// The target's own figures, if it can be asked.
     pub target: TargetCost,
-    /// What connections took in memory, where that was looked at.
+    /// Memory of connections, if it was measured.
     pub memory: Memory,
-    /// Operations run one at a time directly after the block, with what each waited for a CPU, where
-    /// that was looked at.
+    /// Operations executed one at a time directly after the block, with their CPU waiting time, if that was
+    /// measured.
     pub tail: Option<Corrected>,
     /// Whether an interrupt ended the block.
     pub cut_short: bool,
 }
 
-/// What connections take in memory, in bytes. What was not looked at is `None`.
+/// Memory per connection in bytes. Values that were not measured are `None`.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Memory {
-    /// In the client, for each connection.
+    /// In the client.
     pub client_bytes_per_connection: Option<f64>,
-    /// In the server, for each connection.
+    /// In the server.
     pub server_bytes_per_connection: Option<f64>,
 }
 
-/// When CPUs of this machine did not run.
+/// Pauses of this machine's CPUs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Pauses {
-    /// CPUs that were watched.
+    /// The number of observed CPUs.
     pub cpus: usize,
-    /// Whether they were watched in real time. Without it, pauses below 10 ms are not seen, and other
-    /// threads on a CPU may look like one.
+    /// Whether they were observed in real time. Otherwise, pauses below 10 ms are not detected, and other
+    /// threads on a CPU can look like a pause.
     pub real_time: bool,
     /// The sum of all pauses.
     pub total: Duration,
-    /// CPU time that all processes of this machine used together, where the system tells, in steps of 10 ms.
+    /// CPU time of all processes of this machine, if the system reports it, in steps of 10 ms.
     pub busy: Option<Duration>,
-    /// CPU time that the host gave to others (steal), of all CPUs together, in steps of 10 ms.
+    /// CPU time that the host gave to other machines (steal), summed over all CPUs, in steps of 10 ms.
     pub stolen: Option<Duration>,
-    /// The pauses in order of time.
+    /// The pauses, in order of time.
     pub list: Vec<Pause>,
 }
 
 /// One interval of a block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interval {
-    /// Where it starts, from the start of the block.
+    /// The start, counted from the start of the block.
     pub start: Duration,
-    /// Operations answered in it.
+    /// Operations answered.
     pub ops: u64,
-    /// Errors in it.
+    /// Errors.
     pub errors: u64,
     /// Median response time in nanoseconds; `None` with too few samples.
     pub p50: Option<u64>,
@@ -102,38 +102,37 @@ pub struct Interval {
     pub p99: Option<u64>,
 }
 
-/// What threads cost the machine.
+/// The CPU cost of threads.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct ThreadCost {
-    /// CPU time of all threads together.
+    /// CPU time of all threads.
     pub cpu: Duration,
-    /// Time they were runnable but had to wait for a CPU (Linux: schedstat).
+    /// Time in which they were runnable and waited for a CPU (Linux: schedstat).
     pub run_wait: Option<Duration>,
-    /// The share of its wall time that the busiest thread worked on a CPU, 0 to 1. Waiting awake is no work.
+    /// The share of its wall time that the busiest thread worked on a CPU, 0 to 1. Spinning does not count.
     pub busiest: f64,
 }
 
-/// What the target did meanwhile, as it says itself. Of several servers it is their sum, where nothing
-/// else is said.
+/// The target's own figures for the block, summed over several servers unless stated otherwise.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct TargetCost {
     /// CPU time it used.
     pub cpu: Option<Duration>,
-    /// CPU time that the server used which used most.
+    /// CPU time of the server that used the most.
     pub busiest: Option<Duration>,
-    /// Time it was runnable but had to wait for a CPU, where it runs on this machine; of several
-    /// threads or servers that of the one which waited longest.
+    /// Time in which it was runnable and waited for a CPU, if it runs on this machine; the longest among
+    /// several threads or servers.
     pub run_wait: Option<Duration>,
-    /// Commands it counted.
+    /// Commands that it counted.
     pub commands: Option<u64>,
-    /// Time it says it spent executing commands.
+    /// Execution time of commands that it reports.
     pub execution: Option<Duration>,
-    /// Connections it accepted.
+    /// Connections that it accepted.
     pub connections: Option<u64>,
 }
 
 impl Outcome {
-    /// An outcome with nothing in it yet.
+    /// Creates an empty outcome.
     #[must_use]
     pub fn empty() -> Self {
         Self {
@@ -171,7 +170,7 @@ impl Outcome {
         }
     }
 
-    /// Adds a block that ran after this one, as if both were one: of its course and its stalls nothing is kept.
+    /// Appends a block that ran after this one. Series and stalls are not kept.
     pub fn follow(&mut self, next: &Self) {
         let duration = self.duration + next.duration;
         let (series, stalls) = (
@@ -182,7 +181,7 @@ impl Outcome {
         (self.duration, self.series, self.stalls) = (duration, series, stalls);
     }
 
-    /// Adds what the watchers of the CPUs saw, also to the stalls that it explains.
+    /// Adds the observed pauses of CPUs, also to the stalls that they explain.
     pub(crate) fn explain(&mut self, pauses: Option<Pauses>) {
         let list = pauses.iter().flat_map(|pauses| &pauses.list);
         for pause in list {
@@ -196,7 +195,7 @@ impl Outcome {
         self.pauses = pauses;
     }
 
-    /// Adds the part of another thread that ran in the same block.
+    /// Adds the results of another thread in the same block.
     pub(crate) fn join(&mut self, part: &Self) {
         self.ops += part.ops;
         self.errors.merge(&part.errors);

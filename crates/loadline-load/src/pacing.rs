@@ -1,37 +1,37 @@
-//! When operations start and when a block ends: pacing, arrivals and the stop rule, as values.
+//! Pacing, arrivals and the stop rule of a block, as values.
 
 use std::time::Duration;
 
 use rand::{SeedableRng, rngs::SmallRng};
 use rand_distr::{Distribution, Exp1, Poisson};
 
-/// How operations are paced.
+/// The pacing of operations.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Pacing {
-    /// Closed loop: each connection sends again as soon as a reply frees a place. Finds capacity;
-    /// its latencies are those of a saturated target.
+    /// Closed loop: a connection sends the next operation as soon as a reply arrives. Suitable for finding
+    /// the capacity; its latencies are those of a saturated target.
     Closed,
-    /// Open loop: operations start at given times, whatever the target does, and the response time
-    /// counts from the intended start.
+    /// Open loop: operations start at given times, independently of the target, and the response time counts
+    /// from the intended start.
     Open {
         /// Operations per second, over all connections.
         rate: f64,
-        /// How the starts are spread.
+        /// The spacing of starts.
         arrivals: ArrivalProcess,
     },
 }
 
-/// How the intended starts of an open loop are spread in time.
+/// The spacing of intended starts in an open loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ArrivalProcess {
     /// Evenly spaced.
     #[default]
     Uniform,
-    /// Exponentially distributed gaps, as from many independent users.
+    /// Exponentially distributed gaps, like those of many independent users.
     Poisson,
 }
 
-/// When a block ends. Whichever limit comes first ends it.
+/// The end of a block: the first limit that is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stop {
     /// After this many operations.
@@ -60,8 +60,7 @@ impl Stop {
     }
 }
 
-/// The intended starts of one thread's share of an open loop, in nanoseconds from the block's
-/// start.
+/// The intended starts of one thread's share of an open loop, in nanoseconds from the start of the block.
 #[derive(Debug, Clone)]
 pub struct Arrivals {
     gap_ns: f64,
@@ -71,8 +70,8 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    /// The share of thread `thread` of `threads` in `rate` operations per second: evenly spaced
-    /// threads are offset against each other; Poisson processes add up to one.
+    /// The share of thread `thread` of `threads` in `rate` operations per second: evenly spaced threads are
+    /// offset against each other; Poisson processes add up to one.
     #[must_use]
     pub fn new(
         rate: f64,
@@ -95,17 +94,17 @@ impl Arrivals {
         arrivals
     }
 
-    /// The next intended start, in nanoseconds from the block's start.
+    /// The next intended start, in nanoseconds from the start of the block.
     #[inline]
     #[must_use]
     pub fn next_ns(&self) -> u64 {
         self.next_ns as u64
     }
 
-    /// How many starts are before `until_ns`, from the next one on.
+    /// The number of starts before `until_ns`, from the next one on.
     ///
-    /// Those of a Poisson process are not walked through, since they may be billions: their number beyond
-    /// the next one has the Poisson distribution, and is drawn from that.
+    /// Starts of a Poisson process are not enumerated, because there can be billions: their number beyond the
+    /// next one has a Poisson distribution and is drawn from it.
     pub(crate) fn count_until(mut self, until_ns: u64) -> u64 {
         if self.next_ns() >= until_ns {
             return 0;
@@ -120,7 +119,7 @@ impl Arrivals {
         }
     }
 
-    /// Goes on to the start after it.
+    /// Advances to the next start.
     #[inline]
     pub fn advance(&mut self) {
         self.next_ns += match self.process {
@@ -174,8 +173,8 @@ mod tests {
         assert!(p > REJECTED_BELOW, "p = {p}");
     }
 
-    /// What makes a process Poisson beside its gaps: windows are independent, so their counts scatter as
-    /// much as their mean. The threads' shares together are one such process at the whole rate.
+    /// Besides its gaps, a Poisson process has independent windows, so the variance of their counts equals
+    /// the mean. The threads' shares combine to one such process at the whole rate.
     #[test]
     fn poisson_threads_add_up_to_a_poisson_process() {
         const WINDOWS: usize = 10_000;

@@ -1,11 +1,11 @@
-//! Pauses of the machine: stretches in which one of its CPUs did not run.
+//! Pauses of the machine: periods in which one of its CPUs did not run.
 //!
-//! A virtual machine loses a CPU for milliseconds when its host gives it to another machine, and all that
-//! runs there stops: a generator, or the server that it measures. `/proc/stat` counts such time in steps
-//! of 10 ms and does not say when it was. So each CPU has a watcher, a thread bound to it that sleeps for a
-//! millisecond and looks at the clock. In real time nothing on the machine keeps it from that, and if it is
-//! late, its CPU did not run. Without the right to real time only long pauses can be told from a CPU that
-//! other threads use.
+//! A virtual machine loses a CPU for milliseconds when its host gives it to another machine, and everything
+//! on that CPU stops: a generator, or the server that it measures. `/proc/stat` counts such time in steps of
+//! 10 ms without saying when it was. So each CPU has a watcher, a thread bound to it that sleeps for a
+//! millisecond and reads the clock. With real-time priority nothing else on the machine delays it, so if it
+//! is late, its CPU did not run. Without real-time priority, only long pauses can be distinguished from a
+//! busy CPU.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -21,32 +21,32 @@ use thread_priority::{
 use crate::clock::Clock;
 use crate::outcome::Pauses;
 
-/// How long a watcher sleeps where operations start at given times.
+/// A watcher's sleep in open loops.
 pub(crate) const FINE: Duration = Duration::from_millis(1);
-/// How long it sleeps beside a closed loop, whose throughput it should not take from.
+/// A watcher's sleep in closed loops, long enough not to affect their throughput.
 pub(crate) const COARSE: Duration = Duration::from_millis(5);
-/// With more CPUs than this, watchers sleep longer, so that all of them together take no more time.
+/// With more CPUs than this, watchers sleep longer, so that their total cost stays the same.
 const FEW_CPUS: usize = 4;
-/// A watcher that is later than this was kept from its CPU. Timers of virtual machines are late by up to
-/// a tenth of a millisecond.
+/// The delay from which a watcher was kept off its CPU. Timers of virtual machines are late by up to a tenth
+/// of a millisecond.
 const LATE_NS: u64 = 300_000;
-/// The same for a watcher that shares its CPU with other threads: they keep it for a few time slices.
+/// The same for a watcher without real-time priority, which other threads can delay by a few time slices.
 const LATE_AMONG_OTHERS_NS: u64 = 10_000_000;
-/// Pauses that a watcher notes at most; farther ones are counted in their sum.
+/// The most pauses that a watcher stores; later ones only count in the sum.
 const MOST_PAUSES: usize = 4_096;
 
-/// A stretch in which a CPU did not run. Times count from the start of the block.
+/// A period in which a CPU did not run. Times count from the start of the block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pause {
     /// When its watcher should have run.
     pub start: Duration,
-    /// How much later it ran.
+    /// The delay of the watcher.
     pub length: Duration,
     /// The number of the CPU.
     pub cpu: usize,
 }
 
-/// What a watcher has seen.
+/// The observations of one watcher.
 #[derive(Debug, Default)]
 struct Seen {
     pauses: Vec<Pause>,
@@ -54,8 +54,8 @@ struct Seen {
     real_time: bool,
 }
 
-/// Runs `work` while every CPU that this thread may use is watched, with a look every `sleep`. Returns
-/// what both gave; times count from the start of the clock that `work` returns.
+/// Runs `work` while every CPU that this thread can use is observed every `sleep`. Returns both results;
+/// times count from the start of the clock that `work` returns.
 pub(crate) fn watch<R>(sleep: Duration, work: impl FnOnce() -> (R, Clock)) -> (R, Option<Pauses>) {
     let Ok(allowed) = sched_getaffinity(None) else {
         return (work().0, None);
@@ -79,7 +79,7 @@ pub(crate) fn watch<R>(sleep: Duration, work: impl FnOnce() -> (R, Clock)) -> (R
                 let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
                 seen.extend(found);
             });
-            // Where no thread can be had, its CPU is not watched.
+            // If no thread can be created, that CPU is not observed.
             ending.watchers.extend(watcher.ok());
         }
         work()
@@ -94,7 +94,7 @@ pub(crate) fn watch<R>(sleep: Duration, work: impl FnOnce() -> (R, Clock)) -> (R
     (outcome, pauses)
 }
 
-/// Ends the watchers, also where the work panics.
+/// Ends the watchers, also if the work panics.
 struct Ending<'s> {
     over: &'s AtomicBool,
     watchers: Vec<ScopedJoinHandle<'s, ()>>,
@@ -109,7 +109,7 @@ impl Drop for Ending<'_> {
     }
 }
 
-/// Looks at the clock on `cpu` until it is `over`; `None` where it cannot be bound to it.
+/// Reads the clock on `cpu` until `over` is set; `None` if the thread cannot be bound to it.
 fn observe(cpu: usize, sleep: Duration, over: &AtomicBool) -> Option<Seen> {
     let mut own = CpuSet::new();
     own.set(cpu);
@@ -146,7 +146,7 @@ fn observe(cpu: usize, sleep: Duration, over: &AtomicBool) -> Option<Seen> {
     Some(seen)
 }
 
-/// What the watchers have seen together; `None` without one.
+/// Combines the observations of the watchers; `None` without any.
 fn together(seen: Vec<Seen>, clock: Clock) -> Option<Pauses> {
     let watched = seen.len();
     let real_time = seen.iter().all(|one| one.real_time);
@@ -158,7 +158,7 @@ fn together(seen: Vec<Seen>, clock: Clock) -> Option<Pauses> {
         pause.start = Duration::from_nanos(start);
         pause.length = Duration::from_nanos(end - start);
     }
-    // A watcher begins before the block.
+    // A watcher starts before the block.
     list.retain(|pause| !pause.length.is_zero());
     list.sort_unstable_by_key(|pause| pause.start);
     (watched > 0).then_some(Pauses {
@@ -170,7 +170,7 @@ fn together(seen: Vec<Seen>, clock: Clock) -> Option<Pauses> {
     })
 }
 
-/// What the system counts of its CPUs, all together.
+/// The system's CPU counters, summed over all CPUs.
 #[derive(Debug, Clone, Copy)]
 struct CpuTimes {
     at_ns: u64,
@@ -181,7 +181,7 @@ struct CpuTimes {
 }
 
 impl CpuTimes {
-    /// Of `/proc/stat` (proc(5)).
+    /// Reads `/proc/stat` (proc(5)).
     fn read() -> Option<Self> {
         let text = std::fs::read_to_string("/proc/stat").ok()?;
         let tick = Duration::from_secs(1) / rustix::param::clock_ticks_per_second() as u32;
@@ -207,7 +207,7 @@ impl CpuTimes {
         })
     }
 
-    /// What was neither idle nor stolen. The kernel counts idle time exactly, and busy time by ticks.
+    /// Time that was neither idle nor stolen. The kernel counts idle time exactly and busy time by ticks.
     fn busy_since(&self, before: &Self) -> Duration {
         let whole = Duration::from_nanos(self.at_ns - before.at_ns) * self.cpus;
         let idle = self.idle.saturating_sub(before.idle);
@@ -220,8 +220,8 @@ impl CpuTimes {
 mod tests {
     use super::*;
 
-    /// A thread of real time on every CPU keeps the watchers of real time waiting, which is what a host does.
-    /// It takes the right to real time.
+    /// Real-time threads on every CPU delay the real-time watchers, as a host does. Requires the right to
+    /// real-time priority.
     #[test]
     fn a_cpu_that_does_not_run_is_noticed() {
         const HELD: Duration = Duration::from_millis(30);

@@ -1,43 +1,43 @@
-//! What subjects answer, as far as a load generator cares, and counts of it.
+//! Replies of subjects as far as a load generator needs them, and their counts.
 
-/// What a reply says, as far as a load generator cares.
+/// The content of a reply as far as a load generator needs it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reply<'b> {
     /// A string.
     Payload(&'b [u8]),
-    /// Nothing is there.
+    /// No value.
     Nil,
-    /// The target refused; its sentence.
+    /// An error, with its message.
     Error(&'b [u8]),
     /// Anything else.
     Other,
-    /// No reply to a command, but a message that the target sent by itself.
+    /// A message that the target sent without a request.
     Push,
 }
 
-/// Counts of replies by what they said.
+/// Counts of replies by content.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tally {
     /// All replies to commands.
     pub replies: u64,
-    /// Replies that said that nothing is there.
+    /// Replies without a value.
     pub nils: u64,
-    /// Replies that were errors, by kind (the first word of the sentence).
+    /// Error replies, by kind (the first word of the message).
     pub errors: Errors,
 }
 
-/// Errors by kind. Few kinds are expected, so a list is searched.
+/// Errors by kind, in a list because few kinds are expected.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Errors {
     kinds: Vec<(String, u64)>,
 }
 
 impl Errors {
-    /// Kinds told apart before the rest is counted as `OTHER`: the target is not trusted to be
-    /// brief.
+    /// The most kinds that are counted separately; the rest counts as `OTHER`, because a target can send any
+    /// number of kinds.
     const MOST_KINDS: usize = 32;
 
-    /// Counts one error that said `sentence`; its kind is the first word of it.
+    /// Counts one error with the message `sentence`; its kind is the first word.
     pub fn count(&mut self, sentence: &[u8]) {
         let word = sentence
             .split(|byte| byte.is_ascii_whitespace())
@@ -84,14 +84,14 @@ impl Errors {
         self.add(to, count);
     }
 
-    /// Adds what another counter has seen.
+    /// Adds the counts of another counter.
     pub fn merge(&mut self, other: &Self) {
         for (kind, count) in &other.kinds {
             self.add(kind, *count);
         }
     }
 
-    /// How many there were.
+    /// The total number of errors.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.kinds.iter().map(|(_, count)| count).sum()

@@ -1,4 +1,4 @@
-//! Interleaves the blocks of several subjects, so that what disturbs one disturbs all.
+//! Interleaves the blocks of several subjects, so that disturbances affect all of them.
 
 use std::time::{Duration, Instant};
 
@@ -11,63 +11,65 @@ use crate::outcome::Outcome;
 use crate::pacing::Stop;
 use crate::{Control, Error};
 
-/// Slices of a warm-up; their medians tell when it is over.
+/// Slices of a warm-up; their medians determine its end.
 const WARMUP_SLICES: u32 = 2 * steady::WINDOW as u32;
-/// A warm-up that has not become steady goes on for up to this many times its planned length.
+/// A warm-up that does not become steady is extended up to this multiple of its planned length.
 const WARMUP_PATIENCE: u32 = 3;
 
 /// Something that performs operations in blocks.
 pub trait Subject {
-    /// Runs one block that ends by `stop`; `seed` decides about its arrivals.
+    /// Runs one block that ends by `stop`; `seed` determines its arrivals.
     ///
     /// # Errors
+    /// If the block could not be run to its end.
     /// That the block could not be run to its end.
     fn block(&mut self, stop: Stop, seed: u64, control: &Control) -> Result<Outcome, Error>;
 
-    /// Measures single operations, one at a time, with what each waited for a CPU. Called after every
-    /// block of a round, and never in a warm-up; `None` from a subject that cannot measure it.
+    /// Measures single operations, one at a time, with their CPU waiting time. Called after every block of a
+    /// round, and never in a warm-up; `None` if the subject cannot measure it.
     ///
     /// # Errors
+    /// If the operations could not be run.
     /// That the operations could not be run.
     fn tail(&mut self, _control: &Control) -> Result<Option<Corrected>, Error> {
         Ok(None)
     }
 }
 
-/// How the blocks of a case are laid out.
+/// The layout of the blocks of a case.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rounds {
-    /// When the block of each round ends.
+    /// The stop rule of each round.
     pub stops: Vec<Stop>,
-    /// How long each subject is warmed up; zero for not at all.
+    /// The warm-up of each subject; zero for none.
     pub warmup: Duration,
-    /// Decides about the order of subjects in each round.
+    /// Determines the order of subjects in each round.
     pub seed: u64,
 }
 
-/// What was measured of one subject.
+/// The measurements of one subject.
 #[derive(Debug, Default)]
 pub struct Measured {
     /// The blocks, in the order of the rounds.
     pub blocks: Vec<Outcome>,
-    /// How long the warm-up took.
+    /// The duration of the warm-up.
     pub warmup: Duration,
     /// Whether the medians of the warm-up stopped shifting; `None` without a warm-up.
     pub steady: Option<bool>,
 }
 
-/// A run that a subject ended before its time, with what was measured until then.
+/// A run that ended early because of a subject, with the measurements so far.
 #[derive(Debug, thiserror::Error)]
 #[error("{error}")]
 pub struct Broken {
-    /// Why it ended.
+    /// The error.
     #[source]
     pub error: Error,
-    /// The place of the subject in the list.
+    /// The index of the subject.
     pub subject: usize,
-    /// The round that it broke, from 0; `None` in the warm-up.
+    /// The round of the error, from 0; `None` in the warm-up.
     pub round: Option<usize>,
-    /// The rounds that every subject finished. Without a warm-up of all subjects there are none.
+    /// The rounds that all subjects completed. Empty if the warm-up was not complete.
     pub measured: Vec<Measured>,
 }
 
@@ -96,32 +98,31 @@ impl From<Box<Broken>> for Error {
     }
 }
 
-/// What the runner does next, for an observer.
+/// The runner's next step, for an observer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
     /// Subject `subject` is warmed up.
     WarmUp {
-        /// Its place in the list.
+        /// The index of the subject.
         subject: usize,
     },
     /// A block begins.
     Begin {
-        /// The place of its subject in the list.
+        /// The index of the subject.
         subject: usize,
-        /// Its round, from 0.
+        /// The round, from 0.
         round: usize,
     },
     /// A block has ended.
     End,
 }
 
-/// Warms every subject up, then runs one block of each per round, in random order, until all rounds
-/// are run or those so far are `enough`. An interrupt ends it after the block that runs; a round that
-/// it cut short counts, since all rounds are kept whole per subject and comparisons use those that
-/// all subjects have.
+/// Warms up every subject, then runs one block of each per round, in random order, until all rounds are done
+/// or `enough` returns true. An interrupt ends it after the current block. An interrupted round counts,
+/// because rounds are stored per subject and comparisons use those that all subjects have.
 ///
 /// # Errors
-/// The first error of a subject, with the rounds that all subjects had finished before it: they are as good
+/// The first error of a subject, with the rounds that all subjects had completed before it: they are as valid
 /// as those of a shorter run.
 pub fn run(
     subjects: &mut [&mut dyn Subject],
@@ -161,7 +162,7 @@ pub fn run(
     Ok(measured)
 }
 
-/// A block, and single operations directly after it.
+/// Runs a block, and single operations directly after it.
 fn block(
     subject: &mut dyn Subject,
     stop: Stop,
@@ -204,7 +205,7 @@ fn warm_up(
 mod tests {
     use super::*;
 
-    /// Notes when it was called; its times are what the test says.
+    /// Records when it was called; the test determines its times.
     struct Fake<'l> {
         name: char,
         log: &'l std::cell::RefCell<String>,
@@ -265,7 +266,7 @@ mod tests {
         let pairs: Vec<&str> = (0..20)
             .map(|round| &log[4 * round..4 * round + 4])
             .collect();
-        // Each subject's tail directly after its block.
+        // Each subject's tail directly follows its block.
         assert!(
             pairs.iter().all(|pair| *pair == "aAbB" || *pair == "bBaA"),
             "{pairs:?}"
@@ -300,7 +301,7 @@ mod tests {
         assert!((11..=20).contains(&slices), "{slices} slices");
     }
 
-    /// Fails in the block that the test names.
+    /// Fails in the block that the test selects.
     struct Failing {
         blocks: usize,
         fails_at: usize,
@@ -332,7 +333,7 @@ mod tests {
         let broken = run(&mut [&mut good, &mut bad], Duration::ZERO).unwrap_err();
         assert_eq!((broken.subject, broken.round), (1, Some(7)));
         assert_eq!(broken.to_string(), "gone");
-        // The eighth block of the good one has no partner.
+        // The eighth block of the working subject has no partner.
         let blocks: Vec<usize> = broken.measured.iter().map(|of| of.blocks.len()).collect();
         assert_eq!(blocks, [7, 7]);
 

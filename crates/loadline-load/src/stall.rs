@@ -1,30 +1,29 @@
-//! Stretches of a block in which operations waited and nothing arrived.
+//! Periods of a block in which operations waited and nothing arrived.
 //!
-//! A percentile says how long operations took. A stall says when, and what else happened at that time.
+//! A percentile shows how long operations took. A stall shows when, and what happened at that time.
 
 use std::time::Duration;
 
-/// The longest stalls that a block keeps.
+/// The most stalls that a block stores: the longest ones.
 pub const MOST_STALLS: usize = 16;
-/// Shorter stretches are not kept.
+/// The shortest stall that is stored.
 pub const SHORTEST_STALL: Duration = Duration::from_millis(1);
 
 pub(crate) const SHORTEST_STALL_NS: u64 = SHORTEST_STALL.as_nanos() as u64;
 
-/// A stretch in which operations waited and nothing arrived. Times count from the start of the block.
+/// A period in which operations waited and nothing arrived. Times count from the start of the block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stall {
-    /// The last arrival before it, or the intended start of the first operation that waited, whichever is
-    /// later.
+    /// The last arrival before it, or the intended start of the first waiting operation, whichever is later.
     pub start: Duration,
-    /// From there to the next arrival, or to the end of the block where none came.
+    /// The duration until the next arrival, or until the end of the block.
     pub length: Duration,
-    /// Operations in flight at its end.
+    /// Operations in flight at the end.
     pub in_flight: u64,
-    /// The part of it in which the generator's own thread kept operations waiting: it waited for a CPU, was
-    /// taken off its CPU, or was busy.
+    /// The part in which the generator's own thread delayed operations: it waited for a CPU, was taken off
+    /// its CPU, or was busy.
     pub generator: Duration,
-    /// The part of it in which a CPU of this machine did not run: the longest overlap with one of the
+    /// The part in which a CPU of this machine did not run: the longest overlap with one of the
     /// [pauses](crate::outcome::Outcome::pauses) of the block.
     pub paused: Duration,
     /// Whether an arrival ended it.
@@ -38,18 +37,18 @@ pub(crate) struct Stalls {
 }
 
 impl Stall {
-    /// When it ended.
+    /// The end.
     #[must_use]
     pub fn end(&self) -> Duration {
         self.start + self.length
     }
 
-    /// Whether `other` has a moment in common with it.
+    /// Whether it overlaps with `other`.
     fn overlaps(&self, other: &Self) -> bool {
         self.start < other.end() && other.start < self.end()
     }
 
-    /// Both as one, where two threads saw them at the same time.
+    /// Merges two overlapping stalls of different threads.
     fn with(&self, other: &Self) -> Self {
         let start = self.start.min(other.start);
         Self {
@@ -64,7 +63,7 @@ impl Stall {
 }
 
 impl Stalls {
-    /// Adds one; the shortest goes where there are too many.
+    /// Adds a stall; removes the shortest one if there are too many.
     pub(crate) fn add(&mut self, stall: Stall) {
         if self.longest.len() == MOST_STALLS {
             let shortest = self
@@ -82,14 +81,15 @@ impl Stalls {
         self.longest.push(stall);
     }
 
-    /// In order of time.
+    /// Returns the stalls in order of time.
     pub(crate) fn into_sorted(mut self) -> Vec<Stall> {
         self.longest.sort_unstable_by_key(|stall| stall.start);
         self.longest
     }
 }
 
-/// The stalls of two threads of a block. Those that overlap become one: a server that stops is seen by both.
+/// Merges the stalls of two threads. Overlapping ones become one, because a stopped server affects both
+/// threads.
 pub(crate) fn joined(one: &[Stall], other: &[Stall]) -> Vec<Stall> {
     let mut all = [one, other].concat();
     all.sort_unstable_by_key(|stall| stall.start);
@@ -127,7 +127,7 @@ mod tests {
     fn the_longest_are_kept_in_order_of_time() {
         let mut stalls = Stalls::default();
         for number in 0..1_000 {
-            // Lengths in a scrambled order: 389 has no factor in common with 1,000.
+            // Lengths in a scrambled order: 389 and 1,000 have no common factor.
             stalls.add(stall(number * 2_000, 1 + (number * 389) % 1_000));
         }
         let kept = stalls.into_sorted();

@@ -1,26 +1,26 @@
-//! What is stored: payload sizes and contents that can be checked again when they are read.
+//! Payloads: sizes, and contents that can be verified when they are read.
 
 use rand::{Rng, RngExt, SeedableRng, rngs::SmallRng};
 use rand_distr::{Distribution, Zipf};
 
 use crate::Error;
 
-/// How many bytes of a payload depend on its key.
+/// The number of bytes of a payload that depend on its key.
 pub const STAMP_BYTES: usize = 8;
 
 /// The size of payloads, in bytes.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ValueSize {
-    /// All the same.
+    /// One size.
     Fixed(u64),
     /// Uniform between both ends, inclusive.
     Range(u64, u64),
-    /// Zipfian (exponent 0.99) between both ends, the small ones more often.
+    /// Zipfian (exponent 0.99) between both ends, small sizes more often.
     Zipf(u64, u64),
 }
 
 impl ValueSize {
-    /// The largest size that can come.
+    /// The largest possible size.
     #[must_use]
     pub fn max(&self) -> u64 {
         match *self {
@@ -35,21 +35,21 @@ pub enum ValueData {
     /// Random bytes: nothing to compress.
     #[default]
     Random,
-    /// A short text over and over: compresses to almost nothing.
+    /// A short repeated text, which compresses to almost nothing.
     Compressible,
-    /// Random bytes, among them for certain those that a client or a protocol may stumble over:
-    /// NUL, line ends, bytes that are no UTF-8 and the signs of RESP.
+    /// Random bytes, always with some that are difficult for clients and protocols: NUL, line ends, invalid
+    /// UTF-8 and RESP markers.
     Binary,
 }
 
-/// What every payload of [`ValueData::Binary`] holds, right behind the stamp, as far as it fits.
+/// The bytes after the stamp in every payload of [`ValueData::Binary`], as far as they fit.
 pub const AWKWARD_BYTES: &[u8] = b"\0\r\n$-1\r\n\xFF\xFE\0*3\r\n";
 
-/// The payload of every key, as a pure function of seed, key number and size rule: what was
-/// written can be checked without remembering it.
+/// The payload of every key, as a pure function of seed, key number and size rule, so that values can be
+/// verified without storing them.
 ///
-/// A payload is a shared block of filler, cut to the key's size, with its first [`STAMP_BYTES`]
-/// replaced by a stamp of the key.
+/// A payload is a shared block of filler, cut to the key's size, with its first [`STAMP_BYTES`] replaced by
+/// the stamp of the key.
 #[derive(Debug, Clone)]
 pub struct Values {
     size: ValueSize,
@@ -62,7 +62,7 @@ impl Values {
     /// Prepares payloads of `size`.
     ///
     /// # Errors
-    /// [`Error::Plan`] when a range is upside down or a payload is above 512 MiB.
+    /// [`Error::Plan`] if a range is reversed or a payload exceeds 512 MiB.
     pub fn new(size: ValueSize, data: ValueData, seed: u64) -> Result<Self, Error> {
         const LARGEST: u64 = 512 << 20;
         if size.max() > LARGEST {
@@ -74,7 +74,7 @@ impl Values {
         let zipf = match size {
             ValueSize::Range(low, high) | ValueSize::Zipf(low, high) if low > high => {
                 return Err(Error::Plan(format!(
-                    "value sizes {low}..{high} are upside down"
+                    "invalid value sizes {low}..{high}: the first must not be larger than the second"
                 )));
             }
             ValueSize::Zipf(low, high) => Some(
@@ -107,7 +107,7 @@ impl Values {
         })
     }
 
-    /// The size of all payloads, where it is one.
+    /// The size of all payloads, if they have the same size.
     #[must_use]
     pub fn fixed_size(&self) -> Option<usize> {
         match self.size {
@@ -135,14 +135,14 @@ impl Values {
         }
     }
 
-    /// The stamp at the head of the payload of `key`.
+    /// The stamp of `key`.
     #[inline]
     #[must_use]
     pub fn stamp(&self, key: u64) -> [u8; STAMP_BYTES] {
         mix(key ^ self.seed).to_le_bytes()
     }
 
-    /// The filler behind payloads, at least `bytes` long where a payload of that size can come.
+    /// The filler of payloads, at least `bytes` long if a payload of that size is possible.
     #[must_use]
     pub fn filler(&self, bytes: usize) -> &[u8] {
         &self.filler[..bytes]
@@ -161,7 +161,7 @@ impl Values {
         self.write_stamp(key, &mut out[at..]);
     }
 
-    /// Writes the stamp of `key` over the head of a payload, as far as the payload reaches.
+    /// Writes the stamp of `key` over the start of a payload, as far as it fits.
     #[inline]
     pub fn write_stamp(&self, key: u64, payload: &mut [u8]) {
         if let Some(head) = payload.first_chunk_mut::<STAMP_BYTES>() {
@@ -172,7 +172,7 @@ impl Values {
         }
     }
 
-    /// Whether `payload` is, byte for byte, what is written for `key`.
+    /// Whether `payload` equals the payload of `key`.
     #[must_use]
     pub fn matches(&self, key: u64, payload: &[u8]) -> bool {
         let bytes = self.size_of(key);
@@ -216,7 +216,7 @@ mod tests {
         }
     }
 
-    /// Every size against its exact share, both ends included.
+    /// Compares every size with its exact share, including both ends.
     #[test]
     fn sizes_follow_their_rule() {
         for size in [ValueSize::Range(16, 75), ValueSize::Zipf(16, 75)] {

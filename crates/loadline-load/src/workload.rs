@@ -1,4 +1,4 @@
-//! What is sent: weighted commands with places for keys, numbers and payloads.
+//! Workloads: weighted commands with variable keys, numbers and payloads.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,23 +7,23 @@ use crate::keys::{KeyDist, KeyPicker, below};
 use crate::values::{STAMP_BYTES, Values};
 use rand::rngs::SmallRng;
 
-/// Writes the length header of a payload of the given size, as the protocol wants it.
+/// Writes the length header of a payload of the given size in the target's protocol.
 pub type LengthHeader = fn(&mut Vec<u8>, usize);
 
-/// Where a number in a command comes from.
+/// The source of a number in a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Number {
     /// A key drawn from the workload's distribution.
     Key,
-    /// The key drawn last in the same command.
+    /// The last key drawn in the same command.
     SameKey,
-    /// A key that is not there yet; the key space grows by one.
+    /// A key that does not exist yet; the key space grows by one.
     NewKey,
     /// A uniform number below the bound.
     Below(u64),
 }
 
-/// How many decimal digits a number is written with, zeros in front.
+/// The number of decimal digits of a number, with leading zeros.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Digits {
     /// Eight digits, for numbers below 10^8.
@@ -33,7 +33,7 @@ pub enum Digits {
 }
 
 impl Digits {
-    /// The narrower width that holds all numbers below `bound`.
+    /// The smaller width that fits all numbers below `bound`.
     #[must_use]
     pub fn holding(bound: u64) -> Self {
         if bound <= 100_000_000 {
@@ -43,7 +43,7 @@ impl Digits {
         }
     }
 
-    /// Digits written.
+    /// The number of digits.
     #[must_use]
     pub fn width(self) -> usize {
         match self {
@@ -55,7 +55,7 @@ impl Digits {
     /// Writes `number` over the first [`width`](Self::width) bytes of `out`.
     ///
     /// # Panics
-    /// When `out` is shorter than the width.
+    /// If `out` is shorter than the width.
     #[inline]
     pub fn write(self, number: u64, out: &mut [u8]) {
         match self {
@@ -81,38 +81,38 @@ fn eight_digits(number: u32) -> [u8; 8] {
     (ones + 0x3030_3030_3030_3030).to_le_bytes()
 }
 
-/// A piece of a command as it goes over the wire.
+/// A part of a command in wire format.
 #[derive(Debug, Clone)]
 pub enum Part {
-    /// Bytes that never change.
+    /// Constant bytes.
     Literal(Vec<u8>),
     /// A number in fixed width.
     Number(Number, Digits),
-    /// The payload of the key drawn last, without its length header: only where all payloads have
-    /// one size and the header is part of a literal.
+    /// The payload of the last drawn key, without its length header: only if all payloads have one size and
+    /// the header is part of a literal.
     Payload,
-    /// A payload with its length header in front, for sizes that differ by key.
+    /// A payload with its length header, for sizes that differ by key.
     SizedPayload(LengthHeader),
 }
 
 /// One command of a workload.
 #[derive(Debug, Clone)]
 pub struct Command {
-    /// Its name, as people know it.
+    /// The name for readers.
     pub name: String,
-    /// Its share in the mix, relative to the other weights.
+    /// The relative weight in the mix.
     pub weight: u32,
-    /// What goes over the wire.
+    /// The wire format.
     pub parts: Vec<Part>,
-    /// How many replies answer it.
+    /// The number of replies.
     pub replies: u32,
-    /// Whether it reads keys that are meant to be there: a nil reply is then a miss.
+    /// Whether it reads keys that should exist: a nil reply is then a miss.
     pub reads: bool,
-    /// Whether its reply is the payload of the key drawn last, so that it can be verified.
+    /// Whether its reply is the payload of the last drawn key, so that it can be verified.
     pub returns_payload: bool,
 }
 
-/// What a connection sends: commands, the keys they touch and the payloads they carry.
+/// What a connection sends: commands, their keys and their payloads.
 #[derive(Debug)]
 pub struct Workload {
     commands: Vec<Command>,
@@ -121,22 +121,22 @@ pub struct Workload {
     single_replies: bool,
 }
 
-/// The numbered keys of a workload and how they are drawn.
+/// The numbered keys of a workload and their distribution.
 #[derive(Debug)]
 pub struct KeySpace {
     picker: KeyPicker,
     loaded: u64,
     inserted: AtomicU64,
-    /// Newest keys that may not have arrived yet, and that reads keep away from.
+    /// The number of newest keys that may not have arrived yet and are not read.
     unsettled: u64,
 }
 
 impl KeySpace {
-    /// `loaded` keys, drawn by `dist`; `unsettled` of the keys inserted last are not drawn (as many
-    /// as can be in flight).
+    /// Creates `loaded` keys, drawn by `dist`; the last `unsettled` inserted keys (as many as can be in
+    /// flight) are not drawn.
     ///
     /// # Errors
-    /// [`Error::Plan`] when the distribution cannot be.
+    /// [`Error::Plan`] if the distribution is invalid.
     pub fn new(dist: &KeyDist, loaded: u64, unsettled: u64) -> Result<Self, Error> {
         Ok(Self {
             picker: KeyPicker::new(dist, loaded)?,
@@ -146,13 +146,13 @@ impl KeySpace {
         })
     }
 
-    /// How many keys there are by now.
+    /// The current number of keys.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.loaded + self.inserted.load(Ordering::Relaxed)
     }
 
-    /// Whether there are none; a key space never is.
+    /// Whether there are no keys; always false.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -160,11 +160,11 @@ impl KeySpace {
 }
 
 impl Workload {
-    /// Puts a workload together.
+    /// Creates a workload.
     ///
     /// # Errors
-    /// [`Error::Plan`] when there is no command, a command has no weight or no reply, all weights
-    /// together are above `u32::MAX`, or a payload of one size is asked for where sizes differ.
+    /// [`Error::Plan`] if there is no command, a command has no weight or no reply, the sum of weights
+    /// exceeds `u32::MAX`, or a fixed-size payload is used with variable sizes.
     pub fn new(commands: Vec<Command>, keys: KeySpace, values: Values) -> Result<Self, Error> {
         if commands.is_empty() {
             return Err(Error::Plan("a workload needs at least one command".into()));
@@ -213,7 +213,7 @@ impl Workload {
         &self.commands
     }
 
-    /// Whether every command is answered by exactly one reply.
+    /// Whether every command has exactly one reply.
     #[must_use]
     pub fn single_replies(&self) -> bool {
         self.single_replies
@@ -232,7 +232,7 @@ impl Workload {
     }
 }
 
-/// A connection's own source of choices: its random numbers, and its place in a sequential walk.
+/// A connection's source of random choices, and its position in a sequential walk.
 #[derive(Debug, Clone)]
 pub struct Chooser {
     rng: SmallRng,
@@ -242,8 +242,7 @@ pub struct Chooser {
 }
 
 impl Chooser {
-    /// A chooser seeded on its own; in a sequential walk it takes every `stride`-th key from
-    /// `first` on.
+    /// Creates a seeded chooser; a sequential walk takes every `stride`-th key from `first` on.
     #[must_use]
     pub fn new(rng: SmallRng, first: u64, stride: u64) -> Self {
         Self {
@@ -254,7 +253,7 @@ impl Chooser {
         }
     }
 
-    /// The key drawn last.
+    /// The last drawn key.
     #[inline]
     #[must_use]
     pub fn last_key(&self) -> u64 {
@@ -307,7 +306,7 @@ impl Chooser {
     }
 }
 
-/// The running sums of the weights of `commands`, which are those of one [`Workload`].
+/// The running sums of the weights of `commands`, which belong to one [`Workload`].
 #[must_use]
 pub fn cumulative_weights(commands: &[Command]) -> Vec<u32> {
     commands
@@ -319,7 +318,7 @@ pub fn cumulative_weights(commands: &[Command]) -> Vec<u32> {
         .collect()
 }
 
-/// A command whose every instance has the same length: its bytes, and what is patched in where.
+/// A command of constant length: its bytes, and the places to patch.
 #[derive(Debug)]
 pub(crate) struct Preformatted {
     pub(crate) bytes: Vec<u8>,
@@ -340,7 +339,7 @@ enum Patch {
 }
 
 impl Preformatted {
-    /// Formats `command` once, or says that its length differs from instance to instance.
+    /// Formats `command` once; `None` if its length varies.
     pub(crate) fn of(command: &Command, values: &Values) -> Option<Self> {
         let mut bytes = Vec::new();
         let mut patches = Vec::new();
@@ -369,7 +368,7 @@ impl Preformatted {
         Some(Self { bytes, patches })
     }
 
-    /// Patches an instance in place; `instance` holds the bytes of this command.
+    /// Patches an instance in place; `instance` contains the bytes of this command.
     #[inline]
     pub(crate) fn patch(&self, instance: &mut [u8], chooser: &mut Chooser, workload: &Workload) {
         for patch in &self.patches {
@@ -389,7 +388,7 @@ impl Preformatted {
     }
 }
 
-/// Appends an instance of `command`, whatever its length, to `out`.
+/// Appends an instance of `command` of any length to `out`.
 pub(crate) fn append(
     command: &Command,
     chooser: &mut Chooser,
@@ -402,7 +401,7 @@ pub(crate) fn append(
 }
 
 impl Part {
-    /// Appends an instance of this part, whatever its length, to `out`.
+    /// Appends an instance of this part of any length to `out`.
     #[inline]
     pub fn append(&self, chooser: &mut Chooser, workload: &Workload, out: &mut Vec<u8>) {
         match self {
@@ -466,7 +465,7 @@ mod tests {
         }
     }
 
-    /// The fast way and the plain way must write the same bytes for the same choices.
+    /// Patching and formatting must write the same bytes for the same choices.
     #[test]
     fn preformatted_and_appended_commands_are_the_same() {
         for bytes in [0, 3, 8, 64] {
@@ -551,7 +550,7 @@ mod tests {
             ..command(vec![])
         };
         assert!(Workload::new(vec![weightless], keys(), fixed()).is_err());
-        // The running sums of such weights would not fit, and the second command would never come.
+        // The sum of such weights would overflow, and the second command would never be chosen.
         let heavy = || Command {
             weight: u32::MAX,
             ..command(vec![])

@@ -1,10 +1,10 @@
-//! The call loop, for subjects that are called and return when they are done: engines in process, and
-//! clients that block.
+//! The call loop, for subjects that are called and return when they are done: in-process engines and blocking
+//! clients.
 //!
 //! An operation is prepared before the clock is read, so that drawing keys and copying values is never part
-//! of a measured time. A call that takes less than [`SHORT_CALL_NS`] would be changed by
-//! two readings of the clock around it; such calls are timed one by one only in every
-//! [`TIMED_RUN`]-th run of [`AHEAD`], and the other runs, timed as a whole, give the throughput.
+//! of a measured time. Two clock readings would distort a call shorter than [`SHORT_CALL_NS`]; such calls are
+//! timed individually only in every [`TIMED_RUN`]-th run of [`AHEAD`], and the other runs, timed as a whole,
+//! give the throughput.
 
 #[cfg(test)]
 mod tests;
@@ -21,46 +21,45 @@ use crate::values::mix;
 use crate::workload::{Chooser, Workload};
 use worker::Worker;
 
-/// Operations that are made ready before they are performed one after the other.
+/// The number of operations that are prepared before they are performed.
 pub const AHEAD: usize = 64;
-/// Calls shorter than this, in nanoseconds, are not all timed one by one.
+/// Calls shorter than this, in nanoseconds, are not all timed individually.
 pub const SHORT_CALL_NS: u64 = 2_000;
 /// One run of short calls in this many is timed call by call.
 pub const TIMED_RUN: u64 = 8;
 
 /// One thread's access to a subject.
 pub trait Callee: Send {
-    /// Whether [`arm`](Self::arm) does something. Such calls are timed one by one, however short
-    /// they are.
+    /// Whether [`arm`](Self::arm) does something. Such calls are always timed individually.
     const ARMS: bool = false;
 
-    /// How many operations one call performs: more than one where a call is a pipeline or a batch.
-    /// Each of them then took as long as the call.
+    /// The number of operations per call: more than one for pipelines and batches. Each of them takes as long
+    /// as the call.
     fn ops_per_call(&self) -> u64 {
         1
     }
 
-    /// Makes a call ready at `place`, which is below [`AHEAD`]: command number `command` of
-    /// `workload`, its keys and numbers drawn from `chooser`. Not timed. A callee with several
-    /// operations per call draws for each of them.
+    /// Prepares a call at `place`, which is below [`AHEAD`]: command number `command` of `workload`, with
+    /// keys and numbers drawn from `chooser`. Not timed. A callee with several operations per call draws for
+    /// each of them.
     fn prepare(&mut self, place: usize, command: usize, chooser: &mut Chooser, workload: &Workload);
 
-    /// Brings the subject into the state that the call at `place` starts from, right before it. Not
-    /// timed. A call that fails for what went wrong here says so in [`perform`](Self::perform).
+    /// Sets up the state that the call at `place` requires, directly before it. Not timed. Errors are
+    /// reported by [`perform`](Self::perform).
     fn arm(&mut self, _place: usize) {}
 
-    /// Performs what was prepared at `place`. Only this is timed.
+    /// Performs the prepared call at `place`. Only this is timed.
     fn perform(&mut self, place: usize) -> Reply<'_>;
 }
 
-/// Callers of one subject, a thread each.
+/// Callers of one subject, with one thread each.
 pub struct Callers<C> {
     workload: Workload,
     workers: Vec<Worker<C>>,
 }
 
 impl<C: Callee> Callers<C> {
-    /// A caller for each of `callees`; with `verify`, payloads are checked against what was written.
+    /// Creates a caller for each of `callees`; with `verify`, payloads are compared with the written values.
     ///
     /// # Errors
     /// [`Error::Plan`] without a callee.
@@ -92,7 +91,7 @@ impl<C: Callee> Callers<C> {
     /// Runs one block on all threads. The duration in its outcome is the time spent in calls.
     ///
     /// # Errors
-    /// A rate that cannot be.
+    /// An invalid rate.
     pub fn run(&mut self, block: &Block, control: &Control) -> Result<Outcome, Error> {
         let workload = &self.workload;
         block::run(

@@ -13,26 +13,26 @@ use crate::stall::SHORTEST_STALL_NS;
 use crate::values::Values;
 use crate::workload::{Chooser, Workload, cumulative_weights};
 
-/// The last stretch before an intended start is waited for awake, since sleeps end late.
+/// The last part of the wait for a start is spent awake, because sleeps end late.
 const AWAKE_NS: u64 = 80_000;
-/// How long a thread sleeps at most before it looks at the interrupt again.
+/// The longest sleep before the interrupt is checked again.
 const LONGEST_SLEEP_NS: u64 = 20_000_000;
 
-/// What belongs to one thread for the life of the callers.
+/// The state of one thread for the lifetime of the callers.
 pub(super) struct Worker<C> {
     callee: C,
     chooser: Chooser,
     cumulative: Vec<u32>,
     verify: bool,
-    /// What is known about each operation that is ready.
+    /// The prepared operations.
     ready: Vec<Ready>,
 }
 
-/// What an operation that is ready is judged by.
+/// What is known about a prepared operation.
 #[derive(Debug, Clone, Copy)]
 struct Ready {
     reads: bool,
-    /// The key whose payload its reply must be, where that is checked.
+    /// The key whose payload the reply must be, if replies are verified.
     expected: Option<u64>,
 }
 
@@ -78,14 +78,14 @@ impl<C: Callee> Worker<C> {
     }
 }
 
-/// The state of a block that runs.
+/// The state of a running block.
 struct Running<'r, C> {
     worker: &'r mut Worker<C>,
     workload: &'r Workload,
     share: &'r Share<'r>,
     meter: Meter<'r>,
     tally: Tally,
-    /// Operations that may still be performed.
+    /// The number of operations left.
     quota: u64,
     per_call: u64,
     /// Time in calls.
@@ -110,7 +110,7 @@ impl<C: Callee> Running<'_, C> {
         part
     }
 
-    /// One operation after the other until the block is over; returns when that was.
+    /// Performs operations in sequence until the block is over; returns its end.
     fn closed(&mut self) -> u64 {
         let mut short = false;
         for run in 0_u64.. {
@@ -119,7 +119,7 @@ impl<C: Callee> Running<'_, C> {
             if self.is_over(now_ns) {
                 return now_ns;
             }
-            // Calls of many operations are large, so fewer of them are kept ready.
+            // Calls of many operations are large, so fewer of them are prepared.
             let most = (AHEAD as u64 / self.per_call).max(1);
             let count = self.quota.div_ceil(self.per_call).min(most) as usize;
             self.worker.prepare(count, self.workload);
@@ -143,7 +143,7 @@ impl<C: Callee> Running<'_, C> {
         self.meter.part.cut_short || self.quota == 0 || now_ns >= self.share.deadline_ns
     }
 
-    /// Performs what is ready, and times it as a whole.
+    /// Performs the prepared operations and times them as a whole.
     fn perform_untimed(&mut self, count: usize) -> u64 {
         let begin_ns = self.share.clock.now_ns();
         for place in 0..count {
@@ -161,7 +161,7 @@ impl<C: Callee> Running<'_, C> {
         count as u64
     }
 
-    /// Performs what is ready and times each operation; stops where the block is over.
+    /// Performs the prepared operations and times each; stops at the end of the block.
     fn perform_timed(&mut self, count: usize) -> u64 {
         for place in 0..count {
             self.worker.callee.arm(place);
@@ -176,7 +176,7 @@ impl<C: Callee> Running<'_, C> {
         count as u64
     }
 
-    /// Performs one operation that was meant to start at `intended_ns`; returns when it was done.
+    /// Performs one operation with the intended start `intended_ns`; returns its end.
     fn perform_one(&mut self, place: usize, intended_ns: u64, begin_ns: u64) -> u64 {
         let reply = self.worker.callee.perform(place);
         let done_ns = self.share.clock.now_ns();
@@ -205,8 +205,8 @@ impl<C: Callee> Running<'_, C> {
         self.meter.part.reads += reads as u64 * self.per_call;
     }
 
-    /// Operations at their intended starts, late where the one before took too long; returns when
-    /// the block was over.
+    /// Performs operations at their intended starts, or later if the previous one took too long; returns the
+    /// end of the block.
     fn open(&mut self, mut arrivals: Arrivals) -> u64 {
         let mut free_ns = self.share.clock.now_ns();
         let mut stalled_ns = 0;
@@ -215,7 +215,7 @@ impl<C: Callee> Running<'_, C> {
             self.note(now_ns);
             self.meter.part.cut_short = self.share.control.interrupted();
             let intended_ns = arrivals.next_ns();
-            // A thread that was off its CPU between two calls is late by itself.
+            // A thread that lost its CPU between two calls is itself late.
             let late_ns = now_ns.saturating_sub(intended_ns.max(free_ns));
             stalled_ns = self.meter.stalled_ns().max(stalled_ns).max(late_ns);
             if self.meter.part.cut_short
@@ -252,12 +252,12 @@ impl<C: Callee> Running<'_, C> {
             .share
             .not_sent(arrivals, end_ns, part.cut_short, self.quota);
         part.planned = Some(self.share.ops - self.quota + part.not_sent);
-        // Between calls an open loop waits, and that is time of the block.
+        // An open loop waits between calls, and that time belongs to the block.
         self.spent_ns = end_ns;
         end_ns
     }
 
-    /// Waits until `start_ns` without giving the CPU away, and returns the time.
+    /// Waits until `start_ns` without sleeping, and returns the time.
     fn wait_awake(&self, start_ns: u64) -> u64 {
         loop {
             let now_ns = self.share.clock.now_ns();
@@ -274,7 +274,7 @@ impl<C: Callee> Running<'_, C> {
     }
 }
 
-/// Counts a reply by what it says.
+/// Counts a reply by its content.
 #[inline]
 fn judge(reply: Reply<'_>, ready: Ready, values: &Values, tally: &mut Tally) {
     tally.replies += 1;

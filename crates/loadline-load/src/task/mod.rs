@@ -1,9 +1,9 @@
-//! The task loop, for asynchronous subjects: a number of tasks on one thread share the subject, and each
-//! performs one operation after the other.
+//! The task loop, for asynchronous subjects: tasks on one thread share the subject, and each performs
+//! operations in sequence.
 //!
-//! The tasks run on a `current_thread` runtime of tokio, since the question is how much one thread of an
-//! application can have in flight. A task prepares its operation before it reads the clock. Other tasks
-//! can do so between its request and its reply, as they would in an application.
+//! The tasks run on a `current_thread` runtime of tokio, to measure how much one thread of an application can
+//! have in flight. A task prepares its operation before it reads the clock. Other tasks can do so between its
+//! request and its reply, as in an application.
 
 #[cfg(test)]
 mod tests;
@@ -38,11 +38,11 @@ pub enum Done {
 
 /// A subject that tasks share.
 pub trait Performer: Clone + 'static {
-    /// An operation that is ready.
+    /// A prepared operation.
     type Operation: 'static;
 
-    /// Prepares an operation: command number `command` of `workload`, its keys and numbers drawn
-    /// from `chooser`. Not timed.
+    /// Prepares an operation: command number `command` of `workload`, with keys and numbers drawn from
+    /// `chooser`. Not timed.
     fn prepare(
         &self,
         command: usize,
@@ -50,7 +50,7 @@ pub trait Performer: Clone + 'static {
         workload: &Workload,
     ) -> Self::Operation;
 
-    /// Performs it. Only this is timed.
+    /// Performs the operation. Only this is timed.
     fn perform(&self, operation: Self::Operation) -> impl Future<Output = Done>;
 }
 
@@ -64,7 +64,7 @@ pub struct Tasks<P> {
 }
 
 impl<P: Performer> Tasks<P> {
-    /// `in_flight` tasks that share `performer`, whose connections live on `runtime`, which must be
+    /// Creates `in_flight` tasks that share `performer`, whose connections belong to `runtime`, which must be
     /// a current_thread one.
     ///
     /// # Errors
@@ -92,7 +92,7 @@ impl<P: Performer> Tasks<P> {
     /// Runs one block in a closed loop.
     ///
     /// # Errors
-    /// [`Error::Plan`] for an open loop, which tasks do not have.
+    /// [`Error::Plan`] for an open loop, which tasks do not support.
     pub fn run(&mut self, block: &Block, control: &Control) -> Result<Outcome, Error> {
         if block.pacing != Pacing::Closed {
             return Err(Error::Plan("tasks run in a closed loop only".into()));
@@ -109,7 +109,7 @@ impl<P: Performer> Tasks<P> {
     }
 }
 
-/// What the tasks of a block share.
+/// The shared state of the tasks of a block.
 struct Running<P> {
     performer: P,
     workload: Rc<Workload>,
@@ -117,12 +117,12 @@ struct Running<P> {
     cumulative: Rc<[u32]>,
 }
 
-/// What the tasks of a block count together.
+/// The shared counters of the tasks of a block.
 struct Counts<'b> {
     meter: Meter<'b>,
     tally: Tally,
     quota: u64,
-    /// Tasks that perform an operation.
+    /// Tasks that are performing an operation.
     in_flight: u64,
     last_reply_ns: u64,
 }
@@ -155,7 +155,7 @@ impl<P: Performer> Running<P> {
         part
     }
 
-    /// One operation after the other until the block is over.
+    /// Performs operations in sequence until the block is over.
     async fn task(&self, share: &Share<'_>, counts: &RefCell<Counts<'_>>) {
         loop {
             let now_ns = share.clock.now_ns();
@@ -180,7 +180,7 @@ impl<P: Performer> Running<P> {
             let mut counts = counts.borrow_mut();
             counts.in_flight -= 1;
             if counts.meter.is_quiet(now_ns) {
-                // Of the tasks of a closed loop, some always wait.
+                // In a closed loop, some tasks always wait.
                 let in_flight = counts.in_flight + 1;
                 counts.meter.quiet(now_ns, 0, in_flight, true);
             }

@@ -1,4 +1,4 @@
-//! One connection as the event loop sees it.
+//! A connection of the event loop.
 
 use std::collections::VecDeque;
 use std::io;
@@ -8,18 +8,18 @@ use crate::meter::Meter;
 use crate::reply::{Reply, Tally};
 use crate::values::Values;
 
-/// Operations of one connection that share their times.
+/// Operations of one connection with common times.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Group {
     pub(super) intended_ns: u64,
     pub(super) sent_ns: u64,
-    /// Replies still to come.
+    /// The number of missing replies.
     pub(super) replies: u32,
-    /// Replies that make one operation; above one, the group is a single operation.
+    /// Replies per operation; above one, the group is a single operation.
     pub(super) replies_per_op: u32,
 }
 
-/// Places that became free at the same moment.
+/// Places in the window that became free at the same time.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Freed {
     pub(super) at_ns: u64,
@@ -29,26 +29,26 @@ pub(super) struct Freed {
 pub(super) struct Conn<F> {
     pub(super) transport: Box<dyn Transport>,
     framing: F,
-    /// Sent and not answered, oldest first.
+    /// Sent and unanswered operations, oldest first.
     groups: VecDeque<Group>,
     /// Operations in `groups`.
     pub(super) in_flight: u32,
-    /// Places free since when; only a closed loop keeps them.
+    /// Free places with their times; only closed loops keep them.
     pub(super) freed: VecDeque<Freed>,
-    /// Intended starts of operations that an open loop has given to this connection this turn.
+    /// Intended starts of operations that an open loop assigned to this connection in this turn.
     pub(super) assigned: Vec<u64>,
-    /// Bytes that the socket did not take.
+    /// Bytes that the socket has not accepted.
     unsent: Vec<u8>,
     check: Option<Check>,
     pub(super) alive: bool,
 }
 
-/// What a verified connection remembers.
+/// The state of a connection that verifies replies.
 #[derive(Debug, Default)]
 struct Check {
-    /// The key of each operation in flight, where its reply must be that key's payload.
+    /// The key of each operation in flight whose reply must be that key's payload.
     expected: VecDeque<Option<u64>>,
-    /// Received bytes that do not make a whole reply yet.
+    /// Received bytes of an incomplete reply.
     partial: Vec<u8>,
 }
 
@@ -67,12 +67,12 @@ impl<F: Framing> Conn<F> {
         }
     }
 
-    /// Whether the socket still owes a write, so that nothing more may be built for it.
+    /// Whether a write is pending, so that nothing more can be sent.
     pub(super) fn is_blocked(&self) -> bool {
         !self.unsent.is_empty()
     }
 
-    /// Forgets the last block.
+    /// Resets the state of the last block.
     pub(super) fn reset(&mut self) {
         self.groups.clear();
         self.freed.clear();
@@ -80,7 +80,7 @@ impl<F: Framing> Conn<F> {
         self.in_flight = 0;
     }
 
-    /// Writes a batch; what the socket does not take is kept.
+    /// Writes a batch and keeps what the socket does not accept.
     pub(super) fn send(&mut self, batch: &[u8]) -> io::Result<()> {
         debug_assert!(self.unsent.is_empty());
         let mut written = 0;
@@ -99,7 +99,7 @@ impl<F: Framing> Conn<F> {
         self.transport.flush().map(drop)
     }
 
-    /// Goes on with what the socket did not take before.
+    /// Writes what the socket did not accept before.
     pub(super) fn resend(&mut self) -> io::Result<()> {
         let unsent = std::mem::take(&mut self.unsent);
         if unsent.is_empty() {
@@ -108,24 +108,24 @@ impl<F: Framing> Conn<F> {
         self.send(&unsent)
     }
 
-    /// When the oldest of the operations in flight was sent.
+    /// The sending time of the oldest operation in flight.
     pub(super) fn oldest_sent_ns(&self) -> Option<u64> {
         self.groups.front().map(|group| group.sent_ns)
     }
 
-    /// When the first of the operations in flight was meant to start: they are sent in that order.
+    /// The intended start of the first operation in flight: they are sent in that order.
     pub(super) fn oldest_intended_ns(&self) -> Option<u64> {
         self.groups.front().map(|group| group.intended_ns)
     }
 
-    /// Notes a group of operations as sent.
+    /// Records a group of operations as sent.
     pub(super) fn sent(&mut self, group: Group, ops: u32) {
         self.in_flight += ops;
         self.groups.push_back(group);
     }
 
-    /// Notes what the replies to the next operation must be, where they are verified: only the last
-    /// of them can be a payload.
+    /// Records the expected replies of the next operation, if replies are verified: only the last of them can
+    /// be a payload.
     #[inline]
     pub(super) fn expect(&mut self, replies: u32, key: Option<u64>) {
         if let Some(check) = &mut self.check {
@@ -134,8 +134,8 @@ impl<F: Framing> Conn<F> {
         }
     }
 
-    /// Takes received bytes: counts replies, and checks them where that is asked for. Returns how
-    /// many replies they completed.
+    /// Processes received bytes: counts replies, and verifies them if requested. Returns the number of
+    /// completed replies.
     #[inline]
     pub(super) fn receive(
         &mut self,
@@ -151,7 +151,7 @@ impl<F: Framing> Conn<F> {
         Ok(tally.replies - before)
     }
 
-    /// Records `replies` replies that arrived by `now_ns` and returns the operations they completed.
+    /// Records `replies` replies that arrived by `now_ns` and returns the number of completed operations.
     #[inline]
     pub(super) fn complete(
         &mut self,

@@ -2,11 +2,11 @@
 
 use crate::workload::{Chooser, Preformatted, Workload, append, cumulative_weights};
 
-/// A batch is cut here, so that buffers stay small however large the payloads are.
+/// The largest batch, so that buffers stay small for any payload size.
 const BATCH_BYTES: usize = 1 << 20;
 
-/// One thread's batch buffer. All of its connections share it: a batch is written before the next
-/// one is built, and what a socket did not take is kept by the connection.
+/// The batch buffer of one thread. All of its connections share it: a batch is written before the next one is
+/// built, and the connection keeps what its socket did not accept.
 #[derive(Debug)]
 pub(super) struct Filler {
     assembly: Assembly,
@@ -17,12 +17,12 @@ pub(super) struct Filler {
 
 #[derive(Debug)]
 enum Assembly {
-    /// One command of constant length: `batch` holds copies of it, and only the changing bytes are
+    /// One command of constant length: `batch` contains copies of it, and only the variable bytes are
     /// patched.
     InPlace(Preformatted),
     /// Several commands of constant lengths: copied, then patched.
     Copied(Vec<Preformatted>),
-    /// Lengths differ: each command is put together.
+    /// Variable lengths: each command is assembled.
     Appended,
 }
 
@@ -60,13 +60,13 @@ impl Filler {
         }
     }
 
-    /// The largest batch.
+    /// The most commands of a batch.
     pub(super) fn most(&self) -> usize {
         self.most
     }
 
-    /// Builds `count` commands, at most [`most`](Self::most), and calls `note` for each with its
-    /// number in the workload and the key it drew last.
+    /// Builds `count` commands, at most [`most`](Self::most), and calls `note` for each with its number in
+    /// the workload and the last drawn key.
     #[inline]
     pub(super) fn fill(
         &mut self,

@@ -1,29 +1,28 @@
-//! What a lone connection of a closed loop needs, since no other one fills the time in which it
-//! waits.
+//! Support for a single connection in a closed loop, where no other connection fills the waiting time.
 
-/// A window narrower than this is sent at once.
+/// The smallest window that is split.
 const NARROWEST: u32 = 16;
-/// If spinning did not pay, it is skipped for up to this number of waits.
+/// The most waits that are spent asleep after spinning failed.
 const LONGEST_BREAK: u32 = 1_024;
 
 /// Sends a window in two halves.
 ///
-/// Sent at once, a window is answered at once, and target and generator take turns: one sleeps while
-/// the other works. With two halves on their way in turn, the target works on one while the generator
-/// reads the other and sends it again, and neither pays for waking the other. More and smaller parts
-/// cost more system calls than they save.
+/// A window sent at once is answered at once, so target and generator take turns: one sleeps while the other
+/// works. With two halves in flight alternately, the target works on one while the generator reads the other
+/// and sends it again, and neither has to wake the other. More, smaller parts cost more system calls than
+/// they save.
 #[derive(Debug)]
 pub(super) struct Halves {
     smaller: u32,
     larger: u32,
-    /// How long the replies last received took.
+    /// The round trip of the last replies.
     trip_ns: u64,
-    /// Until when the second half is held back.
+    /// The time until which the second half is delayed.
     held_until_ns: Option<u64>,
 }
 
 impl Halves {
-    /// The halves of a window that is wide enough.
+    /// Creates the halves of a window, if it is wide enough.
     pub(super) fn of(window: u32) -> Option<Self> {
         (window >= NARROWEST).then_some(Self {
             smaller: window / 2,
@@ -33,7 +32,7 @@ impl Halves {
         })
     }
 
-    /// Places that must be free before something is sent.
+    /// The number of free places required for sending.
     pub(super) fn smaller(&self) -> u32 {
         self.smaller
     }
@@ -43,24 +42,24 @@ impl Halves {
         self.larger
     }
 
-    /// Notes how long the replies received last took.
+    /// Records the round trip of the last replies.
     pub(super) fn note_trip(&mut self, trip_ns: u64) {
         self.trip_ns = trip_ns;
     }
 
-    /// Holds one half back: the other went out at `now_ns`, and both had come back together. Half a
-    /// trip parts them again; behind a long link they may travel together, since the trip is not
-    /// the target's work there.
+    /// Delays one half: the other was sent at `now_ns`, and both had returned together. Half a round trip
+    /// separates them again; over a long link they can stay together, because the round trip is not the
+    /// target's work there.
     pub(super) fn hold(&mut self, now_ns: u64) {
         self.held_until_ns = Some(now_ns + (self.trip_ns / 2).min(Watch::AWAKE_NS));
     }
 
-    /// Until when a half is held back, where one is.
+    /// The end of the delay, if a half is delayed.
     pub(super) fn held_until_ns(&self) -> Option<u64> {
         self.held_until_ns
     }
 
-    /// Lets the half that is held back go, where its time has come by `now_ns`.
+    /// Ends the delay if it is over at `now_ns`.
     pub(super) fn release(&mut self, now_ns: u64) -> bool {
         self.held_until_ns
             .take_if(|until| *until <= now_ns)
@@ -68,21 +67,21 @@ impl Halves {
     }
 }
 
-/// Waits awake for replies, as long as that pays.
+/// Waits awake for replies, as long as that pays off.
 ///
-/// With nothing else to do, every reply would find the thread asleep, and waking it takes longer
-/// than most servers take to answer. Where server and generator share a CPU, or the target is slow,
-/// waiting awake fails, and is tried again more and more rarely.
+/// With nothing else to do, the thread would be asleep at every reply, and waking it takes longer than most
+/// servers take to answer. If server and generator share a CPU, or the target is slow, spinning fails and is
+/// tried less and less often.
 #[derive(Debug, Default)]
 pub(super) struct Watch {
-    /// Waits that are still to be slept through.
+    /// The number of waits left to spend asleep.
     asleep: u32,
-    /// How many waits to sleep through after the next failure.
+    /// The number of waits to spend asleep after the next failure.
     next_break: u32,
 }
 
 impl Watch {
-    /// How long to wait awake: about what a sleep and a waking cost.
+    /// The longest time awake: about the cost of a sleep and a wake-up.
     pub(super) const AWAKE_NS: u64 = 60_000;
 
     /// Whether the next wait is spent awake.
@@ -92,12 +91,12 @@ impl Watch {
         awake
     }
 
-    /// A reply came in time.
+    /// A reply arrived in time.
     pub(super) fn succeeded(&mut self) {
         self.next_break = 0;
     }
 
-    /// None did.
+    /// No reply arrived in time.
     pub(super) fn failed(&mut self) {
         self.next_break = (2 * self.next_break + 1).min(LONGEST_BREAK);
         self.asleep = self.next_break;

@@ -1,4 +1,4 @@
-//! A session: the connections to one target, spread over threads, and the blocks run on them.
+//! A session: the connections to one target, distributed over threads, and the blocks run on them.
 
 use rand::{SeedableRng, rngs::SmallRng};
 
@@ -19,27 +19,26 @@ pub struct Shape {
     pub connections: usize,
     /// Threads, at most as many as connections.
     pub threads: usize,
-    /// Operations in flight per connection at most (the pipeline).
+    /// The most operations in flight per connection (the pipeline).
     pub window: u32,
-    /// Whether payloads are checked against what was written.
+    /// Whether payloads are verified.
     pub verify: bool,
-    /// The seed of the choices.
+    /// The seed of the random choices.
     pub seed: u64,
 }
 
-/// One of several servers that share a session's load, and what is sent there.
+/// One of the servers of a session, with its workload.
 pub struct Lane<'c> {
-    /// What is sent.
+    /// The workload.
     pub workload: Workload,
     /// Opens connections.
     pub connector: Box<dyn Connect + 'c>,
 }
 
-/// Open connections to one target, which may be several servers, each with a workload of its own.
+/// Open connections to one target, which can consist of several servers with a workload each.
 ///
-/// A thread belongs to one server, and every server has as many threads as any other. Each thread has
-/// an equal part of a block's operations, or of its schedule, so a server that stalls delays its own
-/// part and hands none of it to the others.
+/// A thread belongs to one server, and all servers have the same number of threads. Each thread has an equal
+/// part of a block's operations or schedule, so a stalled server delays only its own part.
 pub struct Session<'c, F> {
     lanes: Vec<Lane<'c>>,
     framing: fn() -> F,
@@ -51,7 +50,7 @@ impl<'c, F: Framing> Session<'c, F> {
     /// Opens all connections to one server.
     ///
     /// # Errors
-    /// [`Error::Connect`] when one cannot be opened; [`Error::Plan`] when the shape is empty.
+    /// [`Error::Connect`] if one cannot be opened; [`Error::Plan`] if the shape is empty.
     pub fn open(
         workload: Workload,
         connector: &'c dyn Connect,
@@ -66,12 +65,11 @@ impl<'c, F: Framing> Session<'c, F> {
         Self::over(vec![lane], framing, shape)
     }
 
-    /// Opens all connections, spread over the servers of `lanes`; there are as many threads as
-    /// [`threads_over`] says.
+    /// Opens all connections, distributed over the servers of `lanes`, with [`threads_over`] threads.
     ///
     /// # Errors
-    /// [`Error::Connect`] when one cannot be opened; [`Error::Plan`] when the shape is empty or has
-    /// fewer connections than there are servers.
+    /// [`Error::Connect`] if one cannot be opened; [`Error::Plan`] if the shape is empty or has fewer
+    /// connections than servers.
     pub fn over(lanes: Vec<Lane<'c>>, framing: fn() -> F, shape: Shape) -> Result<Self, Error> {
         if lanes.is_empty() || shape.connections == 0 || shape.threads == 0 || shape.window == 0 {
             return Err(Error::Plan(
@@ -95,7 +93,7 @@ impl<'c, F: Framing> Session<'c, F> {
         for thread in 0..threads {
             let lane = thread % servers;
             let rng = SmallRng::seed_from_u64(mix(shape.seed ^ (thread as u64 + 1)));
-            // The threads of one server walk through its keys together.
+            // The threads of one server share the walk through its keys.
             let (place, stride) = (thread / servers, threads / servers);
             let chooser = Chooser::new(rng, place as u64, stride as u64);
             let workload = &session.lanes[lane].workload;
@@ -121,7 +119,7 @@ impl<'c, F: Framing> Session<'c, F> {
         Ok(Conn::new(transport, (self.framing)(), self.shape.verify))
     }
 
-    /// Opens lost connections again.
+    /// Reopens lost connections.
     fn heal(&mut self) -> Result<(), Error> {
         for index in 0..self.shape.connections {
             let (thread, place) = (index % self.shape.threads, index / self.shape.threads);
@@ -136,7 +134,7 @@ impl<'c, F: Framing> Session<'c, F> {
     /// Runs one block on all threads.
     ///
     /// # Errors
-    /// When connections cannot be opened again, all are lost, or the system refuses a call.
+    /// If connections cannot be reopened, all are lost, or a system call fails.
     pub fn run(&mut self, block: &Block, control: &Control) -> Result<Outcome, Error> {
         self.heal()?;
         let lanes = &self.lanes;
@@ -150,8 +148,8 @@ impl<'c, F: Framing> Session<'c, F> {
     }
 }
 
-/// How many threads a session over `servers` servers has of those asked for: at least one for each
-/// server, as many for each, and none without a connection.
+/// The number of threads of a session over `servers` servers: the same for each server, at least one, and
+/// none without a connection.
 #[must_use]
 pub fn threads_over(servers: usize, asked: usize, connections: usize) -> usize {
     let servers = servers.max(1);

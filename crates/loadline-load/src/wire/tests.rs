@@ -1,5 +1,5 @@
-//! Sessions against a server that stops when a test says so. Its protocol is the least that there can be:
-//! a request has eight bytes, a reply one.
+//! Sessions with a server that stops when a test says so. Its protocol is minimal: a request has eight bytes,
+//! a reply one.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -20,7 +20,7 @@ use crate::values::{ValueData, ValueSize, Values};
 use crate::workload::{Command, Digits, KeySpace, Number, Part, Workload};
 use crate::{Control, Error};
 
-/// A byte is a reply.
+/// Every byte is a reply.
 struct Bytes;
 
 impl Framing for Bytes {
@@ -34,11 +34,11 @@ impl Framing for Bytes {
     }
 }
 
-/// A thread for each connection, which all stop together.
+/// One thread per connection; all stop together.
 #[derive(Clone, Default)]
 struct Server {
     frozen: Arc<AtomicBool>,
-    /// What a request takes.
+    /// The duration of a request.
     takes: Duration,
 }
 
@@ -133,13 +133,14 @@ fn longest(outcome: &Outcome) -> Stall {
     *stalls.max_by_key(|stall| stall.length).unwrap()
 }
 
-/// A reply may have been on its way when the server froze, and the loop may read the next one late.
+/// A reply can have been in flight when the server froze, and the loop can read the next one late.
 const SPARE: Duration = Duration::from_millis(10);
 
 #[test]
 fn a_server_that_stops_leaves_one_stall_with_its_start_and_length() {
     for (pacing, threads) in [(open(2_000.0), 1), (open(2_000.0), 2), (Pacing::Closed, 1)] {
-        // Beside other tests the machine itself can stop longer than the server; once it does not.
+        // Next to other tests the machine itself can pause longer than the server; one undisturbed run is
+        // enough.
         let faults: Vec<String> = (0..TRIES)
             .map_while(|_| stall_of_a_frozen_server(pacing, threads).err())
             .collect();
@@ -147,10 +148,10 @@ fn a_server_that_stops_leaves_one_stall_with_its_start_and_length() {
     }
 }
 
-/// Runs of a test in which the machine may not be in the way.
+/// The most runs of a test that needs an undisturbed machine.
 const TRIES: usize = 5;
 
-/// Freezes a server under load, and says what is wrong with the longest stall.
+/// Freezes a server under load, and describes what is wrong with the longest stall.
 fn stall_of_a_frozen_server(pacing: Pacing, threads: usize) -> Result<(), String> {
     let server = Server {
         takes: Duration::from_micros(100),
@@ -186,8 +187,7 @@ fn waiting_for_the_next_start_is_no_stall() {
     assert!(whole < outcome.duration / 2, "{:?}", outcome.stalls);
 }
 
-/// Operations per second that the server cannot carry, whatever the machine does: each takes 1 ms, on four
-/// connections.
+/// A rate that the server cannot sustain on any machine: each operation takes 1 ms, on four connections.
 const TOO_MANY: f64 = 1e7;
 
 #[test]

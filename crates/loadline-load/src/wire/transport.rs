@@ -1,4 +1,4 @@
-//! What the event loop needs of a connection: a non-blocking byte stream with a descriptor.
+//! The event loop's view of a connection: a non-blocking byte stream with a descriptor.
 
 use std::io;
 use std::net::TcpStream;
@@ -15,49 +15,49 @@ pub trait Transport: Send {
     /// The descriptor to wait on.
     fn as_fd(&self) -> BorrowedFd<'_>;
 
-    /// Reads what is there.
+    /// Reads the available bytes.
     ///
     /// # Errors
-    /// `WouldBlock` when nothing is there; zero bytes mean that the peer has closed.
+    /// `WouldBlock` if there are none; zero bytes mean that the peer has closed.
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize>;
 
     /// Writes as much as fits.
     ///
     /// # Errors
-    /// `WouldBlock` when nothing fits now.
+    /// `WouldBlock` if nothing fits now.
     fn write(&mut self, buf: &[u8]) -> io::Result<usize>;
 
-    /// Whether a read that did not fill its buffer has emptied the stream, so that the next bytes
-    /// raise a new edge. True of plain sockets, false where a layer in between buffers.
+    /// Whether a read that did not fill its buffer has emptied the stream, so that the next bytes cause a new
+    /// edge. True for plain sockets, false if a layer in between buffers.
     fn short_read_drains(&self) -> bool {
         true
     }
 
-    /// Passes on what an earlier write left in a layer in between; `true` when nothing is left.
+    /// Flushes what an earlier write left in a layer in between; `true` if nothing is left.
     ///
     /// # Errors
-    /// As of a write.
+    /// Those of a write.
     fn flush(&mut self) -> io::Result<bool> {
         Ok(true)
     }
 
-    /// Makes [`read_waiting`](Self::read_waiting) wait, for `longest` at most. `false` where the reads
-    /// of this stream cannot wait; it is then waited for through its descriptor.
+    /// Makes [`read_waiting`](Self::read_waiting) wait for at most `longest`. `false` if the reads of this
+    /// stream cannot wait; the caller then waits on the descriptor.
     fn prepare_waiting(&mut self, longest: Duration) -> bool {
         let _ = longest;
         false
     }
 
-    /// Reads what is there, and waits for it where nothing is.
+    /// Reads the available bytes, and waits for them if there are none.
     ///
     /// # Errors
-    /// As of [`read`](Self::read); `WouldBlock` when nothing came in time.
+    /// Those of [`read`](Self::read); `WouldBlock` if nothing arrived in time.
     fn read_waiting(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         self.read(buf)
     }
 }
 
-/// Sockets of the operating system: each call states by itself whether it waits, so that a socket can do both.
+/// Sockets of the operating system: each call specifies whether it waits, so that a socket can do both.
 macro_rules! sockets {
     ($($socket:ty),+) => {
         $(impl Transport for $socket {
@@ -96,12 +96,12 @@ fn send(socket: impl AsFd, buf: &[u8]) -> io::Result<usize> {
 }
 
 /// Opens connections that are ready for commands: connected, encrypted, authenticated, greeted, and
-/// set to non-blocking.
+/// non-blocking.
 pub trait Connect: Sync {
-    /// Opens one.
+    /// Opens a connection.
     ///
     /// # Errors
-    /// What the operating system or the handshake said.
+    /// The error of the operating system or the handshake.
     fn connect(&self) -> io::Result<Box<dyn Transport>>;
 }
 
@@ -111,18 +111,18 @@ impl<C: Connect + ?Sized> Connect for &C {
     }
 }
 
-/// Tells replies apart on one connection.
+/// Separates the replies on one connection.
 pub trait Framing: Send {
-    /// Takes all of `bytes`, the next bytes of the stream, and counts the replies that end in them.
+    /// Processes all of `bytes`, the next bytes of the stream, and counts the replies that end in them.
     ///
     /// # Errors
-    /// A sentence saying what is wrong with the stream; the connection is then of no more use.
+    /// A sentence that describes the fault; the connection must then be closed.
     fn feed(&mut self, bytes: &[u8], tally: &mut Tally) -> Result<(), String>;
 
-    /// The first reply in `bytes`, if it is complete: its length and what it says.
+    /// The first reply in `bytes`, if it is complete: its length and its content.
     ///
     /// # Errors
-    /// As of [`feed`](Self::feed).
+    /// Those of [`feed`](Self::feed).
     fn first<'b>(&mut self, bytes: &'b [u8]) -> Result<Option<(usize, Reply<'b>)>, String>;
 }
 
@@ -153,7 +153,7 @@ mod tests {
             theirs
         });
         let bytes = loop {
-            // A busy machine may wake the writer later than the read waits.
+            // On a busy machine the writer can wake up after the end of the read.
             match ours.read_waiting(&mut buffer) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 done => break done.unwrap(),
@@ -161,7 +161,7 @@ mod tests {
         };
         assert_eq!(&buffer[..bytes], b"late");
 
-        // A peer that does not read must not stop a write for good.
+        // A peer that does not read must not block a write forever.
         let kept = writer.join().unwrap();
         let full = loop {
             if let Err(error) = ours.write(&[0; 64 << 10]) {

@@ -1,18 +1,17 @@
-//! How an open loop keeps awake for its starts.
+//! Spinning of an open loop before its starts.
 
-/// A step between two looks at the clock that is longer than this is one in which the thread was not on
-/// its CPU.
+/// A longer step between two clock readings means that the thread was off its CPU.
 pub(super) const AWAY_NS: u64 = 200_000;
-/// How long a thread that was driven from its CPU sleeps through its waits.
+/// How long a thread that lost its CPU sleeps through its waits.
 const SHORTEST_BREAK_NS: u64 = 10_000_000;
 const LONGEST_BREAK_NS: u64 = 1_000_000_000;
 
 /// Waits awake for the next start, as long as no other thread needs the CPU.
 ///
-/// A timer wakes a thread tens of microseconds late, in a virtual machine more, and a server on the same
-/// host answers within less than that: a loop that slept would mostly report itself. Where others need the
-/// CPU, a thread that never sleeps has used up its slice when its start comes and is later still. It notices
-/// that its clock jumps and sleeps for a while, longer each time until a second passes undisturbed.
+/// A timer wakes a thread tens of microseconds late, in a virtual machine more, and a server on the same host
+/// answers faster than that: a loop that slept would mostly measure itself. If others need the CPU, a thread
+/// that never sleeps has used up its time slice when its start is due and is even later. It then detects
+/// jumps of its clock and sleeps for a while, longer each time, until a second passes without a disturbance.
 #[derive(Debug, Default)]
 pub(super) struct Vigil {
     asleep_until_ns: u64,
@@ -20,21 +19,21 @@ pub(super) struct Vigil {
 }
 
 impl Vigil {
-    /// How long before a start the thread wakes up: about what a sleep and a waking cost.
+    /// How long before a start the thread wakes up: about the cost of a sleep and a wake-up.
     pub(super) const AWAKE_NS: u64 = 60_000;
 
-    /// Begins a block, whose clock stands at zero: in a break where the last one ended in one.
+    /// Begins a block, whose clock starts at zero. A break of the last block continues.
     pub(super) fn begin(&mut self) {
         self.asleep_until_ns = self.break_ns;
     }
 
-    /// Whether the thread may wait awake now.
+    /// Whether the thread can wait awake now.
     pub(super) fn is_awake(&self, now_ns: u64) -> bool {
         now_ns >= self.asleep_until_ns
     }
 
-    /// Notes a look at the clock at `now_ns`, after one at `last_ns`; `false` where the thread was driven
-    /// from its CPU in between.
+    /// Records a clock reading at `now_ns` after one at `last_ns`; `false` if the thread lost its CPU in
+    /// between.
     pub(super) fn looked(&mut self, last_ns: u64, now_ns: u64) -> bool {
         let undisturbed = now_ns.saturating_sub(last_ns) <= AWAY_NS;
         if !undisturbed {

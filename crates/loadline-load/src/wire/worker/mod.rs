@@ -24,17 +24,17 @@ use crate::workload::{Chooser, Workload};
 mod receive;
 mod wait;
 
-/// How much one read takes at most.
+/// The size of the largest read.
 const READ_BYTES: usize = 64 << 10;
-/// Events taken from the kernel in one call.
+/// The most events per system call.
 const EVENTS: usize = 256;
-/// How long the loop may sleep before it looks at the interrupt again.
+/// The longest sleep before the interrupt is checked again.
 const LONGEST_SLEEP_NS: u64 = 20_000_000;
 
-/// What belongs to one thread for the life of a session.
+/// The state of one thread for the lifetime of a session.
 pub(super) struct Worker<F> {
     pub(super) conns: Vec<Conn<F>>,
-    /// The lane of the session that all of them are in.
+    /// The lane of all its connections.
     pub(super) lane: usize,
     epoll: OwnedFd,
     buffer: Vec<u8>,
@@ -64,7 +64,7 @@ impl<F: Framing> Worker<F> {
         })
     }
 
-    /// Takes a connection in. It is registered once, for both edges, and never again.
+    /// Adds a connection. It is registered once, for both edges.
     pub(super) fn adopt(&mut self, index: usize, conn: Conn<F>) -> Result<(), Error> {
         let flags = epoll::EventFlags::IN
             | epoll::EventFlags::OUT
@@ -88,8 +88,8 @@ impl<F: Framing> Worker<F> {
     /// Runs this thread's share of a block.
     pub(super) fn run(&mut self, workload: &Workload, share: &Share<'_>) -> Result<Outcome, Error> {
         if share.arrivals.is_some() {
-            // The default slack of 50 us would make every timed start late by as much. A system
-            // that refuses is served with its default.
+            // The default slack of 50 us would delay every timed start by as much. If the system refuses, the
+            // default remains.
             let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
             self.vigil.begin();
         }
@@ -100,7 +100,7 @@ impl<F: Framing> Worker<F> {
     }
 }
 
-/// The state of a block that runs.
+/// The state of a running block.
 struct Running<'r, F> {
     worker: &'r mut Worker<F>,
     events: Vec<epoll::Event>,
@@ -108,29 +108,29 @@ struct Running<'r, F> {
     share: &'r Share<'r>,
     meter: Meter<'r>,
     tally: Tally,
-    /// Operations that may still be sent.
+    /// The number of operations left to send.
     quota: u64,
     arrivals: Option<Arrivals>,
-    /// Set once nothing more is to be sent.
+    /// Set when nothing more will be sent.
     stopped_ns: Option<u64>,
     in_flight: u64,
     last_reply_ns: u64,
-    /// Time spent awake with nothing to do.
+    /// Time spent awake without work.
     idle_ns: u64,
-    /// A refill waits until this many places are free, so that writes stay whole.
+    /// A refill waits until this many places are free, so that writes stay large.
     refill_at: u32,
-    /// The window of a lone connection, in halves.
+    /// The halves of the window of a single connection.
     halves: Option<Halves>,
-    /// Whether waiting awake for a lone connection pays.
+    /// Whether spinning for a single connection pays off.
     watch: Option<Watch>,
-    /// Whether a lone connection is waited for in its reads, which saves a system call a turn.
+    /// Whether to wait for a single connection in its reads, which saves a system call per turn.
     waits_in_read: bool,
-    /// Where the search for a free connection goes on (open loop).
+    /// Where the search for a free connection continues (open loop).
     turn: usize,
-    /// Since when a place has been free after all had been taken (open loop).
+    /// Since when a place has been free, after all were taken (open loop).
     place_since_ns: u64,
     saturated: bool,
-    /// The longest that this thread itself kept an operation waiting (open loop).
+    /// The longest delay of an operation by this thread itself (open loop).
     late_ns: u64,
     lost: usize,
     last_loss: String,
@@ -139,7 +139,7 @@ struct Running<'r, F> {
 impl<'r, F: Framing> Running<'r, F> {
     fn new(worker: &'r mut Worker<F>, workload: &'r Workload, share: &'r Share<'r>) -> Self {
         let is_lone = worker.conns.len() == 1 && share.arrivals.is_none();
-        // Payloads so large that a window is no single batch: nothing is gained by whole writes, and a
+        // If payloads are so large that a window needs several batches, writes are partial anyway, and a
         // refill that waited for many places would leave most of the window empty.
         let is_cut = worker.filler.most() < worker.window as usize;
         let halves = Halves::of(worker.window).filter(|_| is_lone && !is_cut);
@@ -220,7 +220,7 @@ impl<'r, F: Framing> Running<'r, F> {
         }
         let over = match &self.arrivals {
             None => now_ns >= self.share.deadline_ns,
-            // What was due in time is still sent, for a while.
+            // Operations that were due in time are still sent, for a while.
             Some(arrivals) => {
                 let next_ns = arrivals.next_ns();
                 next_ns >= self.share.deadline_ns || self.is_out_of_time(now_ns, next_ns)
@@ -238,16 +238,16 @@ impl<'r, F: Framing> Running<'r, F> {
         })
     }
 
-    /// Whether an open loop gives up what was due before the end of its block and is not sent. What has a
-    /// free place was sent, however late this thread was. During a stall nothing is given up: its length is
-    /// still to be known.
+    /// Whether an open loop gives up unsent operations that were due before the end of its block. Operations
+    /// with a free place are sent, however late this thread is. Nothing is given up during a stall, because
+    /// its length is still unknown.
     fn is_out_of_time(&self, now_ns: u64, next_ns: u64) -> bool {
         let is_stalled = self.in_flight > 0 && self.meter.is_quiet(now_ns);
         let stalled_ns = self.meter.stalled_ns().max(self.late_ns);
         self.saturated && !is_stalled && self.share.is_out_of_time(now_ns, next_ns, stalled_ns)
     }
 
-    /// Fails where nothing arrives any more. An interrupted block keeps what it has.
+    /// Fails if nothing arrives any more. An interrupted block keeps its results.
     fn check_silence(&self, now_ns: u64) -> Result<(), Error> {
         let quiet_ns = self.meter.quiet_ns(now_ns);
         if self.in_flight == 0 || quiet_ns < RESPONSE_TIMEOUT_NS || self.meter.part.cut_short {
@@ -267,7 +267,7 @@ impl<'r, F: Framing> Running<'r, F> {
         })
     }
 
-    /// Starts what an open loop has due, on connections in turn.
+    /// Starts the due operations of an open loop, on connections in turn.
     fn dispatch(&mut self, now_ns: u64) {
         let Some(mut arrivals) = self.arrivals.take() else {
             return;
@@ -293,7 +293,7 @@ impl<'r, F: Framing> Running<'r, F> {
         self.arrivals = Some(arrivals);
     }
 
-    /// Sends the half that was held back, once its time has come.
+    /// Sends the delayed half when its delay is over.
     fn release(&mut self, now_ns: u64) {
         if self
             .halves
@@ -403,7 +403,7 @@ impl<'r, F: Framing> Running<'r, F> {
         self.halves.as_ref().and_then(Halves::held_until_ns)
     }
 
-    /// Notes `count` operations of one reply each as sent, in groups that became possible together.
+    /// Records `count` operations of one reply each as sent, in groups with a common intended start.
     fn note_groups(&mut self, index: usize, count: u32, now_ns: u64) {
         let conn = &mut self.worker.conns[index];
         let mut left = count;
@@ -423,8 +423,8 @@ impl<'r, F: Framing> Running<'r, F> {
         }
     }
 
-    /// Builds `count` commands for a connection and writes them; `note` sees each with its place in
-    /// the batch and its number of replies.
+    /// Builds `count` commands for a connection and writes them; `note` receives each with its index in the
+    /// batch and its number of replies.
     fn send(
         &mut self,
         index: usize,
@@ -454,7 +454,7 @@ impl<'r, F: Framing> Running<'r, F> {
         conn.send(batch)
     }
 
-    /// Gives a connection up: what it had in flight gets no reply.
+    /// Gives up a connection: its operations in flight get no reply.
     fn lose(&mut self, index: usize, reason: &str) {
         let conn = &mut self.worker.conns[index];
         conn.alive = false;
@@ -462,7 +462,7 @@ impl<'r, F: Framing> Running<'r, F> {
         self.tally
             .errors
             .add("DISCONNECTED", u64::from(conn.in_flight.max(1)));
-        // A closed socket leaves the epoll set by itself, an open one must be taken out.
+        // A closed socket leaves the epoll set by itself; an open one must be removed.
         let _ = epoll::delete(&self.worker.epoll, conn.transport.as_fd());
         conn.reset();
         reason.clone_into(&mut self.last_loss);
@@ -476,7 +476,7 @@ impl<'r, F: Framing> Running<'r, F> {
         for index in 0..self.worker.conns.len() {
             let unanswered = u64::from(self.worker.conns[index].in_flight);
             if self.worker.conns[index].alive && unanswered > 0 {
-                // Late replies would be taken for those of the next block, so the connection goes.
+                // Late replies would be mistaken for those of the next block, so the connection is closed.
                 self.lose(index, "replies were still out at the end of the block");
                 self.tally
                     .errors
@@ -500,7 +500,7 @@ impl<'r, F: Framing> Running<'r, F> {
     }
 }
 
-/// Takes up to `most` places that became free first and at one time.
+/// Takes up to `most` of the oldest places that became free at the same time.
 fn take_freed(freed: &mut std::collections::VecDeque<Freed>, most: u32) -> Option<Freed> {
     let first = freed.front_mut()?;
     let places = first.places.min(most);

@@ -1,4 +1,4 @@
-//! What the event loop does with what arrives.
+//! The event loop's handling of received data.
 
 use std::io;
 
@@ -8,16 +8,16 @@ use super::{Running, Worker};
 use crate::wire::conn::{Conn, Freed};
 use crate::wire::transport::Framing;
 
-/// Whether a read waits where nothing is there yet.
+/// Whether a read waits if there is no data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wait {
     No,
-    /// For the first bytes; what follows is taken as far as it is there.
+    /// For the first bytes; later bytes are read without waiting.
     ForFirst,
 }
 
 impl<F: Framing> Running<'_, F> {
-    /// Serves the connections that something happened to.
+    /// Serves the connections with events.
     pub(super) fn take_events(&mut self) {
         for at in 0..self.events.len() {
             let event = self.events[at];
@@ -31,7 +31,7 @@ impl<F: Framing> Running<'_, F> {
         }
     }
 
-    /// Notes that nothing arrived until `now_ns`, where operations waited meanwhile.
+    /// Records that nothing arrived until `now_ns` while operations waited.
     #[cold]
     pub(super) fn note_quiet(&mut self, now_ns: u64, answered: bool) {
         let alive = self.worker.conns.iter().filter(|conn| conn.alive);
@@ -44,7 +44,7 @@ impl<F: Framing> Running<'_, F> {
 
     fn serve(&mut self, index: usize, flags: epoll::EventFlags) -> Result<(), String> {
         let conn = &self.worker.conns[index];
-        // A layer in between may hold bytes of a write that was taken whole.
+        // A layer in between can buffer bytes of a write that was accepted as a whole.
         let may_owe = conn.is_blocked() || !conn.transport.short_read_drains();
         if flags.intersects(epoll::EventFlags::OUT) && may_owe {
             self.worker.conns[index]
@@ -69,7 +69,8 @@ impl<F: Framing> Running<'_, F> {
         Ok(())
     }
 
-    /// Reads until the socket is empty and returns when the last bytes were there, or 0 where none were.
+    /// Reads until the socket is empty and returns the arrival time of the last bytes, or 0 if there were
+    /// none.
     pub(super) fn read(&mut self, index: usize, mut wait: Wait) -> Result<u64, String> {
         let closed = self.arrivals.is_none();
         let mut now_ns = 0;

@@ -1,5 +1,5 @@
-//! How the event loop waits for replies: with epoll for many connections, in the read itself for a
-//! lone one, and awake where that pays.
+//! The event loop's ways of waiting for replies: with epoll for many connections, in the read itself for a
+//! single one, and awake if that pays off.
 
 use rustix::event::{self, PollFd, PollFlags, epoll};
 use rustix::io::Errno;
@@ -15,9 +15,9 @@ use crate::wire::vigil::{AWAY_NS, Vigil};
 const NS_PER_MS: u64 = 1_000_000;
 
 impl<F: Framing> Running<'_, F> {
-    /// Waits until something is there, or it is time to look after other things.
+    /// Waits until there is an event, or until other work is due.
     pub(super) fn wait(&mut self, now_ns: u64) -> Result<(), Error> {
-        // Only epoll says when a socket takes the rest of a write.
+        // Only epoll reports that a socket accepts the rest of a write.
         if self.waits_in_read && !self.worker.conns[0].is_blocked() {
             self.events.clear();
             match self.read_lone(now_ns) {
@@ -42,13 +42,13 @@ impl<F: Framing> Running<'_, F> {
         let mut sleep_ns =
             LONGEST_SLEEP_NS.min(self.share.deadline_ns.saturating_sub(now_ns).max(1));
         if is_held {
-            // Half a trip is over before a sleep would be.
+            // Half a round trip is shorter than a sleep.
             sleep_ns = 0;
         }
         self.poll(sleep_ns)
     }
 
-    /// Waits for events until an operation of an open loop is due: asleep at first, then awake.
+    /// Waits for events until an operation of an open loop is due: first asleep, then awake.
     fn wait_for_start(&mut self, mut now_ns: u64, due_ns: u64) -> Result<(), Error> {
         let left_ns = due_ns.saturating_sub(now_ns).min(LONGEST_SLEEP_NS);
         if !self.worker.vigil.is_awake(now_ns) {
@@ -72,8 +72,8 @@ impl<F: Framing> Running<'_, F> {
         }
     }
 
-    /// Reads the lone connection, awake first and then asleep, and returns when the last bytes were
-    /// there, or 0 where none came.
+    /// Reads the single connection, first awake and then asleep, and returns the arrival time of the last
+    /// bytes, or 0 if there were none.
     fn read_lone(&mut self, now_ns: u64) -> Result<u64, String> {
         if let Some(held_until_ns) = self.held_until_ns() {
             return self.read_awake(now_ns, held_until_ns);
@@ -88,7 +88,7 @@ impl<F: Framing> Running<'_, F> {
         self.read(0, Wait::ForFirst)
     }
 
-    /// Reads again and again until something came or it is `until_ns`.
+    /// Reads repeatedly until data arrives or `until_ns` is reached.
     fn read_awake(&mut self, mut now_ns: u64, until_ns: u64) -> Result<u64, String> {
         while now_ns < until_ns {
             let read_ns = self.read(0, Wait::No)?;
@@ -102,7 +102,7 @@ impl<F: Framing> Running<'_, F> {
         Ok(0)
     }
 
-    /// Looks for events without sleeping; `false` where none came in time.
+    /// Polls for events without sleeping; `false` if there were none in time.
     fn poll_awake(&mut self, now_ns: u64) -> Result<bool, Error> {
         let (mut came, mut looked_ns) = (false, now_ns);
         while !came && looked_ns < now_ns + Watch::AWAKE_NS {
@@ -118,7 +118,7 @@ impl<F: Framing> Running<'_, F> {
         Ok(came)
     }
 
-    /// Counts a step between two looks at the clock, awake and with nothing to do.
+    /// Counts an idle step between two clock readings.
     fn idle(&mut self, last_ns: u64, now_ns: u64) {
         let step_ns = now_ns - last_ns;
         self.idle_ns += step_ns;
@@ -137,8 +137,8 @@ impl<F: Framing> Running<'_, F> {
         }
     }
 
-    /// Takes the events that are there, and waits up to `sleep_ns` where there are none. It may return
-    /// early without any.
+    /// Takes the available events, and waits up to `sleep_ns` if there are none. It can return early without
+    /// events.
     ///
     /// `epoll_wait` counts in milliseconds. Shorter sleeps, which the starts of an open loop need, are made
     /// by `ppoll`, for which the epoll instance is a file like any other. `epoll_pwait2` does both in one
