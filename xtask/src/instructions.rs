@@ -1,9 +1,9 @@
-//! `cargo xtask instructions`: instructions per operation of the codec, the store, the server and the client, against
-//! those in a file of the repository.
+//! `cargo xtask instructions`: compares the instructions per operation of the codec, the store, the server
+//! and the client with the counts in a file of the repository.
 //!
-//! Counts vary little from run to run, so a check needs one run and no quiet machine. They depend on the compiler,
-//! the C library, valgrind and the features of the CPU; where one of those differs, the counts are printed and
-//! nothing is claimed. Whoever changes a count on purpose saves the file in the same commit.
+//! Counts vary little between runs, so a check needs one run and no quiet machine. They depend on the
+//! compiler, the C library, valgrind and the features of the CPU; if one of these differs, the counts are
+//! printed without a verdict. Save the file in the same commit that changes a count on purpose.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,35 +16,36 @@ use serde::{Deserialize, Serialize};
 use crate::lint::run_cargo;
 use crate::{is_on_path, say, target_dir};
 
-/// The counts that were saved.
+/// The file of saved counts.
 const FILE: &str = "xtask/instructions.json";
 /// The program with the measured functions, which is also the name of its profile.
 const PROGRAM: &str = "instructions";
 /// A function that executes this share more than its saved count fails the check.
 const MOST: f64 = 0.03;
-/// Functions that are counted and printed, and not judged: they go through a socket one request or one window at a time,
-/// and how many calls that takes depends on timing. Counts of one build differ by up to a fifth.
+/// Functions that are counted and printed but not judged: they use a socket for one request or one window at
+/// a time, and the number of calls depends on timing. Counts of one build differ by up to a fifth.
 const TIMED: [&str; 2] = ["server::", "client::"];
-/// What changes counts without a change of ours.
+/// The advice for counts that changed without a change of ours.
 const SAVE: &str = "`cargo xtask instructions --save` saves them";
 
-/// Counts, and what they depend on.
+/// Counts and their environment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Counts {
     /// The version of the compiler.
     rustc: String,
     /// The version of valgrind.
     valgrind: String,
-    /// The C library and the features of the CPU by which it chooses its functions.
+    /// The C library, and the features of the CPU that it selects functions by.
     machine: String,
     /// Instructions per operation, by the name of the function.
     functions: BTreeMap<String, f64>,
 }
 
-/// Counts anew and compares with the saved counts, or with `save` replaces them.
+/// Counts again and compares with the saved counts, or replaces them if `save` is set.
 ///
 /// # Errors
-/// If a function executes 3 % more than its saved count, the functions are not those of the file, or counting fails.
+/// If a function executes 3 % more than its saved count, if the functions differ from those of the file, or
+/// if counting fails.
 pub(crate) fn check(save: bool) -> anyhow::Result<()> {
     let now = count()?;
     if save {
@@ -59,7 +60,7 @@ pub(crate) fn check(save: bool) -> anyhow::Result<()> {
     let text = std::fs::read_to_string(FILE)
         .with_context(|| format!("{FILE} could not be read; {SAVE}"))?;
     let saved: Counts =
-        serde_json::from_str(&text).with_context(|| format!("{FILE} is not what it should be"))?;
+        serde_json::from_str(&text).with_context(|| format!("{FILE} is invalid"))?;
     let verdict = judge(&saved, &now);
     for line in &verdict.lines {
         say(&format!("instructions: {line}"));
@@ -73,7 +74,7 @@ pub(crate) fn check(save: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What a comparison gives: what is printed, and what fails the check.
+/// The result of a comparison: printed lines and faults.
 #[derive(Debug, Default)]
 struct Verdict {
     lines: Vec<String>,
@@ -100,7 +101,7 @@ fn judge(saved: &Counts, now: &Counts) -> Verdict {
         let change = count / before - 1.0;
         let mut line = format!("{name}: {count} ({before} saved, {:+.1} %)", change * 100.0);
         if TIMED.iter().any(|timed| name.starts_with(timed)) {
-            line += "; not judged, since it depends on timing";
+            line += "; not judged, because it depends on timing";
             verdict.lines.push(line);
             continue;
         }
@@ -117,7 +118,7 @@ fn judge(saved: &Counts, now: &Counts) -> Verdict {
         .extend(gone.map(|name| format!("{name} has a saved count and was not measured")));
     if !differences.is_empty() {
         verdict.lines.push(format!(
-            "NOT COMPARABLE, nothing is claimed: {}; {SAVE}",
+            "NOT COMPARABLE, no verdict: {}; {SAVE}",
             differences.join(", ")
         ));
     } else if lower > 0 {
@@ -254,7 +255,7 @@ mod tests {
         assert!(verdict.faults.is_empty(), "{verdict:?}");
         assert_eq!(
             verdict.lines[0],
-            "server::serve_get: 120 (100 saved, +20.0 %); not judged, since it depends on timing"
+            "server::serve_get: 120 (100 saved, +20.0 %); not judged, because it depends on timing"
         );
     }
 
@@ -269,7 +270,7 @@ mod tests {
         assert!(verdict.faults.is_empty(), "{verdict:?}");
         assert_eq!(
             verdict.lines[1],
-            "NOT COMPARABLE, nothing is claimed: rustc was rustc 1.95.0 and is rustc 1.96.0; `cargo xtask instructions --save` saves them"
+            "NOT COMPARABLE, no verdict: rustc was rustc 1.95.0 and is rustc 1.96.0; `cargo xtask instructions --save` saves them"
         );
     }
 

@@ -68,7 +68,7 @@ fn sources(dir: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// The uses that do not go down, modules without a layer, and layers without a module.
+/// Uses that do not go down, modules without a layer, and layers without a module.
 fn upward(layers: &BTreeMap<String, usize>, files: &[(PathBuf, String)]) -> Vec<String> {
     let mut faults = Vec::new();
     let mut seen: Vec<String> = Vec::new();
@@ -86,9 +86,13 @@ fn upward(layers: &BTreeMap<String, usize>, files: &[(PathBuf, String)]) -> Vec<
                 continue;
             };
             if other <= own {
-                let way = if other == own { "beside" } else { "above" };
+                let place = if other == own {
+                    "in the same layer"
+                } else {
+                    "above it"
+                };
                 faults.push(format!(
-                    "{SOURCES}/{}:{line}: `{module}` uses `{used}`, which is {way} it",
+                    "{SOURCES}/{}:{line}: `{module}` uses `{used}`, which is {place}",
                     path.display()
                 ));
             }
@@ -106,7 +110,7 @@ fn module_of(path: &Path) -> String {
     first.trim_end_matches(".rs").to_owned()
 }
 
-/// The modules at the root of the crate that the code of a file names, each with its line.
+/// The top-level modules that the code of a file names, each with its line.
 fn uses(path: &Path, text: &str) -> Vec<(usize, String)> {
     let is_tests = path.file_name().is_some_and(|name| name == "tests.rs");
     if is_tests {
@@ -115,14 +119,14 @@ fn uses(path: &Path, text: &str) -> Vec<(usize, String)> {
     let code = text.split(TESTS).next().unwrap_or(text);
     let is_folder = path.file_name().is_some_and(|name| name == "mod.rs");
     let depth = path.iter().count() - usize::from(is_folder);
-    // As often as this, `super::` leads to the root of the crate.
+    // This many `super::` lead to the root of the crate.
     let above = "super::".repeat(depth);
     let mut found = Vec::new();
     for (index, line) in code.lines().enumerate() {
         let line = line.split("//").next().unwrap_or(line);
         for root in ["crate::", above.as_str()] {
             for (at, _) in line.match_indices(root) {
-                // `pub(in crate::...)` and `$crate::` are no uses of ours, `super::super::` is found once.
+                // `pub(in crate::...)` and `$crate::` are not uses; `super::super::` is found once.
                 let before = line[..at].chars().next_back();
                 if before.is_some_and(|c| c.is_alphanumeric() || matches!(c, '_' | ':' | '$')) {
                     continue;
@@ -199,7 +203,7 @@ Some text.
             (
                 "commands/run.rs",
                 "use crate::main;\n",
-                "crates/loadline/src/commands/run.rs:1: `commands` uses `main`, which is beside it",
+                "crates/loadline/src/commands/run.rs:1: `commands` uses `main`, which is in the same layer",
             ),
         ] {
             assert_eq!(found(&[(path, text)]), [fault]);

@@ -30,7 +30,7 @@ const CHECKS: [Check; 10] = [
         ];
         run_cargo(&arguments, &[])
     }),
-    // What an application gets that asks for no feature; the workspace is only looked at with all.
+    // Applications without features get this configuration; the workspace is only checked with all features.
     ("clippy of the client alone", || {
         let arguments = ["clippy", "-p", "loadline-client", "--all-targets"];
         run_cargo(&[&arguments[..], &["--", "-D", "warnings"]].concat(), &[])
@@ -42,7 +42,8 @@ const CHECKS: [Check; 10] = [
         let arguments = ["fmt", "--check", "--manifest-path", peers::MANIFEST];
         run_cargo(&[&arguments[..], &packages].concat(), &[])
     }),
-    // Not the client's peers: the rivals they are built with would take longer than all of this.
+    // Only the null server: building the rivals of the client's peers would take longer than all other
+    // checks.
     ("clippy of the null server", || {
         let rest = ["--all-targets", "--", "-D", "warnings"];
         run_cargo(&[&peers::null_server("clippy"), &rest[..]].concat(), &[])
@@ -50,7 +51,7 @@ const CHECKS: [Check; 10] = [
     ("format of the fuzz targets", || {
         run_cargo(&["fmt", "--check", "--manifest-path", FUZZ_MANIFEST], &[])
     }),
-    // With what cargo-fuzz sets, and without the fuzzing engine, which takes a C++ compiler and minutes.
+    // With cargo-fuzz's settings but without the fuzzing engine, which needs a C++ compiler and minutes.
     ("clippy of the fuzz targets", || {
         let arguments = ["clippy", "--locked", "--no-default-features"];
         let rest = ["--manifest-path", FUZZ_MANIFEST, "--", "-D", "warnings"];

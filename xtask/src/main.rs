@@ -67,7 +67,7 @@ fn say(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
-/// Writes the manual pages, which the program makes of its own command line.
+/// Writes the manual pages, which the program generates from its command line.
 fn man() -> anyhow::Result<()> {
     const DIR: &str = "target/man";
     std::fs::create_dir_all(DIR).with_context(|| format!("{DIR} could not be made"))?;
@@ -85,7 +85,7 @@ fn man() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs a program of ours and fails where it fails.
+/// Runs a program and fails if it fails.
 fn run(program: &str, arguments: &[&str], environment: &[(&str, &str)]) -> anyhow::Result<()> {
     let shown = format!("{program} {}", arguments.join(" "));
     let status = Command::new(program)
@@ -105,15 +105,15 @@ fn is_on_path(program: &str) -> bool {
     std::env::split_paths(&path).any(|dir| dir.join(program).is_file())
 }
 
-/// The directory of what cargo builds.
+/// Cargo's target directory.
 fn target_dir() -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("");
     let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
-    // A path of the user's own is not joined.
+    // Joining keeps an absolute path unchanged.
     root.join(target)
 }
 
-/// The cargo that runs us.
+/// The cargo that runs this program.
 fn cargo() -> String {
     std::env::var("CARGO").unwrap_or_else(|_| "cargo".into())
 }

@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 
 use crate::say;
 
-/// Directories with source files of ours.
+/// Directories with Rust sources.
 const ROOTS: [&str; 4] = ["crates", "xtask", "peers", "fuzz"];
 /// The crate that computes medians, and the files that name the patterns.
 const EXEMPT: [&str; 2] = ["crates/loadline-measure/src", "xtask/src/medians.rs"];
@@ -18,7 +18,7 @@ const EXEMPT: [&str; 2] = ["crates/loadline-measure/src", "xtask/src/medians.rs"
 ///
 /// # Errors
 ///
-/// That a file computes a median of its own, or cannot be read.
+/// If a file computes its own median, or cannot be read.
 pub(crate) fn check() -> anyhow::Result<()> {
     let mut faults = 0;
     for root in ROOTS {
@@ -60,7 +60,7 @@ fn sources(dir: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// The lines of `text` that compute a median, counted from 1, and what is wrong with each.
+/// The lines of `text` that compute a median, counted from 1, and the reasons.
 fn medians(text: &str) -> Vec<(usize, String)> {
     let lines = text.lines().enumerate();
     lines

@@ -1,5 +1,5 @@
-//! `cargo xtask storeys`: dependencies go down one storey or more, never sideways or up, and only to
-//! what a room may know. Inside the binary, the same holds for its modules.
+//! `cargo xtask storeys`: dependencies go down one storey or more, never sideways or up, and only to crates
+//! that a room is allowed to use. The same holds for modules inside the binary.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use crate::{cargo, layers, say};
 
-/// The house. A crate that is not in it has no place.
+/// The storey of each crate. Every crate must be listed.
 const STOREYS: [(&str, u32); 12] = [
     ("loadline", 3),
     ("loadline-cache", 2),
@@ -21,13 +21,13 @@ const STOREYS: [(&str, u32); 12] = [
     ("loadline-measure", 0),
     ("loadline-store", 0),
     ("loadline-link", 0),
-    // The checks stand outside of the house, above all of it.
+    // The checks are above all crates.
     ("xtask", 9),
     ("instructions", 9),
 ];
 
-/// Which of ours a room may know, where that is less than everything below it: the client knows no
-/// lab, the load generator no Redis, the renderers only the record.
+/// The workspace crates that a room can use, if that is less than everything below it: the client must not
+/// use the lab, the load generator must not use Redis, and the renderers use only the record.
 const KNOWS: [(&str, &[&str]); 5] = [
     ("loadline-cache", &["loadline-client", "loadline-store"]),
     ("loadline-client", &["loadline-resp"]),
@@ -36,7 +36,7 @@ const KNOWS: [(&str, &[&str]); 5] = [
     ("loadline-report", &["loadline-measure"]),
 ];
 
-/// Rooms without sockets, and what would bring them in past the walls of `clippy.toml`.
+/// Rooms without sockets, and the crates that would add them despite `clippy.toml`.
 const DRY: [&str; 4] = [
     "loadline-resp",
     "loadline-measure",
@@ -123,7 +123,7 @@ fn faults(metadata: &Metadata) -> Vec<String> {
     faults
 }
 
-/// What is wrong with a dependency of `package` on `name`, which is on the storey `to` if it is ours.
+/// The fault of a dependency of `package` on `name`, which is on storey `to` if it belongs to the workspace.
 fn fault(package: &str, from: u32, name: &str, to: Option<u32>) -> Option<String> {
     let Some(to) = to else {
         let is_wet = DRY.contains(&package) && SOCKETS.contains(&name);
