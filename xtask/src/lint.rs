@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use anyhow::bail;
 
-use crate::{cargo, medians, peers, run, say, storeys};
+use crate::{cargo, medians, peers, run, say, settings, storeys};
 
 pub(crate) fn run_cargo(arguments: &[&str], environment: &[(&str, &str)]) -> anyhow::Result<()> {
     run(&cargo(), arguments, environment)
@@ -16,7 +16,7 @@ const FUZZ_MANIFEST: &str = "fuzz/Cargo.toml";
 /// A check and its name.
 type Check = (&'static str, fn() -> anyhow::Result<()>);
 
-const CHECKS: [Check; 10] = [
+const CHECKS: [Check; 11] = [
     ("format", || run_cargo(&["fmt", "--all", "--check"], &[])),
     ("clippy", || {
         let arguments = [
@@ -37,6 +37,7 @@ const CHECKS: [Check; 10] = [
     }),
     ("storeys", storeys::check),
     ("medians", medians::check),
+    ("settings of tests", settings::check),
     ("format of peers", || {
         let packages = ["-p", "client-peers", "-p", "null-server"];
         let arguments = ["fmt", "--check", "--manifest-path", peers::MANIFEST];

@@ -1,5 +1,5 @@
-//! The project's own checks as code: `cargo xtask storeys | lint | test [--install] | instructions | ci | picture |
-//! peers`.
+//! The project's own checks as code: `cargo xtask storeys | medians | settings | lint | test | instructions | ci |
+//! man | picture | peers`.
 
 mod instructions;
 mod layers;
@@ -7,6 +7,7 @@ mod lint;
 mod medians;
 mod peers;
 mod picture;
+mod settings;
 mod storeys;
 mod test;
 
@@ -18,9 +19,11 @@ use anyhow::{Context, bail};
 const USAGE: &str = "\
 cargo xtask storeys            dependencies go down, between crates and inside the binary
 cargo xtask medians            medians are computed in loadline-measure only
-cargo xtask lint               format, clippy, storeys, medians, docs: all without warnings
-cargo xtask test [--install] [-- ARGUMENT...]
+cargo xtask settings           tests use no other variable than LOADLINE_LONG for long settings
+cargo xtask lint               format, clippy, all checks above, docs: all without warnings
+cargo xtask test [--install] [--long] [-- ARGUMENT...]
                                every test; --install installs the programs that tests need,
+                               --long uses the long settings of tests (LOADLINE_LONG=1),
                                arguments go to `cargo test --workspace --all-features`
 cargo xtask instructions [--save]
                                instructions of our own parts, against xtask/instructions.json;
@@ -36,21 +39,19 @@ fn main() -> ExitCode {
     let done = match words[..] {
         ["storeys"] => storeys::check(),
         ["medians"] => medians::check(),
+        ["settings"] => settings::check(),
         ["lint"] => lint::run_all(),
-        ["test"] => test::run_tests(false, &[]),
-        ["test", "--install"] => test::run_tests(true, &[]),
-        ["test", "--", ref rest @ ..] => test::run_tests(false, rest),
-        ["test", "--install", "--", ref rest @ ..] => test::run_tests(true, rest),
+        ["test", ref rest @ ..] => match test::Asked::parse(rest) {
+            Some(asked) => test::run_tests(&asked),
+            None => return usage(),
+        },
         ["instructions"] => instructions::check(false),
         ["instructions", "--save"] => instructions::check(true),
-        ["ci"] => lint::run_all().and_then(|()| test::run_tests(false, &[])),
+        ["ci"] => lint::run_all().and_then(|()| test::run_tests(&test::Asked::default())),
         ["picture", record] => picture::draw(record),
         ["man"] => man(),
         ["peers", ref rest @ ..] => peers::run(rest),
-        _ => {
-            say(&format!("{USAGE}{}", peers::USAGE));
-            return ExitCode::from(64);
-        }
+        _ => return usage(),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -59,6 +60,11 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn usage() -> ExitCode {
+    say(&format!("{USAGE}{}", peers::USAGE));
+    ExitCode::from(64)
 }
 
 /// Writes a line to standard error. Fails silently if it is closed.

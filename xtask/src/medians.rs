@@ -10,7 +10,7 @@ use anyhow::{Context, bail};
 use crate::say;
 
 /// Directories with Rust sources.
-const ROOTS: [&str; 4] = ["crates", "xtask", "peers", "fuzz"];
+pub(crate) const ROOTS: [&str; 4] = ["crates", "xtask", "peers", "fuzz"];
 /// The crate that computes medians, and the files that name the patterns.
 const EXEMPT: [&str; 2] = ["crates/loadline-measure/src", "xtask/src/medians.rs"];
 
@@ -44,7 +44,7 @@ pub(crate) fn check() -> anyhow::Result<()> {
 }
 
 /// The Rust files below `dir`, build output left out.
-fn sources(dir: &Path) -> anyhow::Result<Vec<PathBuf>> {
+pub(crate) fn sources(dir: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let entries =
         fs::read_dir(dir).with_context(|| format!("`{}` could not be listed", dir.display()))?;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 
 use crate::lint::run_cargo;
-use crate::{instructions, is_on_path, peers, run, say, target_dir};
+use crate::{instructions, is_on_path, peers, run, say, settings, target_dir};
 
 /// A program that tests run, and the Debian package it comes in.
 type Needed = (&'static str, &'static str);
@@ -32,28 +32,57 @@ const TRIES: u32 = 3;
 /// Between two tries.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// Runs every test of the workspace, with `arguments` for `cargo test`, those of the null server, and the check of our
-/// own instructions.
+/// What to run.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Asked<'a> {
+    install: bool,
+    long: bool,
+    /// Arguments of `cargo test`.
+    arguments: &'a [&'a str],
+}
+
+impl<'a> Asked<'a> {
+    /// Reads the words after `test`; `None` for an unknown flag.
+    pub(crate) fn parse(words: &'a [&'a str]) -> Option<Self> {
+        let mut asked = Self::default();
+        for (place, word) in words.iter().enumerate() {
+            match *word {
+                "--install" => asked.install = true,
+                "--long" => asked.long = true,
+                "--" => {
+                    asked.arguments = &words[place + 1..];
+                    return Some(asked);
+                }
+                _ => return None,
+            }
+        }
+        Some(asked)
+    }
+}
+
+/// Runs every test of the workspace, those of the null server, and the check of our own instructions; with arguments
+/// for `cargo test`, only the first.
 ///
 /// # Errors
-/// That a test fails; and that a program is missing, where it was to be installed or where `CI` is
-/// `true`.
-pub(crate) fn run_tests(install: bool, arguments: &[&str]) -> anyhow::Result<()> {
+/// If a test fails, or if a program is missing that should be installed or that `CI=true` requires.
+pub(crate) fn run_tests(asked: &Asked<'_>) -> anyhow::Result<()> {
     let mut missing = missing(&PROGRAMS);
-    if install && !missing.is_empty() {
+    if asked.install && !missing.is_empty() {
         install_packages(&missing)?;
         missing = self::missing(&PROGRAMS);
     }
     let is_ci = std::env::var_os("CI").is_some_and(|value| value == "true");
-    refuse_missing(&missing, install || is_ci)?;
-    if install {
+    refuse_missing(&missing, asked.install || is_ci)?;
+    if asked.install {
         install_axe()?;
     } else {
         refuse_missing_axe(is_ci)?;
     }
     let words = ["test", "--workspace", "--all-features"];
-    run_cargo(&[&words, arguments].concat(), &[])?;
-    if arguments.is_empty() {
+    let long = [(settings::LONG, "1")];
+    let environment = if asked.long { &long[..] } else { &[] };
+    run_cargo(&[&words, asked.arguments].concat(), environment)?;
+    if asked.arguments.is_empty() {
         run_cargo(&peers::null_server("test"), &[])?;
         instructions::check(false)?;
     }
@@ -194,6 +223,23 @@ mod tests {
     use super::*;
 
     const NONE: Needed = ("no-such-program-anywhere", "none");
+
+    #[test]
+    fn flags_come_before_the_arguments_of_cargo() {
+        let words = [
+            "--long",
+            "--install",
+            "--",
+            "-p",
+            "loadline-store",
+            "--long",
+        ];
+        let asked = Asked::parse(&words).unwrap();
+        assert!(asked.install && asked.long);
+        assert_eq!(asked.arguments, ["-p", "loadline-store", "--long"]);
+        assert_eq!(Asked::parse(&[]), Some(Asked::default()));
+        assert_eq!(Asked::parse(&["-p", "loadline-store"]), None);
+    }
 
     #[test]
     fn a_program_nobody_has_is_missing_and_named() {

@@ -17,12 +17,19 @@ use crate::record::{Case, Comparison, Environment, Record, RoundSummary, Run, Sc
 /// The cases of a suite.
 const CASES: usize = 20;
 
-/// How often a rule is tried. `cargo test --release -p loadline-measure simulations` tries as many
-/// runs as the limits are stated for.
-const RUNS: usize = if cfg!(debug_assertions) { 200 } else { 1_000 };
+/// The number of trials of a rule, and of suites without changes that are judged against baselines.
+#[derive(Debug, Clone, Copy)]
+struct Size {
+    runs: usize,
+    suites: usize,
+}
 
-/// The number of suites without changes that are judged against baselines.
-const SUITES: usize = if cfg!(debug_assertions) { 200 } else { 10_000 };
+/// The long setting has as many trials as docs/analysis.md states limits for; see CONTRIBUTING.md.
+fn size() -> Size {
+    let is_long = std::env::var_os("LOADLINE_LONG").is_some_and(|value| value == "1");
+    let (runs, suites) = if is_long { (1_000, 10_000) } else { (200, 200) };
+    Size { runs, suites }
+}
 
 /// Normal noise from a seed.
 struct Noise(SmallRng);
@@ -304,24 +311,26 @@ fn gated(noise: &mut Noise, of: (Runs, Machine), runs: usize, worse: &[f64]) -> 
 
 #[test]
 fn pairs_raise_at_most_one_false_alarm_in_a_thousand_runs_of_a_suite() {
+    let tries = size().runs;
     let mut noise = Noise::new(21);
-    let alarms = (0..RUNS)
+    let alarms = (0..tries)
         .map(|_| pairs(&mut noise, &[0.0; CASES]))
         .filter(|record| is_alarm(&Judgement::of_comparisons(record, &Thresholds::default())))
         .count();
-    println!("pairs, nothing planted: {alarms} alarms in {RUNS} suites of {CASES} cases");
+    println!("pairs, nothing planted: {alarms} alarms in {tries} suites of {CASES} cases");
     assert!(
-        alarms * 1_000 <= RUNS,
-        "{alarms} false alarms in {RUNS} runs"
+        alarms * 1_000 <= tries,
+        "{alarms} false alarms in {tries} runs"
     );
 }
 
 #[test]
 fn pairs_find_five_percent_and_alarm_at_ten() {
+    let tries = size().runs;
     let mut noise = Noise::new(22);
     for share in [0.05_f64, 0.10] {
         let (mut found, mut alarms) = (0, 0);
-        for _ in 0..RUNS {
+        for _ in 0..tries {
             let record = pairs(&mut noise, &[share.ln_1p()]);
             let judgement = Judgement::of_comparisons(&record, &Thresholds::default());
             let p50 = &judgement.rows[1];
@@ -329,11 +338,14 @@ fn pairs_find_five_percent_and_alarm_at_ten() {
             found += usize::from(is_worse(p50.verdict));
             alarms += usize::from(is_alarm(&judgement));
         }
-        println!("pairs, {share} planted: p50 slower in {found} of {RUNS}, alarm in {alarms}");
-        assert!(found * 100 >= RUNS * 99, "{share}: {found} of {RUNS}");
+        println!("pairs, {share} planted: p50 slower in {found} of {tries}, alarm in {alarms}");
+        assert!(found * 100 >= tries * 99, "{share}: {found} of {tries}");
         // An estimate of 5 % is a warning, so a true 5 % is detected in about half of the runs.
         let is_certain = share > 0.05;
-        assert!(!is_certain || alarms == RUNS, "{share}: {alarms} of {RUNS}");
+        assert!(
+            !is_certain || alarms == tries,
+            "{share}: {alarms} of {tries}"
+        );
     }
 }
 
@@ -350,6 +362,7 @@ const KINDS: [(Runs, usize, usize); 5] = [
 
 #[test]
 fn baselines_raise_at_most_one_false_alarm_in_a_thousand_runs_of_a_suite() {
+    let suites = size().suites;
     let mut noise = Noise::new(23);
     let mut broken = Vec::new();
     for (kind, _, _) in KINDS {
@@ -359,31 +372,33 @@ fn baselines_raise_at_most_one_false_alarm_in_a_thousand_runs_of_a_suite() {
             (8, Machine::Moving),
         ] {
             let of = (kind, machine);
-            let judged = (0..SUITES).filter(|_| gated(&mut noise, of, runs, &[0.0; CASES]));
+            let judged = (0..suites).filter(|_| gated(&mut noise, of, runs, &[0.0; CASES]));
             let alarms = judged.count();
-            println!("{runs} runs, {of:?}, nothing planted: {alarms} alarms in {SUITES} suites");
-            if alarms * 1_000 > SUITES {
+            println!("{runs} runs, {of:?}, nothing planted: {alarms} alarms in {suites} suites");
+            if alarms * 1_000 > suites {
                 broken.push((of, runs, alarms));
             }
         }
     }
-    assert!(broken.is_empty(), "false alarms in {SUITES}: {broken:?}");
+    assert!(broken.is_empty(), "false alarms in {suites}: {broken:?}");
 }
 
 const TEN_PERCENT: f64 = 0.095_310_179_8;
 
 /// How often 10 % are detected against a baseline of eight runs; `worse` is the change of each case.
 fn found(of: (Runs, Machine), worse: &[f64]) -> usize {
+    let tries = size().runs;
     let mut noise = Noise::new(24);
-    let found = (0..RUNS).filter(|_| gated(&mut noise, of, 8, worse));
+    let found = (0..tries).filter(|_| gated(&mut noise, of, 8, worse));
     let found = found.count();
     let (cases, slower) = (worse.len(), worse.iter().filter(|x| **x > 0.0).count());
-    println!("8 runs, {of:?}, 10 % planted in {slower} of {cases} cases: found {found} of {RUNS}");
+    println!("8 runs, {of:?}, 10 % planted in {slower} of {cases} cases: found {found} of {tries}");
     found
 }
 
 #[test]
 fn baselines_of_eight_runs_find_ten_percent() {
+    let tries = size().runs;
     let mut alone_in_suite = [0.0; CASES];
     alone_in_suite[0] = TEN_PERCENT;
     let mut broken = Vec::new();
@@ -392,13 +407,13 @@ fn baselines_of_eight_runs_find_ten_percent() {
             let of = (kind, machine);
             for planted in [&[TEN_PERCENT; CASES][..], &[TEN_PERCENT], &alone_in_suite] {
                 let found = found(of, planted);
-                if found * 100 < RUNS * promised {
+                if found * 100 < tries * promised {
                     broken.push((of, planted.len(), found));
                 }
             }
         }
     }
-    assert!(broken.is_empty(), "found of {RUNS}: {broken:?}");
+    assert!(broken.is_empty(), "found of {tries}: {broken:?}");
 }
 
 #[test]
