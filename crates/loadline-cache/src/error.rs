@@ -1,4 +1,9 @@
-//! Errors of all stores.
+//! Errors of all stores, and of the cache.
+
+use std::sync::Arc;
+
+/// Why the application could not load a value. All callers that waited for it share it.
+pub type LoadError = Arc<dyn std::error::Error + Send + Sync>;
 
 /// The reason why an operation has no result.
 #[derive(Debug, thiserror::Error)]
@@ -35,4 +40,10 @@ pub enum Error {
         /// Replicas that were asked for.
         wanted: u64,
     },
+    /// The value was in no tier of the cache, and the application could not load it.
+    #[error("the value could not be loaded: {0}")]
+    Load(#[source] LoadError),
+    /// The settings of a cache contradict each other.
+    #[error("invalid settings of the cache: {0}")]
+    Settings(&'static str),
 }

@@ -1,4 +1,5 @@
-//! One interface to a key-value store in memory, in a directory, on a Redis server or on a Redis Cluster.
+//! A cache in tiers, and one interface to a key-value store in memory, in a directory, on a Redis server or on a Redis
+//! Cluster.
 //!
 //! An application opens a URL and grows by changing it:
 //!
@@ -12,7 +13,44 @@
 //! [`KeyValue`] is the interface for threads, [`open`] opens it. `AsyncKeyValue` and `open_async` (feature `tokio`) are the
 //! same for tasks. What each of them guarantees is different, and docs/growing.md has the table.
 //!
-//! It is not a cache: nothing is kept in a second place. It is what the tiers of one are made of.
+//! [`Cache`] (and `AsyncCache` for tasks) keeps values of the application in tiers: objects in memory, their bytes in one
+//! of these stores, and below them what the application loads. A miss goes down the tiers, and the value is kept on the
+//! way back.
+//!
+//! | tier | what it guarantees |
+//! | --- | --- |
+//! | memory | A hit returns the object itself in an `Arc`, never a copy. It is never older than the last [`Cache::insert`] or [`Cache::invalidate`] in this process that had returned when the call began. |
+//! | store | The same, also while the store fails, loses replies, or is down: what it may have missed is not used. A value that is damaged, or of another schema version, is a miss and is replaced. Its errors never reach the caller. |
+//! | load | One load per key at a time, however many callers wait. If it fails, is cancelled, or panics, its waiters do not hang. |
+//!
+//! Other processes see an invalidation once they read the store. What they have in memory, or were loading at that moment,
+//! stays until its time to live ends.
+//!
+//! One case is left in which a process can read an older value from a server: a write that ran into its timeout is still
+//! executed by the server, after an invalidation that was sent later on another connection.
+//!
+//! ```
+//! use std::time::Duration;
+//! use loadline_cache::codec::Raw;
+//! use loadline_cache::{Cache, Tier};
+//!
+//! let cache = Cache::<u32, String>::builder()
+//!     .memory(64 << 20, |_, page| page.len() as u64)
+//!     .ttl(Duration::from_secs(60))
+//!     .tier(Tier::open("ram").prefix("pages:"), Raw)
+//!     .build(|number| Ok::<_, std::io::Error>(Some(format!("page {number}"))))?;
+//! assert_eq!(cache.get(&7)?.as_deref().map(String::as_str), Some("page 7"));
+//! # Ok::<(), loadline_cache::Error>(())
+//! ```
+//!
+//! | feature | adds |
+//! | --- | --- |
+//! | `tokio` | the interfaces for tasks |
+//! | `postcard`, `message-pack`, `prost`, `json` | a codec each, in [`codec`] |
+//! | `lz4`, `zstd` | compression of large values |
+//! | `tls` | `rediss://`, `clusters://` |
+//!
+//! A store by itself:
 //!
 //! ```
 //! use loadline_cache::open;
@@ -35,10 +73,19 @@ mod place;
 mod requests;
 #[cfg(feature = "tokio")]
 mod tasks;
+mod tiered;
 
 pub use batch::Batch;
 pub use blocking::{KeyValue, open};
-pub use error::Error;
+pub use error::{Error, LoadError};
 #[cfg(feature = "tokio")]
 #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
 pub use tasks::{Answer, AsyncKeyValue, open_async};
+#[cfg(feature = "tokio")]
+#[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
+pub use tiered::AsyncCache;
+pub use tiered::codec;
+pub use tiered::{
+    Builder, Cache, Clock, Compression, Explanation, Found, Key, ManualClock, Stats, Step,
+    SystemClock, Tier, TierStats, Times, WriteMode,
+};

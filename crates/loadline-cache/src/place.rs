@@ -81,6 +81,36 @@ impl Place {
     }
 }
 
+impl Place {
+    /// The same place, with `timeout` as the limit of a connection for connecting and for a reply, where the URL has
+    /// none.
+    ///
+    /// # Errors
+    /// [`Error::Settings`].
+    pub(crate) fn within(self, timeout: Duration) -> Result<Self, Error> {
+        let us = timeout.as_micros();
+        if us == 0 || u64::try_from(us).is_err() {
+            return Err(Error::Settings(
+                "the timeout of a tier is at least a microsecond",
+            ));
+        }
+        let limited = |mut url: String| {
+            for option in ["connect_timeout", "response_timeout"] {
+                if !url.contains(&format!("{option}=")) {
+                    let mark = if url.contains('?') { '&' } else { '?' };
+                    url.push_str(&format!("{mark}{option}={us}us"));
+                }
+            }
+            url
+        };
+        Ok(match self {
+            Self::Server(url, wait) => Self::Server(limited(url), wait),
+            Self::Cluster(url, wait) => Self::Cluster(limited(url), wait),
+            place => place,
+        })
+    }
+}
+
 /// The options that are not those of the client.
 #[derive(Debug, Default)]
 struct Own {

@@ -7,7 +7,7 @@ use loadline_client::blocking::{Cluster, Connection};
 use loadline_client::cluster::{Builder, Cursor, Node};
 use loadline_client::commands::{get, mget};
 
-use super::{KeyValue, apply_on, run_confirmed, swap_on};
+use super::{KeyValue, apply_on, run_confirmed, swap_on, write_each};
 use crate::idle::Idle;
 use crate::place::Wait;
 use crate::requests::{self, PAGE_KEYS, PAUSE, TRIES, is_elsewhere};
@@ -138,6 +138,17 @@ impl KeyValue for ClusterStore {
         }
         let written = self.on(|cluster| Ok(cluster.run(atomic(requests::writes(batch)))?));
         for reply in written?.into_iter().flatten() {
+            reply?;
+        }
+        Ok(())
+    }
+
+    fn write_many(&self, batch: &Batch) -> Result<(), Error> {
+        if self.wait.is_some() {
+            // Replicas confirm what one connection has written.
+            return write_each(self, batch);
+        }
+        for reply in self.on(|cluster| Ok(cluster.run(requests::writes(batch))))? {
             reply?;
         }
         Ok(())

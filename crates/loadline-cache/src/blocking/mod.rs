@@ -16,6 +16,7 @@ use self::local::LocalStore;
 #[cfg(feature = "tokio")]
 pub(crate) use self::local::walk;
 use self::server::ServerStore;
+use crate::batch::Write;
 use crate::place::{Place, Wait};
 use crate::{Batch, Error, requests};
 
@@ -72,6 +73,15 @@ pub trait KeyValue: Send + Sync {
     /// Those of [`put`](Self::put); [`Error::Slots`].
     fn apply(&self, batch: &Batch) -> Result<(), Error>;
 
+    /// Performs the writes of `batch` in their order, each for itself: others can see some of them, and some can happen
+    /// although there is an error. On a server or a cluster, they are one round trip. Keys can be in different slots.
+    ///
+    /// # Errors
+    /// Those of [`put`](Self::put).
+    fn write_many(&self, batch: &Batch) -> Result<(), Error> {
+        write_each(self, batch)
+    }
+
     /// Shows `visit` the keys that begin with `prefix`, with their values. A key that is there all the time is shown;
     /// on a server it can be shown twice. `visit` must not call this store.
     ///
@@ -91,7 +101,11 @@ pub trait KeyValue: Send + Sync {
 /// # Errors
 /// [`Error::Url`]; those of opening.
 pub fn open(url: &str) -> Result<Box<dyn KeyValue>, Error> {
-    Ok(match Place::parse(url)? {
+    open_place(Place::parse(url)?)
+}
+
+pub(crate) fn open_place(place: Place) -> Result<Box<dyn KeyValue>, Error> {
+    Ok(match place {
         Place::Ram => Box::new(LocalStore::new(Store::in_memory(Options::new()))),
         Place::Directory(dir, options) => Box::new(LocalStore::new(Store::open(dir, options)?)),
         Place::Server(url, wait) => Box::new(ServerStore::open(&url, wait)?),
@@ -112,6 +126,39 @@ fn run_confirmed<T, Q: Request<Output = Result<T, loadline_client::Error>>>(
     let written = written?;
     requests::confirm(wait, reached?)?;
     Ok(written)
+}
+
+/// Performs the writes of a batch one after the other.
+fn write_each<S: KeyValue + ?Sized>(store: &S, batch: &Batch) -> Result<(), Error> {
+    for write in &batch.writes {
+        match write {
+            Write::Put { key, value, ttl } => match ttl {
+                Some(ttl) => store.put_for(key, value, *ttl)?,
+                None => store.put(key, value)?,
+            },
+            Write::Delete { key } => {
+                store.delete(key)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Sends the writes of a batch together.
+fn write_on(connection: &mut Connection, batch: &Batch, wait: Option<Wait>) -> Result<(), Error> {
+    let requests = requests::writes(batch);
+    let replies = match wait {
+        None => connection.run(requests),
+        Some(wait) => {
+            let (replies, reached) = connection.run((requests, requests::wait(wait)));
+            requests::confirm(wait, reached?)?;
+            replies
+        }
+    };
+    for reply in replies {
+        reply?;
+    }
+    Ok(())
 }
 
 /// Runs the writes of a batch as a transaction.

@@ -6,7 +6,7 @@ use loadline_client::blocking::Connection;
 use loadline_client::commands::{get, mget};
 use loadline_client::{Client, cmd};
 
-use super::{KeyValue, apply_on, run_confirmed, swap_on};
+use super::{KeyValue, apply_on, run_confirmed, swap_on, write_on};
 use crate::idle::Idle;
 use crate::place::Wait;
 use crate::requests::{self, PAGE_KEYS};
@@ -84,6 +84,13 @@ impl KeyValue for ServerStore {
             return Ok(());
         }
         self.on(|connection| apply_on(connection, batch, self.wait))
+    }
+
+    fn write_many(&self, batch: &Batch) -> Result<(), Error> {
+        if batch.is_empty() {
+            return Ok(());
+        }
+        self.on(|connection| write_on(connection, batch, self.wait))
     }
 
     fn scan(&self, prefix: &[u8], visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), Error> {

@@ -7,7 +7,7 @@ use loadline_client::commands::{get, mget};
 use loadline_client::multiplexed::Dedicated;
 use loadline_client::{Cmd, FromReply, atomic};
 
-use super::{Answer, AsyncKeyValue, apply_on, run_confirmed, swap_on};
+use super::{Answer, AsyncKeyValue, apply_on, run_confirmed, swap_on, write_each};
 use crate::idle::Idle;
 use crate::place::Wait;
 use crate::requests::{self, PAGE_KEYS, PAUSE, TRIES, is_elsewhere};
@@ -174,6 +174,19 @@ impl AsyncKeyValue for ClusterTasks {
             }
             let written = self.cluster.run(atomic(requests::writes(batch))).await?;
             for reply in written.into_iter().flatten() {
+                reply?;
+            }
+            Ok(())
+        })
+    }
+
+    fn write_many<'a>(&'a self, batch: &'a Batch) -> Answer<'a, ()> {
+        Box::pin(async move {
+            if self.wait.is_some() {
+                // Replicas confirm what one connection has written.
+                return write_each(self, batch).await;
+            }
+            for reply in self.cluster.run(requests::writes(batch)).await {
                 reply?;
             }
             Ok(())

@@ -15,6 +15,7 @@ use loadline_store::{Durability, Options, Store};
 use self::cluster::ClusterTasks;
 use self::local::LocalTasks;
 use self::server::ServerTasks;
+use crate::batch::Write;
 use crate::place::{Place, Wait};
 use crate::{Batch, Error, requests};
 
@@ -51,6 +52,11 @@ pub trait AsyncKeyValue: Send + Sync {
     /// See [`KeyValue::apply`](crate::KeyValue::apply).
     fn apply<'a>(&'a self, batch: &'a Batch) -> Answer<'a, ()>;
 
+    /// See [`KeyValue::write_many`](crate::KeyValue::write_many).
+    fn write_many<'a>(&'a self, batch: &'a Batch) -> Answer<'a, ()> {
+        Box::pin(write_each(self, batch))
+    }
+
     /// See [`KeyValue::scan`](crate::KeyValue::scan).
     fn scan<'a>(
         &'a self,
@@ -65,7 +71,11 @@ pub trait AsyncKeyValue: Send + Sync {
 /// # Errors
 /// Those of [`open`](crate::open).
 pub async fn open_async(url: &str) -> Result<Box<dyn AsyncKeyValue>, Error> {
-    Ok(match Place::parse(url)? {
+    open_place(Place::parse(url)?).await
+}
+
+pub(crate) async fn open_place(place: Place) -> Result<Box<dyn AsyncKeyValue>, Error> {
+    Ok(match place {
         Place::Ram => Box::new(LocalTasks::new(Store::in_memory(Options::new()), false)),
         Place::Directory(dir, options) => {
             let waits = options.durability == Durability::Always;
@@ -92,6 +102,22 @@ where
     let written = written?;
     requests::confirm(wait, reached?)?;
     Ok(written)
+}
+
+/// Performs the writes of a batch one after the other.
+async fn write_each<S: AsyncKeyValue + ?Sized>(store: &S, batch: &Batch) -> Result<(), Error> {
+    for write in &batch.writes {
+        match write {
+            Write::Put { key, value, ttl } => match ttl {
+                Some(ttl) => store.put_for(key, value, *ttl).await?,
+                None => store.put(key, value).await?,
+            },
+            Write::Delete { key } => {
+                store.delete(key).await?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Runs the writes of a batch as a transaction.

@@ -6,7 +6,7 @@ use loadline_client::commands::{get, mget};
 use loadline_client::multiplexed::{Connection, Dedicated};
 use loadline_client::{Client, Cmd, FromReply, cmd};
 
-use super::{Answer, AsyncKeyValue, apply_on, run_confirmed, swap_on};
+use super::{Answer, AsyncKeyValue, apply_on, run_confirmed, swap_on, write_each};
 use crate::idle::Idle;
 use crate::place::Wait;
 use crate::requests::{self, PAGE_KEYS};
@@ -107,6 +107,19 @@ impl AsyncKeyValue for ServerTasks {
             let result = apply_on(&mut connection, batch, self.wait).await;
             self.keep(connection, &result);
             result
+        })
+    }
+
+    fn write_many<'a>(&'a self, batch: &'a Batch) -> Answer<'a, ()> {
+        Box::pin(async move {
+            if self.wait.is_some() {
+                // Replicas confirm what one connection has written.
+                return write_each(self, batch).await;
+            }
+            for reply in self.connection.run(requests::writes(batch)).await {
+                reply?;
+            }
+            Ok(())
         })
     }
 

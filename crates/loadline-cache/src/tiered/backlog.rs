@@ -1,0 +1,304 @@
+//! Writes that a tier has not got yet.
+//!
+//! It holds the queue of a tier that is written behind, and for every tier the invalidations that could not be delivered.
+//! Until they are, this process does not believe what the tier has for these keys.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What is to be written at a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Write {
+    Put {
+        frame: Arc<[u8]>,
+        ttl: Option<Duration>,
+        /// Whether it replaces an older value, which must not come back if this one is lost.
+        replaces: bool,
+    },
+    Delete,
+}
+
+impl Write {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Put { frame, .. } => frame.len(),
+            Self::Delete => 0,
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Waiting {
+    write: Write,
+    /// Its place in the queue.
+    number: u64,
+}
+
+/// The bounds of a backlog.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bounds {
+    pub(crate) keys: usize,
+    pub(crate) bytes: usize,
+}
+
+/// The last write of each key that a tier does not have yet.
+#[derive(Debug)]
+pub(crate) struct Backlog {
+    bounds: Bounds,
+    waiting: HashMap<Vec<u8>, Waiting>,
+    /// Keys and places in the order of their writes. Places that `waiting` does not have any more are skipped.
+    order: VecDeque<(Vec<u8>, u64)>,
+    /// What is being written at the moment.
+    underway: HashMap<Vec<u8>, Write>,
+    bytes: usize,
+    next: u64,
+    /// Values whose load began up to here are not believed: invalidations were lost.
+    distrusted: u64,
+    pub(crate) lost_puts: u64,
+    pub(crate) lost_deletes: u64,
+}
+
+impl Backlog {
+    pub(crate) fn new(bounds: Bounds) -> Self {
+        Self {
+            bounds,
+            waiting: HashMap::new(),
+            order: VecDeque::new(),
+            underway: HashMap::new(),
+            bytes: 0,
+            next: 0,
+            distrusted: 0,
+            lost_puts: 0,
+            lost_deletes: 0,
+        }
+    }
+
+    /// Adds a write in the place of an earlier one of the same key. `stamp` is the present.
+    pub(crate) fn push(&mut self, key: &[u8], write: Write, stamp: u64) {
+        let before = self.remove_waiting(key);
+        let is_new = before.is_none();
+        let is_in_doubt = self.underway.get(key).is_some_and(must_happen);
+        let write = match write {
+            // The value that it replaces must not come back either.
+            Write::Put {
+                frame,
+                ttl,
+                replaces,
+            } => Write::Put {
+                frame,
+                ttl,
+                replaces: replaces || before.as_ref().is_some_and(must_happen) || is_in_doubt,
+            },
+            Write::Delete => Write::Delete,
+        };
+        let is_full = is_new && self.waiting.len() >= self.bounds.keys;
+        let write = match write {
+            Write::Put { ref frame, .. }
+                if is_full || self.bytes + frame.len() > self.bounds.bytes =>
+            {
+                self.lost_puts += 1;
+                match write {
+                    Write::Put {
+                        replaces: false, ..
+                    } => return,
+                    _ => Write::Delete,
+                }
+            }
+            write => write,
+        };
+        if is_full {
+            self.give_up(stamp);
+            return;
+        }
+        self.bytes += write.bytes();
+        self.next += 1;
+        self.order.push_back((key.to_vec(), self.next));
+        let number = self.next;
+        self.waiting.insert(key.to_vec(), Waiting { write, number });
+        self.compact();
+    }
+
+    /// Forgets all invalidations that wait, and instead believes nothing that the tier has got so far.
+    fn give_up(&mut self, stamp: u64) {
+        self.lost_deletes += 1;
+        self.distrusted = self.distrusted.max(stamp);
+        let mut deletes = 0;
+        self.waiting.retain(|_, waiting| {
+            let is_delete = waiting.write == Write::Delete;
+            deletes += u64::from(is_delete);
+            !is_delete
+        });
+        self.lost_deletes += deletes;
+        self.compact();
+    }
+
+    /// Drops a write that was overtaken by one that has happened.
+    pub(crate) fn forget(&mut self, key: &[u8]) {
+        self.remove_waiting(key);
+        self.compact();
+    }
+
+    fn remove_waiting(&mut self, key: &[u8]) -> Option<Write> {
+        let waiting = self.waiting.remove(key)?;
+        self.bytes -= waiting.write.bytes();
+        Some(waiting.write)
+    }
+
+    /// Keeps the queue of places from outgrowing the writes by keys that are written again and again.
+    fn compact(&mut self) {
+        if self.order.len() > 2 * self.waiting.len() + 64 {
+            let waiting = &self.waiting;
+            (self.order)
+                .retain(|(key, number)| waiting.get(key).is_some_and(|w| w.number == *number));
+        }
+    }
+
+    /// The last write of a key, if the tier does not have it yet.
+    pub(crate) fn look(&self, key: &[u8]) -> Option<&Write> {
+        let waiting = self.waiting.get(key).map(|waiting| &waiting.write);
+        waiting.or_else(|| self.underway.get(key))
+    }
+
+    /// Whether to believe a value whose load began at `stamp`.
+    pub(crate) fn trusts(&self, stamp: u64) -> bool {
+        stamp > self.distrusted
+    }
+
+    /// Takes writes up to a number of bytes, and at least one; [`finish`](Self::finish) ends them. Only one caller at
+    /// a time gets any.
+    pub(crate) fn take(&mut self, most_bytes: usize) -> Vec<(Vec<u8>, Write)> {
+        let mut taken = Vec::new();
+        let mut bytes = 0;
+        if !self.underway.is_empty() {
+            return taken;
+        }
+        while let Some((key, number)) = self.order.pop_front() {
+            let Some(waiting) = self.waiting.get(&key).filter(|w| w.number == number) else {
+                continue;
+            };
+            bytes += waiting.write.bytes() + key.len();
+            if bytes > most_bytes && !taken.is_empty() {
+                self.order.push_front((key, number));
+                break;
+            }
+            let write = self.remove_waiting(&key).expect("it is waiting");
+            self.underway.insert(key.clone(), write.clone());
+            taken.push((key, write));
+        }
+        taken
+    }
+
+    /// Ends the writes that were taken. Those that failed wait again, unless a later one has their place.
+    pub(crate) fn finish(&mut self, succeeded: bool, stamp: u64) {
+        for (key, write) in std::mem::take(&mut self.underway) {
+            if !succeeded && !self.waiting.contains_key(&key) {
+                self.push(&key, write, stamp);
+            }
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.waiting.len() + self.underway.len()
+    }
+}
+
+/// Whether a write must not be dropped without another in its place.
+fn must_happen(write: &Write) -> bool {
+    match write {
+        Write::Put { replaces, .. } => *replaces,
+        Write::Delete => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn put(bytes: usize, replaces: bool) -> Write {
+        Write::Put {
+            frame: vec![0; bytes].into(),
+            ttl: None,
+            replaces,
+        }
+    }
+
+    fn backlog() -> Backlog {
+        Backlog::new(Bounds {
+            keys: 3,
+            bytes: 100,
+        })
+    }
+
+    #[test]
+    fn the_last_write_of_a_key_counts() {
+        let mut backlog = backlog();
+        backlog.push(b"a", put(10, false), 1);
+        backlog.push(b"b", put(10, false), 1);
+        backlog.push(b"a", Write::Delete, 1);
+        assert_eq!(backlog.look(b"a"), Some(&Write::Delete));
+        let taken = backlog.take(1_000);
+        assert_eq!(
+            taken,
+            [
+                (b"b".to_vec(), put(10, false)),
+                (b"a".to_vec(), Write::Delete)
+            ]
+        );
+        // Seen until they are done.
+        assert_eq!(backlog.look(b"a"), Some(&Write::Delete));
+        assert!(backlog.take(1_000).is_empty());
+        backlog.push(b"b", put(20, false), 1);
+        backlog.finish(false, 1);
+        assert_eq!(backlog.look(b"b"), Some(&put(20, false)));
+        assert_eq!(backlog.take(1_000).len(), 2);
+        backlog.finish(true, 1);
+        assert_eq!((backlog.len(), backlog.bytes), (0, 0));
+    }
+
+    #[test]
+    fn a_put_without_room_is_counted_and_leaves_no_older_value() {
+        let mut backlog = backlog();
+        backlog.push(b"a", put(60, false), 1);
+        backlog.push(b"b", put(60, false), 1);
+        assert_eq!((backlog.look(b"b"), backlog.lost_puts), (None, 1));
+        backlog.push(b"b", put(60, true), 1);
+        assert_eq!(backlog.look(b"b"), Some(&Write::Delete));
+        // What follows an invalidation must not be dropped without it.
+        backlog.push(b"b", put(60, false), 1);
+        assert_eq!(backlog.look(b"b"), Some(&Write::Delete));
+        assert_eq!(backlog.lost_puts, 3);
+    }
+
+    #[test]
+    fn lost_invalidations_make_everything_older_suspect() {
+        let mut backlog = backlog();
+        for key in [b"a", b"b", b"c"] {
+            backlog.push(key, Write::Delete, 5);
+        }
+        assert!(backlog.trusts(1));
+        backlog.push(b"d", Write::Delete, 9);
+        assert!(!backlog.trusts(9) && backlog.trusts(10));
+        assert_eq!((backlog.len(), backlog.lost_deletes), (0, 4));
+    }
+
+    #[test]
+    fn batches_are_split_by_bytes() {
+        let mut backlog = backlog();
+        for key in [b"a", b"b", b"c"] {
+            backlog.push(key, put(30, false), 1);
+        }
+        assert_eq!(backlog.take(70).len(), 2);
+        backlog.finish(true, 1);
+        assert_eq!(backlog.take(1).len(), 1);
+    }
+
+    #[test]
+    fn keys_written_again_and_again_take_no_more_room() {
+        let mut backlog = backlog();
+        for _ in 0..10_000 {
+            backlog.push(b"a", put(10, false), 1);
+        }
+        assert!(backlog.order.len() <= 100 && backlog.bytes == 10);
+    }
+}

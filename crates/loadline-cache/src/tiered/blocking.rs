@@ -1,0 +1,361 @@
+//! The cache for threads.
+
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::backlog::Write;
+use super::builder::Builder;
+use super::core::{Core, Look};
+use super::explain::Explanation;
+use super::fetch::{Answered, Fetch};
+use super::flights::{Joined, Lead};
+use super::key::Key;
+use super::lower::{Written, to_batch};
+use super::metrics::Stats;
+use crate::blocking::open_place;
+use crate::place::Place;
+use crate::{Error, KeyValue, LoadError};
+
+/// Refreshes that wait for a thread. More are not begun.
+const WAITING_REFRESHES: usize = 1_024;
+const REFRESH_THREADS: usize = 2;
+
+type Load<K, V> = Box<dyn Fn(&K) -> Result<Option<V>, LoadError> + Send + Sync>;
+
+/// A cache in tiers, for threads: memory, a store below it, and what the application loads.
+///
+/// Clones are handles of the same cache. See the [documentation of the crate](crate) for what it guarantees.
+pub struct Cache<K: Key, V> {
+    inner: Arc<Inner<K, V>>,
+}
+
+impl<K: Key, V> Clone for Cache<K, V> {
+    fn clone(&self) -> Self {
+        Self {
+            inner: Arc::clone(&self.inner),
+        }
+    }
+}
+
+struct Inner<K: Key, V> {
+    shared: Arc<Shared<K, V>>,
+    refreshes: Option<SyncSender<K>>,
+    drains: Option<SyncSender<()>>,
+}
+
+/// What the threads in the background need.
+struct Shared<K, V> {
+    core: Core<K, V>,
+    link: Option<Link>,
+    load: Load<K, V>,
+}
+
+impl<K: Key, V: Send + Sync + 'static> Cache<K, V> {
+    /// Starts from the defaults: 64 MiB of memory, no tier below it, and values without an end.
+    #[must_use]
+    pub fn builder() -> Builder<K, V> {
+        Builder::new()
+    }
+
+    pub(crate) fn new(core: Core<K, V>, link: Option<Link>, load: Load<K, V>) -> Self {
+        let refreshes = core.refreshes();
+        let writes = core.writes_below();
+        let shared = Arc::new(Shared { core, link, load });
+        Self {
+            inner: Arc::new(Inner {
+                refreshes: refreshes.then(|| Shared::start_refreshing(&shared)),
+                drains: writes.then(|| Shared::start_draining(&shared)),
+                shared,
+            }),
+        }
+    }
+
+    /// The value of a key, from the highest tier that has it; `None` if there is no such object.
+    ///
+    /// # Errors
+    /// [`Error::Load`], if the value was in no tier and could not be loaded. Failures of a tier are no error.
+    pub fn get(&self, key: &K) -> Result<Option<Arc<V>>, Error> {
+        match self.inner.shared.core.look(key) {
+            Look::Hit(value) => return Ok(value),
+            Look::Refresh(value) => {
+                self.inner.refresh(key);
+                return Ok(value);
+            }
+            Look::Miss(_) => {}
+        }
+        let mut answers = self.fetch(std::iter::once(key)).into_answers();
+        answers.swap_remove(0).map_err(Error::Load)
+    }
+
+    /// The values of keys, in their order. Keys that are not in memory are asked for together.
+    ///
+    /// # Errors
+    /// For each key those of [`get`](Self::get).
+    pub fn get_many(&self, keys: &[K]) -> Vec<Result<Option<Arc<V>>, Error>> {
+        let answers: Vec<Answered<V>> = self.fetch(keys.iter()).into_answers();
+        let answers = answers.into_iter();
+        answers.map(|answer| answer.map_err(Error::Load)).collect()
+    }
+
+    /// The value of a key as by [`get`](Self::get), and the way to it.
+    ///
+    /// # Errors
+    /// Those of [`get`](Self::get).
+    pub fn explain(&self, key: &K) -> (Result<Option<Arc<V>>, Error>, Explanation) {
+        let mut fetch = self.fetch(std::iter::once(key));
+        let steps = fetch.take_steps();
+        let answer = fetch.into_answers().swap_remove(0);
+        (answer.map_err(Error::Load), Explanation { steps })
+    }
+
+    /// Puts a value into the tiers, in the place of an older one.
+    pub fn insert(&self, key: &K, value: V) {
+        self.overwrite(key, Some((Arc::new(value), None)));
+    }
+
+    /// Puts a value into the tiers for the time `ttl`, less the jitter.
+    pub fn insert_for(&self, key: &K, value: V, ttl: Duration) {
+        self.overwrite(key, Some((Arc::new(value), Some(ttl))));
+    }
+
+    /// Removes a value from the tiers. A call of [`get`](Self::get) that begins after this one has returned sees what the
+    /// source has from now on; loads under way are not kept.
+    ///
+    /// If the tier below cannot be reached, this process does not use its value, and removes it later.
+    pub fn invalidate(&self, key: &K) {
+        self.overwrite(key, None);
+    }
+
+    /// Writes what waits in the backlog of the tier, and returns how many writes it still does not have.
+    pub fn flush(&self) -> u64 {
+        let shared = &self.inner.shared;
+        let until = Instant::now() + FLUSH_TIMEOUT;
+        while shared.drain() && Instant::now() < until {
+            // Another thread is writing at the moment.
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        shared.core.stats().tier.map_or(0, |tier| tier.backlog)
+    }
+
+    /// What the cache has done so far.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.inner.shared.core.stats()
+    }
+
+    fn fetch<'k>(&self, keys: impl Iterator<Item = &'k K>) -> Fetch<K, V> {
+        let mut fetch = self.inner.shared.core.fetch(keys);
+        self.inner.shared.run(&mut fetch);
+        fetch.due().for_each(|key| self.inner.refresh(key));
+        self.inner.drain_later();
+        fetch
+    }
+
+    fn overwrite(&self, key: &K, value: Option<(Arc<V>, Option<Duration>)>) {
+        let core = &self.inner.shared.core;
+        let lead: Lead<K, V> = loop {
+            match core.flights.write(key) {
+                Joined::Lead(lead) => break lead,
+                Joined::Wait(flight) => flight.wait_closed(),
+            }
+        };
+        let mut fetch = core.overwrite(key, lead, value);
+        self.inner.shared.run(&mut fetch);
+        self.inner.drain_later();
+    }
+}
+
+/// How long `flush` tries.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(30);
+
+impl<K: Key, V> Inner<K, V> {
+    fn refresh(&self, key: &K) {
+        let Some(refreshes) = &self.refreshes else {
+            return;
+        };
+        if let Err(TrySendError::Full(_)) = refreshes.try_send(key.clone()) {
+            self.shared.core.metrics.refreshes_skipped.add(1);
+        }
+    }
+
+    /// Has the backlog written in the background. If the thread has its signal already, that is enough.
+    fn drain_later(&self) {
+        let lower = self.shared.core.lower.as_ref();
+        if let Some(drains) = &self.drains
+            && lower.is_some_and(|lower| lower.has_work())
+        {
+            let _ = drains.try_send(());
+        }
+    }
+}
+
+impl<K: Key, V> Shared<K, V> {
+    /// Performs what a call needs, until all its keys are answered.
+    fn run(&self, fetch: &mut Fetch<K, V>) {
+        let core = &self.core;
+        loop {
+            while let Some(question) = core.question(fetch) {
+                let (values, elapsed) = timed(|| self.read(&fetch.keys(&question)));
+                core.answered(fetch, question, values, elapsed);
+            }
+            while let Some(loading) = core.load(fetch) {
+                let (result, elapsed) = timed(|| (self.load)(fetch.key(&loading)));
+                core.loaded(fetch, loading, result, elapsed);
+            }
+            while let Some(writes) = core.writes(fetch) {
+                let (result, elapsed) = timed(|| self.write(&writes.writes));
+                core.written(fetch, writes, result, elapsed);
+            }
+            match fetch.next_wait() {
+                Some((index, flight)) => core.waited(fetch, index, flight.wait()),
+                None => return,
+            }
+        }
+    }
+
+    fn read(&self, keys: &[&[u8]]) -> Option<Vec<Option<Vec<u8>>>> {
+        let store = self.link.as_ref()?.store()?;
+        match keys {
+            [key] => Some(vec![store.get(key).ok()?]),
+            keys => store.get_many(keys).ok(),
+        }
+    }
+
+    fn write(&self, writes: &[(Vec<u8>, Write)]) -> Written {
+        let Some(store) = self.link.as_ref().and_then(Link::store) else {
+            return Written::NotDone;
+        };
+        let written = match writes {
+            [(key, Write::Delete)] => store.delete(key).map(|_| ()),
+            [(key, Write::Put { frame, ttl, .. })] => match ttl {
+                Some(ttl) => store.put_for(key, frame, *ttl),
+                None => store.put(key, frame),
+            },
+            writes => store.write_many(&to_batch(writes)),
+        };
+        written.into()
+    }
+
+    /// Writes the backlog. Returns whether another thread is doing so.
+    fn drain(&self) -> bool {
+        while let Some(drain) = self.core.drain() {
+            if drain.writes.is_empty() {
+                return true;
+            }
+            let (result, elapsed) = timed(|| self.write(&drain.writes));
+            if !drain.written(result, elapsed) {
+                break;
+            }
+        }
+        false
+    }
+}
+
+impl<K: Key, V: Send + Sync + 'static> Shared<K, V> {
+    fn start_draining(shared: &Arc<Self>) -> SyncSender<()> {
+        let (sender, signals) = sync_channel(1);
+        let shared = Arc::clone(shared);
+        spawn("cache-writes", move || {
+            while let Ok(()) = signals.recv() {
+                shared.drain();
+            }
+            // The last handle of the cache is gone.
+            shared.drain();
+        });
+        sender
+    }
+
+    fn start_refreshing(shared: &Arc<Self>) -> SyncSender<K> {
+        let (sender, keys) = sync_channel(WAITING_REFRESHES);
+        let keys = Arc::new(Mutex::new(keys));
+        for _ in 0..REFRESH_THREADS {
+            let (shared, keys) = (Arc::clone(shared), Arc::clone(&keys));
+            spawn("cache-refresh", move || {
+                while let Some(key) = next(&keys) {
+                    shared.refresh(&key);
+                }
+            });
+        }
+        sender
+    }
+
+    fn refresh(&self, key: &K) {
+        let refresh = || {
+            if let Some(mut fetch) = self.core.refresh(key) {
+                self.run(&mut fetch);
+            }
+        };
+        // A load that panics must not end the thread; the value is loaded again once it is asked for.
+        let refresh = std::panic::AssertUnwindSafe(refresh);
+        let _ = std::panic::catch_unwind(refresh);
+    }
+}
+
+fn next<K>(keys: &Mutex<Receiver<K>>) -> Option<K> {
+    let keys = keys.lock().unwrap_or_else(PoisonError::into_inner);
+    keys.recv().ok()
+}
+
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) {
+    let thread = std::thread::Builder::new().name(name.to_owned());
+    // Without the thread, refreshes are skipped and the backlog waits for `flush`.
+    let _ = thread.spawn(work);
+}
+
+fn timed<R>(work: impl FnOnce() -> R) -> (R, Duration) {
+    let start = Instant::now();
+    let result = work();
+    (result, start.elapsed())
+}
+
+/// The connection to a tier, opened once it can be.
+pub(crate) struct Link {
+    place: Option<Place>,
+    store: OnceLock<Arc<dyn KeyValue>>,
+    opening: Mutex<()>,
+}
+
+impl Link {
+    /// # Errors
+    /// [`Error::Url`]; those of a store of this process.
+    pub(crate) fn open(url: &str, timeout: Duration) -> Result<Self, Error> {
+        let place = Place::parse(url)?.within(timeout)?;
+        let link = Self {
+            store: OnceLock::new(),
+            opening: Mutex::new(()),
+            place: Some(place),
+        };
+        match link.try_open() {
+            // It is opened once it can be.
+            Ok(()) | Err(Error::Client(_)) => Ok(link),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(crate) fn of(store: Arc<dyn KeyValue>) -> Self {
+        Self {
+            place: None,
+            store: OnceLock::from(store),
+            opening: Mutex::new(()),
+        }
+    }
+
+    fn try_open(&self) -> Result<(), Error> {
+        if let Some(place) = &self.place {
+            let store = open_place(place.clone())?;
+            let _ = self.store.set(store.into());
+        }
+        Ok(())
+    }
+
+    fn store(&self) -> Option<&dyn KeyValue> {
+        if let Some(store) = self.store.get() {
+            return Some(&**store);
+        }
+        // One caller waits for the connection; it counts as a failure for the others.
+        let _opening = self.opening.try_lock().ok()?;
+        self.try_open().ok()?;
+        self.store.get().map(|store| &**store)
+    }
+}

@@ -1,0 +1,260 @@
+//! The settings of a cache.
+
+use std::error::Error as StdError;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use super::backlog::Backlog;
+use super::blocking::{Cache, Link};
+use super::breaker::Breaker;
+use super::clock::{Clock, SystemClock};
+use super::codec::Codec;
+use super::core::{Core, OwnTtl, Weigher};
+use super::entry::Lifetimes;
+use super::flights::Flights;
+use super::key::Key;
+use super::lower::{Lower, Select};
+use super::memory::Memory;
+use super::metrics::{Metrics, TierMetrics};
+use super::tier::{Source, Tier};
+use crate::{Error, LoadError};
+
+/// The budget for memory by default.
+const DEFAULT_BUDGET: u64 = 64 << 20;
+/// The guess for the size of an entry.
+const EXPECTED_ENTRY_BYTES: u64 = 1_024;
+
+/// A cache without its connection: where its tier is, and its timeout.
+type Parts<K, V> = (Core<K, V>, Option<(Source, Duration)>);
+
+/// Sets up a [`Cache`] or an `AsyncCache`.
+pub struct Builder<K, V> {
+    budget: u64,
+    expected_entry_bytes: u64,
+    weigher: Weigher<K, V>,
+    lifetimes: Lifetimes,
+    own_ttl: Option<OwnTtl<K, V>>,
+    select: Option<Select<K, V>>,
+    tier: Option<(Tier, Arc<dyn Codec<V>>)>,
+    clock: Arc<dyn Clock>,
+}
+
+impl<K: Key, V: Send + Sync + 'static> Builder<K, V> {
+    pub(crate) fn new() -> Self {
+        Self {
+            budget: DEFAULT_BUDGET,
+            expected_entry_bytes: EXPECTED_ENTRY_BYTES,
+            weigher: Box::new(|_, _| size_of::<V>() as u64),
+            lifetimes: Lifetimes::default(),
+            own_ttl: None,
+            select: None,
+            tier: None,
+            clock: Arc::new(SystemClock::new()),
+        }
+    }
+
+    /// The bytes of memory for values, and the bytes of one of them. Default 64 MiB, and `size_of::<V>()`, which is
+    /// wrong for values that point to others.
+    ///
+    /// Some 130 bytes are added to each for the entry itself. Entries are evicted to stay within the budget.
+    #[must_use]
+    pub fn memory(
+        mut self,
+        bytes: u64,
+        weigher: impl Fn(&K, &V) -> u64 + Send + Sync + 'static,
+    ) -> Self {
+        self.budget = bytes;
+        self.weigher = Box::new(weigher);
+        self
+    }
+
+    /// The usual size of an entry, from which the number of shards follows. A shard has a fixed share of the budget, at
+    /// least 64 entries of this size, and an entry larger than the share of its shard is not kept in memory. Default
+    /// 1 KiB.
+    #[must_use]
+    pub fn expected_entry_bytes(mut self, bytes: u64) -> Self {
+        self.expected_entry_bytes = bytes;
+        self
+    }
+
+    /// The time to live of values. Default none: they stay until they are evicted.
+    #[must_use]
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.lifetimes.ttl = Some(ttl);
+        self
+    }
+
+    /// The time to live of each value; where it is `None`, that of the cache.
+    #[must_use]
+    pub fn ttl_of(
+        mut self,
+        ttl: impl Fn(&K, &V) -> Option<Duration> + Send + Sync + 'static,
+    ) -> Self {
+        self.own_ttl = Some(Box::new(ttl));
+        self
+    }
+
+    /// The share of a time to live (0 to 1) that is taken off at random, at most, so that values loaded together do not
+    /// end together. Default 0.1.
+    #[must_use]
+    pub fn jitter(mut self, share: f64) -> Self {
+        self.lifetimes.jitter = share;
+        self
+    }
+
+    /// How long to remember that there is no object. Default: not at all.
+    #[must_use]
+    pub fn absent_ttl(mut self, ttl: Duration) -> Self {
+        self.lifetimes.absent_ttl = Some(ttl);
+        self
+    }
+
+    /// How long a value in memory is served after its time to live, while it is loaded again in the background. Default
+    /// not at all.
+    #[must_use]
+    pub fn stale_for(mut self, time: Duration) -> Self {
+        self.lifetimes.stale_for = time;
+        self
+    }
+
+    /// How long after its time to live a value is served if it cannot be loaded. Default not at all.
+    #[must_use]
+    pub fn stale_on_error(mut self, time: Duration) -> Self {
+        self.lifetimes.stale_on_error = time;
+        self
+    }
+
+    /// The share of a time to live (0 to 1) after which a hit in memory has the value loaded again in the background.
+    /// Default never.
+    #[must_use]
+    pub fn refresh_after(mut self, share: f64) -> Self {
+        self.lifetimes.refresh_after = Some(share);
+        self
+    }
+
+    /// The tier below memory, and how it keeps values.
+    #[must_use]
+    pub fn tier(mut self, tier: Tier, codec: impl Codec<V> + 'static) -> Self {
+        self.tier = Some((tier, Arc::new(codec)));
+        self
+    }
+
+    /// Decides which loaded values are written to the tier, by the value and the time that its load took. Default all.
+    /// Inserted values are always written.
+    #[must_use]
+    pub fn select(
+        mut self,
+        select: impl Fn(&K, &V, Duration) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        self.select = Some(Box::new(select));
+        self
+    }
+
+    /// The clock, for tests. Default [`SystemClock`].
+    #[must_use]
+    pub fn clock(mut self, clock: impl Clock) -> Self {
+        self.clock = Arc::new(clock);
+        self
+    }
+
+    /// A cache for threads, with what loads a value; `None` is that there is no such object.
+    ///
+    /// `load` must not ask this cache for a key that waits for the one it loads: neither would end.
+    ///
+    /// # Errors
+    /// [`Error::Url`] and [`Error::Settings`]. A tier that cannot be reached is no error.
+    pub fn build<E: Into<Box<dyn StdError + Send + Sync>>>(
+        self,
+        load: impl Fn(&K) -> Result<Option<V>, E> + Send + Sync + 'static,
+    ) -> Result<Cache<K, V>, Error> {
+        let (core, tier) = self.core()?;
+        let link = match tier {
+            None => None,
+            Some((Source::Url(url), timeout)) => Some(Link::open(&url, timeout)?),
+            Some((Source::Threads(store), _)) => Some(Link::of(store)),
+            #[cfg(feature = "tokio")]
+            Some((Source::Tasks(_), _)) => {
+                return Err(Error::Settings(
+                    "a cache for threads needs a store for threads",
+                ));
+            }
+        };
+        let load = move |key: &K| load(key).map_err(|error| LoadError::from(error.into()));
+        Ok(Cache::new(core, link, Box::new(load)))
+    }
+
+    /// A cache for tasks, with what loads a value; `None` is that there is no such object. Needs a runtime of tokio with
+    /// its drivers for I/O and time.
+    ///
+    /// `load` must not ask this cache for a key that waits for the one it loads: neither would end.
+    ///
+    /// # Errors
+    /// Those of [`build`](Self::build).
+    #[cfg(feature = "tokio")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
+    pub async fn build_async<E, F>(
+        self,
+        load: impl Fn(K) -> F + Send + Sync + 'static,
+    ) -> Result<super::tasks::AsyncCache<K, V>, Error>
+    where
+        E: Into<Box<dyn StdError + Send + Sync>>,
+        F: Future<Output = Result<Option<V>, E>> + Send + 'static,
+    {
+        use super::tasks::{AsyncCache, AsyncLink};
+
+        let (core, tier) = self.core()?;
+        let link = match tier {
+            None => None,
+            Some((Source::Url(url), timeout)) => Some(AsyncLink::open(&url, timeout).await?),
+            Some((Source::Tasks(store), timeout)) => Some(AsyncLink::of(store, timeout)),
+            Some((Source::Threads(_), _)) => {
+                return Err(Error::Settings("a cache for tasks needs a store for tasks"));
+            }
+        };
+        let load = move |key: K| {
+            let loaded = load(key);
+            let loaded = async { loaded.await.map_err(|error| LoadError::from(error.into())) };
+            Box::pin(loaded) as super::tasks::Loaded<V>
+        };
+        Ok(AsyncCache::new(core, link, Box::new(load)))
+    }
+
+    fn core(self) -> Result<Parts<K, V>, Error> {
+        let is_share = |share: f64| (0.0..=1.0).contains(&share);
+        if !is_share(self.lifetimes.jitter) || !self.lifetimes.refresh_after.is_none_or(is_share) {
+            return Err(Error::Settings(
+                "a share of a time to live is between 0 and 1",
+            ));
+        }
+        let mut source = None;
+        let lower = self.tier.map(|(tier, codec)| {
+            source = Some((tier.source, tier.timeout));
+            Lower {
+                codec,
+                format: tier.format,
+                prefix: tier.prefix,
+                mode: tier.mode,
+                select: self.select,
+                timeout: tier.timeout,
+                batch_bytes: tier.batch_bytes.max(1),
+                breaker: Mutex::new(Breaker::new(tier.breaker)),
+                backlog: Mutex::new(Backlog::new(tier.backlog)),
+                metrics: TierMetrics::default(),
+                mean_bytes: AtomicU64::new(0),
+            }
+        });
+        let core = Core {
+            clock: self.clock,
+            memory: Memory::new(self.budget, self.expected_entry_bytes),
+            flights: Flights::new(),
+            lifetimes: self.lifetimes,
+            own_ttl: self.own_ttl,
+            weigher: self.weigher,
+            lower,
+            metrics: Metrics::default(),
+            last_stamp: AtomicU64::new(0),
+        };
+        Ok((core, source))
+    }
+}

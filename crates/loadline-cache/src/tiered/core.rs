@@ -1,0 +1,217 @@
+//! The state that all callers of a cache share.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::backlog::Write;
+use super::clock::{Clock, to_ns};
+use super::entry::{Entry, Freshness, Lifetimes, NEVER};
+use super::flights::Flights;
+use super::frame::Times;
+use super::key::Key;
+use super::lower::{Lower, WriteMode};
+use super::memory::Memory;
+use super::metrics::{Metrics, Stats};
+
+/// What an entry takes beyond the weight of its value.
+const ENTRY_BYTES: usize = 64;
+/// The share of nanoseconds in a microsecond: a shared tier counts in microseconds.
+const US: u64 = 1_000;
+
+/// The weight of a value in bytes.
+pub(crate) type Weigher<K, V> = Box<dyn Fn(&K, &V) -> u64 + Send + Sync>;
+/// The time to live of a value, where it has one of its own.
+pub(crate) type OwnTtl<K, V> = Box<dyn Fn(&K, &V) -> Option<Duration> + Send + Sync>;
+
+/// Everything but the loader and the connections.
+pub(crate) struct Core<K, V> {
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) memory: Memory<K, V>,
+    pub(crate) flights: Flights<K, V>,
+    pub(crate) lifetimes: Lifetimes,
+    pub(crate) own_ttl: Option<OwnTtl<K, V>>,
+    pub(crate) weigher: Weigher<K, V>,
+    pub(crate) lower: Option<Lower<K, V>>,
+    pub(crate) metrics: Metrics,
+    pub(crate) last_stamp: AtomicU64,
+}
+
+/// What memory has.
+#[derive(Debug)]
+pub(crate) enum Look<V> {
+    Hit(Option<Arc<V>>),
+    /// Usable, and to be loaded again in the background.
+    Refresh(Option<Arc<V>>),
+    /// Nothing, or a value that is only better than an error.
+    Miss(Option<Entry<V>>),
+}
+
+impl<K: Key, V> Core<K, V> {
+    /// Looks into memory.
+    pub(crate) fn look(&self, key: &K) -> Look<V> {
+        let Some(entry) = self.memory.get(key) else {
+            return Look::Miss(None);
+        };
+        // Only values without an end do without a clock.
+        if entry.fresh_until == NEVER {
+            self.metrics.hits.add();
+            return Look::Hit(entry.value);
+        }
+        match self.lifetimes.judge(&entry, self.now_ns()) {
+            Freshness::Fresh => {
+                self.metrics.hits.add();
+                Look::Hit(entry.value)
+            }
+            Freshness::Due => {
+                self.metrics.hits.add();
+                Look::Refresh(entry.value)
+            }
+            Freshness::Stale => {
+                self.metrics.stale_hits.add(1);
+                Look::Refresh(entry.value)
+            }
+            Freshness::Fallback => Look::Miss(Some(entry)),
+            Freshness::Dead => {
+                self.memory.remove_stamp(key, entry.stamp);
+                Look::Miss(None)
+            }
+        }
+    }
+
+    pub(crate) fn now_ns(&self) -> u64 {
+        to_ns(self.clock.now())
+    }
+
+    pub(crate) fn unix_us(&self) -> u64 {
+        u64::try_from(self.clock.unix_time().as_micros()).unwrap_or(u64::MAX)
+    }
+
+    /// The present in microseconds since 1970, later than every stamp before in this process.
+    pub(crate) fn stamp(&self) -> u64 {
+        let now = self.unix_us();
+        let next = |last: u64| Some(now.max(last + 1));
+        let order = Ordering::SeqCst;
+        let last = (self.last_stamp.fetch_update(order, order, next)).unwrap_or_else(|last| last);
+        now.max(last + 1)
+    }
+
+    /// A fresh entry for a value whose load began at `stamp`, and its time to live in nanoseconds.
+    pub(crate) fn entry(
+        &self,
+        key: &K,
+        value: Option<Arc<V>>,
+        ttl: Option<Duration>,
+        stamp: u64,
+    ) -> (Entry<V>, u64) {
+        let own = match (&value, &self.own_ttl) {
+            (Some(value), Some(own)) if ttl.is_none() => own(key, value),
+            _ => ttl,
+        };
+        let ttl_ns = self.lifetimes.draw(own, value.is_none(), stamp);
+        let now = self.now_ns();
+        let entry = Entry {
+            weight: self.weight(key, value.as_deref()),
+            value,
+            fresh_until: now.saturating_add(ttl_ns),
+            refresh_at: self.lifetimes.refresh_at(now, ttl_ns, ttl_ns),
+            stamp,
+        };
+        (entry, ttl_ns)
+    }
+
+    /// The entry for a value that another process may have written.
+    pub(crate) fn entry_of(&self, key: &K, value: Option<Arc<V>>, times: Times) -> Entry<V> {
+        let now = self.now_ns();
+        let (fresh_until, refresh_at) = match times.fresh_until {
+            NEVER => (NEVER, NEVER),
+            until => {
+                let unix = self.unix_us();
+                let ttl = times.ttl.saturating_mul(US);
+                // Clocks of other machines differ: nothing stays longer than the time to live.
+                let left = until.saturating_sub(unix).saturating_mul(US).min(ttl);
+                let over = unix.saturating_sub(until).saturating_mul(US);
+                (
+                    now.saturating_add(left).saturating_sub(over),
+                    self.lifetimes.refresh_at(now, ttl, left),
+                )
+            }
+        };
+        Entry {
+            weight: self.weight(key, value.as_deref()),
+            value,
+            fresh_until,
+            refresh_at,
+            stamp: times.stamp,
+        }
+    }
+
+    fn weight(&self, key: &K, value: Option<&V>) -> u64 {
+        let fixed = ENTRY_BYTES + size_of::<K>() + size_of::<Entry<V>>();
+        let own = value.map_or(0, |value| (self.weigher)(key, value));
+        own.saturating_add(fixed as u64)
+    }
+
+    /// The write of an entry to the tier below, if it is to have one.
+    pub(crate) fn put(
+        &self,
+        key_bytes: &[u8],
+        entry: &Entry<V>,
+        ttl_ns: u64,
+        replaces: bool,
+    ) -> Option<Write> {
+        let lower = self.lower.as_ref()?;
+        if lower.mode == WriteMode::ReadOnly {
+            return None;
+        }
+        let (times, ttl) = match ttl_ns {
+            NEVER => (
+                Times {
+                    stamp: entry.stamp,
+                    ttl: NEVER,
+                    fresh_until: NEVER,
+                },
+                None,
+            ),
+            ns => {
+                let times = Times {
+                    stamp: entry.stamp,
+                    ttl: ns / US,
+                    fresh_until: self.unix_us().saturating_add(ns / US),
+                };
+                let kept = ns.saturating_add(self.lifetimes.kept_ns());
+                (times, Some(Duration::from_nanos(kept)))
+            }
+        };
+        let frame = lower.frame(key_bytes, entry.value.as_deref(), times);
+        match frame {
+            Some(frame) => Some(Write::Put {
+                frame,
+                ttl,
+                replaces,
+            }),
+            // The older value must go even if the new one cannot be written.
+            None => replaces.then_some(Write::Delete),
+        }
+    }
+
+    /// Whether values are ever loaded again in the background.
+    pub(crate) fn refreshes(&self) -> bool {
+        self.lifetimes.refresh_after.is_some() || !self.lifetimes.stale_for.is_zero()
+    }
+
+    /// Whether this process writes to the tier below.
+    pub(crate) fn writes_below(&self) -> bool {
+        let lower = self.lower.as_ref();
+        lower.is_some_and(|lower| lower.mode != WriteMode::ReadOnly)
+    }
+
+    pub(crate) fn stats(&self) -> Stats {
+        let mut stats = self.metrics.stats();
+        stats.entries = self.memory.len();
+        stats.bytes = self.memory.bytes();
+        stats.budget_bytes = self.memory.budget();
+        stats.tier = self.lower.as_ref().map(Lower::stats);
+        stats
+    }
+}

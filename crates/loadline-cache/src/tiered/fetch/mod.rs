@@ -1,0 +1,449 @@
+//! The way of keys through the tiers, without waiting for anything.
+//!
+//! A [`Fetch`] is the state of one call. Its caller performs what it asks for, in a loop: questions to the tier below,
+//! loads, writes to the tier below, and waiting for other calls. Threads and tasks have a loop each.
+
+pub(super) mod writes;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::backlog::Write;
+use super::core::{Core, Look};
+use super::entry::{Entry, Freshness};
+use super::explain::{Found as Seen, Step};
+use super::flights::{Flight, Joined, Lead, Outcome};
+use super::key::Key;
+use super::lower::{Found, Lower, Why, WriteMode};
+use super::metrics::Held;
+use crate::LoadError;
+
+/// The result for one key.
+pub(crate) type Answered<V> = Result<Option<Arc<V>>, LoadError>;
+
+/// The keys of one call.
+pub(crate) struct Fetch<K: Key, V> {
+    slots: Vec<Slot<K, V>>,
+}
+
+struct Slot<K: Key, V> {
+    key: K,
+    /// The key in the tier below.
+    bytes: Vec<u8>,
+    lead: Option<Lead<K, V>>,
+    wait: Option<Arc<Flight<V>>>,
+    /// What memory had at the beginning, or the tier below: older than its time to live.
+    older: Option<Entry<V>>,
+    /// Whether only what is newer than `older` is an answer.
+    is_refresh: bool,
+    was_asked: bool,
+    is_in_no_backlog: bool,
+    stamp: u64,
+    write: Option<Write>,
+    answer: Option<Answered<V>>,
+    /// Whether the caller is to have the value loaded again in the background.
+    refresh: bool,
+    steps: Vec<Step>,
+}
+
+/// A read of the tier below.
+pub(crate) struct Question<'c> {
+    slots: Vec<usize>,
+    _in_flight: Held<'c>,
+}
+
+/// A load that the application performs.
+pub(crate) struct Loading<'c> {
+    slot: usize,
+    _in_flight: Held<'c>,
+}
+
+impl<K: Key, V> Fetch<K, V> {
+    /// Keys of a question, in its order.
+    pub(crate) fn keys<'a>(&'a self, question: &Question<'_>) -> Vec<&'a [u8]> {
+        let slots = question.slots.iter();
+        slots.map(|slot| &self.slots[*slot].bytes[..]).collect()
+    }
+
+    pub(crate) fn key(&self, loading: &Loading<'_>) -> &K {
+        &self.slots[loading.slot].key
+    }
+
+    /// A call of somebody else to wait for, once there is nothing else to do.
+    pub(crate) fn next_wait(&self) -> Option<(usize, Arc<Flight<V>>)> {
+        let slots = self.slots.iter().enumerate();
+        let mut waiting = slots.filter_map(|(index, slot)| Some((index, slot.wait.clone()?)));
+        waiting.next()
+    }
+
+    /// Keys whose values are due for a refresh.
+    pub(crate) fn due(&self) -> impl Iterator<Item = &K> {
+        let due = self.slots.iter().filter(|slot| slot.refresh);
+        due.map(|slot| &slot.key)
+    }
+
+    /// The results, in the order of the keys.
+    pub(crate) fn into_answers(self) -> Vec<Answered<V>> {
+        let answers = self.slots.into_iter().map(|slot| slot.answer);
+        answers
+            .map(|answer| answer.expect("every key was answered"))
+            .collect()
+    }
+
+    /// The steps of the first key.
+    pub(crate) fn take_steps(&mut self) -> Vec<Step> {
+        self.slots
+            .first_mut()
+            .map_or_else(Vec::new, |slot| std::mem::take(&mut slot.steps))
+    }
+}
+
+impl<K: Key, V> Slot<K, V> {
+    fn new(key: &K, bytes: Vec<u8>) -> Self {
+        Self {
+            key: key.clone(),
+            bytes,
+            lead: None,
+            wait: None,
+            older: None,
+            is_refresh: false,
+            was_asked: false,
+            is_in_no_backlog: false,
+            stamp: 0,
+            write: None,
+            answer: None,
+            refresh: false,
+            steps: Vec::new(),
+        }
+    }
+
+    fn is_open(&self) -> bool {
+        self.lead.is_some() && self.answer.is_none()
+    }
+
+    /// Whether the tier below is still to be asked.
+    fn asks(&self) -> bool {
+        self.is_open() && !self.was_asked
+    }
+
+    /// Answers the key, and everyone who waits for it. Without a write to come, the flight ends.
+    fn finish(&mut self, answer: Answered<V>) {
+        if let Some(lead) = &self.lead {
+            lead.answer(match &answer {
+                Ok(value) => Outcome::Value(value.clone()),
+                Err(error) => Outcome::Failed(error.clone()),
+            });
+        }
+        self.answer = Some(answer);
+        if self.write.is_none() {
+            self.lead = None;
+        }
+    }
+
+    /// Notes a step for `explain`.
+    fn step(&mut self, found: Seen, elapsed: Option<Duration>) {
+        self.steps.push(Step { found, elapsed });
+    }
+}
+
+impl<K: Key, V> Core<K, V> {
+    /// Begins to look for keys.
+    pub(crate) fn fetch<'k>(&self, keys: impl Iterator<Item = &'k K>) -> Fetch<K, V> {
+        let slots = keys.map(|key| {
+            let mut slot = Slot::new(key, self.tier_key(key));
+            self.admit(&mut slot);
+            slot
+        });
+        Fetch {
+            slots: slots.collect(),
+        }
+    }
+
+    /// Begins to look for a newer value than the one in memory, unless this happens already.
+    pub(crate) fn refresh(&self, key: &K) -> Option<Fetch<K, V>> {
+        let Joined::Lead(lead) = self.flights.join(key) else {
+            return None;
+        };
+        // Another refresh may have ended just before.
+        if let Some(entry) = self.memory.get(key)
+            && self.lifetimes.judge(&entry, self.now_ns()) == Freshness::Fresh
+        {
+            return None;
+        }
+        let mut slot = Slot::new(key, self.tier_key(key));
+        slot.lead = Some(lead);
+        slot.older = self.memory.get(key);
+        slot.is_refresh = true;
+        Some(Fetch { slots: vec![slot] })
+    }
+
+    fn tier_key(&self, key: &K) -> Vec<u8> {
+        let lower = self.lower.as_ref();
+        lower.map_or_else(Vec::new, |lower| lower.key(&key.bytes()))
+    }
+
+    /// Takes a key from memory, or begins or joins a flight.
+    fn admit(&self, slot: &mut Slot<K, V>) {
+        if self.take_from_memory(slot) {
+            return;
+        }
+        match self.flights.join(&slot.key) {
+            Joined::Lead(lead) => {
+                // A flight may have ended between the look and this one.
+                if self.take_from_memory(slot) {
+                    return;
+                }
+                self.metrics.misses.add(1);
+                slot.step(Seen::NotInMemory, None);
+                slot.lead = Some(lead);
+            }
+            Joined::Wait(flight) => {
+                self.metrics.misses.add(1);
+                self.metrics.waited.add(1);
+                slot.step(Seen::Waits, None);
+                slot.wait = Some(flight);
+            }
+        }
+    }
+
+    fn take_from_memory(&self, slot: &mut Slot<K, V>) -> bool {
+        match self.look(&slot.key) {
+            Look::Hit(value) => {
+                slot.step(Seen::InMemory, None);
+                slot.answer = Some(Ok(value));
+            }
+            Look::Refresh(value) => {
+                slot.step(Seen::InMemoryDue, None);
+                slot.answer = Some(Ok(value));
+                slot.refresh = true;
+            }
+            Look::Miss(older) => {
+                slot.older = older;
+                return false;
+            }
+        }
+        true
+    }
+
+    /// The next read of the tier below: as many keys as fit into a batch.
+    pub(crate) fn question(&self, fetch: &mut Fetch<K, V>) -> Option<Question<'_>> {
+        let lower = self.lower.as_ref()?;
+        for slot in fetch.slots.iter_mut().filter(|slot| slot.asks()) {
+            if !slot.is_in_no_backlog {
+                slot.is_in_no_backlog = true;
+                slot.was_asked = self.answer_from_backlog(lower, slot);
+            }
+        }
+        let open = fetch
+            .slots
+            .iter()
+            .enumerate()
+            .filter(|(_, slot)| slot.asks());
+        let slots: Vec<usize> = (open.map(|(index, _)| index).take(lower.batch_len())).collect();
+        if slots.is_empty() {
+            return None;
+        }
+        if !lower.breaker().permits(self.clock.now()) {
+            Self::skip(lower, fetch);
+            return None;
+        }
+        for slot in &slots {
+            fetch.slots[*slot].was_asked = true;
+        }
+        Some(Question {
+            slots,
+            _in_flight: lower.metrics.in_flight.hold(),
+        })
+    }
+
+    /// Leaves out the tier below for all keys that it was not asked for yet.
+    fn skip(lower: &Lower<K, V>, fetch: &mut Fetch<K, V>) {
+        for slot in fetch.slots.iter_mut().filter(|slot| slot.asks()) {
+            slot.was_asked = true;
+            lower.metrics.not_asked.add(1);
+            slot.step(Seen::NotAsked, None);
+        }
+    }
+
+    /// Takes the value of a key that the tier does not have yet. Returns whether the tier need not be asked.
+    fn answer_from_backlog(&self, lower: &Lower<K, V>, slot: &mut Slot<K, V>) -> bool {
+        let backlog = lower.backlog();
+        let Some(write) = backlog.look(&slot.bytes).cloned() else {
+            return false;
+        };
+        drop(backlog);
+        match write {
+            Write::Delete => slot.step(Seen::Invalidated, None),
+            Write::Put { frame, .. } => self.take_found(lower, slot, Some(&frame), None),
+        }
+        true
+    }
+
+    /// Takes the answer to a question: values in the order of its keys, or `None` if the tier failed.
+    pub(crate) fn answered(
+        &self,
+        fetch: &mut Fetch<K, V>,
+        question: Question<'_>,
+        values: Option<Vec<Option<Vec<u8>>>>,
+        elapsed: Duration,
+    ) {
+        let lower = self.lower.as_ref().expect("a tier was asked");
+        lower.metrics.gets.record(elapsed);
+        lower.report(values.is_some(), elapsed, self.clock.now());
+        let Some(values) = values else {
+            lower.metrics.get_errors.add(1);
+            for slot in question.slots {
+                fetch.slots[slot].step(Seen::TierFailed, Some(elapsed));
+            }
+            // The other batches of this call would wait just as long.
+            Self::skip(lower, fetch);
+            return;
+        };
+        let values = values.into_iter().chain(std::iter::repeat(None));
+        for (index, bytes) in question.slots.into_iter().zip(values) {
+            let slot = &mut fetch.slots[index];
+            self.take_found(lower, slot, bytes.as_deref(), Some(elapsed));
+        }
+    }
+
+    fn take_found(
+        &self,
+        lower: &Lower<K, V>,
+        slot: &mut Slot<K, V>,
+        bytes: Option<&[u8]>,
+        elapsed: Option<Duration>,
+    ) {
+        let newest = slot.older.as_ref().map(|older| older.stamp);
+        match lower.read(&slot.bytes, bytes, self.unix_us()) {
+            Found::Value(value, times)
+                if !(slot.is_refresh && newest.is_some_and(|newest| times.stamp <= newest)) =>
+            {
+                lower.metrics.hits.add(1);
+                slot.step(Seen::InTier, elapsed);
+                let value = value.map(Arc::new);
+                let entry = self.entry_of(&slot.key, value.clone(), times);
+                if slot.lead.as_ref().is_some_and(Lead::begin_writing) {
+                    self.memory.insert(slot.key.clone(), entry);
+                }
+                slot.finish(Ok(value));
+                return;
+            }
+            Found::Value(..) => slot.step(Seen::NotNewer, elapsed),
+            Found::Expired(value, times) => {
+                slot.step(Seen::Expired, elapsed);
+                let over = self.unix_us().saturating_sub(times.fresh_until);
+                let is_kept = over <= self.lifetimes.kept_ns() / 1_000;
+                if is_kept && value.is_some() && newest.is_none_or(|newest| newest < times.stamp) {
+                    slot.older = Some(self.entry_of(&slot.key, value.map(Arc::new), times));
+                }
+            }
+            Found::Nothing(why) => slot.step(
+                match why {
+                    Why::Missing => Seen::NotInTier,
+                    Why::Damaged => Seen::Damaged,
+                    Why::OtherVersion => Seen::OtherVersion,
+                    Why::Outdated => Seen::Outdated,
+                },
+                elapsed,
+            ),
+        }
+        lower.metrics.misses.add(1);
+    }
+
+    /// Begins the next load.
+    pub(crate) fn load(&self, fetch: &mut Fetch<K, V>) -> Option<Loading<'_>> {
+        let mut slots = fetch.slots.iter_mut().enumerate();
+        let (index, slot) = slots.find(|(_, slot)| slot.is_open() && slot.stamp == 0)?;
+        slot.stamp = self.stamp();
+        Some(Loading {
+            slot: index,
+            _in_flight: self.metrics.loading.hold(),
+        })
+    }
+
+    /// Takes the result of a load.
+    pub(crate) fn loaded(
+        &self,
+        fetch: &mut Fetch<K, V>,
+        loading: Loading<'_>,
+        result: Result<Option<V>, LoadError>,
+        elapsed: Duration,
+    ) {
+        let Loading { slot, _in_flight } = loading;
+        let slot = &mut fetch.slots[slot];
+        self.metrics.loads.record(elapsed);
+        let value = match result {
+            Ok(value) => value.map(Arc::new),
+            Err(error) => {
+                self.metrics.load_errors.add(1);
+                slot.step(Seen::LoadFailed, Some(elapsed));
+                let answer = self.fall_back(slot.older.take(), error);
+                slot.finish(answer);
+                return;
+            }
+        };
+        let seen = match value {
+            Some(_) => Seen::Loaded,
+            None => Seen::Absent,
+        };
+        slot.step(seen, Some(elapsed));
+        if slot.lead.as_ref().is_some_and(Lead::begin_writing) {
+            self.keep(slot, value.clone(), elapsed);
+        }
+        slot.finish(Ok(value));
+    }
+
+    /// Puts a loaded value into memory, and says what is to be written below.
+    fn keep(&self, slot: &mut Slot<K, V>, value: Option<Arc<V>>, cost: Duration) {
+        if value.is_none() && self.lifetimes.absent_ttl.is_none() {
+            self.memory.remove(&slot.key);
+            return;
+        }
+        let (entry, ttl) = self.entry(&slot.key, value, None, slot.stamp);
+        if let Some(lower) = &self.lower {
+            let is_selected = match (&lower.select, &entry.value) {
+                (Some(select), Some(value)) => select(&slot.key, value, cost),
+                _ => true,
+            };
+            if is_selected {
+                slot.write = self.put(&slot.bytes, &entry, ttl, false);
+                self.defer(lower, slot);
+            }
+        }
+        self.memory.insert(slot.key.clone(), entry);
+    }
+
+    /// Leaves a write to the background, where the tier is written behind.
+    fn defer(&self, lower: &Lower<K, V>, slot: &mut Slot<K, V>) {
+        if lower.mode == WriteMode::Behind
+            && let Some(write) = slot.write.take()
+        {
+            lower.backlog().push(&slot.bytes, write, self.stamp());
+        }
+    }
+
+    /// The value past its time to live, if it is still allowed, or else the error.
+    fn fall_back(&self, older: Option<Entry<V>>, error: LoadError) -> Answered<V> {
+        match older {
+            Some(entry) if self.lifetimes.judge(&entry, self.now_ns()) != Freshness::Dead => {
+                self.metrics.fallbacks.add(1);
+                Ok(entry.value)
+            }
+            _ => Err(error),
+        }
+    }
+
+    /// Takes the outcome of a call that was waited for.
+    pub(crate) fn waited(&self, fetch: &mut Fetch<K, V>, index: usize, outcome: Outcome<V>) {
+        let slot = &mut fetch.slots[index];
+        slot.wait = None;
+        match outcome {
+            Outcome::Value(value) => slot.finish(Ok(value)),
+            Outcome::Failed(error) => {
+                let answer = self.fall_back(slot.older.take(), error);
+                slot.finish(answer);
+            }
+            Outcome::Again => self.admit(slot),
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! The writes of a [`Fetch`] to the tier below, and those of the backlog.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::super::backlog::Write;
+use super::super::core::Core;
+use super::super::explain::Found as Seen;
+use super::super::flights::Lead;
+use super::super::key::Key;
+use super::super::lower::{Lower, WriteMode, Written};
+use super::super::metrics::Held;
+use super::{Fetch, Slot};
+
+/// Writes to the tier below.
+pub(crate) struct Writes<'c> {
+    slots: Vec<usize>,
+    pub(crate) writes: Vec<(Vec<u8>, Write)>,
+    _in_flight: Held<'c>,
+}
+
+/// Writes from the backlog. Dropped before they are done, they wait again.
+pub(crate) struct Drain<'c, K: Key, V> {
+    core: &'c Core<K, V>,
+    lower: &'c Lower<K, V>,
+    pub(crate) writes: Vec<(Vec<u8>, Write)>,
+    succeeded: bool,
+    _in_flight: Held<'c>,
+}
+
+impl<K: Key, V> Drain<'_, K, V> {
+    /// Ends the writes, and returns whether there can be more.
+    pub(crate) fn written(mut self, result: Written, elapsed: Duration) -> bool {
+        let succeeded = result == Written::Done;
+        let metrics = &self.lower.metrics;
+        metrics.puts.record(elapsed);
+        (self.lower).report(succeeded, elapsed, self.core.clock.now());
+        if succeeded {
+            self.succeeded = true;
+        } else {
+            metrics.put_errors.add(1);
+        }
+        succeeded
+    }
+}
+
+impl<K: Key, V> Drop for Drain<'_, K, V> {
+    fn drop(&mut self) {
+        // Another drain has the writes.
+        if self.writes.is_empty() {
+            return;
+        }
+        let stamp = self.core.stamp();
+        (self.lower.backlog()).finish(self.succeeded, stamp);
+    }
+}
+
+impl<K: Key, V> Core<K, V> {
+    /// Begins to replace the value of a key, whose flight is `lead`, or to remove it.
+    pub(crate) fn overwrite(
+        &self,
+        key: &K,
+        lead: Lead<K, V>,
+        value: Option<(Arc<V>, Option<Duration>)>,
+    ) -> Fetch<K, V> {
+        let mut slot = Slot::new(key, self.tier_key(key));
+        slot.lead = Some(lead);
+        match value {
+            Some((value, ttl)) => {
+                let (entry, ttl) = self.entry(key, Some(value), ttl, self.stamp());
+                slot.write = self.put(&slot.bytes, &entry, ttl, true);
+                self.memory.insert(key.clone(), entry);
+            }
+            None => {
+                self.memory.remove(key);
+                let writes = self.lower.as_ref().map(|lower| lower.mode);
+                if writes.is_some_and(|mode| mode != WriteMode::ReadOnly) {
+                    slot.write = Some(Write::Delete);
+                }
+            }
+        }
+        if let Some(lower) = &self.lower {
+            self.defer(lower, &mut slot);
+        }
+        slot.answer = Some(Ok(None));
+        if slot.write.is_none() {
+            slot.lead = None;
+        }
+        Fetch { slots: vec![slot] }
+    }
+
+    /// The next writes to the tier below: as many bytes as fit into a batch.
+    pub(crate) fn writes(&self, fetch: &mut Fetch<K, V>) -> Option<Writes<'_>> {
+        let lower = self.lower.as_ref()?;
+        let (mut slots, mut writes, mut bytes) = (Vec::new(), Vec::new(), 0);
+        for (index, slot) in fetch.slots.iter_mut().enumerate() {
+            let Some(write) = &slot.write else {
+                continue;
+            };
+            let own = match write {
+                Write::Put { frame, .. } => frame.len(),
+                Write::Delete => 0,
+            };
+            if !writes.is_empty() && bytes + own > lower.batch_bytes {
+                break;
+            }
+            bytes += own;
+            // From here on until it is done, the tier's older value is not believed.
+            self.distrust(lower, &slot.bytes, write);
+            let write = slot.write.take().expect("there is one");
+            writes.push((slot.bytes.clone(), write));
+            slots.push(index);
+        }
+        if writes.is_empty() {
+            return None;
+        }
+        if !lower.breaker().permits(self.clock.now()) {
+            lower.metrics.not_asked.add(writes.len());
+            slots
+                .into_iter()
+                .for_each(|slot| fetch.slots[slot].lead = None);
+            self.give_up_writes(lower, fetch);
+            return None;
+        }
+        lower.metrics.written_bytes.add(bytes);
+        Some(Writes {
+            slots,
+            writes,
+            _in_flight: lower.metrics.in_flight.hold(),
+        })
+    }
+
+    /// Remembers that the tier below may have an older value than `write`.
+    fn distrust(&self, lower: &Lower<K, V>, bytes: &[u8], write: &Write) {
+        if !matches!(
+            write,
+            Write::Put {
+                replaces: false,
+                ..
+            }
+        ) {
+            lower.backlog().push(bytes, Write::Delete, self.stamp());
+        }
+    }
+
+    /// Leaves out all writes that are left.
+    fn give_up_writes(&self, lower: &Lower<K, V>, fetch: &mut Fetch<K, V>) {
+        for slot in &mut fetch.slots {
+            if let Some(write) = slot.write.take() {
+                self.distrust(lower, &slot.bytes, &write);
+                slot.lead = None;
+            }
+        }
+    }
+
+    /// Takes the result of writes.
+    pub(crate) fn written(
+        &self,
+        fetch: &mut Fetch<K, V>,
+        writes: Writes<'_>,
+        result: Written,
+        elapsed: Duration,
+    ) {
+        let Writes {
+            slots,
+            writes,
+            _in_flight,
+        } = writes;
+        let succeeded = result == Written::Done;
+        let lower = self.lower.as_ref().expect("a tier was written to");
+        lower.metrics.puts.record(elapsed);
+        lower.report(succeeded, elapsed, self.clock.now());
+        if !succeeded {
+            lower.metrics.put_errors.add(1);
+        }
+        for (index, (key, write)) in slots.into_iter().zip(&writes) {
+            match result {
+                Written::Done => lower.backlog().forget(key),
+                // Its reason to be is in the backlog, if it has one.
+                Written::NotDone => {}
+                // It can happen after a later invalidation, so it is to be removed.
+                Written::Unknown if matches!(write, Write::Put { .. }) => {
+                    lower.backlog().push(key, Write::Delete, self.stamp());
+                }
+                Written::Unknown => {}
+            }
+            let slot = &mut fetch.slots[index];
+            let seen = match succeeded {
+                true => Seen::Written,
+                false => Seen::NotWritten,
+            };
+            slot.step(seen, Some(elapsed));
+            slot.lead = None;
+        }
+        if !succeeded {
+            self.give_up_writes(lower, fetch);
+        }
+    }
+
+    /// Takes writes from the backlog of the tier below, if it can be written to.
+    pub(crate) fn drain(&self) -> Option<Drain<'_, K, V>> {
+        let lower = self.lower.as_ref()?;
+        if lower.mode == WriteMode::ReadOnly || lower.backlog().len() == 0 {
+            return None;
+        }
+        if !lower.breaker().permits(self.clock.now()) {
+            return None;
+        }
+        let writes = lower.backlog().take(lower.batch_bytes);
+        Some(Drain {
+            core: self,
+            lower,
+            writes,
+            succeeded: false,
+            _in_flight: lower.metrics.in_flight.hold(),
+        })
+    }
+}

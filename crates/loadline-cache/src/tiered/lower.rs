@@ -1,0 +1,206 @@
+//! The tier below memory, without its connection: what is read from it and written to it.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::backlog::{Backlog, Write};
+use super::breaker::Breaker;
+use super::codec::Codec;
+use super::frame::{self, Format, Refused, Times};
+use super::metrics::{TierMetrics, TierStats};
+use crate::Error;
+
+/// When a value that was loaded or inserted is written to the tier.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum WriteMode {
+    /// Before the call returns.
+    #[default]
+    Through,
+    /// In the background, later. What has not been written when the process ends is lost: at most what the backlog
+    /// holds ([`Tier::backlog`](super::Tier::backlog)). Invalidations reach other processes late, too.
+    Behind,
+    /// Never. Nor are invalidations: they concern memory only.
+    ReadOnly,
+}
+
+/// The guess before the first value was seen.
+const FIRST_MEAN_BYTES: u64 = 1_024;
+
+/// Decides which values are written to the tier, by the value and the time that its load took.
+pub(crate) type Select<K, V> = Box<dyn Fn(&K, &V, Duration) -> bool + Send + Sync>;
+
+/// A tier of bytes.
+pub(crate) struct Lower<K, V> {
+    pub(crate) codec: Arc<dyn Codec<V>>,
+    pub(crate) format: Format,
+    pub(crate) prefix: Vec<u8>,
+    pub(crate) mode: WriteMode,
+    pub(crate) select: Option<Select<K, V>>,
+    pub(crate) timeout: Duration,
+    pub(crate) batch_bytes: usize,
+    pub(crate) breaker: Mutex<Breaker>,
+    pub(crate) backlog: Mutex<Backlog>,
+    pub(crate) metrics: TierMetrics,
+    /// A running mean of the sizes of values, to split batches by bytes before the values are there.
+    pub(crate) mean_bytes: AtomicU64,
+}
+
+/// What became of a write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Written {
+    Done,
+    /// Refused, or never sent.
+    NotDone,
+    /// It can have happened, and can still happen.
+    Unknown,
+}
+
+impl From<Result<(), Error>> for Written {
+    fn from(result: Result<(), Error>) -> Self {
+        match result {
+            Ok(()) => Self::Done,
+            Err(Error::Client(error)) if !error.maybe_executed() => Self::NotDone,
+            Err(_) => Self::Unknown,
+        }
+    }
+}
+
+/// What a tier knows about a key.
+#[derive(Debug)]
+pub(crate) enum Found<V> {
+    Value(Option<V>, Times),
+    /// A value past its time to live.
+    Expired(Option<V>, Times),
+    Nothing(Why),
+}
+
+/// Why there is no usable value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Why {
+    Missing,
+    Damaged,
+    OtherVersion,
+    Outdated,
+}
+
+impl<K, V> Lower<K, V> {
+    pub(crate) fn breaker(&self) -> MutexGuard<'_, Breaker> {
+        self.breaker.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn backlog(&self) -> MutexGuard<'_, Backlog> {
+        self.backlog.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn key(&self, key: &[u8]) -> Vec<u8> {
+        [&self.prefix, key].concat()
+    }
+
+    /// Values of one request, by the sizes of those seen before.
+    pub(crate) fn batch_len(&self) -> usize {
+        let mean = match self.mean_bytes.load(Relaxed) {
+            0 => FIRST_MEAN_BYTES,
+            mean => mean,
+        };
+        usize::try_from(self.batch_bytes as u64 / mean)
+            .unwrap_or(usize::MAX)
+            .max(1)
+    }
+
+    fn saw_bytes(&self, bytes: usize) {
+        let mean = match self.mean_bytes.load(Relaxed) {
+            0 => bytes as u64,
+            mean => (mean * 7 + bytes as u64) / 8,
+        };
+        self.mean_bytes.store(mean.max(1), Relaxed);
+    }
+
+    /// Reads a frame at the time `unix_us`.
+    pub(crate) fn read(&self, key: &[u8], bytes: Option<&[u8]>, unix_us: u64) -> Found<V> {
+        let Some(bytes) = bytes else {
+            return Found::Nothing(Why::Missing);
+        };
+        self.saw_bytes(bytes.len());
+        self.metrics.read_bytes.add(bytes.len());
+        let (value, times) = match frame::decode(&self.format, &*self.codec, key, bytes) {
+            Ok(decoded) => decoded,
+            Err(Refused::Damaged) => {
+                self.metrics.damaged.add(1);
+                return Found::Nothing(Why::Damaged);
+            }
+            Err(Refused::OtherVersion) => {
+                self.metrics.other_version.add(1);
+                return Found::Nothing(Why::OtherVersion);
+            }
+        };
+        if !self.backlog().trusts(times.stamp) {
+            self.metrics.outdated.add(1);
+            return Found::Nothing(Why::Outdated);
+        }
+        if times.fresh_until <= unix_us {
+            self.metrics.expired.add(1);
+            return Found::Expired(value, times);
+        }
+        Found::Value(value, times)
+    }
+
+    /// The bytes of a value, and how long the tier keeps them.
+    pub(crate) fn frame(&self, key: &[u8], value: Option<&V>, times: Times) -> Option<Arc<[u8]>> {
+        match frame::encode(&self.format, &*self.codec, key, value, times) {
+            Ok(frame) => {
+                self.saw_bytes(frame.len());
+                Some(frame.into())
+            }
+            Err(_) => {
+                self.metrics.not_encoded.add(1);
+                None
+            }
+        }
+    }
+
+    /// Reports a request that ended after `elapsed`. One that took too long counts as failed: not every store can be
+    /// interrupted.
+    pub(crate) fn report(&self, succeeded: bool, elapsed: Duration, now: Duration) {
+        let mut breaker = self.breaker();
+        if succeeded && elapsed <= self.timeout {
+            breaker.succeeded();
+        } else {
+            breaker.failed(now);
+        }
+    }
+
+    /// Whether there are writes that the tier does not have yet, and it can be asked.
+    pub(crate) fn has_work(&self) -> bool {
+        self.mode != WriteMode::ReadOnly && self.backlog().len() > 0 && !self.breaker().is_open()
+    }
+
+    pub(crate) fn stats(&self) -> TierStats {
+        let mut stats = self.metrics.stats();
+        let breaker = self.breaker();
+        (stats.is_open, stats.opened) = (breaker.is_open(), breaker.opened());
+        drop(breaker);
+        let backlog = self.backlog();
+        stats.backlog = backlog.len() as u64;
+        (stats.lost_puts, stats.lost_deletes) = (backlog.lost_puts, backlog.lost_deletes);
+        stats
+    }
+}
+
+/// The writes of one request.
+pub(crate) fn to_batch(writes: &[(Vec<u8>, Write)]) -> crate::Batch {
+    let mut batch = crate::Batch::new();
+    for (key, write) in writes {
+        match write {
+            Write::Put {
+                frame,
+                ttl: Some(ttl),
+                ..
+            } => batch.put_for(key, frame, *ttl),
+            Write::Put { frame, .. } => batch.put(key, frame),
+            Write::Delete => batch.delete(key),
+        };
+    }
+    batch
+}

@@ -1,0 +1,142 @@
+//! The tier in memory.
+
+use std::hash::Hash;
+
+use quick_cache::sync::{Cache, DefaultLifecycle};
+use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
+
+use super::entry::Entry;
+
+/// The fewest entries of the expected size that the share of a shard holds, so that the sizes of entries can vary.
+const ENTRIES_PER_SHARD: u64 = 64;
+/// The most shards: more than this do not help on the machines that the cache was measured on.
+const MOST_SHARDS: u64 = 64;
+
+/// An entry carries its weight, which was taken once.
+#[derive(Debug, Clone, Copy)]
+struct Weight;
+
+impl<K, V> Weighter<K, Entry<V>> for Weight {
+    fn weight(&self, _: &K, entry: &Entry<V>) -> u64 {
+        entry.weight
+    }
+}
+
+type Entries<K, V> = Cache<K, Entry<V>, Weight, DefaultHashBuilder, DefaultLifecycle<K, Entry<V>>>;
+
+/// Entries up to a weight in bytes.
+#[derive(Debug)]
+pub(crate) struct Memory<K, V> {
+    entries: Entries<K, V>,
+    budget: u64,
+}
+
+impl<K: Hash + Eq + Clone, V> Memory<K, V> {
+    /// Room for entries of `budget` bytes in all.
+    ///
+    /// Each shard has a fixed share of the budget, and an entry larger than that share is not kept. So there are fewer
+    /// shards where entries are large beside the budget.
+    pub(crate) fn new(budget: u64, expected_entry_bytes: u64) -> Self {
+        let expected = expected_entry_bytes.max(1);
+        let entries = (budget / expected).max(1);
+        let shards = (entries / ENTRIES_PER_SHARD).clamp(1, MOST_SHARDS);
+        // The number of shards is rounded up to a power of two, so the next lower one is asked for.
+        let shards = 1_u64 << shards.ilog2();
+        // Rounded down, so that all shares add up to no more than the budget.
+        let capacity = (budget / shards * shards).max(shards);
+        let options = OptionsBuilder::new()
+            .shards(shards as usize)
+            .estimated_items_capacity(usize::try_from(entries).unwrap_or(usize::MAX))
+            .weight_capacity(capacity)
+            .build()
+            .expect("both capacities are set");
+        let entries = Cache::with_options(
+            options,
+            Weight,
+            DefaultHashBuilder::default(),
+            DefaultLifecycle::default(),
+        );
+        Self { entries, budget }
+    }
+
+    pub(crate) fn get(&self, key: &K) -> Option<Entry<V>> {
+        self.entries.get(key)
+    }
+
+    pub(crate) fn insert(&self, key: K, entry: Entry<V>) {
+        self.entries.insert(key, entry);
+    }
+
+    pub(crate) fn remove(&self, key: &K) {
+        self.entries.remove(key);
+    }
+
+    /// Removes an entry unless it has been replaced since `stamp`.
+    pub(crate) fn remove_stamp(&self, key: &K, stamp: u64) {
+        self.entries.remove_if(key, |entry| entry.stamp == stamp);
+    }
+
+    pub(crate) fn len(&self) -> u64 {
+        self.entries.len() as u64
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.entries.weight()
+    }
+
+    pub(crate) fn budget(&self) -> u64 {
+        self.budget
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::super::entry::NEVER;
+    use super::*;
+
+    fn entry(weight: u64) -> Entry<u64> {
+        Entry {
+            value: Some(Arc::new(weight)),
+            fresh_until: NEVER,
+            refresh_at: NEVER,
+            stamp: weight,
+            weight,
+        }
+    }
+
+    #[test]
+    fn the_weight_stays_within_the_budget() {
+        for (budget, expected) in [(1 << 20, 1_000), (1 << 20, 91_000), (1_000_000, 100)] {
+            let memory = Memory::new(budget, expected);
+            for key in 0..20_000_u64 {
+                memory.insert(key, entry(expected / 2 + key % expected));
+            }
+            let bytes = memory.bytes();
+            assert!(bytes <= budget, "{bytes} of {budget}");
+            assert!(bytes > budget / 2, "{bytes} of {budget}");
+        }
+    }
+
+    #[test]
+    fn large_entries_get_few_shards() {
+        // Eleven floors of 91 kB: with a shard for each CPU, none would fit.
+        let memory = Memory::new(1 << 20, 91_000);
+        memory.insert(1, entry(91_000));
+        assert!(memory.get(&1).is_some());
+        // Larger than the whole budget: not kept, and nothing else is pushed out.
+        memory.insert(2, entry(2 << 20));
+        assert!(memory.get(&2).is_none() && memory.get(&1).is_some());
+    }
+
+    #[test]
+    fn only_the_entry_that_was_seen_is_removed() {
+        let memory = Memory::new(1 << 20, 100);
+        memory.insert(1, entry(7));
+        memory.remove_stamp(&1, 8);
+        assert_eq!(memory.len(), 1);
+        memory.remove_stamp(&1, 7);
+        assert_eq!(memory.len(), 0);
+    }
+}

@@ -1,0 +1,37 @@
+//! The cache in tiers.
+//!
+//! `core` and `fetch` decide what is done and wait for nothing; `blocking` and `tasks` do it, for threads and tasks.
+
+mod backlog;
+mod blocking;
+mod breaker;
+mod builder;
+mod clock;
+pub mod codec;
+mod core;
+mod entry;
+mod explain;
+mod fetch;
+mod flights;
+mod frame;
+mod key;
+mod lower;
+mod memory;
+mod metrics;
+#[cfg(test)]
+mod model;
+#[cfg(feature = "tokio")]
+mod tasks;
+mod tier;
+
+pub use self::blocking::Cache;
+pub use self::builder::Builder;
+pub use self::clock::{Clock, ManualClock, SystemClock};
+pub use self::explain::{Explanation, Found, Step};
+pub use self::frame::Compression;
+pub use self::key::Key;
+pub use self::lower::WriteMode;
+pub use self::metrics::{Stats, TierStats, Times};
+#[cfg(feature = "tokio")]
+pub use self::tasks::AsyncCache;
+pub use self::tier::Tier;

@@ -1,0 +1,346 @@
+//! The cache for tasks, on tokio.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use tokio::sync::OnceCell;
+
+use super::backlog::Write;
+use super::builder::Builder;
+use super::core::{Core, Look};
+use super::explain::Explanation;
+use super::fetch::Fetch;
+use super::flights::{Joined, Lead};
+use super::key::Key;
+use super::lower::{Written, to_batch};
+use super::metrics::Stats;
+use crate::place::Place;
+use crate::tasks::open_place;
+use crate::{AsyncKeyValue, Error, LoadError};
+
+/// Refreshes at a time. More are not begun.
+const MOST_REFRESHES: usize = 64;
+/// How long `flush` tries.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(30);
+
+pub(crate) type Loaded<V> = Pin<Box<dyn Future<Output = Result<Option<V>, LoadError>> + Send>>;
+type Load<K, V> = Box<dyn Fn(K) -> Loaded<V> + Send + Sync>;
+
+/// The same as [`Cache`](crate::Cache), for tasks.
+///
+/// A call that is dropped ends the load that it performs; another call that waits for the same key then loads it.
+pub struct AsyncCache<K: Key, V> {
+    shared: Arc<Shared<K, V>>,
+}
+
+impl<K: Key, V> Clone for AsyncCache<K, V> {
+    fn clone(&self) -> Self {
+        Self {
+            shared: Arc::clone(&self.shared),
+        }
+    }
+}
+
+struct Shared<K: Key, V> {
+    core: Core<K, V>,
+    link: Option<AsyncLink>,
+    load: Load<K, V>,
+    refreshing: AtomicUsize,
+    is_draining: AtomicBool,
+}
+
+impl<K: Key, V: Send + Sync + 'static> AsyncCache<K, V> {
+    /// Starts from the defaults, as [`Cache::builder`](crate::Cache::builder) does.
+    #[must_use]
+    pub fn builder() -> Builder<K, V> {
+        Builder::new()
+    }
+
+    pub(crate) fn new(core: Core<K, V>, link: Option<AsyncLink>, load: Load<K, V>) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                core,
+                link,
+                load,
+                refreshing: AtomicUsize::new(0),
+                is_draining: AtomicBool::new(false),
+            }),
+        }
+    }
+
+    /// See [`Cache::get`](crate::Cache::get).
+    ///
+    /// # Errors
+    /// [`Error::Load`].
+    pub async fn get(&self, key: &K) -> Result<Option<Arc<V>>, Error> {
+        match self.shared.core.look(key) {
+            Look::Hit(value) => return Ok(value),
+            Look::Refresh(value) => {
+                self.refresh(key);
+                return Ok(value);
+            }
+            Look::Miss(_) => {}
+        }
+        let mut answers = self.fetch(std::slice::from_ref(key)).await.into_answers();
+        answers.swap_remove(0).map_err(Error::Load)
+    }
+
+    /// See [`Cache::get_many`](crate::Cache::get_many). Loads run at the same time.
+    ///
+    /// # Errors
+    /// For each key [`Error::Load`].
+    pub async fn get_many(&self, keys: &[K]) -> Vec<Result<Option<Arc<V>>, Error>> {
+        let answers = self.fetch(keys).await.into_answers().into_iter();
+        answers.map(|answer| answer.map_err(Error::Load)).collect()
+    }
+
+    /// See [`Cache::explain`](crate::Cache::explain).
+    ///
+    /// # Errors
+    /// [`Error::Load`].
+    pub async fn explain(&self, key: &K) -> (Result<Option<Arc<V>>, Error>, Explanation) {
+        let mut fetch = self.fetch(std::slice::from_ref(key)).await;
+        let steps = fetch.take_steps();
+        let answer = fetch.into_answers().swap_remove(0);
+        (answer.map_err(Error::Load), Explanation { steps })
+    }
+
+    /// See [`Cache::insert`](crate::Cache::insert).
+    pub async fn insert(&self, key: &K, value: V) {
+        self.overwrite(key, Some((Arc::new(value), None))).await;
+    }
+
+    /// See [`Cache::insert_for`](crate::Cache::insert_for).
+    pub async fn insert_for(&self, key: &K, value: V, ttl: Duration) {
+        let value = (Arc::new(value), Some(ttl));
+        self.overwrite(key, Some(value)).await;
+    }
+
+    /// See [`Cache::invalidate`](crate::Cache::invalidate). Dropped before it has returned, the value can remain in the
+    /// tiers.
+    pub async fn invalidate(&self, key: &K) {
+        self.overwrite(key, None).await;
+    }
+
+    /// See [`Cache::flush`](crate::Cache::flush).
+    pub async fn flush(&self) -> u64 {
+        let until = Instant::now() + FLUSH_TIMEOUT;
+        while self.shared.drain().await && Instant::now() < until {
+            // Another task is writing at the moment.
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        self.stats().tier.map_or(0, |tier| tier.backlog)
+    }
+
+    /// What the cache has done so far.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.shared.core.stats()
+    }
+
+    async fn fetch(&self, keys: &[K]) -> Fetch<K, V> {
+        let mut fetch = self.shared.core.fetch(keys.iter());
+        self.shared.run(&mut fetch).await;
+        fetch.due().for_each(|key| self.refresh(key));
+        self.drain_later();
+        fetch
+    }
+
+    async fn overwrite(&self, key: &K, value: Option<(Arc<V>, Option<Duration>)>) {
+        let core = &self.shared.core;
+        let lead: Lead<K, V> = loop {
+            match core.flights.write(key) {
+                Joined::Lead(lead) => break lead,
+                Joined::Wait(flight) => flight.closed().await,
+            }
+        };
+        let mut fetch = core.overwrite(key, lead, value);
+        self.shared.run(&mut fetch).await;
+        self.drain_later();
+    }
+
+    fn refresh(&self, key: &K) {
+        let refreshing = &self.shared.refreshing;
+        if refreshing.fetch_add(1, Ordering::Relaxed) >= MOST_REFRESHES {
+            refreshing.fetch_sub(1, Ordering::Relaxed);
+            self.shared.core.metrics.refreshes_skipped.add(1);
+            return;
+        }
+        let (counted, key) = (Refreshing(Arc::clone(&self.shared)), key.clone());
+        tokio::spawn(async move {
+            let shared = &counted.0;
+            if let Some(mut fetch) = shared.core.refresh(&key) {
+                shared.run(&mut fetch).await;
+            }
+        });
+    }
+
+    /// Has the backlog written in the background.
+    fn drain_later(&self) {
+        let lower = self.shared.core.lower.as_ref();
+        if !lower.is_some_and(|lower| lower.has_work())
+            || self.shared.is_draining.swap(true, Ordering::AcqRel)
+        {
+            return;
+        }
+        let draining = Draining(Arc::clone(&self.shared));
+        tokio::spawn(async move {
+            draining.0.drain().await;
+        });
+    }
+}
+
+/// A refresh that is counted until it ends, in whatever way.
+struct Refreshing<K: Key, V>(Arc<Shared<K, V>>);
+
+impl<K: Key, V> Drop for Refreshing<K, V> {
+    fn drop(&mut self) {
+        self.0.refreshing.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The task that writes the backlog, until it ends, in whatever way.
+struct Draining<K: Key, V>(Arc<Shared<K, V>>);
+
+impl<K: Key, V> Drop for Draining<K, V> {
+    fn drop(&mut self) {
+        self.0.is_draining.store(false, Ordering::Release);
+    }
+}
+
+impl<K: Key, V: Send + Sync> Shared<K, V> {
+    /// Performs what a call needs, until all its keys are answered.
+    async fn run(&self, fetch: &mut Fetch<K, V>) {
+        let core = &self.core;
+        loop {
+            while let Some(question) = core.question(fetch) {
+                let (values, elapsed) = timed(self.read(&fetch.keys(&question))).await;
+                core.answered(fetch, question, values, elapsed);
+            }
+            self.load_all(fetch).await;
+            while let Some(writes) = core.writes(fetch) {
+                let (result, elapsed) = timed(self.write(&writes.writes)).await;
+                core.written(fetch, writes, result, elapsed);
+            }
+            match fetch.next_wait() {
+                Some((index, flight)) => {
+                    let outcome = flight.outcome().await;
+                    core.waited(fetch, index, outcome);
+                }
+                None => return,
+            }
+        }
+    }
+
+    async fn load_all(&self, fetch: &mut Fetch<K, V>) {
+        let mut loads = FuturesUnordered::new();
+        while let Some(loading) = self.core.load(fetch) {
+            let load = (self.load)(fetch.key(&loading).clone());
+            loads.push(async { (timed(load).await, loading) });
+        }
+        while let Some(((result, elapsed), loading)) = loads.next().await {
+            self.core.loaded(fetch, loading, result, elapsed);
+        }
+    }
+
+    async fn read(&self, keys: &[&[u8]]) -> Option<Vec<Option<Vec<u8>>>> {
+        let link = self.link.as_ref()?;
+        let values = async {
+            let store = link.store().await?;
+            match keys {
+                [key] => Some(vec![store.get(key).await.ok()?]),
+                keys => store.get_many(keys).await.ok(),
+            }
+        };
+        tokio::time::timeout(link.timeout, values).await.ok()?
+    }
+
+    async fn write(&self, writes: &[(Vec<u8>, Write)]) -> Written {
+        let Some(link) = &self.link else {
+            return Written::NotDone;
+        };
+        let written = async {
+            let Some(store) = link.store().await else {
+                return Written::NotDone;
+            };
+            let written = match writes {
+                [(key, Write::Delete)] => store.delete(key).await.map(|_| ()),
+                [(key, Write::Put { frame, ttl, .. })] => match ttl {
+                    Some(ttl) => store.put_for(key, frame, *ttl).await,
+                    None => store.put(key, frame).await,
+                },
+                writes => store.write_many(&to_batch(writes)).await,
+            };
+            written.into()
+        };
+        let written = tokio::time::timeout(link.timeout, written).await;
+        written.unwrap_or(Written::Unknown)
+    }
+
+    /// Writes the backlog. Returns whether another task is doing so.
+    async fn drain(&self) -> bool {
+        while let Some(drain) = self.core.drain() {
+            if drain.writes.is_empty() {
+                return true;
+            }
+            let (result, elapsed) = timed(self.write(&drain.writes)).await;
+            if !drain.written(result, elapsed) {
+                break;
+            }
+        }
+        false
+    }
+}
+
+async fn timed<R>(work: impl Future<Output = R>) -> (R, Duration) {
+    let start = Instant::now();
+    let result = work.await;
+    (result, start.elapsed())
+}
+
+/// The connection to a tier, opened once it can be.
+pub(crate) struct AsyncLink {
+    place: Option<Place>,
+    store: OnceCell<Arc<dyn AsyncKeyValue>>,
+    timeout: Duration,
+}
+
+impl AsyncLink {
+    /// # Errors
+    /// [`Error::Url`]; those of a store of this process.
+    pub(crate) async fn open(url: &str, timeout: Duration) -> Result<Self, Error> {
+        let link = Self {
+            place: Some(Place::parse(url)?),
+            store: OnceCell::new(),
+            timeout,
+        };
+        match tokio::time::timeout(timeout, link.try_open()).await {
+            // It is opened once it can be.
+            Ok(Ok(_) | Err(Error::Client(_))) | Err(_) => Ok(link),
+            Ok(Err(error)) => Err(error),
+        }
+    }
+
+    pub(crate) fn of(store: Arc<dyn AsyncKeyValue>, timeout: Duration) -> Self {
+        Self {
+            place: None,
+            store: OnceCell::from(store),
+            timeout,
+        }
+    }
+
+    async fn try_open(&self) -> Result<&Arc<dyn AsyncKeyValue>, Error> {
+        let open = async || match &self.place {
+            Some(place) => Ok(open_place(place.clone()).await?.into()),
+            None => Err(Error::Settings("there is no store")),
+        };
+        self.store.get_or_try_init(open).await
+    }
+
+    async fn store(&self) -> Option<&dyn AsyncKeyValue> {
+        self.try_open().await.ok().map(|store| &**store)
+    }
+}

@@ -1,0 +1,162 @@
+//! The settings of a tier below memory.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::backlog::Bounds;
+use super::breaker::BreakerPolicy;
+use super::frame::{Compression, Format};
+use super::lower::WriteMode;
+#[cfg(feature = "tokio")]
+use crate::AsyncKeyValue;
+use crate::KeyValue;
+
+/// Where the bytes of a tier are.
+pub(crate) enum Source {
+    Url(String),
+    Threads(Arc<dyn KeyValue>),
+    #[cfg(feature = "tokio")]
+    Tasks(Arc<dyn AsyncKeyValue>),
+}
+
+/// A tier below memory: one of the stores that [`open`](crate::open) opens, or any other behind the same interface.
+///
+/// Its failures never reach the caller of a cache. While it is down, values are loaded.
+///
+/// | store | what it keeps | while it is down |
+/// | --- | --- | --- |
+/// | `ram` | values of this process in their encoded form, which needs less memory than objects | - |
+/// | `store:DIR` | values of this process, over a restart | - |
+/// | `redis://`, `cluster://` | values that all processes share, until it evicts them | the breaker opens after three failures; one call at a time probes it |
+pub struct Tier {
+    pub(crate) source: Source,
+    pub(crate) timeout: Duration,
+    pub(crate) mode: WriteMode,
+    pub(crate) prefix: Vec<u8>,
+    pub(crate) format: Format,
+    pub(crate) batch_bytes: usize,
+    pub(crate) breaker: BreakerPolicy,
+    pub(crate) backlog: Bounds,
+}
+
+impl Tier {
+    /// The store at a URL of [`open`](crate::open). If it cannot be reached, it counts as down.
+    #[must_use]
+    pub fn open(url: &str) -> Self {
+        Self::new(Source::Url(url.to_owned()))
+    }
+
+    /// A store for a cache of threads. It should return within the [timeout](Self::timeout) by itself: a call cannot be
+    /// interrupted, and only counts as failed if it takes longer.
+    #[must_use]
+    pub fn store(store: Arc<dyn KeyValue>) -> Self {
+        Self::new(Source::Threads(store))
+    }
+
+    /// A store for a cache of tasks.
+    #[cfg(feature = "tokio")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
+    #[must_use]
+    pub fn async_store(store: Arc<dyn AsyncKeyValue>) -> Self {
+        Self::new(Source::Tasks(store))
+    }
+
+    fn new(source: Source) -> Self {
+        Self {
+            source,
+            timeout: Duration::from_millis(100),
+            mode: WriteMode::default(),
+            prefix: Vec::new(),
+            format: Format::default(),
+            batch_bytes: 1 << 20,
+            breaker: BreakerPolicy::default(),
+            backlog: Bounds {
+                keys: 10_000,
+                bytes: 16 << 20,
+            },
+        }
+    }
+
+    /// The limit for one read or write of the tier, after which the value is loaded. Default 100 ms.
+    ///
+    /// A cache of threads passes it to the connection, where it is the limit for connecting and for the reply, one after
+    /// the other.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// When values are written. Default [`WriteMode::Through`].
+    #[must_use]
+    pub fn mode(mut self, mode: WriteMode) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// What comes before each key, such as `floors:`. Default nothing.
+    #[must_use]
+    pub fn prefix(mut self, prefix: impl Into<Vec<u8>>) -> Self {
+        self.prefix = prefix.into();
+        self
+    }
+
+    /// The version of what the codec writes. Values of another one count as misses and are replaced. Default 0.
+    #[must_use]
+    pub fn schema(mut self, version: u32) -> Self {
+        self.format.schema = version;
+        self
+    }
+
+    /// Compresses values of more than `above` bytes. Default none.
+    #[must_use]
+    pub fn compress(mut self, compression: Compression, above: usize) -> Self {
+        self.format.compression = compression;
+        self.format.compress_above = above;
+        self
+    }
+
+    /// The most bytes that an encoded value can have before compression. Larger ones are kept in memory only, and what a
+    /// tier returns is never decompressed beyond it. Default 64 MiB.
+    #[must_use]
+    pub fn max_value_bytes(mut self, bytes: usize) -> Self {
+        self.format.max_value_bytes = bytes;
+        self
+    }
+
+    /// The bytes of one request for several keys. Reads are split by the mean size of the values seen before. Default
+    /// 1 MiB: larger replies cost more per value.
+    #[must_use]
+    pub fn batch_bytes(mut self, bytes: usize) -> Self {
+        self.batch_bytes = bytes;
+        self
+    }
+
+    /// The breaker: it opens after `failures` in a row, and lets a probe pass after `first_pause`, which doubles up to
+    /// `longest_pause`. Default 3, 100 ms and 5 s.
+    #[must_use]
+    pub fn breaker(
+        mut self,
+        failures: u32,
+        first_pause: Duration,
+        longest_pause: Duration,
+    ) -> Self {
+        self.breaker = BreakerPolicy {
+            failures: failures.max(1),
+            first_pause,
+            longest_pause: longest_pause.max(first_pause),
+        };
+        self
+    }
+
+    /// The most keys and bytes that wait to be written: values in [`WriteMode::Behind`], and in each mode the
+    /// invalidations that the tier has missed. Default 10,000 keys and 16 MiB.
+    ///
+    /// A value without room is not written and counted in [`TierStats::lost_puts`](super::TierStats::lost_puts). Of an
+    /// invalidation without room, [`TierStats::lost_deletes`](super::TierStats::lost_deletes) says what follows.
+    #[must_use]
+    pub fn backlog(mut self, keys: usize, bytes: usize) -> Self {
+        self.backlog = Bounds { keys, bytes };
+        self
+    }
+}
