@@ -1,0 +1,118 @@
+//! The cache in tiers, by its public interface.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test ends with the error that it did not expect"
+)]
+
+mod redis;
+mod stores;
+mod tasks;
+mod threads;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use loadline_cache::{Batch, Error, KeyValue, open};
+
+const MS: Duration = Duration::from_millis(1);
+
+/// A count that a load raises.
+#[derive(Clone, Default)]
+struct Count(Arc<AtomicU64>);
+
+impl Count {
+    fn add(&self) -> u64 {
+        self.0.fetch_add(1, Ordering::SeqCst) + 1
+    }
+
+    fn get(&self) -> u64 {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+/// Waits for a condition that other threads bring about.
+fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+    let until = Instant::now() + Duration::from_secs(60);
+    while !condition() {
+        assert!(Instant::now() < until, "{what}");
+        std::thread::sleep(MS);
+    }
+}
+
+/// A store that can be told to fail, and counts its requests.
+struct Faulty {
+    store: Box<dyn KeyValue>,
+    is_down: AtomicBool,
+    requests: AtomicU64,
+}
+
+impl Faulty {
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
+            store: open("ram").unwrap(),
+            is_down: AtomicBool::new(false),
+            requests: AtomicU64::new(0),
+        })
+    }
+
+    fn set_down(&self, is_down: bool) {
+        self.is_down.store(is_down, Ordering::SeqCst);
+    }
+
+    fn requests(&self) -> u64 {
+        self.requests.load(Ordering::SeqCst)
+    }
+
+    fn pass(&self) -> Result<&dyn KeyValue, Error> {
+        self.requests.fetch_add(1, Ordering::SeqCst);
+        match self.is_down.load(Ordering::SeqCst) {
+            true => Err(Error::Settings("the store is down")),
+            false => Ok(&*self.store),
+        }
+    }
+}
+
+impl KeyValue for Faulty {
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        self.pass()?.get(key)
+    }
+
+    fn get_many(&self, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, Error> {
+        self.pass()?.get_many(keys)
+    }
+
+    fn put(&self, key: &[u8], value: &[u8]) -> Result<(), Error> {
+        self.pass()?.put(key, value)
+    }
+
+    fn put_for(&self, key: &[u8], value: &[u8], ttl: Duration) -> Result<(), Error> {
+        self.pass()?.put_for(key, value, ttl)
+    }
+
+    fn delete(&self, key: &[u8]) -> Result<bool, Error> {
+        self.pass()?.delete(key)
+    }
+
+    fn compare_and_swap(
+        &self,
+        key: &[u8],
+        expected: Option<&[u8]>,
+        next: Option<&[u8]>,
+    ) -> Result<bool, Error> {
+        self.pass()?.compare_and_swap(key, expected, next)
+    }
+
+    fn apply(&self, batch: &Batch) -> Result<(), Error> {
+        self.pass()?.apply(batch)
+    }
+
+    fn write_many(&self, batch: &Batch) -> Result<(), Error> {
+        self.pass()?.write_many(batch)
+    }
+
+    fn scan(&self, prefix: &[u8], visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), Error> {
+        self.pass()?.scan(prefix, visit)
+    }
+}

@@ -1,0 +1,259 @@
+//! A Redis server below memory, in every bad state.
+
+use std::io;
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use loadline_cache::codec::Raw;
+use loadline_cache::{AsyncCache, Cache, Found, Tier};
+use loadline_client::{Client, cmd};
+
+use super::{Count, MS, wait_until};
+
+/// The limit for a call that must not hang. Without the breaker, calls would take the timeout each.
+const TIMEOUT: Duration = Duration::from_millis(250);
+
+struct Redis {
+    process: Child,
+    port: u16,
+}
+
+impl Redis {
+    fn start() -> Self {
+        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = free.local_addr().unwrap().port();
+        drop(free);
+        Self::start_at(port)
+    }
+
+    fn start_at(port: u16) -> Self {
+        let process = Command::new("redis-server")
+            .args(["--port", &port.to_string(), "--save", ""])
+            .args(["--dir", "/tmp", "--dbfilename", "never-written.rdb"])
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("this test needs redis-server; `cargo xtask test --install` installs it");
+        wait_until("redis-server does not come up", || {
+            TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok()
+        });
+        Self { process, port }
+    }
+
+    fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    fn run(&self, words: &[&str]) {
+        let mut connection = Client::open(&self.url()).unwrap().blocking().unwrap();
+        let command = words[1..].iter().fold(
+            cmd::<loadline_client::OwnedReply>(words[0]),
+            |command, word| command.arg(*word),
+        );
+        connection.run(command).unwrap();
+    }
+
+    fn signal(&self, signal: &str) {
+        let status = Command::new("kill")
+            .args([signal, &self.process.id().to_string()])
+            .status();
+        assert!(status.unwrap().success());
+    }
+
+    fn kill(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+type Pages = Cache<u32, Vec<u8>>;
+
+fn tier(redis: &Redis) -> Tier {
+    let tier = Tier::open(&redis.url()).prefix("p:").timeout(TIMEOUT);
+    tier.breaker(2, 10 * MS, 20 * MS)
+}
+
+fn pages(redis: &Redis, loads: &Count) -> Pages {
+    let loads = loads.clone();
+    Pages::builder()
+        .tier(tier(redis), Raw)
+        .build(move |_| Ok::<_, io::Error>(Some(loads.add().to_string().into_bytes())))
+        .unwrap()
+}
+
+fn found(pages: &Pages, key: u32) -> Vec<Found> {
+    let (value, way) = pages.explain(&key);
+    assert!(value.unwrap().is_some());
+    way.steps.iter().map(|step| step.found).collect()
+}
+
+/// Waits until the tier answers again.
+fn recovers(pages: &Pages, first_key: u32) {
+    let mut key = first_key;
+    wait_until("the tier does not recover", || {
+        key += 1;
+        pages.get(&key).unwrap();
+        !pages.stats().tier.unwrap().is_open && found(pages, key + 1_000_000)[1] == Found::NotInTier
+    });
+}
+
+#[test]
+fn a_killed_server_costs_no_error_and_is_found_again() {
+    let (mut redis, loads) = (Redis::start(), Count::default());
+    let pages = pages(&redis, &loads);
+    assert_eq!(
+        found(&pages, 1)[1..],
+        [Found::NotInTier, Found::Loaded, Found::Written]
+    );
+    redis.kill();
+    (2..100).for_each(|key| drop(found(&pages, key)));
+    pages.invalidate(&1);
+    let stats = pages.stats().tier.unwrap();
+    assert!(stats.opened >= 1 && stats.backlog == 1, "{stats:?}");
+    let _redis = Redis::start_at(redis.port);
+    recovers(&pages, 1_000);
+    wait_until("the backlog stays", || {
+        pages.stats().tier.unwrap().backlog == 0
+    });
+}
+
+#[test]
+fn a_server_that_is_not_there_yet_is_found_later() {
+    let (mut redis, loads) = (Redis::start(), Count::default());
+    redis.kill();
+    let pages = pages(&redis, &loads);
+    assert!(pages.get(&1).unwrap().is_some());
+    let _redis = Redis::start_at(redis.port);
+    recovers(&pages, 1_000);
+}
+
+#[test]
+fn a_frozen_server_delays_the_first_calls_only() {
+    let (redis, loads) = (Redis::start(), Count::default());
+    let pages = pages(&redis, &loads);
+    found(&pages, 1);
+    redis.signal("-STOP");
+    let start = Instant::now();
+    (2..1_000).for_each(|key| drop(found(&pages, key)));
+    let elapsed = start.elapsed();
+    let stats = pages.stats().tier.unwrap();
+    // Every request that was tried took at most the timeout to connect and the timeout for a reply.
+    let tried = stats.get_errors + stats.put_errors;
+    assert!(tried < 100, "{stats:?}");
+    assert!(
+        elapsed < TIMEOUT * 2 * tried as u32 + Duration::from_secs(5),
+        "{elapsed:?}, {stats:?}"
+    );
+    pages.invalidate(&1);
+    redis.signal("-CONT");
+    recovers(&pages, 10_000);
+    wait_until("the backlog stays", || {
+        pages.stats().tier.unwrap().backlog == 0
+    });
+    let second = self::pages(&redis, &loads);
+    assert_eq!(found(&second, 1)[1], Found::NotInTier);
+}
+
+#[test]
+fn a_server_that_is_full_or_read_only_is_still_read() {
+    for (setting, bad, good) in [("maxmemory", "1", "0"), ("min-replicas-to-write", "1", "0")] {
+        let (redis, loads) = (Redis::start(), Count::default());
+        let pages = pages(&redis, &loads);
+        found(&pages, 1);
+        redis.run(&["CONFIG", "SET", setting, bad]);
+        assert_eq!(
+            found(&pages, 2)[1..],
+            [Found::NotInTier, Found::Loaded, Found::NotWritten],
+            "{setting}"
+        );
+        let second = self::pages(&redis, &loads);
+        assert_eq!(found(&second, 1)[1..], [Found::InTier], "{setting}");
+        redis.run(&["CONFIG", "SET", setting, good]);
+        assert_eq!(
+            found(&second, 2)[1..],
+            [Found::NotInTier, Found::Loaded, Found::Written]
+        );
+    }
+}
+
+#[test]
+fn garbage_other_types_and_evicted_keys_are_loaded_again() {
+    let (redis, loads) = (Redis::start(), Count::default());
+    found(&pages(&redis, &loads), 1);
+    redis.run(&["SET", "p:1", "garbage"]);
+    assert_eq!(
+        found(&pages(&redis, &loads), 1)[1..],
+        [Found::Damaged, Found::Loaded, Found::Written]
+    );
+    assert_eq!(found(&pages(&redis, &loads), 1)[1..], [Found::InTier]);
+    redis.run(&["FLUSHALL"]);
+    assert_eq!(found(&pages(&redis, &loads), 1)[1], Found::NotInTier);
+    redis.run(&["DEL", "p:1"]);
+    redis.run(&["LPUSH", "p:1", "element"]);
+    // GET is refused, and SET replaces the list.
+    assert_eq!(
+        found(&pages(&redis, &loads), 1)[1..],
+        [Found::TierFailed, Found::Loaded, Found::Written]
+    );
+    assert_eq!(found(&pages(&redis, &loads), 1)[1..], [Found::InTier]);
+}
+
+#[test]
+fn many_keys_go_together() {
+    let (redis, loads) = (Redis::start(), Count::default());
+    let keys: Vec<u32> = (0..500).collect();
+    let first = pages(&redis, &loads);
+    assert!(first.get_many(&keys).iter().all(Result::is_ok));
+    let second = pages(&redis, &loads);
+    assert!(second.get_many(&keys).iter().all(Result::is_ok));
+    let stats = second.stats().tier.unwrap();
+    assert_eq!((loads.get(), stats.hits, stats.gets.count), (500, 500, 1));
+}
+
+#[test]
+fn tasks_do_not_wait_for_a_frozen_server_either() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let (redis, loads) = (Redis::start(), Count::default());
+        let count = loads.clone();
+        let load = move |_: u32| {
+            let number = count.add();
+            async move { Ok::<_, io::Error>(Some(number.to_string().into_bytes())) }
+        };
+        let builder = AsyncCache::<u32, Vec<u8>>::builder().tier(tier(&redis), Raw);
+        let pages = builder.build_async(load).await.unwrap();
+        let keys: Vec<u32> = (0..50).collect();
+        assert!(pages.get_many(&keys).await.iter().all(Result::is_ok));
+        assert_eq!(pages.stats().tier.unwrap().puts.count, 1);
+        redis.signal("-STOP");
+        for key in 100..300 {
+            assert!(pages.get(&key).await.unwrap().is_some());
+        }
+        pages.invalidate(&1).await;
+        let stats = pages.stats().tier.unwrap();
+        assert!(stats.opened >= 1 && stats.get_errors < 50, "{stats:?}");
+        redis.signal("-CONT");
+        let until = Instant::now() + Duration::from_secs(60);
+        let mut key = 1_000;
+        while pages.stats().tier.unwrap().backlog > 0 {
+            assert!(Instant::now() < until, "the tier does not recover");
+            pages.get(&key).await.unwrap();
+            tokio::time::sleep(MS).await;
+            key += 1;
+        }
+        // The others were not touched.
+        let (value, way) = pages.explain(&1).await;
+        assert!(value.unwrap().is_some());
+        assert_eq!(way.steps[1].found, Found::NotInTier);
+    });
+}

@@ -1,0 +1,275 @@
+//! A store below memory, which fails where the test says so.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use loadline_cache::codec::Raw;
+use loadline_cache::{Builder, Cache, Found, KeyValue, ManualClock, Tier, WriteMode};
+
+use super::{Count, Faulty, MS, wait_until};
+
+type Pages = Cache<u32, Vec<u8>>;
+
+fn tier(store: &Arc<Faulty>) -> Tier {
+    let store: Arc<dyn KeyValue> = Arc::clone(store) as _;
+    // Neighbours on the machine make calls slow, and none of these tests is about that.
+    Tier::store(store)
+        .prefix("p:")
+        .timeout(Duration::from_secs(60))
+}
+
+fn builder(tier: Tier, clock: &ManualClock) -> Builder<u32, Vec<u8>> {
+    let builder = Pages::builder().clock(clock.clone()).jitter(0.0);
+    builder.ttl(100 * MS).tier(tier, Raw)
+}
+
+/// A cache whose values are the numbers of their loads.
+fn numbered(builder: Builder<u32, Vec<u8>>, loads: &Count) -> Pages {
+    let loads = loads.clone();
+    let load = move |_: &u32| Ok::<_, io::Error>(Some(loads.add().to_string().into_bytes()));
+    builder.build(load).unwrap()
+}
+
+fn seen(pages: &Pages, key: u32) -> String {
+    let value = pages.get(&key).unwrap().unwrap();
+    String::from_utf8(value.to_vec()).unwrap()
+}
+
+fn found(pages: &Pages, key: u32) -> Vec<Found> {
+    let (value, way) = pages.explain(&key);
+    assert!(value.unwrap().is_some());
+    way.steps.iter().map(|step| step.found).collect()
+}
+
+#[test]
+fn a_second_process_does_not_load() {
+    let (store, clock, loads) = (Faulty::new(), ManualClock::new(), Count::default());
+    let first = numbered(builder(tier(&store), &clock).absent_ttl(MS), &loads);
+    assert_eq!(
+        found(&first, 1),
+        [
+            Found::NotInMemory,
+            Found::NotInTier,
+            Found::Loaded,
+            Found::Written
+        ]
+    );
+    clock.advance(60 * MS);
+    let second = numbered(builder(tier(&store), &clock), &loads);
+    assert_eq!(found(&second, 1), [Found::NotInMemory, Found::InTier]);
+    // It ends when the first one's value ends, not a whole time to live later.
+    clock.advance(40 * MS);
+    assert_eq!(
+        found(&second, 1)[1..],
+        [Found::Expired, Found::Loaded, Found::Written]
+    );
+    assert_eq!(loads.get(), 2);
+    let stats = second.stats().tier.unwrap();
+    assert_eq!((stats.hits, stats.misses, stats.expired), (1, 1, 1));
+}
+
+#[test]
+fn what_is_not_a_value_is_a_miss_and_is_replaced() {
+    let (store, clock, loads) = (Faulty::new(), ManualClock::new(), Count::default());
+    let older = numbered(builder(tier(&store), &clock), &loads);
+    seen(&older, 1);
+    let newer = || numbered(builder(tier(&store).schema(2), &clock), &loads);
+    let pages = newer();
+    assert_eq!(
+        found(&pages, 1)[1..],
+        [Found::OtherVersion, Found::Loaded, Found::Written]
+    );
+    assert_eq!(found(&newer(), 1)[1..], [Found::InTier]);
+    store.put(b"p:1", b"garbage").unwrap();
+    let pages = newer();
+    assert_eq!(
+        found(&pages, 1)[1..],
+        [Found::Damaged, Found::Loaded, Found::Written]
+    );
+    assert_eq!(pages.stats().tier.unwrap().damaged, 1);
+    assert_eq!(found(&newer(), 1)[1..], [Found::InTier]);
+    // A value of another key.
+    let frame = store.get(b"p:1").unwrap().unwrap();
+    store.put(b"p:2", &frame).unwrap();
+    assert_eq!(found(&newer(), 2)[1], Found::Damaged);
+}
+
+#[test]
+fn a_store_that_is_down_is_left_alone() {
+    let (store, clock, loads) = (Faulty::new(), ManualClock::new(), Count::default());
+    let tier = tier(&store).breaker(3, 100 * MS, 400 * MS);
+    let pages = numbered(builder(tier, &clock), &loads);
+    store.set_down(true);
+    for key in 0..100 {
+        assert!(pages.get(&key).unwrap().is_some());
+    }
+    // Three failures: a read and a write of the first key, and a read of the second.
+    assert_eq!(store.requests(), 3);
+    assert!(pages.stats().tier.unwrap().is_open);
+    clock.advance(100 * MS);
+    for key in 0..100 {
+        assert!(pages.get(&key).unwrap().is_some());
+    }
+    assert_eq!(store.requests(), 4);
+    store.set_down(false);
+    clock.advance(200 * MS);
+    assert_eq!(found(&pages, 1)[1], Found::NotInTier);
+    let stats = pages.stats().tier.unwrap();
+    assert_eq!((stats.is_open, stats.opened), (false, 2));
+    assert!(stats.not_asked > 100);
+}
+
+#[test]
+fn an_invalidation_that_the_store_missed_is_made_up_for() {
+    let (store, clock, loads) = (Faulty::new(), ManualClock::new(), Count::default());
+    let pages = numbered(builder(tier(&store), &clock), &loads);
+    assert_eq!(seen(&pages, 1), "1");
+    store.set_down(true);
+    pages.invalidate(&1);
+    store.set_down(false);
+    // The store still has the older value.
+    assert!(store.get(b"p:1").unwrap().is_some());
+    assert_eq!(
+        found(&pages, 1)[1..],
+        [Found::Invalidated, Found::Loaded, Found::Written]
+    );
+    assert_eq!(seen(&pages, 1), "2");
+    // An invalidation that no later write makes up for.
+    store.set_down(true);
+    pages.invalidate(&1);
+    store.set_down(false);
+    seen(&pages, 2);
+    wait_until("the invalidation is not delivered", || {
+        store.get(b"p:1").unwrap().is_none()
+    });
+    wait_until("the backlog stays", || {
+        pages.stats().tier.unwrap().backlog == 0
+    });
+}
+
+#[test]
+fn inserted_values_replace_older_ones_everywhere() {
+    let (store, clock, loads) = (Faulty::new(), ManualClock::new(), Count::default());
+    let pages = numbered(builder(tier(&store), &clock), &loads);
+    seen(&pages, 1);
+    pages.insert(&1, b"inserted".to_vec());
+    let second = numbered(builder(tier(&store), &clock), &loads);
+    assert_eq!(seen(&second, 1), "inserted");
+    store.set_down(true);
+    pages.insert_for(&1, b"newer".to_vec(), 10 * MS);
+    assert_eq!(seen(&pages, 1), "newer");
+    clock.advance(10 * MS);
+    store.set_down(false);
+    // Not the inserted one, which the store still has.
+    assert_eq!(seen(&pages, 1), "2");
+}
+
+#[test]
+fn many_keys_are_one_request_and_large_ones_several() {
+    let (store, clock, loads) = (Faulty::new(), ManualClock::new(), Count::default());
+    let keys: Vec<u32> = (0..100).collect();
+    let count = loads.clone();
+    let build = |batch_bytes: usize| {
+        let count = count.clone();
+        builder(tier(&store).batch_bytes(batch_bytes), &clock)
+            .build(move |_| {
+                count.add();
+                Ok::<_, io::Error>(Some(vec![7; 1_000]))
+            })
+            .unwrap()
+    };
+    let pages = build(1 << 20);
+    assert!(pages.get_many(&keys).iter().all(Result::is_ok));
+    assert_eq!((loads.get(), store.requests()), (100, 2));
+    let pages = build(1 << 20);
+    assert!(pages.get_many(&keys).iter().all(Result::is_ok));
+    assert_eq!((loads.get(), store.requests()), (100, 3));
+    // Ten values fit into a request: the first one is a guess, by which eleven would fit.
+    let pages = build(11_000);
+    assert!(pages.get_many(&keys).iter().all(Result::is_ok));
+    let requests = store.requests() - 3;
+    assert!((10..=11).contains(&requests), "{requests}");
+    assert_eq!(loads.get(), 100);
+}
+
+#[test]
+fn a_batch_that_fails_ends_the_others() {
+    let (store, clock, loads) = (Faulty::new(), ManualClock::new(), Count::default());
+    let pages = numbered(builder(tier(&store).batch_bytes(2_000), &clock), &loads);
+    store.set_down(true);
+    let keys: Vec<u32> = (0..100).collect();
+    assert!(pages.get_many(&keys).iter().all(Result::is_ok));
+    assert_eq!(store.requests(), 2);
+}
+
+#[test]
+fn only_selected_values_are_written() {
+    let (store, clock, loads) = (Faulty::new(), ManualClock::new(), Count::default());
+    let builder = builder(tier(&store), &clock).select(|key, _, cost| {
+        assert!(cost < Duration::from_secs(60));
+        *key == 1
+    });
+    let pages = numbered(builder, &loads);
+    (1..3).for_each(|key| drop(seen(&pages, key)));
+    assert!(store.get(b"p:1").unwrap().is_some());
+    assert!(store.get(b"p:2").unwrap().is_none());
+}
+
+#[test]
+fn a_tier_that_is_read_only_is_never_written() {
+    let (store, clock, loads) = (Faulty::new(), ManualClock::new(), Count::default());
+    seen(&numbered(builder(tier(&store), &clock), &loads), 1);
+    let pages = numbered(
+        builder(tier(&store).mode(WriteMode::ReadOnly), &clock),
+        &loads,
+    );
+    assert_eq!(seen(&pages, 1), "1");
+    assert_eq!(seen(&pages, 2), "2");
+    pages.invalidate(&1);
+    pages.insert(&2, b"inserted".to_vec());
+    assert_eq!(seen(&pages, 1), "1");
+    assert!(store.get(b"p:2").unwrap().is_none());
+}
+
+#[test]
+fn writes_behind_are_seen_at_once_and_written_later() {
+    let (store, clock, loads) = (Faulty::new(), ManualClock::new(), Count::default());
+    let behind = tier(&store).mode(WriteMode::Behind).breaker(1, MS, MS);
+    // Memory keeps nothing, so that every read goes to the tier.
+    let builder = builder(behind, &clock).memory(0, |_, _| 1);
+    let pages = numbered(builder, &loads);
+    store.set_down(true);
+    assert_eq!(seen(&pages, 1), "1");
+    pages.insert(&2, b"inserted".to_vec());
+    assert_eq!(seen(&pages, 1), "1");
+    assert_eq!(seen(&pages, 2), "inserted");
+    pages.invalidate(&1);
+    assert_eq!(seen(&pages, 1), "2");
+    store.set_down(false);
+    clock.advance(MS);
+    assert_eq!(pages.flush(), 0);
+    assert_eq!(loads.get(), 2);
+    assert!(store.get(b"p:1").unwrap().is_some() && store.get(b"p:2").unwrap().is_some());
+}
+
+#[test]
+fn the_loss_of_writes_behind_is_bounded_and_counted() {
+    let (store, clock, loads) = (Faulty::new(), ManualClock::new(), Count::default());
+    let behind = tier(&store).mode(WriteMode::Behind).backlog(10, 1 << 20);
+    let pages = numbered(builder(behind.breaker(1, MS, MS), &clock), &loads);
+    store.set_down(true);
+    (0..30).for_each(|key| drop(seen(&pages, key)));
+    wait_until("the store is not tried", || {
+        pages.stats().tier.unwrap().is_open
+    });
+    store.set_down(false);
+    clock.advance(MS);
+    assert_eq!(pages.flush(), 0);
+    let lost = pages.stats().tier.unwrap().lost_puts;
+    let mut stored = 0;
+    let mut count = |_: &[u8], _: &[u8]| stored += 1;
+    store.scan(b"p:", &mut count).unwrap();
+    assert_eq!(stored + lost, 30);
+    assert!(stored >= 10, "{stored}");
+}
