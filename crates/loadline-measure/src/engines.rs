@@ -24,6 +24,9 @@ pub struct Engines {
     pub footprints: Vec<Footprint>,
     /// One sentence for each need that the measurement can answer.
     pub needs: Vec<String>,
+    /// With the workload of the write-up: what its claims compare, and ratios of like with like.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub writeup: Vec<String>,
 }
 
 /// The memory, disk space and opening time of an engine that holds all keys. Values that were not measured
@@ -90,7 +93,7 @@ pub fn socket_share_of_reads(cases: &[Case]) -> Option<f64> {
     let mut reads = groups
         .iter()
         .filter(|group| group[0].scenario.workload == "get");
-    reads.find_map(|group| socket_share(group, server(group)?))
+    reads.find_map(|group| socket_share(cases, server(group)?))
 }
 
 /// One sentence for each need that `cases` and `footprints` can answer.
@@ -117,7 +120,7 @@ pub fn needs(cases: &[Case], footprints: &[Footprint]) -> Vec<String> {
     needs.extend(least("Smallest on disk", footprints, disk, factor));
     let open = |footprint: &Footprint| footprint.open_ns.map(|ns| ns as f64);
     needs.extend(least("Fastest to open", footprints, open, words::duration));
-    needs.extend(redis(&groups));
+    needs.extend(redis(cases, &groups));
     needs
 }
 
@@ -125,10 +128,13 @@ fn class(case: &Case) -> &str {
     case.scenario.durability.as_deref().unwrap_or_default()
 }
 
-/// The cases of one scenario, in the order of the record.
+/// The cases of one scenario, in the order of the record. The null server is no engine.
 fn groups(cases: &[Case]) -> Vec<Vec<&Case>> {
     let mut groups: Vec<Vec<&Case>> = Vec::new();
-    for case in cases {
+    for case in cases
+        .iter()
+        .filter(|case| case.subject.kind != SubjectKind::NullServer)
+    {
         match groups
             .iter_mut()
             .find(|group| is_alike(&group[0].scenario, &case.scenario))
@@ -250,9 +256,8 @@ fn least(
     (!clauses.is_empty()).then(|| format!("{need}: {}.", clauses.join("; ")))
 }
 
-/// When to use a server, and its cost: the socket's share of its time, if Loadline's server and store were
-/// measured as well.
-fn redis(groups: &[Vec<&Case>]) -> Option<String> {
+/// When to use a server, and its cost: the socket's share of its time, if the null server was measured as well.
+fn redis(cases: &[Case], groups: &[Vec<&Case>]) -> Option<String> {
     let reads = groups
         .iter()
         .find(|group| group[0].scenario.workload == "get" && server(group).is_some())?;
@@ -262,7 +267,7 @@ fn redis(groups: &[Vec<&Case>]) -> Option<String> {
         redis.subject.name,
         per_op(redis)
     );
-    if let Some(share) = socket_share(reads, redis) {
+    if let Some(share) = socket_share(cases, redis) {
         text += &format!(
             ", of which about {} is the socket and not the engine",
             words::percent(share)
@@ -279,30 +284,120 @@ fn server<'c>(group: &[&'c Case]) -> Option<&'c Case> {
         .copied()
 }
 
-/// The socket's share of the time of an operation on `server`: the additional time of Loadline's store behind
-/// a socket, over the time of `server`. The median over the common rounds; `None` if one of the three was not
-/// measured or the rounds are implausible.
-fn socket_share(group: &[&Case], server: &Case) -> Option<f64> {
-    let served = group
-        .iter()
-        .find(|case| case.subject.kind == SubjectKind::Embedded)?;
-    let in_process = group
-        .iter()
-        .find(|case| case.subject.kind == SubjectKind::Engine && case.subject.name == "store")?;
+/// The socket's share of the time of an operation on `server`: the time of the null server for the same operation
+/// over that of `server`. The median over the common rounds; `None` for an engine in the process and for a server
+/// behind a Unix socket, if the null server was not measured, and if the rounds are implausible.
+#[must_use]
+pub fn socket_share(cases: &[Case], server: &Case) -> Option<f64> {
+    let is_server = matches!(
+        server.subject.kind,
+        SubjectKind::SpawnedServer | SubjectKind::Embedded
+    );
+    // The null server listens on TCP.
+    let over_unix = ["redis-unix", "spawn-unix:"];
+    if !is_server
+        || over_unix
+            .iter()
+            .any(|name| server.subject.name.starts_with(name))
+    {
+        return None;
+    }
+    let null = cases.iter().find(|case| {
+        case.subject.kind == SubjectKind::NullServer && is_alike(&case.scenario, &server.scenario)
+    })?;
     let times = |case: &Case| -> Vec<f64> {
         let rounds = case.rounds.iter();
         rounds
             .map(|round| round.duration_ns as f64 / round.ops.max(1) as f64)
             .collect()
     };
-    let (served, in_process, server) = (times(served), times(in_process), times(server));
-    let shares = served
-        .iter()
-        .zip(&in_process)
-        .zip(&server)
-        .map(|((served, in_process), server)| (served - in_process) / server.max(1.0));
-    let share = median(&shares.collect::<Vec<f64>>())?;
+    let (null, server) = (times(null), times(server));
+    let shares = null.iter().zip(&server);
+    let shares: Vec<f64> = shares
+        .map(|(null, server)| null / server.max(1.0))
+        .collect();
+    let share = median(&shares)?;
     (0.0..=1.2).contains(&share).then(|| share.min(1.0))
+}
+
+/// The claims of the write-up: workload, name, and throughput over that of Redis.
+const CLAIMS: [(&str, &str, &str); 2] = [("put", "PUT", "1.59x"), ("get", "GET", "2.33x")];
+
+/// What the claims of the write-up compare, and the ratios of the same operations within each class of durability: in
+/// the process, and behind the same kind of socket.
+#[must_use]
+pub fn writeup(cases: &[Case]) -> Vec<String> {
+    let claims = CLAIMS.map(|(_, name, claim)| format!("{name} {claim}"));
+    let mut sentences = vec![format!(
+        "The write-up claims {} over Redis. It calls its store in the process and Redis over a socket, and only one of the two writes to disk, so neither ratio compares the engines.",
+        claims.join(" and ")
+    )];
+    let groups = groups(cases);
+    let mut classes: Vec<&str> = Vec::new();
+    for group in &groups {
+        if !classes.contains(&class(group[0])) {
+            classes.push(class(group[0]));
+        }
+    }
+    for name in classes {
+        let of_class: Vec<&Vec<&Case>> = groups
+            .iter()
+            .filter(|group| class(group[0]) == name)
+            .collect();
+        sentences.extend(in_process(name, &of_class, cases));
+        sentences.extend(behind_sockets(name, &of_class));
+    }
+    sentences
+}
+
+/// Our store in the process over the server, with the share of the socket.
+fn in_process(class: &str, groups: &[&Vec<&Case>], cases: &[Case]) -> Option<String> {
+    let is_store =
+        |case: &Case| case.subject.kind == SubjectKind::Engine && case.subject.name == "store";
+    let ratios = ratios_of(groups, is_store)?;
+    let shares = CLAIMS.iter().filter_map(|(workload, name, _)| {
+        let server = server(
+            groups
+                .iter()
+                .find(|group| group[0].scenario.workload == *workload)?,
+        )?;
+        let share = socket_share(cases, server)?;
+        Some(format!("{} of the time of {name}", words::percent(share)))
+    });
+    let shares: Vec<String> = shares.collect();
+    let socket = if shares.is_empty() {
+        String::new()
+    } else {
+        format!(" The socket is {}.", shares.join(" and "))
+    };
+    Some(format!(
+        "{class}, both sides: our store in the process over Redis across a socket: {ratios}.{socket}"
+    ))
+}
+
+/// Our store behind a socket over the server behind one: like with like.
+fn behind_sockets(class: &str, groups: &[&Vec<&Case>]) -> Option<String> {
+    let ratios = ratios_of(groups, |case| case.subject.kind == SubjectKind::Embedded)?;
+    Some(format!(
+        "{class}, both sides, both across a socket: our server over Redis: {ratios}."
+    ))
+}
+
+/// The ratios of the claimed operations between an engine and the server, over their common rounds.
+fn ratios_of(groups: &[&Vec<&Case>], is_ours: impl Fn(&Case) -> bool) -> Option<String> {
+    let ratios = CLAIMS.iter().filter_map(|(workload, name, _)| {
+        let group = groups
+            .iter()
+            .find(|group| group[0].scenario.workload == *workload)?;
+        let ours = group.iter().find(|case| is_ours(case))?;
+        let paired = paired(server(group)?, ours)?;
+        let bounds = paired.interval.map_or_else(String::new, |(lo, hi)| {
+            format!(" [{}, {}]", words::bound(lo), words::bound(hi))
+        });
+        Some(format!("{name} {}x{bounds}", words::bound(paired.ratio)))
+    });
+    let ratios: Vec<String> = ratios.collect();
+    (!ratios.is_empty()).then(|| ratios.join(", "))
 }
 
 #[cfg(test)]
@@ -312,7 +407,8 @@ mod tests {
 
     fn case(name: &str, workload: &str, class: &str, ns: &[u64]) -> Case {
         let kind = match name {
-            "redis" => SubjectKind::SpawnedServer,
+            "redis" | "redis-unix" => SubjectKind::SpawnedServer,
+            "null" => SubjectKind::NullServer,
             "embedded" => SubjectKind::Embedded,
             _ => SubjectKind::Engine,
         };
@@ -383,22 +479,56 @@ mod tests {
         );
     }
 
+    /// The null server is a measure of the socket and no engine, however fast it is.
     #[test]
-    fn the_socket_is_what_our_store_takes_longer_behind_one() {
+    fn the_socket_is_what_the_null_server_takes() {
         let cases = [
             case("redis", "get", "memory", &[50_000; 12]),
-            case("embedded", "get", "memory", &[45_500; 12]),
+            case("redis-unix", "get", "memory", &[30_000; 12]),
+            case("null", "get", "memory", &[45_000; 12]),
+            case("null", "get", "always", &[5_000; 12]),
             case("store", "get", "memory", &[500; 12]),
         ];
-        let group: Vec<&Case> = cases.iter().collect();
-        assert_eq!(socket_share(&group, &cases[0]), Some(0.9));
+        let share = |place: usize| socket_share(&cases, &cases[place]);
+        assert_eq!((share(0), share(1), share(4)), (Some(0.9), None, None));
         let needs = needs(&cases, &[]);
-        assert!(
-            needs[1].contains("redis takes 50.0 us per read, of which about 90.0 % is the socket"),
-            "{needs:?}"
+        assert_eq!(
+            needs,
+            [
+                "Fastest reads: memory, 0 B values: store with 500 ns per operation, 60.00 times as fast as redis-unix.",
+                "Redis is the right answer where several processes or machines share the data: redis takes 50.0 us per read, of which about 90.0 % is the socket and not the engine."
+            ]
         );
-        // Without Loadline's own server the share is unknown.
-        assert_eq!(socket_share(&[&cases[0], &cases[2]], &cases[0]), None);
+        assert_eq!(socket_share(&cases[..2], &cases[0]), None);
+    }
+
+    #[test]
+    fn the_ratios_of_the_write_up_are_within_a_class_and_say_what_is_behind_a_socket() {
+        let cases = [
+            case("redis", "put", "memory", &[50_000; 12]),
+            case("store", "put", "memory", &[500; 12]),
+            case("embedded", "put", "memory", &[40_000; 12]),
+            case("null", "put", "memory", &[45_000; 12]),
+            case("redis", "put", "always", &[200_000; 12]),
+            case("store", "put", "always", &[100_000; 12]),
+        ];
+        let said = writeup(&cases);
+        assert!(
+            said[0].contains("claims PUT 1.59x and GET 2.33x over Redis"),
+            "{said:?}"
+        );
+        assert!(
+            said[0].contains("neither ratio compares the engines"),
+            "{said:?}"
+        );
+        assert_eq!(
+            said[1..],
+            [
+                "memory, both sides: our store in the process over Redis across a socket: PUT 100.00x [100.00, 100.00]. The socket is 90.0 % of the time of PUT.",
+                "memory, both sides, both across a socket: our server over Redis: PUT 1.25x [1.25, 1.25].",
+                "always, both sides: our store in the process over Redis across a socket: PUT 2.00x [2.00, 2.00]."
+            ]
+        );
     }
 
     #[test]

@@ -17,6 +17,8 @@ vocabulary! {
         SpawnedCluster = "spawned cluster",
         /// A store in Loadline's own process.
         Engine = "engine in process",
+        /// A server that replies and does no work, in Loadline's own process.
+        NullServer = "null server",
     }
 }
 

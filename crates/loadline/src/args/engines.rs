@@ -14,9 +14,12 @@ Examples:
   loadline engines
   loadline engines map store redis --durability memory --keys 1M
   loadline engines store redis --op get,put --value-size 100B,1KiB --json engines.json
+  loadline engines store fjall --op sustained --durability process --keys 1M
+  loadline engines --workload writeup
 
-Engines: map (a plain hash table), store (our own), redis (redis-server over TCP), redis-unix
-(over a Unix socket), embedded (our own server over TCP), spawn:PROGRAM, spawn-unix:PROGRAM.
+Engines: map (a plain hash table), store (our own), heed (LMDB), redb, fjall, redis (redis-server
+over TCP), redis-unix (over a Unix socket), embedded (our own server over TCP), spawn:PROGRAM,
+spawn-unix:PROGRAM. A build with --features engines-all has sqlite, too.
 
 Classes of durability: memory (nothing survives the process), process (acknowledged writes
 survive kill -9), interval:T (synced to disk every T), always (synced before every reply).
@@ -31,7 +34,10 @@ pub(crate) struct EnginesArgs {
     /// Engines to measure [default: all of this build, with redis, redis-unix and embedded if redis-server is found]
     #[arg(value_name = "ENGINE")]
     pub(crate) engines: Vec<String>,
-    /// Operations [default: all]
+    /// Set of operations with its own sizes and limits
+    #[arg(long, value_enum, value_name = "NAME")]
+    pub(crate) workload: Option<EngineWorkloadArg>,
+    /// Operations [default: all but sustained]
     #[arg(long, value_enum, value_name = "OP", value_delimiter = ',')]
     pub(crate) op: Vec<EngineOpArg>,
     /// Classes of durability [default: memory,process,always]
@@ -75,6 +81,13 @@ impl EnginesArgs {
     pub(crate) const DEFAULT_LENGTH: Duration = Duration::from_millis(500);
 }
 
+/// A set of operations and limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum EngineWorkloadArg {
+    /// A cache of 10,000 keys that live for 30 minutes, as in a write-up that claims to beat Redis
+    Writeup,
+}
+
 /// What engines are asked to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum EngineOpArg {
@@ -96,6 +109,8 @@ pub(crate) enum EngineOpArg {
     Writes,
     /// 70 % reads and 30 % writes from several threads
     Mixed,
+    /// Write ten times as much as the data, over the data; only if named
+    Sustained,
 }
 
 /// Fills or opens an engine, and says what that takes
@@ -125,6 +140,12 @@ pub(crate) struct EngineArgs {
     /// Operations to count
     #[arg(long, default_value_t = 0)]
     pub(crate) ops: u64,
+    /// The most keys of a cache
+    #[arg(long, requires = "ttl")]
+    pub(crate) max_keys: Option<u64>,
+    /// How long its keys live
+    #[arg(long, value_parser = units::duration, requires = "max_keys")]
+    pub(crate) ttl: Option<Duration>,
 }
 
 /// What a child does with an engine.

@@ -20,7 +20,7 @@ use crate::units;
 
 pub(crate) use capacity::CapacityArgs;
 pub(crate) use clean::CleanArgs;
-pub(crate) use engines::{EngineArgs, EngineOpArg, EngineStep, EnginesArgs};
+pub(crate) use engines::{EngineArgs, EngineOpArg, EngineStep, EngineWorkloadArg, EnginesArgs};
 pub(crate) use groups::{
     ChoiceArgs, ConnectionArgs, DataArgs, DisplayArgs, LengthArgs, LoadArgs, LoginArgs, OutputArgs,
     PathArgs, PlanArgs, TlsArgs, TrafficArgs,

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use crate::args::{EngineArgs, EngineStep};
 use crate::files;
-use crate::target::{Choice, Durability, Kind};
+use crate::target::{CacheLimits, Choice, Durability, Kind};
 use crate::targets::engines::{
     Contents, EngineAccess, Filled, Reopened, resident_bytes, written_bytes,
 };
@@ -18,10 +18,12 @@ pub(super) fn run(args: &EngineArgs) -> anyhow::Result<ExitCode> {
         anyhow::bail!("{} is not an engine in this process", args.engine);
     };
     let durability = Durability::parse(&args.durability).map_err(anyhow::Error::msg)?;
+    let limits = args.max_keys.zip(args.ttl);
     let child = Child {
         args,
         kind,
         durability,
+        cache: limits.map(|(keys, ttl)| CacheLimits { keys, ttl }),
         contents: Contents::new(args.keys, args.value_size.clone(), args.seed)?,
     };
     match args.step {
@@ -36,12 +38,13 @@ struct Child<'a> {
     args: &'a EngineArgs,
     kind: Kind,
     durability: Durability,
+    cache: Option<CacheLimits>,
     contents: Contents,
 }
 
 impl Child<'_> {
     fn access(&self) -> anyhow::Result<EngineAccess> {
-        EngineAccess::open_at(self.kind, self.durability, &self.args.dir)
+        EngineAccess::open_at(self.kind, self.durability, self.cache, &self.args.dir)
     }
 
     /// Writes every key twice, and says what that took. Then it waits to be killed.

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use loadline_measure::Record;
 use loadline_measure::doctor::{EnginesSetup, examine_engines};
-use loadline_measure::engines::{Engines, Footprint, needs, socket_share_of_reads};
+use loadline_measure::engines::{Engines, Footprint, needs, socket_share_of_reads, writeup};
 
 use super::surroundings;
 use crate::args::EnginesArgs;
@@ -17,7 +17,7 @@ use crate::plan::{self, EnginesPlan};
 use crate::progress::Progress;
 use crate::recording;
 use crate::session::{self, Results, Session, Shell, finish};
-use crate::target::{Durability, Target};
+use crate::target::{Choice, Durability, Target};
 use crate::targets::engines::{self, Data};
 
 /// Bytes of a key beside its prefix: the name of the run and the number.
@@ -44,6 +44,7 @@ pub(super) fn run(args: &EnginesArgs) -> anyhow::Result<ExitCode> {
     record.engines = Some(Engines {
         reference: plan.reference.clone(),
         needs: needs(&record.cases, &footprints),
+        writeup: plan.cache.map_or_else(Vec::new, |_| writeup(&record.cases)),
         footprints,
     });
     let mut results = Results::of_record("engines", record, &plan.base.outputs, &shell.printer)?;
@@ -67,6 +68,9 @@ fn setup(plan: &EnginesPlan, record: &Record) -> EnginesSetup {
             let Target::Engine(engine) = target else {
                 continue;
             };
+            if engine.choice == Choice::Null {
+                continue;
+            }
             let names = if engine.choice.is_server() {
                 &mut setup.served
             } else {

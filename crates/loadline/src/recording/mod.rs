@@ -108,6 +108,7 @@ fn subject(target: &Opened) -> Subject {
             Choice::Embedded(..) => SubjectKind::Engine,
             Choice::Spawned { .. } => SubjectKind::SpawnedServer,
             Choice::Served => SubjectKind::Embedded,
+            Choice::Null => SubjectKind::NullServer,
         },
     };
     let version = ["loadline_version", "valkey_version", "redis_version"]

@@ -16,6 +16,7 @@ use loadline_load::{Control, Error};
 
 use super::{load_block, workload};
 use crate::plan::Case;
+use crate::target::Target;
 use crate::targets::client::Connector;
 use crate::targets::engines::{Batch, Handle, Names, ServedHandle};
 use crate::targets::threads::Threads;
@@ -226,7 +227,11 @@ fn handle(target: &Opened) -> Result<Box<dyn Handle>, Error> {
         Access::Engine(engine) => engine.handle(),
         _ => match target.connector(None) {
             Ok(Connector::Server(client)) => {
-                ServedHandle::open(&client).map(|handle| Box::new(handle) as Box<dyn Handle>)
+                let ttl = match &target.target {
+                    Target::Engine(engine) => engine.ttl(),
+                    _ => None,
+                };
+                ServedHandle::open(&client, ttl).map(|handle| Box::new(handle) as Box<dyn Handle>)
             }
             Ok(Connector::Cluster(_)) => {
                 return Err(Error::Plan("a cluster is not an engine".into()));

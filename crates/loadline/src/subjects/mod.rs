@@ -40,7 +40,7 @@ use wire::{Place, WireSubject};
 pub(crate) use counted::{Counted, can_count};
 pub(crate) use counted_client::{CountedClient, obey};
 pub(crate) use load::load;
-pub(crate) use null::NullServer;
+pub(crate) use null::NullPings;
 pub(crate) use reference::Reference;
 
 /// The length of an interval of the series in a record.

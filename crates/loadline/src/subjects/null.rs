@@ -1,11 +1,8 @@
-//! A server that does nothing, in this process: it answers PING with constants. What the generator
-//! reaches on it is the generator's own ceiling.
+//! A server that answers PING with constants, in this process. What the generator reaches on it is the generator's
+//! own ceiling.
 
 use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle};
+use std::net::TcpStream;
 
 use loadline_load::runner::Subject;
 use loadline_load::wire::{Connect, Session, Shape, Transport};
@@ -15,55 +12,24 @@ use super::{failure, load_block, workload};
 use crate::exit::Failure;
 use crate::framing::RespFraming;
 use crate::plan::Case;
+use crate::targets::NullServer;
 
 /// The request that it knows, as the workload `ping` sends it.
 const REQUEST: &[u8] = b"*1\r\n$4\r\nPING\r\n";
 const REPLY: &[u8] = b"+PONG\r\n";
 const READ_BYTES: usize = 16 << 10;
 
-/// A thread that accepts connections, each of which has a thread that answers.
+/// A null server for pings.
 #[derive(Debug)]
-pub(crate) struct NullServer {
-    address: SocketAddr,
-    closing: Arc<AtomicBool>,
-    acceptor: Option<JoinHandle<()>>,
-}
+pub(crate) struct NullPings(NullServer);
 
-impl NullServer {
+impl NullPings {
     /// Listens on a free port of loopback.
     ///
     /// # Errors
     /// That there is none.
     pub(crate) fn start() -> Result<Self, Failure> {
-        Self::listen().map_err(|error| {
-            Failure::unavailable(format!(
-                "The null server on loopback could not be started: {error}."
-            ))
-        })
-    }
-
-    fn listen() -> io::Result<Self> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-        let address = listener.local_addr()?;
-        let closing = Arc::new(AtomicBool::new(false));
-        let flag = Arc::clone(&closing);
-        let acceptor = thread::Builder::new()
-            .name("null-server".into())
-            .spawn(move || {
-                for stream in listener.incoming() {
-                    if flag.load(Ordering::Relaxed) {
-                        break;
-                    }
-                    if let Ok(stream) = stream {
-                        thread::spawn(move || answer(stream));
-                    }
-                }
-            })?;
-        Ok(Self {
-            address,
-            closing,
-            acceptor: Some(acceptor),
-        })
+        NullServer::start(answer).map(Self)
     }
 
     /// What runs the blocks of `case`, which sends nothing but PING.
@@ -95,21 +61,9 @@ impl NullServer {
     }
 }
 
-impl Drop for NullServer {
-    fn drop(&mut self) {
-        self.closing.store(true, Ordering::Relaxed);
-        // The acceptor waits for a connection, and looks at the flag with the next one.
-        let woken = TcpStream::connect(self.address).is_ok();
-        if let Some(acceptor) = self.acceptor.take().filter(|_| woken) {
-            // It ends in a panic only where the panic was reported already.
-            let _ = acceptor.join();
-        }
-    }
-}
-
-impl Connect for NullServer {
+impl Connect for NullPings {
     fn connect(&self) -> io::Result<Box<dyn Transport>> {
-        let stream = TcpStream::connect(self.address)?;
+        let stream = TcpStream::connect(self.0.address())?;
         stream.set_nodelay(true)?;
         stream.set_nonblocking(true)?;
         Ok(Box::new(stream))
@@ -138,9 +92,6 @@ fn answer(mut stream: TcpStream) {
     let mut buffer = vec![0; READ_BYTES];
     let replies = REPLY.repeat(READ_BYTES / REQUEST.len() + 1);
     let mut pending = 0;
-    if stream.set_nodelay(true).is_err() {
-        return;
-    }
     while let Ok(read @ 1..) = Read::read(&mut stream, &mut buffer) {
         pending += read;
         let whole = pending / REQUEST.len();
@@ -157,8 +108,8 @@ mod tests {
 
     #[test]
     fn every_whole_request_is_answered() {
-        let server = NullServer::listen().unwrap();
-        let mut stream = TcpStream::connect(server.address).unwrap();
+        let server = NullPings::start().unwrap();
+        let mut stream = TcpStream::connect(server.0.address()).unwrap();
         stream
             .set_read_timeout(Some(crate::targets::connect::PATIENCE))
             .unwrap();

@@ -25,6 +25,8 @@ pub(crate) enum Kind {
     Redb,
     /// fjall.
     Fjall,
+    /// SQLite.
+    Sqlite,
 }
 
 /// What survives of a write that was acknowledged.
@@ -53,6 +55,17 @@ pub(crate) enum Choice {
     },
     /// Our own server.
     Served,
+    /// A server that replies and does no work, for the share of the socket. It has every class and keeps nothing.
+    Null,
+}
+
+/// Limits of an engine that is used as a cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct CacheLimits {
+    /// The most keys that it holds.
+    pub(crate) keys: u64,
+    /// How long each of them lives.
+    pub(crate) ttl: Duration,
 }
 
 /// A [`Choice`] with its durability.
@@ -62,16 +75,19 @@ pub(crate) struct Engine {
     pub(crate) durability: Durability,
     /// Where its files are, unless the choice says so.
     pub(crate) dir: Option<PathBuf>,
+    /// Its limits, if it is used as a cache.
+    pub(crate) cache: Option<CacheLimits>,
 }
 
 impl Kind {
     /// All of them, with their names.
-    pub(crate) const ALL: [(&'static str, Self); 5] = [
+    pub(crate) const ALL: [(&'static str, Self); 6] = [
         ("map", Self::Map),
         ("store", Self::Store),
         ("heed", Self::Heed),
         ("redb", Self::Redb),
         ("fjall", Self::Fjall),
+        ("sqlite", Self::Sqlite),
     ];
 
     /// Whether this build has it.
@@ -81,6 +97,7 @@ impl Kind {
             Self::Heed => cfg!(feature = "heed"),
             Self::Redb => cfg!(feature = "redb"),
             Self::Fjall => cfg!(feature = "fjall"),
+            Self::Sqlite => cfg!(feature = "sqlite"),
         }
     }
 
@@ -95,13 +112,13 @@ impl Kind {
         match (self, durability) {
             (Self::Store, _) | (Self::Map, Durability::Memory) => None,
             (Self::Map, _) => Some("it keeps nothing on disk"),
-            (Self::Heed | Self::Redb | Self::Fjall, Durability::Memory) => {
+            (Self::Heed | Self::Redb | Self::Fjall | Self::Sqlite, Durability::Memory) => {
                 Some("its data are files")
             }
             (Self::Redb, Durability::Process) => {
                 Some("a commit that it does not sync is lost with the process")
             }
-            (Self::Heed | Self::Redb | Self::Fjall, _) => None,
+            (Self::Heed | Self::Redb | Self::Fjall | Self::Sqlite, _) => None,
         }
     }
 }
@@ -192,6 +209,19 @@ impl Choice {
         }
     }
 
+    /// Whether it can be a cache: whether its keys can have a time to live.
+    pub(crate) fn can_expire(&self) -> bool {
+        match self {
+            Self::Embedded(kind, _) => *kind == Kind::Store,
+            Self::Spawned { .. } | Self::Served | Self::Null => true,
+        }
+    }
+
+    /// Whether it is a server over TCP, so that the null server is what its socket alone takes.
+    pub(crate) fn is_over_tcp(&self) -> bool {
+        matches!(self, Self::Served | Self::Spawned { socket: false, .. })
+    }
+
     /// Whether it is called through a connection.
     pub(crate) fn is_server(&self) -> bool {
         !matches!(self, Self::Embedded(..))
@@ -204,13 +234,18 @@ impl Choice {
             (Self::Spawned { .. }, Durability::Interval(time)) if time != INTERVAL => {
                 Some("it syncs every second (appendfsync everysec) and at no other interval")
             }
-            (Self::Spawned { .. }, _) | (Self::Served, Durability::Memory) => None,
+            (Self::Spawned { .. } | Self::Null, _) | (Self::Served, Durability::Memory) => None,
             (Self::Served, _) => Some("this version of it keeps nothing on disk"),
         }
     }
 }
 
 impl Engine {
+    /// How long keys live that are written to it; `None` for ever.
+    pub(crate) fn ttl(&self) -> Option<Duration> {
+        self.cache.map(|cache| cache.ttl)
+    }
+
     /// Where its directory is made.
     pub(crate) fn parent(&self) -> PathBuf {
         let chosen = match &self.choice {
@@ -228,6 +263,7 @@ impl fmt::Display for Choice {
         match self {
             Self::Embedded(kind, _) => f.write_str(kind.name()),
             Self::Served => f.write_str("embedded"),
+            Self::Null => f.write_str("null"),
             Self::Spawned { program, socket } => {
                 let is_redis = program.as_os_str() == "redis-server";
                 match (is_redis, socket) {

@@ -13,10 +13,10 @@ use crate::exit::Failure;
 use crate::secret::{Secret, redact_target};
 use crate::suggest;
 
-pub(crate) use engine::{Choice, Durability, Engine, Kind};
+pub(crate) use engine::{CacheLimits, Choice, Durability, Engine, Kind};
 
 /// Engines in process that a later form of `loadline` measures.
-const ENGINES: [&str; 5] = ["store", "heed", "redb", "fjall", "rocksdb"];
+const ENGINES: [&str; 6] = ["store", "heed", "redb", "fjall", "rocksdb", "sqlite"];
 
 /// What a TARGET is or begins with.
 const KINDS: [&str; 8] = [

@@ -3,7 +3,7 @@
 use loadline_measure::record::ServerEnvironment;
 
 use super::opened::Opened;
-use crate::target::Target;
+use crate::target::{Choice, Target};
 
 /// Settings of a server that change what is measured.
 const SETTINGS: [&str; 5] = [
@@ -15,10 +15,12 @@ const SETTINGS: [&str; 5] = [
 ];
 
 impl Opened {
-    /// What a server says about itself; `None` of an engine in this process.
+    /// What a server says about itself; `None` of an engine in this process and of the null server.
     pub(crate) fn environment(&mut self) -> Option<ServerEnvironment> {
         let subject = match &self.target {
-            Target::Engine(engine) if engine.choice.is_server() => {
+            Target::Engine(engine)
+                if engine.choice.is_server() && engine.choice != Choice::Null =>
+            {
                 format!("{} ({})", self.name, engine.durability)
             }
             Target::Engine(_) => return None,

@@ -317,6 +317,7 @@ impl Access {
         let name = engine.to_string();
         match &engine.choice {
             Choice::Embedded(kind, _) => EngineAccess::open(*kind, engine).map(Self::Engine),
+            Choice::Null => EngineAccess::null(engine).map(Self::Engine),
             Choice::Served => {
                 let child = Child::embedded(Slowdown::default(), None, interrupt)?;
                 Self::child(child, name, plan, Duration::ZERO)

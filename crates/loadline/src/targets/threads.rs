@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::opened::{Access, Opened};
+use crate::target::{Choice, Target};
 
 /// The threads of a subject.
 #[derive(Debug, Clone)]
@@ -23,7 +24,14 @@ pub(crate) type Reading = BTreeMap<u32, u64>;
 impl Threads {
     /// The threads of a server that this run has started, or of an engine in this process.
     pub(crate) fn of(target: &Opened) -> Self {
+        // The null server has threads of its own per connection, which are not those of an engine.
+        let is_null =
+            matches!(&target.target, Target::Engine(engine) if engine.choice == Choice::Null);
         match &target.access {
+            _ if is_null => Self {
+                tasks: None,
+                only: None,
+            },
             Access::Engine(engine) => Self {
                 tasks: Some(tasks_of("self")),
                 only: Some(engine.threads().to_vec()),

@@ -31,6 +31,18 @@ fn measured(words: &[&str]) -> (Record, String) {
     (record, stdout)
 }
 
+/// Engines that only some builds have.
+const BEHIND_FEATURES: &[&str] = if cfg!(feature = "sqlite") {
+    &["sqlite"]
+} else {
+    &[]
+};
+
+/// `first`, what the build has besides, and `rest`.
+fn of_build<'w>(first: &[&'w str], rest: &[&'w str]) -> Vec<&'w str> {
+    [first, BEHIND_FEATURES, rest].concat()
+}
+
 fn of<'r>(record: &'r Record, name: &str, workload: &str) -> &'r Case {
     let mut cases = record.cases.iter();
     cases
@@ -49,13 +61,18 @@ fn engines_in_memory_stand_beside_redis_and_every_row_names_the_class() {
         "--durability",
         "memory",
     ]);
-    assert_eq!(record.cases.len(), 9 * 5);
+    // With a server over TCP, the null server is measured too.
+    assert_eq!(record.cases.len(), 9 * 6);
     assert_eq!(record.errors(), 0);
     for case in &record.cases {
         let scenario = &case.scenario;
         assert_eq!(scenario.durability.as_deref(), Some("memory"));
         let is_called = matches!(case.subject.name.as_str(), "map" | "store");
         assert_eq!(case.subject.kind == SubjectKind::Engine, is_called);
+        assert_eq!(
+            case.subject.kind == SubjectKind::NullServer,
+            case.subject.name == "null"
+        );
         assert_eq!(scenario.connections == 0, is_called);
         assert_eq!(
             scenario.batch,
@@ -86,7 +103,7 @@ fn engines_in_memory_stand_beside_redis_and_every_row_names_the_class() {
             record.cases[told.b].scenario.workload
         );
     }
-    assert_eq!(ratios.count(), 9 * 4);
+    assert_eq!(ratios.count(), 9 * 5);
     // A call is far from a round trip, however busy the machine is.
     let per_op = |name| {
         let case = of(&record, name, "get");
@@ -102,6 +119,11 @@ fn engines_in_memory_stand_beside_redis_and_every_row_names_the_class() {
     };
     assert!(found("LL040") && found("LL041"), "{:?}", record.doctor);
     assert!(!found("LL002") && !found("LL009"), "{:?}", record.doctor);
+    says_what_it_compares(&stdout);
+}
+
+/// The parts of the report about a class of durability.
+fn says_what_it_compares(stdout: &str) {
     for said in [
         "Durability memory, 100 B values, 500 keys",
         "By need",
@@ -109,6 +131,8 @@ fn engines_in_memory_stand_beside_redis_and_every_row_names_the_class() {
         "Redis is the right answer",
         "batch get of 100",
         "vs redis",
+        "p99/p50",
+        "null is a server that replies and does no work",
     ] {
         assert!(stdout.contains(said), "{said}:\n{stdout}");
     }
@@ -117,17 +141,10 @@ fn engines_in_memory_stand_beside_redis_and_every_row_names_the_class() {
 /// The write-up that this command answers compared an engine that does not sync with one that does.
 #[test]
 fn classes_are_never_mixed_and_an_engine_that_lacks_one_is_named() {
-    let (record, stdout) = measured(&[
-        "map",
-        "heed",
-        "redb",
-        "fjall",
-        "redis",
-        "--op",
-        "put,get",
-        "--durability",
-        "process,always",
-    ]);
+    let (record, stdout) = measured(&of_build(
+        &["map", "heed", "redb", "fjall"],
+        &["redis", "--op", "put,get", "--durability", "process,always"],
+    ));
     for told in &record.comparisons {
         let class = |place: usize| record.cases[place].scenario.durability.clone();
         assert_eq!(class(told.a), class(told.b));
@@ -138,8 +155,14 @@ fn classes_are_never_mixed_and_an_engine_that_lacks_one_is_named() {
         });
         of_class.map(|case| case.subject.name.as_str()).collect()
     };
-    assert_eq!(names("process"), ["redis", "heed", "fjall"]);
-    assert_eq!(names("always"), ["redis", "heed", "redb", "fjall"]);
+    assert_eq!(
+        names("process"),
+        of_build(&["redis", "heed", "fjall"], &["null"])
+    );
+    assert_eq!(
+        names("always"),
+        of_build(&["redis", "heed", "redb", "fjall"], &["null"])
+    );
     for sentence in [
         "map is left out of process and always: it keeps nothing on disk.",
         "redb is left out of process: a commit that it does not sync is lost with the process.",
@@ -169,18 +192,10 @@ fn classes_are_never_mixed_and_an_engine_that_lacks_one_is_named() {
 
 #[test]
 fn what_was_acknowledged_is_there_after_a_kill_and_the_record_has_what_it_takes() {
-    let (record, stdout) = measured(&[
-        "map",
-        "heed",
-        "redb",
-        "fjall",
-        "store",
-        "redis",
-        "--op",
-        "get",
-        "--durability",
-        "memory,always",
-    ]);
+    let (record, stdout) = measured(&of_build(
+        &["map", "heed", "redb", "fjall", "store", "redis"],
+        &["--op", "get", "--durability", "memory,always"],
+    ));
     let footprints = record.engines.as_ref().unwrap().footprints.iter();
     let mut durable = 0;
     for footprint in footprints {
@@ -211,8 +226,69 @@ fn what_was_acknowledged_is_there_after_a_kill_and_the_record_has_what_it_takes(
             "{name}"
         );
     }
-    assert_eq!(durable, 5);
+    assert_eq!(durable, 5 + BEHIND_FEATURES.len());
     assert!(stdout.contains("Besides time"), "{stdout}");
+}
+
+/// Ten times the data in all rounds together, with values that are large enough to fill segments.
+#[test]
+fn sustained_writes_write_the_data_ten_times_over() {
+    let words = [
+        "store",
+        "fjall",
+        "--op",
+        "sustained",
+        "--durability",
+        "process",
+    ];
+    let (record, stdout) = measured(&words);
+    for name in ["store", "fjall"] {
+        let case = of(&record, name, "sustained put");
+        assert_eq!((case.ops, case.rounds.len()), (10 * 500, 3), "{name}");
+        assert_eq!(
+            case.scenario.value_bytes,
+            loadline_measure::record::ValueBytes::Fixed(1_024),
+            "{name}"
+        );
+        assert!(case.response_time_ns.p50.is_some(), "{name}");
+    }
+    assert!(stdout.contains("sustained put"), "{stdout}");
+}
+
+/// The set of the write-up, and what its claims compare.
+#[test]
+fn the_set_of_the_write_up_compares_like_with_like() {
+    let (record, stdout) = measured(&["--workload", "writeup", "--op", "put,get,batch-put,mixed"]);
+    let engines = record.engines.as_ref().unwrap();
+    assert!(engines.writeup[0].contains("claims PUT 1.59x and GET 2.33x over Redis"));
+    for (class, side) in [
+        ("memory", "our store in the process"),
+        ("process", "our store in the process"),
+        ("always", "our store in the process"),
+        ("memory", "our server over Redis"),
+    ] {
+        let said = |text: &&String| text.starts_with(class) && text.contains(side);
+        let found: Vec<&String> = engines.writeup.iter().filter(said).collect();
+        assert_eq!(found.len(), 1, "{:?}", engines.writeup);
+        assert!(
+            found[0].contains("PUT ") && found[0].contains("GET "),
+            "{found:?}"
+        );
+    }
+    assert!(stdout.contains("The claims of the write-up"), "{stdout}");
+    assert_eq!(record.errors(), 0);
+    for case in &record.cases {
+        // The cache has room for every key.
+        let hits = case.hit_ratio;
+        assert!(
+            hits.is_none_or(|hits| hits == 1.0),
+            "{}: {hits:?}",
+            case.name()
+        );
+    }
+    for footprint in &engines.footprints {
+        assert!(footprint.lost.is_none_or(|lost| lost == 0), "{footprint:?}");
+    }
 }
 
 #[test]
@@ -231,6 +307,15 @@ fn what_cannot_be_is_refused() {
             "None of the engines has the durability",
         ),
         (&["map", "--batch", "1"], "--batch 1"),
+        (&["null"], "unknown engine"),
+        (
+            &["map", "--workload", "writeup"],
+            "ENGINE `map`: it has no time to live",
+        ),
+        (
+            &["store", "--workload", "writeup", "--keys", "20k"],
+            "at most 10000",
+        ),
     ] {
         dir.run(&[&["engines"], words].concat()).failed(64, reason);
     }

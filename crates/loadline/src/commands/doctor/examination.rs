@@ -18,7 +18,7 @@ use crate::plan::{self, Case, DoctorPlan};
 use crate::progress::Progress;
 use crate::recording;
 use crate::session::{self, Recorded, Shell, note_steal};
-use crate::subjects::{self, NullServer, failure};
+use crate::subjects::{self, NullPings, failure};
 use crate::targets::{Asked, Opened};
 use crate::units::{count_text, nanoseconds};
 
@@ -289,7 +289,7 @@ impl Examination<'_> {
         let (base, case) = (&self.plan.base, &self.plan.probes.ping);
         self.progress
             .begin(&format!("{}: compared with a null server", target.name));
-        let null = NullServer::start()?;
+        let null = NullPings::start()?;
         let watch = target.watch();
         let mut subjects = vec![
             subjects::of(target, case, self.run_id, base.seed)?,

@@ -21,7 +21,7 @@ use crate::exit::{Exit, Failure};
 use crate::target::{Choice, Durability, Engine, Slowdown};
 use crate::targets::client::client;
 use crate::targets::servers::{self, Storage, own_child};
-use crate::units::value_size_text;
+use crate::units::{duration_text, value_size_text};
 
 /// How often an engine is opened again.
 const OPENS: usize = 3;
@@ -61,7 +61,7 @@ pub(crate) struct Data {
 }
 
 /// Measures `engine` with `data`; `None` of a server that is called through a Unix socket, since it is the same over
-/// TCP. Must be called on the main thread, since children are started.
+/// TCP, and of the null server. Must be called on the main thread, since children are started.
 ///
 /// # Errors
 /// That a child cannot be started or fails, and that `interrupt` was set meanwhile.
@@ -72,7 +72,7 @@ pub(crate) fn measure(
 ) -> Result<Option<Footprint>, Failure> {
     match &engine.choice {
         Choice::Embedded(..) => {}
-        Choice::Spawned { socket: true, .. } => return Ok(None),
+        Choice::Null | Choice::Spawned { socket: true, .. } => return Ok(None),
         Choice::Spawned { program, .. } => {
             let storage = Storage {
                 durability: engine.durability,
@@ -138,7 +138,7 @@ fn server(
     let contents = Contents::new(data.keys, data.value_size.clone(), data.seed).map_err(failed)?;
     let process = child.pid().to_string();
     let before = (resident_bytes(&process), written_bytes(&process));
-    let mut handle = connected(&child).map_err(failed)?;
+    let mut handle = connected(&child, engine).map_err(failed)?;
     let live_bytes = contents.write_twice(&mut handle).map_err(failed)?;
     let grown = |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before?));
     let mut footprint = Footprint {
@@ -163,7 +163,7 @@ fn server(
         drop(handle);
         let begun = Instant::now();
         child.restart(interrupt)?;
-        handle = connected(&child).map_err(failed)?;
+        handle = connected(&child, engine).map_err(failed)?;
         value.clear();
         handle.get(&key, &mut value).map_err(failed)?;
         times.push(begun.elapsed().as_nanos() as f64);
@@ -174,14 +174,10 @@ fn server(
     Ok(footprint)
 }
 
-fn connected(child: &servers::Child) -> anyhow::Result<ServedHandle> {
+fn connected(child: &servers::Child, engine: &Engine) -> anyhow::Result<ServedHandle> {
     let server = child.server();
-    ServedHandle::open(&client(
-        &server,
-        &server.address,
-        &Tls::default(),
-        Protocol::Resp3,
-    ))
+    let client = client(&server, &server.address, &Tls::default(), Protocol::Resp3);
+    ServedHandle::open(&client, engine.ttl())
 }
 
 /// Resident memory of a process, by its number or `self`.
@@ -279,6 +275,11 @@ impl Steps<'_> {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
+        if let Some(cache) = self.engine.cache {
+            command
+                .args(["--max-keys", &cache.keys.to_string()])
+                .args(["--ttl", &duration_text(cache.ttl)]);
+        }
         if counted {
             command.env("LD_PRELOAD", COUNTER).stdin(Stdio::null());
         }

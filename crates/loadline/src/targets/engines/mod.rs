@@ -10,11 +10,19 @@ mod footprint;
 mod heed;
 mod map;
 mod names;
+mod null;
 #[cfg(feature = "redb")]
 mod redb;
 mod served;
+#[cfg(feature = "sqlite")]
+mod sqlite;
 mod store;
-#[cfg(any(feature = "fjall", feature = "heed", feature = "redb"))]
+#[cfg(any(
+    feature = "fjall",
+    feature = "heed",
+    feature = "redb",
+    feature = "sqlite"
+))]
 mod ticker;
 
 use std::fmt;
@@ -24,7 +32,7 @@ use tempfile::TempDir;
 
 use super::threads;
 use crate::exit::Failure;
-use crate::target::{Choice, Durability, Engine, Kind};
+use crate::target::{CacheLimits, Choice, Durability, Engine, Kind};
 
 pub(crate) use batch::Batch;
 pub(crate) use contents::Contents;
@@ -91,7 +99,7 @@ impl EngineAccess {
         let dir = directory(engine)?;
         let before = threads::own();
         let path = dir.as_ref().map_or(Path::new(""), |dir| dir.path());
-        let open = open(kind, engine.durability, path);
+        let open = open(kind, engine.durability, engine.cache, path);
         let open = open.map_err(|error| fault(&engine.choice, &error))?;
         let mut threads = threads::own();
         threads.retain(|id| !before.contains(id));
@@ -106,9 +114,26 @@ impl EngineAccess {
     ///
     /// # Errors
     /// What the engine says.
-    pub(crate) fn open_at(kind: Kind, durability: Durability, dir: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn open_at(
+        kind: Kind,
+        durability: Durability,
+        cache: Option<CacheLimits>,
+        dir: &Path,
+    ) -> anyhow::Result<Self> {
         Ok(Self {
-            open: open(kind, durability, dir)?,
+            open: open(kind, durability, cache, dir)?,
+            threads: Vec::new(),
+            _dir: None,
+        })
+    }
+
+    /// Starts the null server, which is called like the servers of the same comparison.
+    ///
+    /// # Errors
+    /// That there is no free port.
+    pub(crate) fn null(engine: &Engine) -> Result<Self, Failure> {
+        Ok(Self {
+            open: Box::new(null::Null::start(engine.ttl())?),
             threads: Vec::new(),
             _dir: None,
         })
@@ -155,17 +180,29 @@ pub(crate) fn directory(engine: &Engine) -> Result<Option<TempDir>, Failure> {
 }
 
 /// Opens `kind` in the empty directory `dir`, which it does not need in memory.
-fn open(kind: Kind, durability: Durability, dir: &Path) -> anyhow::Result<Box<dyn Open>> {
+fn open(
+    kind: Kind,
+    durability: Durability,
+    cache: Option<CacheLimits>,
+    dir: &Path,
+) -> anyhow::Result<Box<dyn Open>> {
     Ok(match kind {
         Kind::Map => Box::new(map::Map::default()),
-        Kind::Store => Box::new(store::OurStore::open(dir, durability)?),
+        Kind::Store => Box::new(store::OurStore::open(dir, durability, cache)?),
         #[cfg(feature = "heed")]
         Kind::Heed => Box::new(heed::Lmdb::open(dir, durability)?),
         #[cfg(feature = "redb")]
         Kind::Redb => Box::new(redb::Redb::open(dir, durability)?),
         #[cfg(feature = "fjall")]
         Kind::Fjall => Box::new(fjall::Fjall::open(dir, durability)?),
-        #[cfg(not(all(feature = "fjall", feature = "heed", feature = "redb")))]
+        #[cfg(feature = "sqlite")]
+        Kind::Sqlite => Box::new(sqlite::Sqlite::open(dir, durability)?),
+        #[cfg(not(all(
+            feature = "fjall",
+            feature = "heed",
+            feature = "redb",
+            feature = "sqlite"
+        )))]
         other => anyhow::bail!("{} is not in this build", other.name()),
     })
 }

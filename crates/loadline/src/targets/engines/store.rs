@@ -6,7 +6,7 @@ use std::sync::Arc;
 use loadline_store::{Options, Store};
 
 use super::{Batch, Handle, Open};
-use crate::target::Durability;
+use crate::target::{CacheLimits, Durability};
 
 /// The store, in memory or in a directory.
 #[derive(Debug)]
@@ -17,14 +17,20 @@ impl OurStore {
     ///
     /// # Errors
     /// What the store says.
-    pub(super) fn open(dir: &Path, durability: Durability) -> anyhow::Result<Self> {
+    pub(super) fn open(
+        dir: &Path,
+        durability: Durability,
+        cache: Option<CacheLimits>,
+    ) -> anyhow::Result<Self> {
+        let options =
+            cache.map_or_else(Options::new, |cache| Options::cache(cache.keys, cache.ttl));
         let durability = match durability {
-            Durability::Memory => return Ok(Self(Arc::new(Store::in_memory(Options::new())))),
+            Durability::Memory => return Ok(Self(Arc::new(Store::in_memory(options)))),
             Durability::Process => loadline_store::Durability::Process,
             Durability::Interval(interval) => loadline_store::Durability::Interval(interval),
             Durability::Always => loadline_store::Durability::Always,
         };
-        let options = Options::new().durability(durability);
+        let options = options.durability(durability);
         Ok(Self(Arc::new(Store::open(dir, options)?)))
     }
 }

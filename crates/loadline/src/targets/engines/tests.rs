@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use super::*;
 use crate::target::Durability;
 
@@ -14,6 +16,7 @@ fn opened() -> Vec<(String, EngineAccess)> {
                     choice,
                     durability,
                     dir: None,
+                    cache: None,
                 };
                 let name = format!("{name}, {class}");
                 all.push((name, EngineAccess::open(kind, &engine).unwrap()));
@@ -91,4 +94,37 @@ fn a_batch_keeps_its_keys_and_values_apart() {
         [(&b"key"[..], &b"value"[..]), (b"", b""), (b"k", b"v")]
     );
     assert_eq!(pairs.keys().count(), pairs.len());
+}
+
+#[test]
+fn the_store_as_a_cache_holds_so_many_keys_for_so_long() {
+    let open = |cache| {
+        let dir = tempfile::tempdir().unwrap();
+        let kind = Kind::Store;
+        EngineAccess::open_at(kind, Durability::Memory, Some(cache), dir.path()).unwrap()
+    };
+    let found = |access: &EngineAccess| {
+        let mut handle = access.handle().unwrap();
+        let keys = 0..100;
+        keys.filter(|key| read(&mut *handle, &key.to_string()).is_some())
+            .count()
+    };
+    let (keys, ttl) = (10, Duration::from_secs(1_800));
+    let access = open(CacheLimits { keys, ttl });
+    let mut handle = access.handle().unwrap();
+    for key in 0..100 {
+        handle.put(key.to_string().as_bytes(), b"value").unwrap();
+    }
+    assert!((1..=10).contains(&found(&access)), "{}", found(&access));
+    let access = open(CacheLimits {
+        keys: 100,
+        ttl: Duration::from_millis(20),
+    });
+    let mut handle = access.handle().unwrap();
+    for key in 0..100 {
+        handle.put(key.to_string().as_bytes(), b"value").unwrap();
+    }
+    while found(&access) > 0 {
+        std::thread::yield_now();
+    }
 }

@@ -9,26 +9,31 @@ use loadline_load::values::{ValueData, ValueSize};
 use loadline_resp::Protocol;
 use serde_json::{Value, json};
 
+mod ops;
+mod writeup;
+
 use super::bounds::{check_memory, keys, value_size};
 use super::description::Description;
 use super::path::PathShape;
 use super::{Case, Length, MOST_ROUNDS, Outputs, Plan, Schedule, Surroundings, TlsFiles, lengths};
-use crate::args::{EngineOpArg, EnginesArgs, LengthArgs, LinkArg};
+use crate::args::{EngineOpArg, EngineWorkloadArg, EnginesArgs, LengthArgs, LinkArg};
 use crate::exit::Failure;
-use crate::target::{Choice, Durability, Engine, Kind, Target};
+use crate::target::{CacheLimits, Choice, Durability, Engine, Kind, Target};
 use crate::units::{count_text, duration_text, key_dist_text, value_size_text};
-use crate::workload::{self, Definition};
+use ops::Shape;
 
 const DEFAULT_KEYS: u64 = 100_000;
 const DEFAULT_VALUE_BYTES: u64 = 100;
+/// The same where only sustained writes are measured.
+const SUSTAINED_VALUE_BYTES: u64 = 1_024;
+/// Sustained writes write the data this many times over.
+const SUSTAINED_TIMES: u64 = 10;
 const DEFAULT_BATCH: u32 = 100;
 const DEFAULT_CLASSES: [Durability; 3] =
     [Durability::Memory, Durability::Process, Durability::Always];
 /// The calls of a batch are prepared in memory.
 const MOST_BATCH: u32 = 10_000;
 const MOST_THREADS: u32 = 1_024;
-/// The data that all operations share.
-const SPACE: &str = "engines";
 
 /// A comparison of engines, resolved.
 #[derive(Debug, Clone)]
@@ -39,6 +44,8 @@ pub(crate) struct EnginesPlan {
     pub(crate) stages: Vec<Plan>,
     /// The engine that the others are compared with.
     pub(crate) reference: String,
+    /// The limits of the engines, where they are measured as caches.
+    pub(crate) cache: Option<CacheLimits>,
     /// Sentences about engines that lack a class.
     pub(crate) left_out: Vec<String>,
 }
@@ -49,10 +56,25 @@ pub(crate) struct EnginesPlan {
 /// A usage error for what cannot be.
 pub(crate) fn resolve(args: &EnginesArgs, around: &Surroundings) -> Result<EnginesPlan, Failure> {
     let mut choices = choices(args, around)?;
+    let cache = match args.workload {
+        None => None,
+        Some(EngineWorkloadArg::Writeup) => {
+            writeup::check(args, &choices)?;
+            Some(writeup::CACHE)
+        }
+    };
     let reference = reference(args, &mut choices)?;
+    if choices.iter().any(Choice::is_over_tcp) {
+        choices.push(Choice::Null);
+    }
     let classes = classes(args)?;
     let sizes = if args.value_size.is_empty() {
-        vec![ValueSize::Fixed(DEFAULT_VALUE_BYTES)]
+        let is_sustained = args.op == [EngineOpArg::Sustained];
+        vec![ValueSize::Fixed(if is_sustained {
+            SUSTAINED_VALUE_BYTES
+        } else {
+            DEFAULT_VALUE_BYTES
+        })]
     } else {
         args.value_size.clone()
     };
@@ -74,11 +96,11 @@ pub(crate) fn resolve(args: &EnginesArgs, around: &Surroundings) -> Result<Engin
     };
     let mut stages = Vec::new();
     for &durability in &classes {
-        let targets = targets(&choices, durability, args.dir.as_ref());
+        let targets = targets(&choices, durability, args.dir.as_ref(), cache);
         for size in sizes.iter().filter(|_| !targets.is_empty()) {
             let stage = Plan {
                 targets: targets.clone(),
-                cases: cases(args, around, durability, size, length)?,
+                cases: cases(args, around, durability, size, length, cache)?,
                 ..base.clone()
             };
             check_memory(&stage, 1, around)?;
@@ -96,12 +118,18 @@ pub(crate) fn resolve(args: &EnginesArgs, around: &Surroundings) -> Result<Engin
         base: with_all(base, &stages),
         stages,
         reference,
+        cache,
         left_out,
     })
 }
 
 /// Those of `choices` that have the durability.
-fn targets(choices: &[Choice], durability: Durability, dir: Option<&PathBuf>) -> Vec<Target> {
+fn targets(
+    choices: &[Choice],
+    durability: Durability,
+    dir: Option<&PathBuf>,
+    cache: Option<CacheLimits>,
+) -> Vec<Target> {
     let able = choices
         .iter()
         .filter(|choice| choice.lacks(durability).is_none());
@@ -110,6 +138,7 @@ fn targets(choices: &[Choice], durability: Durability, dir: Option<&PathBuf>) ->
             choice: choice.clone(),
             durability,
             dir: dir.cloned(),
+            cache,
         })
     })
     .collect()
@@ -153,6 +182,10 @@ fn choices(args: &EnginesArgs, around: &Surroundings) -> Result<Vec<Choice>, Fai
             return Err(Failure::usage(format!("ENGINE `{text}`: named twice.")));
         }
         choices.push(choice);
+    }
+    if choices.is_empty() && args.workload == Some(EngineWorkloadArg::Writeup) {
+        let names = writeup::ENGINES.into_iter();
+        return names.map(Choice::parse).collect();
     }
     if choices.is_empty() {
         let built_in = Kind::ALL.iter().filter(|(_, kind)| kind.is_built_in());
@@ -229,8 +262,10 @@ fn cases(
     durability: Durability,
     size: &ValueSize,
     length: Length,
+    cache: Option<CacheLimits>,
 ) -> Result<Vec<Case>, Failure> {
-    let keys = keys(args.keys.unwrap_or(DEFAULT_KEYS))?;
+    let default_keys = cache.map_or(DEFAULT_KEYS, |cache| cache.keys);
+    let keys = keys(args.keys.unwrap_or(default_keys))?;
     let batch = args.batch.unwrap_or(DEFAULT_BATCH);
     if !(2..=MOST_BATCH).contains(&batch) {
         return Err(Failure::usage(format!(
@@ -250,10 +285,13 @@ fn cases(
         .map_or(KeyDist::Uniform, |dist| dist.over(keys));
     KeyPicker::new(&key_dist, keys)
         .map_err(|error| Failure::usage(format!("--key-dist over {keys} keys: {error}.")))?;
-    let wanted = |op: &&EngineOpArg| args.op.is_empty() || args.op.contains(op);
+    let wanted = |op: &&EngineOpArg| match &args.op[..] {
+        [] => **op != EngineOpArg::Sustained,
+        named => named.contains(op),
+    };
     let ops = EngineOpArg::value_variants().iter().filter(wanted);
     ops.map(|op| {
-        let shape = Shape::of(*op, batch, threads);
+        let shape = Shape::of(*op, batch, threads, cache.map(|cache| cache.ttl));
         Ok(Case {
             name: shape.workload.name.clone(),
             workload: shape.workload,
@@ -262,7 +300,10 @@ fn cases(
             pipeline: 1,
             batch: shape.batch,
             pacing: Pacing::Closed,
-            length,
+            length: match op {
+                EngineOpArg::Sustained => Length::Ops(SUSTAINED_TIMES * keys),
+                _ => length,
+            },
             keys,
             key_dist: key_dist.clone(),
             value_size: value_size(size.clone())?,
@@ -273,38 +314,6 @@ fn cases(
         })
     })
     .collect()
-}
-
-/// What sets an operation apart.
-struct Shape {
-    workload: Definition,
-    batch: Option<u32>,
-    threads: u32,
-}
-
-impl Shape {
-    fn of(op: EngineOpArg, batch: u32, threads: u32) -> Self {
-        const GET: &[&str] = &["GET {key}"];
-        const PUT: &[&str] = &["SET {key} {value}"];
-        const DELETE: &[&str] = &["DEL {key}"];
-        const MIXED: &[&str] = &["70:GET {key}", "30:SET {key} {value}"];
-        let (name, commands, batch, threads) = match op {
-            EngineOpArg::Put => ("put", PUT, None, 1),
-            EngineOpArg::Get => ("get", GET, None, 1),
-            EngineOpArg::Delete => ("delete", DELETE, None, 1),
-            EngineOpArg::BatchPut => ("batch put", PUT, Some(batch), 1),
-            EngineOpArg::BatchGet => ("batch get", GET, Some(batch), 1),
-            EngineOpArg::BatchDelete => ("batch delete", DELETE, Some(batch), 1),
-            EngineOpArg::Reads => ("concurrent get", GET, None, threads),
-            EngineOpArg::Writes => ("concurrent put", PUT, None, threads),
-            EngineOpArg::Mixed => ("concurrent 70/30", MIXED, None, threads),
-        };
-        Self {
-            workload: workload::over_strings(name, SPACE, commands),
-            batch,
-            threads,
-        }
-    }
 }
 
 impl EnginesPlan {
@@ -337,6 +346,14 @@ impl EnginesPlan {
                 key_dist_text(&case.key_dist),
             ));
         }
+        out.entry("workload", self.cache.map(|_| "writeup"));
+        out.line_of(self.cache.map(|cache| {
+            format!(
+                "each engine a cache of {} keys, which live for {}",
+                count_text(cache.keys),
+                duration_text(cache.ttl)
+            )
+        }));
         out.entry("rounds", self.base.rounds);
         out.entry("reference", self.reference.as_str());
         out.entry("seed", self.base.seed);

@@ -1,0 +1,54 @@
+//! What sets the operations of a comparison of engines apart.
+
+use std::time::Duration;
+
+use crate::args::EngineOpArg;
+use crate::workload::{self, Definition, Operation};
+
+/// The data that all operations share.
+const SPACE: &str = "engines";
+
+/// An operation: its commands, as a server gets them, and how many of them at once.
+pub(super) struct Shape {
+    pub(super) workload: Definition,
+    pub(super) batch: Option<u32>,
+    pub(super) threads: u32,
+}
+
+impl Shape {
+    /// The shape of `op`; keys that are written live for `ttl`.
+    pub(super) fn of(op: EngineOpArg, batch: u32, threads: u32, ttl: Option<Duration>) -> Self {
+        let put = match ttl {
+            None => "SET {key} {value}".to_owned(),
+            Some(ttl) => format!("SET {{key}} {{value}} PX {}", ttl.as_millis()),
+        };
+        const GET: &str = "GET {key}";
+        const DELETE: &str = "DEL {key}";
+        let (name, commands, batch, threads) = match op {
+            EngineOpArg::Put => ("put", vec![put.clone()], None, 1),
+            EngineOpArg::Get => ("get", vec![GET.into()], None, 1),
+            EngineOpArg::Delete => ("delete", vec![DELETE.into()], None, 1),
+            EngineOpArg::BatchPut => ("batch put", vec![put.clone()], Some(batch), 1),
+            EngineOpArg::BatchGet => ("batch get", vec![GET.into()], Some(batch), 1),
+            EngineOpArg::BatchDelete => ("batch delete", vec![DELETE.into()], Some(batch), 1),
+            EngineOpArg::Reads => ("concurrent get", vec![GET.into()], None, threads),
+            EngineOpArg::Writes => ("concurrent put", vec![put.clone()], None, threads),
+            EngineOpArg::Mixed => {
+                let commands = vec![format!("70:{GET}"), format!("30:{put}")];
+                ("concurrent 70/30", commands, None, threads)
+            }
+            EngineOpArg::Sustained => ("sustained put", vec![put.clone()], None, 1),
+        };
+        let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
+        let mut workload = workload::over_strings(name, SPACE, &commands);
+        if ttl.is_some() {
+            let load = Operation::parse([put]);
+            workload.load = Some(load.expect("a SET with a time to live is a command"));
+        }
+        Self {
+            workload,
+            batch,
+            threads,
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! SQLite, with a write-ahead log.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use rusqlite::{Connection, TransactionBehavior};
+
+use super::ticker::Ticker;
+use super::{Batch, Handle, Open};
+use crate::target::Durability;
+
+/// How long a writer waits for another one.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+const CREATE: &str =
+    "CREATE TABLE IF NOT EXISTS data (key BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID";
+const GET: &str = "SELECT value FROM data WHERE key = ?1";
+const PUT: &str =
+    "INSERT INTO data VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET value = excluded.value";
+const DELETE: &str = "DELETE FROM data WHERE key = ?1";
+
+/// A database with one table. Each handle has a connection of its own.
+#[derive(Debug)]
+pub(super) struct Sqlite {
+    file: PathBuf,
+    /// Keeps the write-ahead log between handles: the last connection to close removes it.
+    _keeper: Mutex<Connection>,
+    synchronous: &'static str,
+    ticker: Option<Arc<Ticker>>,
+}
+
+impl Sqlite {
+    /// Creates or opens the database in `dir`.
+    ///
+    /// # Errors
+    /// What SQLite says.
+    pub(super) fn open(dir: &Path, durability: Durability) -> anyhow::Result<Self> {
+        let file = dir.join("data.sqlite");
+        // The first transaction is synced in every class, so that the files are in their directory for good.
+        let keeper = connect(&file, "FULL")?;
+        keeper.execute(CREATE, ())?;
+        let synchronous = match durability {
+            Durability::Always => "FULL",
+            // Checkpoints are synced, and commits are not.
+            Durability::Interval(_) => "NORMAL",
+            Durability::Memory | Durability::Process => "OFF",
+        };
+        let ticker = match durability {
+            Durability::Interval(interval) => {
+                // All commits since the last checkpoint are in this file. SQLite has no locks on it, so closing it here
+                // drops none.
+                let log = File::open(dir.join("data.sqlite-wal"))?;
+                let sync = move || Ok(log.sync_data()?);
+                Some(Arc::new(Ticker::start(interval, sync)?))
+            }
+            _ => None,
+        };
+        Ok(Self {
+            file,
+            _keeper: Mutex::new(keeper),
+            synchronous,
+            ticker,
+        })
+    }
+}
+
+/// A connection that syncs as `synchronous` says.
+fn connect(file: &Path, synchronous: &str) -> anyhow::Result<Connection> {
+    let connection = Connection::open(file)?;
+    connection.busy_timeout(PATIENCE)?;
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    connection.pragma_update(None, "synchronous", synchronous)?;
+    Ok(connection)
+}
+
+impl Open for Sqlite {
+    fn handle(&self) -> anyhow::Result<Box<dyn Handle>> {
+        Ok(Box::new(SqliteHandle {
+            connection: connect(&self.file, self.synchronous)?,
+            ticker: self.ticker.clone(),
+        }))
+    }
+
+    fn version(&self) -> Option<String> {
+        Some(format!("SQLite {}", rusqlite::version()))
+    }
+}
+
+/// A connection of one thread. Its statements are prepared once.
+#[derive(Debug)]
+struct SqliteHandle {
+    connection: Connection,
+    ticker: Option<Arc<Ticker>>,
+}
+
+impl SqliteHandle {
+    fn check(&self) -> anyhow::Result<()> {
+        self.ticker.as_ref().map_or(Ok(()), |ticker| ticker.check())
+    }
+
+    /// Runs `change` in one transaction. It takes the lock for writing at once: one that begins with a read can lose it.
+    fn write(
+        &mut self,
+        change: impl FnOnce(&Connection) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        self.check()?;
+        let transaction = self
+            .connection
+            .transaction_with_behavior(TransactionBehavior::Immediate)?;
+        change(&transaction)?;
+        Ok(transaction.commit()?)
+    }
+}
+
+/// Appends the value of `key` where there is one.
+fn read(connection: &Connection, key: &[u8], out: &mut Vec<u8>) -> anyhow::Result<bool> {
+    let mut statement = connection.prepare_cached(GET)?;
+    let mut rows = statement.query([key])?;
+    let Some(row) = rows.next()? else {
+        return Ok(false);
+    };
+    out.extend_from_slice(row.get_ref(0)?.as_blob()?);
+    Ok(true)
+}
+
+impl Handle for SqliteHandle {
+    fn get(&mut self, key: &[u8], out: &mut Vec<u8>) -> anyhow::Result<bool> {
+        read(&self.connection, key, out)
+    }
+
+    fn put(&mut self, key: &[u8], value: &[u8]) -> anyhow::Result<()> {
+        self.check()?;
+        self.connection.prepare_cached(PUT)?.execute([key, value])?;
+        Ok(())
+    }
+
+    fn delete(&mut self, key: &[u8]) -> anyhow::Result<()> {
+        self.check()?;
+        self.connection.prepare_cached(DELETE)?.execute([key])?;
+        Ok(())
+    }
+
+    fn get_all(&mut self, keys: &Batch, out: &mut Vec<u8>) -> anyhow::Result<usize> {
+        let transaction = self.connection.transaction()?;
+        let mut found = 0;
+        for key in keys.keys() {
+            found += usize::from(read(&transaction, key, out)?);
+        }
+        transaction.commit()?;
+        Ok(found)
+    }
+
+    fn put_all(&mut self, pairs: &Batch) -> anyhow::Result<()> {
+        self.write(|connection| {
+            let mut statement = connection.prepare_cached(PUT)?;
+            for (key, value) in pairs.pairs() {
+                statement.execute([key, value])?;
+            }
+            Ok(())
+        })
+    }
+
+    fn delete_all(&mut self, keys: &Batch) -> anyhow::Result<()> {
+        self.write(|connection| {
+            let mut statement = connection.prepare_cached(DELETE)?;
+            for key in keys.keys() {
+                statement.execute([key])?;
+            }
+            Ok(())
+        })
+    }
+}
