@@ -138,6 +138,7 @@ pub(crate) enum Plot {
     Lines(Lines),
     Spread(Spread),
     Ratios(Ratios),
+    Times(Times),
 }
 
 /// Series of points on two axes.
@@ -229,6 +230,25 @@ pub(crate) struct Ratio {
     pub(crate) ratio: f64,
     pub(crate) lo: f64,
     pub(crate) hi: f64,
+}
+
+/// Times with their ranges on one logarithmic axis.
+#[derive(Debug)]
+pub(crate) struct Times {
+    pub(crate) caption: String,
+    /// What the colours mean.
+    pub(crate) key: Vec<(usize, String)>,
+    pub(crate) rows: Vec<Time>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Time {
+    pub(crate) label: String,
+    pub(crate) title: String,
+    pub(crate) colour: usize,
+    pub(crate) ns: f64,
+    pub(crate) lo_ns: f64,
+    pub(crate) hi_ns: f64,
 }
 
 /// A suite of checks, one JUnit test case each.

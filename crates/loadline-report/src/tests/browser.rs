@@ -10,7 +10,7 @@ use std::process::Command;
 use loadline_measure::Record;
 use serde_json::{Value, json};
 
-use super::{capacity, fixture, flames, judgements, sweep};
+use super::{capacity, engines, fixture, flames, judgements, sweep};
 use crate::html;
 
 /// How the browser is started: nothing is fetched, and nothing is kept.
@@ -54,6 +54,8 @@ fn records() -> Vec<(&'static str, Record)> {
         ("hostile capacity", capacity::hostile()),
         ("sweep", sweep::record()),
         ("hostile sweep", sweep::hostile()),
+        ("engines", engines::record()),
+        ("hostile engines", engines::hostile()),
         ("work", flames::record("slowlogPushEntry")),
     ]
 }

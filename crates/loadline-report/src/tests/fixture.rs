@@ -90,7 +90,7 @@ pub(super) fn case(subject: &str, workload: &str, pipeline: u64, throughput: f64
     }
 }
 
-fn record(cases: Vec<Case>) -> Record {
+pub(super) fn record(cases: Vec<Case>) -> Record {
     let run = Run {
         id: "7f3a91".to_owned(),
         started_at: "2026-02-03T04:05:06Z".to_owned(),
@@ -301,7 +301,7 @@ pub(super) fn empty() -> Record {
     record(Vec::new())
 }
 
-fn compare(record: &mut Record, a: usize, b: usize) {
+pub(super) fn compare(record: &mut Record, a: usize, b: usize) {
     type Of = fn(&RoundSummary) -> f64;
     let metrics: [(&str, Direction, Of); 2] = [
         ("throughput_ops_per_s", Direction::MoreIsBetter, |round| {

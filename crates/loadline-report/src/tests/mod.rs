@@ -3,6 +3,7 @@
 mod baselines;
 mod browser;
 mod capacity;
+mod engines;
 mod fixture;
 mod flames;
 mod hostile;
@@ -45,6 +46,8 @@ fn no_line_is_longer_than_the_width() {
         sweep::hostile(),
         capacity::record(),
         capacity::hostile(),
+        engines::record(),
+        engines::hostile(),
     ];
     for (number, record) in records.iter().enumerate() {
         for width in [60, 80, 100, 200] {

@@ -1,16 +1,20 @@
 //! Engines beside each other, one section for each class of durability.
 
-use loadline_measure::engines::{Engines, Footprint};
+use loadline_measure::engines::{Engines, Footprint, socket_share};
 use loadline_measure::record::{Case, Comparison, Record};
 use loadline_measure::{Metric, words};
 
 use super::cases;
-use crate::document::{Block, Cell, Column, Item, Row, RowGroup, Section, Table, Tone};
+use crate::document::{
+    Block, Cell, Column, Item, Plot, Row, RowGroup, Section, Table, Time, Times, Tone,
+};
 
 /// How the tables are read.
-pub(super) const LEGEND: [&str; 3] = [
+pub(super) const LEGEND: [&str; 5] = [
     "memory: nothing survives the process. process: acknowledged writes survive kill -9. interval:T: synced every T. always: synced before a call returns.",
     "time/op is the time in calls over the operations; in a batch each operation takes as long as the call, and percentiles show that. CPU us/op: of the caller + of the engine's own threads or server.",
+    "p99/p50: how far the slowest of a hundred operations is from the usual one.",
+    "null is a server that replies and does no work: its time over that of a server is the share of the socket.",
     "The ratio is throughput over that of the reference in the same round: the median over rounds, with its interval. More is faster.",
 ];
 
@@ -18,12 +22,88 @@ pub(super) const LEGEND: [&str; 3] = [
 pub(super) fn sections(record: &Record, engines: &Engines) -> Vec<Option<Section>> {
     let needs = engines.needs.iter();
     let needs = needs.map(|text| Item::new(Tone::Plain, text)).collect();
-    let mut sections = vec![Section::new("By need", vec![Block::List(needs)])];
+    let claims = engines.writeup.iter();
+    let claims = claims.map(|text| Item::new(Tone::Plain, text)).collect();
+    let mut sections = vec![
+        by_need(record, needs),
+        Section::new("The claims of the write-up", vec![Block::List(claims)]),
+    ];
     for stage in stages(record) {
         sections.push(section(record, engines, &stage));
     }
     sections.push(footprints(&engines.footprints));
     sections
+}
+
+/// The needs, and a plot for each operation.
+fn by_need(record: &Record, needs: Vec<Item>) -> Option<Section> {
+    if needs.is_empty() {
+        return None;
+    }
+    let plots = plots(record).into_iter();
+    let plots = plots.map(|plot| Block::Plot(Plot::Times(plot)));
+    let blocks = std::iter::once(Block::List(needs)).chain(plots);
+    Section::new("By need", blocks.collect())
+}
+
+/// The time of every operation by engine. A colour is a class, since only engines of one class compare.
+fn plots(record: &Record) -> Vec<Times> {
+    let mut classes: Vec<&str> = Vec::new();
+    let mut plots: Vec<Times> = Vec::new();
+    for case in &record.cases {
+        let class = case.scenario.durability.as_deref().unwrap_or("unknown");
+        let colour = match classes.iter().position(|known| *known == class) {
+            Some(colour) => colour,
+            None => {
+                classes.push(class);
+                classes.len() - 1
+            }
+        };
+        let caption = format!(
+            "{}, {}: time per operation (line: fastest to slowest round)",
+            operation(case),
+            words::value_size(&case.scenario.value_bytes)
+        );
+        let row = time(case, class, colour);
+        let place = plots.iter().position(|plot| plot.caption == caption);
+        let plot = match place {
+            Some(place) => &mut plots[place],
+            None => {
+                plots.push(Times {
+                    caption,
+                    key: Vec::new(),
+                    rows: Vec::new(),
+                });
+                plots.last_mut().expect("one was added")
+            }
+        };
+        let entry = (colour, class.to_owned());
+        if !plot.key.contains(&entry) {
+            plot.key.push(entry);
+        }
+        plot.rows.push(row);
+    }
+    for plot in &mut plots {
+        plot.rows.sort_by_key(|row| row.colour);
+    }
+    plots
+}
+
+fn time(case: &Case, class: &str, colour: usize) -> Time {
+    let per_op = |duration_ns: u64, ops: u64| duration_ns as f64 / ops.max(1) as f64;
+    let ns = per_op(case.duration_ns, case.ops);
+    let rounds = case.rounds.iter().filter(|round| round.ops > 0);
+    let rounds = rounds.map(|round| per_op(round.duration_ns, round.ops));
+    let (lo_ns, hi_ns) = rounds.fold((ns, ns), |(lo, hi), ns| (lo.min(ns), hi.max(ns)));
+    let name = &case.subject.name;
+    Time {
+        label: format!("{name}, {class}"),
+        title: format!("{name}, {class}: {}", words::duration(ns)),
+        colour,
+        ns,
+        lo_ns,
+        hi_ns,
+    }
 }
 
 /// The cases of one class and value size, with their places in the record.
@@ -60,6 +140,7 @@ fn section(record: &Record, engines: &Engines, stage: &Stage<'_>) -> Option<Sect
         Column::figure("ops/s", 0),
         Column::figure(format!("vs {}", engines.reference), 0),
         Column::figure("p99", 1),
+        Column::figure("p99/p50", 3),
         Column::figure("CPU us/op", 2),
     ];
     let mut groups: Vec<RowGroup> = Vec::new();
@@ -108,6 +189,11 @@ fn row(record: &Record, place: usize, case: &Case) -> Row {
         .comparisons
         .iter()
         .find(|told| told.b == place && told.metric == Metric::Throughput.key());
+    let socket = socket_share(&record.cases, case);
+    let socket = socket.map(|share| {
+        let text = format!("the socket takes {} of the time", words::percent(share));
+        Item::new(Tone::Faint, text)
+    });
     Row {
         cells: vec![
             case.subject.name.as_str().into(),
@@ -115,11 +201,19 @@ fn row(record: &Record, place: usize, case: &Case) -> Row {
             words::count(case.throughput_ops_per_s).into(),
             ratio.map_or_else(|| Cell::new(Tone::Faint, "-"), ratio_cell),
             cases::percentile(case.response_time_ns.p99),
+            shown(tail(case)),
             cpu.into(),
         ],
-        notes: cases::notes(case),
+        notes: socket.into_iter().chain(cases::notes(case)).collect(),
         ..Row::default()
     }
+}
+
+/// How many times as long as the median the 99th percentile is.
+fn tail(case: &Case) -> Option<String> {
+    let times = &case.response_time_ns;
+    let (median, p99) = (times.p50?, times.p99?);
+    Some(words::ratio(p99 as f64 / (median as f64).max(1.0)))
 }
 
 fn ratio_cell(told: &Comparison) -> Cell {

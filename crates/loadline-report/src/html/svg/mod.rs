@@ -1,9 +1,11 @@
 //! Plots as inline SVG, all of one size and scale, so that their text has one size too.
 
+mod rows;
+
 use loadline_measure::words;
 
-use crate::clean::{columns, escaped, shortened};
-use crate::document::{Axis, Lines, Mark, Plot, Ratios, Scale, Series, Spread, Unit};
+use crate::clean::{columns, escaped};
+use crate::document::{Axis, Lines, Mark, Plot, Scale, Series, Spread, Unit};
 
 /// Series have this many colours, then they repeat.
 pub(super) const COLOURS: usize = 6;
@@ -22,10 +24,6 @@ const LINE: f64 = 13.0;
 const MOST: f64 = 1e15;
 /// A histogram has this many bins.
 const BINS: usize = 73;
-/// A row of a plot of ratios is this high.
-const ROW: f64 = 24.0;
-/// Labels of ratios are cut beyond this.
-const MOST_LABEL: usize = 24;
 
 /// Quantiles with a tick where the samples reach them.
 const QUANTILES: [(f64, &str); 7] = [
@@ -50,7 +48,8 @@ pub(super) fn draw(plot: &Plot) -> Option<Figure> {
     match plot {
         Plot::Lines(plot) => lines(plot),
         Plot::Spread(plot) => spread(plot),
-        Plot::Ratios(plot) => ratios(plot),
+        Plot::Ratios(plot) => rows::ratios(plot),
+        Plot::Times(plot) => rows::times(plot),
     }
 }
 
@@ -390,57 +389,6 @@ fn spread(plot: &Spread) -> Option<Figure> {
     })
 }
 
-/// Ratios with their intervals on a logarithmic axis around 1.
-fn ratios(plot: &Ratios) -> Option<Figure> {
-    let rows: Vec<_> = plot
-        .rows
-        .iter()
-        .map(|row| (row, [row.ratio, row.lo, row.hi].map(f64::log10)))
-        .filter(|(_, logs)| logs.iter().all(|log| log.abs() < 6.0))
-        .collect();
-    let low = rows.iter().map(|row| row.1[1]).reduce(f64::min)?;
-    let high = rows.iter().map(|row| row.1[2]).reduce(f64::max)?;
-    let (low, high) = (low.min(0.8_f64.log10()), high.max(1.25_f64.log10()));
-    let pad = (high - low) * 0.06;
-    let (low, high) = (low - pad, high + pad);
-    let names: Vec<_> = rows
-        .iter()
-        .map(|row| shortened(&row.0.label, MOST_LABEL))
-        .collect();
-    let longest = names.iter().map(|name| columns(name)).max().unwrap_or(0);
-    let left = longest as f64 * LETTER + 14.0;
-    let foot = TOP + ROW * rows.len() as f64;
-    let x = |log: f64| left + (log - low) / (high - low) * (WIDTH - left - RIGHT);
-    let mut labels = Labels::default();
-    let mut body = String::new();
-    for tick in ratio_ticks(low, high) {
-        let (at, class) = (x(tick.log10()), if tick == 1.0 { "one" } else { "grid" });
-        if labels.place((at, foot + 16.0), Anchor::Middle, &words::ratio(tick)) {
-            body.push_str(&format!(
-                "<line class=\"{class}\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{TOP}\" y2=\"{foot:.1}\"/>\n"
-            ));
-        }
-    }
-    for (place, ((row, [ratio, lo, hi]), name)) in rows.iter().zip(&names).enumerate() {
-        let (y, colour) = (TOP + ROW * (place as f64 + 0.5), row.colour % COLOURS);
-        labels.place((left - 8.0, y + 4.0), Anchor::End, name);
-        body.push_str(&format!(
-            "<line class=\"line k{colour}\" x1=\"{:.1}\" x2=\"{:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>\n\
-             <circle class=\"k{colour}\" cx=\"{:.1}\" cy=\"{y:.1}\" r=\"4\"><title>{}</title></circle>\n",
-            x(*lo),
-            x(*hi),
-            x(*ratio),
-            escaped(&row.title)
-        ));
-    }
-    body.push_str(&labels.svg);
-    Some(Figure {
-        caption: plot.caption.clone(),
-        key: Vec::new(),
-        svg: svg(&plot.caption, foot + 24.0, &body),
-    })
-}
-
 /// Logarithms at 1, 2 and 5 of every decade around the range, or at whole decades where these are too
 /// many.
 fn log_ticks(low: f64, high: f64) -> Vec<f64> {
@@ -473,22 +421,6 @@ fn nice_step(most: f64) -> f64 {
     multiple.unwrap_or(10.0) * power
 }
 
-/// Ratios worth a tick within the range of logarithms, at least an eighth of it apart; 1 is always
-/// one of them. The roundest are chosen first.
-fn ratio_ticks(low: f64, high: f64) -> Vec<f64> {
-    let decades = (1..=5).flat_map(|decade| [10_f64.powi(decade), 10_f64.powi(-decade)]);
-    let rounder = [1.0].into_iter().chain(decades);
-    let all = rounder.chain([2.0, 0.5, 5.0, 0.2, 1.5, 0.67, 1.25, 0.8, 1.1, 0.9]);
-    let mut chosen: Vec<f64> = Vec::new();
-    for tick in all {
-        let apart = |other: &f64| (tick.log10() - other.log10()).abs() >= (high - low) / 8.0;
-        if (low..=high).contains(&tick.log10()) && chosen.iter().all(apart) {
-            chosen.push(tick);
-        }
-    }
-    chosen
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -514,25 +446,6 @@ mod tests {
         for (most, expected) in [(118_200.0, 50_000.0), (90.0, 20.0), (1.0, 0.2), (1e6, 2e5)] {
             let step = nice_step(most);
             assert!((step / expected - 1.0).abs() < 1e-9, "{most}: {step}");
-        }
-    }
-
-    #[test]
-    fn ratios_have_ticks_apart_and_one_at_1() {
-        for (lo, hi) in [
-            (0.8_f64, 1.25_f64),
-            (0.59, 1.53),
-            (0.12, 6.2),
-            (1e-5, 1e5),
-            (0.99, 300.0),
-        ] {
-            let mut ticks = ratio_ticks(lo.log10(), hi.log10());
-            assert!((3..=9).contains(&ticks.len()), "{lo} {hi}: {ticks:?}");
-            assert!(ticks.contains(&1.0), "{lo} {hi}: {ticks:?}");
-            ticks.sort_by(f64::total_cmp);
-            let span = (hi / lo).log10();
-            let apart = |pair: &[f64]| (pair[1] / pair[0]).log10() >= span / 8.1;
-            assert!(ticks.windows(2).all(apart), "{ticks:?}");
         }
     }
 

@@ -1,0 +1,147 @@
+//! A comparison of engines.
+
+use loadline_measure::Record;
+use loadline_measure::engines::{Allocations, Engines, Footprint, needs, writeup};
+use loadline_measure::record::{Case, SubjectKind};
+
+use super::{PIPE, TERMINAL, fixture};
+use crate::{html, markdown, text};
+
+fn case(subject: &str, workload: &str, class: &str, throughput: f64) -> Case {
+    let mut case = fixture::case(subject, workload, 1, throughput);
+    case.subject.kind = match subject {
+        "redis" => SubjectKind::SpawnedServer,
+        "null" => SubjectKind::NullServer,
+        _ => SubjectKind::Engine,
+    };
+    let scenario = &mut case.scenario;
+    scenario.mode = "call".into();
+    scenario.durability = Some(class.to_owned());
+    if workload.starts_with("batch") {
+        scenario.batch = 100;
+    }
+    if workload.starts_with("concurrent") {
+        scenario.threads = 2;
+    }
+    case.ops = (throughput * 3.0) as u64;
+    case
+}
+
+/// Four engines of two classes, one of which is missing in the second.
+pub(super) fn record() -> Record {
+    let operations = ["put", "get", "batch get", "concurrent 70/30"];
+    let classes = [("process", 1.0), ("always", 0.01)];
+    let engines = [
+        ("redis", 20_000.0),
+        ("store", 2_000_000.0),
+        ("fjall", 400_000.0),
+        ("null", 26_000.0),
+    ];
+    let mut record = fixture::record(Vec::new());
+    for (class, pace) in classes {
+        for workload in operations {
+            let first = record.cases.len();
+            for (name, throughput) in engines {
+                if (name, class) != ("fjall", "always") {
+                    record
+                        .cases
+                        .push(case(name, workload, class, throughput * pace));
+                }
+            }
+            for other in first + 1..record.cases.len() {
+                fixture::compare(&mut record, first, other);
+            }
+        }
+    }
+    let footprint = |name: &str| Footprint {
+        subject: name.to_owned(),
+        durability: "process".to_owned(),
+        keys: 100_000,
+        live_bytes: 14_300_000,
+        logical_bytes: 28_600_000,
+        memory_bytes: Some(30 << 20),
+        disk_bytes: Some(40 << 20),
+        written_bytes: Some(60 << 20),
+        open_ns: Some(42_000_000),
+        opens: 3,
+        lost: Some(0),
+        allocations: (name != "redis").then_some(Allocations {
+            get: 0.0,
+            put: 1.02,
+            delete: 0.5,
+        }),
+    };
+    let footprints: Vec<Footprint> = ["redis", "store", "fjall"].map(footprint).into();
+    record.engines = Some(Engines {
+        reference: "redis".to_owned(),
+        needs: needs(&record.cases, &footprints),
+        writeup: writeup(&record.cases),
+        footprints,
+    });
+    record
+}
+
+/// Figures that no axis can hold, and names that try to be more than text.
+pub(super) fn hostile() -> Record {
+    let mut record = record();
+    let hostile = "<script>alert(1)</script>\u{1b}[31m\u{202e}".repeat(4);
+    for (place, case) in record.cases.iter_mut().enumerate() {
+        match place % 4 {
+            0 => case.duration_ns = 0,
+            1 => (case.ops, case.duration_ns) = (0, u64::MAX),
+            2 => case.subject.name.clone_from(&hostile),
+            _ => case.scenario.durability = Some(hostile.clone()),
+        }
+    }
+    let engines = record.engines.as_mut().expect("it compares engines");
+    engines.needs.push(hostile.clone());
+    engines.writeup.push(hostile.clone());
+    engines.footprints[0].subject = hostile;
+    record
+}
+
+/// One plot for each operation, with a row for each engine and class.
+#[test]
+fn every_operation_has_a_plot_by_engine_and_class() {
+    let page = html(&record());
+    for operation in [
+        "put",
+        "get",
+        "batch get of 100",
+        "concurrent 70/30, 2 threads",
+    ] {
+        let caption = format!("<figcaption>{operation}, 64 B values: time per operation");
+        assert_eq!(page.matches(&caption).count(), 1, "{operation}");
+    }
+    for (row, plots) in [
+        ("store, process: 500 ns", 4),
+        ("store, always: 50.0 us", 4),
+        ("fjall, process: 2.50 us", 4),
+        ("fjall, always", 0),
+    ] {
+        let title = format!("<title>{row}");
+        assert_eq!(page.matches(&title).count(), plots, "{row}");
+    }
+    assert!(page.contains(">always</span>"), "the colours have a key");
+    // Text has the needs without an empty place for the plots.
+    for text in [text(&record(), &TERMINAL), markdown(&record())] {
+        assert!(!text.contains("time per operation"), "{text}");
+    }
+}
+
+#[test]
+fn no_coordinate_of_a_hostile_record_is_out_of_this_world() {
+    let page = html(&hostile());
+    assert!(!page.contains("NaN") && !page.contains("inf\""), "{page}");
+    assert!(!page.contains("<script>alert"), "{page}");
+}
+
+/// Of every server over TCP, and of nothing else.
+#[test]
+fn the_row_of_a_server_says_which_share_is_the_socket() {
+    let text = text(&record(), &PIPE);
+    let said = text.matches("the socket takes 75.").count();
+    assert_eq!(said, 2 * 4, "{text}");
+    assert!(text.contains("The claims of the write-up"), "{text}");
+    assert!(text.contains("p99/p50"), "{text}");
+}
