@@ -95,6 +95,23 @@ impl Output {
         self.replies.truncate(len);
     }
 
+    /// Replaces parts, each with its begin and its end, by `bytes`.
+    pub(crate) fn replace(&mut self, parts: &[(usize, usize)], bytes: &[u8]) {
+        if self.overflowed {
+            return;
+        }
+        let old = std::mem::take(&mut self.replies);
+        let mut at = 0;
+        for (begin, end) in parts {
+            self.put(&old.as_slice()[at..*begin]);
+            if end > begin {
+                self.put(bytes);
+            }
+            at = *end;
+        }
+        self.put(&old.as_slice()[at..]);
+    }
+
     /// Whether the bound was exceeded.
     pub(crate) fn has_overflowed(&self) -> bool {
         self.overflowed
@@ -154,8 +171,11 @@ mod tests {
         );
         output.truncate(6);
         assert_eq!(output.as_slice(), b"456789");
-        output.put(b"01234");
+        output.replace(&[(0, 1), (2, 2), (3, 5)], b"x");
+        assert_eq!(output.as_slice(), b"x56x9");
+        output.put(b"012345");
         assert!(output.has_overflowed());
+        output.replace(&[(0, 1)], b"x");
         output.put(b"0");
         output.truncate(6);
         assert!(output.as_slice().is_empty());

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use rustix::net::{Shutdown, shutdown};
 
 use crate::buffer::{Buffer, Output};
-use crate::commands;
+use crate::commands::{self, Refusal};
 use crate::listen::Stream;
 use crate::state::{Queue, Session, Shared};
 
@@ -115,6 +115,23 @@ impl Connection {
             return Err(Over);
         }
         Ok(())
+    }
+
+    /// Lets the replies to commands that wrote leave once their changes are in the log. Where these could not be
+    /// written, the replies become errors.
+    pub(crate) fn confirm(&mut self, is_committed: bool, shared: &mut Shared) {
+        if self.session.unconfirmed.is_empty() {
+            return;
+        }
+        if !is_committed && let Some(Refusal(text)) = shared.misconfigured() {
+            let mut error = Vec::new();
+            encode::error(&mut error, &text);
+            for _ in &self.session.unconfirmed {
+                shared.stats.count_error(&text);
+            }
+            self.output.replace(&self.session.unconfirmed, &error);
+        }
+        self.session.unconfirmed.clear();
     }
 
     /// Whether a command is postponed by a pause.

@@ -24,6 +24,9 @@ pub enum Error {
         /// The error of the operating system.
         source: io::Error,
     },
+    /// The log could not be opened or written.
+    #[error(transparent)]
+    Log(#[from] loadline_store::Error),
     /// An operation that the event loop needs failed.
     #[error("{what}: {source}")]
     System {

@@ -2,8 +2,8 @@
 //!
 //! One thread runs one event loop: it reads every readable connection, executes all complete requests, and
 //! sends the replies of a turn with one write per connection. Unknown commands get the same error as from
-//! Redis. Supported are strings, bits, sets, hashes and lists; sorted sets, streams, pub/sub, scripts and
-//! persistence are missing.
+//! Redis. Supported are strings, bits, sets, hashes and lists, and a log in a directory ([`ServerConfig::dir`]); sorted
+//! sets, streams, pub/sub and scripts are missing.
 //!
 //! The tests compare the replies with those of redis-server 7.0, byte by byte, for a fixed list of commands
 //! and for random ones. Anything outside these tests can differ.
@@ -27,6 +27,7 @@ mod error;
 pub mod fuzzing;
 mod listen;
 mod memory;
+mod persistence;
 mod server;
 mod settings;
 mod state;
@@ -37,6 +38,7 @@ const REDIS_VERSION: &str = "7.0.15";
 
 pub use error::Error;
 pub use listen::{Listen, ServerConfig, Slowdown};
+pub use loadline_store::Durability;
 pub use server::Server;
 pub use settings::Eviction;
 

@@ -12,9 +12,9 @@ use rustix::net::sockopt::{
     set_socket_keepalive, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl,
 };
 
-use crate::Error;
 use crate::settings::Eviction;
 use crate::state::Origin;
+use crate::{Durability, Error};
 
 /// An address to listen on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,6 +57,10 @@ pub struct ServerConfig {
     /// The most bytes of pending replies per connection. Requests wait while replies are pending, so only a
     /// single command or transaction with a larger reply can exceed it; its connection is then closed.
     pub max_output_bytes: usize,
+    /// The directory of the log; without one the data is in memory only.
+    pub dir: Option<PathBuf>,
+    /// Durability of a change when its reply leaves; without a directory it has no effect.
+    pub durability: Durability,
     /// The data size in bytes at which `eviction` starts; 0 for no limit. CONFIG SET can change both.
     pub max_memory_bytes: u64,
     /// The eviction policy at that limit.
@@ -76,6 +80,8 @@ impl Default for ServerConfig {
             max_clients: 10_000,
             max_request_bytes: 1 << 30,
             max_output_bytes: 1 << 30,
+            dir: None,
+            durability: Durability::default(),
             max_memory_bytes: 0,
             eviction: Eviction::None,
             slowdown: None,

@@ -14,6 +14,7 @@ use rustix::time::Timespec;
 use crate::Error;
 use crate::connection::{Bounds, Connection, Over};
 use crate::listen::{Listener, ServerConfig, Stream};
+use crate::persistence::Persistence;
 use crate::settings::Settings;
 use crate::state::{Shared, Warnings, wall_ms};
 
@@ -81,6 +82,9 @@ impl Server {
         let mut shared = Shared::new(config.password.clone(), config.max_clients, port);
         shared.slowdown = config.slowdown;
         shared.warnings = Warnings::new(config.on_warning);
+        if let Some(dir) = config.dir.clone() {
+            Persistence::open(dir, config.durability, &mut shared)?;
+        }
         shared.set(Settings {
             maxmemory: config.max_memory_bytes,
             eviction: config.eviction,
@@ -139,6 +143,8 @@ impl Server {
             self.answer();
             self.sweep();
         }
+        // Without a log there is nothing to close.
+        self.shared.close()?;
         Ok(())
     }
 
@@ -191,11 +197,13 @@ impl Server {
     /// Writes the replies of a turn, with one write per connection. Writing them at the end lets a peer with
     /// many connections wake up once instead of once per connection.
     fn answer(&mut self) {
+        let is_committed = self.shared.commit();
         let mut turn = std::mem::take(&mut self.turn);
         for token in turn.drain(..) {
             let Some(connection) = self.connections.get_mut(&token) else {
                 continue;
             };
+            connection.confirm(is_committed, &mut self.shared);
             let told = connection.flush(&mut self.shared).and_then(|interest| {
                 // The usual case: no change, so no system call.
                 if interest == connection.interest {
@@ -306,7 +314,9 @@ impl Server {
         for database in databases.filter(|_| self.shared.pause.is_none()) {
             database.expire_some(self.shared.now, SWEEP_ENTRIES);
         }
-        if self.shared.settings.maxmemory > 0 && self.shared.pause.is_none() {
+        self.shared.check_log();
+        let is_steady = self.shared.pause.is_some() || self.shared.is_stuck();
+        if self.shared.settings.maxmemory > 0 && !is_steady {
             self.shared.make_room();
         }
         self.shared.stats.sample(self.shared.now);

@@ -11,6 +11,7 @@ use loadline_store::{Evicted, Keyspace};
 use crate::commands;
 use crate::listen::Slowdown;
 use crate::memory::Trimmer;
+use crate::persistence::Persistence;
 use crate::settings::{Eviction, Settings};
 use crate::stats::{Gone, Stats};
 
@@ -33,6 +34,8 @@ pub(crate) struct Shared {
     pub(crate) next_id: u64,
     pub(crate) stats: Stats,
     pub(crate) watched: Watched,
+    /// The log, for a server with a directory.
+    pub(crate) persistence: Option<Persistence>,
     /// All connections, by their ids.
     pub(crate) peers: BTreeMap<u64, Arc<Peer>>,
     /// Whether a connection was killed since the last turn.
@@ -177,6 +180,8 @@ pub(crate) struct Session {
     watched_bytes: usize,
     /// A command that waits for the end of a pause. Later commands wait behind it.
     pub(crate) postponed: Option<Postponed>,
+    /// Where the replies to commands begin and end whose changes are not in the log yet.
+    pub(crate) unconfirmed: Vec<(usize, usize)>,
     pub(crate) replies: Replies,
     /// The state that other connections can see.
     pub(crate) peer: Arc<Peer>,
@@ -354,6 +359,7 @@ impl Shared {
             next_id: 1,
             stats: Stats::new(commands::names().count(), Gone::default(), now),
             watched: Watched::default(),
+            persistence: None,
             peers: BTreeMap::new(),
             killed: false,
             has_draining: false,
@@ -397,6 +403,7 @@ impl Shared {
             watches: Vec::new(),
             watched_bytes: 0,
             postponed: None,
+            unconfirmed: Vec::new(),
             replies: Replies::On,
             peer,
         }
@@ -466,7 +473,13 @@ impl Shared {
                 return true;
             }
             let (database, watched) = (self.evicting, &mut self.watched);
-            let visit = |key: &[u8]| watched.touch(database, key);
+            let persistence = &mut self.persistence;
+            let visit = |key: &[u8]| {
+                watched.touch(database, key);
+                if let Some(persistence) = persistence {
+                    persistence.log.delete(database, key);
+                }
+            };
             match self.databases[database].evict(is_volatile, None, visit) {
                 Evicted::One => (evicted, wrapped) = (evicted + 1, 0),
                 Evicted::Wrapped => {

@@ -1,6 +1,6 @@
 //! Bit operations on strings.
 
-use loadline_store::View;
+use loadline_store::{Edit, View};
 
 use super::numbers::integer;
 use super::refusal::{Refusal, SYNTAX, WRONG_TYPE};
@@ -33,20 +33,26 @@ fn setbit(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
         _ => return Err("ERR bit is not an integer or out of range".into()),
     };
     call.make_growing(words[1]);
-    let was_set = call.change(words[1], fresh, |value| {
-        let bytes = bytes_of(value)?;
-        let is_longer = place >= bytes.len();
-        if is_longer {
-            bytes.resize(place + 1, 0);
-        }
-        let was_set = bytes[place] & mask != 0;
-        if is_set {
-            bytes[place] |= mask;
-        } else {
-            bytes[place] &= !mask;
-        }
-        Ok(Effect::of(is_longer || was_set != is_set, was_set))
-    })?;
+    let (was_set, _) = call.change_part(
+        words[1],
+        fresh,
+        |value| {
+            let bytes = bytes_of(value)?;
+            let is_longer = place >= bytes.len();
+            if is_longer {
+                bytes.resize(place + 1, 0);
+            }
+            let was_set = bytes[place] & mask != 0;
+            if is_set {
+                bytes[place] |= mask;
+            } else {
+                bytes[place] &= !mask;
+            }
+            let result = (was_set, bytes[place]);
+            Ok(Effect::of(is_longer || was_set != is_set, result))
+        },
+        |(_, byte), note| note(Edit::Write(place, &[*byte])),
+    )?;
     call.reply().flag(was_set);
     Ok(())
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use loadline_resp::Protocol;
-use loadline_store::{Change, Entry, Keyspace, Value, View};
+use loadline_store::{Keyspace, View};
 
 use super::refusal::{self, Refusal};
 use super::reply::Reply;
@@ -18,23 +18,6 @@ pub(super) struct Call<'c> {
     pub(super) session: &'c mut Session,
     pub(super) shared: &'c mut Shared,
     pub(super) out: &'c mut Output,
-}
-
-/// The effect of a change on a collection.
-pub(super) enum Effect<R> {
-    Changed(R),
-    Same(R),
-}
-
-impl<R> Effect<R> {
-    /// A change if `changed`.
-    pub(super) fn of(changed: bool, result: R) -> Self {
-        if changed {
-            Self::Changed(result)
-        } else {
-            Self::Same(result)
-        }
-    }
 }
 
 impl Call<'_> {
@@ -104,12 +87,25 @@ impl Call<'_> {
             stat.rejected += 1;
             return Err("ERR Command not allowed inside a transaction".into());
         }
+        if self.is_writing(known)
+            && let Some(refusal) = self.shared.misconfigured()
+        {
+            self.shared.stats.calls[found.index].rejected += 1;
+            return Err(refusal);
+        }
         if self.shared.settings.maxmemory > 0 && self.is_growing(known) && !self.shared.make_room()
         {
             self.shared.stats.calls[found.index].rejected += 1;
             return Err("OOM command not allowed when used memory > 'maxmemory'.".into());
         }
         Ok(found)
+    }
+
+    /// Whether a command changes the data, directly or by a transaction.
+    pub(super) fn is_writing(&self, known: &Known) -> bool {
+        let queue = self.session.queue.as_ref();
+        let executes = known.name == "EXEC" && queue.is_some_and(|queue| queue.writes);
+        known.access == Access::Write || executes
     }
 
     /// Whether a command adds data, directly or by a transaction.
@@ -220,82 +216,5 @@ impl Call<'_> {
     /// Whether `key` exists. Does not count as a look-up.
     pub(super) fn has(&self, key: &[u8]) -> bool {
         self.store().view(key, self.now(), |value| value.is_some())
-    }
-
-    /// Records the change of `key` for connections that watch it.
-    #[inline]
-    pub(super) fn touched(&mut self, key: &[u8]) {
-        self.shared.watched.touch(self.session.database, key);
-    }
-
-    /// Removes `key` and returns whether it existed.
-    pub(super) fn remove(&mut self, key: &[u8]) -> bool {
-        let was_there = self.store().remove(key, self.now());
-        if was_there {
-            self.touched(key);
-        }
-        was_there
-    }
-
-    /// Stores a string at `key`, replacing any value.
-    pub(super) fn put_string(&mut self, key: &[u8], bytes: &[u8], expires_at: Option<u64>) {
-        self.store()
-            .put_string(key, bytes, self.now(), |_| Some(expires_at));
-        self.touched(key);
-    }
-
-    /// Gives a string the encoding for changes in place; creates an empty one if there is no key.
-    pub(super) fn make_growing(&mut self, key: &[u8]) {
-        if !self.has(key) {
-            self.store()
-                .put_string(key, b"", self.now(), |_| Some(None));
-        }
-        self.store().make_growing(key, self.now());
-    }
-
-    /// Stores `entry` at `key`.
-    pub(super) fn put(&mut self, key: &[u8], entry: Entry) {
-        self.store()
-            .modify(key, self.now(), |_| ((), Change::Put(entry)));
-        self.touched(key);
-    }
-
-    /// Changes the value at `key` in place; a missing value is created first. Removes a key whose collection
-    /// is empty afterwards, and does not keep a new value that was not changed.
-    pub(super) fn change<R>(
-        &mut self,
-        key: &[u8],
-        fresh: impl FnOnce() -> Value,
-        change: impl FnOnce(&mut Value) -> Result<Effect<R>, Refusal>,
-    ) -> Result<R, Refusal> {
-        let effect = self
-            .store()
-            .modify(key, self.now(), |current| match current {
-                Some(entry) => {
-                    let effect = change(&mut entry.value);
-                    let after = if entry.value.is_empty_collection() {
-                        Change::Remove
-                    } else {
-                        Change::Keep
-                    };
-                    (effect, after)
-                }
-                None => {
-                    let mut value = fresh();
-                    let effect = change(&mut value);
-                    let after = match effect {
-                        Ok(Effect::Changed(_)) => Change::Put(Entry::lasting(value)),
-                        Ok(Effect::Same(_)) | Err(_) => Change::Keep,
-                    };
-                    (effect, after)
-                }
-            })?;
-        Ok(match effect {
-            Effect::Changed(result) => {
-                self.touched(key);
-                result
-            }
-            Effect::Same(result) => result,
-        })
     }
 }

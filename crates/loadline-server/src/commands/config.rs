@@ -5,6 +5,7 @@ use super::numbers::integer;
 use super::refusal::{Refusal, lower, no_such_form, wrong_number};
 use super::{Call, Words, is};
 use crate::listen::KEEP_ALIVE;
+use crate::persistence::Persistence;
 use crate::settings::{Eviction, NAMES, Unit, memory_bytes};
 use crate::state::DATABASES;
 use crate::stats::{Gone, Stats};
@@ -22,17 +23,31 @@ fn settings(call: &Call<'_>) -> Vec<(&'static str, String)> {
         ("tcp-keepalive", KEEP_ALIVE.as_secs()),
         ("timeout", 0),
     ];
+    let persistence = call.shared.persistence.as_ref();
     let words = [
-        ("appendonly", "no"),
+        (
+            "appendfsync",
+            persistence.map_or("no", Persistence::appendfsync),
+        ),
+        (
+            "appendonly",
+            if persistence.is_some() { "yes" } else { "no" },
+        ),
         ("cluster-enabled", "no"),
         (POLICY, call.shared.settings.eviction.name()),
         ("save", ""),
     ];
     let numbers = numbers.map(|(name, number)| (name, number.to_string()));
     let words = words.map(|(name, word)| (name, word.to_owned()));
+    let dir = persistence.map(|persistence| ("dir", persistence.dir.display().to_string()));
     let mut values = call.shared.settings.clone();
     let changeable = NAMES.map(|(name, _, place)| (name, place(&mut values).to_string()));
-    numbers.into_iter().chain(words).chain(changeable).collect()
+    numbers
+        .into_iter()
+        .chain(words)
+        .chain(dir)
+        .chain(changeable)
+        .collect()
 }
 
 pub(super) fn config(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {

@@ -108,7 +108,7 @@ fn expire(call: &mut Call<'_>, words: Words<'_>, unit: Deadline) -> Result<(), R
         _ => (false, Expiry::Keep),
     });
     if is_set {
-        call.touched(words[1]);
+        call.expiry_touched(words[1]);
     }
     call.reply().flag(is_set);
     Ok(())
@@ -201,7 +201,7 @@ fn persist(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
             _ => (false, Expiry::Keep),
         });
     if had_time {
-        call.touched(words[1]);
+        call.expiry_touched(words[1]);
     }
     call.reply().flag(had_time);
     Ok(())

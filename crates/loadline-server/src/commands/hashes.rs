@@ -1,11 +1,11 @@
 //! Hashes.
 
 use loadline_resp::Protocol;
-use loadline_store::{Bytes, Fields, Value, View};
+use loadline_store::{Bytes, Edit, Fields, Value, View};
 use rand::seq::IteratorRandom;
 
 use super::numbers::{
-    add_floats, check_finite, integer, random_below, sample_count, write_integer,
+    Digits, add_floats, check_finite, integer, random_below, sample_count, write_integer,
 };
 use super::refusal::{NOT_FLOAT, OVERFLOW, Refusal, SYNTAX, WRONG_TYPE, wrong_number};
 use super::reply::Reply;
@@ -104,26 +104,36 @@ fn put(call: &mut Call<'_>, words: Words<'_>, command: &str) -> Result<usize, Re
         return Err(wrong_number(command));
     }
     let settings = call.shared.settings.clone();
-    call.change(words[1], fresh, |value| {
-        let fields = fields_of(value)?;
-        let before = fields.len();
-        for pair in pairs {
-            set_field(fields, pair[0], Bytes::from(pair[1]), &settings);
-        }
-        Ok(Effect::Changed(fields.len() - before))
-    })
+    call.change_part(
+        words[1],
+        fresh,
+        |value| {
+            let fields = fields_of(value)?;
+            let before = fields.len();
+            for pair in pairs {
+                set_field(fields, pair[0], Bytes::from(pair[1]), &settings);
+            }
+            Ok(Effect::Changed(fields.len() - before))
+        },
+        |_, note| note(Edit::SetFields(&words[2..])),
+    )
 }
 
 fn hsetnx(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     let settings = call.shared.settings.clone();
-    let is_new = call.change(words[1], fresh, |value| {
-        let fields = fields_of(value)?;
-        let is_new = !fields.contains(words[2]);
-        if is_new {
-            set_field(fields, words[2], Bytes::from(words[3]), &settings);
-        }
-        Ok(Effect::of(is_new, is_new))
-    })?;
+    let is_new = call.change_part(
+        words[1],
+        fresh,
+        |value| {
+            let fields = fields_of(value)?;
+            let is_new = !fields.contains(words[2]);
+            if is_new {
+                set_field(fields, words[2], Bytes::from(words[3]), &settings);
+            }
+            Ok(Effect::of(is_new, is_new))
+        },
+        |_, note| note(Edit::SetFields(&words[2..])),
+    )?;
     call.reply().flag(is_new);
     Ok(())
 }
@@ -148,14 +158,19 @@ fn hgetall(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
 }
 
 fn hdel(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
-    let removed = call.change(words[1], fresh, |value| {
-        let fields = fields_of(value)?;
-        let removed = words[2..]
-            .iter()
-            .filter(|field| fields.remove(field).is_some())
-            .count();
-        Ok(Effect::of(removed > 0, removed))
-    })?;
+    let removed = call.change_part(
+        words[1],
+        fresh,
+        |value| {
+            let fields = fields_of(value)?;
+            let removed = words[2..]
+                .iter()
+                .filter(|field| fields.remove(field).is_some())
+                .count();
+            Ok(Effect::of(removed > 0, removed))
+        },
+        |_, note| note(Edit::RemoveFields(&words[2..])),
+    )?;
     call.reply().count(removed);
     Ok(())
 }
@@ -163,18 +178,25 @@ fn hdel(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
 fn hincrby(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     let number = integer(words[3])?;
     let settings = call.shared.settings.clone();
-    let sum = call.change(words[1], fresh, |value| {
-        let fields = fields_of(value)?;
-        let old = match fields.get(words[2]) {
-            Some(old) => integer(old).map_err(|_| "ERR hash value is not an integer")?,
-            None => 0,
-        };
-        let sum = old.checked_add(number).ok_or(OVERFLOW)?;
-        let mut text = Vec::new();
-        write_integer(&mut text, sum);
-        set_field(fields, words[2], text.into_boxed_slice(), &settings);
-        Ok(Effect::Changed(sum))
-    })?;
+    let sum = call.change_part(
+        words[1],
+        fresh,
+        |value| {
+            let fields = fields_of(value)?;
+            let old = match fields.get(words[2]) {
+                Some(old) => integer(old).map_err(|_| "ERR hash value is not an integer")?,
+                None => 0,
+            };
+            let sum = old.checked_add(number).ok_or(OVERFLOW)?;
+            let mut text = Vec::new();
+            write_integer(&mut text, sum);
+            set_field(fields, words[2], text.into_boxed_slice(), &settings);
+            Ok(Effect::Changed(sum))
+        },
+        |sum, note| {
+            note(Edit::SetFields(&[words[2], Digits::new(*sum).as_ref()]));
+        },
+    )?;
     call.reply().integer(sum);
     Ok(())
 }
@@ -183,16 +205,21 @@ fn hincrbyfloat(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     // An invalid increment is refused before the kind and the old value are checked.
     check_finite(words[3], NOT_FLOAT)?;
     let settings = call.shared.settings.clone();
-    let sum = call.change(words[1], fresh, |value| {
-        let fields = fields_of(value)?;
-        let old = fields.get(words[2]).map_or(&b"0"[..], |old| old);
-        let sum = add_floats(
-            (old, "ERR hash value is not a float"),
-            (words[3], NOT_FLOAT),
-        )?;
-        set_field(fields, words[2], sum.as_bytes().into(), &settings);
-        Ok(Effect::Changed(sum))
-    })?;
+    let sum = call.change_part(
+        words[1],
+        fresh,
+        |value| {
+            let fields = fields_of(value)?;
+            let old = fields.get(words[2]).map_or(&b"0"[..], |old| old);
+            let sum = add_floats(
+                (old, "ERR hash value is not a float"),
+                (words[3], NOT_FLOAT),
+            )?;
+            set_field(fields, words[2], sum.as_bytes().into(), &settings);
+            Ok(Effect::Changed(sum))
+        },
+        |sum, note| note(Edit::SetFields(&[words[2], sum.as_bytes()])),
+    )?;
     call.reply().bulk(sum.as_bytes());
     Ok(())
 }

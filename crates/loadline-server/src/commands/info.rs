@@ -124,10 +124,36 @@ fn resident_bytes() -> Option<u64> {
     Some(kibibytes * 1_024)
 }
 
-fn persistence(_: &Shared, out: &mut String) {
-    for name in ["loading", "rdb_bgsave_in_progress", "aof_enabled"] {
-        line(out, name, 0);
-    }
+/// In the words of Redis, as far as they fit a log that is never written anew as a whole. A save makes everything so far
+/// durable.
+fn persistence(shared: &Shared, out: &mut String) {
+    line(out, "loading", 0);
+    let Some(persistence) = &shared.persistence else {
+        line(out, "rdb_bgsave_in_progress", 0);
+        line(out, "aof_enabled", 0);
+        return;
+    };
+    let stats = shared.log_stats();
+    let status = |is_ok| if is_ok { "ok" } else { "err" };
+    let unsaved = persistence.unsaved_changes();
+    let is_saving = u8::from(persistence.is_saving());
+    line(out, "rdb_changes_since_last_save", unsaved);
+    line(out, "rdb_bgsave_in_progress", is_saving);
+    line(out, "rdb_last_save_time", persistence.last_save());
+    let last_save = status(persistence.last_save_succeeded());
+    line(out, "rdb_last_bgsave_status", last_save);
+    line(out, "aof_enabled", 1);
+    line(out, "aof_rewrite_in_progress", 0);
+    let last_write = status(persistence.writes());
+    line(out, "aof_last_write_status", last_write);
+    line(out, "aof_current_size", stats.disk_bytes);
+    line(out, "aof_buffer_length", persistence.log.pending_bytes());
+    line(out, "log_durability", persistence.durability());
+    line(out, "log_live_bytes", stats.live_bytes);
+    line(out, "log_files", stats.segments);
+    line(out, "log_unsynced_bytes", stats.unsynced_bytes);
+    let torn = persistence.log.torn();
+    line(out, "log_torn_bytes", torn.map_or(0, |torn| torn.bytes));
 }
 
 fn stats(shared: &Shared, out: &mut String) {

@@ -139,7 +139,7 @@ fn copy(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     let is_free = || to.view(words[2], now, |value| value.is_none());
     let is_copied = is_there && (replaces || is_free()) && from.copy(words[1], to, words[2], now);
     if is_copied {
-        call.shared.watched.touch(target, words[2]);
+        call.shared.touched(target, words[2]);
     }
     call.reply().flag(is_copied);
     Ok(())
@@ -156,7 +156,7 @@ fn move_key(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     let is_moved = is_free && call.store().move_to(to, key, now);
     if is_moved {
         call.touched(key);
-        call.shared.watched.touch(target, key);
+        call.shared.touched(target, key);
     }
     call.reply().flag(is_moved);
     Ok(())

@@ -1,6 +1,6 @@
 //! Lists.
 
-use loadline_store::{Bytes, List, Value, View};
+use loadline_store::{Bytes, Edit, List, Value, View};
 
 use super::numbers::{integer, unsigned};
 use super::refusal::{NO_KEY, Refusal, WRONG_TYPE, wrong_number};
@@ -49,6 +49,20 @@ impl End {
             Self::Back => items.pop_back(),
         }
     }
+
+    fn pushed<'e>(self, items: &'e [&'e [u8]]) -> Edit<'e> {
+        match self {
+            Self::Front => Edit::PushFront(items),
+            Self::Back => Edit::PushBack(items),
+        }
+    }
+
+    fn popped<'e>(self, count: usize) -> Edit<'e> {
+        match self {
+            Self::Front => Edit::PopFront(count),
+            Self::Back => Edit::PopBack(count),
+        }
+    }
 }
 
 fn fresh() -> Value {
@@ -76,11 +90,16 @@ fn look<R>(
 }
 
 fn push(call: &mut Call<'_>, words: Words<'_>, end: End) -> Result<(), Refusal> {
-    let length = call.change(words[1], fresh, |value| {
-        let items = items_of(value)?;
-        words[2..].iter().for_each(|item| end.push(items, item));
-        Ok(Effect::Changed(items.len()))
-    })?;
+    let length = call.change_part(
+        words[1],
+        fresh,
+        |value| {
+            let items = items_of(value)?;
+            words[2..].iter().for_each(|item| end.push(items, item));
+            Ok(Effect::Changed(items.len()))
+        },
+        |_, note| note(end.pushed(&words[2..])),
+    )?;
     call.reply().count(length);
     Ok(())
 }
@@ -106,12 +125,17 @@ fn pop(call: &mut Call<'_>, words: Words<'_>, end: End) -> Result<(), Refusal> {
         }
     };
     let is_there = call.has(words[1]);
-    let taken: Vec<Bytes> = call.change(words[1], fresh, |value| {
-        let items = items_of(value)?;
-        let wanted = count.unwrap_or(1).min(items.len());
-        let taken: Vec<Bytes> = (0..wanted).filter_map(|_| end.pop(items)).collect();
-        Ok(Effect::of(!taken.is_empty(), taken))
-    })?;
+    let taken: Vec<Bytes> = call.change_part(
+        words[1],
+        fresh,
+        |value| {
+            let items = items_of(value)?;
+            let wanted = count.unwrap_or(1).min(items.len());
+            let taken: Vec<Bytes> = (0..wanted).filter_map(|_| end.pop(items)).collect();
+            Ok(Effect::of(!taken.is_empty(), taken))
+        },
+        |taken, note| note(end.popped(taken.len())),
+    )?;
     let mut reply = call.reply();
     match count {
         None => reply.maybe(taken.first().map(|item| &**item)),
@@ -173,16 +197,18 @@ fn lset(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     if !call.has(words[1]) {
         return Err(NO_KEY.into());
     }
-    call.change(words[1], fresh, |value| {
-        let items = items_of(value)?;
-        let index = integer(words[2])?;
-        let is_set = place(index, items.len()).is_some_and(|place| items.set(place, words[3]));
-        if is_set {
-            Ok(Effect::Changed(()))
-        } else {
-            Err("ERR index out of range".into())
-        }
-    })?;
+    call.change_part(
+        words[1],
+        fresh,
+        |value| {
+            let items = items_of(value)?;
+            let index = integer(words[2])?;
+            let place = place(index, items.len());
+            let set = place.filter(|place| items.set(*place, words[3]));
+            Ok(Effect::Changed(set.ok_or("ERR index out of range")?))
+        },
+        |place, note| note(Edit::SetItem(*place, words[3])),
+    )?;
     call.reply().ok();
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 mod bits;
 mod call;
+mod changes;
 mod client;
 mod config;
 mod connection;
@@ -27,6 +28,8 @@ mod server;
 mod sets;
 mod sort;
 mod strings;
+#[cfg(test)]
+mod survival;
 mod table;
 mod transactions;
 
@@ -37,8 +40,10 @@ use loadline_resp::Request;
 use crate::buffer::Output;
 use crate::listen::Slowdown;
 use crate::state::{Replies, Session, Shared};
-use call::{Call, Effect};
+use call::Call;
+use changes::Effect;
 pub(crate) use pause::resume;
+pub(crate) use refusal::Refusal;
 pub(crate) use table::names;
 use table::{
     ALL, Access, FAMILIES, Keys, Known, ONE, PAIRS, TWO, all, find, fits, full_name, other, read,
@@ -75,6 +80,7 @@ fn execute_words(words: Words<'_>, session: &mut Session, shared: &mut Shared, o
         slow_down(slowdown);
     }
     let begin = out.len();
+    let noted = shared.noted();
     Call {
         session,
         shared,
@@ -89,6 +95,10 @@ fn execute_words(words: Words<'_>, session: &mut Session, shared: &mut Shared, o
             out.truncate(begin);
         }
         session.replies = session.replies.after_command();
+    }
+    if shared.noted() != noted {
+        session.unconfirmed.push((begin, out.len()));
+        shared.commit_much();
     }
 }
 

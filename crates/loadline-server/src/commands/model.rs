@@ -11,14 +11,14 @@ use crate::buffer::Output;
 use crate::state::{Origin, Session, Shared};
 
 /// A server without sockets, with one session.
-struct Rig {
-    shared: Shared,
+pub(super) struct Rig {
+    pub(super) shared: Shared,
     session: Session,
     parser: RequestParser,
 }
 
 impl Rig {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let mut shared = Shared::new(None, 1, 0);
         shared.now = 1_000_000;
         let session = shared.session(Origin::default());
@@ -29,7 +29,7 @@ impl Rig {
         }
     }
 
-    fn ask(&mut self, words: &[impl AsRef<[u8]>]) -> Vec<u8> {
+    pub(super) fn ask(&mut self, words: &[impl AsRef<[u8]>]) -> Vec<u8> {
         let (mut request, mut out) = (Vec::new(), Output::new(usize::MAX));
         encode::command(&mut request, words);
         let (_, parsed) = self.parser.parse(&request).unwrap();

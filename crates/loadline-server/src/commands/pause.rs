@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use super::numbers::integer;
 use super::refusal::Refusal;
-use super::{Access, Call, Known, Words, execute_words, is};
+use super::{Call, Known, Words, execute_words, is};
 use crate::buffer::Output;
 use crate::state::{Pause, Session, Shared};
 
@@ -41,11 +41,9 @@ pub(crate) fn resume(session: &mut Session, shared: &mut Shared, out: &mut Outpu
 impl Call<'_> {
     /// Whether a command has to wait for the end of a pause.
     pub(super) fn is_paused(&self, known: &Known) -> bool {
-        self.shared.pause.is_some_and(|pause| {
-            let queue = self.session.queue.as_ref();
-            let executes = known.name == "EXEC" && queue.is_some_and(|queue| queue.writes);
-            pause.holds_all || known.access == Access::Write || executes
-        })
+        self.shared
+            .pause
+            .is_some_and(|pause| pause.holds_all || self.is_writing(known))
     }
 
     #[cold]

@@ -17,7 +17,7 @@ pub(super) const TOO_LONG: &str = "ERR string exceeds maximum allowed size (prot
 
 /// The error of a refused command; sent to the client as it is, except for line breaks.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Refusal(pub(super) Cow<'static, [u8]>);
+pub(crate) struct Refusal(pub(crate) Cow<'static, [u8]>);
 
 impl From<&'static str> for Refusal {
     fn from(text: &'static str) -> Self {

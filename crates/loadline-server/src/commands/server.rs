@@ -54,10 +54,14 @@ pub(super) const TABLE: &[Known] = &[
     })
     .with(&[sub("WHOAMI", 2, "\nReturn the current connection username.")]),
     other("WAIT", 3, wait),
-    other("SAVE", 1, |_, _| {
-        Err("ERR this server holds its data in memory only and cannot save it".into())
-    }),
+    other("SAVE", 1, save),
+    other("BGSAVE", -1, save_later),
     other("LASTSAVE", 1, |call, _| {
+        if let Some(persistence) = &call.shared.persistence {
+            let time = persistence.last_save();
+            call.reply().count(time as usize);
+            return Ok(());
+        }
         // Nothing is ever saved, so this is the time of the start, as in Redis.
         let age = call.shared.started.elapsed().as_millis() as u64;
         let started = (call.now() - age.min(call.now())) / 1_000;
@@ -79,13 +83,19 @@ fn flush(call: &mut Call<'_>, words: Words<'_>, databases: Range<usize>) -> Resu
     let Shared {
         databases: stores,
         watched,
+        persistence,
         now,
         ..
     } = &mut *call.shared;
     watched.touch_where(|database, key| {
         databases.contains(&database) && has(&stores[database], key, *now)
     });
-    stores[databases].iter().for_each(Keyspace::clear);
+    for index in databases {
+        stores[index].clear();
+        if let Some(persistence) = persistence {
+            persistence.log.clear(index);
+        }
+    }
     call.reply().ok();
     Ok(())
 }
@@ -103,6 +113,7 @@ fn swap(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     let Shared {
         databases: stores,
         watched,
+        persistence,
         now,
         ..
     } = &mut *call.shared;
@@ -112,6 +123,9 @@ fn swap(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
             both.contains(&database) && both.iter().any(|index| has(&stores[*index], key, *now))
         });
         stores.swap(one, other);
+        if let Some(persistence) = persistence {
+            persistence.log.exchange(one, other);
+        }
     }
     call.reply().ok();
     Ok(())
@@ -128,10 +142,41 @@ fn time(call: &mut Call<'_>, _: Words<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Stops the server without a reply, as Redis does. There is nothing to save.
+const IN_MEMORY: &str = "ERR this server holds its data in memory only and cannot save it";
+
+/// Returns when everything that was changed so far has reached the disk.
+fn save(call: &mut Call<'_>, _: Words<'_>) -> Result<(), Refusal> {
+    if call.shared.persistence.is_none() {
+        return Err(IN_MEMORY.into());
+    }
+    call.shared.save()?;
+    call.reply().ok();
+    Ok(())
+}
+
+/// Lets everything that was changed so far reach the disk while other commands are executed.
+fn save_later(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
+    match words[1..] {
+        [] => {}
+        [word] if is(word, "SCHEDULE") => {}
+        _ => return Err(SYNTAX.into()),
+    }
+    let persistence = call.shared.persistence.as_mut().ok_or(IN_MEMORY)?;
+    if !persistence.save_later() {
+        return Err("ERR Background save already in progress".into());
+    }
+    call.reply().simple("Background saving started");
+    Ok(())
+}
+
+/// Stops the server without a reply, as Redis does. With a directory, everything that was changed reaches the disk,
+/// whatever the options say.
 fn shutdown(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     let options = ["NOSAVE", "NOW", "FORCE"];
-    let is_known = |word: &&[u8]| options.iter().any(|option| is(word, option));
+    let can_save = call.shared.persistence.is_some();
+    let is_known = |word: &&[u8]| {
+        options.iter().any(|option| is(word, option)) || can_save && is(word, "SAVE")
+    };
     if !words[1..].iter().all(is_known) {
         return Err(SYNTAX.into());
     }

@@ -1,6 +1,6 @@
 //! Sets.
 
-use loadline_store::{Entry, Members, Value, View};
+use loadline_store::{Edit, Entry, Members, Value, View};
 use rand::seq::IteratorRandom;
 
 use super::numbers::{integer, random_below, sample_count, unsigned};
@@ -107,25 +107,35 @@ fn reply_members(members: &Members, reply: &mut Reply<'_>) {
 
 fn sadd(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     let settings = call.shared.settings.clone();
-    let added = call.change(words[1], fresh, |value| {
-        let members = members_of(value)?;
-        let new = words[2..].iter();
-        let added = new.filter(|member| add(members, member, &settings)).count();
-        Ok(Effect::of(added > 0, added))
-    })?;
+    let added = call.change_part(
+        words[1],
+        fresh,
+        |value| {
+            let members = members_of(value)?;
+            let new = words[2..].iter();
+            let added = new.filter(|member| add(members, member, &settings)).count();
+            Ok(Effect::of(added > 0, added))
+        },
+        |_, note| note(Edit::AddMembers(&words[2..])),
+    )?;
     call.reply().count(added);
     Ok(())
 }
 
 fn srem(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
-    let removed = call.change(words[1], fresh, |value| {
-        let members = members_of(value)?;
-        let removed = words[2..]
-            .iter()
-            .filter(|member| members.remove(member).is_some())
-            .count();
-        Ok(Effect::of(removed > 0, removed))
-    })?;
+    let removed = call.change_part(
+        words[1],
+        fresh,
+        |value| {
+            let members = members_of(value)?;
+            let removed = words[2..]
+                .iter()
+                .filter(|member| members.remove(member).is_some())
+                .count();
+            Ok(Effect::of(removed > 0, removed))
+        },
+        |_, note| note(Edit::RemoveMembers(&words[2..])),
+    )?;
     call.reply().count(removed);
     Ok(())
 }
@@ -148,11 +158,19 @@ fn spop(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
         )?),
         _ => return Err(SYNTAX.into()),
     };
-    let taken = call.change(words[1], fresh, |value| {
-        let members = members_of(value)?;
-        let taken = take_random(members, wanted.unwrap_or(1));
-        Ok(Effect::of(!taken.is_empty(), taken))
-    })?;
+    let taken = call.change_part(
+        words[1],
+        fresh,
+        |value| {
+            let members = members_of(value)?;
+            let taken = take_random(members, wanted.unwrap_or(1));
+            Ok(Effect::of(!taken.is_empty(), taken))
+        },
+        |taken, note| {
+            let taken: Vec<&[u8]> = taken.iter().map(Vec::as_slice).collect();
+            note(Edit::RemoveMembers(&taken));
+        },
+    )?;
     let mut reply = call.reply();
     if wanted.is_none() {
         reply.maybe(taken.first().map(Vec::as_slice));
@@ -226,15 +244,25 @@ fn smove(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     let is_member = contains(call, from, member)?;
     contains(call, to, member)?;
     if is_member && from != to {
-        call.change(from, fresh, |value| {
-            members_of(value)?.remove(member);
-            Ok(Effect::Changed(()))
-        })?;
+        call.change_part(
+            from,
+            fresh,
+            |value| {
+                members_of(value)?.remove(member);
+                Ok(Effect::Changed(()))
+            },
+            |(), note| note(Edit::RemoveMembers(&[member])),
+        )?;
         let settings = call.shared.settings.clone();
-        call.change(to, fresh, |value| {
-            let is_new = add(members_of(value)?, member, &settings);
-            Ok(Effect::of(is_new, ()))
-        })?;
+        call.change_part(
+            to,
+            fresh,
+            |value| {
+                let is_new = add(members_of(value)?, member, &settings);
+                Ok(Effect::of(is_new, ()))
+            },
+            |(), note| note(Edit::AddMembers(&[member])),
+        )?;
     }
     call.reply().flag(is_member);
     Ok(())

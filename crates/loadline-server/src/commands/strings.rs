@@ -1,6 +1,6 @@
 //! Strings and counters.
 
-use loadline_store::{Expiry, Value, View};
+use loadline_store::{Edit, Expiry, Value, View};
 
 use super::expiry::{Deadline, deadline};
 use super::lcs::LCS;
@@ -160,8 +160,10 @@ fn set(call: &mut Call<'_>, key: &[u8], bytes: &[u8], options: Options) -> Resul
         (true, false) => reply.ok(),
         (false, false) => reply.null(),
     }
-    if was_put {
+    if was_put && options.keeps_expiry {
         call.touched(key);
+    } else if was_put {
+        call.string_touched(key, bytes, options.expires_at);
     }
     Ok(())
 }
@@ -226,7 +228,7 @@ fn getex(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
         (is_other, expiry)
     });
     if has_changed {
-        call.touched(key);
+        call.expiry_touched(key);
     }
     Ok(())
 }
@@ -321,14 +323,19 @@ fn incr_by_float(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
 fn append(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     // Only the encoding changes.
     let is_kept = words[2].is_empty() && call.has(words[1]);
-    let length = call.change(words[1], fresh, |value| {
-        let bytes = bytes_of(value)?;
-        if bytes.len() + words[2].len() > LARGEST {
-            return Err(TOO_LONG.into());
-        }
-        bytes.extend_from_slice(words[2]);
-        Ok(Effect::Changed(bytes.len()))
-    })?;
+    let length = call.change_part(
+        words[1],
+        fresh,
+        |value| {
+            let bytes = bytes_of(value)?;
+            if bytes.len() + words[2].len() > LARGEST {
+                return Err(TOO_LONG.into());
+            }
+            bytes.extend_from_slice(words[2]);
+            Ok(Effect::Changed(bytes.len()))
+        },
+        |length, note| note(Edit::Write(length - words[2].len(), words[2])),
+    )?;
     if is_kept {
         call.store().make_growing(words[1], call.now());
     }
@@ -385,17 +392,22 @@ fn setrange(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     if end <= LARGEST {
         call.make_growing(words[1]);
     }
-    let length = call.change(words[1], fresh, |value| {
-        let bytes = bytes_of(value)?;
-        if end > LARGEST {
-            return Err(TOO_LONG.into());
-        }
-        if bytes.len() < end {
-            bytes.resize(end, 0);
-        }
-        bytes[offset..end].copy_from_slice(patch);
-        Ok(Effect::Changed(bytes.len()))
-    })?;
+    let length = call.change_part(
+        words[1],
+        fresh,
+        |value| {
+            let bytes = bytes_of(value)?;
+            if end > LARGEST {
+                return Err(TOO_LONG.into());
+            }
+            if bytes.len() < end {
+                bytes.resize(end, 0);
+            }
+            bytes[offset..end].copy_from_slice(patch);
+            Ok(Effect::Changed(bytes.len()))
+        },
+        |_, note| note(Edit::Write(offset, patch)),
+    )?;
     call.reply().count(length);
     Ok(())
 }

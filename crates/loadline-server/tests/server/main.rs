@@ -14,4 +14,5 @@ mod hostile;
 mod places;
 mod random;
 mod support;
+mod survival;
 mod tools;

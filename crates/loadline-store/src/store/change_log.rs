@@ -77,8 +77,6 @@ pub struct LogStats {
     pub segments: u64,
     /// Bytes of records that have not reached the disk yet.
     pub unsynced_bytes: u64,
-    /// Changes that were committed since the log was opened.
-    pub changes: u64,
     /// Whether the log is written through mapped memory.
     pub is_mapped: bool,
 }
@@ -240,6 +238,13 @@ impl ChangeLog {
         self.pending
     }
 
+    /// Changes since the log was opened.
+    #[inline]
+    #[must_use]
+    pub fn changes(&self) -> u64 {
+        self.committed + self.pending
+    }
+
     /// Writes the changes since the last commit to the log as one record, and returns when they are as durable as the
     /// options say. It also does a part of the reclaiming.
     ///
@@ -328,7 +333,6 @@ impl ChangeLog {
             disk_bytes: log.allocated_bytes(),
             segments: log.segment_count() as u64,
             unsynced_bytes: log.position().saturating_sub(log.synced()),
-            changes: self.committed,
             is_mapped: self.is_mapped,
         }
     }

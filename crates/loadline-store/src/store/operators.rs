@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::Store;
+use crate::clock::now_ms;
 use crate::error::Error;
 use crate::log::recovery::{self, Examined, Torn};
 use crate::storage::Directory;
@@ -61,6 +62,23 @@ impl Store {
         let checked = checked(&examined);
         recovery::recover(&directory, examined, true)?;
         Ok(checked)
+    }
+}
+
+impl Store {
+    /// Number of keys that [`scan`](Self::scan) does not show: those that hold no string, and those in other databases of
+    /// a server.
+    #[must_use]
+    pub fn unshown_keys(&self) -> u64 {
+        let (first, others) = match &*self.inner.databases {
+            [first, others @ ..] => (first, others),
+            [] => return 0,
+        };
+        let mut unshown = others.iter().map(|database| database.len() as u64).sum();
+        first.scan_slots(0, usize::MAX, now_ms(), |slot| {
+            unshown += u64::from(!slot.is_string());
+        });
+        unshown
     }
 }
 

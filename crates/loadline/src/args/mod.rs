@@ -304,6 +304,13 @@ pub(crate) struct ServeArgs {
     /// File with the password that clients must send
     #[arg(long, value_name = "FILE")]
     pub(crate) password_file: Option<PathBuf>,
+    /// Directory to keep the data in; made if it does not exist [default: none, the data is in memory only]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
+    /// What an acknowledged write has survived: `process` (the end of the server), `interval:1s` (also a power failure, but for
+    /// the last second) or `always` (also a power failure) [default: process]
+    #[arg(long, value_name = "CLASS", requires = "dir")]
+    pub(crate) durability: Option<String>,
     /// Memory limit of the data, such as `512MiB`; 0 for none [default: 0]
     #[arg(long, value_name = "SIZE", value_parser = units::size)]
     pub(crate) maxmemory: Option<u64>,

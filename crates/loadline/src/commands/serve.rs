@@ -1,15 +1,18 @@
 //! `loadline serve`: our store as a server.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use loadline_server::{Error, Eviction, Listen, Server, ServerConfig, Slowdown};
 
+use super::store;
 use crate::args::{EvictionArg, ServeArgs};
 use crate::exit::Failure;
 use crate::files;
 use crate::interrupt::interrupt;
+use crate::target::Durability;
 use crate::targets::servers::LISTENING;
 
 /// Where it listens unless told otherwise: Redis's own address.
@@ -30,6 +33,8 @@ pub(super) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let config = ServerConfig {
         listen,
         password: password.map(|password| password.reveal().to_owned()),
+        dir: args.dir.clone(),
+        durability: durability(args.durability.as_deref())?,
         max_memory_bytes: args.maxmemory.unwrap_or(0),
         eviction: match args.maxmemory_policy {
             EvictionArg::Noeviction => Eviction::None,
@@ -40,7 +45,8 @@ pub(super) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
         on_warning: files::warn,
         ..ServerConfig::default()
     };
-    let mut server = Server::bind(config).map_err(|error| failure(&error))?;
+    let dir = args.dir.as_deref();
+    let mut server = Server::bind(config).map_err(|error| failure(&error, dir))?;
     let places: Vec<String> = server
         .local_addrs()
         .iter()
@@ -48,8 +54,25 @@ pub(super) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
         .chain(args.unix.iter().map(|path| path.display().to_string()))
         .collect();
     files::print(&format!("{LISTENING}{}\n", places.join(", ")))?;
-    server.run(&stop).map_err(|error| failure(&error))?;
+    server.run(&stop).map_err(|error| failure(&error, dir))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The durability of a server with a directory.
+fn durability(class: Option<&str>) -> Result<loadline_server::Durability, Failure> {
+    use loadline_server::Durability as Served;
+    let Some(class) = class else {
+        return Ok(Served::Process);
+    };
+    let named = Durability::parse(class).map_err(|reason| format!("--durability: {reason}."));
+    match named.map_err(Failure::usage)? {
+        Durability::Memory => Err(Failure::usage(
+            "--durability: invalid durability `memory` with --dir: expected process, interval:T or always.",
+        )),
+        Durability::Process => Ok(Served::Process),
+        Durability::Interval(interval) => Ok(Served::Interval(interval)),
+        Durability::Always => Ok(Served::Always),
+    }
 }
 
 /// The slowdown that the hidden arguments ask for, if any.
@@ -61,9 +84,10 @@ fn slowdown(burn: Option<Duration>, work: Option<u32>) -> Option<Slowdown> {
     })
 }
 
-fn failure(error: &Error) -> Failure {
-    match error {
-        Error::Unprotected { .. } => Failure::usage(format!(
+fn failure(error: &Error, dir: Option<&Path>) -> Failure {
+    match (error, dir) {
+        (Error::Log(error), Some(dir)) => store::failure_in(dir, error),
+        (Error::Unprotected { .. }, _) => Failure::usage(format!(
             "{error}.\nName a file that contains one with --password-file."
         )),
         _ => Failure::unavailable(format!("{error}.")),

@@ -126,7 +126,15 @@ fn export(dir: &Path) -> Result<(), Failure> {
             Exit::BadFile,
             format!("standard output could not be written: {error}."),
         )),
-        _ => Ok(()),
+        _ => {
+            let unshown = store.unshown_keys();
+            if unshown > 0 {
+                files::warn(&format!(
+                    "{unshown} keys are not in the export: it has the strings of database 0 only"
+                ));
+            }
+            Ok(())
+        }
     }
 }
 
@@ -207,10 +215,15 @@ fn open_existing(dir: &Path) -> Result<Store, Failure> {
 }
 
 fn open(dir: &Path) -> Result<Store, Failure> {
-    Store::open(dir, Options::new()).map_err(|error| match &error {
-        Error::Damaged { .. } => failure(&error).followed_by(&advice(dir)),
-        _ => failure(&error),
-    })
+    Store::open(dir, Options::new()).map_err(|error| failure_in(dir, &error))
+}
+
+/// The failure to open the store in `dir`.
+pub(super) fn failure_in(dir: &Path, error: &Error) -> Failure {
+    match error {
+        Error::Damaged { .. } => failure(error).followed_by(&advice(dir)),
+        _ => failure(error),
+    }
 }
 
 fn damage(dir: &Path, checked: &Checked) -> String {

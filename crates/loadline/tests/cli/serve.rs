@@ -1,5 +1,7 @@
 //! `loadline serve`, spoken to in raw RESP.
 
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 
 use crate::util::{Dir, PATIENCE, Serving, converse, signal, wait_until};
@@ -62,4 +64,229 @@ fn a_port_that_is_taken_ends_with_69() {
     let address = serving.address.to_string();
     dir.run(&["serve", "--listen", &address])
         .failed(69, &address);
+}
+
+/// The value of a bulk reply, or of a number, to one command over a connection of its own.
+fn ask(serving: &Serving, command: &str) -> String {
+    let mut stream = TcpStream::connect(serving.address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream
+        .write_all(format!("{command}\r\nQUIT\r\n").as_bytes())
+        .unwrap();
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply).unwrap();
+    reply.strip_suffix("+OK\r\n").unwrap().to_owned()
+}
+
+/// Counts in transactions of two keys, over some connections, until it is killed. Returns the last number that
+/// each connection was told.
+fn count_and_kill(mut serving: Serving, acknowledged: usize) -> Vec<u64> {
+    const CONNECTIONS: usize = 3;
+    let (counted, count) = std::sync::mpsc::channel();
+    let threads: Vec<_> = (0..CONNECTIONS)
+        .map(|connection| {
+            let mut stream = BufReader::new(TcpStream::connect(serving.address).unwrap());
+            let counted = counted.clone();
+            std::thread::spawn(move || {
+                let request = format!(
+                    "MULTI\r\nINCR a:{connection}\r\nHINCRBY b:{connection} count 1\r\nRPUSH log:{connection} x\r\nEXEC\r\n"
+                );
+                let mut last = 0;
+                // Four replies before that of EXEC, which is an array of three numbers.
+                let mut lines = vec![String::new(); 8];
+                loop {
+                    if stream.get_mut().write_all(request.as_bytes()).is_err() {
+                        return last;
+                    }
+                    for line in &mut lines {
+                        line.clear();
+                        match stream.read_line(line) {
+                            Ok(bytes) if bytes > 0 && line.ends_with('\n') => {}
+                            _ => return last,
+                        }
+                    }
+                    last = lines[5].trim()[1..].parse().unwrap();
+                    // The receiver may have seen enough.
+                    let _ = counted.send(());
+                }
+            })
+        })
+        .collect();
+    for _ in 0..acknowledged {
+        count.recv_timeout(PATIENCE).unwrap();
+    }
+    serving.process.kill().unwrap();
+    threads
+        .into_iter()
+        .map(|thread| thread.join().unwrap())
+        .collect()
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_when_the_server_is_killed() {
+    let kills = if std::env::var_os("LOADLINE_LONG").is_some() {
+        100
+    } else {
+        2
+    };
+    for durability in ["process", "interval:50ms", "always"] {
+        let dir = Dir::new();
+        let flags = ["--dir", "data", "--durability", durability];
+        let mut total = 0;
+        for kill in 0..kills {
+            let serving = Serving::start(&dir, &flags);
+            let told = count_and_kill(serving, 40 + 7 * kill);
+            let serving = Serving::start(&dir, &flags);
+            for (connection, told) in told.into_iter().enumerate() {
+                let counts = [
+                    ask(&serving, &format!("GET a:{connection}")),
+                    ask(&serving, &format!("HGET b:{connection} count")),
+                ];
+                let [a, b] = counts.map(|reply| reply.split("\r\n").nth(1).unwrap().parse::<u64>());
+                let length = ask(&serving, &format!("LLEN log:{connection}"));
+                let (a, b) = (a.unwrap(), b.unwrap());
+                assert_eq!(
+                    (a, length.trim()),
+                    (b, &*format!(":{a}")),
+                    "half of a transaction is there"
+                );
+                assert!(a >= told, "{told} was acknowledged, {a} is there");
+                total += told;
+            }
+        }
+        println!("{durability}: {kills} kills, {total} acknowledged, none lost");
+    }
+}
+
+#[test]
+fn data_survives_a_signal_and_says_so() {
+    for name in ["TERM", "INT"] {
+        let dir = Dir::new();
+        let mut serving = Serving::start(&dir, &["--dir", "data"]);
+        serving.answers(
+            "SET k v PX 100000\r\nSADD s a b\r\nCONFIG GET append*\r\nBGSAVE\r\nSAVE\r\n",
+            "+OK\r\n:2\r\n*4\r\n$11\r\nappendfsync\r\n$2\r\nno\r\n$10\r\nappendonly\r\n$3\r\nyes\r\n+Background saving started\r\n+OK\r\n",
+        );
+        let config = ask(&serving, "CONFIG GET dir");
+        assert!(
+            config.contains(&dir.path().join("data").display().to_string()),
+            "{config}"
+        );
+        signal(serving.process.id(), name);
+        wait_until("the server ends", || {
+            serving.process.try_wait().unwrap().is_some()
+        });
+        let checked = dir.run(&["store", "check", "data"]).succeeded();
+        assert!(checked.contains("sound"), "{checked}");
+        let serving = Serving::start(&dir, &["--dir", "data", "--durability", "always"]);
+        serving.answers(
+            "GET k\r\nSCARD s\r\nCONFIG GET appendfsync\r\n",
+            "$1\r\nv\r\n:2\r\n*2\r\n$11\r\nappendfsync\r\n$6\r\nalways\r\n",
+        );
+        let info = ask(&serving, "INFO persistence");
+        for line in [
+            "aof_enabled:1",
+            "aof_last_write_status:ok",
+            "log_durability:always",
+            "rdb_changes_since_last_save:0",
+        ] {
+            assert!(info.contains(line), "{info}");
+        }
+    }
+}
+
+#[test]
+fn a_directory_that_is_in_use_or_damaged_is_refused() {
+    let dir = Dir::new();
+    let mut serving = Serving::start(&dir, &["--dir", "data"]);
+    let pid = format!("in use by process {}", serving.process.id());
+    dir.run(&["serve", "--listen", "127.0.0.1:0", "--dir", "data"])
+        .failed(69, &pid);
+    let flags = [
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--dir",
+        "data",
+        "--durability",
+    ];
+    for wrong in ["memory", "often"] {
+        dir.run(&[&flags[..], &[wrong]].concat())
+            .failed(64, "invalid durability");
+    }
+    serving.answers("SET k v\r\nSET l w\r\nSHUTDOWN\r\n", "+OK\r\n+OK\r\n");
+    wait_until("the server ends", || {
+        serving.process.try_wait().unwrap().is_some()
+    });
+    let name = dir.path().join("data/0000000001.log");
+    let mut file = std::fs::read(&name).unwrap();
+    file[64 + 20] ^= 1;
+    std::fs::write(&name, file).unwrap();
+    dir.run(&["serve", "--listen", "127.0.0.1:0", "--dir", "data"])
+        .failed(65, "0000000001.log is damaged at byte 64");
+}
+
+#[test]
+fn the_tools_of_redis_find_their_data_after_a_kill() {
+    let dir = Dir::new();
+    let tool = |serving: &Serving, program: &str, words: &[&str]| {
+        let port = serving.address.port().to_string();
+        let output = std::process::Command::new(program)
+            .args(["-p", &port])
+            .args(words)
+            .output();
+        let output = output.unwrap_or_else(|error| {
+            panic!("{program}: {error}; `cargo xtask test --install` installs it")
+        });
+        assert!(output.status.success(), "{program} {words:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let mut serving = Serving::start(&dir, &["--dir", "data", "--durability", "interval:1s"]);
+    let words = [
+        "-c",
+        "10",
+        "-n",
+        "2000",
+        "-P",
+        "16",
+        "-r",
+        "500",
+        "-t",
+        "set,incr,lpush,sadd,hset,spop,mset",
+        "--csv",
+    ];
+    let table = tool(&serving, "redis-benchmark", &words);
+    assert_eq!(table.lines().count(), 8, "{table}");
+    assert_eq!(
+        tool(&serving, "redis-cli", &["set", "greeting", "hello"]),
+        "OK\n"
+    );
+    let of = |serving: &Serving| {
+        let mut keys: Vec<String> = tool(serving, "redis-cli", &["--scan"])
+            .lines()
+            .map(str::to_owned)
+            .collect();
+        keys.sort();
+        let dumps = keys
+            .iter()
+            .filter(|key| !key.starts_with("key:0"))
+            .map(|key| {
+                let kind = tool(serving, "redis-cli", &["type", key]);
+                let size = match kind.trim() {
+                    "list" => tool(serving, "redis-cli", &["llen", key]),
+                    "set" => tool(serving, "redis-cli", &["scard", key]),
+                    "hash" => tool(serving, "redis-cli", &["hlen", key]),
+                    _ => tool(serving, "redis-cli", &["get", key]),
+                };
+                format!("{key} {kind} {size}")
+            });
+        let dumps: Vec<String> = dumps.collect();
+        (keys, dumps)
+    };
+    let before = of(&serving);
+    serving.process.kill().unwrap();
+    serving.process.wait().unwrap();
+    let serving = Serving::start(&dir, &["--dir", "data", "--durability", "interval:1s"]);
+    assert_eq!(of(&serving), before);
+    assert!(before.0.len() > 300 && before.1.len() >= 3, "{before:?}");
 }

@@ -1,0 +1,259 @@
+//! What commands do is there after the end of the process: random commands, and the log read again.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use loadline_store::{ChangeLog, Durability, Keyspace, Options, View};
+use rand::rngs::SmallRng;
+use rand::seq::IndexedRandom;
+use rand::{RngExt, SeedableRng};
+
+use super::model::Rig;
+use crate::persistence::Persistence;
+use crate::settings::{Eviction, Settings};
+use crate::state::wall_ms;
+
+/// Every command that writes, in the forms that differ in what they do to a key. `k` stands for a key, `m` for a member or a
+/// value, `n` for a whole number, `t` for a life in milliseconds.
+const COMMANDS: &str = "\
+SET k m|SET k n|SET k m PX t|SET k m KEEPTTL|SET k m NX|SET k m XX GET|SET k m PXAT 1|SETNX k m|SETEX k 1000 m|PSETEX k t m|GETSET k m
+GETDEL k|GETEX k PX t|GETEX k PERSIST|MSET k m k m|MSETNX k m k m|APPEND k m|SETRANGE k 3 m|SETRANGE k 0 m|INCR k|DECR k|INCRBY k n|DECRBY k n
+INCRBYFLOAT k 1.5|SETBIT k 7 1|SETBIT k 100 1|SETBIT k 3 0|BITOP OR k k k|BITOP NOT k k
+DEL k|UNLINK k k|RENAME k k|RENAMENX k k|COPY k k|COPY k k REPLACE|COPY k k DB 1 REPLACE|MOVE k 1|SELECT 0|SELECT 1|SELECT 0
+PEXPIRE k t|EXPIRE k 1000|PEXPIRE k 0|EXPIREAT k 33177117420|PEXPIREAT k 33177117420000|PERSIST k|PERSIST k
+SADD k m|SADD k n n|SADD k n|SADD k m m m|SREM k m m|SREM k n|SPOP k|SPOP k 2|SMOVE k k m|SMOVE k k n|SINTERSTORE k k k|SUNIONSTORE k k k|SDIFFSTORE k k k
+HSET k m m|HSET k m n n m|HMSET k m m|HSETNX k m m|HINCRBY k n n|HINCRBYFLOAT k n 1.5|HDEL k m m|HDEL k n
+LPUSH k m|LPUSH k m n m|RPUSH k m m|LPUSHX k m|RPUSHX k m|LPOP k|RPOP k|LPOP k 2|RPOP k 2|LSET k 0 m|LSET k -1 m|LSET k 1 n|SORT k ALPHA STORE k
+MULTI|EXEC|EXEC|DISCARD|RESTORED k|SWAPDB 0 1|FLUSHDB|CONFIG SET hash-max-listpack-value 3 set-max-intset-entries 4|CONFIG SET set-max-intset-entries 512";
+
+const KEYS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
+const MEMBERS: [&str; 6] = ["", "m", "n", "x", "longer than short", "12"];
+const NUMBERS: [&str; 7] = ["0", "1", "-1", "7", "-10", "3", "100"];
+const LIVES: [&str; 4] = ["1", "40", "200", "1000000"];
+
+/// What databases hold, with the order of collections that have one.
+type Held = BTreeMap<(usize, Vec<u8>), (String, Option<u64>)>;
+
+fn held(databases: &[Keyspace], now: u64) -> Held {
+    let mut held = Held::new();
+    for (number, database) in databases.iter().enumerate() {
+        let mut keys = Vec::new();
+        database.scan(0, usize::MAX, now, |key, _| keys.push(key.to_vec()));
+        for key in keys {
+            let entry = database.peek(&key, now, |entry| {
+                entry.map(|(value, expires_at)| (shown(value), expires_at))
+            });
+            held.insert((number, key), entry.expect("it was shown"));
+        }
+    }
+    held
+}
+
+fn shown(value: View<'_>) -> String {
+    let (mut elements, is_ordered): (Vec<String>, bool) = match value {
+        View::String(bytes) => return format!("{bytes:?}"),
+        View::Set(members) => {
+            let members_shown = members.iter().map(|(member, ())| format!("{member:?}"));
+            (members_shown.collect(), members.is_ordered())
+        }
+        View::Hash(fields) => {
+            let fields_shown = fields.iter().map(|field| format!("{field:?}"));
+            (fields_shown.collect(), fields.is_ordered())
+        }
+        View::List(items) => (items.iter().map(|item| format!("{item:?}")).collect(), true),
+    };
+    if !is_ordered {
+        elements.sort();
+    }
+    format!("{} {is_ordered} {elements:?}", value.kind())
+}
+
+/// A server over the log in a directory. Its clock is ahead, so that nothing expires by that of the log, which is the
+/// real one.
+fn open(dir: &Path, now: u64) -> Rig {
+    let mut rig = Rig::new();
+    Persistence::open(dir.to_owned(), Durability::Process, &mut rig.shared).unwrap();
+    rig.shared.now = now;
+    rig
+}
+
+/// What a server would hold that is started after this one was killed.
+fn after_a_kill(dir: &Path, now: u64) -> Held {
+    let copy = tempfile::tempdir().unwrap();
+    for file in std::fs::read_dir(dir).unwrap() {
+        let file = file.unwrap();
+        std::fs::copy(file.path(), copy.path().join(file.file_name())).unwrap();
+    }
+    let (log, databases) = ChangeLog::open(copy.path(), &Options::new()).unwrap();
+    assert_eq!(log.torn(), None);
+    held(&databases, now)
+}
+
+fn filled(template: &str, rng: &mut SmallRng) -> Vec<Vec<u8>> {
+    let words = template.split(' ').map(|word| {
+        let words = match word {
+            "k" => &KEYS[..],
+            "m" => &MEMBERS,
+            "n" => &NUMBERS,
+            "t" => &LIVES,
+            word => return word.as_bytes().to_vec(),
+        };
+        words.choose(rng).unwrap().as_bytes().to_vec()
+    });
+    words.collect()
+}
+
+/// Sends one random command.
+fn step(rig: &mut Rig, templates: &[&str], rng: &mut SmallRng) {
+    let mut words = filled(templates.choose(rng).unwrap(), rng);
+    if words[0] == b"RESTORED" {
+        // A dump is made of one key and restored at another.
+        let reply = rig.ask(&[b"DUMP", &words[1][..]]);
+        let Some(begin) = reply.iter().position(|byte| *byte == b'\n') else {
+            return;
+        };
+        if reply.len() < begin + 3 || reply[0] != b'$' {
+            return;
+        }
+        let dump = reply[begin + 1..reply.len() - 2].to_vec();
+        let target = KEYS.choose(rng).unwrap().as_bytes();
+        words = vec![
+            b"RESTORE".to_vec(),
+            target.to_vec(),
+            b"0".to_vec(),
+            dump,
+            b"REPLACE".to_vec(),
+        ];
+    }
+    rig.ask(&words);
+}
+
+#[test]
+fn whatever_was_done_is_there_after_a_kill() {
+    let seeds = if std::env::var_os("LOADLINE_LONG").is_some() {
+        2_000
+    } else {
+        4
+    };
+    let templates: Vec<&str> = COMMANDS.split(['|', '\n']).collect();
+    let (mut kills, mut keys) = (0, 0);
+    for seed in 0..seeds {
+        let mut rng = SmallRng::seed_from_u64(seed);
+        let dir = tempfile::tempdir().unwrap();
+        let mut now = wall_ms() + 10_000_000;
+        let mut rig = open(dir.path(), now);
+        for turn in 0..60 {
+            // A turn has several commands, some of which do nothing.
+            for _ in 0..rng.random_range(1..25) {
+                step(&mut rig, &templates, &mut rng);
+                if rng.random_ratio(1, 10) {
+                    now += rng.random_range(1..60);
+                    rig.shared.now = now;
+                }
+            }
+            assert!(rig.shared.commit());
+            if turn % 4 == 0 {
+                let (expected, found) = (
+                    held(&rig.shared.databases, now),
+                    after_a_kill(dir.path(), now),
+                );
+                assert_eq!(found, expected, "seed {seed}, turn {turn}");
+                (kills, keys) = (kills + 1, keys + expected.len());
+            }
+            if rng.random_ratio(1, 10) {
+                drop(rig);
+                rig = open(dir.path(), now);
+            }
+        }
+    }
+    println!("{kills} kills, {keys} keys compared");
+    assert!(keys > kills);
+}
+
+/// Every command of the table that writes is among those above.
+#[test]
+fn all_commands_that_write_are_tried() {
+    let tried: Vec<&str> = COMMANDS
+        .split(['|', '\n'])
+        .filter_map(|template| template.split(' ').next())
+        .chain(["RESTORE", "FLUSHALL"])
+        .collect();
+    for known in super::all().filter(|known| known.access == super::Access::Write) {
+        assert!(tried.contains(&known.name), "{}", known.name);
+    }
+}
+
+/// A key that was removed for lack of memory does not come back, and neither does what FLUSHALL removed.
+#[test]
+fn what_was_removed_does_not_come_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let now = wall_ms() + 10_000_000;
+    let mut rig = open(dir.path(), now);
+    rig.shared.set(Settings {
+        maxmemory: 1 << 20,
+        eviction: Eviction::LeastUsed,
+        ..Settings::default()
+    });
+    let value = "v".repeat(1_000);
+    for key in 0..3_000 {
+        let key = format!("key:{key}");
+        rig.ask(&["SET", &key, &value]);
+        if key.ends_with('7') {
+            assert!(rig.shared.commit());
+        }
+    }
+    assert!(rig.shared.evicted() > 1_000, "{}", rig.shared.evicted());
+    assert!(rig.shared.commit());
+    let expected = held(&rig.shared.databases, now);
+    assert_eq!(after_a_kill(dir.path(), now).len(), expected.len());
+    assert!(after_a_kill(dir.path(), now) == expected);
+    rig.ask(&["FLUSHALL"]);
+    rig.ask(&["SET", "after", "x"]);
+    assert!(rig.shared.commit());
+    let after = after_a_kill(dir.path(), now);
+    assert_eq!(after.keys().collect::<Vec<_>>(), [&(0, b"after".to_vec())]);
+}
+
+/// The changes of one turn, and so of one transaction, are one record.
+#[test]
+fn a_transaction_is_one_record() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut rig = open(dir.path(), wall_ms());
+    rig.ask(&["SET", "first", "x"]);
+    assert!(rig.shared.commit());
+    for words in [
+        &["MULTI"][..],
+        &["SET", "a", "1"],
+        &["SADD", "s", "m"],
+        &["LPUSH", "l", "i"],
+        &["EXEC"],
+    ] {
+        rig.ask(words);
+    }
+    assert!(rig.shared.commit());
+    let now = rig.shared.now;
+    drop(rig);
+    let name = dir.path().join("0000000001.log");
+    let file = std::fs::read(&name).unwrap();
+    // Every state of the file that a crash could have left has all of the transaction or nothing.
+    let mut seen = [0; 2];
+    for end in 64..=file.len() {
+        std::fs::write(&name, &file[..end]).unwrap();
+        let (_, databases) = ChangeLog::open(dir.path(), &Options::new()).unwrap();
+        let keys = held(&databases, now).len();
+        assert!([0, 1, 4].contains(&keys), "{keys} keys of {end} bytes");
+        seen[0] += usize::from(keys == 1);
+        seen[1] += usize::from(keys == 4);
+        for other in std::fs::read_dir(dir.path()).unwrap() {
+            let other = other.unwrap().path();
+            if other != name
+                && other
+                    .extension()
+                    .is_some_and(|extension| extension == "log")
+            {
+                std::fs::remove_file(other).unwrap();
+            }
+        }
+    }
+    assert!(seen[0] > 20 && seen[1] > 0, "{seen:?}");
+}

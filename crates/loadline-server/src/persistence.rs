@@ -1,0 +1,315 @@
+//! Data that survives the end of the server: what commands change goes into a log, as one record for each turn of the
+//! event loop, and replies leave after it.
+
+use std::path::PathBuf;
+
+use loadline_store::{ChangeLog, Durability, Error, LogStats, Options};
+
+use crate::commands::Refusal;
+use crate::state::Shared;
+
+/// Changes of a turn from which on they are written before its end, between two commands.
+const MUCH_BYTES: usize = 16 << 20;
+
+/// The log of a server with a directory.
+#[derive(Debug)]
+pub(crate) struct Persistence {
+    pub(crate) log: ChangeLog,
+    /// The directory, as an absolute path.
+    pub(crate) dir: PathBuf,
+    /// Why commands that write are refused.
+    failure: Option<String>,
+    /// When everything until then had reached the disk, in seconds since the Unix epoch: at the last SAVE or BGSAVE, or
+    /// at the start.
+    last_save: u64,
+    /// Changes that the log had at that time.
+    saved_changes: u64,
+    save: Save,
+    /// Whether the last one reached the disk.
+    last_save_failed: bool,
+}
+
+/// A BGSAVE.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Save {
+    None,
+    /// It begins with the next commit.
+    Wanted,
+    /// It ends when everything before this position of the log has reached the disk.
+    Running {
+        position: u64,
+        changes: u64,
+        now_ms: u64,
+    },
+}
+
+impl Persistence {
+    /// Opens the log in a directory, and puts what it holds into the databases.
+    ///
+    /// # Errors
+    /// Those of [`ChangeLog::open`].
+    pub(crate) fn open(
+        dir: PathBuf,
+        durability: Durability,
+        shared: &mut Shared,
+    ) -> Result<(), Error> {
+        let options = Options::new().durability(durability);
+        let (log, databases) = ChangeLog::open(&dir, &options)?;
+        if let Some(torn) = log.torn() {
+            (shared.warnings.report)(&format!(
+                "cut off the last {} bytes of the log, from byte {} of {} on: they had not been written completely",
+                torn.bytes,
+                torn.offset,
+                torn.path.display()
+            ));
+        }
+        shared.databases = databases;
+        shared.persistence = Some(Self {
+            log,
+            dir: std::path::absolute(&dir).unwrap_or(dir),
+            failure: None,
+            last_save: shared.now / 1_000,
+            saved_changes: 0,
+            save: Save::None,
+            last_save_failed: false,
+        });
+        Ok(())
+    }
+
+    /// Whether the last write succeeded.
+    pub(crate) fn writes(&self) -> bool {
+        self.failure.is_none()
+    }
+
+    pub(crate) fn last_save(&self) -> u64 {
+        self.last_save
+    }
+
+    pub(crate) fn last_save_succeeded(&self) -> bool {
+        !self.last_save_failed
+    }
+
+    pub(crate) fn is_saving(&self) -> bool {
+        self.save != Save::None
+    }
+
+    /// Changes since the last save.
+    pub(crate) fn unsaved_changes(&self) -> u64 {
+        self.log.changes().saturating_sub(self.saved_changes)
+    }
+
+    /// Lets everything that was changed so far reach the disk in the background. Returns whether that was not under way.
+    pub(crate) fn save_later(&mut self) -> bool {
+        let is_new = self.save == Save::None;
+        if is_new {
+            self.save = Save::Wanted;
+        }
+        is_new
+    }
+
+    /// Starts and ends a BGSAVE, when it is time for that.
+    fn go_on_saving(&mut self, now_ms: u64) {
+        match self.save {
+            Save::None => {}
+            Save::Wanted => {
+                self.save = Save::Running {
+                    position: self.log.position(),
+                    changes: self.log.changes(),
+                    now_ms,
+                };
+                self.log.sync_later();
+            }
+            Save::Running { .. } if self.failure.is_some() => {
+                self.save = Save::None;
+                self.last_save_failed = true;
+            }
+            Save::Running {
+                position,
+                changes,
+                now_ms,
+            } => {
+                if self.log.is_synced(position) {
+                    self.save = Save::None;
+                    self.saved(changes, now_ms);
+                }
+            }
+        }
+    }
+
+    fn saved(&mut self, changes: u64, now_ms: u64) {
+        self.last_save = now_ms / 1_000;
+        self.saved_changes = changes;
+        self.last_save_failed = false;
+    }
+
+    /// What the setting `appendfsync` of Redis is called for this durability.
+    pub(crate) fn appendfsync(&self) -> &'static str {
+        match self.log.durability() {
+            Durability::Process => "no",
+            Durability::Interval(_) => "everysec",
+            Durability::Always => "always",
+        }
+    }
+
+    /// The durability as `loadline serve` names it.
+    pub(crate) fn durability(&self) -> String {
+        match self.log.durability() {
+            Durability::Process => "process".to_owned(),
+            Durability::Interval(interval) => format!("interval:{}ms", interval.as_millis()),
+            Durability::Always => "always".to_owned(),
+        }
+    }
+}
+
+impl Shared {
+    /// Notes the change of a key, for those that watch it and for the log, which gets the whole value.
+    #[inline]
+    pub(crate) fn touched(&mut self, database: usize, key: &[u8]) {
+        self.watched.touch(database, key);
+        if let Some(Persistence { log, .. }) = &mut self.persistence {
+            self.databases[database].peek(key, self.now, |value| match value {
+                Some((value, expires_at)) => log.put(database, key, value, expires_at),
+                None => log.delete(database, key),
+            });
+        }
+    }
+
+    /// Notes that a key goes at another time, or has gone.
+    pub(crate) fn expiry_touched(&mut self, database: usize, key: &[u8]) {
+        self.watched.touch(database, key);
+        if let Some(Persistence { log, .. }) = &mut self.persistence {
+            self.databases[database].peek(key, self.now, |value| match value {
+                Some((_, expires_at)) => log.expire(database, key, expires_at),
+                None => log.delete(database, key),
+            });
+        }
+    }
+
+    /// Number of changes that were noted for the log since the start; 0 without one.
+    #[inline]
+    pub(crate) fn noted(&self) -> u64 {
+        let persistence = self.persistence.as_ref();
+        persistence.map_or(0, |persistence| persistence.log.changes())
+    }
+
+    /// The reply to a command that writes, while the log takes no changes.
+    pub(crate) fn misconfigured(&self) -> Option<Refusal> {
+        let reason = self.persistence.as_ref()?.failure.as_ref()?;
+        Some(format!("MISCONF Errors writing to the AOF file: {reason}").into())
+    }
+
+    /// Commits the changes if they are many, between two commands. Replies wait for the end of the turn in any case.
+    #[inline]
+    pub(crate) fn commit_much(&mut self) {
+        let persistence = self.persistence.as_ref();
+        if persistence.is_some_and(|persistence| persistence.log.pending_bytes() > MUCH_BYTES) {
+            self.commit();
+        }
+    }
+
+    /// Writes the changes to the log, as durable as was asked for, and returns whether all of them are there. Those that are
+    /// not stay, and [`check_log`](Self::check_log) tries again.
+    pub(crate) fn commit(&mut self) -> bool {
+        let Some(persistence) = &mut self.persistence else {
+            return true;
+        };
+        if !persistence.writes() {
+            return false;
+        }
+        if persistence.save == Save::None && persistence.log.pending_bytes() == 0 {
+            return true;
+        }
+        let committed = persistence.log.commit(&mut self.databases);
+        self.note_outcome(committed)
+    }
+
+    /// Checks for errors of the thread in the background, and tries again what could not be written.
+    pub(crate) fn check_log(&mut self) {
+        if let Some(persistence) = &mut self.persistence {
+            let committed = persistence.log.commit(&mut self.databases);
+            self.note_outcome(committed);
+        }
+    }
+
+    /// Makes everything that was changed so far durable.
+    ///
+    /// # Errors
+    /// The reply that says why it could not.
+    pub(crate) fn save(&mut self) -> Result<(), Refusal> {
+        self.commit();
+        let Some(persistence) = &self.persistence else {
+            return Ok(());
+        };
+        if persistence.writes() {
+            let synced = persistence.log.sync();
+            self.note_outcome(synced);
+        }
+        if let Some(refusal) = self.misconfigured() {
+            if let Some(persistence) = &mut self.persistence {
+                persistence.last_save_failed = true;
+            }
+            return Err(refusal);
+        }
+        let now = self.now;
+        if let Some(persistence) = &mut self.persistence {
+            let changes = persistence.log.changes();
+            persistence.saved(changes, now);
+        }
+        Ok(())
+    }
+
+    fn note_outcome(&mut self, outcome: Result<(), Error>) -> bool {
+        let Some(persistence) = &mut self.persistence else {
+            return true;
+        };
+        let is_done = outcome.is_ok();
+        match outcome {
+            Ok(()) => persistence.failure = None,
+            Err(error) => {
+                let reason = reason(&error);
+                self.warnings
+                    .warn(|| format!("commands that write are refused: {error}"));
+                persistence.failure = Some(reason);
+            }
+        }
+        persistence.go_on_saving(self.now);
+        is_done
+    }
+
+    /// Whether the data must stay as it is, since changes could not be written.
+    pub(crate) fn is_stuck(&self) -> bool {
+        let persistence = self.persistence.as_ref();
+        persistence.is_some_and(|persistence| !persistence.writes())
+    }
+
+    /// What the log holds.
+    pub(crate) fn log_stats(&self) -> LogStats {
+        let persistence = self.persistence.as_ref();
+        persistence.map_or_else(LogStats::default, |persistence| {
+            persistence.log.stats(&self.databases)
+        })
+    }
+
+    /// Closes the log, so that all of it has reached the disk.
+    ///
+    /// # Errors
+    /// That of the last changes, or of the log.
+    pub(crate) fn close(&mut self) -> Result<(), Error> {
+        let Some(mut persistence) = self.persistence.take() else {
+            return Ok(());
+        };
+        persistence.log.commit(&mut self.databases)?;
+        persistence.log.close()
+    }
+}
+
+/// The reason for an error as Redis has it where there is one: that of the operating system.
+fn reason(error: &Error) -> String {
+    match error {
+        Error::Full { source } | Error::Io { source, .. } => match source.raw_os_error() {
+            Some(code) => rustix::io::Errno::from_raw_os_error(code).to_string(),
+            None => source.to_string(),
+        },
+        error => error.to_string(),
+    }
+}
