@@ -51,6 +51,7 @@ pub(crate) struct Backlog {
     order: VecDeque<(Vec<u8>, u64)>,
     /// What is being written at the moment.
     underway: HashMap<Vec<u8>, Write>,
+    /// Bytes of both.
     bytes: usize,
     next: u64,
     /// Values whose load began up to here are not believed: invalidations were lost.
@@ -92,7 +93,7 @@ impl Backlog {
             },
             Write::Delete => Write::Delete,
         };
-        let is_full = is_new && self.waiting.len() >= self.bounds.keys;
+        let is_full = is_new && self.len() >= self.bounds.keys;
         let write = match write {
             Write::Put { ref frame, .. }
                 if is_full || self.bytes + frame.len() > self.bounds.bytes =>
@@ -183,6 +184,7 @@ impl Backlog {
                 break;
             }
             let write = self.remove_waiting(&key).expect("it is waiting");
+            self.bytes += write.bytes();
             self.underway.insert(key.clone(), write.clone());
             taken.push((key, write));
         }
@@ -191,7 +193,9 @@ impl Backlog {
 
     /// Ends the writes that were taken. Those that failed wait again, unless a later one has their place.
     pub(crate) fn finish(&mut self, succeeded: bool, stamp: u64) {
-        for (key, write) in std::mem::take(&mut self.underway) {
+        let underway = std::mem::take(&mut self.underway);
+        self.bytes -= underway.values().map(Write::bytes).sum::<usize>();
+        for (key, write) in underway {
             if !succeeded && !self.waiting.contains_key(&key) {
                 self.push(&key, write, stamp);
             }

@@ -435,3 +435,24 @@ fn no_schedule_shows_a_value_from_before_a_finished_update() {
     // Some schedules give up invalidations, which makes older values suspect instead.
     assert!(lost > schedules / 100 && lost < schedules / 2, "{lost}");
 }
+
+#[test]
+fn only_one_drain_has_the_writes() {
+    let core = core(&ManualClock::new(), WriteMode::Behind, 100, &mut Random(1));
+    let Joined::Lead(lead) = core.flights.write(&1) else {
+        panic!("no other write");
+    };
+    drop(core.overwrite(&1, lead, None));
+    let first = core.drain().unwrap();
+    assert_eq!(first.writes.len(), 1);
+    let second = core.drain().unwrap();
+    assert!(second.writes.is_empty());
+    // The end of the second one does not give the writes of the first one to a third one.
+    drop(second);
+    assert!(core.drain().unwrap().writes.is_empty());
+    // One that is dropped gives them back.
+    drop(first);
+    let third = core.drain().unwrap();
+    assert!(third.writes.len() == 1 && third.written(Written::Done, MS));
+    assert!(core.drain().is_none());
+}

@@ -5,6 +5,9 @@
     reason = "a test ends with the error that it did not expect"
 )]
 
+#[cfg(feature = "postcard")]
+mod floors;
+mod killed;
 mod redis;
 mod stores;
 mod tasks;

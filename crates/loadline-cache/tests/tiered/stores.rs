@@ -273,3 +273,20 @@ fn the_loss_of_writes_behind_is_bounded_and_counted() {
     assert_eq!(stored + lost, 30);
     assert!(stored >= 10, "{stored}");
 }
+
+#[test]
+fn a_write_that_may_still_happen_is_not_believed() {
+    let (store, clock, loads) = (Faulty::new(), ManualClock::new(), Count::default());
+    // Memory keeps nothing, so that every read goes to the tier.
+    let builder = builder(tier(&store), &clock).memory(0, |_, _| 1);
+    let pages = numbered(builder, &loads);
+    store.set_down(true);
+    assert_eq!(seen(&pages, 1), "1");
+    store.set_down(false);
+    assert_eq!(pages.stats().tier.unwrap().backlog, 1);
+    assert_eq!(
+        found(&pages, 1)[1..],
+        [Found::Invalidated, Found::Loaded, Found::Written]
+    );
+    assert_eq!(found(&pages, 1)[1..], [Found::InTier]);
+}
