@@ -26,6 +26,9 @@ pub struct WorkTrial {
     pub first_function: Option<String>,
     /// Time that the comparison took, with the start of both servers.
     pub duration_ns: u64,
+    /// Why nothing was counted, if a server did not start in time or was lost. Such a comparison found nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_counted: Option<String>,
 }
 
 impl WorkTrial {
@@ -37,6 +40,19 @@ impl WorkTrial {
             verdict: row.verdict,
             first_function: row.functions.first().map(|function| function.name.clone()),
             duration_ns,
+            not_counted: None,
+        }
+    }
+
+    /// A comparison that took `duration_ns` and counted nothing for the reason `why`.
+    #[must_use]
+    pub fn without_count(why: String, duration_ns: u64) -> Self {
+        Self {
+            ratio: None,
+            verdict: RowVerdict::Inconclusive,
+            first_function: None,
+            duration_ns,
+            not_counted: Some(why),
         }
     }
 
@@ -117,6 +133,7 @@ mod tests {
             verdict,
             first_function: first.map(str::to_owned),
             duration_ns: 1,
+            not_counted: None,
         }
     }
 

@@ -51,6 +51,7 @@ fn work(injected: f64, found: usize, named: usize) -> WorkKind {
         },
         first_function: (number < named).then(|| "injected_work".to_owned()),
         duration_ns: 4_000_000_000,
+        not_counted: None,
     };
     WorkKind {
         injected,

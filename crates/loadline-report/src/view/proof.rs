@@ -176,7 +176,18 @@ fn work(proof: &Proof) -> Vec<Block> {
         }
     });
     let legend = "Verdicts on instructions per operation, counted in passes and not timed. Found: more work, or any difference if nothing was injected. Named first: the function with the injected work leads the list of functions. A warning begins at 2 %.";
-    vec![
+    let uncounted: Vec<&String> = trials()
+        .filter_map(|trial| trial.not_counted.as_ref())
+        .collect();
+    let uncounted = uncounted.last().map(|why| {
+        let text = format!(
+            "{} of {} comparisons have no count and found nothing. The last reason: {why}",
+            uncounted.len(),
+            trials().count()
+        );
+        Block::Sentence(Tone::Warn, text)
+    });
+    let mut blocks = vec![
         Block::Table(Table {
             caption: "Verdicts on injected work".to_owned(),
             columns,
@@ -187,7 +198,9 @@ fn work(proof: &Proof) -> Vec<Block> {
         }),
         Block::Sentence(Tone::Faint, legend.to_owned()),
         Block::Sentence(Tone::Plain, times),
-    ]
+    ];
+    blocks.extend(uncounted);
+    blocks
 }
 
 /// How long a verdict takes; `None` without a comparison.

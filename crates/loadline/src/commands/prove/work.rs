@@ -19,6 +19,12 @@ pub(super) const FUNCTION: &str = "loadline_server::commands::slow_down";
 const FEW: u32 = 100;
 const MANY: u32 = 1_100;
 
+/// How often the cost of injected work is counted until both servers start.
+const COST_TRIES: u32 = 3;
+
+/// The works of the targets of a plan.
+type Counts = Result<Vec<Work>, Failure>;
+
 /// Comparisons of all kinds of injected work.
 pub(super) struct Comparisons<'p> {
     plan: &'p Plan,
@@ -46,11 +52,25 @@ impl<'p> Comparisons<'p> {
 
     /// Compares `runs` times, all kinds in each, until all is done or an interrupt ends it.
     pub(super) fn run(&mut self, runs: u32, shell: &Shell) -> Result<(), Failure> {
+        let quietly = shell.quietly();
+        let count = |plan: &Plan| {
+            let works = session::count_first_case(plan, &quietly);
+            (!shell.interrupted()).then_some(works)
+        };
+        self.run_by(count, runs, !shell.printer.quiet)
+    }
+
+    /// The same with the works that `count` gives for the targets of a plan; it gives `None` after an interrupt.
+    fn run_by(
+        &mut self,
+        count: impl Fn(&Plan) -> Option<Counts>,
+        runs: u32,
+        is_told: bool,
+    ) -> Result<(), Failure> {
         if self.injected.is_empty() {
             return Ok(());
         }
-        let quietly = shell.quietly();
-        let Some(work) = self.cost(&quietly)? else {
+        let Some(work) = self.cost(&count).transpose()? else {
             return Ok(());
         };
         let usual = Usual {
@@ -62,19 +82,23 @@ impl<'p> Comparisons<'p> {
             for (injected, kind) in self.injected.iter().zip(&mut self.kinds) {
                 let begun = Instant::now();
                 let plan = plan::slowed(self.plan, *injected, usual);
-                let works = session::count_first_case(&plan, &quietly)?;
-                if shell.interrupted() {
+                let Some(works) = count(&plan) else {
                     return Ok(());
-                }
-                let [before, after] = &works[..] else {
-                    return Err(Failure::unavailable("a server was not counted."));
                 };
-                let name = &self.plan.cases[0].name;
-                let metric = Metric::ServerInstructions;
-                let row = gate::of_works(name, metric, before, after, &WorkRules::default());
-                let trial = WorkTrial::of(&row, begun.elapsed().as_nanos() as u64);
+                let took = begun.elapsed().as_nanos() as u64;
+                let trial = match works.as_deref() {
+                    Ok([before, after]) => {
+                        let name = &self.plan.cases[0].name;
+                        let (metric, rules) = (Metric::ServerInstructions, WorkRules::default());
+                        let row = gate::of_works(name, metric, before, after, &rules);
+                        WorkTrial::of(&row, took)
+                    }
+                    Ok(_) => WorkTrial::without_count("a server was not counted.".into(), took),
+                    // A server that does not start in time on a busy machine is no reason to lose the rest.
+                    Err(failure) => WorkTrial::without_count(failure.to_string(), took),
+                };
                 self.done += 1;
-                if !shell.printer.quiet {
+                if is_told {
                     say(self.done, all, *injected, &trial);
                 }
                 kind.trials.push(trial);
@@ -84,25 +108,34 @@ impl<'p> Comparisons<'p> {
     }
 
     /// What an operation and injected work execute; `None` after an interrupt.
-    fn cost(&self, shell: &Shell) -> Result<Option<UsualWork>, Failure> {
+    fn cost(&self, count: &impl Fn(&Plan) -> Option<Counts>) -> Option<Result<UsualWork, Failure>> {
         let mut added = [0.0; 2];
         let mut per_op = 0.0;
         for (added, rounds) in added.iter_mut().zip([FEW, MANY]) {
             let plan = plan::working_plan(self.plan, rounds);
-            let works = session::count_first_case(&plan, shell)?;
-            if shell.interrupted() {
-                return Ok(None);
+            let mut works = count(&plan)?;
+            for _ in 1..COST_TRIES {
+                if works.is_err() {
+                    works = count(&plan)?;
+                }
             }
+            let works = match works {
+                Ok(works) => works,
+                Err(failure) => return Some(Err(failure)),
+            };
             let estimates: Result<Vec<f64>, WorkError> = works.iter().map(per_operation).collect();
-            let estimates = estimates.map_err(|error| {
-                Failure::unavailable(format!("The cost of injected work is unknown: {error}."))
-            })?;
-            if let [before, after] = estimates[..] {
-                (per_op, *added) = (before, after - before);
+            match estimates.as_deref() {
+                Ok([before, after]) => (per_op, *added) = (*before, after - before),
+                Ok(_) => {}
+                Err(error) => {
+                    return Some(Err(Failure::unavailable(format!(
+                        "The cost of injected work is unknown: {error}."
+                    ))));
+                }
             }
         }
         let per_round = (added[1] - added[0]) / f64::from(MANY - FEW);
-        Ok(Some(UsualWork {
+        Some(Ok(UsualWork {
             per_op,
             per_call: added[0] - f64::from(FEW) * per_round,
             per_round,
@@ -119,11 +152,97 @@ fn say(done: usize, all: usize, injected: InjectedSlowdown, trial: &WorkTrial) {
         "loadline: {done} of {all}, {}: {}, {:?}, {} ({:.1} s)",
         injected.name(),
         trial.ratio.map_or_else(
-            || "no estimate".to_owned(),
+            || trial
+                .not_counted
+                .clone()
+                .unwrap_or_else(|| "no estimate".to_owned()),
             |ratio| format!("{:+.2} %", (ratio - 1.0) * 100.0)
         ),
         trial.verdict,
         trial.first_function.as_deref().unwrap_or("no function"),
         Duration::from_nanos(trial.duration_ns).as_secs_f64()
     ));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use loadline_measure::work::{Pass, Source};
+
+    use super::*;
+    use crate::plan::{Surroundings, resolve_proof};
+    use crate::target::Target;
+
+    /// A server whose operation takes 1,000 instructions, with 10 more for each round of injected work.
+    fn work(target: &Target) -> Work {
+        let rounds = match target {
+            Target::Slowed(slowdown) => u64::from(slowdown.work_per_command),
+            _ => 0,
+        };
+        let pass = Pass {
+            ops: 100,
+            instructions: 100 * (1_000 + 10 * rounds),
+            ..Pass::default()
+        };
+        Work {
+            source: Source::Callgrind,
+            tool: "valgrind-3.19.0".to_owned(),
+            cpu: "x86_64".to_owned(),
+            executable_sha1: None,
+            fixed_randomness: true,
+            passes: vec![pass; 3],
+            functions: Vec::new(),
+            frames: Vec::new(),
+        }
+    }
+
+    /// Comparisons of which those at `lost` find a server that does not start.
+    fn compared(lost: &[u32]) -> (Vec<WorkKind>, Result<(), Failure>) {
+        let around = Surroundings {
+            cores: 2,
+            has_redis_server: false,
+            password: None,
+            memory_bytes: Some(8 << 30),
+            entropy: 1,
+            bundles: &[],
+        };
+        let plan = resolve_proof("get", Some(1), &around).unwrap();
+        let mut comparisons = Comparisons::new(&plan, &InjectedSlowdown::DEFAULT_WORK);
+        let made = Cell::new(0);
+        let count = |plan: &Plan| {
+            made.set(made.get() + 1);
+            let why = "embedded did not answer within 60 seconds.";
+            Some(if lost.contains(&made.get()) {
+                Err(Failure::unavailable(why))
+            } else {
+                Ok(plan.targets.iter().map(work).collect())
+            })
+        };
+        let ended = comparisons.run_by(count, 2, false);
+        (comparisons.kinds, ended)
+    }
+
+    #[test]
+    fn a_server_that_does_not_start_costs_one_comparison_and_not_the_run() {
+        // The first two learn what injected work costs, and the second of them is made again.
+        let (kinds, ended) = compared(&[2, 5]);
+        ended.unwrap();
+        let of = |place: usize| &kinds[place].trials;
+        assert!(kinds.iter().all(|kind| kind.trials.len() == 2), "{kinds:?}");
+        let without = |kind: &WorkKind| {
+            let trials = kind.trials.iter();
+            trials.filter(|trial| trial.not_counted.is_some()).count()
+        };
+        assert_eq!(kinds.iter().map(without).sum::<usize>(), 1, "{kinds:?}");
+        let why = of(1)[0].not_counted.as_deref().unwrap();
+        assert_eq!(why, "embedded did not answer within 60 seconds.");
+        assert!(of(1)[1].is_more() && !of(1)[0].is_more(), "{kinds:?}");
+    }
+
+    #[test]
+    fn a_cost_that_stays_unknown_ends_the_run() {
+        let (kinds, ended) = compared(&[1, 2, 3]);
+        assert!(ended.is_err() && kinds.iter().all(|kind| kind.trials.is_empty()));
+    }
 }
