@@ -35,6 +35,8 @@ pub(crate) struct Counted {
     operations: Lockstep,
     window: u64,
     pid: u32,
+    /// Whether the counts are those since the end of a pass.
+    is_fresh: bool,
 }
 
 /// Whether the operations of `case` can run in passes: they go over one connection and need nothing in between.
@@ -75,6 +77,7 @@ impl Counted {
             operations: connect(compiled.commands, &few.key_dist)?,
             window: u64::from(few.pipeline),
             pid,
+            is_fresh: false,
         };
         run(
             &mut counted.operations,
@@ -91,9 +94,14 @@ impl Counted {
     /// If the connection is lost, operations fail, or the counts cannot be read.
     pub(crate) fn pass(&mut self, callgrind: &mut Callgrind) -> Result<(Pass, Profile), Failure> {
         self.operations.restart();
-        callgrind.start_pass(self.pid)?;
+        if !self.is_fresh {
+            callgrind.start_pass(self.pid)?;
+        }
+        // Counts that include operations of a pass that failed are no start of another one.
+        self.is_fresh = false;
         run(&mut self.operations, OPERATIONS, self.window, &self.name)?;
         let profile = callgrind.end_pass(self.pid)?;
+        self.is_fresh = true;
         let pass = Pass {
             ops: OPERATIONS,
             instructions: profile.instructions,

@@ -4,6 +4,7 @@ mod clients;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use std::{panic, thread};
 
 use loadline_load::Control;
 use loadline_measure::record::Record;
@@ -137,6 +138,8 @@ struct Counting<'c> {
 
 /// A server in the simulator.
 struct Side {
+    /// Its place among the targets, for the names of files.
+    letter: char,
     callgrind: Callgrind,
     opened: Opened,
     fixed_randomness: bool,
@@ -144,29 +147,24 @@ struct Side {
 
 impl Counting<'_> {
     /// The work of every case that there was time for, by target.
+    ///
+    /// Each target has a thread of its own, so that two of them take no longer than one where there are two CPUs.
     fn all(&self, cases: &[&Case]) -> Result<Vec<Vec<Work>>, Failure> {
         self.progress.say("counting instructions");
-        let mut works: Vec<Vec<Work>> = Vec::new();
-        let mut processes = 0;
-        loop {
-            let mut sides = self.start()?;
-            processes += 1;
-            let fixed = sides.iter().all(|side| side.fixed_randomness);
-            for (index, case) in cases.iter().enumerate() {
-                if self.is_over() {
-                    break;
-                }
-                let counted = self.case(case, &mut sides, if fixed { PASSES } else { 1 })?;
-                match works.get_mut(index) {
-                    Some(works) => join(works, counted),
-                    None => works.push(counted),
-                }
-            }
-            if fixed || processes == PROCESSES || self.is_over() {
-                break;
-            }
-        }
-        Ok(works)
+        let sides = thread::scope(|scope| {
+            let sides = ('A'..='Z').zip(&self.plan.targets);
+            let threads: Vec<_> = sides
+                .map(|(letter, target)| scope.spawn(move || self.side(letter, target, cases)))
+                .collect();
+            let joined = threads.into_iter().map(|thread| {
+                let side = thread.join();
+                side.unwrap_or_else(|panicked| panic::resume_unwind(panicked))
+            });
+            joined.collect::<Result<Vec<Vec<Work>>, Failure>>()
+        })?;
+        let counted = sides.iter().map(Vec::len).min().unwrap_or(0);
+        let of_case = |case: usize| sides.iter().map(|works| works[case].clone()).collect();
+        Ok((0..counted).map(of_case).collect())
     }
 
     fn is_over(&self) -> bool {
@@ -176,72 +174,76 @@ impl Counting<'_> {
         is_late || self.control.interrupted()
     }
 
-    /// Every target, started in the simulator.
-    fn start(&self) -> Result<Vec<Side>, Failure> {
-        let plan = Plan {
-            latency: Duration::ZERO,
-            ..self.plan.clone()
-        };
-        self.plan
-            .targets
-            .iter()
-            .map(|target| {
-                let callgrind = Callgrind::find()?.ok_or_else(|| {
-                    Failure::unavailable("valgrind was on PATH a moment ago and is not any more.")
-                })?;
-                let opened = Opened::open_under(target, &plan, self.control, Some(&callgrind))?;
-                let mut children = opened.children().into_iter();
-                let fixed_randomness = children.all(has_fixed_random);
-                Ok(Side {
-                    callgrind,
-                    opened,
-                    fixed_randomness,
-                })
-            })
-            .collect()
-    }
-
-    /// The passes of `case`, the sides in turn.
-    fn case(&self, case: &Case, sides: &mut [Side], passes: usize) -> Result<Vec<Work>, Failure> {
-        self.progress
-            .say(&format!("{}: counting instructions", case.name));
-        let mut counted = Vec::new();
-        let mut works = Vec::new();
-        for side in sides.iter() {
-            let Some(one) = Counted::open(&side.opened, case)? else {
-                return Err(Failure::unavailable("a target is no server of this run."));
-            };
-            counted.push(one);
-            works.push(side.work()?);
-        }
-        for pass in 0..MOST_PASSES {
-            let is_enough = pass >= passes && (passes < PASSES || works.iter().all(is_settled));
-            // A case that was begun gets the passes that its spread needs.
-            if is_enough || (pass >= passes && self.is_over()) || self.control.interrupted() {
-                break;
+    /// The work of one target in every case that there was time for.
+    fn side(&self, letter: char, target: &Target, cases: &[&Case]) -> Result<Vec<Work>, Failure> {
+        let mut works: Vec<Work> = Vec::new();
+        for _ in 0..PROCESSES {
+            // The kernel ends a child with the thread that started it, which is this one.
+            let mut side = self.start(letter, target)?;
+            let fixed = side.fixed_randomness;
+            for (index, case) in cases.iter().enumerate() {
+                if self.is_over() {
+                    break;
+                }
+                let counted = self.case(case, &mut side, if fixed { PASSES } else { 1 })?;
+                match works.get_mut(index) {
+                    Some(work) => join(work, counted),
+                    None => works.push(counted),
+                }
             }
-            let turns = sides.iter_mut().zip(&mut counted).zip(&mut works);
-            for (letter, ((side, one), work)) in ('A'..='Z').zip(turns) {
-                let (counts, profile) = one.pass(&mut side.callgrind)?;
-                self.keep_profile(side, letter, case, pass)?;
-                add(work, counts, &profile);
+            if fixed || self.is_over() {
+                break;
             }
         }
         Ok(works)
     }
 
+    /// A target, started in the simulator.
+    fn start(&self, letter: char, target: &Target) -> Result<Side, Failure> {
+        let plan = Plan {
+            latency: Duration::ZERO,
+            ..self.plan.clone()
+        };
+        let callgrind = Callgrind::find()?.ok_or_else(|| {
+            Failure::unavailable("valgrind was on PATH a moment ago and is not any more.")
+        })?;
+        let opened = Opened::open_under(target, &plan, self.control, Some(&callgrind))?;
+        let mut children = opened.children().into_iter();
+        let fixed_randomness = children.all(has_fixed_random);
+        Ok(Side {
+            letter,
+            callgrind,
+            opened,
+            fixed_randomness,
+        })
+    }
+
+    /// The passes of `case` on one side, until they agree.
+    fn case(&self, case: &Case, side: &mut Side, passes: usize) -> Result<Work, Failure> {
+        let Some(mut counted) = Counted::open(&side.opened, case)? else {
+            return Err(Failure::unavailable("a target is no server of this run."));
+        };
+        let mut work = side.work()?;
+        for pass in 0..MOST_PASSES {
+            let is_enough = pass >= passes && (passes < PASSES || is_settled(&work));
+            // A case that was begun gets the passes that its spread needs.
+            if is_enough || (pass >= passes && self.is_over()) || self.control.interrupted() {
+                break;
+            }
+            let (counts, profile) = counted.pass(&mut side.callgrind)?;
+            self.keep_profile(side, case, pass)?;
+            add(&mut work, counts, &profile);
+        }
+        Ok(work)
+    }
+
     /// Copies the profile of the last pass of `side` into the directory for them, if there is one. The name begins as
     /// programs that show profiles expect it.
-    fn keep_profile(
-        &self,
-        side: &Side,
-        letter: char,
-        case: &Case,
-        pass: usize,
-    ) -> Result<(), Failure> {
+    fn keep_profile(&self, side: &Side, case: &Case, pass: usize) -> Result<(), Failure> {
         let Some(dir) = &self.plan.profiles else {
             return Ok(());
         };
+        let letter = side.letter;
         let names = [&side.opened.name, &case.name].map(|name| file_name(name));
         let pass = pass + 1;
         let name = format!("callgrind.out.{letter}.{}.{}.{pass}", names[0], names[1]);
@@ -307,13 +309,11 @@ fn uncounted(callgrind: &Callgrind, executable: Option<PathBuf>) -> Result<Work,
     })
 }
 
-/// Adds the passes of further processes.
-fn join(works: &mut [Work], more: Vec<Work>) {
-    for (work, more) in works.iter_mut().zip(more) {
-        work.passes.extend(more.passes);
-        work.functions = more.functions;
-        work.frames = more.frames;
-    }
+/// Adds the passes of a further process.
+fn join(work: &mut Work, more: Work) {
+    work.passes.extend(more.passes);
+    work.functions = more.functions;
+    work.frames = more.frames;
 }
 
 fn executable(target: &Target) -> Option<PathBuf> {

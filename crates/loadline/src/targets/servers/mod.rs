@@ -2,7 +2,7 @@
 //!
 //! Every child is started through our own executable as `__child`, which asks the kernel to kill it
 //! when its parent ends, and then becomes the program; the request survives that. The kernel watches
-//! the *thread* that started the child, so children are started from the main thread only.
+//! the *thread* that started the child, so children are started from the main thread, or from one that outlives them.
 
 mod cluster;
 mod random;
