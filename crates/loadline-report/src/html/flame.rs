@@ -41,8 +41,11 @@ pub(super) fn draw(before: &[Frame], after: &[Frame], number: usize) -> Option<S
 }
 
 /// The elements of a graph that only a file of its own may have: a style that would reach the rest of the page, scripts,
-/// and the labels that the scripts would work with. By how they begin, and their names.
-const LEFT_OUT: [(&str, &str); 7] = [
+/// the labels that the scripts would work with, and a background. By how they begin, and their names; an element without
+/// a closing tag has none.
+const LEFT_OUT: [(&str, &str); 9] = [
+    ("<defs", "defs"),
+    ("<rect x=\"0\" y=\"0\" width=\"100%\"", ""),
     ("<style", "style"),
     ("<script", "script"),
     ("<text id=\"title\"", "text"),
@@ -61,7 +64,11 @@ fn embedded(svg: &str, number: usize) -> String {
         .iter()
         .filter_map(|(start, name)| {
             let at = rest.find(start)?;
-            let close = format!("</{name}>");
+            let close = if name.is_empty() {
+                "/>".to_owned()
+            } else {
+                format!("</{name}>")
+            };
             Some((at, rest[at..].find(&close)? + at + close.len()))
         })
         .min()

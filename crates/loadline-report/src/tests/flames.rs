@@ -74,6 +74,8 @@ fn a_graph_brings_no_style_no_script_and_no_markup_of_names() {
     assert!(page.contains("<svg class=\"flame\""), "{page}");
     assert_eq!(page.matches("<style").count(), 1);
     assert!(!page.contains("<script") && !page.contains('\x1b'));
+    // The background is that of the page, in both colour schemes.
+    assert!(!page.contains("Gradient"), "{page}");
     let begin = page.find("<svg class=\"flame\"").unwrap();
     let (graph, _) = page[begin..].split_once("</div>").unwrap();
     let graph = roxmltree::Document::parse(graph).unwrap();
