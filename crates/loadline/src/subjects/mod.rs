@@ -54,7 +54,7 @@ const LONGEST_PASS: Duration = Duration::from_secs(30);
 /// Those of [`Opened::open`], and that the target lacks a command that a case needs, or refuses it to this user.
 pub(crate) fn open(target: &Target, plan: &Plan, control: &Control) -> Result<Opened, Failure> {
     let mut opened = Opened::open(target, plan, control)?;
-    let refusals = opened.refusals(&plan.cases)?;
+    let refusals = opened.refusals(&plan.cases, &[])?;
     for case in &plan.cases {
         require(&mut opened, case)?;
         require_rights(&mut opened, case, &refusals)?;

@@ -270,16 +270,18 @@ impl Opened {
         self.holders(false)?.remove(run_id).map(drop)
     }
 
-    /// The commands of `cases` that the user of an existing server cannot run.
+    /// The commands of `cases`, and those of the names in `further`, that the user of an existing server cannot run.
     ///
     /// # Errors
-    /// That a server does not answer.
-    pub(crate) fn refusals(&self, cases: &[Case]) -> Result<Refusals, Failure> {
+    /// If a server does not answer.
+    pub(crate) fn refusals(&self, cases: &[Case], further: &[String]) -> Result<Refusals, Failure> {
         let mut all = Refusals::new();
+        let needs = cases.iter().flat_map(|case| case.workload.needs());
+        let further: Vec<String> = needs.chain(further.iter().cloned()).collect();
         if !self.target.is_ours() {
             for endpoint in self.holding() {
                 let workloads = cases.iter().map(|case| &case.workload);
-                all.append(&mut refusals(&endpoint, workloads)?);
+                all.append(&mut refusals(&endpoint, workloads, &further)?);
             }
         }
         Ok(all)

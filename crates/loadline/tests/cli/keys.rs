@@ -1,5 +1,7 @@
 //! Keys on an existing server: what runs leave, what is removed, and the messages about it.
 
+use loadline_measure::Record;
+
 use crate::redis::Redis;
 use crate::util::Dir;
 
@@ -129,6 +131,66 @@ fn a_case_of_a_suite_that_the_user_may_not_run_is_left_out() {
         .succeeded();
     let record = dir.read("out.json");
     let left_out = "has no right to run SADD: zone_sadd, zone_smembers left out.";
+    assert!(record.contains(left_out), "{record}");
+    redis.answers("DBSIZE\r\n", ":0\r\n");
+}
+
+/// The commands of a mode, which are not those of the operation, were refused in the middle of the sweep.
+#[test]
+fn a_mode_that_the_user_may_not_run_is_left_out_before_keys_are_loaded() {
+    let redis = Redis::start(&[]);
+    redis.answers(
+        "ACL SETUSER ann on >secret ~loadline:* +@all -evalsha -mget -exec\r\n",
+        "+OK\r\n",
+    );
+    let url = format!("redis://ann:secret@127.0.0.1:{}", redis.port());
+    let sweep = |modes: &str| {
+        let words = format!(
+            "modes {url} --quiet --latency 0 --op get --mode {modes} --ops 10 --sizes 1,2 --budget 10ms --keys 10 \
+             --json out.json"
+        );
+        let dir = Dir::new();
+        let ended = dir.run(&words.split(' ').collect::<Vec<_>>());
+        (ended, dir)
+    };
+    let (ended, dir) = sweep("sync,batch,transaction,script");
+    ended.succeeded();
+    let record = Record::from_json(dir.read("out.json").as_bytes()).unwrap();
+    let left_out = record.left_out.iter();
+    let reasons: Vec<&str> = left_out.map(|left_out| left_out.reason.as_str()).collect();
+    assert_eq!(reasons.len(), 3, "{reasons:?}");
+    for (reason, command) in reasons.iter().zip(["MGET", "EXEC", "EVALSHA"]) {
+        let said = format!("has no right to run {command}");
+        assert!(reason.ends_with(&said), "{reason}");
+    }
+    assert_eq!(record.errors(), 0);
+    let before = redis.calls("set");
+    let (ended, _dir) = sweep("batch,script");
+    ended.failed(69, "none of the modes is supported");
+    assert_eq!(redis.calls("set"), before, "no key was loaded");
+    redis.answers("DBSIZE\r\n", ":0\r\n");
+}
+
+/// A job sends commands that no workload names.
+#[test]
+fn a_job_that_the_user_may_not_run_is_left_out() {
+    let redis = Redis::start(&[]);
+    redis.answers(
+        "ACL SETUSER ann on >secret ~loadline:* &* +@all -subscribe -client|list -xread\r\n",
+        "+OK\r\n",
+    );
+    let url = format!("redis://ann:secret@127.0.0.1:{}", redis.port());
+    let words = ["run", &url, "--workload", "manager", "--quiet"];
+    let brief = ["--ops", "200", "--rounds", "1", "--warmup", "0ms"];
+    let dir = Dir::new();
+    dir.run(&[&words[..], &brief, &["--json", "out.json"]].concat())
+        .succeeded();
+    let record = dir.read("out.json");
+    for name in ["SUBSCRIBE", "CLIENT", "XREAD"] {
+        let said = format!("no right to run {name}");
+        assert!(record.contains(&said), "{name}: {record}");
+    }
+    let left_out = "xread, pubsub, stream, connection_memory left out.";
     assert!(record.contains(left_out), "{record}");
     redis.answers("DBSIZE\r\n", ":0\r\n");
 }

@@ -22,9 +22,9 @@ use crate::recording;
 use crate::session::{self, Recorded, Results, Shell, finish};
 use crate::subjects;
 use crate::subjects::client;
-use crate::targets::Opened;
 use crate::targets::client::Connector;
 use crate::targets::link::{self, Path};
+use crate::targets::{Opened, Refusals};
 use crate::units::latency_words;
 use blocks::{Blocks, Cell, Lengths, Seen, unless_given_up};
 use evidence::Look;
@@ -57,8 +57,16 @@ fn measure(plan: &ModesPlan, shell: &Shell) -> Result<Recorded, Failure> {
             let cells = plan.latencies.len() * plan.base.cases.len() * (plan.counts.len() + 2);
             let progress = session.progress(cells as u64);
             progress.note(&plan.estimate());
+            let needs = |case: &Case| {
+                plan.modes
+                    .iter()
+                    .flat_map(|mode| mode.needs(&case.workload))
+                    .collect::<Vec<_>>()
+            };
+            let needs: Vec<String> = plan.base.cases.iter().flat_map(needs).collect();
             let swept = Sweep {
                 plan,
+                refusals: opened[0].refusals(&[], &needs)?,
                 run_id: &session.run_id,
                 control: &shell.control,
                 progress: &progress,
@@ -82,6 +90,8 @@ fn own_words() -> Vec<OsString> {
 /// What the cells of a sweep have in common.
 struct Sweep<'s> {
     plan: &'s ModesPlan,
+    /// The commands of the modes that the user cannot run.
+    refusals: Refusals,
     run_id: &'s str,
     control: &'s Arc<Control>,
     progress: &'s Progress,
@@ -98,6 +108,9 @@ struct Setting<'s> {
 
 impl Sweep<'_> {
     fn run(&self, target: &mut Opened, record: &mut Record) -> Result<(), Failure> {
+        for case in &self.plan.base.cases {
+            self.modes(case, target, record)?;
+        }
         self.load(target)?;
         for &latency in &self.plan.latencies {
             // A link measures itself for seconds; after an interrupt this is skipped.
@@ -173,11 +186,20 @@ impl Sweep<'_> {
     ) -> Result<Vec<Mode>, Failure> {
         let mut modes = Vec::new();
         for &mode in &self.plan.modes {
-            let lacks = target.lacks(&mode.needs(&case.workload))?;
+            let needs = mode.needs(&case.workload);
+            let lacks = target.lacks(&needs)?;
+            let mut refused = needs;
+            refused.retain(|name| self.refusals.contains_key(name));
             let reason = mode.lacks_form(&case.workload);
             let reason = reason.or_else(|| self.plan.splits(mode)).or_else(|| {
                 (!lacks.is_empty())
                     .then(|| format!("{} does not have {}", target.name, lacks.join(" and ")))
+            });
+            let reason = reason.or_else(|| {
+                (!refused.is_empty()).then(|| {
+                    let refused = refused.join(" and ");
+                    format!("the user of {} has no right to run {refused}", target.name)
+                })
             });
             let Some(reason) = reason else {
                 modes.push(mode);

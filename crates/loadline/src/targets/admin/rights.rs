@@ -14,34 +14,48 @@ use crate::workload::Definition;
 /// The commands that the user cannot run, in capitals, each with what the server said.
 pub(crate) type Refusals = BTreeMap<String, String>;
 
-/// The commands of `workloads` that the user of the server at `endpoint` cannot run.
+/// The commands of `workloads`, and those of the names in `further`, that the user of the server at `endpoint` cannot
+/// run.
 ///
-/// A server looks at the rights of a command before it queues it in a transaction. So the commands are queued, and
-/// the transaction is never executed. For a user who cannot begin one they are executed on keys of their own, which
-/// are then removed.
+/// A server checks the rights of a command before it queues it in a transaction. So the commands are queued, and the
+/// transaction is never executed. For a user who cannot begin one, they are executed on keys of their own, which are
+/// then removed.
 ///
 /// # Errors
-/// That the server does not answer.
+/// If the server does not answer.
 pub(crate) fn refusals<'w>(
     endpoint: &Endpoint,
     workloads: impl IntoIterator<Item = &'w Definition>,
+    further: &[String],
 ) -> Result<Refusals, Failure> {
     let prefix = run_prefix(&new_run_id());
     let mut commands: Vec<Vec<Vec<u8>>> = workloads
         .into_iter()
         .flat_map(|workload| workload.samples(&prefix))
         .collect();
+    let mut admin = Admin::open(endpoint)?;
+    let mut refusals = Refusals::new();
+    // EXEC ends a transaction, so it is tried before there is one: with the right to run it, that is another error.
+    let exec: &[&str] = if further.iter().any(|name| name == "EXEC") {
+        &["EXEC"]
+    } else {
+        &[]
+    };
+    for name in exec {
+        note_refusal(&mut refusals, name.as_bytes(), &admin.call(&[name])?);
+    }
+    let begun = admin.call(&["MULTI"])?;
+    note_refusal(&mut refusals, b"MULTI", &begun);
+    let is_queued = !begun.is_error();
+    // Executed, SUBSCRIBE would change what the connection is for.
+    let tried = further
+        .iter()
+        .filter(|name| is_queued || *name != "SUBSCRIBE");
+    commands.extend(tried.filter_map(|name| trial(name, &prefix)));
     commands.sort_unstable();
     commands.dedup();
-    let mut admin = Admin::open(endpoint)?;
-    let is_queued = !admin.call(&["MULTI"])?.is_error();
-    let mut refusals = Refusals::new();
     for words in &commands {
-        let reply = admin.call(words)?;
-        if is_refused(&reply) {
-            let said = shown_text(reply.error_text().unwrap_or_default());
-            refusals.insert(shown_text(&words[0]).to_ascii_uppercase(), said);
-        }
+        note_refusal(&mut refusals, &words[0], &admin.call(words)?);
     }
     if !is_queued {
         let words = commands.iter().flatten();
@@ -54,9 +68,38 @@ pub(crate) fn refusals<'w>(
     Ok(refusals)
 }
 
+/// Words that try the command `name`, which a mode or a job sends in addition to the commands of its workload; `None`
+/// for a command that no mode or job adds.
+fn trial(name: &str, prefix: &str) -> Option<Vec<Vec<u8>>> {
+    let key = format!("{prefix}0");
+    let channel = format!("{prefix}channel");
+    let nowhere = "0".repeat(40);
+    let arguments: &[&str] = match name {
+        "MGET" => &[&key],
+        "MSET" => &[&key, "x"],
+        "EVAL" => &["return 1", "1", &key],
+        "EVALSHA" => &[&nowhere, "1", &key],
+        "XREAD" => &["COUNT", "1", "STREAMS", &key, "$"],
+        "SUBSCRIBE" => &[&channel],
+        "CLIENT" => &["LIST"],
+        "PING" => &[],
+        _ => return None,
+    };
+    let words = std::iter::once(&name).chain(arguments);
+    Some(words.map(|word| word.as_bytes().to_vec()).collect())
+}
+
+fn note_refusal(refusals: &mut Refusals, name: &[u8], reply: &OwnedReply) {
+    if is_refused(reply) {
+        let said = shown_text(reply.error_text().unwrap_or_default());
+        refusals.insert(shown_text(name).to_ascii_uppercase(), said);
+    }
+}
+
 fn is_refused(reply: &OwnedReply) -> bool {
     let text = reply.error_text();
-    text.is_some_and(|text| text.starts_with(b"NOPERM"))
+    // EXEC is answered EXECABORT instead, and without a transaction for no other reason.
+    text.is_some_and(|text| text.starts_with(b"NOPERM") || text.starts_with(b"EXECABORT"))
 }
 
 impl Admin {
