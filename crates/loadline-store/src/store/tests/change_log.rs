@@ -348,3 +348,31 @@ fn reclaiming_keeps_collections_and_bounds_the_files() {
     drop(rig);
     assert_eq!(Rig::open(&journal, Durability::Process).held(), expected);
 }
+
+/// A sweep that went on at the same number would pass over a part of what has this number now.
+#[test]
+fn reclaiming_passes_over_nothing_when_databases_are_exchanged() {
+    let journal = Journal::default();
+    let mut rig = Rig::open(&journal, Durability::Process);
+    for key in 0..400_u32 {
+        for database in 0..2 {
+            rig.put(database, &key.to_le_bytes(), members(&["x"]), None);
+        }
+    }
+    rig.commit().unwrap();
+    for round in 0..800_u32 {
+        let value = Value::String(vec![7; 2_000]);
+        rig.put(2, &(round % 40).to_le_bytes(), value, None);
+        if round % 10 == 0 {
+            rig.databases.swap(0, 1);
+            rig.log.exchange(0, 1);
+        }
+        rig.commit().unwrap();
+        // The next sweep would copy what one has passed over, so this is looked at all the time.
+        if round % 50 == 0 {
+            let crashed = Journal::with_files(journal.files());
+            let found = Rig::open(&crashed, Durability::Process).held();
+            assert!(found == rig.held(), "round {round}: {} keys", found.len());
+        }
+    }
+}

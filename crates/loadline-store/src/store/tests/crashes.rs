@@ -109,8 +109,17 @@ fn the_end_of_a_process_loses_nothing() {
 /// every byte.
 #[test]
 fn the_end_of_a_machine_loses_nothing_that_was_synced() {
+    const LONG_STATES: u64 = 1_000_000;
     let mut states = 0_u64;
-    for (number, steps) in samples(if is_long() { 300 } else { 4 }, 14).enumerate() {
+    let mut printed = 0;
+    for (number, steps) in samples(if is_long() { usize::MAX } else { 4 }, 14).enumerate() {
+        if states >= LONG_STATES {
+            break;
+        }
+        if states / 50_000 > printed {
+            printed = states / 50_000;
+            println!("{states} torn states so far, {number} histories");
+        }
         let durability = [Durability::Always, Durability::Process][number % 2];
         let history = History::new(&steps, durability);
         for events in 0..=history.journal.events() {
