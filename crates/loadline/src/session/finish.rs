@@ -1,4 +1,4 @@
-//! The end of a command: its report is printed, its files are written, and its last line says how it ended.
+//! The end of a command: prints the report, writes the files, and states the result in the last line.
 
 use std::process::ExitCode;
 
@@ -9,22 +9,22 @@ use crate::files::{self, Output};
 use crate::plan::Outputs;
 use crate::printer::Printer;
 
-/// How a command ends: in words, and the exit code.
+/// The result of a command: in words, and as an exit code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Ending {
     words: String,
     code: u8,
-    /// Whether the last line is an answer, which is printed even where nothing else is wanted.
+    /// Whether the last line is an answer, which is printed even with `--quiet`.
     is_answer: bool,
 }
 
 impl Ending {
-    /// A plan that is done.
+    /// The result of a completed plan.
     pub(crate) fn done() -> Self {
         Self::of("done", 0)
     }
 
-    /// A run that its user ended.
+    /// The result of a run interrupted by the user.
     pub(crate) fn interrupted() -> Self {
         Self::of("interrupted", Exit::Interrupted.code())
     }
@@ -37,7 +37,7 @@ impl Ending {
         }
     }
 
-    /// A judgement or a count, whose last line is the answer of the command.
+    /// The result of a verdict or a count, whose last line is the answer of the command.
     pub(crate) fn answer(words: impl Into<String>, code: u8) -> Self {
         Self {
             words: words.into(),
@@ -47,29 +47,29 @@ impl Ending {
     }
 }
 
-/// What a command has to show.
+/// The output of a command.
 #[derive(Debug)]
 pub(crate) struct Results {
-    /// Its name, for the last line.
+    /// The name of the command, for the last line.
     pub(crate) command: &'static str,
     /// The report for the terminal.
     pub(crate) text: String,
-    /// Whether the report closes with the last line already.
+    /// Whether the report already ends with the last line.
     pub(crate) is_closed: bool,
-    /// Sentences above the last line where the report, which states them too, is not printed.
+    /// Sentences above the last line, if the report, which contains them as well, is not printed.
     pub(crate) remarks: Vec<String>,
-    /// Files, each with its content.
+    /// Files with their contents.
     pub(crate) files: Vec<(Output, String)>,
-    /// What ended the run early, where something other than an interrupt did.
+    /// The failure that ended the run early, other than an interrupt.
     pub(crate) broken: Option<Failure>,
     pub(crate) ending: Ending,
 }
 
 impl Results {
-    /// The report and the files of `record`, as every command shows what it measured.
+    /// The report and the files of `record`, in the form common to all commands.
     ///
     /// # Errors
-    /// Our own fault, where the record cannot be encoded.
+    /// An internal error if the record cannot be encoded.
     pub(crate) fn of_record(
         command: &'static str,
         record: &Record,
@@ -92,11 +92,11 @@ impl Results {
     }
 }
 
-/// Prints the report, writes every file that can be written, and ends with the exit code: that of the first file
-/// that could not be written, else that of what broke the run, else that of its ending.
+/// Prints the report, writes every file that can be written, and returns the exit code: that of the first
+/// file that could not be written, or of the failure that ended the run, or of its result.
 ///
 /// # Errors
-/// That standard output cannot be written.
+/// If standard output cannot be written.
 pub(crate) fn finish(results: Results, printer: &Printer) -> Result<ExitCode, Failure> {
     let (ending, broken) = (&results.ending, &results.broken);
     let (words, code) = match broken {
@@ -112,7 +112,7 @@ pub(crate) fn finish(results: Results, printer: &Printer) -> Result<ExitCode, Fa
         .iter()
         .any(|(output, _)| *output == Output::Stdout);
     if stdout_is_taken {
-        // What goes to standard output is for a program, and stays whole.
+        // Output on standard output is for a program and must stay complete.
         if !printer.quiet || ending.is_answer {
             files::write_error(&remarked);
         }

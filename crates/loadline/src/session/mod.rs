@@ -1,6 +1,6 @@
-//! The walk of every command that measures. It opens the targets of a plan and describes them in a record, lets
-//! the command measure, removes the keys of the run whatever happened in between, and completes the record. The
-//! record is then printed and written by [`finish()`].
+//! The common steps of every command that measures. They open the targets of a plan and describe them in a
+//! record, let the command measure, always remove the keys of the run, and complete the record. [`finish()`]
+//! then prints and writes the record.
 
 mod finish;
 mod rounds;
@@ -33,7 +33,7 @@ pub(crate) use finish::{Ending, Results, finish};
 pub(crate) use rounds::{measure, measure_stages};
 pub(crate) use work::{can_count, count_clients, first_case as count_first_case};
 
-/// What a command that measures has of its user: a place to print, and the wish to end.
+/// The connection of a measuring command to its user: output and interrupts.
 #[derive(Debug)]
 pub(crate) struct Shell {
     pub(crate) printer: Printer,
@@ -41,10 +41,10 @@ pub(crate) struct Shell {
 }
 
 impl Shell {
-    /// Looks at the terminal, and catches the signals that end a run.
+    /// Examines the terminal, and catches the signals that end a run.
     ///
     /// # Errors
-    /// That the operating system lets no signal be caught.
+    /// If the operating system refuses to catch signals.
     pub(crate) fn start(display: &DisplayArgs) -> anyhow::Result<Self> {
         Ok(Self {
             printer: Printer::new(display),
@@ -55,7 +55,7 @@ impl Shell {
         })
     }
 
-    /// The same without progress and tables, for a run that is part of another.
+    /// The same without progress and tables, for a run that is part of another one.
     pub(crate) fn quietly(&self) -> Self {
         Self {
             printer: self.printer.quietly(),
@@ -63,44 +63,44 @@ impl Shell {
         }
     }
 
-    /// Whether the user wants the run to end.
+    /// Whether the user has interrupted the run.
     pub(crate) fn interrupted(&self) -> bool {
         self.control.interrupted()
     }
 }
 
-/// A run under way.
+/// A run in progress.
 pub(crate) struct Session<'s> {
     pub(crate) shell: &'s Shell,
     pub(crate) plan: &'s Plan,
     pub(crate) run_id: String,
     pub(crate) record: Record,
-    /// CPUs of their own for servers and generator, where the plan wants that.
+    /// Separate CPUs for servers and generator, if the plan requests them.
     pub(crate) pinning: Option<Pinning>,
-    /// What reports call the targets.
+    /// The names of the targets in reports.
     names: Vec<String>,
     was_opened: bool,
 }
 
-/// What a run gave.
+/// The result of a run.
 #[derive(Debug)]
 pub(crate) struct Recorded {
-    /// Everything that was measured.
+    /// All measurements.
     pub(crate) record: Record,
-    /// What ended the run before its plan was done, where something other than an interrupt did.
+    /// The failure that ended the run early, other than an interrupt.
     pub(crate) broken: Option<Failure>,
 }
 
 impl Recorded {
-    /// Whether a part of the plan was not measured.
+    /// Whether part of the plan was not measured.
     pub(crate) fn is_cut_short(&self) -> bool {
         self.broken.is_some() || self.record.run.cut_short
     }
 
-    /// The record of a run that nothing but an interrupt ended early.
+    /// The record of a run that only an interrupt can have ended early.
     ///
     /// # Errors
-    /// What ended it.
+    /// The failure that ended it.
     pub(crate) fn whole(self) -> Result<Record, Failure> {
         match self.broken {
             None => Ok(self.record),
@@ -109,11 +109,12 @@ impl Recorded {
     }
 }
 
-/// Measures by `walk` what `plan` says and puts the record together, whose plan is `described`. Must be called
-/// on the main thread, since servers are started.
+/// Measures `plan` with `walk` and returns the record, with `described` as its plan. Must be called on the
+/// main thread, because servers are started.
 ///
 /// # Errors
-/// What ended `walk` before a case was in the record. With a case, the record comes back with the failure.
+/// The failure that ended `walk` before a case was recorded. With a case, the record is returned with the
+/// failure.
 pub(crate) fn record<'s>(
     shell: &'s Shell,
     plan: &'s Plan,
@@ -130,7 +131,7 @@ pub(crate) fn record<'s>(
         plan,
         run_id,
         record: Record::new(header, fingerprint::read()),
-        // Before a target is opened: what it starts is given its CPU, and no thread of ours may have that.
+        // Before a target is opened: its processes get their CPU, which no thread of ours can use.
         pinning: match plan.schedule.placement {
             Placement::Pinned => Pinning::start(),
             Placement::Free => None,
@@ -164,14 +165,14 @@ fn header(run_id: &str, seed: u64, plan: serde_json::Value) -> Run {
     }
 }
 
-/// Descriptors for the connections of the largest case.
+/// Raises the limit of file descriptors for the connections of the largest case.
 fn make_room(plan: &Plan) -> Result<(), Failure> {
     let connections = plan.cases.iter().map(|case| u64::from(case.connections));
     let most = connections.max().unwrap_or(0);
     descriptors::make_room(most * plan.targets.len() as u64)
 }
 
-/// The directory for profiles, before anything is measured.
+/// Creates the directory for profiles before anything is measured.
 fn make_profiles(plan: &Plan) -> Result<(), Failure> {
     let Some(dir) = &plan.profiles else {
         return Ok(());
@@ -181,7 +182,7 @@ fn make_profiles(plan: &Plan) -> Result<(), Failure> {
 }
 
 impl<'s> Session<'s> {
-    /// Goes on with the targets of `plan`, which are described and examined once they are open.
+    /// Continues with the targets of `plan`, which are described and examined once they are open.
     fn turn_to(&mut self, plan: &'s Plan) {
         self.plan = plan;
         self.was_opened = false;
@@ -192,11 +193,11 @@ impl<'s> Session<'s> {
         Progress::start(&self.shell.printer, steps)
     }
 
-    /// Opens the targets, has the doctor look at their setup, and lets `walk` measure them. Keys are removed
-    /// whatever comes of it. Targets that are opened again are described and examined only once.
+    /// Opens the targets, examines their setup, and lets `walk` measure them. Keys are always removed.
+    /// Targets that are opened again are described and examined only once.
     ///
     /// # Errors
-    /// That a target cannot be opened, those of `walk`, and that keys are left.
+    /// If a target cannot be opened or keys are left, and the errors of `walk`.
     pub(crate) fn with_targets(
         &mut self,
         walk: impl FnOnce(&mut Self, &mut [Opened]) -> Result<(), Failure>,
@@ -210,15 +211,15 @@ impl<'s> Session<'s> {
         })
     }
 
-    /// The same without a look at the setups, for a walk that examines them itself.
+    /// The same without examining the setups, for a walk that does so itself.
     ///
     /// # Errors
-    /// As of [`Self::with_targets`].
+    /// Those of [`Self::with_targets`].
     pub(crate) fn with_unexamined_targets(
         &mut self,
         walk: impl FnOnce(&mut Self, &mut [Opened]) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        // What earlier generations measured is still to be recorded, which takes open targets.
+        // Measurements of earlier generations still have to be recorded, which needs open targets.
         let later = Control::default();
         let control = if self.was_opened {
             &later
@@ -270,7 +271,7 @@ impl<'s> Session<'s> {
                 diagnosis::setup(target, &self.record.environment, threads)
             })
             .collect();
-        // What concerns the machine was perhaps found in an earlier stage.
+        // Findings about the machine can be known from an earlier stage.
         for finding in diagnosis::findings(&setups) {
             if !self.record.doctor.contains(&finding) {
                 self.record.doctor.push(finding);
@@ -278,7 +279,7 @@ impl<'s> Session<'s> {
         }
     }
 
-    /// Removes the keys of the run. After an interrupt a server that does not answer is not waited for.
+    /// Removes the keys of the run. After an interrupt, a server that does not answer is given up.
     fn clean_up(
         &mut self,
         opened: &mut [Opened],
@@ -299,7 +300,7 @@ impl<'s> Session<'s> {
     }
 }
 
-/// Gives targets of one name, as where a server is compared with itself, a letter each.
+/// Adds a letter to targets of the same name, for example when a server is compared with itself.
 fn tell_apart(opened: &mut [Opened]) {
     let names: Vec<String> = opened.iter().map(|target| target.name.clone()).collect();
     for (target, letter) in opened.iter_mut().zip('A'..='Z') {
@@ -309,7 +310,7 @@ fn tell_apart(opened: &mut [Opened]) {
     }
 }
 
-/// Keeps the largest share of the CPU time that the host took during a case.
+/// Keeps the largest share of CPU time taken by the host during a case.
 pub(crate) fn note_steal(record: &mut Record, machine: &Evidence) {
     let noise = &mut record.environment.noise;
     noise.steal = noise

@@ -18,7 +18,7 @@ use crate::targets::{Opened, Watch};
 /// Measures every case of `plan` on all of its targets.
 ///
 /// # Errors
-/// As of [`record`].
+/// Those of [`record`].
 pub(crate) fn measure(plan: &Plan, shell: &Shell) -> Result<Recorded, Failure> {
     let mut recorded = record(shell, plan, plan.to_json(), |session| {
         let progress = session.progress(blocks(plan));
@@ -29,11 +29,11 @@ pub(crate) fn measure(plan: &Plan, shell: &Shell) -> Result<Recorded, Failure> {
     Ok(recorded)
 }
 
-/// Measures the cases of each of `stages` on its own targets, one stage after the other, in a run that `plan` and
-/// `described` stand for. After each stage, its targets being closed, `then` is called.
+/// Measures the cases of each of `stages` on its own targets, in sequence, in a run described by `plan` and
+/// `described`. Calls `then` after each stage, when its targets are closed.
 ///
 /// # Errors
-/// As of [`record`].
+/// Those of [`record`].
 pub(crate) fn measure_stages<'s>(
     plan: &'s Plan,
     stages: &'s [Plan],
@@ -56,7 +56,7 @@ pub(crate) fn measure_stages<'s>(
     })
 }
 
-/// The most blocks of a plan.
+/// The largest number of blocks of a plan.
 fn blocks(plan: &Plan) -> u64 {
     let subjects = plan.targets.len() + usize::from(plan.schedule.has_reference());
     (subjects * plan.cases.len()) as u64 * u64::from(plan.most_rounds())
@@ -79,7 +79,7 @@ fn rounds(session: &mut Session<'_>, progress: &Progress) -> Result<(), Failure>
             measuring.cases(generation, opened)
         });
         match done {
-            // The record says that it was cut short, and has no cases.
+            // The record states that it was cut short, and has no cases.
             Err(failure) if failure.exit() == Exit::Interrupted => break,
             done => done?,
         }
@@ -87,17 +87,17 @@ fn rounds(session: &mut Session<'_>, progress: &Progress) -> Result<(), Failure>
     Ok(())
 }
 
-/// A generation of rounds under way.
+/// A generation of rounds in progress.
 struct Measuring<'r, 's> {
     session: &'r mut Session<'s>,
     progress: &'r Progress,
-    /// What was measured so far, per case of the plan.
+    /// The measurements so far, per case of the plan.
     tallies: &'r mut [Tally],
 }
 
 impl Measuring<'_, '_> {
-    /// Runs this generation's rounds of every case. In the last one the record is completed while the targets
-    /// are open: it asks them what they are. So it is before the run ends early.
+    /// Runs this generation's rounds of every case. In the last one, or before the run ends early, the record
+    /// is completed while the targets are open, because it queries them.
     fn cases(&mut self, generation: u32, opened: &mut [Opened]) -> Result<(), Failure> {
         let plan = self.session.plan;
         let is_last = generation + 1 == plan.schedule.generations;
@@ -139,7 +139,7 @@ impl Measuring<'_, '_> {
         let seen = |(target, watch): (&mut Opened, &Watch)| Evidence {
             cpu_pressure: machine.cpu_pressure,
             steal: machine.steal,
-            // A target that broke the run is asked nothing more: it may not answer.
+            // A target that broke the run is not queried: it may not answer.
             ..match broken {
                 None => target.seen_since(watch, &declared),
                 Some(_) => Evidence::default(),
@@ -150,7 +150,7 @@ impl Measuring<'_, '_> {
         broken.map_or(Ok(()), Err)
     }
 
-    /// Measures a case, and says what ended its rounds early, where something other than an interrupt did.
+    /// Measures a case, and returns the failure that ended its rounds early, other than an interrupt.
     fn rounds(
         &self,
         index: usize,
@@ -228,7 +228,7 @@ impl Measuring<'_, '_> {
         }
     }
 
-    /// Puts a case of all targets into the record, and what they say about each other.
+    /// Adds a case of all targets to the record, with their comparisons.
     fn add(&mut self, index: usize, case: &Case, opened: &[Opened]) -> Result<(), Failure> {
         let tally = std::mem::take(&mut self.tallies[index]);
         let plan = self.session.plan;
@@ -253,7 +253,7 @@ impl Measuring<'_, '_> {
     }
 }
 
-/// What was measured on those of `targets` that can do `case`, with nothing in the places of the others.
+/// The measurements of those of `targets` that support `case`, with empty ones for the others.
 fn with_gaps(measured: Vec<Measured>, targets: &[Opened], case: &Case) -> Vec<Measured> {
     let mut measured = measured.into_iter();
     let mut all: Vec<Measured> = targets

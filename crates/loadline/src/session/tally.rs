@@ -1,4 +1,4 @@
-//! What the rounds of a case have shown so far, and whether that is precise enough.
+//! The results of a case so far, and whether they are precise enough.
 
 use loadline_load::outcome::Outcome;
 use loadline_load::runner::Measured;
@@ -9,19 +9,19 @@ use loadline_measure::histogram::SAMPLES_BEYOND;
 use crate::plan::Plan;
 use crate::recording;
 
-/// What was measured of one case, over all generations.
+/// The measurements of one case, over all generations.
 #[derive(Default)]
 pub(super) struct Tally {
     /// Per target.
     pub(super) measured: Vec<Measured>,
-    /// What was seen beside the blocks, per target.
+    /// Observations during the blocks, per target.
     pub(super) around: Vec<Evidence>,
-    /// The blocks of the reference, where there is one.
+    /// The blocks of the reference, if there is one.
     pub(super) reference: Vec<Outcome>,
 }
 
 impl Tally {
-    /// Adds what a generation measured of `targets` targets, and of the reference where one ran.
+    /// Adds a generation's measurements of `targets` targets, and of the reference if it ran.
     pub(super) fn join(
         &mut self,
         mut measured: Vec<Measured>,
@@ -58,8 +58,9 @@ impl Tally {
         }
     }
 
-    /// Whether the least rounds of `plan` are run and those so far, with `measured` as the newest, tell
-    /// the median response time of each target beside the first's precisely enough to find 5 %.
+    /// Whether the minimum rounds of `plan` are done, and the rounds so far, with `measured` as the newest,
+    /// are precise enough to find a difference of 5 % between the median response time of each target and the
+    /// first.
     pub(super) fn is_enough(&self, measured: &[Measured], plan: &Plan) -> bool {
         let targets = measured.len() - usize::from(plan.schedule.has_reference());
         let others = plan.targets.len().saturating_sub(1);
@@ -71,7 +72,7 @@ impl Tally {
         };
         let first = medians(0);
         let is_precise = |target: usize| {
-            // A block with too few operations for a median is no pair.
+            // A block with too few operations for a median is skipped.
             let (one, other): (Vec<f64>, Vec<f64>) = first
                 .iter()
                 .zip(medians(target))
@@ -84,8 +85,8 @@ impl Tally {
     }
 }
 
-/// Whether the blocks so far tell how each target compares with the first in throughput and in the
-/// median response time, and each has operations enough for its p99.9.
+/// Whether the blocks so far are precise enough to compare each target with the first by throughput and
+/// median response time, and each target has enough operations for its p99.9.
 pub(super) fn are_precise(targets: &[Measured]) -> bool {
     let [first, others @ ..] = targets else {
         return false;
@@ -103,8 +104,7 @@ pub(super) fn are_precise(targets: &[Measured]) -> bool {
         })
 }
 
-/// Whether the blocks of two targets tell the ratio of a metric precisely. A block without it is no
-/// pair.
+/// Whether the blocks of two targets give a precise ratio of a metric. A block without the metric is skipped.
 fn is_precise(one: &Measured, other: &Measured, metric: fn(&Outcome) -> Option<f64>) -> bool {
     let pairs = one.blocks.iter().zip(&other.blocks);
     let (a, b): (Vec<f64>, Vec<f64>) = pairs.filter_map(|(a, b)| metric(a).zip(metric(b))).unzip();
@@ -119,7 +119,7 @@ mod tests {
 
     const BLOCK_OPS: u64 = 10_000;
 
-    /// Blocks whose times are those of `micros`.
+    /// Blocks with the response times `micros`.
     fn blocks(micros: impl IntoIterator<Item = u64>) -> Measured {
         let block = |micros| {
             let mut block = Outcome::empty();
@@ -139,7 +139,7 @@ mod tests {
         let steady = |rounds: usize, micros| blocks(std::iter::repeat_n(micros, rounds));
         assert!(!are_precise(&[steady(9, 100), steady(9, 300)]));
         assert!(are_precise(&[steady(10, 100), steady(10, 300)]));
-        // 3 % to either side is too wide, and 40 rounds are enough in any case.
+        // 3 % to either side is too wide, and 40 rounds are always enough.
         let wide = |rounds: u64| blocks((0..rounds).map(|round| 97 + 6 * (round % 2)));
         assert!(!are_precise(&[steady(39, 100), wide(39)]));
         assert!(are_precise(&[steady(40, 100), wide(40)]));
@@ -154,7 +154,7 @@ mod tests {
         let [one, mut other] = [blocks([100; 10]), blocks([100; 10])];
         other.blocks[3].ops -= 1;
         assert!(!are_precise(&[one, other]));
-        // The rates agree and the medians do not.
+        // The rates agree, but the medians do not.
         let [one, mut other] = [blocks([100; 20]), blocks([100; 20])];
         for block in other.blocks.iter_mut().step_by(2) {
             block.response.reset();

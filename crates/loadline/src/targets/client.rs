@@ -1,4 +1,4 @@
-//! How loadline-client connects to a target.
+//! Connections of loadline-client to a target.
 
 use loadline_client::cluster::{self, Cluster, Node};
 use loadline_client::{Client, Error, Protocol, Request, Tls, blocking, multiplexed};
@@ -6,10 +6,10 @@ use loadline_client::{Client, Error, Protocol, Request, Tls, blocking, multiplex
 use super::connect::builder;
 use crate::target::{Address, Server};
 
-/// The most time for a reply, in addition to the added latency: the largest batches take long.
+/// The time limit of a reply, in addition to the added latency: the largest batches take long.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
 
-/// The most time for connecting without a link in the path, also for reconnecting to a server that went away.
+/// The time limit of connecting without a link, also for reconnecting to a server that went away.
 const CONNECT_PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// A client of `server`, which can be reached through a link at `address`.
@@ -30,10 +30,10 @@ pub(crate) fn client(server: &Server, address: &Address, tls: &Tls, protocol: Pr
         .build()
 }
 
-/// The cluster that `seeds` belong to, before it is asked for its nodes.
+/// The cluster of `seeds`, before its nodes are queried.
 ///
 /// # Errors
-/// If the configuration is not one of a cluster.
+/// If the configuration is not valid for a cluster.
 pub(crate) fn cluster(
     seeds: &[Server],
     tls: &Tls,
@@ -46,7 +46,7 @@ pub(crate) fn cluster(
     Ok(others.fold(builder, cluster::Builder::seed))
 }
 
-/// The node at an address; a cluster has none behind a socket in the file system.
+/// The node at an address; nodes of a cluster cannot have a unix socket.
 pub(crate) fn node(address: &Address) -> Option<Node> {
     match address {
         Address::Tcp { host, port } => Some(Node::new(host.as_str(), *port)),
@@ -54,23 +54,23 @@ pub(crate) fn node(address: &Address) -> Option<Node> {
     }
 }
 
-/// Makes connections to a target.
+/// Opens connections to a target.
 #[derive(Debug, Clone)]
 pub(crate) enum Connector {
-    /// To one server.
+    /// Connects to one server.
     Server(Client),
-    /// To the nodes of a cluster.
+    /// Connects to the nodes of a cluster.
     Cluster(Box<cluster::Builder>),
 }
 
-/// A connection that one thread calls.
+/// A connection of one thread.
 #[derive(Debug)]
 pub(crate) enum Blocking {
     Server(Box<blocking::Connection>),
     Cluster(Box<blocking::Cluster>),
 }
 
-/// A connection that tasks share.
+/// A connection shared by tasks.
 #[derive(Debug, Clone)]
 pub(crate) enum Shared {
     Server(multiplexed::Connection),
@@ -92,7 +92,7 @@ impl Connector {
         }
     }
 
-    /// Opens a connection that tasks share.
+    /// Opens a connection shared by tasks.
     ///
     /// # Errors
     /// If the connection cannot be made.

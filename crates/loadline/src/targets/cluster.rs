@@ -1,4 +1,4 @@
-//! A cluster that is measured: its nodes, and what is done there beside the load.
+//! A measured cluster: its nodes, and their administration.
 
 use loadline_client::cluster::{Builder, Node};
 use loadline_client::commands::dbsize;
@@ -17,36 +17,36 @@ use crate::exit::Failure;
 use crate::plan::Plan;
 use crate::target::{Address, Server};
 
-/// A cluster that can be measured.
+/// A measured cluster.
 #[derive(Debug)]
 pub(crate) struct ClusterAccess {
     pub(crate) name: String,
-    /// How its clients find it, directly and through a link.
+    /// The client configuration, directly and through a link.
     direct: Builder,
     linked: Builder,
-    /// What encrypted connections to its nodes trust, directly and through a link.
+    /// TLS trust of connections to its nodes, directly and through a link.
     tls: Tls,
     linked_tls: Tls,
-    /// How its nodes are logged in to.
+    /// The login of its nodes.
     login: Server,
     pub(crate) cluster: blocking::Cluster,
     protocol: Protocol,
-    /// A hash tag for each master, whose slot it served when the run began.
+    /// One hash tag per master, whose slot it served when the run began.
     pub(crate) tags: Vec<String>,
-    /// Where the load goes, which takes longer: an entrance for every node.
+    /// The link in the path, with one entrance per node.
     path: Option<Path>,
-    /// The first master, who speaks for all about versions and settings.
+    /// The first master, which is queried for versions and settings.
     pub(crate) admin: Admin,
-    /// What it said about itself before the run.
+    /// Its INFO before the run.
     pub(crate) info: Info,
     children: Option<ClusterChild>,
 }
 
 impl ClusterAccess {
-    /// Reaches the cluster that these nodes belong to.
+    /// Connects to the cluster of these nodes.
     ///
     /// # Errors
-    /// That none of them answers, or is part of a cluster.
+    /// If none of them answers or belongs to a cluster.
     pub(crate) fn open(
         name: &str,
         seeds: &[Server],
@@ -87,19 +87,19 @@ impl ClusterAccess {
         })
     }
 
-    /// The link in the path, as it measured itself, where there is one.
+    /// The link in the path with its measured accuracy, if there is one.
     pub(crate) fn link(&self) -> Option<&record::Link> {
         self.path.as_ref().map(|path| &path.measured)
     }
 
-    /// The processes that this run started for it.
+    /// The processes started for it by this run.
     pub(crate) fn children(&self) -> Vec<u32> {
         let children = self.children.as_ref();
         children.map(ClusterChild::pids).unwrap_or_default()
     }
 
-    /// Connections to a node: directly, and through the link where there is one. A node that joined after
-    /// the link was put in has no entrance, and is reached past it.
+    /// Connections to a node: directly, and through the link if there is one. A node that joined after the
+    /// link was set up has no entrance and is reached directly.
     pub(crate) fn endpoints(&self, node: &Node) -> (Endpoint, Endpoint) {
         let server = server(&self.login, node);
         let routes = self.path.as_ref().map_or(&[][..], Path::routes);
@@ -117,10 +117,10 @@ impl ClusterAccess {
         )
     }
 
-    /// The cluster as it is now.
+    /// The present state of the cluster.
     ///
     /// # Errors
-    /// That none of its nodes answers.
+    /// If none of its nodes answers.
     pub(crate) fn look_again(&self) -> Result<blocking::Cluster, Failure> {
         let opened = self.direct.clone().open_blocking();
         opened.map_err(|error| Failure::unavailable(format!("{}: {error}.", self.name)))

@@ -1,15 +1,14 @@
-//! The clients of a server, as CLIENT LIST lists them.
+//! The clients of a server, according to CLIENT LIST.
 
 use std::time::Duration;
 
 use crate::targets::connect::CLIENT_NAME;
 
-/// Clients in the text of CLIENT LIST that are not this program's and did something within the last
-/// `within`.
+/// Clients in the text of CLIENT LIST that are not this program's and were active within the last `within`.
 pub(super) fn active_others(list: &str, within: Duration) -> u64 {
     let is_active_other = |line: &&str| {
         let idle = field(line, "idle").and_then(|seconds| seconds.parse::<u64>().ok());
-        // A replica and its master talk all the time, and belong together.
+        // A replica and its master communicate all the time and are not foreign clients.
         let flags = field(line, "flags").unwrap_or_default();
         field(line, "name").unwrap_or_default() != CLIENT_NAME
             && !flags.contains(['S', 'M'])

@@ -1,5 +1,5 @@
-//! What a run asks of a server and does there beside the load: facts about it, whether it can do the
-//! workload, and the removal of the run's keys.
+//! A run's administration of a server: facts about it, checks that it supports the workload, and the removal
+//! of the run's keys.
 
 mod clients;
 mod rights;
@@ -18,18 +18,18 @@ use clients::{active_others, monitors};
 
 pub(crate) use rights::{Refusals, refusals};
 
-/// Keys that a step of the clean-up looks at.
+/// The number of keys per step of the clean-up.
 const SCAN_COUNT: &str = "1000";
 /// A connection for everything but the load.
 #[derive(Debug)]
 pub(crate) struct Admin {
     name: String,
     connection: Connection,
-    /// Questions that the server refused, each with what it said.
+    /// Commands that the server refused, with their errors.
     refused: BTreeMap<&'static str, String>,
 }
 
-/// What INFO says.
+/// The content of INFO.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Info(BTreeMap<String, String>);
 
@@ -53,17 +53,17 @@ impl Admin {
             connection,
             refused: BTreeMap::new(),
         };
-        // A server that still loads its data lets clients in.
+        // A server that is still loading its data accepts connections.
         match admin.call(&["PING"])? {
             refusal if refusal.is_error() => Err(admin.unexpected("PING", &refusal)),
             _ => Ok(admin),
         }
     }
 
-    /// INFO with `sections`, such as `server` or `commandstats`; all usual ones where none is named.
+    /// INFO with `sections`, such as `server` or `commandstats`; the default sections if there are none.
     ///
     /// # Errors
-    /// That the server does not answer. One that has no INFO has nothing to say.
+    /// If the server does not answer. Without INFO, the result is empty.
     pub(crate) fn info(&mut self, sections: &[&str]) -> Result<Info, Failure> {
         let reply = self.ask("INFO", &[&["INFO"], sections].concat())?;
         Ok(Info::parse(
@@ -74,10 +74,10 @@ impl Admin {
         ))
     }
 
-    /// How many keys the server holds, in all databases that it tells of.
+    /// The number of keys in all databases that the server reports.
     ///
     /// # Errors
-    /// That the server does not answer or does not say.
+    /// If the server does not answer or does not report it.
     pub(crate) fn key_count(&mut self) -> Result<u64, Failure> {
         let selected = match self.call(&["DBSIZE"])? {
             Frame::Integer(keys) => u64::try_from(keys).unwrap_or(0),
@@ -86,11 +86,11 @@ impl Admin {
         Ok(self.info(&["keyspace"])?.key_count().max(selected))
     }
 
-    /// Those of `commands` that the server does not have.
+    /// The subset of `commands` that the server does not have.
     ///
     /// # Errors
-    /// That the server does not answer. One that cannot list its commands is taken to have them all;
-    /// the load will find out.
+    /// If the server does not answer. A server that cannot list its commands is assumed to have all of them;
+    /// loading then reports an unknown one.
     pub(crate) fn missing_commands(&mut self, commands: &[String]) -> Result<Vec<String>, Failure> {
         let mut request = vec!["COMMAND", "INFO"];
         request.extend(commands.iter().map(String::as_str));
@@ -111,10 +111,10 @@ impl Admin {
             .collect())
     }
 
-    /// The setting `name`, where the server tells it.
+    /// The value of the setting `name`, if the server reports it.
     ///
     /// # Errors
-    /// That the server does not answer.
+    /// If the server does not answer.
     pub(crate) fn setting(&mut self, name: &str) -> Result<Option<String>, Failure> {
         let text = |reply: &OwnedReply| {
             reply
@@ -128,10 +128,10 @@ impl Admin {
         })
     }
 
-    /// Clients of other people that did something within the last `within`, where the server tells.
+    /// The number of other clients that were active within the last `within`, if the server reports it.
     ///
     /// # Errors
-    /// That the server does not answer.
+    /// If the server does not answer.
     pub(crate) fn other_clients(&mut self, within: Duration) -> Result<Option<u64>, Failure> {
         let list = self.clients()?;
         Ok(list.map(|list| active_others(&list, within)))
@@ -140,16 +140,16 @@ impl Admin {
     /// Connections that receive every command (`MONITOR`), if the server reports them.
     ///
     /// # Errors
-    /// That the server does not answer.
+    /// If the server does not answer.
     pub(crate) fn monitors(&mut self) -> Result<Option<u64>, Failure> {
         Ok(self.clients()?.map(|list| monitors(&list)))
     }
 
-    /// The slots that a node of a cluster serves, and those that are on their way to it or from it, where it
-    /// tells.
+    /// The slots that a node of a cluster serves, and those that are migrating to or from it, if it reports
+    /// them.
     ///
     /// # Errors
-    /// That the server does not answer.
+    /// If the server does not answer.
     pub(crate) fn own_slots(&mut self) -> Result<Option<(u64, u64)>, Failure> {
         let reply = self.call(&["CLUSTER", "NODES"])?;
         let table = reply.as_bytes().filter(|_| !reply.is_error());
@@ -162,11 +162,11 @@ impl Admin {
         Ok(list.map(|list| String::from_utf8_lossy(list).into_owned()))
     }
 
-    /// Hands every page of keys under `prefix` to `each`, until all were seen or `deadline` has passed.
-    /// `false` where it has.
+    /// Passes every page of keys under `prefix` to `each`, until the end or `deadline`. Returns `false` at
+    /// the deadline.
     ///
     /// # Errors
-    /// That the server does not answer or refuses; those of `each`.
+    /// If the server does not answer or refuses; the errors of `each`.
     pub(crate) fn walk(
         &mut self,
         prefix: &str,
@@ -178,7 +178,7 @@ impl Admin {
         loop {
             let mut keys;
             (cursor, keys) = self.scan(&cursor, &pattern)?;
-            // The server's pattern decides what is found, and this decides what is removed.
+            // The server's pattern selects what is found; this check selects what is removed.
             keys.retain(|key| key.starts_with(prefix.as_bytes()));
             if !keys.is_empty() {
                 each(self, &keys)?;
@@ -195,7 +195,7 @@ impl Admin {
     /// Removes every key under `prefix`.
     ///
     /// # Errors
-    /// That the server does not answer, refuses, or takes until after `deadline`.
+    /// If the server does not answer, refuses, or is not done by `deadline`.
     pub(crate) fn remove_prefix(
         &mut self,
         prefix: &str,
@@ -239,7 +239,7 @@ impl Admin {
         }
     }
 
-    /// Removes `keys`, and learns from refusals how the server lets keys be removed.
+    /// Removes `keys`, and adapts to refusals of the server.
     fn remove(
         &mut self,
         removal: &mut Removal,
@@ -264,13 +264,13 @@ impl Admin {
         Ok(())
     }
 
-    /// Questions that the server refused so far, each with what it said.
+    /// The commands that the server refused so far, with their errors.
     pub(crate) fn refused(&self) -> impl Iterator<Item = (&str, &str)> {
         let refused = self.refused.iter();
         refused.map(|(command, reason)| (*command, reason.as_str()))
     }
 
-    /// Calls `command`, and remembers a refusal under `name`.
+    /// Calls `command`, and records a refusal under `name`.
     fn ask(&mut self, name: &'static str, command: &[&str]) -> Result<OwnedReply, Failure> {
         let reply = self.call(command)?;
         if let Some(reason) = reply.error_text() {
@@ -303,28 +303,28 @@ impl Admin {
     }
 }
 
-/// What came of one walk over the keys of a server.
+/// The result of one removal of keys from a server.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Pass {
-    /// Keys that were removed.
+    /// Removed keys.
     pub(crate) removed: u64,
-    /// Keys, or groups of them, that are on their way to another node.
+    /// Keys, or groups of keys, that are migrating to another node.
     pub(crate) moving: u64,
 }
 
-/// Whether a node of a cluster says that a key is moving.
+/// Whether a node of a cluster reports that a key is migrating.
 fn is_elsewhere(refusal: &OwnedReply) -> bool {
     let text = refusal.error_text().unwrap_or_default();
     let codes: [&[u8]; 3] = [b"MOVED ", b"ASK ", b"TRYAGAIN"];
     codes.iter().any(|code| text.starts_with(code))
 }
 
-/// How a server lets keys be removed.
+/// The server's way of removing keys.
 #[derive(Debug)]
 struct Removal {
-    /// UNLINK, or DEL with a server that is older than that.
+    /// UNLINK, or DEL for a server without it.
     verb: &'static str,
-    /// A node of a cluster takes several keys only where they are in one slot.
+    /// Whether keys are removed one at a time: a node of a cluster takes several keys only in one slot.
     one_by_one: bool,
 }
 
@@ -338,7 +338,7 @@ impl Default for Removal {
 }
 
 impl Removal {
-    /// Whether `refusal` says how to ask better.
+    /// Whether `refusal` shows another way, which is then used.
     fn learn(&mut self, refusal: &OwnedReply) -> bool {
         let starts = |with: &[u8]| {
             let text = refusal.error_text();
@@ -357,7 +357,7 @@ impl Removal {
 }
 
 impl Info {
-    /// Reads what INFO gives: lines of `name:value`, and headings after `#`.
+    /// Parses INFO: lines of `name:value`, and headings after `#`.
     pub(crate) fn parse(text: &[u8]) -> Self {
         let text = String::from_utf8_lossy(text);
         let pairs = text
@@ -371,12 +371,12 @@ impl Info {
         )
     }
 
-    /// What it says about `name`.
+    /// The value of `name`.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }
 
-    /// The whole number that it says about `name`.
+    /// The value of `name` as an integer.
     pub(crate) fn number(&self, name: &str) -> Option<u64> {
         self.get(name)?.parse().ok()
     }
@@ -393,7 +393,7 @@ impl Info {
             .sum()
     }
 
-    /// The CPU time that the server says it has used.
+    /// The CPU time that the server reports.
     pub(crate) fn cpu(&self) -> Option<Duration> {
         let seconds = |name| {
             self.get(name)?
@@ -406,7 +406,7 @@ impl Info {
         ))
     }
 
-    /// Calls of each command, and the time the server says they took (section `commandstats`).
+    /// Calls of each command and their reported time (section `commandstats`).
     pub(crate) fn commands(&self) -> impl Iterator<Item = (&str, CommandStat)> {
         self.0.iter().filter_map(|(name, value)| {
             Some((name.strip_prefix("cmdstat_")?, CommandStat::parse(value)?))
@@ -414,12 +414,12 @@ impl Info {
     }
 }
 
-/// What the server counted about one command.
+/// The server's statistics of one command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct CommandStat {
-    /// How often it was called.
+    /// The number of calls.
     pub(crate) calls: u64,
-    /// How long it took in all, where the server tells.
+    /// Their total time, if the server reports it.
     pub(crate) time: Option<Duration>,
 }
 
@@ -435,8 +435,8 @@ impl CommandStat {
     }
 }
 
-/// The slots in the line of CLUSTER NODES that a node has about itself: those that it serves, such as
-/// `0-5460 7000`, and those on their way, such as `[93-<-id]`.
+/// The slots in a node's own line of CLUSTER NODES: those that it serves, such as `0-5460 7000`, and
+/// migrating ones, such as `[93-<-id]`.
 fn own_slots(table: &str) -> Option<(u64, u64)> {
     let is_own = |line: &&str| {
         let flags = line.split(' ').nth(2).unwrap_or_default();
@@ -462,7 +462,7 @@ fn field<'v>(value: &'v str, name: &str) -> Option<&'v str> {
         .find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='))
 }
 
-/// `prefix` with the characters that a glob pattern gives a meaning taken literally.
+/// `prefix` with the special characters of glob patterns escaped.
 fn escaped(prefix: &str) -> String {
     let mut out = String::with_capacity(prefix.len());
     for c in prefix.chars() {

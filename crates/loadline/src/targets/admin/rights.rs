@@ -1,5 +1,5 @@
-//! Rights: whether the user of an existing server can do what a run needs. A server that refuses something only
-//! after keys were loaded would keep them.
+//! Rights: whether the user of an existing server can do what a run needs. Checked before keys are loaded,
+//! because a late refusal could leave them behind.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::plan::{KEYS, new_run_id, run_prefix};
 use crate::targets::connect::{Endpoint, shown_text};
 use crate::workload::Definition;
 
-/// The commands that the user cannot run, in capitals, each with what the server said.
+/// The commands that the user cannot run, in capitals, with the errors of the server.
 pub(crate) type Refusals = BTreeMap<String, String>;
 
 /// The commands of `workloads`, and those of the names in `further`, that the user of the server at `endpoint` cannot
@@ -103,10 +103,10 @@ fn is_refused(reply: &OwnedReply) -> bool {
 }
 
 impl Admin {
-    /// Refuses a server on which this user can find no keys, or remove none.
+    /// Refuses a server on which this user cannot find or remove keys.
     ///
     /// # Errors
-    /// What the server answers; that it does not answer.
+    /// The refusal; if the server does not answer.
     pub(crate) fn may_remove(&mut self) -> Result<(), Failure> {
         let key = format!("{KEYS}rights");
         let scan = self.call(&["SCAN", "0", "MATCH", &key, "COUNT", "1"])?;
