@@ -81,6 +81,13 @@ impl Shard {
         self.arena.warm(at);
     }
 
+    /// Makes room in the index for as many entries more.
+    pub(crate) fn reserve(&mut self, entries: usize, hasher: &impl BuildHasher) {
+        let arena = &self.arena;
+        let rehash = |at: &u32| hasher.hash_one(arena.slot(*at).key());
+        self.index.reserve(entries, rehash);
+    }
+
     /// Whether the time of an entry has come.
     #[inline]
     pub(crate) fn is_gone(&self, at: u32, now: u64) -> bool {

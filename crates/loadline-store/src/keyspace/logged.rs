@@ -9,6 +9,7 @@ use super::Keyspace;
 use super::locked::Locked;
 use crate::clock::now_ms;
 use crate::record::Outside;
+use crate::shard::lock;
 use crate::slot::{New, Slot};
 use crate::value::{Change, Entry, Value};
 
@@ -29,15 +30,6 @@ impl Keyspace {
     pub(crate) fn lock(&self, key: &[u8]) -> LockedKey<'_> {
         LockedKey {
             locked: self.shard_of(key),
-        }
-    }
-
-    /// Locks the shard of a key with this hash.
-    #[inline]
-    pub(crate) fn lock_hashed(&self, hash: u64) -> LockedKey<'_> {
-        let shards = self.shards.get_or_init(|| self.make_shards());
-        LockedKey {
-            locked: Locked::new(self, shards, self.index_of(hash), hash),
         }
     }
 
@@ -96,7 +88,7 @@ impl Keyspace {
         Ok(())
     }
 
-    /// The hash of `key`, for [`lock_hashed`](Self::lock_hashed) and [`lock_all`](Self::lock_all).
+    /// The hash of `key`, for [`lock_all`](Self::lock_all).
     #[inline]
     pub(crate) fn hash(&self, key: &[u8]) -> u64 {
         self.hasher.hash_one(key)
@@ -114,6 +106,17 @@ impl Keyspace {
             for index in (part..shards.len()).step_by(parts) {
                 Locked::new(self, shards, index, 0).clear();
             }
+        }
+    }
+
+    /// Makes room for a part of `keys` keys in every shard whose number leaves `part` when divided by `parts`.
+    pub(crate) fn reserve_part(&self, part: usize, parts: usize, keys: usize) {
+        if keys < self.count {
+            return;
+        }
+        let shards = self.shards.get_or_init(|| self.make_shards());
+        for shard in shards.iter().skip(part).step_by(parts) {
+            lock(shard).reserve(keys / self.count, &self.hasher);
         }
     }
 

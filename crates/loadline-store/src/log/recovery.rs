@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::op::{Kind, Ops};
+use super::op::{DATABASES, Kind, Ops};
 use super::record::{ALIGNMENT, HEADER_BYTES, Record};
 use super::segment::{self, BadHead, HEAD_BYTES, Head, Segment};
 use crate::error::Error;
@@ -29,6 +29,8 @@ pub(crate) struct Recovered {
     pub(crate) synced: u64,
     /// What was cut off.
     pub(crate) torn: Option<Torn>,
+    /// Number of operations for each database that can have added a key.
+    pub(crate) puts: [u64; DATABASES as usize],
 }
 
 /// The end of a log that was being written when the process or the machine stopped.
@@ -123,6 +125,8 @@ struct Scan {
     is_foreign: bool,
     /// Where the last byte lies that is not zero, behind the end.
     last_byte: u64,
+    /// Number of operations for each database that can have added a key.
+    puts: [u64; DATABASES as usize],
 }
 
 /// Finds out what is left of the log in `storage`, and changes nothing.
@@ -237,6 +241,9 @@ fn scan(file: &[u8], head: &Head) -> Scan {
         scan.synced = scan.synced.max(position.saturating_sub(unsynced));
         let mut ops = Ops::new(record.body);
         for (_, op) in ops.by_ref() {
+            if let Kind::Put { .. } | Kind::PutCollection { .. } = op.kind {
+                scan.puts[usize::from(op.database)] += 1;
+            }
             if let Kind::Oldest { segment } = op.kind
                 && segment <= head.id
             {
@@ -468,8 +475,12 @@ pub(crate) fn recover(
         _ => (0, 0),
     };
     let mut segments = vec![];
+    let mut puts = [0; DATABASES as usize];
     for file in files {
         let Some(head) = file.head else { continue };
+        for (total, more) in puts.iter_mut().zip(file.scan.puts) {
+            *total += more;
+        }
         let end = file.scan.end;
         let stored = if file.bytes > end {
             // A file is shortened only while it is not open.
@@ -489,6 +500,7 @@ pub(crate) fn recover(
         sequence,
         next_segment,
         synced,
+        puts,
         torn: broken
             .filter(|broken| broken.bytes > 0)
             .map(|broken| broken.torn()),

@@ -67,6 +67,19 @@ pub(crate) fn replay(
     Ok(())
 }
 
+/// Operations that a thread looks at before it performs them: the look-ups of their keys wait for the memory together.
+const MOST_WAITING: usize = 64;
+
+/// An operation that has not been performed yet.
+#[derive(Debug)]
+struct Waiting<'f> {
+    hash: u64,
+    op: Op<'f>,
+    /// Its record, and where it ends in the body.
+    place: Appended,
+    end: usize,
+}
+
 /// Some of the shards of every database.
 struct Part<'d> {
     databases: &'d [Keyspace],
@@ -81,6 +94,12 @@ struct Part<'d> {
 impl Part<'_> {
     /// Performs the operations and returns where the databases are in the end.
     fn replay(mut self, storage: &dyn Storage) -> Result<Vec<usize>, Error> {
+        // A table that grows is built again each time. In a store with limits, its room counts.
+        if !self.options.has_limit() {
+            for (database, puts) in self.databases.iter().zip(self.recovered.puts) {
+                database.reserve_part(self.part, self.parts, puts as usize);
+            }
+        }
         for segment in &self.recovered.segments {
             let read = with_bytes(&*segment.file, 0, segment.end() as usize, |file| {
                 self.replay_segment(segment, file)
@@ -93,6 +112,7 @@ impl Part<'_> {
     }
 
     fn replay_segment(&mut self, segment: &Segment, file: &[u8]) -> io::Result<()> {
+        let mut waiting = Vec::with_capacity(MOST_WAITING);
         for (offset, body) in bodies(&file[HEAD_BYTES..]) {
             let place = Appended {
                 segment: segment.head.id,
@@ -103,33 +123,69 @@ impl Part<'_> {
                 is_first: false,
             };
             for (end, op) in Ops::new(body) {
-                self.perform(&op, &place, end)?;
+                let number = usize::from(op.database);
+                let keyspace = &self.databases[self.numbers[number]];
+                let Some(key) = op.key() else {
+                    self.perform_all(&mut waiting)?;
+                    match op.kind {
+                        Kind::Clear => keyspace.clear_part(self.part, self.parts),
+                        Kind::Exchange { other } => self.numbers.swap(number, usize::from(other)),
+                        _ => {}
+                    }
+                    continue;
+                };
+                let hash = keyspace.hash(key);
+                if keyspace.shard_index(hash) % self.parts == self.part {
+                    waiting.push(Waiting {
+                        hash,
+                        op,
+                        place,
+                        end,
+                    });
+                    if waiting.len() == MOST_WAITING {
+                        self.perform_all(&mut waiting)?;
+                    }
+                }
             }
         }
+        self.perform_all(&mut waiting)
+    }
+
+    /// Performs the operations that wait, those of one key in their order.
+    fn perform_all(&self, waiting: &mut Vec<Waiting<'_>>) -> io::Result<()> {
+        let keyspace = |waiting: &Waiting<'_>| {
+            let number = usize::from(waiting.op.database);
+            &self.databases[self.numbers[number]]
+        };
+        waiting.sort_by_key(|waiting| {
+            let shard = keyspace(waiting).shard_index(waiting.hash);
+            (waiting.op.database, shard)
+        });
+        for group in waiting.chunk_by(|one, other| one.op.database == other.op.database) {
+            let hashes = group.iter().map(|waiting| waiting.hash);
+            let mut locked = keyspace(&group[0]).lock_all(hashes);
+            for waiting in group {
+                if let Some(key) = waiting.op.key() {
+                    self.perform(locked.key(waiting.hash), key, waiting)?;
+                }
+            }
+        }
+        waiting.clear();
         Ok(())
     }
 
-    fn perform(&mut self, op: &Op<'_>, place: &Appended, end: usize) -> io::Result<()> {
-        let number = usize::from(op.database);
-        let keyspace = &self.databases[self.numbers[number]];
-        let Some(key) = op.key() else {
-            match op.kind {
-                Kind::Clear => keyspace.clear_part(self.part, self.parts),
-                Kind::Exchange { other } => self.numbers.swap(number, usize::from(other)),
-                _ => {}
-            }
-            return Ok(());
-        };
-        let hash = keyspace.hash(key);
-        if keyspace.shard_index(hash) % self.parts != self.part {
-            return Ok(());
-        }
-        let mut locked = keyspace.lock_hashed(hash);
+    fn perform(
+        &self,
+        locked: &mut LockedKey<'_>,
+        key: &[u8],
+        waiting: &Waiting<'_>,
+    ) -> io::Result<()> {
+        let Waiting { op, place, end, .. } = waiting;
         match op.kind {
             Kind::Put {
                 value, expires_at, ..
             } => {
-                let new = new_string(self.options, value, Some(place), end);
+                let new = new_string(self.options, value, Some(place), *end);
                 locked.put(key, new, expires_at);
             }
             Kind::Delete { .. } => locked.remove(key),
@@ -148,7 +204,7 @@ impl Part<'_> {
                 let outside = locked.find_any(key).and_then(|slot| slot.record.outside());
                 match outside {
                     Some(outside) => {
-                        self.patch_outside(&mut locked, key, outside, offset as usize, bytes)?;
+                        self.patch_outside(locked, key, outside, offset as usize, bytes)?;
                     }
                     None => locked.change(key, |value| collections::perform(value, &op.kind)),
                 }
