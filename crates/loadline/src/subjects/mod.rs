@@ -46,7 +46,7 @@ pub(crate) use reference::Reference;
 /// The length of an interval of the series in a record.
 const INTERVAL: Duration = Duration::from_millis(100);
 /// The longest that operations in a simulator may take before they are given up.
-const LONGEST_PASS: Duration = Duration::from_secs(30);
+const LONGEST_PASS: Duration = Duration::from_secs(60);
 
 /// Opens `target` for the cases of `plan`. Must be called on the main thread, since children are tied to it.
 ///

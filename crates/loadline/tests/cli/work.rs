@@ -166,7 +166,6 @@ fn the_client_of_a_sweep_is_counted_in_every_mode() {
         --keys 100 --instructions valgrind --json out.json --color never";
     let words: Vec<&str> = words.split_ascii_whitespace().collect();
     let text = dir.run(&words).succeeded();
-    assert!(text.contains("instr."), "{text}");
     let mut record = record(&dir);
     assert_eq!(record.not_counted, None);
     let counted = record
@@ -191,6 +190,13 @@ fn the_client_of_a_sweep_is_counted_in_every_mode() {
             .map(|pass| pass.instructions_per_op().unwrap());
         each.fold(f64::INFINITY, f64::min)
     };
+    // The table has a column if the passes of any mode agree, which those of a client may not on a busy machine.
+    let mut works = record
+        .cases
+        .iter()
+        .filter_map(|case| case.client_work.as_ref());
+    let is_told = works.any(|work| work.estimate().is_ok());
+    assert_eq!(text.contains("instr."), is_told, "{text}");
     // A hundred operations share a write and a read.
     let (sync, pipeline) = (lowest("sync"), lowest("pipeline"));
     assert!(pipeline > 100.0 && pipeline < sync, "{pipeline} {sync}");
