@@ -147,7 +147,7 @@ fn a_mode_that_the_user_may_not_run_is_left_out_before_keys_are_loaded() {
     let sweep = |modes: &str| {
         let words = format!(
             "modes {url} --quiet --latency 0 --op get --mode {modes} --ops 10 --sizes 1,2 --budget 10ms --keys 10 \
-             --json out.json"
+             --instructions off --json out.json"
         );
         let dir = Dir::new();
         let ended = dir.run(&words.split(' ').collect::<Vec<_>>());
