@@ -234,8 +234,7 @@ impl Choice {
             (Self::Spawned { .. }, Durability::Interval(time)) if time != INTERVAL => {
                 Some("it syncs every second (appendfsync everysec) and at no other interval")
             }
-            (Self::Spawned { .. } | Self::Null, _) | (Self::Served, Durability::Memory) => None,
-            (Self::Served, _) => Some("this version of it keeps nothing on disk"),
+            (Self::Spawned { .. } | Self::Null | Self::Served, _) => None,
         }
     }
 }

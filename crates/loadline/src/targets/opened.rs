@@ -319,7 +319,12 @@ impl Access {
             Choice::Embedded(kind, _) => EngineAccess::open(*kind, engine).map(Self::Engine),
             Choice::Null => EngineAccess::null(engine).map(Self::Engine),
             Choice::Served => {
-                let child = Child::embedded(Slowdown::default(), None, interrupt)?;
+                let storage = Storage {
+                    durability: engine.durability,
+                    dir: engine.dir.as_deref(),
+                    socket: false,
+                };
+                let child = Child::embedded_storing(storage, interrupt)?;
                 Self::child(child, name, plan, Duration::ZERO)
             }
             Choice::Spawned { program, socket } => {

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::{Contents, Handle, ServedHandle, directory, fault};
 use crate::exit::{Exit, Failure};
-use crate::target::{Choice, Durability, Engine, Slowdown};
+use crate::target::{Choice, Durability, Engine};
 use crate::targets::client::client;
 use crate::targets::servers::{self, Storage, own_child};
 use crate::units::{duration_text, value_size_text};
@@ -84,7 +84,12 @@ pub(crate) fn measure(
             return server(engine, data, child, interrupt).map(Some);
         }
         Choice::Served => {
-            let child = servers::Child::embedded(Slowdown::default(), None, interrupt)?;
+            let storage = Storage {
+                durability: engine.durability,
+                dir: engine.dir.as_deref(),
+                socket: false,
+            };
+            let child = servers::Child::embedded_storing(storage, interrupt)?;
             return server(engine, data, child, interrupt).map(Some);
         }
     }

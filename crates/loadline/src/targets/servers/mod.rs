@@ -48,6 +48,8 @@ const KEPT_OUTPUT_BYTES: usize = 8 << 10;
 const PREFIX: &str = "loadline-";
 /// The name of a server's socket in its directory.
 const SOCKET: &str = "redis.sock";
+/// The command that our own server is started with.
+const SERVE: &str = "serve";
 /// What stands before the address in the line that `loadline serve` prints.
 pub(crate) const LISTENING: &str = "Listening on ";
 
@@ -108,9 +110,7 @@ impl Child {
         under: Option<&Callgrind>,
         interrupt: &AtomicBool,
     ) -> Result<Self, Failure> {
-        let mut words = ["serve", "--listen", "127.0.0.1:0"]
-            .map(OsString::from)
-            .to_vec();
+        let mut words = Vec::new();
         let (burn, work) = (slowdown.burn_per_command, slowdown.work_per_command);
         if !burn.is_zero() {
             words.push(format!("--burn-per-command={}ns", burn.as_nanos()).into());
@@ -118,6 +118,42 @@ impl Child {
         if work > 0 {
             words.push(format!("--work-per-command={work}").into());
         }
+        Self::serve(words, None, under, interrupt)
+    }
+
+    /// Our own server with a directory of its own where `storage` asks for that, which goes with it.
+    ///
+    /// # Errors
+    /// As of [`embedded`](Self::embedded).
+    pub(crate) fn embedded_storing(
+        storage: Storage<'_>,
+        interrupt: &AtomicBool,
+    ) -> Result<Self, Failure> {
+        if storage.durability == Durability::Memory {
+            return Self::serve(Vec::new(), None, None, interrupt);
+        }
+        let temporary = std::env::temp_dir();
+        let place = storage.dir.unwrap_or(&temporary);
+        let dir = tempfile::Builder::new().prefix(PREFIX).tempdir_in(place);
+        let dir = dir.map_err(|error| no_directory("embedded", &error))?;
+        let words = vec![
+            "--dir".into(),
+            dir.path().into(),
+            "--durability".into(),
+            storage.durability.to_string().into(),
+        ];
+        Self::serve(words, Some(dir), None, interrupt)
+    }
+
+    /// Our own server with further arguments.
+    fn serve(
+        arguments: Vec<OsString>,
+        dir: Option<TempDir>,
+        under: Option<&Callgrind>,
+        interrupt: &AtomicBool,
+    ) -> Result<Self, Failure> {
+        let words = [SERVE, "--listen", "127.0.0.1:0"].map(OsString::from);
+        let words: Vec<OsString> = words.into_iter().chain(arguments).collect();
         let (process, output) = start("embedded", &own_executable()?, &words, under)?;
         let unknown = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let mut child = Self {
@@ -126,18 +162,26 @@ impl Child {
             address: unknown,
             output,
             patience: patience(under),
-            dir: None,
+            dir,
             socket: None,
             started_as: (own_executable()?, words),
         };
-        child.wait_until(interrupt, |child| match child.announced() {
-            Some(address) => {
-                child.address = address;
-                child.answers()
-            }
-            None => Answer::NotYet,
-        })?;
+        child.comes_up(interrupt)?;
         Ok(child)
+    }
+
+    /// Waits until it answers. Our own server has taken a free port and says which.
+    fn comes_up(&mut self, interrupt: &AtomicBool) -> Result<(), Failure> {
+        let is_ours = self.started_as.1.first().is_some_and(|word| word == SERVE);
+        self.wait_until(interrupt, |child| {
+            if is_ours {
+                let Some(address) = child.announced() else {
+                    return Answer::NotYet;
+                };
+                child.address = address;
+            }
+            child.answers()
+        })
     }
 
     /// The Redis-compatible server `program`, a path or a name to be found on PATH, with persistence
@@ -199,7 +243,7 @@ impl Child {
         let _ = self.process.wait();
         let (program, words) = &self.started_as;
         (self.process, self.output) = start(&self.name, program, words, None)?;
-        self.wait_until(interrupt, |child| child.answers())
+        self.comes_up(interrupt)
     }
 
     /// The directory of its files, where it keeps one.
