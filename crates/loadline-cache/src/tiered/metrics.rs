@@ -1,5 +1,6 @@
 //! Counts of what the tiers did.
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -20,17 +21,25 @@ struct Stripe(AtomicU64);
 pub(crate) struct Striped([Stripe; STRIPES]);
 
 thread_local! {
-    static STRIPE: usize = {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        NEXT.fetch_add(1, Relaxed) as usize % STRIPES
-    };
+    // A constant without a destructor needs no check of whether it is initialised.
+    static STRIPE: Cell<usize> = const { Cell::new(STRIPES) };
+}
+
+/// The stripe of this thread.
+fn stripe() -> usize {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let stripe = STRIPE.get();
+    if stripe < STRIPES {
+        return stripe;
+    }
+    let stripe = NEXT.fetch_add(1, Relaxed) as usize % STRIPES;
+    STRIPE.set(stripe);
+    stripe
 }
 
 impl Striped {
     pub(crate) fn add(&self) {
-        // A thread that ends may run this after its own values are gone.
-        let stripe = STRIPE.try_with(|stripe| *stripe).unwrap_or(0);
-        self.0[stripe].0.fetch_add(1, Relaxed);
+        self.0[stripe()].0.fetch_add(1, Relaxed);
     }
 
     fn sum(&self) -> u64 {
