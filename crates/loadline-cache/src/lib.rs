@@ -89,3 +89,8 @@ pub use tiered::{
     Builder, Cache, Clock, Compression, Explanation, Found, Key, ManualClock, Stats, Step,
     SystemClock, Tier, TierStats, Times, WriteMode,
 };
+
+/// The example of the README compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
