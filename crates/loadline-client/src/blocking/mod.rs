@@ -80,8 +80,8 @@ pub struct Connection {
     out: Vec<u8>,
     input: Input,
     pushes: VecDeque<OwnedReply>,
-    /// When the last request began.
-    begun: Instant,
+    /// From when on a request is preceded by a look at the socket.
+    look_from: Instant,
     /// What the last error reply said of the server.
     unavailable: Option<Unavailable>,
 }
@@ -139,7 +139,7 @@ impl Connection {
             socket: None,
             out: Vec::new(),
             pushes: VecDeque::new(),
-            begun: now,
+            look_from: now + step::SOON,
             unavailable: None,
         }
     }
@@ -402,10 +402,17 @@ impl Connection {
 
     fn deadlines(&self, summary: &Summary, begun: Instant) -> Deadlines {
         let timeout = self.config.response_timeout;
-        let allowed = self.session.allowed(summary.wait);
+        let write = timeout.and_then(|timeout| begun.checked_add(timeout));
+        let (allowed, reply) = if summary.wait.is_zero() {
+            (timeout, write)
+        } else {
+            let allowed = self.session.allowed(summary.wait);
+            let reply = allowed.and_then(|allowed| begun.checked_add(allowed));
+            (allowed, reply)
+        };
         Deadlines {
-            write: timeout.and_then(|timeout| begun.checked_add(timeout)),
-            reply: allowed.and_then(|allowed| begun.checked_add(allowed)),
+            write,
+            reply,
             after: allowed.unwrap_or(Duration::MAX),
         }
     }

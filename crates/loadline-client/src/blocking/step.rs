@@ -16,7 +16,7 @@ use crate::request::Summary;
 /// A request that follows the one before it sooner than this is not preceded by a look at the socket. What
 /// comes in so short a time could as well come after the look, and a caller that never pauses is spared a
 /// system call.
-const SOON: Duration = Duration::from_micros(200);
+pub(super) const SOON: Duration = Duration::from_micros(200);
 /// The most reads of a look at the socket. A server that sends push messages without end is heard later.
 const MOST_READS: usize = 16;
 
@@ -25,8 +25,8 @@ impl Connection {
     /// is not the one to ask. Nothing was written then, so nothing is ambiguous.
     #[inline]
     pub(super) fn get_in_step(&mut self, now: Instant) {
-        let soon = now.saturating_duration_since(self.begun) < SOON;
-        self.begun = now;
+        let soon = now < self.look_from;
+        self.look_from = now + SOON;
         let special = self.unavailable.is_some() || self.session.carried.is_streaming();
         if self.socket.is_some()
             && (!soon || special || !self.input.is_empty())
