@@ -39,7 +39,14 @@ const CHECKS: [Check; 11] = [
     ("medians", medians::check),
     ("settings of tests", settings::check),
     ("format of peers", || {
-        let packages = ["-p", "client-peers", "-p", "null-server"];
+        let packages = [
+            "-p",
+            "cache-peers",
+            "-p",
+            "client-peers",
+            "-p",
+            "null-server",
+        ];
         let arguments = ["fmt", "--check", "--manifest-path", peers::MANIFEST];
         run_cargo(&[&arguments[..], &packages].concat(), &[])
     }),
