@@ -145,6 +145,19 @@ fn threads_find_the_same_everywhere() {
         batch.delete(&tagged("old"));
         store.apply(&batch).unwrap();
         store.apply(&Batch::new()).unwrap();
+        // Keys of several slots.
+        let mut many = Batch::new();
+        for number in 0..10 {
+            many.put(format!("threads:many:{number}").as_bytes(), b"v");
+        }
+        store.write_many(&many).unwrap();
+        store.write_many(&Batch::new()).unwrap();
+        assert_eq!(shown(&*store, b"threads:many:").len(), 10);
+        let mut none = Batch::new();
+        for number in 0..10 {
+            none.delete(format!("threads:many:{number}").as_bytes());
+        }
+        store.write_many(&none).unwrap();
         let pairs = [(tagged("a"), b"1".to_vec()), (tagged("b"), b"2".to_vec())];
         assert_eq!(shown(&*store, b"threads:{tag}"), pairs);
         // A prefix has no wildcards.
@@ -179,6 +192,13 @@ async fn tasks(store: &dyn AsyncKeyValue) -> Result<(), Error> {
     batch.delete(one).put(two, b"d");
     store.apply(&batch).await?;
     store.apply(&Batch::new()).await?;
+    let mut many = Batch::new();
+    many.put(b"tasks-many:1", b"v").put(b"tasks-many:2", b"v");
+    many.delete(b"tasks-many:1");
+    store.write_many(&many).await?;
+    store.write_many(&Batch::new()).await?;
+    assert_eq!(store.get(b"tasks-many:1").await?, None);
+    assert!(store.delete(b"tasks-many:2").await?);
     let mut shown = Vec::new();
     store
         .scan(b"tasks:", &mut |key, value| {
