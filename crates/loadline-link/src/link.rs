@@ -357,7 +357,7 @@ mod tests {
         let shape = Shape::round_trip(Duration::from_millis(1));
         let choice = choose(Some(Class::L4), &shape).unwrap();
         assert_eq!(choice.class, Class::L4);
-        assert!(choice.reason.contains("asked"));
+        assert!(choice.reason.contains("requested"));
         let refusal = choose(Some(Class::L4), &shape.with_loss(0.1)).unwrap_err();
         assert!(matches!(refusal, Error::Shape { .. }), "{refusal}");
     }

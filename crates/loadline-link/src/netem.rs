@@ -290,6 +290,6 @@ mod tests {
             deviation: Duration::from_millis(1),
         });
         let refusal = check(&shape).unwrap_err().to_string();
-        assert!(refusal.contains("overtake"), "{refusal}");
+        assert!(refusal.contains("reorders"), "{refusal}");
     }
 }
