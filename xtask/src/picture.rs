@@ -26,6 +26,9 @@ const PICTURES: [(&str, Scheme); 2] = [
     ),
 ];
 
+/// The section of a report at which the picture ends: what comes before it is what a reader looks at first.
+const END: &str = "Doctor: what makes these figures unreliable";
+
 /// Columns of the drawn terminal.
 const COLUMNS: &str = "88";
 
@@ -54,6 +57,8 @@ pub(crate) fn draw(path: &str) -> anyhow::Result<()> {
         bail!("`loadline report {path}` failed: {}", message.trim_end());
     }
     let text = String::from_utf8(report.stdout).context("the report is not UTF-8")?;
+    let lines = text.lines().take_while(|line| !line.contains(END));
+    let text: String = lines.flat_map(|line| [line, "\n"]).collect();
     for (file, scheme) in &PICTURES {
         let file = root.join(file);
         let directory = file.parent().context("a picture has a directory")?;
