@@ -11,6 +11,10 @@ use crate::state::Shared;
 /// Changes of a turn from which on they are written before its end, between two commands.
 const MUCH_BYTES: usize = 16 << 20;
 
+/// Garbage that the log may hold whatever the size of the data: that from which on Redis rewrites its file
+/// (`auto-aof-rewrite-min-size`). A log of little data would be reclaimed all the time with less.
+const SLACK_BYTES: u64 = 64 << 20;
+
 /// The log of a server with a directory.
 #[derive(Debug)]
 pub(crate) struct Persistence {
@@ -53,7 +57,9 @@ impl Persistence {
         durability: Durability,
         shared: &mut Shared,
     ) -> Result<(), Error> {
-        let options = Options::new().durability(durability);
+        let options = Options::new()
+            .durability(durability)
+            .slack_bytes(SLACK_BYTES);
         let (log, databases) = ChangeLog::open(&dir, &options)?;
         if let Some(torn) = log.torn() {
             (shared.warnings.report)(&format!(

@@ -41,21 +41,21 @@ fn writes_that_are_not_in_the_log_get_an_error_and_reads_go_on() {
     let (dir, away) = (parent.path().join("data"), parent.path().join("away"));
     let ours = start(&dir, Durability::Process);
     let mut stream = ours.connect();
-    let long = "SETRANGE long 3145727 x";
+    let long = "SETRANGE long 6291455 x";
     assert_eq!(
         ask(&mut stream, &format!("SET k v\r\n{long}\r\nSAVE")),
-        "+OK\r\n:3145728\r\n+OK\r\n"
+        "+OK\r\n:6291456\r\n+OK\r\n"
     );
     std::fs::rename(&dir, &away).unwrap();
     // The copy is longer than what is left of the segment.
     let pipeline =
         "GET k\r\nCOPY long other\r\nSTRLEN other\r\nMULTI\r\nINCR n\r\nGET k\r\nEXEC\r\nGET k";
     let expected =
-        format!("$1\r\nv\r\n{ERROR}:3145728\r\n+OK\r\n+QUEUED\r\n+QUEUED\r\n{ERROR}$1\r\nv\r\n");
+        format!("$1\r\nv\r\n{ERROR}:6291456\r\n+OK\r\n+QUEUED\r\n+QUEUED\r\n{ERROR}$1\r\nv\r\n");
     let replies = ask(&mut stream, pipeline);
     // The pipeline can come in several turns: from the second one on, commands that write are refused at once.
     let late = format!(
-        "$1\r\nv\r\n{ERROR}:3145728\r\n+OK\r\n{ERROR}+QUEUED\r\n-EXECABORT Transaction discarded because of previous errors.\r\n$1\r\nv\r\n"
+        "$1\r\nv\r\n{ERROR}:6291456\r\n+OK\r\n{ERROR}+QUEUED\r\n-EXECABORT Transaction discarded because of previous errors.\r\n$1\r\nv\r\n"
     );
     assert!(replies == expected || replies == late, "{replies}");
     assert_eq!(
@@ -74,7 +74,7 @@ fn writes_that_are_not_in_the_log_get_an_error_and_reads_go_on() {
     let ours = start(&dir, Durability::Process);
     assert_eq!(
         ask(&mut ours.connect(), "GET k\r\nSTRLEN other"),
-        "$1\r\nw\r\n:3145728\r\n"
+        "$1\r\nw\r\n:6291456\r\n"
     );
 }
 

@@ -83,7 +83,7 @@ pub struct LogStats {
 
 impl ChangeLog {
     /// Opens the log in the directory `dir`, which is made where it does not exist, and returns it with the databases.
-    /// All values are in memory. Of `options`, durability, the size of segments and mapping count.
+    /// All values are in memory. Of `options`, durability, the size of segments, the slack and mapping count.
     ///
     /// # Errors
     /// Those of [`Store::open`](crate::Store::open).
@@ -109,6 +109,7 @@ impl ChangeLog {
             value_in_log_bytes: usize::MAX,
             durability: options.durability,
             segment_bytes: options.segment_bytes,
+            slack_bytes: options.slack_bytes,
             mapped: options.mapped,
             ..Options::default()
         };

@@ -48,7 +48,7 @@ fn recover(
     replay::replay(&*storage, &recovered, options, &mut databases)?;
     let torn = recovered.torn.clone();
     let live = reclaim::live_bytes(&databases);
-    let room = reclaim::segment_bytes(live, options.segment_bytes);
+    let room = reclaim::segment_bytes(live, options.slack_bytes, options.segment_bytes);
     let log = Log::new(storage, recovered, room);
     let reclaim = Reclaim::new(options, log.oldest());
     reclaim.assess(&log, &databases);

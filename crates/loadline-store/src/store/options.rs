@@ -27,6 +27,9 @@ pub struct Options {
     pub value_in_log_bytes: usize,
     /// Largest segment of the log, in bytes. Smaller ones are made while the store holds little.
     pub segment_bytes: u64,
+    /// Bytes of the log that are allowed besides what is in proportion to the live bytes. With little, a log that holds
+    /// few data is reclaimed often, and its segments are small.
+    pub slack_bytes: u64,
     /// Whether the log is written through mapped memory where the file system allows it, and not by system
     /// calls.
     pub mapped: bool,
@@ -58,6 +61,7 @@ impl Default for Options {
             durability: Durability::default(),
             value_in_log_bytes: 4 << 10,
             segment_bytes: 64 << 20,
+            slack_bytes: 512 << 10,
             mapped: true,
             max_keys: None,
             max_memory_bytes: None,
@@ -129,6 +133,15 @@ impl Options {
     pub fn segment_bytes(self, bytes: u64) -> Self {
         Self {
             segment_bytes: bytes.clamp(64 << 10, 1 << 30),
+            ..self
+        }
+    }
+
+    /// The same, with `bytes` bytes of the log allowed besides what is in proportion to the live bytes.
+    #[must_use]
+    pub fn slack_bytes(self, bytes: u64) -> Self {
+        Self {
+            slack_bytes: bytes,
             ..self
         }
     }

@@ -24,9 +24,6 @@ use crate::log::{Log, record};
 use crate::slot::Slot;
 use crate::value::View;
 
-/// Bytes of files that are allowed beside what is in proportion to the live bytes.
-const SLACK_BYTES: u64 = 512 << 10;
-
 /// Bytes from which on copies are written as a record. While one is written, other writers wait.
 const COPY_BYTES: usize = 8 << 10;
 
@@ -46,6 +43,7 @@ pub(crate) struct Reclaim {
     owed: AtomicU64,
     progress: Mutex<Progress>,
     largest_segment_bytes: u64,
+    slack_bytes: u64,
 }
 
 #[derive(Debug)]
@@ -97,6 +95,7 @@ impl Reclaim {
                 copies: vec![],
             }),
             largest_segment_bytes: options.segment_bytes,
+            slack_bytes: options.slack_bytes,
         }
     }
 
@@ -109,17 +108,18 @@ impl Reclaim {
     /// Finds out whether there is more garbage than is allowed, and how large the next segment is to be.
     pub(crate) fn assess(&self, log: &Log, databases: &[Keyspace]) {
         let live = live_bytes(databases);
-        let allowed = live + live * 9 / 25 + SLACK_BYTES;
+        let allowed = live + live * 9 / 25 + self.slack_bytes;
         let is_active = log.allocated_bytes() > allowed;
         self.is_active.store(is_active, Ordering::Relaxed);
-        let sweep_bytes = live / 16 + SLACK_BYTES / 2;
+        let sweep_bytes = live / 16 + self.slack_bytes / 2;
         self.limit.store(allowed + sweep_bytes, Ordering::Relaxed);
         let shards: usize = databases.iter().map(Keyspace::shard_count).sum();
         let bytes_per_shard = sweep_bytes / (shards as u64).max(1);
         let bytes_per_shard = bytes_per_shard.max(1);
         self.bytes_per_shard
             .store(bytes_per_shard, Ordering::Relaxed);
-        log.set_segment_bytes(segment_bytes(live, self.largest_segment_bytes));
+        let (slack, largest) = (self.slack_bytes, self.largest_segment_bytes);
+        log.set_segment_bytes(segment_bytes(live, slack, largest));
     }
 
     /// Whether there is so much garbage that writers have to wait until segments are removed, as where the thread in the
@@ -242,10 +242,10 @@ pub(crate) fn live_bytes(databases: &[Keyspace]) -> u64 {
     databases.iter().map(Keyspace::logged_bytes).sum()
 }
 
-/// Room of the next segment in a log with so many live bytes. Small ones cost more files, large ones more room
-/// that is reserved and not used.
-pub(crate) fn segment_bytes(live: u64, largest: u64) -> u64 {
-    (live / 32).max(256 << 10).min(largest)
+/// Room of the next segment in a log with so many live bytes and so much slack. Small ones cost more files, large ones
+/// more room that is reserved and not used.
+pub(crate) fn segment_bytes(live: u64, slack: u64, largest: u64) -> u64 {
+    (live / 32 + slack / 16).max(256 << 10).min(largest)
 }
 
 impl Progress {
