@@ -111,7 +111,8 @@ impl Reclaim {
         let allowed = live + live * 9 / 25 + self.slack_bytes;
         let is_active = log.allocated_bytes() > allowed;
         self.is_active.store(is_active, Ordering::Relaxed);
-        let sweep_bytes = live / 16 + self.slack_bytes / 2;
+        // A sweep reclaims an eighth of the segments, so it has to end before many bytes were written.
+        let sweep_bytes = live / 16 + (self.slack_bytes / 16).max(256 << 10);
         self.limit.store(allowed + sweep_bytes, Ordering::Relaxed);
         let shards: usize = databases.iter().map(Keyspace::shard_count).sum();
         let bytes_per_shard = sweep_bytes / (shards as u64).max(1);
