@@ -67,6 +67,7 @@
 
 mod batch;
 mod blocking;
+pub mod cost;
 mod error;
 mod idle;
 mod place;
