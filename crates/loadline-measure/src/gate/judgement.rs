@@ -306,7 +306,7 @@ fn untold(rows: &[Row]) -> Vec<String> {
     for case in cases {
         let of_case: Vec<&&Row> = compared.iter().filter(|row| row.case == case).collect();
         if of_case.iter().all(|row| is_untold(row)) {
-            untold.push(format!("{case}: all of its metrics are inconclusive."));
+            untold.push(format!("{case}: all of its times are inconclusive."));
         }
     }
     untold

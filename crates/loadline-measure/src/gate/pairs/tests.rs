@@ -137,7 +137,7 @@ fn what_is_missing_is_said_and_makes_the_outcome_inconclusive() {
     );
     doubted(
         |record| record.cases[1].rounds.truncate(5),
-        "work 0: all of its metrics are inconclusive",
+        "work 0: all of its times are inconclusive",
     );
     doubted(|record| record.run.cut_short = true, "cut short");
 }

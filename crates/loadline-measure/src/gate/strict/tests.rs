@@ -278,10 +278,7 @@ fn cases_and_metrics_of_one_side_do_not_pass_unseen() {
     };
     let gap = judge(&both, &candidate);
     assert_eq!(gap.outcome, Outcome::Inconclusive);
-    assert_eq!(
-        gap.reasons,
-        ["case 01: all of its metrics are inconclusive."]
-    );
+    assert_eq!(gap.reasons, ["case 01: all of its times are inconclusive."]);
     assert!(
         gap.rows[1]
             .evidence
