@@ -4,9 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::{
-    ArrivalsArg, ConnectionArgs, DataArgs, DisplayArgs, OutputArgs, PlanArgs, TrafficArgs,
-};
+use super::{ArrivalsArg, ConnectionArgs, DataArgs, ResultArgs, TrafficArgs};
 use crate::units;
 
 pub(super) const HELP: &str = "\
@@ -53,11 +51,7 @@ pub(crate) struct CapacityArgs {
     #[command(flatten)]
     pub(crate) connection: ConnectionArgs,
     #[command(flatten)]
-    pub(crate) outputs: OutputArgs,
-    #[command(flatten)]
-    pub(crate) display: DisplayArgs,
-    #[command(flatten)]
-    pub(crate) plan: PlanArgs,
+    pub(crate) results: ResultArgs,
 }
 
 /// What is sent, and how; the rate is what is searched for.

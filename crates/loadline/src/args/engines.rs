@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use loadline_load::values::ValueSize;
 
-use super::{ChoiceArgs, DisplayArgs, LengthArgs, OutputArgs, PlanArgs};
+use super::{ChoiceArgs, LengthArgs, ResultArgs};
 use crate::units::{self, KeyDistSpec};
 
 pub(super) const HELP: &str = "\
@@ -69,11 +69,7 @@ pub(crate) struct EnginesArgs {
     #[command(flatten)]
     pub(crate) choices: ChoiceArgs,
     #[command(flatten)]
-    pub(crate) outputs: OutputArgs,
-    #[command(flatten)]
-    pub(crate) display: DisplayArgs,
-    #[command(flatten)]
-    pub(crate) plan: PlanArgs,
+    pub(crate) results: ResultArgs,
 }
 
 impl EnginesArgs {

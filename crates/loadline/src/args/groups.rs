@@ -219,6 +219,17 @@ pub(crate) struct OutputArgs {
     pub(crate) junit: Option<PathBuf>,
 }
 
+/// The output of a command that measures.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct ResultArgs {
+    #[command(flatten)]
+    pub(crate) outputs: OutputArgs,
+    #[command(flatten)]
+    pub(crate) display: DisplayArgs,
+    #[command(flatten)]
+    pub(crate) plan: PlanArgs,
+}
+
 /// What is done with a plan.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Output")]
@@ -229,7 +240,7 @@ pub(crate) struct PlanArgs {
 }
 
 /// What the terminal shows.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct DisplayArgs {
     /// Print neither progress nor a report

@@ -7,8 +7,8 @@ use loadline_measure::Limit;
 use loadline_measure::work::WorkRules;
 
 use super::{
-    ColorArg, ConnectionArgs, DataArgs, DisplayArgs, LengthArgs, LimitArgs, LoadArgs, OutputArgs,
-    PlanArgs, RunArgs,
+    ConnectionArgs, DataArgs, DisplayArgs, LengthArgs, LimitArgs, LoadArgs, PlanArgs, ResultArgs,
+    RunArgs,
 };
 use crate::slowdown::InjectedSlowdown;
 use crate::units;
@@ -129,11 +129,7 @@ pub(crate) struct JudgeArgs {
     #[arg(long)]
     pub(crate) strict: bool,
     #[command(flatten)]
-    pub(crate) outputs: OutputArgs,
-    #[command(flatten)]
-    pub(crate) display: DisplayArgs,
-    #[command(flatten)]
-    pub(crate) plan: PlanArgs,
+    pub(crate) results: ResultArgs,
 }
 
 /// Is B slower than A? Two targets, or two records
@@ -309,12 +305,7 @@ impl MeasureArgs {
             load: self.load,
             data: self.data,
             connection: self.connection,
-            outputs: OutputArgs::default(),
-            display: DisplayArgs {
-                quiet: true,
-                color: ColorArg::Never,
-            },
-            plan: PlanArgs::default(),
+            results: ResultArgs::default(),
         }
     }
 

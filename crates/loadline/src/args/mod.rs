@@ -23,7 +23,7 @@ pub(crate) use clean::CleanArgs;
 pub(crate) use engines::{EngineArgs, EngineOpArg, EngineStep, EngineWorkloadArg, EnginesArgs};
 pub(crate) use groups::{
     ChoiceArgs, ConnectionArgs, DataArgs, DisplayArgs, LengthArgs, LoadArgs, LoginArgs, OutputArgs,
-    PathArgs, PlanArgs, TlsArgs, TrafficArgs,
+    PathArgs, PlanArgs, ResultArgs, TlsArgs, TrafficArgs,
 };
 pub(crate) use judge::{
     BaselineAddArgs, BaselineArgs, BaselineCommand, BaselineSaveArgs, BaselineShowArgs,
@@ -248,12 +248,7 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) limits: LimitArgs,
     #[command(flatten)]
-    pub(crate) outputs: OutputArgs,
-    #[command(flatten)]
-    pub(crate) display: DisplayArgs,
-
-    #[command(flatten)]
-    pub(crate) plan: PlanArgs,
+    pub(crate) results: ResultArgs,
 }
 
 /// What about this setup would make a measurement misleading?
@@ -273,11 +268,7 @@ pub(crate) struct DoctorArgs {
     #[command(flatten)]
     pub(crate) connection: ConnectionArgs,
     #[command(flatten)]
-    pub(crate) outputs: OutputArgs,
-    #[command(flatten)]
-    pub(crate) display: DisplayArgs,
-    #[command(flatten)]
-    pub(crate) plan: PlanArgs,
+    pub(crate) results: ResultArgs,
 }
 
 /// Show a record again as text, Markdown, HTML, CSV or JUnit
@@ -435,9 +426,10 @@ pub(crate) enum ValueDataArg {
 }
 
 /// When to use colours.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ColorArg {
     /// In a terminal that has them
+    #[default]
     Auto,
     /// Also in a pipe
     Always,

@@ -5,9 +5,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use loadline_load::values::ValueSize;
 
-use super::{
-    ChoiceArgs, ConnectionArgs, DisplayArgs, Instructions, OutputArgs, PathArgs, PlanArgs,
-};
+use super::{ChoiceArgs, ConnectionArgs, Instructions, PathArgs, ResultArgs};
 use crate::units;
 
 pub(super) const HELP: &str = "\
@@ -95,11 +93,7 @@ pub(crate) struct ModesArgs {
     #[command(flatten)]
     pub(crate) connection: ConnectionArgs,
     #[command(flatten)]
-    pub(crate) outputs: OutputArgs,
-    #[command(flatten)]
-    pub(crate) display: DisplayArgs,
-    #[command(flatten)]
-    pub(crate) plan: PlanArgs,
+    pub(crate) results: ResultArgs,
 }
 
 /// The client of a sweep in a process of its own

@@ -10,7 +10,7 @@ use super::Cli;
 use crate::suggest::closest;
 
 /// Commands that the documents speak of and that do not exist yet.
-const NOT_BUILT: [&str; 4] = ["tiers", "engines", "clients", "failover"];
+const NOT_BUILT: [&str; 3] = ["tiers", "clients", "failover"];
 
 /// What is wrong with `words`, which the parser refused with `error`: one line that says it, and one
 /// that says where to look.

@@ -45,14 +45,13 @@ fn save(args: BaselineSaveArgs) -> anyhow::Result<ExitCode> {
     let around = surroundings();
     let target = args.target.unwrap_or_else(|| default_target(&around));
     let plan = plan::resolve_run(args.measure, target.clone(), &around)?;
-    if args.plan.dry_run {
-        let mut description = plan.describe();
-        description.section("Runs");
-        description.line(format!("{runs}, each in new processes"));
-        files::print(&description.to_text())?;
-        return Ok(ExitCode::SUCCESS);
-    }
     let limits = plan::limits(&args.limit, &plan)?;
+    let mut description = plan.describe_with(&limits);
+    description.section("Runs");
+    description.line(format!("{runs}, each in new processes"));
+    let Some(shell) = Shell::start_unless_dry(&args.plan, &args.display, &description)? else {
+        return Ok(ExitCode::SUCCESS);
+    };
     let mut words = args.words;
     // The number of threads is a choice of this machine, and the plan is followed on others, too.
     let is_bundle = plan
@@ -73,7 +72,7 @@ fn save(args: BaselineSaveArgs) -> anyhow::Result<ExitCode> {
     let filling = Filling {
         plan: &plan,
         output: &output,
-        shell: Shell::start(&args.display)?,
+        shell,
     };
     filling.fill(baseline, runs)
 }

@@ -15,37 +15,34 @@ use loadline_measure::words;
 use super::surroundings;
 use crate::args::CapacityArgs;
 use crate::exit::{Exit, Failure};
-use crate::files;
 use crate::fingerprint;
 use crate::plan::{self, CapacityPlan, Case};
 use crate::progress::Progress;
 use crate::recording;
-use crate::session::{self, Ending, Recorded, Results, Shell, finish, note_steal};
+use crate::session::{self, Ending, Recorded, Shell, note_steal};
 use crate::subjects::{self, failure};
 use crate::targets::Opened;
 
 pub(super) fn run(args: &CapacityArgs) -> anyhow::Result<ExitCode> {
     let plan = plan::resolve_capacity(args, &surroundings())?;
-    if args.plan.dry_run {
-        files::print(&plan.describe().to_text())?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    let shell = Shell::start(&args.display)?;
-    let recorded = measure(&plan, &shell)?;
-    let record = &recorded.record;
-    let mut results = Results::of_record("capacity", record, &plan.base.outputs, &shell.printer)?;
-    let answer = record.capacity.as_ref();
-    let is_decided = answer.is_some_and(|answer| answer.outcome.is_decided());
-    if !is_decided && !record.run.cut_short {
-        let code = if args.strict {
-            Exit::Incomparable.code()
-        } else {
-            0
-        };
-        results.ending = Ending::answer("no answer", code);
-    }
-    results.broken = recorded.broken;
-    Ok(finish(results, &shell.printer)?)
+    session::execute(
+        "capacity",
+        &args.results,
+        &plan.describe(),
+        |shell| measure(&plan, shell),
+        |record, _, results| {
+            let answer = record.capacity.as_ref();
+            let is_decided = answer.is_some_and(|answer| answer.outcome.is_decided());
+            if !is_decided && !record.run.cut_short {
+                let code = if args.strict {
+                    Exit::Incomparable.code()
+                } else {
+                    0
+                };
+                results.ending = Ending::answer("no answer", code);
+            }
+        },
+    )
 }
 
 /// Searches, and puts the answer into the record.

@@ -37,7 +37,7 @@ pub(super) fn is_record(text: &str) -> bool {
 }
 
 fn targets(args: CompareArgs) -> anyhow::Result<ExitCode> {
-    let (display, dry_run) = (args.judge.display.clone(), args.judge.plan.dry_run);
+    let asked = args.judge.results.clone();
     let answer = Answer::new(NAME, &args.judge)?;
     let limits = args.judge.limit.clone();
     let thresholds = Thresholds {
@@ -45,11 +45,10 @@ fn targets(args: CompareArgs) -> anyhow::Result<ExitCode> {
         ..Thresholds::default()
     };
     let plan = plan::resolve_compare(args, &surroundings())?;
-    if dry_run {
-        files::print(&plan.describe().to_text())?;
+    let Some(shell) = Shell::start_unless_dry(&asked.plan, &asked.display, &plan.describe())?
+    else {
         return Ok(ExitCode::SUCCESS);
-    }
-    let shell = Shell::start(&display)?;
+    };
     let mut recorded = session::measure(&plan, &shell)?;
     let record = &mut recorded.record;
     if !record.run.cut_short {
@@ -70,7 +69,7 @@ fn judge(record: &Record, limits: &[Limit], thresholds: &Thresholds) -> Result<J
 }
 
 fn records(args: &CompareArgs) -> anyhow::Result<ExitCode> {
-    let printer = Printer::new(&args.judge.display);
+    let printer = Printer::new(&args.judge.results.display);
     let answer = Answer::new(NAME, &args.judge)?;
     answer.spare(args.a.as_ref())?;
     answer.spare(args.b.as_ref())?;

@@ -11,12 +11,10 @@ use super::surroundings;
 use crate::args::EnginesArgs;
 use crate::diagnosis;
 use crate::exit::{Exit, Failure};
-use crate::files;
 use crate::fingerprint;
 use crate::plan::{self, EnginesPlan};
 use crate::progress::Progress;
-use crate::recording;
-use crate::session::{self, Results, Session, Shell, finish};
+use crate::session::{self, Recorded, Session, Shell};
 use crate::target::{Choice, Durability, Target};
 use crate::targets::engines::{self, Data};
 
@@ -25,33 +23,35 @@ const RUN_ID_AND_DIGITS: u64 = 16;
 
 pub(super) fn run(args: &EnginesArgs) -> anyhow::Result<ExitCode> {
     let plan = plan::resolve_engines(args, &surroundings())?;
-    if args.plan.dry_run {
-        files::print(&plan.describe().to_text())?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    let shell = Shell::start(&args.display)?;
+    session::execute(
+        "engines",
+        &args.results,
+        &plan.describe(),
+        |shell| measure(&plan, shell),
+        |_, _, _| {},
+    )
+}
+
+/// Measures the engines, and adds what is concluded about them.
+fn measure(plan: &EnginesPlan, shell: &Shell) -> Result<Recorded, Failure> {
     let mut footprints = Vec::new();
     let mut recorded = session::measure_stages(
         &plan.base,
         &plan.stages,
         plan.to_json(),
-        &shell,
+        shell,
         |session, progress| take_footprints(session, progress, &mut footprints),
     )?;
     let record = &mut recorded.record;
     record.findings.extend(plan.left_out.iter().cloned());
-    record.doctor.extend(examine_engines(&setup(&plan, record)));
+    record.doctor.extend(examine_engines(&setup(plan, record)));
     record.engines = Some(Engines {
         reference: plan.reference.clone(),
         needs: needs(&record.cases, &footprints),
         writeup: plan.cache.map_or_else(Vec::new, |_| writeup(&record.cases)),
         footprints,
     });
-    let mut results = Results::of_record("engines", record, &plan.base.outputs, &shell.printer)?;
-    results.broken = recorded
-        .broken
-        .or_else(|| recording::refuse_errors(record).err());
-    Ok(finish(results, &shell.printer)?)
+    Ok(recorded.refuse_errors())
 }
 
 /// What the doctor looks at: the disk, the data, the build, and who is behind a socket.

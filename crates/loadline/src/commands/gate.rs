@@ -124,15 +124,15 @@ fn answered(
         let mut record = files::read_record(Path::new(record))?;
         record.judgement = Some(judge(&record, None)?);
         examine(&mut record, baseline)?;
-        return Ok(answer.give(&record, None, &Printer::new(&args.judge.display))?);
+        return Ok(answer.give(&record, None, &Printer::new(&args.judge.results.display))?);
     }
     let mut plan = plan(candidate)?;
     plan.profiles.clone_from(&args.work.profile);
-    if args.judge.plan.dry_run {
-        files::print(&plan.describe().to_text())?;
+    let asked = &args.judge.results;
+    let Some(shell) = Shell::start_unless_dry(&asked.plan, &asked.display, &plan.describe())?
+    else {
         return Ok(ExitCode::SUCCESS);
-    }
-    let shell = Shell::start(&args.judge.display)?;
+    };
     let mut recorded = measured(&plan, &shell, judge)?;
     if !recorded.is_cut_short() {
         examine(&mut recorded.record, baseline)?;

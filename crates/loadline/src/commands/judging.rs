@@ -29,7 +29,7 @@ impl Answer {
     pub(crate) fn new(name: &'static str, args: &JudgeArgs) -> Result<Self, Failure> {
         Ok(Self {
             name,
-            outputs: Outputs::resolve(&args.outputs)?,
+            outputs: Outputs::resolve(&args.results.outputs)?,
             strict: args.strict,
         })
     }

@@ -11,7 +11,9 @@ use serde_json::{Value, json};
 use super::description::Description;
 use super::show::arrivals_text;
 use super::{Case, HIGHEST_RATE, Length, Plan, Surroundings};
-use crate::args::{ArrivalsArg, CapacityArgs, LengthArgs, LimitArgs, LoadArgs, RunArgs};
+use crate::args::{
+    ArrivalsArg, CapacityArgs, LengthArgs, LimitArgs, LoadArgs, ResultArgs, RunArgs,
+};
 use crate::exit::Failure;
 use crate::units::{duration_text, nanoseconds};
 
@@ -115,9 +117,7 @@ fn as_run(args: &CapacityArgs, trial: Duration) -> RunArgs {
         data: args.data.clone(),
         connection: args.connection.clone(),
         limits: LimitArgs::default(),
-        outputs: args.outputs.clone(),
-        display: args.display.clone(),
-        plan: args.plan.clone(),
+        results: ResultArgs::default(),
     }
 }
 
@@ -204,11 +204,7 @@ mod tests {
     fn resolved(words: &[&str]) -> Result<CapacityPlan, Failure> {
         let around = Surroundings {
             cores: 4,
-            has_redis_server: true,
-            password: None,
-            memory_bytes: Some(8 << 30),
-            entropy: 7,
-            bundles: &[],
+            ..Surroundings::of_tests()
         };
         let cli = Cli::try_parse_from(["loadline", "capacity"].iter().chain(words)).unwrap();
         match cli.command {

@@ -7,7 +7,7 @@ use loadline_load::pacing::{ArrivalProcess, Pacing};
 use loadline_load::values::{ValueData, ValueSize};
 use loadline_resp::Protocol;
 
-use super::{Case, Length, Outputs, PathShape, Plan, Schedule, Surroundings, TlsFiles};
+use super::{Case, Length, Plan, Surroundings, TlsFiles};
 use super::{protocol, targets, threads};
 use crate::args::DoctorArgs;
 use crate::exit::Failure;
@@ -76,18 +76,12 @@ pub(crate) fn resolve(args: &DoctorArgs, around: &Surroundings) -> Result<Doctor
     Ok(DoctorPlan {
         base: Plan {
             targets,
-            latency: Duration::ZERO,
-            path: PathShape::default(),
             cases: probes.all(),
             rounds: ROUNDS,
-            schedule: Schedule::PLAIN,
             warmup: WARMUP,
-            seed: args.choices.seed.unwrap_or(around.entropy),
             protocol: protocol(&args.connection, Protocol::Resp2),
             tls: TlsFiles::given(&args.connection.tls),
-            allow_non_empty: args.choices.allow_non_empty,
-            outputs: Outputs::resolve(&args.outputs)?,
-            profiles: None,
+            ..Plan::bare(&args.choices, around)
         },
         probes,
         strict: args.strict,

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use sha1_smol::Sha1;
 
 use super::{
-    BlockEnd, Length, Outputs, Placement, Plan, RoundParts, RoundsEnd, Schedule, Surroundings,
-    lengths, resolve,
+    BlockEnd, Length, Placement, Plan, RoundParts, RoundsEnd, Schedule, Surroundings, lengths,
+    resolve,
 };
 use crate::args::{CompareArgs, Instructions, MeasureArgs};
 use crate::exit::Failure;
@@ -36,7 +36,6 @@ pub(crate) fn resolve_compare(args: CompareArgs, around: &Surroundings) -> Resul
     let asked = Asked::of(&args.measure);
     let mut plan = resolve(&args.measure.over(vec![args.a, args.b]), around)?;
     plan.profiles = args.work.profile;
-    plan.outputs = Outputs::resolve(&args.judge.outputs)?;
     Ok(plan.for_comparison(asked))
 }
 
@@ -199,14 +198,7 @@ mod tests {
         let Command::Compare(args) = Cli::try_parse_from(words).unwrap().command else {
             panic!("it is a comparison");
         };
-        let around = Surroundings {
-            cores: 2,
-            has_redis_server: true,
-            password: None,
-            memory_bytes: Some(8 << 30),
-            entropy: 1,
-            bundles: &[],
-        };
+        let around = Surroundings::of_tests();
         resolve_compare(*args, &around).unwrap()
     }
 

@@ -30,7 +30,9 @@ use loadline_load::values::{ValueData, ValueSize};
 use loadline_resp::Protocol;
 use rand::RngExt;
 
-use crate::args::{ArrivalsArg, ConnectionArgs, LoadArgs, RunArgs, TlsArgs, ValueDataArg};
+use crate::args::{
+    ArrivalsArg, ChoiceArgs, ConnectionArgs, LoadArgs, RunArgs, TlsArgs, ValueDataArg,
+};
 use crate::codec::Codec;
 use crate::exit::Failure;
 use crate::files;
@@ -44,6 +46,7 @@ use crate::workload::{self, Bundle, Definition};
 use bounds::{check_memory, connections, keys, threads, value_size, window};
 pub(crate) use capacity::{CapacityPlan, resolve as resolve_capacity};
 pub(crate) use clean::resolve as resolve_clean;
+pub(crate) use description::Description;
 pub(crate) use doctor::{DoctorPlan, resolve as resolve_doctor};
 pub(crate) use engines::{EnginesPlan, resolve as resolve_engines};
 pub(crate) use judge::{resolve_compare, resolve_proof, resolve_run, workload_hash};
@@ -93,8 +96,6 @@ pub(crate) struct Plan {
     pub(crate) tls: TlsFiles,
     /// Whether servers that hold keys are measured.
     pub(crate) allow_non_empty: bool,
-    /// Files to write.
-    pub(crate) outputs: Outputs,
     /// The directory that keeps the profiles of counted passes.
     pub(crate) profiles: Option<PathBuf>,
 }
@@ -180,6 +181,19 @@ impl Surroundings {
         }
     }
 
+    /// The environment of plans in tests.
+    #[cfg(test)]
+    pub(crate) fn of_tests() -> Self {
+        Self {
+            cores: 2,
+            has_redis_server: true,
+            password: None,
+            memory_bytes: Some(8 << 30),
+            entropy: 7,
+            bundles: &[],
+        }
+    }
+
     /// The bundle called `name`, in upper or lower case.
     fn bundle(&self, name: &str) -> Option<&'static Bundle> {
         let mut bundles = self.bundles.iter();
@@ -188,6 +202,24 @@ impl Surroundings {
 }
 
 impl Plan {
+    /// A plan without targets and cases, over a direct path, in one round: what the plan of a command starts from.
+    fn bare(choices: &ChoiceArgs, around: &Surroundings) -> Self {
+        Self {
+            targets: Vec::new(),
+            latency: Duration::ZERO,
+            path: PathShape::default(),
+            cases: Vec::new(),
+            rounds: 1,
+            schedule: Schedule::PLAIN,
+            warmup: Duration::ZERO,
+            seed: choices.seed.unwrap_or(around.entropy),
+            protocol: Protocol::Resp2,
+            tls: TlsFiles::default(),
+            allow_non_empty: choices.allow_non_empty,
+            profiles: None,
+        }
+    }
+
     /// The most rounds of a case.
     pub(crate) fn most_rounds(&self) -> u32 {
         self.rounds + self.schedule.more_rounds()
@@ -317,12 +349,9 @@ pub(crate) fn resolve(args: &RunArgs, around: &Surroundings) -> Result<Plan, Fai
             ..Schedule::PLAIN
         },
         warmup,
-        seed: args.data.choices.seed.unwrap_or(around.entropy),
         protocol: protocol(&args.connection, Protocol::Resp2),
         tls: TlsFiles::given(&args.connection.tls),
-        allow_non_empty: args.data.choices.allow_non_empty,
-        outputs: Outputs::resolve(&args.outputs)?,
-        profiles: None,
+        ..Plan::bare(&args.data.choices, around)
     };
     check_memory(&plan, 1, around)?;
     Ok(plan)

@@ -118,3 +118,26 @@ fn check_outputs(outputs: &[&Output]) -> Result<(), Failure> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn outputs_that_cannot_be_written_are_refused() {
+        let refused = |args: &OutputArgs| Outputs::resolve(args).unwrap_err().to_string();
+        let both = OutputArgs {
+            json: Some("-".into()),
+            csv: Some("-".into()),
+            ..OutputArgs::default()
+        };
+        let said = refused(&both);
+        assert!(said.contains("standard output"), "{said}");
+        let nowhere = OutputArgs {
+            json: Some("/no/such/dir/x.json".into()),
+            ..OutputArgs::default()
+        };
+        let said = refused(&nowhere);
+        assert!(said.contains("no directory"), "{said}");
+    }
+}

@@ -110,14 +110,7 @@ mod tests {
 
     #[test]
     fn an_injected_slowdown_is_a_share_of_the_time_of_an_operation() {
-        let around = Surroundings {
-            cores: 2,
-            has_redis_server: false,
-            password: None,
-            memory_bytes: Some(8 << 30),
-            entropy: 1,
-            bundles: &[],
-        };
+        let around = Surroundings::of_tests();
         let plan = resolve_proof("get", None, &around).unwrap();
         let usual = Usual {
             p50: Duration::from_micros(40),

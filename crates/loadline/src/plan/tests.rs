@@ -10,11 +10,8 @@ use crate::target::Address;
 fn around() -> Surroundings {
     Surroundings {
         cores: 8,
-        has_redis_server: true,
-        password: None,
-        memory_bytes: Some(8 << 30),
-        entropy: 7,
         bundles: &crate::suites::ALL,
+        ..Surroundings::of_tests()
     }
 }
 
@@ -346,8 +343,6 @@ fn what_does_not_fit_the_targets_is_refused_with_its_reason() {
         (&["redis://h", "--tls-insecure"], "no TARGET is one"),
         (&["rediss://h", "--tls-cert", "x"], "--tls-key"),
         (&["--resp", "4"], "4"),
-        (&["--json", "-", "--csv", "-"], "standard output"),
-        (&["--json", "/no/such/dir/x.json"], "no directory"),
         (&["heed:/tmp/x"], "which `loadline engines` measures"),
         (&["ram", "--connections", "8"], "runs in this process"),
         (

@@ -4,9 +4,11 @@ use std::process::ExitCode;
 
 use loadline_measure::record::Record;
 
+use super::{Recorded, Shell};
+use crate::args::ResultArgs;
 use crate::exit::{Exit, Failure};
 use crate::files::{self, Output};
-use crate::plan::Outputs;
+use crate::plan::{Description, Outputs};
 use crate::printer::Printer;
 
 /// The result of a command: in words, and as an exit code.
@@ -90,6 +92,30 @@ impl Results {
             },
         })
     }
+}
+
+/// Executes the command `name`: prints its `plan` if only that is asked for; otherwise measures, prints the report, and
+/// writes the files. `measure` returns the record as it is written. `judge` changes the result of a complete or
+/// interrupted record, by default "done" or "interrupted".
+///
+/// # Errors
+/// A usage error for outputs that cannot be written, and the errors of `measure`.
+pub(crate) fn execute(
+    name: &'static str,
+    asked: &ResultArgs,
+    plan: &Description,
+    measure: impl FnOnce(&Shell) -> Result<Recorded, Failure>,
+    judge: impl FnOnce(&Record, &Printer, &mut Results),
+) -> anyhow::Result<ExitCode> {
+    let outputs = Outputs::resolve(&asked.outputs)?;
+    let Some(shell) = Shell::start_unless_dry(&asked.plan, &asked.display, plan)? else {
+        return Ok(ExitCode::SUCCESS);
+    };
+    let Recorded { record, broken } = measure(&shell)?;
+    let mut results = Results::of_record(name, &record, &outputs, &shell.printer)?;
+    results.broken = broken;
+    judge(&record, &shell.printer, &mut results);
+    Ok(finish(results, &shell.printer)?)
 }
 
 /// Prints the report, writes every file that can be written, and returns the exit code: that of the first

@@ -14,14 +14,15 @@ use loadline_load::Control;
 use loadline_measure::doctor::{Evidence, Setup};
 use loadline_measure::record::{Record, Run};
 
-use crate::args::DisplayArgs;
+use crate::args::{DisplayArgs, PlanArgs};
 use crate::descriptors;
 use crate::diagnosis;
 use crate::exit::Failure;
+use crate::files;
 use crate::fingerprint;
 use crate::interrupt::interrupt;
 use crate::pinning::Pinning;
-use crate::plan::{self, Placement, Plan};
+use crate::plan::{self, Description, Placement, Plan};
 use crate::printer::Printer;
 use crate::progress::Progress;
 use crate::recording;
@@ -29,7 +30,7 @@ use crate::secret;
 use crate::subjects;
 use crate::targets::{Opened, link};
 
-pub(crate) use finish::{Ending, Results, finish};
+pub(crate) use finish::{Ending, Results, execute, finish};
 pub(crate) use rounds::{measure, measure_stages};
 pub(crate) use work::{can_count, count_clients, first_case as count_first_case};
 
@@ -53,6 +54,22 @@ impl Shell {
                 ..Control::default()
             }),
         })
+    }
+
+    /// Starts, unless only the plan is asked for, which is then printed.
+    ///
+    /// # Errors
+    /// Those of [`Self::start`], and if standard output cannot be written.
+    pub(crate) fn start_unless_dry(
+        asked: &PlanArgs,
+        display: &DisplayArgs,
+        plan: &Description,
+    ) -> anyhow::Result<Option<Self>> {
+        if asked.dry_run {
+            files::print(&plan.to_text())?;
+            return Ok(None);
+        }
+        Self::start(display).map(Some)
     }
 
     /// The same without progress and tables, for a run that is part of another one.
@@ -95,6 +112,14 @@ impl Recorded {
     /// Whether part of the plan was not measured.
     pub(crate) fn is_cut_short(&self) -> bool {
         self.broken.is_some() || self.record.run.cut_short
+    }
+
+    /// Adds failed operations to the reasons why the run failed.
+    pub(crate) fn refuse_errors(mut self) -> Self {
+        self.broken = self
+            .broken
+            .or_else(|| recording::refuse_errors(&self.record).err());
+        self
     }
 
     /// The record of a run that only an interrupt can have ended early.

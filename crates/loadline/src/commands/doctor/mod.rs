@@ -8,26 +8,23 @@ use loadline_measure::record::{Record, Severity};
 
 use crate::args::DoctorArgs;
 use crate::commands::surroundings;
-use crate::files;
 use crate::plan;
-use crate::session::{Ending, Results, Shell, finish};
+use crate::session::{self, Ending};
 
 pub(super) fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
     let plan = plan::resolve_doctor(args, &surroundings())?;
-    if args.plan.dry_run {
-        files::print(&plan.base.describe().to_text())?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    let shell = Shell::start(&args.display)?;
-    let recorded = examination::examine(&plan, &shell)?;
-    let (record, printer) = (&recorded.record, &shell.printer);
-    let mut results = Results::of_record("doctor", record, &plan.base.outputs, printer)?;
-    results.text = loadline_report::diagnosis(record, &printer.text_options());
-    results.broken = recorded.broken;
-    if !record.run.cut_short {
-        results.ending = Ending::answer(summary(record), code(record, plan.strict));
-    }
-    Ok(finish(results, printer)?)
+    session::execute(
+        "doctor",
+        &args.results,
+        &plan.base.describe(),
+        |shell| examination::examine(&plan, shell),
+        |record, printer, results| {
+            results.text = loadline_report::diagnosis(record, &printer.text_options());
+            if !record.run.cut_short {
+                results.ending = Ending::answer(summary(record), code(record, plan.strict));
+            }
+        },
+    )
 }
 
 /// How many findings there are, such as `3 findings (1 critical, 2 warnings)`.

@@ -14,12 +14,11 @@ use loadline_measure::record::{self, Record};
 use crate::args::ModesArgs;
 use crate::commands::surroundings;
 use crate::exit::Failure;
-use crate::files;
 use crate::pinning::Pinning;
 use crate::plan::{self, Case, Mode, ModesPlan};
 use crate::progress::Progress;
 use crate::recording;
-use crate::session::{self, Recorded, Results, Shell, finish};
+use crate::session::{self, Recorded, Shell};
 use crate::subjects;
 use crate::subjects::client;
 use crate::targets::client::Connector;
@@ -31,19 +30,17 @@ use evidence::Look;
 
 pub(super) fn run(args: &ModesArgs) -> anyhow::Result<ExitCode> {
     let plan = plan::resolve_modes(args, &surroundings())?;
-    if args.plan.dry_run {
-        files::print(&plan.describe().to_text())?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    let shell = Shell::start(&args.display)?;
-    let mut recorded = measure(&plan, &shell)?;
-    let record = &mut recorded.record;
-    recording::conclude_modes(record);
-    let mut results = Results::of_record("modes", record, &plan.base.outputs, &shell.printer)?;
-    results.broken = recorded
-        .broken
-        .or_else(|| recording::refuse_errors(record).err());
-    Ok(finish(results, &shell.printer)?)
+    session::execute(
+        "modes",
+        &args.results,
+        &plan.describe(),
+        |shell| {
+            let mut recorded = measure(&plan, shell)?;
+            recording::conclude_modes(&mut recorded.record);
+            Ok(recorded.refuse_errors())
+        },
+        |_, _, _| {},
+    )
 }
 
 /// How often a cell of few operations is measured.

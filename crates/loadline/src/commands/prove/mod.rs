@@ -40,18 +40,13 @@ pub(super) fn run(args: &ProveArgs) -> anyhow::Result<ExitCode> {
     let around = surroundings();
     let plan = plan::resolve_proof(&args.workload, args.seed, &around)?;
     let injected = injected(&args.plant);
-    if args.plan.dry_run {
-        let kinds = injected.iter().map(|one| one.name());
-        let mut description = plan.describe();
-        description.section("Comparisons");
-        description.line(format!(
-            "{runs} of each kind: {}",
-            kinds.collect::<Vec<_>>().join(", ")
-        ));
-        files::print(&description.to_text())?;
+    let kinds: Vec<String> = injected.iter().map(|one| one.name()).collect();
+    let mut description = plan.describe();
+    description.section("Comparisons");
+    description.line(format!("{runs} of each kind: {}", kinds.join(", ")));
+    let Some(shell) = Shell::start_unless_dry(&args.plan, &args.display, &description)? else {
         return Ok(ExitCode::SUCCESS);
-    }
-    let shell = Shell::start(&args.display)?;
+    };
     let (begun, started_at) = (Instant::now(), jiff::Timestamp::now().to_string());
     let mut comparisons = Comparisons::new(&plan, &injected);
     let mut counted = work::Comparisons::new(&plan, &injected);

@@ -199,14 +199,7 @@ mod tests {
 
     /// Comparisons of which those at `lost` find a server that does not start.
     fn compared(lost: &[u32]) -> (Vec<WorkKind>, Result<(), Failure>) {
-        let around = Surroundings {
-            cores: 2,
-            has_redis_server: false,
-            password: None,
-            memory_bytes: Some(8 << 30),
-            entropy: 1,
-            bundles: &[],
-        };
+        let around = Surroundings::of_tests();
         let plan = resolve_proof("get", Some(1), &around).unwrap();
         let mut comparisons = Comparisons::new(&plan, &InjectedSlowdown::DEFAULT_WORK);
         let made = Cell::new(0);

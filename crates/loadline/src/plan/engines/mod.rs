@@ -14,9 +14,8 @@ mod writeup;
 
 use super::bounds::{check_memory, keys, value_size};
 use super::description::Description;
-use super::path::PathShape;
-use super::{Case, Length, MOST_ROUNDS, Outputs, Plan, Schedule, Surroundings, TlsFiles, lengths};
-use crate::args::{EngineOpArg, EngineWorkloadArg, EnginesArgs, LengthArgs, LinkArg};
+use super::{Case, Length, MOST_ROUNDS, Plan, Surroundings, lengths};
+use crate::args::{EngineOpArg, EngineWorkloadArg, EnginesArgs, LengthArgs};
 use crate::exit::Failure;
 use crate::target::{CacheLimits, Choice, Durability, Engine, Kind, Target};
 use crate::units::{count_text, duration_text, key_dist_text, value_size_text};
@@ -80,19 +79,10 @@ pub(crate) fn resolve(args: &EnginesArgs, around: &Surroundings) -> Result<Engin
     };
     let (length, rounds, warmup) = lengths::resolve(&with_length(&args.length), 1, MOST_ROUNDS)?;
     let base = Plan {
-        targets: Vec::new(),
-        latency: std::time::Duration::ZERO,
-        path: PathShape::resolve(None, None, LinkArg::Auto)?,
-        cases: Vec::new(),
         rounds,
-        schedule: Schedule::PLAIN,
         warmup,
-        seed: args.choices.seed.unwrap_or(around.entropy),
         protocol: Protocol::Resp3,
-        tls: TlsFiles::default(),
-        allow_non_empty: false,
-        outputs: Outputs::resolve(&args.outputs)?,
-        profiles: None,
+        ..Plan::bare(&args.choices, around)
     };
     let mut stages = Vec::new();
     for &durability in &classes {

@@ -12,7 +12,7 @@ use clap::ValueEnum;
 pub(crate) use crate::args::Mode;
 use crate::args::ModesArgs;
 use crate::exit::Failure;
-use crate::plan::{Plan, Surroundings, lengths, outputs::Outputs};
+use crate::plan::{Plan, Surroundings, lengths};
 use crate::target::Target;
 use crate::units;
 use crate::workload::Definition;
@@ -211,8 +211,7 @@ fn base(
     let is_started = target.is_started();
     Ok(Plan {
         targets: vec![target],
-        // The sweep puts a link of its own into the path, one for each latency.
-        latency: Duration::ZERO,
+        // Its latency stays zero: the sweep opens a link for each latency.
         path: PathShape::resolve(
             args.path.jitter.as_deref(),
             args.path.bandwidth.as_deref(),
@@ -225,13 +224,9 @@ fn base(
             instructions: args.instructions,
             ..Schedule::PLAIN
         },
-        warmup: Duration::ZERO,
-        seed: args.choices.seed.unwrap_or(around.entropy),
         protocol: protocol(&args.connection, Protocol::Resp3),
         tls: TlsFiles::given(&args.connection.tls),
-        allow_non_empty: args.choices.allow_non_empty,
-        outputs: Outputs::resolve(&args.outputs)?,
-        profiles: None,
+        ..Plan::bare(&args.choices, around)
     })
 }
 

@@ -15,14 +15,7 @@ fn plan(words: &[&str]) -> Result<ModesPlan, String> {
     let Command::Modes(args) = cli.command else {
         unreachable!("the command is modes")
     };
-    let around = Surroundings {
-        cores: 2,
-        has_redis_server: true,
-        password: None,
-        memory_bytes: Some(8 << 30),
-        entropy: 1,
-        bundles: &[],
-    };
+    let around = Surroundings::of_tests();
     resolve(&args, &around).map_err(|failure| failure.to_string())
 }
 

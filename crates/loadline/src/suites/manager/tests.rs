@@ -65,11 +65,8 @@ fn plan(suite: &str) -> Plan {
     };
     let around = Surroundings {
         cores: 8,
-        has_redis_server: true,
-        password: None,
-        memory_bytes: Some(8 << 30),
-        entropy: 7,
         bundles: &ALL,
+        ..Surroundings::of_tests()
     };
     resolve(&args, &around).unwrap()
 }
