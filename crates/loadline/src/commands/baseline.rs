@@ -1,4 +1,4 @@
-//! `loadline baseline`: what is normal here.
+//! `loadline baseline`: records what is normal here.
 
 use std::process::ExitCode;
 
@@ -18,9 +18,9 @@ use crate::recording;
 use crate::secret;
 use crate::session::{self, Shell};
 
-/// Runs of a new baseline: as many as the gate needs.
+/// Runs of a new baseline: the number that the gate needs.
 const DEFAULT_RUNS: u32 = 8;
-/// More would not make the spread of runs known much better, and take hours.
+/// More runs would hardly improve the estimate of their spread, and take hours.
 const MOST_RUNS: u32 = 100;
 
 pub(super) fn run(args: BaselineArgs) -> anyhow::Result<ExitCode> {
@@ -53,7 +53,7 @@ fn save(args: BaselineSaveArgs) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     };
     let mut words = args.words;
-    // The number of threads is a choice of this machine, and the plan is followed on others, too.
+    // The default number of threads depends on the machine, but the plan is also used on other machines.
     let is_bundle = plan
         .cases
         .iter()
@@ -97,10 +97,10 @@ fn show(args: &BaselineShowArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The plan that the baseline in `file` keeps, on its own target or on another one.
+/// The plan in the baseline `file`, for its own target or another one.
 ///
 /// # Errors
-/// A bad file where the plan cannot be read again or is not the one that was measured, and as of
+/// A bad file if the plan cannot be read or no longer resolves to the recorded workload, and those of
 /// [`plan::resolve_run`].
 pub(super) fn plan_of(
     baseline: &Baseline,
@@ -125,7 +125,7 @@ pub(super) fn plan_of(
     Ok(plan)
 }
 
-/// Runs that are measured and put into a file one by one, so that an interrupt loses only one.
+/// Measures runs and adds them to a file one by one, so that an interrupt loses only one.
 struct Filling<'f> {
     plan: &'f Plan,
     output: &'f Output,
@@ -153,7 +153,7 @@ impl Filling<'_> {
     }
 }
 
-/// Adds the run of `record`; the first one decides about the place.
+/// Adds the run of `record`; the first run determines the environment.
 fn take(baseline: &mut Baseline, record: &Record) -> Result<(), Failure> {
     if baseline.runs.is_empty() {
         baseline.environment = record.environment.clone();
@@ -174,7 +174,7 @@ fn json_of(baseline: &Baseline) -> Result<String, Failure> {
         .map_err(|error| Failure::new(Exit::Internal, error.to_string()))
 }
 
-/// What is measured where nothing is named.
+/// The default target.
 pub(super) fn default_target(around: &Surroundings) -> String {
     if around.has_redis_server {
         "spawn:redis-server".into()

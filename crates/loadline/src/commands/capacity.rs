@@ -1,4 +1,4 @@
-//! `loadline capacity`: searches the highest load that keeps a limit.
+//! `loadline capacity`: searches for the highest load within a limit.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -45,7 +45,7 @@ pub(super) fn run(args: &CapacityArgs) -> anyhow::Result<ExitCode> {
     )
 }
 
-/// Searches, and puts the answer into the record.
+/// Searches, and adds the answer to the record.
 fn measure(plan: &CapacityPlan, shell: &Shell) -> Result<Recorded, Failure> {
     session::record(shell, &plan.base, plan.to_json(), |session| {
         session.with_targets(|session, opened| {
@@ -69,7 +69,7 @@ fn measure(plan: &CapacityPlan, shell: &Shell) -> Result<Recorded, Failure> {
     })
 }
 
-/// A search under way.
+/// A search in progress.
 struct Searching<'s> {
     plan: &'s CapacityPlan,
     run_id: &'s str,
@@ -77,7 +77,7 @@ struct Searching<'s> {
     progress: &'s Progress,
     target: &'s mut Opened,
     record: &'s mut Record,
-    /// What the doctor found in each trial, with its rate and its place among the cases.
+    /// Findings of the doctor in each trial, with the rate of the trial and its index among the cases.
     findings: Vec<(f64, usize, Vec<Finding>)>,
 }
 
@@ -109,7 +109,7 @@ impl Searching<'_> {
                 Step::Try(attempt) => {
                     self.progress.begin(&wording(&attempt));
                     let trial = self.attempt(&attempt)?;
-                    // What an interrupt cut short is no finding about its rate.
+                    // An interrupted trial says nothing about its rate.
                     if !self.control.interrupted() {
                         search.told(trial);
                     }
@@ -121,7 +121,7 @@ impl Searching<'_> {
         Ok(answer)
     }
 
-    /// What the closed loop carries, where the search begins.
+    /// The throughput of the closed loop, where the search starts.
     fn start(&self) -> Result<Closed, Failure> {
         let closed = &self.record.cases[0];
         if closed.error_count() > 0 && !self.control.interrupted() {
@@ -172,9 +172,9 @@ impl Searching<'_> {
         })
     }
 
-    /// Runs a case for `duration`, after it ran for `lead_in` without being measured, and adds it to
-    /// the record. What the doctor finds is given back, since most of it is the nature of a search, and
-    /// what the machine did meanwhile.
+    /// Runs a case for `duration`, after an unmeasured `lead_in`, and adds it to the record. The doctor's findings
+    /// are returned and not recorded, because most of them are normal in a search; so is what the machine did
+    /// meanwhile.
     fn measure(
         &mut self,
         case: &Case,
@@ -212,9 +212,8 @@ impl Searching<'_> {
         Ok((found, seen))
     }
 
-    /// Only what was found at the rate of the answer concerns it, each rule once, with the figures of
-    /// the trial that the curve shows where that has it. At higher rates the doctor says what the search
-    /// is about: that they are more than the target carries.
+    /// Keeps the findings at the rate of the answer, each rule once, preferably from the trial shown in the curve.
+    /// At higher rates the target is overloaded by design, so their findings are dropped.
     fn keep_findings(&mut self, answer: &Answer) {
         let Some(shown) = answer.point().or(answer.curve.first()) else {
             return;
@@ -237,20 +236,20 @@ impl Searching<'_> {
 
 /// What the machine did during a trial.
 struct Seen {
-    /// The share of their time in which the generator's threads waited for a CPU.
+    /// Share of the time that the generator's threads waited for a CPU.
     waited: Option<f64>,
     machine: Machine,
 }
 
 impl Seen {
-    /// Of a block of `threads` threads.
+    /// Evaluates a block of `threads` threads.
     fn of(outcome: &Outcome, threads: u64) -> Self {
         let seconds = outcome.duration.as_secs_f64().max(1e-9);
         let share = |time: Duration| time.as_secs_f64() / seconds;
         let (generator, target) = (&outcome.generator, &outcome.target);
         let pauses = outcome.pauses.as_ref();
         let list = pauses.map_or(&[][..], |pauses| &pauses.list);
-        // Only the waits of a server on this machine are known, and only its CPU time is of this machine.
+        // Waits and CPU time are known only for a server on this machine.
         let server = target.run_wait.and(target.cpu).unwrap_or_default();
         let busy = pauses.and_then(|pauses| pauses.busy);
         let others = busy.map(|busy| busy.saturating_sub(generator.cpu + server));
@@ -277,7 +276,7 @@ impl Seen {
     }
 }
 
-/// A case as the search looks at it.
+/// A case in the form that the search needs.
 fn trial(case: &record::Case, plan: &CapacityPlan) -> Trial {
     let times = &case.response_time_ns;
     Trial {

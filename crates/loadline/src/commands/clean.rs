@@ -1,4 +1,4 @@
-//! `loadline clean`: removes the keys that ended runs left behind.
+//! `loadline clean`: removes the keys left by earlier runs.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::plan;
 use crate::targets::Holders;
 use crate::units::count_text;
 
-/// The most time for finding the runs that have left keys.
+/// Time limit for finding the runs that have left keys.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(super) fn run(args: &CleanArgs) -> anyhow::Result<ExitCode> {

@@ -1,4 +1,4 @@
-//! `loadline __client`: the client of a sweep in a process of its own, whose instructions are counted.
+//! `loadline __client`: the client of a sweep in a separate process, whose instructions are counted.
 
 use std::process::ExitCode;
 
@@ -11,7 +11,7 @@ use crate::target::Target;
 pub(super) fn run(args: &ClientArgs) -> anyhow::Result<ExitCode> {
     let plan = plan::resolve_modes(&args.modes, &surroundings())?;
     let mut base = Plan {
-        // The keys of the run are there.
+        // The server holds the keys of the run.
         allow_non_empty: true,
         ..plan.base.clone()
     };

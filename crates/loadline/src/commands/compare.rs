@@ -15,7 +15,7 @@ use crate::plan;
 use crate::printer::Printer;
 use crate::session::{self, Shell};
 
-/// What the last line calls it.
+/// The name of the command in its last line.
 const NAME: &str = "compare";
 
 pub(super) fn run(args: CompareArgs) -> anyhow::Result<ExitCode> {
@@ -31,7 +31,7 @@ pub(super) fn run(args: CompareArgs) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Whether `text` means a file. No spelling of a target ends so.
+/// Whether `text` names a file. Targets never end in `.json`.
 pub(super) fn is_record(text: &str) -> bool {
     text.to_ascii_lowercase().ends_with(".json") || Path::new(text).is_file()
 }
@@ -57,7 +57,7 @@ fn targets(args: CompareArgs) -> anyhow::Result<ExitCode> {
     Ok(answer.give(record, recorded.broken, &shell.printer)?)
 }
 
-/// The pairs of the record, and the limits on what was measured of B, whose cases come last.
+/// Judges the pairs of the record, and the limits for B, whose cases come last.
 fn judge(record: &Record, limits: &[Limit], thresholds: &Thresholds) -> Result<Judgement, Failure> {
     let mut judgement = Judgement::of_comparisons(record, thresholds);
     if let (false, Some(last)) = (limits.is_empty(), record.cases.last()) {

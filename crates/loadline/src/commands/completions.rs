@@ -1,4 +1,4 @@
-//! `loadline completions`, and the manual pages: made from the command line's own description.
+//! `loadline completions`, and the manual pages: both generated from the definition of the command line.
 
 use std::process::ExitCode;
 
@@ -21,7 +21,7 @@ pub(super) fn run(args: &CompletionsArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes a page for each command that users are to know.
+/// Writes a page for each public command.
 pub(super) fn man(args: &ManArgs) -> anyhow::Result<ExitCode> {
     let mut command = Cli::command();
     command.build();

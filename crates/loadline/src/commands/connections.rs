@@ -1,4 +1,4 @@
-//! `loadline __connections`: holds connections for `connection_memory`, and says what they take.
+//! `loadline __connections`: holds connections for `connection_memory` and prints their memory use.
 
 use std::process::ExitCode;
 

@@ -1,5 +1,5 @@
-//! `loadline __engine`: an engine in a process of its own, so that its memory and its writes can be told from those of
-//! others, and so that it can be killed.
+//! `loadline __engine`: an engine in a separate process, so that its memory and writes can be measured separately,
+//! and so that it can be killed.
 
 use std::io;
 use std::process::ExitCode;
@@ -47,7 +47,7 @@ impl Child<'_> {
         EngineAccess::open_at(self.kind, self.durability, self.cache, &self.args.dir)
     }
 
-    /// Writes every key twice, and says what that took. Then it waits to be killed.
+    /// Writes every key twice and prints the cost. Then waits to be killed.
     fn fill(&self) -> anyhow::Result<()> {
         let (memory, written) = (resident_bytes("self"), written_bytes("self"));
         let access = self.access()?;
@@ -66,7 +66,7 @@ impl Child<'_> {
         wait()
     }
 
-    /// Opens the engine again and reads a key, which is timed, and counts the keys that are missing or wrong.
+    /// Opens the engine again, measures the time of the first read, and counts keys that are missing or wrong.
     fn open(&self) -> anyhow::Result<()> {
         let (mut key, mut value) = (Vec::new(), Vec::new());
         self.contents.pair(0, &mut key, &mut value);
@@ -81,7 +81,7 @@ impl Child<'_> {
         wait()
     }
 
-    /// Performs operations one by one on a filled engine. The parent process counts the allocations.
+    /// Performs operations one by one on a filled engine, while the parent process counts the allocations.
     fn operate(&self, step: EngineStep) -> anyhow::Result<()> {
         let access = self.access()?;
         let mut handle = access.handle()?;
@@ -102,7 +102,7 @@ impl Child<'_> {
     }
 }
 
-/// Waits to be killed: an engine that is closed would write what a killed one does not.
+/// Waits to be killed, because closing an engine would write data that a killed one does not write.
 fn wait() -> anyhow::Result<()> {
     io::copy(&mut io::stdin(), &mut io::sink())?;
     Ok(())

@@ -1,4 +1,4 @@
-//! `loadline engines`: engines of one class of durability beside each other, and Redis behind its socket.
+//! `loadline engines`: compares engines of one class of durability with each other and with Redis behind a socket.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -18,7 +18,7 @@ use crate::session::{self, Recorded, Session, Shell};
 use crate::target::{Choice, Durability, Target};
 use crate::targets::engines::{self, Data};
 
-/// Bytes of a key beside its prefix: the name of the run and the number.
+/// Bytes of a key after its fixed prefix: the run id and the number.
 const RUN_ID_AND_DIGITS: u64 = 16;
 
 pub(super) fn run(args: &EnginesArgs) -> anyhow::Result<ExitCode> {
@@ -32,7 +32,7 @@ pub(super) fn run(args: &EnginesArgs) -> anyhow::Result<ExitCode> {
     )
 }
 
-/// Measures the engines, and adds what is concluded about them.
+/// Measures the engines, and adds the conclusions.
 fn measure(plan: &EnginesPlan, shell: &Shell) -> Result<Recorded, Failure> {
     let mut footprints = Vec::new();
     let mut recorded = session::measure_stages(
@@ -54,7 +54,7 @@ fn measure(plan: &EnginesPlan, shell: &Shell) -> Result<Recorded, Failure> {
     Ok(recorded.refuse_errors())
 }
 
-/// What the doctor looks at: the disk, the data, the build, and who is behind a socket.
+/// The input of the doctor: the disk, the data, the build, and which engines are behind a socket.
 fn setup(plan: &EnginesPlan, record: &Record) -> EnginesSetup {
     let mut setup = EnginesSetup {
         spare_memory_bytes: fingerprint::spare_memory(),
@@ -97,7 +97,7 @@ fn setup(plan: &EnginesPlan, record: &Record) -> EnginesSetup {
     setup
 }
 
-/// Measures what each engine of the stage takes besides time.
+/// Measures memory, disk and recovery of each engine of the stage.
 fn take_footprints(
     session: &mut Session<'_>,
     progress: &Progress,
@@ -126,7 +126,7 @@ fn take_footprints(
         match engines::footprint(engine, &data, &control.interrupt) {
             Ok(footprint) => footprints.extend(footprint),
             Err(failure) if failure.exit() == Exit::Interrupted => break,
-            // Its times are measured, and those of the others still can be.
+            // The times of this engine were measured, and the other engines can still be measured.
             Err(failure) => session.record.findings.push(failure.to_string()),
         }
     }

@@ -68,7 +68,7 @@ fn by_runs(args: &GateArgs, answer: &Answer, mut baseline: Baseline) -> anyhow::
     )
 }
 
-/// Judges a candidate by single numbers; `target` is measured if nothing else is named.
+/// Judges a candidate by single numbers; `target` is the default.
 fn by_numbers(
     args: &GateArgs,
     answer: &Answer,
@@ -99,7 +99,7 @@ fn by_numbers(
         }
         Ok::<_, Failure>(judgement)
     };
-    // An alarm of one run alone is none: the milder of two judgements is the answer.
+    // A single run is not enough for an alarm, so the milder of two judgements is the answer.
     answered(args, answer, None, plan, |first, second| {
         let first = judged(first)?;
         let second = second.map(judged).transpose()?;
@@ -110,8 +110,8 @@ fn by_numbers(
     })
 }
 
-/// Judges the candidate: a record as it is, anything else by measuring the plan that `plan` resolves for it. Its
-/// record says whether the machine was slower than for the runs of `baseline`.
+/// Judges the candidate: a record directly, otherwise a measurement of the plan that `plan` resolves for it. Notes
+/// in the record whether the machine was slower than during the runs of `baseline`.
 fn answered(
     args: &GateArgs,
     answer: &Answer,
@@ -140,7 +140,7 @@ fn answered(
     Ok(answer.give(&recorded.record, recorded.broken, &shell.printer)?)
 }
 
-/// The thresholds, with those given in place of the defaults.
+/// The thresholds from the arguments, or the defaults.
 fn thresholds(args: &GateArgs) -> Result<Thresholds, Failure> {
     let defaults = Thresholds::default();
     let thresholds = Thresholds {
@@ -205,7 +205,7 @@ fn judge(
     Ok(gate::judge_by(baseline, &candidate, thresholds))
 }
 
-/// Notes in `record` whether the machine was slower than for the runs of `baseline`.
+/// Notes in `record` whether the machine was slower than during the runs of `baseline`.
 fn examine(record: &mut Record, baseline: Option<&Baseline>) -> Result<(), Failure> {
     if let Some(baseline) = baseline {
         let found = doctor::slower_than_baseline(baseline, &run_of(record)?);

@@ -1,4 +1,4 @@
-//! What the commands that judge have in common: where the answer goes, and how the program ends.
+//! The common part of the commands that judge: outputs and exit code.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -12,20 +12,20 @@ use crate::plan::Outputs;
 use crate::printer::Printer;
 use crate::session::{Ending, Results, finish};
 
-/// Where an answer goes.
+/// The outputs of a judgement.
 #[derive(Debug)]
 pub(crate) struct Answer {
-    /// The command's name, as the last line has it.
+    /// The name of the command in its last line.
     name: &'static str,
     outputs: Outputs,
     strict: bool,
 }
 
 impl Answer {
-    /// Reads where the answer of the command `name` goes.
+    /// Resolves the outputs of the command `name`.
     ///
     /// # Errors
-    /// A usage error where two outputs share a place, or one could not be written later.
+    /// A usage error if two outputs are the same file, or one cannot be written.
     pub(crate) fn new(name: &'static str, args: &JudgeArgs) -> Result<Self, Failure> {
         Ok(Self {
             name,
@@ -34,7 +34,7 @@ impl Answer {
         })
     }
 
-    /// Refuses to write the answer over a file that it is made of.
+    /// Refuses to overwrite a file that the command reads.
     ///
     /// # Errors
     /// A usage error that names the file.
@@ -42,11 +42,11 @@ impl Answer {
         self.outputs.spare(read)
     }
 
-    /// Writes and prints the judgement in `record`, whose outcome is how the program ends; without one, what was
-    /// measured until `broken` or an interrupt ended the run.
+    /// Prints the judgement in `record` and writes the files; its outcome determines the exit code. Without a
+    /// judgement, prints the measurements made before `broken` or an interrupt ended the run.
     ///
     /// # Errors
-    /// That standard output cannot be written.
+    /// If standard output cannot be written.
     pub(crate) fn give(
         &self,
         record: &Record,
@@ -71,7 +71,7 @@ impl Answer {
     }
 }
 
-/// The cases of `record` that are of the subject `name`, as a record of their own.
+/// The cases of the subject `name` in `record`, as a separate record.
 pub(crate) fn of_subject(record: &Record, name: &str) -> Record {
     let mut part = Record::new(record.run.clone(), record.environment.clone());
     part.cases = record
@@ -83,7 +83,7 @@ pub(crate) fn of_subject(record: &Record, name: &str) -> Record {
     part
 }
 
-/// What cannot be compared ends the program with the code for it.
+/// A failure with the exit code for records that cannot be compared.
 pub(crate) fn incomparable(error: &loadline_measure::Error) -> Failure {
     Failure::new(Exit::Incomparable, error.to_string())
 }

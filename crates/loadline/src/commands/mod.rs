@@ -1,4 +1,4 @@
-//! The commands: one file each. This one lists them and dispatches.
+//! The commands: one file each. This file lists them and dispatches.
 
 mod baseline;
 mod capacity;
@@ -26,7 +26,7 @@ use crate::plan::Surroundings;
 use crate::suites;
 use crate::targets::servers;
 
-/// Does what was asked for.
+/// Executes a command.
 pub(crate) fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Run(args) => run::run(&args),

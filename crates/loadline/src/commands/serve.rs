@@ -15,7 +15,7 @@ use crate::interrupt::interrupt;
 use crate::target::Durability;
 use crate::targets::servers::LISTENING;
 
-/// Where it listens unless told otherwise: Redis's own address.
+/// Default address: that of Redis.
 const DEFAULT_ADDRESS: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 6379);
 
 pub(super) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
@@ -75,7 +75,7 @@ fn durability(class: Option<&str>) -> Result<loadline_server::Durability, Failur
     }
 }
 
-/// The slowdown that the hidden arguments ask for, if any.
+/// The slowdown from the hidden arguments, if any.
 fn slowdown(burn: Option<Duration>, work: Option<u32>) -> Option<Slowdown> {
     let is_wanted = burn.is_some() || work.is_some();
     is_wanted.then(|| Slowdown {

@@ -1,4 +1,4 @@
-//! `loadline store`: the directory of a store that is not open.
+//! `loadline store`: works on the directory of a store that is not open.
 
 use std::io::{self, Read, Write};
 use std::path::Path;
@@ -11,10 +11,10 @@ use crate::args::{StoreAction, StoreArgs};
 use crate::exit::{Exit, Failure};
 use crate::files;
 
-/// Bytes that are read at once.
+/// Buffer size for reading.
 const READ_BYTES: usize = 64 << 10;
 
-/// Writes that are applied as one while a store is imported.
+/// Writes that an import applies in one batch.
 const BATCH_WRITES: usize = 100;
 
 pub(super) fn run(args: &StoreArgs) -> anyhow::Result<ExitCode> {
@@ -91,7 +91,7 @@ fn repair(dir: &Path, drops: bool) -> Result<(), Failure> {
     files::print(&if drops {
         format!("{what}dropped.\n")
     } else {
-        format!("{what}to be dropped; --drop drops them.\n")
+        format!("{what}damaged; --drop drops them.\n")
     })
 }
 
@@ -208,7 +208,7 @@ fn not_an_export(entries: u64, reason: &str) -> Failure {
     ))
 }
 
-/// Opens a store that exists.
+/// Opens an existing store.
 fn open_existing(dir: &Path) -> Result<Store, Failure> {
     Store::check(dir).map_err(|error| failure(&error))?;
     open(dir)
@@ -240,16 +240,16 @@ fn damage(dir: &Path, checked: &Checked) -> String {
 
 fn advice(dir: &Path) -> String {
     format!(
-        "`loadline store repair {}` says what would have to be dropped.",
+        "`loadline store repair {}` shows what a repair would drop.",
         dir.display()
     )
 }
 
-/// A line about what is or was cut off, if anything.
+/// A line about an incomplete record at the end, if there is one.
 fn torn(torn: Option<&Torn>) -> String {
     torn.map_or_else(String::new, |torn| {
         format!(
-            "The last {} bytes, from byte {} of {} on, had not been written completely and do not count.\n",
+            "The last {} bytes, from byte {} of {} on, are an incomplete record and are ignored.\n",
             torn.bytes,
             torn.offset,
             torn.path.display()

@@ -91,7 +91,7 @@ fn rounds(session: &mut Session<'_>, progress: &Progress) -> Result<(), Failure>
 struct Measuring<'r, 's> {
     session: &'r mut Session<'s>,
     progress: &'r Progress,
-    /// The measurements so far, per case of the plan.
+    /// The results so far, per case of the plan.
     tallies: &'r mut [Tally],
 }
 

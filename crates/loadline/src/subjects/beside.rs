@@ -1,21 +1,21 @@
-//! This thread on a server's CPU for a while.
+//! Moves the current thread to a server's CPU for a while.
 
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// Keeps this thread on the CPU of a server until it is dropped.
+/// Pins the current thread to the CPU of a server until it is dropped.
 ///
-/// Waking a thread on another CPU can take several times as long as the operation itself, on a virtual
-/// machine above all, and how long it takes follows the neighbours without any counter that tells of
-/// it. On one CPU, a task that cannot run waits in its run queue, and that is counted.
+/// Waking a thread on another CPU can take several times as long as the operation itself, especially on a virtual
+/// machine, and the delay depends on other virtual machines without appearing in any counter. On the same CPU, a
+/// thread that cannot run waits in the run queue, and that wait is counted.
 #[derive(Debug)]
 pub(super) struct Beside {
     before: CpuSet,
 }
 
 impl Beside {
-    /// Moves this thread to where the process `server` runs. `None` where that may run on several CPUs,
-    /// which is for its owner to decide, or the kernel does not let us.
+    /// Moves this thread to the CPU of the process `server`. Returns `None` if that process can run on several
+    /// CPUs, because pinning it is up to its owner, or if the kernel refuses.
     pub(super) fn server(server: u64) -> Option<Self> {
         let server = Pid::from_raw(i32::try_from(server).ok()?)?;
         let its = sched_getaffinity(Some(server)).ok()?;
@@ -30,7 +30,7 @@ impl Beside {
 
 impl Drop for Beside {
     fn drop(&mut self) {
-        // It was possible before, and what follows works on one CPU, too.
+        // Cannot fail with a mask that was valid before; if it does, the caller still works on one CPU.
         let _ = sched_setaffinity(None, &self.before);
     }
 }
@@ -41,7 +41,7 @@ mod tests {
 
     use super::*;
 
-    /// A process that waits for its input to end, and ends with the test.
+    /// A process that waits for the end of its input; it is killed at the end of the test.
     struct Waiting(Child);
 
     impl Waiting {
@@ -55,7 +55,7 @@ mod tests {
             Pid::from_raw(self.0.id() as i32)
         }
 
-        /// Keeps it on the last CPU that this test may use.
+        /// Pins it to the last CPU that this test can use.
         fn keep(&self, had: &CpuSet) -> CpuSet {
             let mut one = CpuSet::new();
             one.set((0..CpuSet::MAX_CPU).rfind(|cpu| had.is_set(*cpu)).unwrap());
@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn without_one_cpu_of_a_server_nothing_moves() {
         let had = sched_getaffinity(None).unwrap();
-        // This process stands for a server with the CPUs that the test has.
+        // This process, with the CPUs of the test, acts as the server.
         let own = Beside::server(u64::from(std::process::id()));
         assert_eq!(own.is_some(), had.count() == 1);
         assert!(Beside::server(u64::MAX).is_none());

@@ -1,7 +1,8 @@
 //! Passes of a case on a server whose instructions are counted.
 //!
 //! A pass is deterministic: one connection, fixed keys and seed, and every window of operations is answered before
-//! the next is sent. So a server with fixed random numbers executes the same instructions in every pass.
+//! the next one is sent. A server with fixed random numbers therefore executes the same instructions in every
+//! pass.
 
 use std::time::Instant;
 
@@ -18,14 +19,14 @@ use crate::targets::callgrind::Callgrind;
 use crate::targets::connect::Endpoint;
 use crate::targets::{Access, Opened};
 
-/// Keys of a pass; loading more would take most of its time in the simulator.
+/// Largest number of keys of a pass; loading more would take most of its time in the simulator.
 const MOST_KEYS: u64 = 1_000;
-/// Operations of a pass, and of the warm-up before the first one: some tenths of a second.
+/// Operations of a pass, and of the warm-up before the first pass: some tenths of a second.
 const OPERATIONS: u64 = 4_800;
 const WARM_UP: u64 = 1_600;
 /// Operations in flight while keys are loaded.
 const LOAD_WINDOW: u64 = 50;
-/// The same in every run, since the names of keys decide which of them collide.
+/// The same in every run, because the names of keys decide which of them collide.
 const PREFIX: &str = "loadline:work:";
 const SEED: u64 = 7;
 
@@ -35,17 +36,17 @@ pub(crate) struct Counted {
     operations: Lockstep,
     window: u64,
     pid: u32,
-    /// Whether the counts are those since the end of a pass.
+    /// Whether the counts start at the end of a pass.
     is_fresh: bool,
 }
 
-/// Whether the operations of `case` can run in passes: they go over one connection and need nothing in between.
+/// Whether the operations of `case` can run in passes, that is, over one connection and without steps in between.
 pub(crate) fn can_count(case: &Case) -> bool {
     case.workload.rules.is_plain()
 }
 
 impl Counted {
-    /// Loads the keys of `case` and warms the server up. `None` for anything but a server of our own.
+    /// Loads the keys of `case` and warms the server up. Returns `None` for a server that this run did not start.
     ///
     /// # Errors
     /// If the connection is lost or operations fail.
@@ -97,7 +98,7 @@ impl Counted {
         if !self.is_fresh {
             callgrind.start_pass(self.pid)?;
         }
-        // Counts that include operations of a pass that failed are no start of another one.
+        // After a failed pass, the counts include part of its operations.
         self.is_fresh = false;
         run(&mut self.operations, OPERATIONS, self.window, &self.name)?;
         let profile = callgrind.end_pass(self.pid)?;
@@ -115,15 +116,15 @@ impl Counted {
     }
 }
 
-/// Lets the timers of a Redis server run once per second instead of ten times: every tick is a turn of its event
-/// loop, too. A server without that setting keeps its timers.
+/// Makes the timers of a Redis server run once per second instead of ten times, because each tick is also an
+/// iteration of its event loop. Ignored by a server without that setting.
 fn slow_timers(endpoint: &Endpoint) {
     if let Ok(mut connection) = endpoint.open() {
         let _ = connection.run(cmd::<()>("CONFIG").arg("SET").arg("hz").arg(1));
     }
 }
 
-/// Runs `count` operations, `window` of them at a time.
+/// Runs `count` operations, `window` at a time.
 fn run(operations: &mut Lockstep, count: u64, window: u64, name: &str) -> Result<(), Failure> {
     let lost = |why: String| {
         Failure::unavailable(format!(

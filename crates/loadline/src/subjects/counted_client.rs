@@ -1,8 +1,8 @@
-//! A client in a process of its own, whose instructions are counted: `loadline __client`.
+//! A client in a separate process, whose instructions are counted: `loadline __client`.
 //!
-//! The process resolves the arguments of the sweep as its parent did, and then does what lines on its standard input
-//! say: [`Step::Turn`] opens a connection for an operation in a call mode, [`Step::Pass`] performs operations. It
-//! answers each line with one line. Between two lines it waits, and its counts can be taken.
+//! The process resolves the arguments of the sweep as its parent did, and then obeys the lines on its standard
+//! input: [`Step::Turn`] opens a connection for an operation in a call mode, [`Step::Pass`] performs operations.
+//! It answers each line with one line and then waits for the next, so its counts can be read in between.
 
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, Write};
@@ -28,24 +28,24 @@ use crate::targets::Opened;
 use crate::targets::callgrind::Callgrind;
 use crate::targets::servers;
 
-/// Operations of a pass at least, and of the warm-up before the first one.
+/// Minimum number of operations of a pass, and operations of the warm-up before the first pass.
 const OPERATIONS: u64 = 2_000;
 const WARM_UP: u64 = 500;
-/// How often an interrupt is looked for while the process works.
+/// Interval at which interrupts are checked while the process works.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// How long it may take to start, and to answer a line.
+/// Time limit for starting, and for answering a line.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Longer than any pass.
 const LONGEST: Duration = Duration::from_hours(1);
-/// What it says when it has started or opened a connection.
+/// Its answer after it has started or opened a connection.
 const READY: &str = "ready";
-/// The same in every run: the choice of keys decides what is executed.
+/// The same in every run, because the choice of keys affects what is executed.
 const SEED: u64 = 7;
 
-/// What a line asks for.
+/// A request to the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
-    /// Open a connection for the operation at this place of the plan, in a call mode.
+    /// Open a connection for the operation at this index of the plan, in a call mode.
     Turn(usize, Mode),
     /// Perform the operations of a pass.
     Pass,
@@ -70,7 +70,7 @@ impl Step {
     }
 }
 
-/// The process, seen from its parent.
+/// The process, as seen by its parent.
 #[derive(Debug)]
 pub(crate) struct CountedClient {
     process: Child,
@@ -80,8 +80,8 @@ pub(crate) struct CountedClient {
 }
 
 impl CountedClient {
-    /// Starts it for the target of a sweep, whose arguments are `words` and whose keys are those of the run `run_id`.
-    /// Must be called on the main thread, since children are tied to it.
+    /// Starts it for the target of a sweep, whose arguments are `words` and whose keys are those of the run
+    /// `run_id`. Must be called on the main thread, because child processes end with the thread that starts them.
     ///
     /// # Errors
     /// If valgrind is missing, or the process does not start.
@@ -91,9 +91,8 @@ impl CountedClient {
         words: Vec<OsString>,
         control: &Control,
     ) -> Result<Self, Failure> {
-        let callgrind = Callgrind::find()?.ok_or_else(|| {
-            Failure::unavailable("valgrind was on PATH a moment ago and is not any more.")
-        })?;
+        let callgrind = Callgrind::find()?
+            .ok_or_else(|| Failure::unavailable("valgrind is no longer on PATH."))?;
         let cannot = |error: io::Error| {
             Failure::unavailable(format!("the client could not be started: {error}."))
         };
@@ -116,7 +115,7 @@ impl CountedClient {
         let (sender, receiver) = mpsc::channel();
         thread::spawn(move || {
             let lines = BufReader::new(output).lines();
-            // The receiver is gone once the client is not needed any more.
+            // Fails once the receiver is dropped, when the client is no longer needed.
             let _ = lines
                 .map_while(Result::ok)
                 .try_for_each(|line| sender.send(line));
@@ -131,7 +130,7 @@ impl CountedClient {
         Ok(client)
     }
 
-    /// What counts its instructions.
+    /// The simulator that counts its instructions.
     pub(crate) fn callgrind(&self) -> &Callgrind {
         &self.callgrind
     }
@@ -139,7 +138,7 @@ impl CountedClient {
     /// Opens a connection for an operation of the plan in a call mode, and warms it up.
     ///
     /// # Errors
-    /// If the process does not do so.
+    /// If the process fails to do so.
     pub(crate) fn turn_to(
         &mut self,
         case: usize,
@@ -153,7 +152,7 @@ impl CountedClient {
     /// Performs the operations of a pass and counts them.
     ///
     /// # Errors
-    /// If the process does not do so, or the counts cannot be read.
+    /// If the process fails to do so, or the counts cannot be read.
     pub(crate) fn pass(&mut self, control: &Control) -> Result<(Pass, Profile), Failure> {
         let pid = self.process.id();
         self.callgrind.start_pass(pid)?;
@@ -205,19 +204,19 @@ impl CountedClient {
         }
     }
 
-    /// That the process ended or answered something else, with its last words.
+    /// The failure that the process ended or gave an unexpected answer, with the last lines that it printed.
     fn broken(&self, answer: &str) -> Failure {
         let said = fs::read(self.callgrind.said()).unwrap_or_default();
         let said = String::from_utf8_lossy(&said);
         let is_its_own = |line: &&str| !line.trim().is_empty() && !line.starts_with("==");
-        // What valgrind says of a signal that ended the process.
+        // Valgrind's message about a signal that ended the process.
         let of_valgrind = |line: &&str| line.contains("terminating");
         let last = said.lines().rfind(is_its_own);
         let last = last
             .or_else(|| said.lines().rfind(of_valgrind))
             .unwrap_or("nothing");
         Failure::unavailable(format!(
-            "the client answered {} and said: {}",
+            "the client answered {} and printed: {}",
             crate::printer::printable(answer),
             crate::printer::printable(last)
         ))
@@ -226,13 +225,13 @@ impl CountedClient {
 
 impl Drop for CountedClient {
     fn drop(&mut self) {
-        // Both fail only if the process is gone already.
+        // Both fail only if the process has already ended.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
-/// Is that process: does what the lines on standard input say, until there are no more.
+/// Runs as that process: obeys the lines on standard input until its end.
 ///
 /// # Errors
 /// If the target cannot be called, an operation fails, or a line is not understood.
@@ -265,7 +264,7 @@ pub(crate) fn obey(plan: &ModesPlan, base: &Plan, run_id: &str) -> Result<(), Fa
     Ok(())
 }
 
-/// A block without a series: to end its intervals takes work that depends on time.
+/// A block without a series, because the work to close its intervals would depend on time.
 fn unhurried(case: &Case) -> Block {
     Block {
         interval: LONGEST,
@@ -273,7 +272,7 @@ fn unhurried(case: &Case) -> Block {
     }
 }
 
-/// Performs `operations` and returns how many there were.
+/// Performs `operations` and returns the number of them.
 fn perform(called: &mut Called, operations: u64, control: &Control) -> Result<u64, Failure> {
     let outcome = called
         .block(Stop::after_ops(operations), SEED, control)

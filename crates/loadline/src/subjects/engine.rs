@@ -1,5 +1,5 @@
-//! Engines in this process, and servers through blocking connections: called in the same loop, one call at a time on
-//! each thread.
+//! Engines in this process, and servers through blocking connections, all called in the same loop: one call at a
+//! time on each thread.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,12 +22,13 @@ use crate::targets::engines::{Batch, Handle, Names, ServedHandle};
 use crate::targets::threads::Threads;
 use crate::targets::{Access, Opened};
 
-/// Keys that are written in one call while they are loaded.
+/// Keys written per call while they are loaded.
 const LOAD_BATCH: u64 = 1_000;
-/// No block has more passes than this: an engine that empties its keys faster is measured well enough by then.
+/// Largest number of passes per block: an engine that removes all of its keys this often is measured precisely
+/// enough.
 const MOST_PASSES: u32 = 1_000;
 
-/// What an operation does.
+/// The operation of a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verb {
     Get,
@@ -40,26 +41,26 @@ pub(super) struct EngineSubject {
     callers: Callers<EngineCallee>,
     block: Block,
     threads: Threads,
-    /// Brings removed keys back, where the case removes any.
+    /// Restores removed keys, if the case removes any.
     refill: Option<Refill>,
 }
 
-/// Writes the keys again that a block has removed.
+/// Writes the keys that a block has removed again.
 struct Refill {
     handle: Box<dyn Handle>,
     names: Names,
     workload: Workload,
-    /// Keys that have ever been removed: the place of the next one.
+    /// Number of keys removed so far, which is the position of the next one.
     removed: Arc<AtomicU64>,
-    /// Those of them that were brought back.
+    /// Number of those that were restored.
     restored: u64,
 }
 
 impl EngineSubject {
-    /// Callers of `target` that perform the operations of `case`.
+    /// Creates callers of `target` that perform the operations of `case`.
     ///
     /// # Errors
-    /// That the workload cannot be, or that the engine refuses access.
+    /// If the workload is invalid or the engine refuses access.
     pub(super) fn open(
         target: &Opened,
         case: &Case,
@@ -113,7 +114,7 @@ impl EngineSubject {
         })
     }
 
-    /// Blocks until `stop`, each of which removes every key at most once; removed keys come back in between.
+    /// Runs blocks until `stop`. Each removes every key at most once; removed keys are restored in between.
     fn passes(&mut self, stop: Stop, seed: u64, control: &Control) -> Result<Outcome, Error> {
         let Some(refill) = &mut self.refill else {
             let block = Block {
@@ -193,10 +194,10 @@ impl Refill {
     }
 }
 
-/// Brings every key of the case's space in, in the order of their names.
+/// Loads every key of the case, in the order of their names.
 ///
 /// # Errors
-/// That the workload cannot be, and what the engine says.
+/// If the workload is invalid, and the errors of the engine.
 pub(super) fn load(
     handle: &mut dyn Handle,
     case: &Case,
@@ -221,7 +222,7 @@ pub(super) fn load(
     Ok(())
 }
 
-/// Access to the engine behind `target` for one thread.
+/// Opens access to the engine behind `target` for one thread.
 fn handle(target: &Opened) -> Result<Box<dyn Handle>, Error> {
     let opened = match &target.access {
         Access::Engine(engine) => engine.handle(),
@@ -254,31 +255,31 @@ fn verb(command: &str) -> Verb {
     }
 }
 
-/// One thread's access.
+/// One thread's access to the engine.
 struct EngineCallee {
     handle: Box<dyn Handle>,
-    /// By the number of the command.
+    /// Indexed by the number of the command.
     verbs: Vec<Verb>,
     names: Names,
-    /// Keys of a call.
+    /// Keys per call.
     size: u32,
     places: Vec<Place>,
-    /// Where values are copied to, as an application would have them.
+    /// Buffer for values that are read, which an application would copy too.
     out: Vec<u8>,
-    /// What the last error said.
+    /// Text of the last error.
     sentence: String,
-    /// Of a case that removes keys, the place of the next one that is prepared.
+    /// If the case removes keys, the position of the next key to prepare.
     next: u64,
-    /// The place after the last key that was removed.
+    /// The position after the last key that was removed.
     removed: Arc<AtomicU64>,
 }
 
-/// A call that is ready.
+/// A prepared call.
 #[derive(Debug, Clone, Default)]
 struct Place {
     command: usize,
     batch: Batch,
-    /// The place after its last key, where it removes keys.
+    /// The position after its last key, if it removes keys.
     removes_until: u64,
 }
 
@@ -296,7 +297,7 @@ impl Callee for EngineCallee {
     ) {
         let verb = self.verbs[command];
         if verb == Verb::Delete && place == 0 {
-            // What was prepared before and not performed comes again.
+            // Calls that were prepared but not performed are prepared again.
             self.next = self.removed.load(Ordering::Relaxed);
         }
         let ready = &mut self.places[place];

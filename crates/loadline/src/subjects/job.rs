@@ -22,15 +22,15 @@ use crate::workload::{Calls, Job, OpenJob, Site};
 
 /// The server of a job.
 pub(super) struct Place<'t> {
-    /// The name of the target in reports.
+    /// Name of the target in reports.
     pub(super) name: &'t str,
-    /// The server as the load reaches it, through a link where there is one.
+    /// The server as the load reaches it, through a link if there is one.
     pub(super) through: &'t Endpoint,
-    /// The server itself, for reading its counters.
+    /// The server without a link, for reading its counters.
     pub(super) direct: &'t Endpoint,
 }
 
-/// Opens what runs the blocks of `case`, which `job` performs.
+/// Opens the subject that runs the blocks of `case`, performed by `job`.
 ///
 /// # Errors
 /// If a connection cannot be opened.
@@ -130,11 +130,11 @@ impl Callee for Caller {
     }
 }
 
-/// One job on one server, with the server's own counters as a cross-check.
+/// One job on one server; the server's own counters are the cross-check.
 struct JobSubject<'t> {
     callers: Callers<Caller>,
     admin: Admin,
-    /// The commands that are counted as operations, in lower case.
+    /// Commands that are counted as operations, in lower case.
     declared: Vec<String>,
     case: &'t Case,
     job: &'static dyn Job,
@@ -162,7 +162,7 @@ impl Subject for JobSubject<'_> {
         let mut outcome = self.callers.run(&block, control)?;
         outcome.target = self.counters()?.since(&before);
         if self.job.makes_connections() {
-            // New connections are what the case measures.
+            // The case measures new connections, so their number is no finding.
             outcome.target.connections = None;
         }
         Ok(outcome)

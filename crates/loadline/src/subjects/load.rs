@@ -1,4 +1,4 @@
-//! The keys of a run, brought in before its blocks.
+//! Loads the keys of a run before its blocks.
 
 use loadline_load::Control;
 
@@ -9,10 +9,10 @@ use crate::plan::Case;
 use crate::targets::hints::hint;
 use crate::targets::{Access, Opened};
 
-/// Brings every key of the case's space in, once per run.
+/// Loads every key of the case, once per run.
 ///
 /// # Errors
-/// That the target refused a key or went away.
+/// If the target refuses a key or the connection is lost.
 pub(crate) fn load(
     target: &mut Opened,
     case: &Case,
@@ -55,7 +55,7 @@ pub(crate) fn load(
     Ok(())
 }
 
-/// That `count` keys of `case` were refused with errors of `kind`, and what to do about it.
+/// The failure that `count` keys of `case` were refused with errors of `kind`, with advice.
 pub(super) fn not_loaded(name: &str, case: &Case, kind: &str, count: u64) -> Failure {
     let advice = hint(kind).unwrap_or("See the server's log for the reason.");
     Failure::unavailable(format!(

@@ -1,7 +1,7 @@
-//! One connection that sends operations together and waits for all of their replies before it sends more.
+//! A connection that sends operations together and waits for all of their replies before it sends more.
 //!
-//! What a server does then depends on the operations alone and not on the speed of either side, which the wire
-//! loop, with its sliding window, cannot promise.
+//! The work of a server then depends only on the operations and not on the speed of either side. The wire loop,
+//! with its sliding window, cannot guarantee that.
 
 use std::io::{self, Read, Write};
 use std::time::Instant;
@@ -31,14 +31,14 @@ pub(super) struct Lockstep {
     chooser: Chooser,
     seed: u64,
     request: Vec<u8>,
-    /// Replies that the request is to get.
+    /// Expected replies to the request.
     awaited: u64,
     received: Vec<u8>,
     /// Bytes sent and received since the last [`restart`](Self::restart).
     pub(super) traffic: Traffic,
 }
 
-/// Bytes over a connection.
+/// Bytes sent and received over a connection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Traffic {
     pub(super) sent: u64,
@@ -46,10 +46,10 @@ pub(super) struct Traffic {
 }
 
 impl Lockstep {
-    /// Connects to `endpoint` for `commands` over the keys of `case`, which `dist` chooses.
+    /// Connects to `endpoint` to send `commands` over the keys of `case`, chosen by `dist`.
     ///
     /// # Errors
-    /// If the connection cannot be opened, or the commands are no workload.
+    /// If the connection cannot be opened, or the commands are not a valid workload.
     pub(super) fn open(
         endpoint: &Endpoint,
         commands: Vec<Command>,
@@ -75,7 +75,7 @@ impl Lockstep {
         })
     }
 
-    /// Chooses the same operations again from here on.
+    /// Restarts the sequence of operations.
     pub(super) fn restart(&mut self) {
         self.chooser = Chooser::new(SmallRng::seed_from_u64(self.seed), 0, 1);
         self.traffic = Traffic::default();
@@ -94,8 +94,8 @@ impl Lockstep {
         }
     }
 
-    /// Sends what was prepared and waits for its replies. Allocates nothing, so that the time taken is that of the
-    /// operations.
+    /// Sends the prepared request and waits for its replies. Allocates nothing, so that the time taken is that of
+    /// the operations.
     ///
     /// # Errors
     /// If the connection is lost, the replies are not RESP, or they do not arrive in time.
@@ -122,7 +122,7 @@ impl Lockstep {
         Ok(tally)
     }
 
-    /// The first bytes of what arrives after `request`: the reply to it, unless an earlier one was left unread.
+    /// The first bytes received after `request`: its reply, unless an earlier reply was not read.
     #[cfg(test)]
     pub(super) fn answer_to(&mut self, request: &[u8]) -> [u8; 7] {
         self.socket.write_all(request).unwrap();

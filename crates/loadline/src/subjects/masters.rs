@@ -1,9 +1,9 @@
 //! The masters of a cluster, sharing the load of a case over the wire.
 //!
-//! The load generator writes its commands beforehand and looks at no key while it runs, so it cannot
-//! send each key where it belongs. Instead every connection belongs to one master, and all keys of that
-//! connection carry a hash tag whose slot that master serves. Each master has an equal part of the keys
-//! and of the operations.
+//! The load generator formats its commands beforehand and does not look at keys while it runs, so it cannot send
+//! each key to the right node. Instead, every connection belongs to one master, and all keys of that connection
+//! carry a hash tag whose slot that master serves. Each master has an equal part of the keys and of the
+//! operations.
 
 use loadline_client::blocking;
 use loadline_load::outcome::Outcome;
@@ -23,7 +23,7 @@ pub(super) struct ClusterSubject<'t> {
     prefix: String,
     seed: u64,
     subject: WireSubject<'t>,
-    /// Whether a server said in the last block that a slot is served elsewhere.
+    /// Whether a server replied in the last block that a slot has moved.
     has_moved: bool,
 }
 
@@ -31,7 +31,7 @@ impl<'t> ClusterSubject<'t> {
     /// Opens the connections of `case` to every master.
     ///
     /// # Errors
-    /// That a connection cannot be opened, or that there are fewer of them than masters.
+    /// If a connection cannot be opened, or there are fewer connections than masters.
     pub(super) fn open(
         access: &'t ClusterAccess,
         case: &'t Case,
@@ -49,7 +49,7 @@ impl<'t> ClusterSubject<'t> {
         })
     }
 
-    /// Asks who serves the slots now, and connects to those. The keys went with their slots.
+    /// Reads the slot map again and reconnects. The keys moved with their slots.
     fn follow(&mut self) -> Result<(), Failure> {
         let cluster = self.access.look_again()?;
         let places = places(self.access, &cluster, self.case, &self.prefix)?;
@@ -70,11 +70,11 @@ impl Subject for ClusterSubject<'_> {
     }
 }
 
-/// Brings the keys of `case` in on every master, past all links; the outcome is that of the master that
-/// refused one, where one did.
+/// Loads the keys of `case` on every master, without links. The returned outcome is that of the first master that
+/// refused a key, otherwise of the last one.
 ///
 /// # Errors
-/// That a connection cannot be opened or all are lost.
+/// If a connection cannot be opened, or all connections are lost.
 pub(super) fn load(
     access: &ClusterAccess,
     case: &Case,
@@ -97,7 +97,7 @@ pub(super) fn load(
     Ok(loaded)
 }
 
-/// Where the parts of `case` are, by what `cluster` knows: a place for each hash tag.
+/// The parts of `case` according to the slot map of `cluster`: one for each hash tag.
 fn places(
     access: &ClusterAccess,
     cluster: &blocking::Cluster,

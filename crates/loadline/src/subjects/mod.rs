@@ -1,4 +1,4 @@
-//! What runs the blocks of a case on a target, one way for each kind of target.
+//! Subjects: they run the blocks of a case on a target, one implementation for each kind of target.
 
 mod beside;
 pub(crate) mod client;
@@ -45,13 +45,14 @@ pub(crate) use reference::Reference;
 
 /// The length of an interval of the series in a record.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// The longest that operations in a simulator may take before they are given up.
+/// Time limit for operations in a simulator.
 const LONGEST_PASS: Duration = Duration::from_secs(60);
 
-/// Opens `target` for the cases of `plan`. Must be called on the main thread, since children are tied to it.
+/// Opens `target` for the cases of `plan`. Must be called on the main thread, because child processes end with the
+/// thread that starts them.
 ///
 /// # Errors
-/// Those of [`Opened::open`], and that the target lacks a command that a case needs, or refuses it to this user.
+/// Those of [`Opened::open`], and if the target lacks a command that a case needs, or denies it to this user.
 pub(crate) fn open(target: &Target, plan: &Plan, control: &Control) -> Result<Opened, Failure> {
     let mut opened = Opened::open(target, plan, control)?;
     let refusals = opened.refusals(&plan.cases, &[])?;
@@ -62,7 +63,7 @@ pub(crate) fn open(target: &Target, plan: &Plan, control: &Control) -> Result<Op
     Ok(opened)
 }
 
-/// As [`require`], for commands that the user cannot run.
+/// Does the same as [`require`] for commands that the user has no right to run.
 fn require_rights(target: &mut Opened, case: &Case, refusals: &Refusals) -> Result<(), Failure> {
     let needs = case.workload.needs();
     let mut refused = refusals.iter().filter(|(name, _)| needs.contains(name));
@@ -84,7 +85,7 @@ fn require_rights(target: &mut Opened, case: &Case, refusals: &Refusals) -> Resu
     )))
 }
 
-/// Leaves out a case of a bundle that `target` cannot do, and refuses any other.
+/// Leaves out a case of a bundle that `target` does not support, and refuses any other such case.
 fn require(target: &mut Opened, case: &Case) -> Result<(), Failure> {
     let rules = &case.workload.rules;
     let missing = match &mut target.access {
@@ -92,11 +93,11 @@ fn require(target: &mut Opened, case: &Case) -> Result<(), Failure> {
             if server.endpoint.server().tls
                 && rules.job.is_some_and(|job| !job.works_over_tls()) =>
         {
-            vec!["way without TLS".into()]
+            vec!["connection without TLS".into()]
         }
         Access::Server(server) => server.admin.missing_commands(&case.workload.needs())?,
         Access::Cluster(_) if rules.job.is_some() => {
-            vec!["way through a cluster".into()]
+            vec!["single node for all keys".into()]
         }
         Access::Cluster(cluster) => cluster.admin.missing_commands(&case.workload.needs())?,
         Access::Engine(_) => Vec::new(),
@@ -120,10 +121,10 @@ fn require(target: &mut Opened, case: &Case) -> Result<(), Failure> {
     )))
 }
 
-/// What runs the blocks of `case` on `target`.
+/// Creates the subject that runs the blocks of `case` on `target`.
 ///
 /// # Errors
-/// That a connection cannot be opened.
+/// If a connection cannot be opened.
 pub(crate) fn of<'s>(
     target: &'s Opened,
     case: &'s Case,
@@ -201,13 +202,13 @@ fn workload(
     Workload::new(commands, keys, values)
 }
 
-/// What a load says, as an error of the program.
+/// Converts an error of the load generator into a failure.
 pub(crate) fn failure(name: &str, error: &Error) -> Failure {
     match error {
         Error::Plan(why) => Failure::usage(format!("{name}: {why}.")),
         _ => {
             let said = error.to_string();
-            // What a subject says of itself can be a whole sentence already.
+            // The error of a subject can already be a whole sentence.
             let failure = Failure::unavailable(format!("{name}: {}.", said.trim_end_matches('.')));
             match hint(&said).filter(|_| !said.contains('\n')) {
                 Some(hint) => failure.followed_by(hint),

@@ -1,5 +1,5 @@
-//! A server that answers PING with constants, in this process. What the generator reaches on it is the generator's
-//! own ceiling.
+//! A server in this process that answers PING with a constant. The throughput of the generator on it is the
+//! generator's own limit.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -14,7 +14,7 @@ use crate::framing::RespFraming;
 use crate::plan::Case;
 use crate::targets::NullServer;
 
-/// The request that it knows, as the workload `ping` sends it.
+/// The request that it expects, as the workload `ping` sends it.
 const REQUEST: &[u8] = b"*1\r\n$4\r\nPING\r\n";
 const REPLY: &[u8] = b"+PONG\r\n";
 const READ_BYTES: usize = 16 << 10;
@@ -27,15 +27,15 @@ impl NullPings {
     /// Listens on a free port of loopback.
     ///
     /// # Errors
-    /// That there is none.
+    /// If no port is free.
     pub(crate) fn start() -> Result<Self, Failure> {
         NullServer::start(answer).map(Self)
     }
 
-    /// What runs the blocks of `case`, which sends nothing but PING.
+    /// Creates the subject that runs the blocks of `case`, which must send only PING.
     ///
     /// # Errors
-    /// That a connection cannot be opened.
+    /// If a connection cannot be opened.
     pub(crate) fn subject(&self, case: &Case, seed: u64) -> Result<NullSubject<'_>, Failure> {
         let commands = case
             .workload
@@ -70,7 +70,7 @@ impl Connect for NullPings {
     }
 }
 
-/// One case on the server that does nothing.
+/// One case on the null server.
 pub(crate) struct NullSubject<'n> {
     session: Session<'n, RespFraming>,
     block: Block,
@@ -87,7 +87,7 @@ impl Subject for NullSubject<'_> {
     }
 }
 
-/// Answers each whole request that arrives, however it is cut, until the other end closes.
+/// Answers every complete request, however it is split, until the peer closes the connection.
 fn answer(mut stream: TcpStream) {
     let mut buffer = vec![0; READ_BYTES];
     let replies = REPLY.repeat(READ_BYTES / REQUEST.len() + 1);

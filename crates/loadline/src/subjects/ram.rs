@@ -1,5 +1,4 @@
-//! Our store in this process, called directly: what is left of an operation when no wire is in
-//! between.
+//! Our store in this process, called directly: the cost of an operation without a network.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -20,10 +19,10 @@ use super::{load_block, workload};
 use crate::plan::Case;
 use crate::workload::{Call, Definition};
 
-/// What [`Reply::Error`] says where a key holds a value of another kind.
+/// Content of [`Reply::Error`] if a key holds a value of another kind.
 const WRONG_KIND: &[u8] = b"WRONGTYPE";
 
-/// What the store can be asked to do.
+/// An operation of the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verb {
     Get,
@@ -37,24 +36,24 @@ enum Verb {
     MSet,
 }
 
-/// One call with its arguments, as parts that are put together for every operation.
+/// One call with its arguments, as parts that are assembled for every operation.
 #[derive(Debug, Clone)]
 struct Step {
     verb: Verb,
     arguments: Vec<Vec<Part>>,
 }
 
-/// One case on the store in this process, called from as many threads as the case asks for.
+/// One case on the store in this process, called from as many threads as the case has.
 pub(super) struct RamSubject {
     callers: Callers<RamCallee>,
     block: Block,
 }
 
 impl RamSubject {
-    /// Callers of `store` that perform the operations of `case`.
+    /// Creates callers of `store` that perform the operations of `case`.
     ///
     /// # Errors
-    /// That the workload cannot be.
+    /// If the workload is invalid.
     pub(super) fn new(
         store: &Arc<Keyspace>,
         case: &Case,
@@ -88,10 +87,10 @@ impl Subject for RamSubject {
     }
 }
 
-/// Brings every key of the case's space in; `None` where there is nothing to bring.
+/// Loads every key of the case. Returns `None` if the workload needs no keys.
 ///
 /// # Errors
-/// That the workload cannot be.
+/// If the workload is invalid.
 pub(super) fn load(
     store: &Arc<Keyspace>,
     case: &Case,
@@ -116,20 +115,20 @@ struct RamCallee {
     store: Arc<Keyspace>,
     operations: Arc<[Vec<Step>]>,
     places: Vec<Place>,
-    /// Where values are copied to, as a caller would have them.
+    /// Buffer for values that are read, which a caller would copy too.
     out: Vec<u8>,
 }
 
-/// An operation that is ready.
+/// A prepared operation.
 #[derive(Debug, Clone, Default)]
 struct Place {
     operation: usize,
     bytes: Vec<u8>,
-    /// Where each argument ends in `bytes`, those of all steps one after the other.
+    /// End of each argument in `bytes`, for all steps in sequence.
     ends: Vec<usize>,
 }
 
-/// The commands of `definition` that the store in process does not have.
+/// The commands of `definition` that the store does not support in process.
 pub(super) fn missing(definition: &Definition) -> Vec<&'static str> {
     let (operations, load) = definition.calls("", 1);
     let mut missing: Vec<&str> = operations
@@ -145,7 +144,7 @@ pub(super) fn missing(definition: &Definition) -> Vec<&'static str> {
 }
 
 impl RamCallee {
-    /// A caller of `store` that performs `operations`, all of which the store has.
+    /// Creates a caller of `store` that performs `operations`, all of which the store supports.
     fn new(store: Arc<Keyspace>, operations: &[Vec<Call>]) -> Self {
         let operations = operations
             .iter()
@@ -213,7 +212,7 @@ impl Callee for RamCallee {
     }
 }
 
-/// What came of a step.
+/// Result of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Answer {
     /// The value was copied out.
@@ -247,7 +246,7 @@ impl<'p> Arguments<'p> {
 
 fn step(call: &Call) -> Option<Step> {
     let verb = verb(call)?;
-    // The time to live is part of the verb.
+    // The time to live is stored in the verb.
     let taken = if matches!(verb, Verb::SetFor(_)) {
         2
     } else {
@@ -275,7 +274,7 @@ fn verb(call: &Call) -> Option<Verb> {
     Some(verb)
 }
 
-/// Milliseconds of `EX seconds` or `PX milliseconds`.
+/// Milliseconds of the arguments `EX seconds` or `PX milliseconds`.
 fn time_to_live(option: &[Part], time: &[Part]) -> Option<u64> {
     let ([Part::Literal(option)], [Part::Literal(time)]) = (option, time) else {
         return None;
@@ -288,8 +287,8 @@ fn time_to_live(option: &[Part], time: &[Part]) -> Option<u64> {
     }
 }
 
-/// Milliseconds since the Unix epoch, from the clock that costs least: it moves every few
-/// milliseconds, which is fine enough for a time to live.
+/// Milliseconds since the Unix epoch, read from the cheapest clock. It advances every few milliseconds, which is
+/// precise enough for a time to live.
 fn now_ms() -> u64 {
     let now = clock_gettime(ClockId::RealtimeCoarse);
     now.tv_sec as u64 * 1_000 + now.tv_nsec as u64 / 1_000_000
@@ -359,14 +358,14 @@ fn get(store: &Keyspace, key: &[u8], now: u64, out: &mut Vec<u8>) -> Answer {
     })
 }
 
-/// Puts `value` at `key`, until `until` (milliseconds since the Unix epoch) where that is given.
+/// Sets `key` to `value`, with an expiry at `until` (milliseconds since the Unix epoch) if that is given.
 fn put(store: &Keyspace, key: &[u8], value: &[u8], until: Option<u64>, now: u64) -> Answer {
     let mut entry = Entry::lasting(Value::String(value.to_vec()));
     entry.expires_at = until;
     store.modify(key, now, |_| (Answer::Other, Change::Put(entry)))
 }
 
-/// Adds one to the decimal number at `key`, which is 0 where nothing is.
+/// Adds one to the decimal number at `key`; a missing key counts as 0.
 fn increment(store: &Keyspace, key: &[u8], now: u64) -> Answer {
     store.modify(key, now, |entry| {
         let Some(entry) = entry else {

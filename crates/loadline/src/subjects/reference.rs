@@ -1,5 +1,5 @@
-//! The reference: an echo over loopback, which knows nothing of Redis. It tells how fast the machine
-//! was while a round ran, so that runs of different days can be compared.
+//! The reference: an echo over loopback, independent of Redis. It shows how fast the machine was during a round,
+//! so that runs of different days can be compared.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -16,15 +16,15 @@ use crate::exit::Failure;
 use crate::pinning::Pinning;
 use crate::plan::Case;
 
-/// The largest message: beyond this the copying is measured, and not the machine's round trip.
+/// The largest message. With larger ones, copying dominates the round trip.
 const MOST_BYTES: u64 = 16 << 10;
-/// How long a block lasts: some thousands of round trips.
+/// Length of a block: some thousands of round trips.
 const BLOCK: Duration = Duration::from_millis(30);
-/// Round trips that a median needs. Where a neighbour takes the CPU, a block lasts longer for them ...
+/// Round trips that a median needs. If other processes use the CPU, a block is extended until it has them ...
 const LEAST_TRIPS: u64 = 300;
-/// ... but not longer than this.
+/// ... but to this length at most.
 const LONGEST_BLOCK: Duration = Duration::from_millis(300);
-/// How long an answer may take.
+/// Time limit for an answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// An echo, and a connection to it. The echo ends when the connection is closed.
@@ -35,11 +35,11 @@ pub(crate) struct Reference {
 }
 
 impl Reference {
-    /// Starts an echo for messages of the size of `case`'s values, on the servers' CPU where that is
-    /// set apart.
+    /// Starts an echo for messages of the size of `case`'s values, on the servers' CPU if one is reserved for
+    /// them.
     ///
     /// # Errors
-    /// That loopback has no port or refuses the connection.
+    /// If loopback has no free port or refuses the connection.
     pub(crate) fn open(case: &Case, pinning: Option<&Pinning>) -> Result<Self, Failure> {
         let bytes = case.value_size.max().clamp(1, MOST_BYTES) as usize;
         let servers = pinning.map(Pinning::servers);
@@ -64,7 +64,7 @@ impl Reference {
 }
 
 impl Subject for Reference {
-    /// Makes round trips for a time of its own, and no longer than the blocks of the targets take.
+    /// Makes round trips for its own block length, or for the time limit of `stop` if that is shorter.
     fn block(&mut self, stop: Stop, _: u64, control: &Control) -> Result<Outcome, Error> {
         let mut outcome = Outcome::empty();
         let begun = Instant::now();
@@ -90,7 +90,7 @@ fn connect(bytes: usize, cpus: Option<CpuSet>) -> io::Result<TcpStream> {
     let stream = TcpStream::connect(listener.local_addr()?)?;
     let (mut accepted, peer) = listener.accept()?;
     if peer != stream.local_addr()? {
-        return Err(io::Error::other("another process connected to it"));
+        return Err(io::Error::other("another process connected first"));
     }
     for end in [&stream, &accepted] {
         end.set_nodelay(true)?;
@@ -99,11 +99,11 @@ fn connect(bytes: usize, cpus: Option<CpuSet>) -> io::Result<TcpStream> {
     accepted.set_read_timeout(None)?;
     thread::Builder::new().name("echo".into()).spawn(move || {
         if let Some(cpus) = cpus {
-            // Where that is not possible it echoes all the same.
+            // If pinning is not possible, it runs on any CPU.
             let _ = sched_setaffinity(None, &cpus);
         }
         let mut buffer = vec![0; bytes];
-        // The other end decides when it is over, and an error is that end too.
+        // Ends when the other end closes the connection or an error occurs.
         while let Ok(read @ 1..) = accepted.read(&mut buffer) {
             if accepted.write_all(&buffer[..read]).is_err() {
                 break;
@@ -129,7 +129,7 @@ mod tests {
         let outcome = reference
             .block(Stop::after_ops(1), 0, &Control::default())
             .unwrap();
-        // The stop of other subjects does not count; enough round trips for a median, or the longest time.
+        // It has its own stop rule: enough round trips for a median, or the longest time.
         let is_whole = outcome.duration >= BLOCK && outcome.ops >= LEAST_TRIPS;
         assert!(is_whole || outcome.duration >= LONGEST_BLOCK, "{outcome:?}");
         assert_eq!(outcome.response.summary().count, outcome.ops);

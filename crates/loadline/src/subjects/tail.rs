@@ -1,10 +1,10 @@
-//! The tail of one operation at a time, and how much of it was waiting for a CPU.
+//! The tail of single operations, and the share of it that was spent waiting for a CPU.
 //!
-//! A block under load says nothing about a single operation's waiting: its operations overlap. So
-//! after each block one connection runs operations of the same case one by one, and the kernel's
-//! count of run-queue wait (`schedstat`) of this thread and of the server's main thread is read
-//! before and after each. What is made of them is [`loadline_measure::corrected`]'s. Where the server
-//! is kept on one CPU, so is this thread meanwhile: see [`Beside`].
+//! In a block under load, operations overlap, so the wait of a single operation is unknown. Therefore, after each
+//! block, one connection runs operations of the same case one by one. Before and after each operation, the
+//! kernel's run-queue wait (`schedstat`) of this thread and of the server's main thread is read.
+//! [`loadline_measure::corrected`] evaluates the samples. If the server is pinned to one CPU, this thread moves to
+//! it meanwhile; see [`Beside`].
 
 use std::fs::File;
 use std::io;
@@ -19,7 +19,7 @@ use super::lockstep::Lockstep;
 use crate::plan::Case;
 use crate::targets::connect::Endpoint;
 
-/// A block ends with whichever comes first. So many operations have a 99th percentile that can be
+/// A block ends with whichever comes first. This number of operations is enough for a 99th percentile that can be
 /// compared; on an idle machine they take a fourth of the time.
 const MOST_OPERATIONS: usize = 2_500;
 const BLOCK: Duration = Duration::from_millis(200);
@@ -35,11 +35,11 @@ pub(super) struct Tail {
 }
 
 impl Tail {
-    /// Connects to the server that runs as process `server`. `None` where the case is not one that a
-    /// single operation at a time can stand for, or the kernel does not count waiting.
+    /// Connects to the server with the process id `server`. Returns `None` if single operations are not
+    /// representative of the case, or the kernel does not count waits.
     ///
     /// # Errors
-    /// That the connection cannot be opened.
+    /// If the connection cannot be opened.
     pub(super) fn open(
         endpoint: &Endpoint,
         server: u64,
@@ -64,13 +64,13 @@ impl Tail {
         }))
     }
 
-    /// Runs a block. `None` where an interrupt cut it short, and where the server refused operations:
-    /// the times of refusals are no tail, and those of the case itself are reported.
+    /// Runs a block. Returns `None` if it was interrupted or the server refused operations: the times of refused
+    /// operations are not a tail, and refusals are reported by the case itself.
     ///
     /// # Errors
-    /// That the connection is lost, or the server's process gone.
+    /// If the connection is lost or the server's process has ended.
     pub(super) fn block(&mut self, control: &Control) -> Result<Option<Corrected>, Error> {
-        // Opened here: the first of them is that of the thread which opens it.
+        // Opened here, because the file refers to the thread that opens it.
         let waits = Waits::open(self.server).map_err(|error| subject_error(&error))?;
         let _beside = Beside::server(self.server);
         self.samples.clear();
@@ -90,7 +90,7 @@ impl Tail {
         Ok(Some(correct(&self.samples)))
     }
 
-    /// Runs one operation; `None` where it was refused.
+    /// Runs one operation; returns `None` if it was refused.
     fn operation(&mut self, waits: &Waits) -> io::Result<Option<Sample>> {
         self.operations.prepare(1);
         let waited_before_ns = waits.read_ns()?;
@@ -106,13 +106,11 @@ impl Tail {
 }
 
 fn subject_error(error: &dyn std::fmt::Display) -> Error {
-    Error::Subject(
-        format!("operations one at a time, for the tail beside the load: {error}").into(),
-    )
+    Error::Subject(format!("single operations for the tail: {error}").into())
 }
 
-/// The kernel's counts of how long this thread and the main thread of a server were runnable without
-/// a CPU, kept open so that a reading is one system call each.
+/// The kernel's counts of the time that this thread and the main thread of a server were runnable without a CPU.
+/// The files stay open, so that a reading is one system call each.
 struct Waits {
     client: File,
     server: File,
@@ -126,7 +124,7 @@ impl Waits {
         })
     }
 
-    /// Both together, since the two started.
+    /// The sum of both counts since the threads started.
     fn read_ns(&self) -> io::Result<u64> {
         Ok(waited_ns(&self.client)? + waited_ns(&self.server)?)
     }
@@ -167,7 +165,7 @@ mod tests {
     use crate::targets::connect::command;
     use crate::workload::{Definition, Operation};
 
-    /// A server in a thread of this process, which ends with the test.
+    /// A server in a thread of this process; it ends with the test.
     struct Served {
         endpoint: Endpoint,
         stop: Arc<AtomicBool>,
@@ -210,7 +208,7 @@ mod tests {
         fn drop(&mut self) {
             self.stop.store(true, Ordering::Relaxed);
             if let Some(thread) = self.thread.take() {
-                // A panic there has been printed, and the test has seen a lost connection.
+                // A panic of the thread has been printed, and the test has seen a lost connection.
                 drop(thread.join());
             }
         }
@@ -266,7 +264,7 @@ mod tests {
         let mut tail = served.tail(&case).unwrap();
         let block = tail.block(&Control::default()).unwrap().unwrap();
         assert!(block.count() > 0);
-        // What is left over would be taken for the reply to the next request.
+        // Unread bytes would be taken for the reply to the next request.
         assert_eq!(
             tail.operations.answer_to(b"*1\r\n$4\r\nPING\r\n"),
             *b"+PONG\r\n"

@@ -1,4 +1,4 @@
-//! A server under load over the wire, or several that share it.
+//! Load on a server over the wire, or on several servers that share it.
 
 use loadline_load::block::Block;
 use loadline_load::keys::KeyDist;
@@ -23,29 +23,29 @@ const LOAD_PIPELINE: u32 = 64;
 /// Connections that load keys.
 const LOAD_CONNECTIONS: usize = 4;
 
-/// A server that a part of a case's load goes to.
+/// The server for a part of a case's load.
 pub(super) struct Place {
-    /// Where the load goes.
+    /// The address for the load.
     pub(super) through: Endpoint,
-    /// The same server without a link in between, for everything else.
+    /// The same server without a link, for everything else.
     pub(super) direct: Endpoint,
-    /// What its keys begin with.
+    /// Prefix of its keys.
     pub(super) prefix: String,
-    /// How many of the case's keys are there.
+    /// Number of the case's keys on this server.
     pub(super) keys: u64,
 }
 
-/// One case on one server, or on several that share the load: open connections, and a second look
-/// through the servers' own counters.
+/// One case on one server, or on several that share the load: open connections, and the servers' own counters as a
+/// cross-check.
 pub(crate) struct WireSubject<'t> {
     session: Session<'static, RespFraming>,
-    /// Bring the keys into the state that a block starts from, each on one server.
+    /// Restore the keys before each block, each on one server.
     before: Vec<Before>,
     servers: Vec<Watched>,
     case: &'t Case,
     block: Block,
     declared: Vec<String>,
-    /// What runs operations one by one after each block.
+    /// Runs operations one by one after each block.
     tail: Option<Tail>,
 }
 
@@ -57,14 +57,14 @@ struct Before {
 /// A server whose counters are read.
 struct Watched {
     admin: Admin,
-    /// Its process, where it is on this host.
+    /// Its process, if it is on this host.
     process: Option<u64>,
 }
 
-/// Brings every key of `place` in; `None` where there is nothing to bring.
+/// Loads every key of `place`. Returns `None` if the workload needs no keys.
 ///
 /// # Errors
-/// That a connection cannot be opened or all are lost.
+/// If a connection cannot be opened, or all connections are lost.
 pub(super) fn load(
     place: &Place,
     case: &Case,
@@ -83,7 +83,7 @@ pub(super) fn load(
         .map(Some)
 }
 
-/// Connections that send `command` for every key of `case` in a block of their own.
+/// Opens connections that send `command` for every key of `case` in a separate block.
 fn over_all_keys(
     command: Command,
     endpoint: &Endpoint,
@@ -107,7 +107,7 @@ fn over_all_keys(
 }
 
 impl Place {
-    /// The part of `case` that is here.
+    /// The part of `case` that belongs here.
     fn part(&self, case: &Case) -> Case {
         Case {
             keys: self.keys,
@@ -162,10 +162,10 @@ impl Watched {
 }
 
 impl<'t> WireSubject<'t> {
-    /// Opens the connections of `case` to the servers of the target called `name`.
+    /// Opens the connections of `case` to the servers of the target `name`.
     ///
     /// # Errors
-    /// That a connection cannot be opened, or that there are fewer connections than servers.
+    /// If a connection cannot be opened, or there are fewer connections than servers.
     pub(super) fn open(
         name: &str,
         places: &[Place],
@@ -215,12 +215,12 @@ impl<'t> WireSubject<'t> {
         })
     }
 
-    /// The same with operations one at a time after each block, where the case is one that they can
-    /// stand for, and the server is `child` or another process of this host. `direct` leads there, and
-    /// `seed` decides about keys.
+    /// Adds operations run one by one after each block, if they are representative of the case. The server is
+    /// `child` or another process of this host. `direct` is its address without a link, and `seed` determines the
+    /// keys.
     ///
     /// # Errors
-    /// That the connection for them cannot be opened.
+    /// If the connection for them cannot be opened.
     pub(crate) fn with_tail(
         self,
         child: Option<u32>,
@@ -244,7 +244,7 @@ impl<'t> WireSubject<'t> {
             .collect()
     }
 
-    /// Brings the keys into the state that a block starts from.
+    /// Restores the keys before a block.
     fn prepare(&mut self, control: &Control) -> Result<(), Error> {
         for Before { session, keys } in &mut self.before {
             let block = Block {
@@ -254,8 +254,7 @@ impl<'t> WireSubject<'t> {
             let outcome = session.run(&block, control)?;
             if let Some((kind, count)) = outcome.errors.iter().next() {
                 return Err(Error::Subject(
-                    format!("{count} of the keys could not be made ready for a block: {kind}")
-                        .into(),
+                    format!("{count} keys could not be restored before a block: {kind}").into(),
                 ));
             }
         }

@@ -1,5 +1,5 @@
-//! The doctor's walk: a server is looked at and put through probes of some seconds, and what would
-//! make a measurement of it lie becomes the record's findings.
+//! The examination: reads the setup of a server, runs probes of a few seconds, and records as findings what would
+//! make a measurement misleading.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -22,24 +22,25 @@ use crate::subjects::{self, NullPings, failure};
 use crate::targets::{Asked, Opened};
 use crate::units::{count_text, nanoseconds};
 
-/// How many times as much the larger of two works is: so much that no neighbour hides it.
+/// Ratio of the larger to the smaller work, large enough that disturbances cannot hide it.
 const MORE_WORK: u64 = 16;
-/// Blocks of the larger work, and of the smaller one for each of them.
+/// Number of blocks of the larger work, and of the smaller one for each of them.
 const WORK_ROUNDS: u32 = 5;
 const SMALL_BLOCKS: u32 = 4;
-/// How long the smaller work takes about.
+/// Approximate time of the smaller work.
 const WORK: Duration = Duration::from_millis(10);
 const LEAST_WORK: u64 = 2_000;
-/// Steps that the progress shows.
+/// Steps of the progress bar.
 const STEPS: u64 = 5;
 
-/// Examines what `plan` says and puts the record together; its findings come worst first, one per
-/// rule. Must be called on the main thread, since servers are started.
+/// Examines the target of `plan` and returns the record. Its findings are sorted by severity, one per rule. Must
+/// be called on the main thread, because servers are started.
 ///
 /// # Errors
-/// As of [`session::record`].
+/// Those of [`session::record`].
 pub(crate) fn examine(plan: &DoctorPlan, shell: &Shell) -> Result<Recorded, Failure> {
-    // Whether keys of others may be there is asked below: without a leave the look goes on gently.
+    // Whether the target holds other keys is checked below; without permission, only settings are read and pings
+    // sent.
     let open = plan::Plan {
         allow_non_empty: true,
         ..plan.base.clone()
@@ -67,7 +68,7 @@ pub(crate) fn examine(plan: &DoctorPlan, shell: &Shell) -> Result<Recorded, Fail
     Ok(recorded)
 }
 
-/// An examination under way.
+/// An examination in progress.
 struct Examination<'e> {
     plan: &'e DoctorPlan,
     control: &'e Control,
@@ -116,7 +117,7 @@ impl Examination<'_> {
         self.beside(target, &mut nodes)
     }
 
-    /// Says what is to be said about `setup` and about the setups of the nodes of a cluster.
+    /// Adds the findings about `setup` and about the setups of the nodes of a cluster.
     fn setups(
         &mut self,
         setup: Setup,
@@ -135,13 +136,13 @@ impl Examination<'_> {
         Ok(())
     }
 
-    /// Says what went on at the masters of a cluster beside the probes.
+    /// Adds the findings about other activity at the masters of a cluster during the probes.
     fn beside(&mut self, target: &Opened, nodes: &mut [Asked]) -> Result<(), Failure> {
         for node in nodes.iter_mut().filter(|node| node.is_master) {
             let scope = diagnosis::node_scope(&target.name, node);
             let evidence = node.seen(scope, target.target.is_ours())?;
             let mut findings = doctor::examine(&evidence);
-            // The other rules are about a case.
+            // The other rules concern a case.
             findings.retain(|finding| finding.rule.class() == Class::Server);
             self.record.doctor.extend(findings);
         }
@@ -152,8 +153,8 @@ impl Examination<'_> {
         self.record.findings.push(sentence);
     }
 
-    /// Measures `cases` in interleaved rounds and adds them with what is to be said about each. An
-    /// interrupt leaves out what was not measured.
+    /// Measures `cases` in interleaved rounds and adds them with their findings. After an interrupt, unmeasured
+    /// cases are left out.
     fn probe(&mut self, cases: &[&Case], target: &mut Opened) -> Result<(), Failure> {
         let base = &self.plan.base;
         let names: Vec<&str> = cases.iter().map(|case| case.name.as_str()).collect();
@@ -194,17 +195,17 @@ impl Examination<'_> {
             return;
         }
         if target.target.is_cluster() {
-            // Each master says that of itself.
+            // Each master is examined separately.
             around.persistence.clear();
         }
         let entry = recording::case(case, &self.plan.base, target, measured);
-        // A probe of misses is to miss.
+        // A probe of misses is supposed to miss.
         let judged = record::Case {
             hit_ratio: entry.hit_ratio.filter(|_| case.workload.load.is_some()),
             ..entry.clone()
         };
         let mut findings = recording::examine(&judged, case, measured, around);
-        // A probe is short by intent.
+        // A probe is short on purpose.
         findings.retain(|finding| finding.rule.class() != Class::Length);
         self.record.doctor.extend(findings);
         self.record.cases.push(entry);
@@ -232,7 +233,7 @@ impl Examination<'_> {
         .map_err(|error| failure("the probe", &error.error))
     }
 
-    /// What was measured last.
+    /// The result of the last measurement.
     fn last(&self) -> Option<&record::Case> {
         self.record.cases.last()
     }
@@ -261,7 +262,7 @@ impl Examination<'_> {
         self.say(format!("The server is {place}; {times}."));
     }
 
-    /// Loads the target as much as it carries, and says which side was the limit.
+    /// Measures the target under full load, and adds which side was the limit.
     fn load(&mut self, target: &mut Opened) -> Result<(), Failure> {
         self.probe(&[&self.plan.probes.load], target)?;
         let Some(load) = self.last() else {
@@ -284,7 +285,7 @@ impl Examination<'_> {
         Ok(())
     }
 
-    /// The same pings to the target and to a server that does nothing, in the same rounds.
+    /// Sends the same pings to the target and to a null server, in the same rounds.
     fn null_server(&mut self, target: &mut Opened) -> Result<(), Failure> {
         let (base, case) = (&self.plan.base, &self.plan.probes.ping);
         self.progress
@@ -312,7 +313,7 @@ impl Examination<'_> {
         Ok(())
     }
 
-    /// Reads that find something beside reads that do not, with answers of one size.
+    /// Compares reads that hit with reads that miss; their replies are almost the same size.
     fn hits_and_misses(&mut self, target: &mut Opened) -> Result<(), Failure> {
         let probes = &self.plan.probes;
         self.probe(&[&probes.hit, &probes.miss], target)?;
@@ -333,7 +334,7 @@ impl Examination<'_> {
         Ok(())
     }
 
-    /// A block of some operations and one of many more must take times that differ.
+    /// Checks that a block of many more operations takes longer than a block of a few.
     fn more_work(&mut self, target: &mut Opened) -> Result<(), Failure> {
         let (base, case) = (&self.plan.base, &self.plan.probes.load);
         let is_load = |entry: &&record::Case| entry.scenario.workload == case.workload.name;
@@ -343,7 +344,7 @@ impl Examination<'_> {
         };
         let units = ((load.throughput_ops_per_s * WORK.as_secs_f64()) as u64).max(LEAST_WORK);
         self.progress.begin(&format!("{}: more work", target.name));
-        // Of blocks of one size the shortest is the one that was disturbed least.
+        // The shortest of several blocks of the same size is the least disturbed.
         let (mut small, mut large) = (u64::MAX, u64::MAX);
         let mut subject = subjects::of(target, case, self.run_id, base.seed)?;
         let mut block = |ops: u64, seed: u64| {
@@ -378,7 +379,7 @@ impl Examination<'_> {
     }
 }
 
-/// Operations per second of the second subject over those of the first: the median over the rounds.
+/// Throughput of the second subject relative to the first: the median over the rounds.
 fn speedup(measured: &[Measured]) -> Option<f64> {
     let [target, null] = measured else {
         return None;
@@ -393,8 +394,8 @@ fn speedup(measured: &[Measured]) -> Option<f64> {
     median(&ratios)
 }
 
-/// The findings with the worst first, and of each rule the worst one: of each of the `nodes` of a cluster,
-/// where one is named.
+/// The findings sorted by severity, with the most severe one of each rule. If a rule names one of the `nodes` of a
+/// cluster, one per node.
 fn worst_first(mut findings: Vec<Finding>, nodes: &[String]) -> Vec<Finding> {
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     let mut seen = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! `loadline doctor`: says what about a setup would make a measurement lie.
+//! `loadline doctor`: finds what about a setup would make a measurement misleading.
 
 mod examination;
 
@@ -27,7 +27,7 @@ pub(super) fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
     )
 }
 
-/// How many findings there are, such as `3 findings (1 critical, 2 warnings)`.
+/// The number of findings, such as `3 findings (1 critical, 2 warnings)`.
 fn summary(record: &Record) -> String {
     let counted = |count: usize, one: &str, many: &str| {
         format!("{count} {}", if count == 1 { one } else { many })
@@ -56,7 +56,7 @@ fn summary(record: &Record) -> String {
     }
 }
 
-/// Under --strict the worst finding decides about the exit code.
+/// With --strict, the worst finding determines the exit code.
 fn code(record: &Record, strict: bool) -> u8 {
     let worst = record.doctor.iter().map(|finding| finding.severity).max();
     match worst.filter(|_| strict) {

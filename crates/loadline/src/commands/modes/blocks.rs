@@ -17,12 +17,12 @@ use crate::subjects::client::{self, CodecCost};
 use crate::subjects::{failure, load_block};
 use crate::targets::client::Connector;
 
-/// How long a call that is under way may take after an interrupt to be part of what was measured.
+/// Time limit for a call in progress at an interrupt to be included in the results.
 const GRACE: Duration = Duration::from_secs(1);
-/// How often the interrupt is looked at meanwhile.
+/// Interval at which the interrupt is checked meanwhile.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// What is measured of a mode: its size, and the operations asked for in a sweep over counts.
+/// A cell: a mode with a size, and the requested number of operations in a sweep over counts.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cell {
     pub(super) mode: Mode,
@@ -30,14 +30,14 @@ pub(super) struct Cell {
     pub(super) ops_asked: Option<u64>,
 }
 
-/// What was seen of a cell.
+/// The results of a cell.
 #[derive(Debug)]
 pub(super) struct Seen {
     pub(super) measured: Measured,
     pub(super) codec: Option<CodecCost>,
 }
 
-/// Cells whose blocks run in interleaved rounds, after a short one that warms each up.
+/// Cells whose blocks run in interleaved rounds, after a short warm-up of each.
 #[derive(Debug, Clone)]
 pub(super) struct Blocks {
     pub(super) connector: Connector,
@@ -48,20 +48,20 @@ pub(super) struct Blocks {
     pub(super) lengths: Lengths,
 }
 
-/// How long the blocks of a cell are, one for each round.
+/// Length of the blocks of a cell, one per round.
 #[derive(Debug, Clone)]
 pub(super) struct Lengths {
-    /// Operations of each, where they are counted; without them only the time ends a block.
+    /// Operations of each, if they are counted; otherwise the time ends a block.
     pub(super) ops: Vec<Option<u64>>,
-    /// The most time for all of them.
+    /// Time limit for all of them together.
     pub(super) time: Duration,
 }
 
-/// The result of `calls`, on a separate thread; `None` if it did not end soon after an interrupt.
-/// The thread then ends with this program.
+/// Runs `calls` on a separate thread; returns `None` if it did not end soon after an interrupt. The thread then
+/// ends with this program.
 ///
 /// # Errors
-/// That of `calls`, and that there can be no thread.
+/// Those of `calls`, and an internal error if a thread cannot be started.
 pub(super) fn unless_given_up<T: Send + 'static>(
     control: &Control,
     calls: impl FnOnce() -> Result<T, Failure> + Send + 'static,
@@ -69,7 +69,7 @@ pub(super) fn unless_given_up<T: Send + 'static>(
     let (sender, receiver) = mpsc::sync_channel(1);
     let thread = thread::Builder::new()
         .name("calls".into())
-        // Nobody receives it any more once it was given up.
+        // Fails if the receiver has been given up.
         .spawn(move || drop(sender.send(calls())))
         .map_err(|error| {
             Failure::new(Exit::Internal, format!("Cannot start a thread: {error}."))
@@ -92,11 +92,11 @@ pub(super) fn unless_given_up<T: Send + 'static>(
 }
 
 impl Blocks {
-    /// Runs the blocks and returns what was seen of each cell; nothing where an interrupt came and the
-    /// server did not answer.
+    /// Runs the blocks and returns the results of each cell, or `None` after an interrupt if the server did not
+    /// answer.
     ///
     /// # Errors
-    /// That a connection cannot be opened, or that the server went away.
+    /// If a connection cannot be opened, or the connection to the server is lost.
     pub(super) fn run(self, control: &Arc<Control>) -> Result<Option<Vec<Seen>>, Failure> {
         let own = Arc::clone(control);
         unless_given_up(control, move || self.measure(&own))
@@ -119,7 +119,7 @@ impl Blocks {
                 duration: Some(self.lengths.time / 4),
             };
             subject.block(warm_up, self.seed, control).map_err(broken)?;
-            // What the warm-up cost is no part of the figures.
+            // The cost of the warm-up is not part of the results.
             subject.take_codec_cost();
             subjects.push(subject);
         }

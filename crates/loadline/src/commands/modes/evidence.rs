@@ -1,4 +1,4 @@
-//! What the doctor has to say about a sweep: its setup, what went on beside its cells, and their times.
+//! The doctor's findings about a sweep: its setup, other activity during its cells, and their times.
 
 use loadline_measure::doctor::{self, Class, Evidence, Finding, Rule, Work};
 use loadline_measure::record::{Case, RoundSummary};
@@ -7,15 +7,15 @@ use crate::fingerprint;
 use crate::plan::ModesPlan;
 use crate::targets::{Opened, Watch};
 
-/// Whether a rule is about what happened beside the cells; the others are about a single case.
+/// Whether a rule concerns other activity during the cells; the others concern a single case.
 fn is_beside(rule: &Rule) -> bool {
     *rule == Rule::CountsDiffer || [Class::Server, Class::Machine].contains(&rule.class())
 }
 
-/// Less than this is over before a neighbour's turn on the CPU is, and its time says nothing.
+/// Shorter cells can be dominated by one interruption of the CPU, so their time is not judged.
 const LEAST_WORK_NS: u64 = 1_000_000;
 
-/// What is known before the cells of an operation are measured.
+/// The state before the cells of an operation are measured.
 pub(super) struct Look {
     watch: Watch,
     machine: fingerprint::Counters,
@@ -29,8 +29,7 @@ impl Look {
         }
     }
 
-    /// What is to be said about everything since then: the target was called `declared`, and `cells` is
-    /// what came of it.
+    /// The findings since then: `declared` are the commands sent to the target, `cells` the results.
     pub(super) fn end(
         self,
         target: &mut Opened,
@@ -53,13 +52,13 @@ impl Look {
     }
 }
 
-/// The commands that a server sees of an operation in all the modes of a plan.
+/// The commands that a server receives for an operation in all modes of a plan.
 pub(super) fn declared(plan: &ModesPlan, workload: &crate::workload::Definition) -> Vec<String> {
     let of_modes = plan.modes.iter().flat_map(|mode| mode.needs(workload));
     workload.executes().into_iter().chain(of_modes).collect()
 }
 
-/// Of each mode, the fewest operations beside the most: more of them must take more time.
+/// Compares the fewest and the most operations of each mode: more operations must take more time.
 fn more_work(cells: &[Case]) -> Vec<Finding> {
     let counted = |cell: &&Case| cell.scenario.ops_asked.is_some();
     let mut findings = Vec::new();
@@ -83,13 +82,13 @@ fn more_work(cells: &[Case]) -> Vec<Finding> {
     findings
 }
 
-/// The round of a cell that was disturbed least.
+/// The least disturbed round of a cell.
 fn quickest(cell: &Case) -> Option<Work> {
     let by_throughput = |a: &&RoundSummary, b: &&RoundSummary| {
         f64::total_cmp(&a.throughput_ops_per_s, &b.throughput_ops_per_s)
     };
     let best = cell.rounds.iter().max_by(by_throughput)?;
-    // To look for a round that is long enough would be to look for one that was disturbed.
+    // Selecting a long enough round would select a disturbed one.
     (best.duration_ns >= LEAST_WORK_NS).then_some(Work {
         units: best.ops,
         duration_ns: best.duration_ns,
@@ -133,7 +132,7 @@ mod tests {
         let grown = [
             cell("sync", 100, &[(100, 9_000_000), (100, 2_000_000)]),
             cell("sync", 1_000, &[(1_000, 20_000_000)]),
-            // What a neighbour can disturb altogether is not judged.
+            // Cells that a single interruption can dominate are not judged.
             cell("batch", 100, &[(100, 900_000), (100, 5_000_000)]),
             cell("batch", 1_000, &[(1_000, 1_900_000)]),
         ];

@@ -1,4 +1,4 @@
-//! `loadline modes`: calls a server in every way, under every latency.
+//! `loadline modes`: calls a server in every mode, under every latency.
 
 mod blocks;
 mod evidence;
@@ -43,7 +43,7 @@ pub(super) fn run(args: &ModesArgs) -> anyhow::Result<ExitCode> {
     )
 }
 
-/// How often a cell of few operations is measured.
+/// Repetitions of a cell with few operations.
 const REPEATS: usize = 10;
 
 /// Measures the sweep.
@@ -87,7 +87,7 @@ fn own_words() -> Vec<OsString> {
 /// What the cells of a sweep have in common.
 struct Sweep<'s> {
     plan: &'s ModesPlan,
-    /// The commands of the modes that the user cannot run.
+    /// The commands of the modes that the user has no right to run.
     refusals: Refusals,
     run_id: &'s str,
     control: &'s Arc<Control>,
@@ -110,13 +110,13 @@ impl Sweep<'_> {
         }
         self.load(target)?;
         for &latency in &self.plan.latencies {
-            // A link measures itself for seconds; after an interrupt this is skipped.
+            // Opening a link takes seconds, because it measures itself; skipped after an interrupt.
             if self.control.interrupted() {
                 break;
             }
             let base = &self.plan.base;
-            // The link's thread is awake only while something is due, and then it should not wait for
-            // either end, so it may be on any CPU.
+            // The link's thread only runs when data is due, and then it must not wait for either end, so it may
+            // use any CPU.
             let path = Pinning::apart(self.pinning, || {
                 Path::open(&target.nodes(), latency, &base.path, base.seed)
             })?;
@@ -136,7 +136,7 @@ impl Sweep<'_> {
                 let first = record.cases.len();
                 self.counts(&setting, target, record)?;
                 self.sizes(&setting, target, record)?;
-                // Whoever ended it does not wait for what else the server has to say, if it answers at all.
+                // After an interrupt, the server is not queried any more; it may not answer.
                 if self.control.interrupted() {
                     return Ok(());
                 }
@@ -150,7 +150,7 @@ impl Sweep<'_> {
         Ok(())
     }
 
-    /// Brings the keys of every operation in, past all links.
+    /// Loads the keys of every operation, without links.
     fn load(&self, target: &mut Opened) -> Result<(), Failure> {
         let mut spaces: Vec<&str> = Vec::new();
         for case in &self.plan.base.cases {
@@ -174,7 +174,7 @@ impl Sweep<'_> {
         Ok(())
     }
 
-    /// The modes that the target can be called in; the others are named once.
+    /// The modes that the target supports; each other mode is reported once.
     fn modes(
         &self,
         case: &Case,
@@ -225,7 +225,7 @@ impl Sweep<'_> {
         Ok(modes)
     }
 
-    /// Every mode on every count, until a count does not fit the budget any more.
+    /// Measures every mode with every count, until a count exceeds the budget.
     fn counts(
         &self,
         setting: &Setting<'_>,
@@ -264,7 +264,7 @@ impl Sweep<'_> {
         Ok(())
     }
 
-    /// Pipelines and batches of every size, for the best one.
+    /// Measures pipelines and batches of every size, to find the best size.
     fn sizes(
         &self,
         setting: &Setting<'_>,
@@ -288,8 +288,8 @@ impl Sweep<'_> {
         Ok(())
     }
 
-    /// Measures calls of `mode` of each size. All sizes run in the same rounds, since only such rounds can be
-    /// compared in pairs.
+    /// Measures calls of `mode` of each size. All sizes run in the same rounds, so that they can be compared in
+    /// pairs.
     fn curve(
         &self,
         setting: &Setting<'_>,
@@ -303,7 +303,7 @@ impl Sweep<'_> {
             ops_asked: None,
         };
         let cells: Vec<Cell> = self.plan.sizes.iter().map(cell).collect();
-        // Sizes share the time of two cells.
+        // All sizes share the time of two cells.
         let time = self.plan.budget / 2;
         let lengths = Lengths {
             ops: vec![None; self.plan.size_rounds as usize],
@@ -316,8 +316,8 @@ impl Sweep<'_> {
         Ok(())
     }
 
-    /// Of a cell of `count` operations. A few operations are over before one knows how long they take, so
-    /// they are made several times over; many are shared among the rounds.
+    /// The block lengths of a cell of `count` operations. A few operations are repeated, because a single pass is
+    /// too short; many are divided among the rounds.
     fn lengths(&self, count: u64) -> Lengths {
         let ops = if count <= 10 * u64::from(self.plan.batch) {
             vec![Some(count); REPEATS]
@@ -332,7 +332,7 @@ impl Sweep<'_> {
         }
     }
 
-    /// Runs the blocks of cells; nothing comes of them where the server does not answer after an interrupt.
+    /// Runs the blocks of cells; returns nothing if the server does not answer after an interrupt.
     fn blocks(
         &self,
         setting: &Setting<'_>,
@@ -350,7 +350,7 @@ impl Sweep<'_> {
         Ok(blocks.run(self.control)?.unwrap_or_default())
     }
 
-    /// Puts a cell into the record and returns the operations that were measured.
+    /// Adds a cell to the record and returns the number of measured operations.
     fn add(
         &self,
         setting: &Setting<'_>,
@@ -376,7 +376,7 @@ impl Sweep<'_> {
             in_flight: Some(u64::from(cell.size)),
             latency_ns: u64::try_from(setting.latency.as_nanos()).unwrap_or(u64::MAX),
             ops_asked: cell.ops_asked,
-            // The client's threads do not depend on how many servers there are.
+            // The number of client threads does not depend on the number of servers.
             threads: u64::from(setting.case.threads),
             ..entry.scenario
         };

@@ -24,7 +24,7 @@ use crate::slowdown::InjectedSlowdown;
 
 const DEFAULT_RUNS: u32 = 5;
 const MOST_RUNS: u32 = 1_000;
-/// Suites that are drawn from the noise.
+/// Number of suites drawn from the noise.
 const SUITES: u64 = 1_000;
 
 pub(super) fn run(args: &ProveArgs) -> anyhow::Result<ExitCode> {
@@ -95,7 +95,7 @@ pub(super) fn run(args: &ProveArgs) -> anyhow::Result<ExitCode> {
     Ok(finish(results, &shell.printer)?)
 }
 
-/// What is injected: each kind once, and if nothing was asked for, what can be measured here.
+/// The slowdowns to inject, each kind once; by default all that can be measured here.
 fn injected(asked: &[InjectedSlowdown]) -> Vec<InjectedSlowdown> {
     let mut injected: Vec<InjectedSlowdown> = Vec::new();
     let counted: &[InjectedSlowdown] = if session::can_count() {
@@ -116,14 +116,14 @@ fn injected(asked: &[InjectedSlowdown]) -> Vec<InjectedSlowdown> {
 struct Comparisons<'p> {
     plan: &'p Plan,
     plants: Vec<InjectedSlowdown>,
-    /// What was said, for each plant.
+    /// The verdicts of each kind.
     kinds: Vec<Kind>,
     usual: Usual,
     done: usize,
 }
 
 impl<'p> Comparisons<'p> {
-    /// Those of `injected` that are timed.
+    /// The kinds among `injected` that are timed.
     fn new(plan: &'p Plan, injected: &[InjectedSlowdown]) -> Self {
         let injected = injected.iter().copied();
         let plants: Vec<InjectedSlowdown> = injected.filter(|one| one.is_timed()).collect();
@@ -136,15 +136,15 @@ impl<'p> Comparisons<'p> {
         }
     }
 
-    /// Compares `runs` times, all kinds in each, so that none has the quiet hours for itself, until all
-    /// is done or an interrupt ends it.
+    /// Makes `runs` comparisons of every kind, until an interrupt. Each run has one comparison of every kind, so
+    /// that all kinds share the quiet and the busy times of the machine.
     fn run(&mut self, runs: u32, shell: &Shell) -> Result<(), Failure> {
         let quietly = shell.quietly();
         if self.plants.is_empty() {
             return Ok(());
         }
         if self.plants[0] != InjectedSlowdown::Nothing {
-            // A share is planted, so it must be known of what.
+            // The injected time is a share, so the time of an operation must be known.
             let plan = plan::slowed(self.plan, InjectedSlowdown::Nothing, self.usual);
             self.usual = usual(&session::measure(&plan, &quietly)?.whole()?);
         }
@@ -161,7 +161,7 @@ impl<'p> Comparisons<'p> {
                 if plant.is_near() {
                     self.usual = usual(&record);
                 } else {
-                    // Behind a link the first is not the subject that the other kinds have.
+                    // With a link, the first target differs from that of the other kinds.
                     (trial.normalised_ln, trial.round_ln) = (None, None);
                 }
                 self.done += 1;
@@ -188,7 +188,7 @@ fn say(done: usize, all: usize, plant: InjectedSlowdown, trial: &Trial) {
     ));
 }
 
-/// What an operation takes on the first target.
+/// The time of an operation on the first target.
 fn usual(record: &Record) -> Usual {
     let case = &record.cases[0];
     let tails = case.rounds.iter().filter_map(|round| round.tail);

@@ -15,27 +15,28 @@ use crate::slowdown::InjectedSlowdown;
 
 /// The function of the server that executes injected work.
 pub(super) const FUNCTION: &str = "loadline_server::commands::slow_down";
-/// Rounds of injected work in the two comparisons from which its cost follows.
+/// Rounds of injected work in the two comparisons that determine its cost.
 const FEW: u32 = 100;
 const MANY: u32 = 1_100;
 
-/// How often the cost of injected work is counted until both servers start.
+/// Attempts to determine the cost of injected work until both servers start.
 const COST_TRIES: u32 = 3;
 
-/// The works of the targets of a plan.
+/// The work of each target of a plan.
 type Counts = Result<Vec<Work>, Failure>;
 
 /// Comparisons of all kinds of injected work.
 pub(super) struct Comparisons<'p> {
     plan: &'p Plan,
     injected: Vec<InjectedSlowdown>,
-    /// What was found, for each of them.
+    /// The results of each kind.
     pub(super) kinds: Vec<WorkKind>,
     pub(super) done: usize,
 }
 
 impl<'p> Comparisons<'p> {
-    /// Comparisons of the first case of `plan` with each share of `injected`; the others are timed.
+    /// Creates comparisons of the first case of `plan` with each share among `injected` that is work; the others
+    /// are timed.
     pub(super) fn new(plan: &'p Plan, injected: &[InjectedSlowdown]) -> Self {
         let injected = injected.iter().copied();
         let injected: Vec<InjectedSlowdown> = injected.filter(|one| !one.is_timed()).collect();
@@ -50,7 +51,7 @@ impl<'p> Comparisons<'p> {
         }
     }
 
-    /// Compares `runs` times, all kinds in each, until all is done or an interrupt ends it.
+    /// Makes `runs` comparisons of every kind, until an interrupt.
     pub(super) fn run(&mut self, runs: u32, shell: &Shell) -> Result<(), Failure> {
         let quietly = shell.quietly();
         let count = |plan: &Plan| {
@@ -60,7 +61,8 @@ impl<'p> Comparisons<'p> {
         self.run_by(count, runs, !shell.printer.quiet)
     }
 
-    /// The same with the works that `count` gives for the targets of a plan; it gives `None` after an interrupt.
+    /// Does the same with a function that counts the work of each target of a plan; it returns `None` after an
+    /// interrupt.
     fn run_by(
         &mut self,
         count: impl Fn(&Plan) -> Option<Counts>,
@@ -94,7 +96,7 @@ impl<'p> Comparisons<'p> {
                         WorkTrial::of(&row, took)
                     }
                     Ok(_) => WorkTrial::without_count("a server was not counted.".into(), took),
-                    // A server that does not start in time on a busy machine is no reason to lose the rest.
+                    // If a server does not start in time on a busy machine, the other comparisons continue.
                     Err(failure) => WorkTrial::without_count(failure.to_string(), took),
                 };
                 self.done += 1;
@@ -107,7 +109,7 @@ impl<'p> Comparisons<'p> {
         Ok(())
     }
 
-    /// What an operation and injected work execute; `None` after an interrupt.
+    /// The instructions of an operation and of injected work; `None` after an interrupt.
     fn cost(&self, count: &impl Fn(&Plan) -> Option<Counts>) -> Option<Result<UsualWork, Failure>> {
         let mut added = [0.0; 2];
         let mut per_op = 0.0;
@@ -197,7 +199,7 @@ mod tests {
         }
     }
 
-    /// Comparisons of which those at `lost` find a server that does not start.
+    /// Runs comparisons; those at the indexes `lost` fail because a server does not start.
     fn compared(lost: &[u32]) -> (Vec<WorkKind>, Result<(), Failure>) {
         let around = Surroundings::of_tests();
         let plan = resolve_proof("get", Some(1), &around).unwrap();
@@ -218,7 +220,7 @@ mod tests {
 
     #[test]
     fn a_server_that_does_not_start_costs_one_comparison_and_not_the_run() {
-        // The first two learn what injected work costs, and the second of them is made again.
+        // The first two determine the cost of injected work, and the second of them is repeated.
         let (kinds, ended) = compared(&[2, 5]);
         ended.unwrap();
         let of = |place: usize| &kinds[place].trials;

@@ -15,12 +15,12 @@ use crate::progress::Progress;
 use crate::subjects::CountedClient;
 use crate::targets::Opened;
 
-/// Counts what the client executes in each mode that was measured, against the target as it is now, and adds that to
-/// the record: to the first cell of the mode. `words` are the arguments of the sweep. Must be called on the main
-/// thread, since a child is started.
+/// Counts the client's instructions in each measured mode, against the target as it is now, and adds them to the
+/// first cell of the mode in the record. `words` are the arguments of the sweep. Must be called on the main
+/// thread, because a child process is started.
 ///
 /// # Errors
-/// If counts were asked for and valgrind is missing. Everything else that goes wrong is a sentence in the record.
+/// If counts were requested and valgrind is missing. Every other problem becomes a sentence in the record.
 pub(crate) fn count(
     session: &mut Session<'_>,
     plan: &ModesPlan,
@@ -64,7 +64,7 @@ pub(crate) fn count(
     Ok(())
 }
 
-/// Counts the cells that there is time for, and returns how many.
+/// Counts cells until the deadline, and returns the number of counted ones.
 fn count_cells(
     mut client: CountedClient,
     cells: &[Cell],
@@ -85,14 +85,14 @@ fn count_cells(
 
 /// An operation in a call mode.
 struct Cell {
-    /// The place of the operation among those of the plan.
+    /// Index of the operation in the plan.
     case: usize,
     mode: Mode,
-    /// The place of its first cell in the record.
+    /// Index of its first cell in the record.
     entry: usize,
 }
 
-/// Each operation in each mode that was measured. Added latencies change nothing in what the client executes.
+/// Each operation in each measured mode. Added latency does not change the instructions of the client.
 fn cells(plan: &ModesPlan, record: &Record) -> Vec<Cell> {
     let mut cells = Vec::new();
     for (case, operation) in plan.base.cases.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Instructions per operation, counted after the timed rounds: of servers in processes of their own, or of clients.
+//! Instructions per operation, counted after the timed rounds: of servers in separate processes, or of clients.
 
 mod clients;
 
@@ -27,22 +27,22 @@ use crate::targets::servers::has_fixed_random;
 
 pub(crate) use clients::count as count_clients;
 
-/// Passes per side: the least that show their spread.
+/// Passes per side: the minimum that shows their spread.
 const PASSES: usize = work::LEAST_PASSES;
-/// Passes per side at most: now and then one has a turn of the server's event loop too many.
+/// Largest number of passes per side: now and then a pass has an additional iteration of the server's event loop.
 const MOST_PASSES: usize = 8;
-/// Processes per side if every process has random numbers of its own, one pass each.
+/// Processes per side if every process has different random numbers, one pass each.
 const PROCESSES: usize = 6;
 const MISSING: &str = "Instructions per operation were not counted: valgrind is not on PATH. Install the package `valgrind`.";
-/// No further case or call mode is counted after this long, unless counts were asked for.
+/// After this time, no further case or call mode is counted, unless counts were requested.
 const BUDGET: Duration = Duration::from_secs(8);
 
-/// Counts what every case of the plan executes on every server that can be started for it, and adds that to the cases
-/// of the record.
+/// Counts the instructions of every case of the plan on every server that can be started for it, and adds them to
+/// the cases of the record.
 ///
 /// # Errors
-/// If counts were asked for and valgrind is missing. Everything else that goes wrong is a sentence in the record: the
-/// times are measured by then.
+/// If counts were requested and valgrind is missing. Every other problem becomes a sentence in the record, because
+/// the times have already been measured.
 pub(super) fn count(session: &mut Session<'_>, progress: &Progress) -> Result<(), Failure> {
     let (plan, control) = (session.plan, &*session.shell.control);
     let record = &mut session.record;
@@ -100,15 +100,15 @@ pub(super) fn count(session: &mut Session<'_>, progress: &Progress) -> Result<()
     Ok(())
 }
 
-/// Whether the programs that count are there.
+/// Whether the programs for counting are installed.
 pub(crate) fn can_count() -> bool {
     ["valgrind", "vgdb"]
         .iter()
         .all(|program| find_program(Path::new(program)).is_some())
 }
 
-/// Counts the first case of `plan` on every target, and measures no times. Must be called on the main thread, since
-/// servers are started.
+/// Counts the first case of `plan` on every target, without measuring times. Must be called on the main thread,
+/// because servers are started.
 ///
 /// # Errors
 /// If valgrind is missing, a server does not start, or its counts cannot be read.
@@ -138,7 +138,7 @@ struct Counting<'c> {
 
 /// A server in the simulator.
 struct Side {
-    /// Its place among the targets, for the names of files.
+    /// Letter of the target in file names.
     letter: char,
     callgrind: Callgrind,
     opened: Opened,
@@ -146,9 +146,9 @@ struct Side {
 }
 
 impl Counting<'_> {
-    /// The work of every case that there was time for, by target.
+    /// The work of every case, by target, until the deadline.
     ///
-    /// Each target has a thread of its own, so that two of them take no longer than one where there are two CPUs.
+    /// Each target has a thread, so that with two CPUs, two targets take no longer than one.
     fn all(&self, cases: &[&Case]) -> Result<Vec<Vec<Work>>, Failure> {
         self.progress.say("counting instructions");
         let sides = thread::scope(|scope| {
@@ -174,11 +174,11 @@ impl Counting<'_> {
         is_late || self.control.interrupted()
     }
 
-    /// The work of one target in every case that there was time for.
+    /// The work of one target in every case, until the deadline.
     fn side(&self, letter: char, target: &Target, cases: &[&Case]) -> Result<Vec<Work>, Failure> {
         let mut works: Vec<Work> = Vec::new();
         for _ in 0..PROCESSES {
-            // The kernel ends a child with the thread that started it, which is this one.
+            // The kernel ends a child process with the thread that started it, which is this one.
             let mut side = self.start(letter, target)?;
             let fixed = side.fixed_randomness;
             for (index, case) in cases.iter().enumerate() {
@@ -204,9 +204,8 @@ impl Counting<'_> {
             latency: Duration::ZERO,
             ..self.plan.clone()
         };
-        let callgrind = Callgrind::find()?.ok_or_else(|| {
-            Failure::unavailable("valgrind was on PATH a moment ago and is not any more.")
-        })?;
+        let callgrind = Callgrind::find()?
+            .ok_or_else(|| Failure::unavailable("valgrind is no longer on PATH."))?;
         let opened = Opened::open_under(target, &plan, self.control, Some(&callgrind))?;
         let mut children = opened.children().into_iter();
         let fixed_randomness = children.all(has_fixed_random);
@@ -221,12 +220,14 @@ impl Counting<'_> {
     /// The passes of `case` on one side, until they agree.
     fn case(&self, case: &Case, side: &mut Side, passes: usize) -> Result<Work, Failure> {
         let Some(mut counted) = Counted::open(&side.opened, case)? else {
-            return Err(Failure::unavailable("a target is no server of this run."));
+            return Err(Failure::unavailable(
+                "a target is not a server that this run started.",
+            ));
         };
         let mut work = side.work()?;
         for pass in 0..MOST_PASSES {
             let is_enough = pass >= passes && (passes < PASSES || is_settled(&work));
-            // A case that was begun gets the passes that its spread needs.
+            // A case in progress gets the passes that its spread needs, even after the deadline.
             if is_enough || (pass >= passes && self.is_over()) || self.control.interrupted() {
                 break;
             }
@@ -237,8 +238,8 @@ impl Counting<'_> {
         Ok(work)
     }
 
-    /// Copies the profile of the last pass of `side` into the directory for them, if there is one. The name begins as
-    /// programs that show profiles expect it.
+    /// Copies the profile of the last pass of `side` into the directory for profiles, if there is one. The file
+    /// name starts with the prefix that viewers expect.
     fn keep_profile(&self, side: &Side, case: &Case, pass: usize) -> Result<(), Failure> {
         let Some(dir) = &self.plan.profiles else {
             return Ok(());
@@ -256,7 +257,8 @@ fn is_settled(work: &Work) -> bool {
     work.estimate().is_ok()
 }
 
-/// Adds a pass, and its functions if it is the lowest one, which the estimate goes by.
+/// Adds a pass. If it is the lowest one so far, which the estimate uses, its functions replace those of earlier
+/// passes.
 fn add(work: &mut Work, counts: Pass, profile: &Profile) {
     let per_op = counts.instructions_per_op().unwrap_or(f64::INFINITY);
     let known = work.passes.iter().flat_map(Pass::instructions_per_op);
@@ -267,7 +269,7 @@ fn add(work: &mut Work, counts: Pass, profile: &Profile) {
     work.passes.push(counts);
 }
 
-/// A name without what a file name cannot or should not have.
+/// Replaces the characters that a file name cannot or should not have.
 fn file_name(name: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     let plain = name.chars().map(|c| if is_plain(c) { c } else { '_' });
@@ -309,7 +311,7 @@ fn uncounted(callgrind: &Callgrind, executable: Option<PathBuf>) -> Result<Work,
     })
 }
 
-/// Adds the passes of a further process.
+/// Adds the passes of another process.
 fn join(work: &mut Work, more: Work) {
     work.passes.extend(more.passes);
     work.functions = more.functions;

@@ -1,4 +1,4 @@
-//! A server called through loadline-client, in each of the ways in which an application can.
+//! A server called through loadline-client, in each call mode of an application.
 
 mod operation;
 mod typed;
@@ -29,19 +29,19 @@ use typed::Typed;
 
 pub(crate) use typed::CodecCost;
 
-/// Operations in one pipeline when objects are loaded.
+/// Operations per pipeline while objects are loaded.
 const LOAD_SIZE: u32 = 100;
 
-/// What runs the blocks of a cell.
+/// Runs the blocks of a cell.
 pub(crate) struct Called {
     subject: Box<dyn Subject>,
-    /// Operations of one call, or of one turn of all tasks.
+    /// Operations per call, or tasks in flight.
     size: u64,
     typed: Option<Arc<Typed>>,
 }
 
 impl Called {
-    /// What its codec has cost since the last time this was asked, where its values are objects.
+    /// Cost of the codec since the last call of this method, if values are objects.
     pub(crate) fn take_codec_cost(&self) -> Option<CodecCost> {
         self.typed.as_ref().map(|typed| typed.take())
     }
@@ -53,17 +53,17 @@ impl Subject for Called {
         if outcome.ops > 0 || stop.ops == Some(0) || control.interrupted() {
             return Ok(outcome);
         }
-        // The time was over before there was one call; without any there would be no figure.
+        // Without a call there would be no figure, so one is made even if the time is over.
         let least = stop.ops.map_or(self.size, |ops| ops.min(self.size));
         self.subject.block(Stop::after_ops(least), seed, control)
     }
 }
 
-/// Opens what runs the blocks of a cell: `case` in `mode`, with `size` operations per call or tasks in flight. Its
-/// blocks are like `block`.
+/// Opens the subject of a cell: `case` in `mode`, with `size` operations per call or tasks in flight. `block` is
+/// the template of its blocks.
 ///
 /// # Errors
-/// That a connection cannot be opened.
+/// If a connection cannot be opened.
 pub(crate) fn open(
     connector: &Connector,
     case: &Case,
@@ -115,10 +115,10 @@ pub(crate) fn open(
     })
 }
 
-/// Writes the objects of `case` under all of its keys.
+/// Writes the objects of `case` to all of its keys.
 ///
 /// # Errors
-/// That the server cannot be reached or refuses one.
+/// If the server cannot be reached or refuses a key.
 pub(crate) fn load_objects(
     connector: &Connector,
     case: &Case,
@@ -136,10 +136,10 @@ pub(crate) fn load_objects(
     load_by(&mut writer, case, seed, control)
 }
 
-/// Brings every key of `case` into a cluster, by the commands that do so on any server.
+/// Loads every key of `case` into a cluster, with commands that work on any server.
 ///
 /// # Errors
-/// That a node cannot be reached or refuses one.
+/// If a node cannot be reached or refuses a key.
 pub(crate) fn load_cluster(
     connector: &Connector,
     case: &Case,
@@ -172,7 +172,7 @@ pub(crate) fn load_cluster(
     Ok(())
 }
 
-/// Lets a subject write once under every key.
+/// Makes a subject write every key once.
 fn load_by(
     writer: &mut dyn Subject,
     case: &Case,
@@ -188,15 +188,15 @@ fn load_by(
     }
 }
 
-/// Whether the server has gone away, and the sentence about it. What is called after that fails at
-/// once, since every further call would wait as long as the first one did, and the block ends.
+/// The sentence about a lost server. All calls after that fail immediately, because each would wait as long as the
+/// first one, and the block ends.
 #[derive(Debug, Clone, Default)]
 struct Lost(Arc<Gone>);
 
 #[derive(Debug, Default)]
 struct Gone {
     sentence: OnceLock<String>,
-    /// What ends the block. The run then ends with the sentence, and is not taken for interrupted.
+    /// Ends the block. The run then fails with the sentence, so this is not taken for an interrupt of the user.
     end: OnceLock<Arc<AtomicBool>>,
 }
 
@@ -205,12 +205,12 @@ impl Lost {
         self.0.sentence.get().map(String::as_str)
     }
 
-    /// Notes what ends the blocks, which is the same for all of them.
+    /// Sets the control that ends the blocks; it is the same for all of them.
     fn end_by(&self, control: &Control) {
         self.0.end.get_or_init(|| Arc::clone(&control.interrupt));
     }
 
-    /// What `error` says, with the server's own words first, since errors are counted by them.
+    /// The text of `error`, with the server's reply first, because errors are counted by their first word.
     fn note(&self, error: &ClientError) -> String {
         let sentence = match error {
             ClientError::Server(said) => return said.to_string(),
@@ -225,7 +225,7 @@ impl Lost {
         sentence
     }
 
-    /// `outcome`, unless the server went away meanwhile.
+    /// Returns `outcome`, or an error if the server was lost meanwhile.
     fn unless_lost(&self, outcome: Outcome) -> Result<Outcome, Error> {
         match self.sentence() {
             None => Ok(outcome),
@@ -234,7 +234,7 @@ impl Lost {
     }
 }
 
-/// Whether `error` is about the way to the server and not about one request.
+/// Whether `error` concerns the connection and not a single request.
 fn is_gone(error: &ClientError) -> bool {
     matches!(
         error,
@@ -247,16 +247,16 @@ fn is_gone(error: &ClientError) -> bool {
     )
 }
 
-/// A blocking connection and how it is called.
+/// A blocking connection in a call mode.
 struct Caller {
     connection: Blocking,
     mode: Mode,
     /// Operations per call.
     size: usize,
     operation: Operation,
-    /// The calls that are ready.
+    /// The prepared calls.
     places: Vec<Vec<Ready>>,
-    /// What the last error said.
+    /// Text of the last error.
     sentence: String,
     lost: Lost,
 }

@@ -1,4 +1,4 @@
-//! One operation of a workload, and the requests that it takes in each mode.
+//! One operation of a workload, and its requests in each mode.
 
 use std::sync::Arc;
 
@@ -14,28 +14,28 @@ use crate::plan::{Case, Mode};
 use crate::targets::client::Blocking;
 use crate::workload::Call;
 
-/// A command on one key, as it is called in every mode.
+/// A command on one key, in the form of every mode.
 #[derive(Debug)]
 pub(super) struct Operation {
     meta: Meta,
-    /// The key, and what follows it.
+    /// The key, and the arguments after it.
     arguments: Vec<Vec<Part>>,
-    /// Which of the arguments is the value.
+    /// Index of the argument that is the value.
     value: Option<usize>,
-    /// The command that does the same to many keys.
+    /// The equivalent command for many keys.
     many: Option<Meta>,
     script: Script,
     /// Whether a nil reply is a miss.
     reads: bool,
-    /// The objects that values are, where they are any.
+    /// The objects, if values are objects.
     typed: Option<Arc<Typed>>,
 }
 
-/// An operation whose choices are made.
+/// An operation with its random choices made.
 #[derive(Debug, Default)]
 pub(super) struct Ready {
     key_number: u64,
-    /// The key, and what follows it.
+    /// The key, and the arguments after it.
     arguments: Vec<Vec<u8>>,
 }
 
@@ -49,10 +49,10 @@ impl ToArgs for Ready {
     }
 }
 
-/// What an operation gives, as an application has it: each value its own.
+/// Result of an operation as an application would hold it: each value is owned.
 #[derive(Debug)]
 pub(super) enum Given {
-    /// Nothing is there.
+    /// A missing key.
     Nil,
     /// A value.
     Bytes(Vec<u8>),
@@ -66,7 +66,7 @@ impl FromReply for Given {
         if reply.is_null() {
             return Ok(Self::Nil);
         }
-        // An error within an array is none of these, and the bytes refuse it.
+        // An error within an array is neither; the conversion to bytes refuses it.
         if reply.as_bytes().is_some() || reply.is_error() {
             return Vec::from_reply(reply).map(Self::Bytes);
         }
@@ -74,7 +74,7 @@ impl FromReply for Given {
     }
 }
 
-/// What a command or a script for many keys gives: a value for each where it reads.
+/// Result of a command or script for many keys: a value for each key if it reads.
 struct Several(Vec<Given>);
 
 impl FromReply for Several {
@@ -87,7 +87,7 @@ impl FromReply for Several {
 }
 
 impl Operation {
-    /// The one command of `case`, its keys under `prefix`.
+    /// The single command of `case`, with its keys under `prefix`.
     pub(super) fn of(case: &Case, prefix: &str, typed: Option<Arc<Typed>>) -> Self {
         let (mut operations, _) = case.workload.calls(prefix, case.keys);
         let call = operations.swap_remove(0).swap_remove(0);
@@ -95,7 +95,7 @@ impl Operation {
         Self::new(call, case.workload.reads(), many, typed)
     }
 
-    /// The commands by which the keys of `case` come into being, where it needs any.
+    /// The commands that load the keys of `case`, if it needs any.
     pub(super) fn of_load(case: &Case, prefix: &str) -> Vec<Self> {
         let (_, load) = case.workload.calls(prefix, case.keys);
         let calls = load.into_iter().flatten();
@@ -127,7 +127,7 @@ impl Operation {
         }
     }
 
-    /// Makes the choices of an operation. An object is encoded later, as part of the call.
+    /// Makes the random choices of an operation. Objects are encoded later, as part of the call.
     pub(super) fn fill(&self, ready: &mut Ready, chooser: &mut Chooser, workload: &Workload) {
         ready
             .arguments
@@ -144,7 +144,7 @@ impl Operation {
         ready.key_number = chooser.last_key();
     }
 
-    /// Encodes the objects that these operations write, where they write any.
+    /// Encodes the objects that these operations write, if any.
     pub(super) fn encode(&self, ready: &mut [Ready]) {
         let (Some(typed), Some(value)) = (&self.typed, self.value) else {
             return;
@@ -156,10 +156,10 @@ impl Operation {
         );
     }
 
-    /// Decodes what was found, and says whether all was there.
+    /// Decodes the values that were read, and returns whether no key was missing.
     ///
     /// # Errors
-    /// That an object is not the one that was written.
+    /// If an object is not the one that was written.
     pub(super) fn judge(&self, ready: &[Ready], given: &[Given]) -> Result<bool, String> {
         if !self.reads {
             return Ok(true);
@@ -182,10 +182,10 @@ impl Operation {
         Command::new(self.meta, ready)
     }
 
-    /// Calls all that is ready in `mode`, as one call.
+    /// Performs all prepared operations in `mode`, in one call.
     ///
     /// # Errors
-    /// What the server or the connection says, the first error of several.
+    /// The error of the server or the connection; the first one if there are several.
     pub(super) fn call(
         &self,
         connection: &mut Blocking,
@@ -221,8 +221,8 @@ impl Operation {
     }
 }
 
-/// A script that performs `command` on each of its keys, every one with `more` arguments of its own. It
-/// gives what each found, where the command reads, and else only how many there were.
+/// A script that performs `command` on each of its keys, each with `more` arguments. It returns the values found
+/// if the command reads, otherwise the number of keys.
 fn script(command: &str, more: usize, reads: bool) -> String {
     let arguments: String = (1..=more)
         .map(|place| format!(", ARGV[{more} * (i - 1) + {place}]"))

@@ -1,5 +1,5 @@
-//! Values that are objects: encoded before they are written, decoded after they are read, and both
-//! timed apart from the call that they are part of.
+//! Values that are objects: encoded before they are written and decoded after they are read. Both are timed
+//! separately within the call.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -9,7 +9,7 @@ use loadline_load::values::ValueSize;
 use crate::codec::{Codec, Objects};
 use crate::plan::Case;
 
-/// The objects of a case, and what their encoding has taken since it was asked last.
+/// The objects of a case, and the time spent on their encoding since the last reading.
 #[derive(Debug)]
 pub(crate) struct Typed {
     codec: Codec,
@@ -19,26 +19,26 @@ pub(crate) struct Typed {
     decoding: Spent,
 }
 
-/// Time that was spent on a number of objects.
+/// Time spent on a number of objects.
 #[derive(Debug, Default)]
 struct Spent {
     ns: AtomicU64,
     objects: AtomicU64,
 }
 
-/// What the values of a case cost beside the calls, on average.
+/// Average cost of a value, besides the call.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct CodecCost {
-    /// Time to encode one; `None` where none was written.
+    /// Time to encode a value; `None` if none was written.
     pub(crate) encode_ns: Option<u64>,
-    /// Time to decode one; `None` where none was read.
+    /// Time to decode a value; `None` if none was read.
     pub(crate) decode_ns: Option<u64>,
-    /// Bytes of one, encoded.
+    /// Bytes of an encoded value.
     pub(crate) encoded_bytes: f64,
 }
 
 impl Typed {
-    /// The objects of `case`, where its values are any.
+    /// The objects of `case`, if its values are objects.
     pub(super) fn of(case: &Case, seed: u64) -> Option<Self> {
         let codec = case.codec?;
         let (ValueSize::Fixed(bytes) | ValueSize::Range(_, bytes) | ValueSize::Zipf(_, bytes)) =
@@ -53,8 +53,8 @@ impl Typed {
         })
     }
 
-    /// Encodes the object of each key into the bytes beside its number. One reading of the clock covers
-    /// them all, since a short encoding would be changed by one of its own.
+    /// Encodes the object of each key into the buffer of that key. All are timed with one pair of clock readings,
+    /// because a pair for each would distort a short encoding.
     pub(super) fn encode<'b>(&self, values: impl Iterator<Item = (u64, &'b mut Vec<u8>)>) {
         let begun = Instant::now();
         let mut count = 0;
@@ -68,7 +68,7 @@ impl Typed {
     /// Decodes the value of each key.
     ///
     /// # Errors
-    /// That one is not the object that belongs to its key.
+    /// If a value is not the object of its key.
     pub(super) fn decode<'b>(
         &self,
         values: impl Iterator<Item = (u64, &'b [u8])>,
@@ -79,7 +79,7 @@ impl Typed {
             let codec = self.codec;
             let player = codec
                 .decode(bytes)
-                .map_err(|why| format!("MISMATCH a value is no {codec} of a player: {why}"))?;
+                .map_err(|why| format!("MISMATCH a value is not a player as {codec}: {why}"))?;
             if player.id != self.objects.of_key(key).id {
                 return Err("MISMATCH a value is the object of another key".into());
             }
@@ -89,7 +89,7 @@ impl Typed {
         Ok(())
     }
 
-    /// What it has cost since the last time this was asked.
+    /// The cost since the last call of this method.
     pub(crate) fn take(&self) -> CodecCost {
         CodecCost {
             encode_ns: self.encoding.take(),
@@ -106,7 +106,7 @@ impl Spent {
         self.objects.fetch_add(objects, Ordering::Relaxed);
     }
 
-    /// The mean for one object; starts over.
+    /// The mean per object; resets the sums.
     fn take(&self) -> Option<u64> {
         let ns = self.ns.swap(0, Ordering::Relaxed);
         ns.checked_div(self.objects.swap(0, Ordering::Relaxed))
