@@ -13,12 +13,12 @@ use tempfile::TempDir;
 use crate::exit::Failure;
 use crate::files::find_program;
 
-/// The largest profile that is read, in bytes; that of redis-server has some hundred kilobytes.
+/// Largest profile to read, in bytes; that of redis-server has some hundred kilobytes.
 const LARGEST_PROFILE_BYTES: u64 = 64 << 20;
-/// What a server reads in place of random numbers. Any bytes do, as long as they never change.
+/// What a server reads in place of random numbers. The value does not matter, as long as it never changes.
 const FIXED_RANDOM: [u8; 4_096] = [0x4c; 4_096];
 
-/// Valgrind, and the directory that the counts of one server go to.
+/// Valgrind, and the directory for the counts of one server.
 #[derive(Debug)]
 pub(crate) struct Callgrind {
     valgrind: PathBuf,
@@ -29,10 +29,10 @@ pub(crate) struct Callgrind {
 }
 
 impl Callgrind {
-    /// Valgrind as found on PATH; `None` if it or its `vgdb` is missing.
+    /// Finds valgrind on PATH. Returns `None` if it or its `vgdb` is missing.
     ///
     /// # Errors
-    /// If there can be no directory for the counts.
+    /// If no directory can be created for the counts.
     pub(crate) fn find() -> Result<Option<Self>, Failure> {
         let program = |name: &str| find_program(Path::new(name));
         let (Some(valgrind), Some(vgdb)) = (program("valgrind"), program("vgdb")) else {
@@ -66,13 +66,13 @@ impl Callgrind {
         Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
     }
 
-    /// The program and the first arguments of a command that counts the rest of it.
+    /// A command that counts the program appended to it: its program and first arguments.
     pub(crate) fn command(&self) -> (PathBuf, Vec<OsString>) {
         let mut out = OsString::from("--callgrind-out-file=");
         out.push(self.dir.path().join("profile"));
         let words = [
             "--tool=callgrind".into(),
-            // A program may be a script that becomes the server.
+            // The program can be a script that starts the server with exec.
             "--trace-children=yes".into(),
             "--collect-systime=yes".into(),
             out,
@@ -80,31 +80,31 @@ impl Callgrind {
         (self.valgrind.clone(), words.into())
     }
 
-    /// The file for what the program says on standard error.
+    /// The file for the standard error of the program.
     pub(crate) fn said(&self) -> PathBuf {
         self.dir.path().join("said")
     }
 
-    /// The file that a server is to read in place of random numbers.
+    /// The file that a server reads in place of random numbers.
     pub(crate) fn random(&self) -> PathBuf {
         self.dir.path().join("random")
     }
 
-    /// Sets the counts of the process `pid` to zero: by a profile that is not read, since valgrind's own `zero` keeps
+    /// Resets the counts of the process `pid`, by writing a profile that is not read: valgrind's own `zero` keeps
     /// the count of system calls.
     ///
     /// # Errors
-    /// If the process cannot be told to.
+    /// If the process does not obey.
     pub(crate) fn start_pass(&mut self, pid: u32) -> Result<(), Failure> {
         self.tell(pid, "dump")?;
         self.profiles += 1;
         Ok(())
     }
 
-    /// What the process `pid` has executed since [`start_pass`](Self::start_pass).
+    /// Returns the counts of the process `pid` since [`start_pass`](Self::start_pass).
     ///
     /// # Errors
-    /// If the process cannot be told to write its profile, or the profile cannot be read.
+    /// If the process does not write its profile, or the profile cannot be read.
     pub(crate) fn end_pass(&mut self, pid: u32) -> Result<Profile, Failure> {
         self.tell(pid, "dump")?;
         self.profiles += 1;
@@ -125,7 +125,7 @@ impl Callgrind {
     /// Copies the profile of the last pass to `path`.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// If the copy fails.
     pub(crate) fn keep_last(&self, path: &Path) -> Result<(), Failure> {
         let from = self.dir.path().join(format!("profile.{}", self.profiles));
         std::fs::copy(from, path).map(drop).map_err(|error| {
@@ -143,7 +143,7 @@ impl Callgrind {
             ))
         };
         let output = Command::new(&self.vgdb)
-            // Without a server that answers, vgdb would try for as long as it lives.
+            // If the server does not answer, vgdb would retry forever.
             .args(["--wait=5", &format!("--pid={pid}"), command])
             .stdin(Stdio::null())
             .output()

@@ -6,10 +6,10 @@ use loadline_client::{Client, Error, Protocol, Request, Tls, blocking, multiplex
 use super::connect::builder;
 use crate::target::{Address, Server};
 
-/// The time limit of a reply, in addition to the added latency: the largest batches take long.
+/// Time limit for a reply, in addition to the added latency. Generous, because the largest batches are slow.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
 
-/// The time limit of connecting without a link, also for reconnecting to a server that went away.
+/// Time limit for connecting without a link, and for reconnecting to a lost server.
 const CONNECT_PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// A client of `server`, which can be reached through a link at `address`.

@@ -98,8 +98,8 @@ impl ClusterAccess {
         children.map(ClusterChild::pids).unwrap_or_default()
     }
 
-    /// Connections to a node: directly, and through the link if there is one. A node that joined after the
-    /// link was set up has no entrance and is reached directly.
+    /// Connections to a node: directly, and through the link if there is one. A node that joined after the link
+    /// was set up has no entrance and is reached directly.
     pub(crate) fn endpoints(&self, node: &Node) -> (Endpoint, Endpoint) {
         let server = server(&self.login, node);
         let routes = self.path.as_ref().map_or(&[][..], Path::routes);
@@ -117,7 +117,7 @@ impl ClusterAccess {
         )
     }
 
-    /// The present state of the cluster.
+    /// The current slot map of the cluster.
     ///
     /// # Errors
     /// If none of its nodes answers.
@@ -126,7 +126,7 @@ impl ClusterAccess {
         opened.map_err(|error| Failure::unavailable(format!("{}: {error}.", self.name)))
     }
 
-    /// How its clients find it, through `path` where a link is in the way to each node.
+    /// The client configuration, through `path` if there is a link to each node.
     pub(crate) fn through(&self, path: Option<&Path>) -> Builder {
         let routes = path.map_or(&[][..], Path::routes);
         let nodes = routes.iter().filter_map(|(own, instead)| {
@@ -139,23 +139,23 @@ impl ClusterAccess {
         })
     }
 
-    /// Its masters, and then their replicas.
+    /// Its masters, followed by their replicas.
     pub(crate) fn nodes(&self) -> Vec<Server> {
         let nodes = self.cluster.nodes();
         nodes.iter().map(|node| server(&self.login, node)).collect()
     }
 
-    /// How many keys its masters hold.
+    /// The number of keys on its masters.
     ///
     /// # Errors
-    /// That one of them does not answer.
+    /// If a master does not answer.
     pub(crate) fn key_count(&mut self) -> Result<u64, Failure> {
         let counted = self.cluster.run(dbsize());
         counted.map_err(|error| Failure::unavailable(format!("{}: DBSIZE: {error}.", self.name)))
     }
 }
 
-/// That a cluster cannot be reached.
+/// The failure that a cluster cannot be reached.
 pub(crate) fn unreachable(name: &str, error: &Error) -> Failure {
     let said = error.to_string();
     let advice = hint(&said)
@@ -163,7 +163,7 @@ pub(crate) fn unreachable(name: &str, error: &Error) -> Failure {
     Failure::unavailable(format!("{name} cannot be measured: {said}.\n{advice}"))
 }
 
-/// A node as a server that is logged in to as `login` is.
+/// A node as a server, with the credentials of `login`.
 pub(crate) fn server(login: &Server, node: &Node) -> Server {
     Server {
         address: Address::Tcp {
@@ -174,11 +174,11 @@ pub(crate) fn server(login: &Server, node: &Node) -> Server {
     }
 }
 
-/// Numbers that are tried as hash tags; every slot has one among them.
+/// Candidate hash tags; every slot has at least one among them.
 const TAGS: u32 = 1_000_000;
 
-/// A hash tag for each master, whose slot it serves; all of one length, so that an operation has as many
-/// bytes on every master.
+/// A hash tag for each master, in a slot that it serves. All tags have the same length, so that operations have
+/// the same size on every master.
 fn tags(cluster: &blocking::Cluster) -> Vec<String> {
     let mut wanted = cluster.masters();
     let mut tags = Vec::with_capacity(wanted.len());

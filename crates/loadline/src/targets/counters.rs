@@ -1,4 +1,4 @@
-//! What a server counts itself, read before and after a block.
+//! A server's own counters, read before and after a block.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,7 +8,7 @@ use loadline_load::outcome::TargetCost;
 
 use super::admin::Info;
 
-/// Sections of INFO that a block is judged by.
+/// Sections of INFO that are compared for a block.
 pub(crate) const SECTIONS: [&str; 3] = ["cpu", "stats", "commandstats"];
 
 /// A reading of the server's own counters.
@@ -16,13 +16,13 @@ pub(crate) const SECTIONS: [&str; 3] = ["cpu", "stats", "commandstats"];
 pub(crate) struct Counters {
     cpu: Option<Duration>,
     run_waits: Option<RunWaits>,
-    /// `None` where the server has no INFO commandstats or refuses it.
+    /// `None` if the server has no INFO commandstats or refuses it.
     commands: Option<u64>,
     execution: Option<Duration>,
     connections: Option<u64>,
 }
 
-/// Nanoseconds for which each thread of a process was runnable and waited for a CPU, by its id.
+/// Nanoseconds that each thread of a process was runnable and waited for a CPU, by thread id.
 type RunWaits = BTreeMap<u64, u64>;
 
 impl Counters {
@@ -45,7 +45,7 @@ impl Counters {
         }
     }
 
-    /// The same with what the kernel counts of the server's process, where that is known.
+    /// Adds the kernel's counters of the server's process, if it is known.
     pub(crate) fn and_waits_of(self, process: Option<u64>) -> Self {
         Self {
             run_waits: process.and_then(run_waits),
@@ -53,7 +53,7 @@ impl Counters {
         }
     }
 
-    /// What was counted since `before`.
+    /// The difference to `before`.
     pub(crate) fn since(&self, before: &Self) -> TargetCost {
         let cpu = self.cpu.zip(before.cpu);
         let cpu = cpu.map(|(after, before)| after.saturating_sub(before));
@@ -81,7 +81,7 @@ impl Counters {
     }
 }
 
-/// What two servers did in one block, taken together; what one of them does not tell is not known of
+/// The sum of what two servers counted in one block; a figure that one of them does not report is unknown for
 /// both.
 pub(crate) fn together(one: TargetCost, other: TargetCost) -> TargetCost {
     let sum = |of: fn(&TargetCost) -> Option<Duration>| {
@@ -106,8 +106,8 @@ pub(crate) fn together(one: TargetCost, other: TargetCost) -> TargetCost {
     }
 }
 
-/// The process of the server that INFO is of, where it is on this host. A server in a container may
-/// name a process id that is another process here, so the process name is checked.
+/// The process of the server in INFO, if it is on this host. A server in a container may report a process id that
+/// is another process here, so the process name is checked.
 pub(crate) fn process(info: &Info) -> Option<u64> {
     let pid = info.number("process_id")?;
     let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
@@ -117,7 +117,7 @@ pub(crate) fn process(info: &Info) -> Option<u64> {
     is_server.then_some(pid)
 }
 
-/// How long each thread of a process was runnable and waited for a CPU (schedstat).
+/// The time that each thread of a process was runnable and waited for a CPU (schedstat).
 fn run_waits(pid: u64) -> Option<RunWaits> {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).ok()?;
     let waits = tasks.filter_map(|task| {
@@ -129,8 +129,8 @@ fn run_waits(pid: u64) -> Option<RunWaits> {
     Some(waits.collect())
 }
 
-/// What the thread waited since `before` that waited longest. Not the sum: io-threads that wait at the
-/// same time would make it more than the time that went by.
+/// The wait since `before` of the thread that waited longest. A sum would exceed the elapsed time when io-threads
+/// wait at the same time.
 fn longest_wait(after: &RunWaits, before: &RunWaits) -> Duration {
     let waited = after
         .iter()
@@ -142,7 +142,7 @@ fn longest_wait(after: &RunWaits, before: &RunWaits) -> Duration {
 mod tests {
     use super::*;
 
-    /// A server that refuses INFO has not executed nothing: how much it executed is unknown.
+    /// If a server refuses INFO, the number of its commands is unknown, not zero.
     #[test]
     fn what_a_server_refuses_to_count_is_unknown() {
         let declared = ["get".to_owned()];

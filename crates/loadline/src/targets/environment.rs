@@ -1,11 +1,11 @@
-//! An opened server as the record describes it.
+//! Describes an opened server for the record.
 
 use loadline_measure::record::ServerEnvironment;
 
 use super::opened::Opened;
 use crate::target::{Choice, Target};
 
-/// Settings of a server that change what is measured.
+/// Server settings that affect measurements.
 const SETTINGS: [&str; 5] = [
     "save",
     "appendonly",
@@ -15,7 +15,7 @@ const SETTINGS: [&str; 5] = [
 ];
 
 impl Opened {
-    /// What a server says about itself; `None` of an engine in this process and of the null server.
+    /// Version and settings of the server; `None` for an engine in this process and for the null server.
     pub(crate) fn environment(&mut self) -> Option<ServerEnvironment> {
         let subject = match &self.target {
             Target::Engine(engine)

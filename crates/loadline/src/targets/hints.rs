@@ -1,9 +1,9 @@
 //! Hints for errors: one table for connections, loading and runs.
 
-/// Texts of servers and of rustls, each with a hint. The first that occurs in an error applies.
+/// Texts of servers and of rustls, each with a hint. The first one that occurs in an error applies.
 const HINTS: [(&str, &str); 25] = [
     ("WRONGPASS", WRONG_PASSWORD),
-    // Before Redis 6.
+    // Redis before version 6.
     ("invalid password", WRONG_PASSWORD),
     (
         "without any password configured",
@@ -97,7 +97,7 @@ pub(crate) fn hint(text: &str) -> Option<&'static str> {
         .map(|(_, hint)| *hint)
 }
 
-/// Whether `words` occur in `text`, and not as a part of longer words.
+/// Whether `words` occur in `text` as whole words.
 fn contains_words(text: &str, words: &str) -> bool {
     let is_word = |c: char| c.is_alphanumeric();
     text.match_indices(words).any(|(at, _)| {

@@ -1,4 +1,4 @@
-//! The keys of runs on an existing server: finding them, removing them, and the command for the remainder.
+//! The keys of runs on an existing server: finding them, removing them, and the command to remove remaining ones.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -17,11 +17,11 @@ use crate::secret::{PASSWORD_VARIABLE, quoted};
 use crate::target::{Server, Target};
 use crate::units::count_text;
 
-/// The most time for looking for the keys of earlier runs before a run.
+/// Time limit before a run for finding the keys of earlier runs.
 const LOOK_FOR: Duration = Duration::from_secs(2);
-/// The most time for going through all keys.
+/// Time limit for scanning all keys.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// How often the nodes of a cluster are gone through while keys are on their way between them.
+/// Number of scans of a cluster while keys migrate between its nodes.
 const PASSES: u32 = 5;
 
 /// The servers that hold the keys of a target: a server, or the masters of a cluster.
@@ -32,10 +32,10 @@ pub(crate) struct Holders {
 }
 
 impl Holders {
-    /// Connects to the servers that `target` names.
+    /// Connects to the servers of `target`.
     ///
     /// # Errors
-    /// A usage error for a target that a run starts itself; that a server does not answer.
+    /// A usage error for a target that a run starts itself; if a server does not answer.
     pub(crate) fn open(target: &Target, files: &TlsFiles) -> Result<Self, Failure> {
         let trust = |server: &Server| match server.tls {
             true => tls::trust(files, &[]),
@@ -70,19 +70,19 @@ impl Holders {
         })
     }
 
-    /// How many keys there are, in all databases.
+    /// The number of keys in all databases.
     ///
     /// # Errors
-    /// That a server does not answer.
+    /// If a server does not answer.
     pub(crate) fn key_count(&mut self) -> Result<u64, Failure> {
         let mut counts = self.admins.iter_mut().map(Admin::key_count);
         counts.try_fold(0, |sum, count| Ok(sum + count?))
     }
 
-    /// The runs that have left keys, each with how many; those that are found within `patience`.
+    /// The runs that have left keys, with the number of keys, as far as they are found within `patience`.
     ///
     /// # Errors
-    /// That a server does not answer.
+    /// If a server does not answer.
     pub(crate) fn runs(&mut self, patience: Duration) -> Result<BTreeMap<String, u64>, Failure> {
         let deadline = Instant::now() + patience;
         let mut runs = BTreeMap::new();
@@ -96,10 +96,10 @@ impl Holders {
         Ok(runs)
     }
 
-    /// Removes the keys of the run `run_id`, and returns how many there were.
+    /// Removes the keys of the run `run_id`, and returns their number.
     ///
     /// # Errors
-    /// That a server does not answer or refuses, or that it takes too long.
+    /// If a server does not answer or refuses, or time runs out.
     pub(crate) fn remove(&mut self, run_id: &str) -> Result<u64, Failure> {
         let prefix = run_prefix(run_id);
         let (deadline, mut removed) = (Instant::now() + PATIENCE, 0);
@@ -120,11 +120,10 @@ impl Holders {
         )))
     }
 
-    /// Refuses servers that hold keys: other users need them, and a load would disturb that use. Those of
-    /// earlier runs are named.
+    /// Refuses servers that hold keys, because load would disturb their users. Mentions the keys of earlier runs.
     ///
     /// # Errors
-    /// A usage error that names the flag which allows it, or that a server does not answer.
+    /// A usage error that names the flag to allow it; if a server does not answer.
     fn refuse_keys(&mut self, clean: &str) -> Result<(), Failure> {
         let keys = self.key_count()?;
         if keys == 0 {
@@ -154,13 +153,13 @@ impl Holders {
     /// Refuses servers on which the keys of a run could not be found and removed afterwards.
     ///
     /// # Errors
-    /// That a right is missing; that a server does not answer.
+    /// If a right is missing or a server does not answer.
     fn refuse_without_rights(&mut self) -> Result<(), Failure> {
         self.admins.iter_mut().try_for_each(Admin::may_remove)
     }
 }
 
-/// The run that wrote `key`, if one did.
+/// The run that wrote `key`, if any.
 fn run_of(key: &[u8]) -> Option<&str> {
     let rest = std::str::from_utf8(key).ok()?.strip_prefix(KEYS)?;
     let (id, _) = rest.split_once(':')?;
@@ -201,11 +200,11 @@ fn clean_command(target: &Target, files: &TlsFiles, run_id: Option<&str>) -> Str
 }
 
 impl Opened {
-    /// Refuses an existing server that holds keys, unless `allow_non_empty`, or on which this run
-    /// could not remove its own.
+    /// Refuses an existing server that holds keys, unless `allow_non_empty`, or on which this run could not remove
+    /// its keys.
     ///
     /// # Errors
-    /// What is in the way, and what to do.
+    /// The reason, with advice.
     pub(super) fn refuse_unfit(&mut self, allow_non_empty: bool) -> Result<(), Failure> {
         if self.target.is_ours() {
             return Ok(());
@@ -218,10 +217,11 @@ impl Opened {
         holders.refuse_without_rights()
     }
 
-    /// Removes what this run wrote after it came to `result`, which is returned.
+    /// Removes the keys of this run after it ended with `result`, and returns `result`.
     ///
     /// # Errors
-    /// That of the run, with the command that removes what may be left; after a good run, that keys are left.
+    /// The error in `result`, with the command to remove keys that may be left; after a successful run, that keys
+    /// are left.
     pub(crate) fn clean_up_after<T>(
         &mut self,
         run_id: &str,
@@ -235,8 +235,8 @@ impl Opened {
         }
     }
 
-    /// Removes what this run wrote after an interrupt, without waiting long for a server that does not
-    /// answer. Says on standard error what is left, and returns that.
+    /// Removes the keys of this run after an interrupt, without waiting long for a server that does not answer.
+    /// Reports what is left on standard error, and returns it.
     pub(crate) fn clean_up_soon(&mut self, run_id: &str) -> Option<Failure> {
         let left = self.clean_up(run_id, true).err()?;
         let left = left.followed_by(&self.remedy(run_id));
@@ -244,7 +244,7 @@ impl Opened {
         Some(left)
     }
 
-    /// What to do about keys that are left.
+    /// Advice about keys that are left.
     fn remedy(&self, run_id: &str) -> String {
         format!(
             "Keys of this run may be left. Remove them with: {}",
@@ -252,11 +252,11 @@ impl Opened {
         )
     }
 
-    /// Removes what this run wrote, unless the server ends with it. Without a `hurry`, a server has time to
-    /// answer; with one, only after it has answered soon.
+    /// Removes the keys of this run, unless the server ends with it. With `hurry`, gives up soon on a server that
+    /// does not answer.
     ///
     /// # Errors
-    /// That the server does not answer or refuses.
+    /// If the server does not answer or refuses.
     fn clean_up(&mut self, run_id: &str, hurry: bool) -> Result<(), Failure> {
         if self.target.is_ours() {
             return Ok(());
@@ -270,7 +270,7 @@ impl Opened {
         self.holders(false)?.remove(run_id).map(drop)
     }
 
-    /// The commands of `cases`, and those of the names in `further`, that the user of an existing server cannot run.
+    /// The commands of `cases`, and those in `further`, that the user of an existing server cannot run.
     ///
     /// # Errors
     /// If a server does not answer.
@@ -302,7 +302,7 @@ impl Opened {
         }
     }
 
-    /// New connections to the servers: those before may be broken.
+    /// New connections to the servers, because the old ones may be broken.
     fn holders(&self, hurry: bool) -> Result<Holders, Failure> {
         let endpoints = self.holding().into_iter();
         let endpoints = endpoints.map(|to| if hurry { to.hurried() } else { to });

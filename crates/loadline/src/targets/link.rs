@@ -1,4 +1,4 @@
-//! The link in the path of a target: set up, measured, and taken into the record.
+//! The link in the path of a target: set up, measured, and recorded.
 
 use std::net::ToSocketAddrs;
 use std::time::Duration;
@@ -13,23 +13,23 @@ use crate::exit::Failure;
 use crate::plan::{PathShape, measuring_trips};
 use crate::target::{Address, Server};
 
-/// A path to a server that takes longer.
+/// A path to a server with added latency.
 #[derive(Debug)]
 pub(crate) struct Path {
-    /// Where servers are, each with where to connect instead; never empty.
+    /// Addresses of servers, each with the address to connect to instead; never empty.
     routes: Vec<(Address, Address)>,
-    /// What it does, as it was measured.
+    /// The measured properties of the link.
     pub(crate) measured: record::Link,
     _link: Link,
 }
 
 impl Path {
-    /// Puts `latency` into the round trips to each of `servers`, and whatever else the path is to be like,
-    /// and measures what comes of it; `None` where the path is to stay as it is, or leads nowhere. Jitter is
-    /// drawn from `seed`.
+    /// Adds `latency` to the round trips to each of `servers`, gives the path the properties in `path`, and
+    /// measures the result. Returns `None` if the path does not change, or there are no servers. Jitter is drawn
+    /// from `seed`.
     ///
     /// # Errors
-    /// That the link is not possible here or does not work.
+    /// If the link is not possible here or does not work.
     pub(crate) fn open(
         servers: &[Server],
         latency: Duration,
@@ -66,12 +66,12 @@ impl Path {
         }))
     }
 
-    /// Where to connect instead of to the first of the servers.
+    /// The address to connect to instead of the first server.
     pub(crate) fn address(&self) -> &Address {
         &self.routes[0].1
     }
 
-    /// Where servers are, each with where to connect instead.
+    /// Addresses of servers, each with the address to connect to instead.
     pub(crate) fn routes(&self) -> &[(Address, Address)] {
         &self.routes
     }
@@ -133,7 +133,7 @@ fn measured(achieved: &Achieved, latency: Duration, reason: String) -> record::L
     }
 }
 
-/// How much of the overshoot is the link's own, where that is known.
+/// The share of the overshoot caused by the link itself, if it is known.
 fn own_part(link: &record::Link) -> String {
     match (link.release_late_p99_ns, &link.scheduling) {
         (Some(late), Some(scheduling)) => format!(
@@ -144,7 +144,7 @@ fn own_part(link: &record::Link) -> String {
     }
 }
 
-/// What the doctor says of a link that is not what was asked for.
+/// The doctor's finding about a link that differs from the request.
 pub(crate) fn finding(link: &record::Link) -> Option<Finding> {
     link.is_off.then(|| Finding {
         rule: Rule::LinkOff,

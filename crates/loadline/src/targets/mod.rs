@@ -1,4 +1,4 @@
-//! Opening what a TARGET names: servers, clusters, child processes, and the way to them.
+//! Opens what a TARGET names: servers, clusters, child processes, and the path to them.
 
 mod admin;
 pub(crate) mod callgrind;

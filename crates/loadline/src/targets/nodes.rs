@@ -1,4 +1,4 @@
-//! The nodes of a cluster, asked one by one: what each is, how it is set up, and what goes on there.
+//! The nodes of a cluster, queried one by one: role, setup, and activity.
 
 use std::time::Instant;
 
@@ -9,26 +9,26 @@ use super::{Access, Opened};
 use crate::exit::Failure;
 use crate::targets::admin::{Admin, Info};
 
-/// A node that is asked directly.
+/// A node that is queried directly.
 #[derive(Debug)]
 pub(crate) struct Asked {
-    /// Where it listens.
+    /// Its address.
     pub(crate) address: String,
     pub(crate) is_master: bool,
     /// Whether it is on this machine.
     pub(crate) is_local: bool,
     pub(crate) admin: Admin,
-    /// What it said about itself at first.
+    /// Its INFO at the start.
     pub(crate) info: Info,
     since: Instant,
 }
 
 impl Opened {
-    /// Connections to the nodes of a cluster, masters first; none where the target is no cluster. A replica
+    /// Connects to the nodes of a cluster, masters first; returns none if the target is not a cluster. A replica
     /// that does not answer is left out.
     ///
     /// # Errors
-    /// That a master does not answer.
+    /// If a master does not answer.
     pub(crate) fn nodes_asked(&self) -> Result<Vec<Asked>, Failure> {
         let Access::Cluster(cluster) = &self.access else {
             return Ok(Vec::new());
@@ -58,7 +58,7 @@ impl Opened {
 }
 
 impl Opened {
-    /// What the scopes of findings about single nodes end with.
+    /// Suffix of the scopes of findings about single nodes.
     pub(crate) fn node_names(&self) -> Vec<String> {
         let Access::Cluster(cluster) = &self.access else {
             return Vec::new();
@@ -72,10 +72,10 @@ impl Opened {
 }
 
 impl Asked {
-    /// What the rules about clusters look at.
+    /// The state that the rules about clusters examine.
     ///
     /// # Errors
-    /// That it does not answer.
+    /// If it does not answer.
     pub(crate) fn describe(&mut self) -> Result<ClusterNode, Failure> {
         let mut settings = std::collections::BTreeMap::new();
         let names = PERSISTENCE.iter().map(|(name, _)| *name);
@@ -95,10 +95,10 @@ impl Asked {
         })
     }
 
-    /// What went on there since it was asked at first, which only the node itself can tell.
+    /// The activity since the first query, which only the node itself reports.
     ///
     /// # Errors
-    /// That it does not answer.
+    /// If it does not answer.
     pub(crate) fn seen(&mut self, scope: String, is_ours: bool) -> Result<Evidence, Failure> {
         let stats = self.admin.info(&["stats"])?;
         let evicted = |info: &Info| info.number("evicted_keys");

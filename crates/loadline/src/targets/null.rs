@@ -1,4 +1,4 @@
-//! The listener of a server that does no work.
+//! The listener of a null server.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 
 use crate::exit::Failure;
 
-/// A thread that accepts connections, each of which has a thread that answers.
+/// A thread that accepts connections, and a thread per connection that answers.
 #[derive(Debug)]
 pub(crate) struct NullServer {
     address: SocketAddr,
@@ -17,10 +17,10 @@ pub(crate) struct NullServer {
 }
 
 impl NullServer {
-    /// Listens on a free port of loopback. `answer` serves one connection until its other end closes.
+    /// Listens on a free port of loopback. `answer` serves one connection until the peer closes it.
     ///
     /// # Errors
-    /// That there is no free port, or no thread.
+    /// If no port is free or no thread can be started.
     pub(crate) fn start(
         answer: impl Fn(TcpStream) + Clone + Send + 'static,
     ) -> Result<Self, Failure> {
@@ -59,7 +59,7 @@ impl NullServer {
         })
     }
 
-    /// Where it listens.
+    /// Its address.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
@@ -68,10 +68,10 @@ impl NullServer {
 impl Drop for NullServer {
     fn drop(&mut self) {
         self.closing.store(true, Ordering::Relaxed);
-        // The acceptor waits for a connection, and looks at the flag with the next one.
+        // The accepting thread checks the flag after the next connection.
         let woken = TcpStream::connect(self.address).is_ok();
         if let Some(acceptor) = self.acceptor.take().filter(|_| woken) {
-            // It ends in a panic only where the panic was reported already.
+            // Fails only if the thread panicked, which has been reported.
             let _ = acceptor.join();
         }
     }

@@ -1,4 +1,4 @@
-//! A target, opened: started where it is ours, reachable, and allowed to be measured.
+//! A target, opened: started if it is ours, reachable, and allowed to be measured.
 
 use std::slice;
 use std::sync::Arc;
@@ -24,25 +24,25 @@ use crate::exit::Failure;
 use crate::plan::{Case, Plan, TlsFiles};
 use crate::target::{Address, Choice, Engine, Server, Slowdown, Target};
 
-/// A target that can be measured: started where it is ours, reachable, and allowed.
+/// A target that can be measured: started if it is ours, reachable, and allowed.
 #[derive(Debug)]
 pub(crate) struct Opened {
-    /// What reports call it.
+    /// Its name in reports.
     pub(crate) name: String,
     /// The target as it was planned.
     pub(crate) target: Target,
     /// How encrypted connections to it are made.
     pub(super) tls_files: TlsFiles,
     pub(crate) access: Access,
-    /// Whether operations run one at a time after each block, beside the reference.
+    /// Whether operations run one at a time after each block, as in the reference.
     pub(crate) with_tails: bool,
-    /// The spaces whose keys are there already.
+    /// The key spaces that have been loaded.
     pub(crate) loaded: Vec<String>,
-    /// The cases that it cannot do, each with the commands that it lacks.
+    /// The cases that it does not support, each with the missing commands.
     pub(crate) left_out: Vec<(String, Vec<String>)>,
 }
 
-/// How a target is reached.
+/// How operations reach a target.
 #[derive(Debug)]
 pub(crate) enum Access {
     /// Over connections.
@@ -57,32 +57,33 @@ pub(crate) enum Access {
 
 #[derive(Debug)]
 pub(crate) struct ServerAccess {
-    /// Where everything but the load goes.
+    /// The server without a link, for everything but the load.
     pub(crate) endpoint: Endpoint,
-    /// What encrypted connections through a link trust.
+    /// TLS trust of connections through a link.
     further_tls: Tls,
-    /// Where the load goes, which takes longer.
+    /// The path of the load, with the server at its entrance.
     pub(crate) path: Option<(Path, Endpoint)>,
     pub(crate) admin: Admin,
-    /// What the server said about itself before the run.
+    /// Its INFO before the run.
     pub(crate) info: Info,
     pub(crate) child: Option<Child>,
 }
 
 impl Opened {
-    /// Starts or reaches `target`. Must be called on the main thread, since children are tied to it.
+    /// Starts or reaches `target`. Must be called on the main thread, because child processes end with the thread
+    /// that starts them.
     ///
     /// # Errors
-    /// That it does not start or answer, holds keys and may not be measured, or lacks a command, and that
+    /// If it does not start or answer, holds keys without permission to measure it, or lacks a command; if
     /// `control` interrupted the start.
     pub(crate) fn open(target: &Target, plan: &Plan, control: &Control) -> Result<Self, Failure> {
         Self::open_under(target, plan, control, None)
     }
 
-    /// The same; a server that is started runs in the simulator `under`.
+    /// Does the same, and runs a server that is started in the simulator `under`.
     ///
     /// # Errors
-    /// As of [`open`](Self::open).
+    /// Those of [`open`](Self::open).
     pub(crate) fn open_under(
         target: &Target,
         plan: &Plan,
@@ -136,7 +137,7 @@ impl Opened {
         self.left_out.iter().all(|(name, _)| *name != case.name)
     }
 
-    /// The sentence about the cases that were left out here, where there are any.
+    /// The sentence about the cases that were left out here, if any.
     pub(crate) fn left_out(&self) -> Option<String> {
         let cases = self.left_out.iter();
         crate::workload::left_out(
@@ -149,15 +150,15 @@ impl Opened {
     fn machine_memory(&self) -> Option<u64> {
         match &self.access {
             Access::Server(server) => server.info.number("total_system_memory"),
-            // Of a cluster, each node has but a part of the keys.
+            // Each node of a cluster holds only part of the keys.
             Access::Cluster(_) | Access::Ram(_) | Access::Engine(_) => None,
         }
     }
 
-    /// Those of `commands` that the target does not have.
+    /// The subset of `commands` that the target does not have.
     ///
     /// # Errors
-    /// That it does not answer.
+    /// If it does not answer.
     pub(crate) fn lacks(&mut self, commands: &[String]) -> Result<Vec<String>, Failure> {
         match self.access.admin() {
             Some(admin) if !commands.is_empty() => admin.missing_commands(commands),
@@ -190,7 +191,7 @@ impl Opened {
         }
     }
 
-    /// The servers that a client connects to: of a cluster its nodes, as far as they are known.
+    /// The servers that a client connects to; for a cluster, its known nodes.
     pub(crate) fn nodes(&self) -> Vec<Server> {
         match &self.access {
             Access::Server(server) => vec![server.endpoint.server().clone()],
@@ -199,7 +200,7 @@ impl Opened {
         }
     }
 
-    /// The target as another process of ours can reach it, if this run started it.
+    /// The target as another process of this program can reach it, if this run started it.
     pub(crate) fn started_at(&self) -> Option<String> {
         if !self.target.is_started() {
             return None;
@@ -216,7 +217,7 @@ impl Opened {
         }
     }
 
-    /// How many servers serve the keys.
+    /// The number of servers that serve the keys.
     pub(crate) fn masters(&self) -> usize {
         match &self.access {
             Access::Cluster(cluster) => cluster.tags.len(),
@@ -224,7 +225,7 @@ impl Opened {
         }
     }
 
-    /// The link in the path, as it measured itself, where there is one.
+    /// The link in the path as measured, if there is one.
     pub(crate) fn link(&self) -> Option<&record::Link> {
         match &self.access {
             Access::Server(server) => server.path.as_ref().map(|(path, _)| &path.measured),
@@ -242,7 +243,7 @@ impl Opened {
         }
     }
 
-    /// Threads that put the load of `case` on the target: of a cluster, as many for each master.
+    /// Threads that apply the load of `case` to the target; for a cluster, that number per master.
     pub(crate) fn threads(&self, case: &Case) -> u64 {
         match &self.access {
             Access::Cluster(cluster) => {
@@ -253,7 +254,7 @@ impl Opened {
         }
     }
 
-    /// The server behind the target, where it is a single one.
+    /// The server of the target, if it is a single one.
     pub(crate) fn server(&self) -> Option<&Server> {
         match &self.access {
             Access::Server(server) => Some(server.endpoint.server()),
@@ -261,7 +262,7 @@ impl Opened {
         }
     }
 
-    /// What the target says about itself under `name`.
+    /// The value of `name` in the server's INFO.
     pub(crate) fn said(&self, name: &str) -> Option<&str> {
         match &self.access {
             Access::Server(server) => server.info.get(name),
@@ -271,7 +272,7 @@ impl Opened {
         }
     }
 
-    /// The version of an engine in this process, where it tells.
+    /// The version of an engine in this process, if it reports it.
     pub(crate) fn engine_version(&self) -> Option<String> {
         match &self.access {
             Access::Engine(engine) => engine.version(),
@@ -279,7 +280,7 @@ impl Opened {
         }
     }
 
-    /// The setting `name`, where the server tells it.
+    /// The setting `name`, if the server reports it.
     pub(crate) fn setting(&mut self, name: &str) -> Option<String> {
         self.access.admin()?.setting(name).ok().flatten()
     }
@@ -289,7 +290,7 @@ impl Opened {
         self.access.admin()?.monitors().ok().flatten()
     }
 
-    /// What cannot be examined here, because the server refused the question.
+    /// The settings and facts that the server refused to report.
     pub(crate) fn not_examined(&mut self) -> Vec<NotExamined> {
         let Some(admin) = self.access.admin() else {
             return Vec::new();
@@ -299,10 +300,10 @@ impl Opened {
         refused.map(of).collect()
     }
 
-    /// How many keys the server holds; none where it is no server.
+    /// The number of keys that the server holds; zero if the target is not a server.
     ///
     /// # Errors
-    /// That it does not answer or does not say.
+    /// If it does not answer or does not report it.
     pub(crate) fn key_count(&mut self) -> Result<u64, Failure> {
         match &mut self.access {
             Access::Server(server) => server.admin.key_count(),
@@ -353,7 +354,7 @@ impl Access {
             .map(|access| Self::Cluster(Box::new(access)))
     }
 
-    /// The connection for everything but the load, where there is one.
+    /// The connection for everything but the load, if there is one.
     fn admin(&mut self) -> Option<&mut Admin> {
         match self {
             Self::Server(server) => Some(&mut server.admin),

@@ -1,5 +1,5 @@
-//! CPU time of threads other than the callers': those of a server's process, and those that an engine in this process
-//! has started for itself.
+//! CPU time of threads other than the callers': those of a server's process, and those that an engine started in
+//! this process.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,9 +12,9 @@ use crate::target::{Choice, Target};
 /// The threads of a subject.
 #[derive(Debug, Clone)]
 pub(crate) struct Threads {
-    /// Where the kernel lists them; `None` where that is another machine.
+    /// Their directory in /proc; `None` if they are on another machine.
     tasks: Option<PathBuf>,
-    /// The ones that count; `None` for all.
+    /// The threads to count; `None` for all.
     only: Option<Vec<u32>>,
 }
 
@@ -24,7 +24,7 @@ pub(crate) type Reading = BTreeMap<u32, u64>;
 impl Threads {
     /// The threads of a server that this run has started, or of an engine in this process.
     pub(crate) fn of(target: &Opened) -> Self {
-        // The null server has threads of its own per connection, which are not those of an engine.
+        // The null server's threads for connections are not those of an engine.
         let is_null =
             matches!(&target.target, Target::Engine(engine) if engine.choice == Choice::Null);
         match &target.access {
@@ -46,7 +46,7 @@ impl Threads {
         }
     }
 
-    /// What each has used until now.
+    /// The CPU time of each thread so far.
     pub(crate) fn cpu(&self) -> Option<Reading> {
         let tasks = self.tasks.as_ref()?;
         let ids = match &self.only {
@@ -61,7 +61,7 @@ impl Threads {
         Some(ids.into_iter().filter_map(used).collect())
     }
 
-    /// What they have used since `before`. A thread that has ended meanwhile does not count.
+    /// The CPU time since `before`. A thread that has ended meanwhile is not counted.
     pub(crate) fn cpu_since(&self, before: &Option<Reading>) -> Option<Duration> {
         let (before, now) = (before.as_ref()?, self.cpu()?);
         let used = now

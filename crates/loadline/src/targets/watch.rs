@@ -1,4 +1,4 @@
-//! What goes on at a target beside the load: what else the server does, and who else uses it.
+//! Activity at a target in addition to the load: background work of the server, and other clients.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,16 +11,16 @@ use super::counters::process;
 use super::opened::{Access, Opened};
 use crate::target::{Durability, Target};
 
-/// Settings that make a server write to disk, each with the value that does not.
+/// Settings that make a server write to disk, each with the value that turns it off.
 pub(crate) const PERSISTENCE: [(&str, &str); 2] = [("save", ""), ("appendonly", "no")];
 
-/// Commands that the lab itself sends beside the load: to greet a server, to look at it and to clean up.
+/// Commands that the lab itself sends in addition to the load: to greet, examine and clean up a server.
 const OURS: [&str; 12] = [
     "auth", "client", "command", "config", "dbsize", "hello", "info", "ping", "scan", "select",
     "unlink", "slowlog",
 ];
 
-/// A look at the target before the blocks of a case.
+/// The state of the target before the blocks of a case.
 #[derive(Debug)]
 pub(crate) struct Watch {
     since: Instant,
@@ -28,7 +28,7 @@ pub(crate) struct Watch {
 }
 
 impl Opened {
-    /// Looks at the target before the blocks of a case. What it does not tell stays unknown.
+    /// Reads the state of the target before the blocks of a case. Facts that it does not report stay unknown.
     pub(crate) fn watch(&mut self) -> Watch {
         Watch {
             since: Instant::now(),
@@ -36,7 +36,7 @@ impl Opened {
         }
     }
 
-    /// What the target counts; nothing where it does not tell.
+    /// The target's counters; empty if it does not report them.
     fn counts(&mut self) -> Info {
         match &mut self.access {
             Access::Server(server) => server
@@ -47,7 +47,7 @@ impl Opened {
         }
     }
 
-    /// What went on since `watch`, for the doctor; the load consisted of the commands `declared`.
+    /// The activity since `watch`, for the doctor; the load consisted of the commands `declared`.
     pub(crate) fn seen_since(&mut self, watch: &Watch, declared: &[String]) -> Evidence {
         let is_ours = self.target.is_ours();
         let stats = self.counts();
@@ -55,7 +55,7 @@ impl Opened {
             .iter()
             .filter_map(|(name, off)| persistence_of(name, off, self.setting(name)));
         let persistence: Vec<String> = persistence.collect();
-        // What a class of durability asks for is what is measured.
+        // Writing to disk is part of what is measured if the case has a class of durability.
         let persistence = match &self.target {
             Target::Engine(engine) if engine.durability != Durability::Memory => Vec::new(),
             _ => persistence,
@@ -79,7 +79,7 @@ impl Opened {
                 .is_local()
                 .then(|| swapped_bytes(&server.info))
                 .flatten(),
-            // Nobody else knows the port of a server that this run started.
+            // No other client knows the port of a server that this run started.
             other_clients: (!is_ours)
                 .then(|| {
                     server
@@ -94,14 +94,14 @@ impl Opened {
     }
 }
 
-/// The setting `name` with its `value`, where that is not the one that switches it `off`.
+/// The setting `name` with its `value`, unless that is `off`.
 pub(crate) fn persistence_of(name: &str, off: &str, value: Option<String>) -> Option<String> {
     let value = value.filter(|value| value != off)?;
     Some(format!("{name} {value}"))
 }
 
-/// Commands that the server executed between two looks at it and that are neither `declared` nor our
-/// own, the most frequent first. A subcommand counts as its command: `config|get` as `config`.
+/// Commands that the server executed between two readings and that are neither `declared` nor our own, the most
+/// frequent first. A subcommand counts as its command: `config|get` as `config`.
 fn undeclared(before: &Info, after: &Info, declared: &[String]) -> Vec<(String, u64)> {
     // The commands that a script calls are counted too and cannot be distinguished from others.
     let is_script = |name: &String| {

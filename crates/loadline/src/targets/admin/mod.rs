@@ -255,7 +255,7 @@ impl Admin {
         for reply in self.connection.run(&commands) {
             match &reply_of(reply).map_err(|error| self.silent(verb, &error))? {
                 Frame::Integer(count) => pass.removed += u64::try_from(*count).unwrap_or(0),
-                // What this call has removed already is counted as none when it is asked for again.
+                // Keys that this call has already removed count as missing when the command is repeated.
                 refusal if removal.learn(refusal) => return self.remove(removal, keys, pass),
                 refusal if is_elsewhere(refusal) => pass.moving += 1,
                 other => return Err(self.unexpected(verb, other)),
@@ -338,7 +338,7 @@ impl Default for Removal {
 }
 
 impl Removal {
-    /// Whether `refusal` shows another way, which is then used.
+    /// Whether `refusal` suggests another way of removing keys, which is then used.
     fn learn(&mut self, refusal: &OwnedReply) -> bool {
         let starts = |with: &[u8]| {
             let text = refusal.error_text();

@@ -35,7 +35,8 @@ pub(crate) fn refusals<'w>(
         .collect();
     let mut admin = Admin::open(endpoint)?;
     let mut refusals = Refusals::new();
-    // EXEC ends a transaction, so it is tried before there is one: with the right to run it, that is another error.
+    // EXEC ends a transaction, so it is tried outside of one; with the right to run it, the error is a different
+    // one.
     let exec: &[&str] = if further.iter().any(|name| name == "EXEC") {
         &["EXEC"]
     } else {
@@ -47,7 +48,7 @@ pub(crate) fn refusals<'w>(
     let begun = admin.call(&["MULTI"])?;
     note_refusal(&mut refusals, b"MULTI", &begun);
     let is_queued = !begun.is_error();
-    // Executed, SUBSCRIBE would change what the connection is for.
+    // SUBSCRIBE would change the state of the connection if it were executed.
     let tried = further
         .iter()
         .filter(|name| is_queued || *name != "SUBSCRIBE");

@@ -1,4 +1,4 @@
-//! Connections to servers, made by loadline-client: encrypted, logged in and greeted.
+//! Connections to servers, made by loadline-client: encrypted, authenticated and greeted.
 
 mod probe;
 
@@ -15,20 +15,20 @@ use loadline_load::wire;
 use super::tls::TlsTransport;
 use crate::target::{self, Server};
 
-/// The name of our connections, by which the server's operator can tell them from others.
+/// The name of our connections, so that the server's operator can recognize them.
 pub(crate) const CLIENT_NAME: &str = "loadline";
-/// The most time for connecting, and for each reply.
+/// Time limit for connecting, and for each reply.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
-/// The same after an interrupt, and after a run that failed.
+/// Time limit after an interrupt, and after a run that failed.
 const HURRIED_PATIENCE: Duration = Duration::from_millis(500);
-/// The most that one reply may hold, in bytes: the longest are those to INFO and SCAN.
+/// Size limit of a reply, in bytes; the longest are those to INFO and SCAN.
 const LARGEST_REPLY_BYTES: u64 = 16 << 20;
 
-/// A server, and how connections to it are made.
+/// A server, and the configuration of connections to it.
 #[derive(Debug, Clone)]
 pub(crate) struct Endpoint {
     server: Server,
-    /// What the user calls the server, if that is not its address.
+    /// The user's name for the server, if that is not its address.
     name: Option<String>,
     protocol: Protocol,
     tls: Tls,
@@ -36,7 +36,7 @@ pub(crate) struct Endpoint {
 }
 
 impl Endpoint {
-    /// Connections to `server`; `tls` counts if its connections are encrypted.
+    /// Connections to `server`; `tls` is used if its connections are encrypted.
     pub(crate) fn new(server: Server, protocol: Protocol, tls: Tls) -> Self {
         Self {
             server,
@@ -52,7 +52,7 @@ impl Endpoint {
         Self::new(server, Protocol::Resp2, Tls::default())
     }
 
-    /// The same with little time for connecting and for each reply.
+    /// Does the same with a short time limit for connecting and for each reply.
     pub(crate) fn hurried(self) -> Self {
         Self {
             patience: HURRIED_PATIENCE,
@@ -60,7 +60,8 @@ impl Endpoint {
         }
     }
 
-    /// The same, called `name` in messages: an address that this run chose means nothing to the user.
+    /// Sets the `name` of the server in messages, because an address that this run chose means nothing to the
+    /// user.
     pub(crate) fn named(self, name: String) -> Self {
         Self {
             name: Some(name),
@@ -68,7 +69,7 @@ impl Endpoint {
         }
     }
 
-    /// What messages call the server.
+    /// The name of the server in messages.
     pub(crate) fn name(&self) -> String {
         self.name.clone().unwrap_or_else(|| self.server.to_string())
     }
@@ -83,7 +84,7 @@ impl Endpoint {
         self.protocol
     }
 
-    /// What encrypted connections trust.
+    /// TLS trust.
     pub(crate) fn tls(&self) -> &Tls {
         &self.tls
     }
@@ -91,7 +92,7 @@ impl Endpoint {
     /// Opens a connection for one thread.
     ///
     /// # Errors
-    /// Why the only attempt failed.
+    /// The reason why the only attempt failed.
     pub(crate) fn open(&self) -> Result<Connection, Error> {
         self.client(self.patience).blocking()
     }
@@ -99,7 +100,7 @@ impl Endpoint {
     /// Opens a connection and takes its socket.
     ///
     /// # Errors
-    /// As for [`open`](Self::open).
+    /// Those of [`open`](Self::open).
     pub(crate) fn socket(&self) -> Result<Socket, Error> {
         self.open()?.into_socket()
     }
@@ -138,8 +139,8 @@ impl wire::Connect for Endpoint {
     }
 }
 
-/// A client of `server` that sends nothing twice: a repeated request would hide that the first one failed, and
-/// its time would be that of two.
+/// A client of `server` that never repeats a request: a retry would hide the first failure, and its time would be
+/// that of two requests.
 pub(crate) fn builder(server: &Server, tls: &Tls) -> Builder {
     let builder = Client::builder()
         .address(match &server.address {
@@ -164,17 +165,17 @@ pub(crate) fn builder(server: &Server, tls: &Tls) -> Builder {
     }
 }
 
-/// The command with these words.
+/// The command that consists of these words.
 pub(crate) fn command<A: AsRef<[u8]>>(words: &[A]) -> Cmd<OwnedReply> {
     words
         .iter()
         .fold(cmd(""), |command, word| command.arg(word.as_ref()))
 }
 
-/// A reply as it is: an error of the server is one.
+/// Returns a reply as it is, including an error of the server.
 ///
 /// # Errors
-/// That there is no reply.
+/// If there is no reply.
 pub(crate) fn reply_of(replied: Result<OwnedReply, Error>) -> Result<OwnedReply, Error> {
     match replied {
         Err(Error::Server(error)) => Ok(OwnedReply::Error(error.text().as_bytes().to_vec())),
@@ -182,7 +183,7 @@ pub(crate) fn reply_of(replied: Result<OwnedReply, Error>) -> Result<OwnedReply,
     }
 }
 
-/// A server's sentence as it may be shown: short, and without control characters.
+/// Text of a server, shortened and without control characters, so that it can be shown.
 pub(crate) fn shown_text(text: &[u8]) -> String {
     let text = String::from_utf8_lossy(text);
     text.chars()

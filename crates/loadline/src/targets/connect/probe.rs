@@ -10,13 +10,13 @@ use loadline_client::blocking::Connection;
 use super::Endpoint;
 use crate::target::Address;
 
-/// The most time for the first attempt at a TLS handshake. A server without TLS waits in silence for the end of
-/// what it takes for a command.
+/// Time limit for the first attempt at a TLS handshake. A server without TLS takes it for an incomplete command
+/// and waits silently.
 const FIRST_HANDSHAKE: Duration = Duration::from_millis(500);
-/// The most time for connecting to a server that is asked, and for its answer.
+/// Time limit for connecting to the server, and for its answer.
 const ANSWER: Duration = Duration::from_millis(250);
-/// The smallest record that makes a TLS server answer: a handshake message that says nothing, to which it sends
-/// an alert (RFC 8446, sections 5.1 and 6).
+/// The smallest record that makes a TLS server answer: an empty handshake message, to which it sends an alert (RFC
+/// 8446, sections 5.1 and 6).
 const EMPTY_HELLO: [u8; 9] = [22, 3, 1, 0, 4, 1, 0, 0, 0];
 /// The types of TLS records that such an answer can have: alert and handshake.
 const RECORD_TYPES: [u8; 2] = [21, 22];
@@ -26,10 +26,10 @@ pub(crate) const WITHOUT_TLS: &str =
     "The server answers without TLS on this port: write redis://HOST:PORT, or name its TLS port.";
 
 impl Endpoint {
-    /// As [`open`](Self::open), and says so soon if only one of the two sides uses TLS.
+    /// Does the same as [`open`](Self::open), and fails quickly if only one of the two sides uses TLS.
     ///
     /// # Errors
-    /// Why the connection failed, and what to do if that is known.
+    /// The reason why the connection failed, with advice if it is known.
     pub(crate) fn open_first(&self) -> Result<Connection, (Error, Option<&'static str>)> {
         let patience = if self.server.tls {
             FIRST_HANDSHAKE.min(self.patience)
@@ -50,7 +50,7 @@ impl Endpoint {
             if self.answers(b"PING\r\n", |byte| matches!(byte, b'+' | b'-')) {
                 return Err((error, Some(WITHOUT_TLS)));
             }
-            // A server far away needs more time.
+            // A distant server needs more time.
             return match is_timeout(&error) {
                 true => self.open().map_err(|error| (error, None)),
                 false => Err((error, None)),

@@ -6,8 +6,7 @@ use loadline_load::wire::Connect;
 
 use super::*;
 
-/// A server that gives `replies` to as many requests, one after the other, and hands back what it was
-/// sent.
+/// A server that answers requests with `replies`, in order, and returns what it received.
 fn scripted(replies: &'static [&'static [u8]]) -> (Server, JoinHandle<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let server = Server::local(listener.local_addr().unwrap());

@@ -1,12 +1,12 @@
-//! The arguments of a call.
+//! The arguments of a batch.
 
 use loadline_client::{ArgWriter, ToArgs};
 
-/// Keys, each with a value where it is written, in one buffer that is used again.
+/// Keys, each with a value if it is written, in one reusable buffer.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Batch {
     bytes: Vec<u8>,
-    /// Where each key ends, and its value, which is empty where there is none.
+    /// End of each key and of its value, which is empty if there is none.
     ends: Vec<(usize, usize)>,
 }
 
@@ -25,7 +25,7 @@ impl Batch {
         self.bytes.len() as u64
     }
 
-    /// Adds a key and a value, which the functions append.
+    /// Adds a key and a value, each appended by a function.
     pub(crate) fn push(
         &mut self,
         key: impl FnOnce(&mut Vec<u8>),
@@ -48,7 +48,7 @@ impl Batch {
     /// The pair at `place`.
     ///
     /// # Panics
-    /// If there are not that many.
+    /// If there are fewer pairs.
     pub(crate) fn pair(&self, place: usize) -> (&[u8], &[u8]) {
         let begin = place.checked_sub(1).map_or(0, |before| self.ends[before].1);
         let (key_end, end) = self.ends[place];

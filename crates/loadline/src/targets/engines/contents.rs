@@ -1,4 +1,4 @@
-//! The keys and values by which memory and disk are measured.
+//! The keys and values for measuring memory and disk.
 
 use loadline_load::values::{ValueData, ValueSize, Values};
 
@@ -6,10 +6,10 @@ use super::{Batch, Handle, Names};
 
 /// Keys of a write.
 const BATCH: usize = 100;
-/// What the names of the keys begin with.
+/// Prefix of the keys.
 const PREFIX: &str = "loadline:footprint:";
 
-/// Keys, each with a value that follows from it.
+/// Keys, each with a value derived from it.
 #[derive(Debug)]
 pub(crate) struct Contents {
     names: Names,
@@ -18,7 +18,7 @@ pub(crate) struct Contents {
 
 impl Contents {
     /// # Errors
-    /// That there can be no such values.
+    /// If values of this size are invalid.
     pub(crate) fn new(keys: u64, size: ValueSize, seed: u64) -> anyhow::Result<Self> {
         Ok(Self {
             names: Names::new(PREFIX, keys),
@@ -29,7 +29,7 @@ impl Contents {
     /// Writes every key twice, the second time in scattered order, and returns the bytes of keys and values.
     ///
     /// # Errors
-    /// What the engine says, here as in all functions.
+    /// The error of the engine; the same for all functions here.
     pub(crate) fn write_twice(&self, handle: &mut dyn Handle) -> anyhow::Result<u64> {
         self.write_once(handle)?;
         self.write(handle, |place| self.names.scattered(place))
@@ -55,7 +55,7 @@ impl Contents {
         Ok(bytes)
     }
 
-    /// The name and the value of the key at `place` of a scattered walk.
+    /// The key and the value at `place` of a scattered order.
     pub(crate) fn pair(&self, place: u64, key: &mut Vec<u8>, value: &mut Vec<u8>) {
         let number = self.names.scattered(place);
         key.clear();
@@ -64,7 +64,7 @@ impl Contents {
         self.values.append(number, value);
     }
 
-    /// Keys that are missing, or whose value is another.
+    /// Counts keys that are missing or have a different value.
     pub(crate) fn missing(&self, handle: &mut dyn Handle) -> anyhow::Result<u64> {
         let (mut key, mut value) = (Vec::new(), Vec::new());
         let mut missing = 0;

@@ -31,7 +31,7 @@ impl Fjall {
     /// Opens the database in `dir`.
     ///
     /// # Errors
-    /// What fjall says.
+    /// The error of fjall.
     pub(super) fn open(dir: &Path, durability: Durability) -> anyhow::Result<Self> {
         let database = Database::builder(dir.join("data")).open()?;
         let data = database.keyspace("data", KeyspaceCreateOptions::default)?;
@@ -55,7 +55,7 @@ impl Fjall {
         self.ticker.as_ref().map_or(Ok(()), |ticker| ticker.check())
     }
 
-    /// Ends a write. Without a sync it is in the page cache by now.
+    /// Completes a write. Without a sync, it is in the page cache by now.
     fn sync(&self) -> anyhow::Result<()> {
         if self.syncs {
             self.database.persist(PersistMode::SyncData)?;

@@ -1,4 +1,4 @@
-//! What an engine takes besides time, measured in child processes: one is filled and killed, others open it again.
+//! The footprint of an engine, measured in child processes: one is filled and killed, others open its files again.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -23,21 +23,22 @@ use crate::targets::client::client;
 use crate::targets::servers::{self, Storage, own_child};
 use crate::units::{duration_text, value_size_text};
 
-/// How often an engine is opened again.
+/// Number of times that an engine is opened again.
 const OPENS: usize = 3;
-/// The longest that a child may take for one step.
+/// Time limit for one step of a child.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// How often the interrupt is looked at meanwhile.
+/// Interval at which the interrupt is checked meanwhile.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// Operations whose allocations are counted, and keys of the engine meanwhile.
+/// Operations whose allocations are counted, and the number of keys meanwhile.
 const COUNTED_OPS: u64 = 1_000;
-/// Reads are cheap, and filling a hash table with random seeds makes some 100 allocations more or fewer.
+/// Higher for reads, because they are cheap, and filling a hash table with random seeds varies by some 100
+/// allocations.
 const COUNTED_READS: u64 = 20_000;
 const COUNTED_KEYS: u64 = 2_000;
 /// The library of glibc that counts the allocations of a process.
 const COUNTER: &str = "libmemusage.so";
 
-/// What a child says of an engine that it has filled.
+/// A child's answer about an engine that it has filled.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Filled {
     pub(crate) live_bytes: u64,
@@ -45,7 +46,7 @@ pub(crate) struct Filled {
     pub(crate) written_bytes: Option<u64>,
 }
 
-/// What a child says of an engine that it has opened again.
+/// A child's answer about an engine that it has opened again.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Reopened {
     pub(crate) open_ns: u64,
@@ -60,11 +61,11 @@ pub(crate) struct Data {
     pub(crate) seed: u64,
 }
 
-/// Measures `engine` with `data`; `None` of a server that is called through a Unix socket, since it is the same over
-/// TCP, and of the null server. Must be called on the main thread, since children are started.
+/// Measures `engine` with `data`. Returns `None` for a server behind a Unix socket, because it is the same as over
+/// TCP, and for the null server. Must be called on the main thread, because child processes are started.
 ///
 /// # Errors
-/// That a child cannot be started or fails, and that `interrupt` was set meanwhile.
+/// If a child cannot be started or fails, or if `interrupt` was set meanwhile.
 pub(crate) fn measure(
     engine: &Engine,
     data: &Data,
@@ -115,7 +116,7 @@ pub(crate) fn measure(
     };
     if is_durable {
         footprint.disk_bytes = Some(allocated_bytes(path));
-        // A file system in memory does not count what is written to it.
+        // Writes to a file system in memory are not counted.
         footprint.written_bytes = filled.written_bytes.filter(|bytes| *bytes > 0);
         let mut opens = Vec::new();
         for _ in 0..OPENS {
@@ -132,7 +133,8 @@ pub(crate) fn measure(
     Ok(Some(footprint))
 }
 
-/// Measures a server that was started for this: it is filled over a connection, killed, and started again on its files.
+/// Measures a server that was started for this purpose: it is filled over a connection, killed, and started again
+/// on its files.
 fn server(
     engine: &Engine,
     data: &Data,
@@ -185,14 +187,14 @@ fn connected(child: &servers::Child, engine: &Engine) -> anyhow::Result<ServedHa
     ServedHandle::open(&client, engine.ttl())
 }
 
-/// Resident memory of a process, by its number or `self`.
+/// Resident memory of a process, by its id or `self`.
 pub(crate) fn resident_bytes(process: &str) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{process}/statm")).ok()?;
     let pages: u64 = text.split_ascii_whitespace().nth(1)?.parse().ok()?;
     Some(pages * rustix::param::page_size() as u64)
 }
 
-/// What a process has caused to be written to storage, where the kernel tells.
+/// Bytes that a process has caused to be written to storage, if the kernel reports them.
 pub(crate) fn written_bytes(process: &str) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{process}/io")).ok()?;
     let line = text
@@ -201,15 +203,15 @@ pub(crate) fn written_bytes(process: &str) -> Option<u64> {
     line.trim().parse().ok()
 }
 
-/// Allocations per operation: those of a run with operations over those of one without. `None` where they cannot be
-/// counted here.
+/// Allocations per operation: the difference between a run with operations and one without. Returns `None` if they
+/// cannot be counted here.
 fn allocations(
     engine: &Engine,
     data: &Data,
     interrupt: &AtomicBool,
 ) -> Result<Option<Allocations>, Failure> {
     let count = |step: &str, ops: u64| -> Result<Option<u64>, Failure> {
-        // Each run has an engine of its own.
+        // Each run has its own engine.
         let dir = directory(engine)?;
         let steps = Steps {
             engine,
@@ -249,7 +251,7 @@ fn allocations(
 fn allocated(report: &str) -> Option<u64> {
     let calls = |name: &str| -> Option<u64> {
         let (_, rest) = report.split_once(name)?;
-        // Colours stand between the bar and the number.
+        // There are colour codes between the bar and the number.
         let rest = rest.split_once('m').map_or(rest, |(_, rest)| rest);
         rest.split_ascii_whitespace().next()?.parse().ok()
     };
@@ -289,23 +291,26 @@ impl Steps<'_> {
             command.env("LD_PRELOAD", COUNTER).stdin(Stdio::null());
         }
         command.spawn().map_err(|error| {
-            Failure::unavailable(format!("{}: no child process: {error}.", self.engine))
+            Failure::unavailable(format!(
+                "{}: cannot start a child process: {error}.",
+                self.engine
+            ))
         })
     }
 }
 
-/// A child that is killed once it has answered.
+/// A child that is killed after its answer.
 struct Killed(Child);
 
 impl Killed {
-    /// The line that the child prints; then it is killed.
+    /// Returns the line that the child prints, and kills it.
     fn answer<T: DeserializeOwned + Send>(mut self, steps: &Steps<'_>) -> Result<T, Failure> {
         let stdout = self.0.stdout.take().expect("its output is a pipe");
         let (sender, receiver) = mpsc::channel();
         thread::spawn(move || {
             let mut line = String::new();
             let read = BufReader::new(stdout).read_line(&mut line);
-            // The receiver is gone after an interrupt.
+            // Fails after an interrupt, when the receiver is dropped.
             let _ = sender.send(read.map(|_| line));
         });
         let deadline = Instant::now() + PATIENCE;
@@ -325,14 +330,14 @@ impl Killed {
         serde_json::from_str(&line).map_err(|_| self.failure(steps))
     }
 
-    /// What the child said in place of an answer.
+    /// The failure of a child that did not answer.
     fn failure(&mut self, steps: &Steps<'_>) -> Failure {
         let _ = self.0.kill();
         let mut text = String::new();
         if let Some(mut stderr) = self.0.stderr.take() {
             let _ = std::io::Read::read_to_string(&mut stderr, &mut text);
         }
-        let said = crate::printer::printable(text.lines().next().unwrap_or("it said nothing"));
+        let said = crate::printer::printable(text.lines().next().unwrap_or("it printed nothing"));
         Failure::unavailable(format!(
             "{} ({}): the process that measures its memory and disk failed: {said}",
             steps.engine, steps.engine.durability
@@ -342,13 +347,13 @@ impl Killed {
 
 impl Drop for Killed {
     fn drop(&mut self) {
-        // SIGKILL: the engine has no chance to write anything more. It fails only where the process is gone already.
+        // SIGKILL, so that the engine cannot write anything more. It fails only if the process has already ended.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// Bytes that the files below `dir` take on disk; a sparse file takes fewer than its length.
+/// Disk space of the files below `dir`; for a sparse file this is less than its length.
 fn allocated_bytes(dir: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt;
     let Ok(entries) = fs::read_dir(dir) else {

@@ -10,7 +10,7 @@ use super::ticker::Ticker;
 use super::{Batch, Handle, Open};
 use crate::target::Durability;
 
-/// The largest size of the map. It takes address space only; the file grows with the data.
+/// Largest size of the map. It only takes address space; the file grows with the data.
 const MAP_BYTES: usize = 64 << 30;
 /// Threads that read at the same time.
 const READERS: u32 = 2_048;
@@ -24,10 +24,10 @@ pub(super) struct Lmdb {
 }
 
 impl Lmdb {
-    /// Opens the environment in `dir`, which nothing else has open.
+    /// Opens the environment in `dir`, which must not be open elsewhere.
     ///
     /// # Errors
-    /// What LMDB says.
+    /// The error of LMDB.
     pub(super) fn open(dir: &Path, durability: Durability) -> anyhow::Result<Self> {
         let mut options = EnvOpenOptions::new();
         options.map_size(MAP_BYTES).max_readers(READERS);

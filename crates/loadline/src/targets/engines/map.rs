@@ -1,4 +1,4 @@
-//! A plain hash table: the limit of what an engine in memory can reach.
+//! A plain hash table: the upper limit for an engine in memory.
 
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{Batch, Handle, Open};
 
-/// Parts, each behind its own lock.
+/// Shards, each with its own lock.
 const SHARDS: usize = 64;
 
 type Shard = HashMap<Box<[u8]>, Box<[u8]>>;
 
-/// A hash table of the standard library in parts, so that threads rarely wait for each other.
+/// A hash table of the standard library in shards, so that threads rarely wait for each other.
 #[derive(Debug, Clone)]
 pub(super) struct Map {
     shards: Arc<[Mutex<Shard>]>,

@@ -1,5 +1,4 @@
-//! Engines that are called: the ones in this process behind one interface, and servers through loadline-client
-//! behind the same one.
+//! Engines behind one interface: those in this process, and servers through loadline-client.
 
 mod batch;
 mod contents;
@@ -42,15 +41,15 @@ pub(crate) use footprint::{
 pub(crate) use names::Names;
 pub(crate) use served::ServedHandle;
 
-/// An engine that is open. It is closed when it and all of its handles are gone.
+/// An open engine. It is closed when it and all of its handles are dropped.
 pub(crate) trait Open: fmt::Debug + Send + Sync {
     /// Access for one thread.
     ///
     /// # Errors
-    /// That the engine refuses it.
+    /// If the engine refuses it.
     fn handle(&self) -> anyhow::Result<Box<dyn Handle>>;
 
-    /// The version of the engine, where it tells.
+    /// The version of the engine, if it reports it.
     fn version(&self) -> Option<String> {
         None
     }
@@ -59,9 +58,9 @@ pub(crate) trait Open: fmt::Debug + Send + Sync {
 /// One thread's access to an engine. A write that returns has the durability that the engine was opened with.
 ///
 /// # Errors
-/// What the engine says, of every function.
+/// The error of the engine, for every function.
 pub(crate) trait Handle: Send {
-    /// Appends the value of `key` to `out`, and says whether there is one.
+    /// Appends the value of `key` to `out`, and returns whether there is one.
     fn get(&mut self, key: &[u8], out: &mut Vec<u8>) -> anyhow::Result<bool>;
 
     /// Writes a value.
@@ -70,13 +69,14 @@ pub(crate) trait Handle: Send {
     /// Removes a key.
     fn delete(&mut self, key: &[u8]) -> anyhow::Result<()>;
 
-    /// Appends the values of all keys to `out`, and says how many there are: one transaction where the engine has them.
+    /// Appends the values of all keys to `out`, and returns the number of values. One transaction if the engine
+    /// has transactions.
     fn get_all(&mut self, keys: &Batch, out: &mut Vec<u8>) -> anyhow::Result<usize>;
 
-    /// Writes all pairs: one transaction where the engine has them.
+    /// Writes all pairs. One transaction if the engine has transactions.
     fn put_all(&mut self, pairs: &Batch) -> anyhow::Result<()>;
 
-    /// Removes all keys: one transaction where the engine has them.
+    /// Removes all keys. One transaction if the engine has transactions.
     fn delete_all(&mut self, keys: &Batch) -> anyhow::Result<()>;
 }
 
@@ -91,10 +91,10 @@ pub(crate) struct EngineAccess {
 }
 
 impl EngineAccess {
-    /// Opens `kind` as `engine` says.
+    /// Opens `kind` with the settings of `engine`.
     ///
     /// # Errors
-    /// That its directory cannot be made, or what the engine says.
+    /// If its directory cannot be created, and the errors of the engine.
     pub(crate) fn open(kind: Kind, engine: &Engine) -> Result<Self, Failure> {
         let dir = directory(engine)?;
         let before = threads::own();
@@ -110,10 +110,10 @@ impl EngineAccess {
         })
     }
 
-    /// Opens `kind` in `dir`, which exists and stays.
+    /// Opens `kind` in `dir`, which exists and is not removed.
     ///
     /// # Errors
-    /// What the engine says.
+    /// The error of the engine.
     pub(crate) fn open_at(
         kind: Kind,
         durability: Durability,
@@ -127,10 +127,10 @@ impl EngineAccess {
         })
     }
 
-    /// Starts the null server, which is called like the servers of the same comparison.
+    /// Starts the null server, which is called in the same way as the servers of the comparison.
     ///
     /// # Errors
-    /// That there is no free port.
+    /// If no port is free.
     pub(crate) fn null(engine: &Engine) -> Result<Self, Failure> {
         Ok(Self {
             open: Box::new(null::Null::start(engine.ttl())?),
@@ -142,26 +142,26 @@ impl EngineAccess {
     /// Access for one thread.
     ///
     /// # Errors
-    /// That the engine refuses it.
+    /// If the engine refuses it.
     pub(crate) fn handle(&self) -> anyhow::Result<Box<dyn Handle>> {
         self.open.handle()
     }
 
-    /// The threads that it has started when it was opened.
+    /// The threads that it started when it was opened.
     pub(crate) fn threads(&self) -> &[u32] {
         &self.threads
     }
 
-    /// The version of the engine, where it tells.
+    /// The version of the engine, if it reports it.
     pub(crate) fn version(&self) -> Option<String> {
         self.open.version()
     }
 }
 
-/// A fresh directory for the files of `engine`, where it has any.
+/// A fresh directory for the files of `engine`, if it has any.
 ///
 /// # Errors
-/// That there can be none.
+/// If it cannot be created.
 pub(crate) fn directory(engine: &Engine) -> Result<Option<TempDir>, Failure> {
     if engine.durability == Durability::Memory {
         return Ok(None);
@@ -179,7 +179,7 @@ pub(crate) fn directory(engine: &Engine) -> Result<Option<TempDir>, Failure> {
     })
 }
 
-/// Opens `kind` in the empty directory `dir`, which it does not need in memory.
+/// Opens `kind` in the empty directory `dir`, which an engine in memory does not need.
 fn open(
     kind: Kind,
     durability: Durability,
@@ -207,7 +207,7 @@ fn open(
     })
 }
 
-/// What an engine said, as an error of the program.
+/// Converts the error of an engine into a failure.
 pub(crate) fn fault(choice: &Choice, error: &anyhow::Error) -> Failure {
     let said = format!("{error:#}");
     Failure::unavailable(format!("{choice}: {}.", said.trim_end_matches('.')))

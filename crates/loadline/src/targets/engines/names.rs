@@ -5,7 +5,7 @@ use loadline_load::workload::Digits;
 
 use super::Batch;
 
-/// How keys are written.
+/// The format of the keys.
 #[derive(Debug, Clone)]
 pub(crate) struct Names {
     prefix: Vec<u8>,
@@ -29,12 +29,12 @@ impl Names {
         self.digits.write(number, &mut out[at..]);
     }
 
-    /// Keys in all.
+    /// Number of keys.
     pub(crate) fn keys(&self) -> u64 {
         self.keys
     }
 
-    /// Adds the key `number` to `batch`, and its value where `values` has them.
+    /// Adds the key `number` to `batch`, and its value from `values` if there are any.
     pub(crate) fn push(&self, number: u64, values: Option<&Values>, batch: &mut Batch) {
         batch.push(
             |out| self.append(number, out),
@@ -46,9 +46,9 @@ impl Names {
         );
     }
 
-    /// The key that comes at `place` where all of them are visited once, in an order that is not that of their names.
+    /// The key at `place` of an order that visits every key once and differs from the order of their names.
     pub(crate) fn scattered(&self, place: u64) -> u64 {
-        // Prime and above every smaller number of keys, so it has no divisor in common with them.
+        // A prime larger than any number of keys, so the two have no common divisor.
         const STEP: u128 = 2_305_843_009_213_693_951;
         let place = u128::from(place % self.keys);
         (place * STEP % u128::from(self.keys)) as u64

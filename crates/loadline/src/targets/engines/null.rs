@@ -1,5 +1,5 @@
-//! A server that replies and does no work: the time of a call to it is the time of the socket, with the encoding and
-//! decoding at both ends.
+//! A server that replies without doing any work: the time of a call to it is the time of the socket, with the
+//! encoding and decoding at both ends.
 
 use std::io::{self, Read, Write};
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use crate::target::Server;
 use crate::targets::NullServer;
 use crate::targets::client::client;
 
-/// Bytes that are read at once.
+/// Buffer size for reading.
 const READ_BYTES: usize = 64 << 10;
 
 /// The server and what its connections are called through.
 pub(super) struct Null {
     client: Client,
-    /// How long keys would live that are written to it.
+    /// Time to live of keys that are written.
     ttl: Option<Duration>,
     _server: NullServer,
 }
@@ -36,11 +36,11 @@ impl Null {
     /// Starts the server in this process.
     ///
     /// # Errors
-    /// That there is no free port.
+    /// If no port is free.
     pub(super) fn start(ttl: Option<Duration>) -> Result<Self, Failure> {
         let value_bytes = Arc::new(AtomicUsize::new(0));
         let server = NullServer::start(move |stream| {
-            // The other end notices where a connection breaks.
+            // The peer notices that the connection is closed.
             let _ = Connection::new(&value_bytes).serve(stream);
         })?;
         let at = Server::local(server.address());
@@ -60,10 +60,10 @@ impl Open for Null {
 
 /// One connection.
 pub(super) struct Connection<'v> {
-    /// The length of the last value that was written over any connection. A read is answered with as many bytes.
+    /// Length of the last value written over any connection. A read is answered with a value of this length.
     value_bytes: &'v AtomicUsize,
     value: Vec<u8>,
-    /// Commands of an open transaction.
+    /// Number of commands in an open transaction.
     queued: Option<u64>,
     out: Vec<u8>,
 }
@@ -78,7 +78,7 @@ impl<'v> Connection<'v> {
         }
     }
 
-    /// Answers each whole request that arrives, however it is cut, until the other end closes.
+    /// Answers every complete request, however it is split, until the peer closes the connection.
     pub(super) fn serve(mut self, mut stream: impl Read + Write) -> io::Result<()> {
         let mut parser = RequestParser::new(Limits::default());
         let mut chunk = vec![0; READ_BYTES];
@@ -158,7 +158,7 @@ impl<'v> Connection<'v> {
 mod tests {
     use super::*;
 
-    /// A stream of which every read gives one byte.
+    /// A stream that returns one byte per read.
     struct Bytes<'b> {
         incoming: &'b [u8],
         outgoing: Vec<u8>,

@@ -31,7 +31,7 @@ impl Redb {
     /// Opens the database in `dir`.
     ///
     /// # Errors
-    /// What redb says.
+    /// The error of redb.
     pub(super) fn open(dir: &Path, durability: Durability) -> anyhow::Result<Self> {
         let database = Arc::new(Database::create(dir.join("data.redb"))?);
         let table = database.begin_write()?;
@@ -40,7 +40,7 @@ impl Redb {
         let (durability, ticker) = match durability {
             Durability::Interval(interval) => {
                 let database = Arc::clone(&database);
-                // A durable commit, even an empty one, makes those before it durable.
+                // A durable commit, even an empty one, makes all earlier commits durable.
                 let sync = move || Ok(database.begin_write()?.commit()?);
                 let ticker = Ticker::start(interval, sync)?;
                 (redb::Durability::None, Some(Arc::new(ticker)))

@@ -1,4 +1,4 @@
-//! A server that is called like an engine, through a blocking connection.
+//! A server behind the interface of engines, through a blocking connection.
 
 use std::time::Duration;
 
@@ -13,15 +13,15 @@ use super::{Batch, Handle};
 #[derive(Debug)]
 pub(crate) struct ServedHandle {
     connection: Connection,
-    /// How long a key lives that is written; `None` for ever.
+    /// Time to live of written keys; `None` for no limit.
     ttl: Option<Duration>,
 }
 
 impl ServedHandle {
-    /// Connects. Keys that are written live for `ttl`.
+    /// Connects. Written keys live for `ttl`.
     ///
     /// # Errors
-    /// That there is no connection.
+    /// If the connection cannot be made.
     pub(crate) fn open(client: &Client, ttl: Option<Duration>) -> anyhow::Result<Self> {
         Ok(Self {
             connection: client.blocking()?,
@@ -30,7 +30,7 @@ impl ServedHandle {
     }
 }
 
-/// Appends a value where there is one.
+/// Appends a value if there is one.
 fn copy(reply: &Reply<'_>, out: &mut Vec<u8>) -> bool {
     let value = reply.as_bytes();
     if let Some(value) = value {
@@ -61,7 +61,7 @@ impl Handle for ServedHandle {
     fn get_all(&mut self, keys: &Batch, out: &mut Vec<u8>) -> anyhow::Result<usize> {
         let request = mget::<()>(Keys(keys));
         let Reply::Array(values) = self.connection.run_ref(&request)? else {
-            anyhow::bail!("MGET gave no list");
+            anyhow::bail!("the reply to MGET is not a list");
         };
         Ok(values.iter().filter(|value| copy(value, out)).count())
     }
@@ -76,7 +76,7 @@ impl Handle for ServedHandle {
             .map(|(key, value)| set_ex(key, value, ttl))
             .collect();
         let Some(replies) = self.connection.run(atomic(requests))? else {
-            anyhow::bail!("EXEC executed nothing");
+            anyhow::bail!("EXEC did not execute the transaction");
         };
         replies.into_iter().try_for_each(|reply| Ok(reply?))
     }
@@ -102,7 +102,7 @@ mod tests {
     use crate::targets::client::client;
     use crate::targets::engines::null;
 
-    /// A connection that keeps what it has read.
+    /// A connection that records what it has received.
     struct Heard(TcpStream, Arc<Mutex<Vec<u8>>>);
 
     impl Read for Heard {

@@ -11,7 +11,7 @@ use super::ticker::Ticker;
 use super::{Batch, Handle, Open};
 use crate::target::Durability;
 
-/// How long a writer waits for another one.
+/// Time limit for a writer that waits for another one.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 const CREATE: &str =
@@ -21,11 +21,11 @@ const PUT: &str =
     "INSERT INTO data VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET value = excluded.value";
 const DELETE: &str = "DELETE FROM data WHERE key = ?1";
 
-/// A database with one table. Each handle has a connection of its own.
+/// A database with one table. Each handle has its own connection.
 #[derive(Debug)]
 pub(super) struct Sqlite {
     file: PathBuf,
-    /// Keeps the write-ahead log between handles: the last connection to close removes it.
+    /// Keeps the write-ahead log between handles, because the last connection to close removes it.
     _keeper: Mutex<Connection>,
     synchronous: &'static str,
     ticker: Option<Arc<Ticker>>,
@@ -35,22 +35,22 @@ impl Sqlite {
     /// Creates or opens the database in `dir`.
     ///
     /// # Errors
-    /// What SQLite says.
+    /// The error of SQLite.
     pub(super) fn open(dir: &Path, durability: Durability) -> anyhow::Result<Self> {
         let file = dir.join("data.sqlite");
-        // The first transaction is synced in every class, so that the files are in their directory for good.
+        // The first transaction is synced in every class, so that the files are durable in their directory.
         let keeper = connect(&file, "FULL")?;
         keeper.execute(CREATE, ())?;
         let synchronous = match durability {
             Durability::Always => "FULL",
-            // Checkpoints are synced, and commits are not.
+            // Checkpoints are synced, commits are not.
             Durability::Interval(_) => "NORMAL",
             Durability::Memory | Durability::Process => "OFF",
         };
         let ticker = match durability {
             Durability::Interval(interval) => {
-                // All commits since the last checkpoint are in this file. SQLite has no locks on it, so closing it here
-                // drops none.
+                // All commits since the last checkpoint are in this file. SQLite holds no locks on it, so closing
+                // it here releases none.
                 let log = File::open(dir.join("data.sqlite-wal"))?;
                 let sync = move || Ok(log.sync_data()?);
                 Some(Arc::new(Ticker::start(interval, sync)?))
@@ -66,7 +66,7 @@ impl Sqlite {
     }
 }
 
-/// A connection that syncs as `synchronous` says.
+/// A connection with this `synchronous` setting.
 fn connect(file: &Path, synchronous: &str) -> anyhow::Result<Connection> {
     let connection = Connection::open(file)?;
     connection.busy_timeout(PATIENCE)?;
@@ -88,7 +88,7 @@ impl Open for Sqlite {
     }
 }
 
-/// A connection of one thread. Its statements are prepared once.
+/// A connection for one thread. Its statements are prepared once.
 #[derive(Debug)]
 struct SqliteHandle {
     connection: Connection,
@@ -100,7 +100,8 @@ impl SqliteHandle {
         self.ticker.as_ref().map_or(Ok(()), |ticker| ticker.check())
     }
 
-    /// Runs `change` in one transaction. It takes the lock for writing at once: one that begins with a read can lose it.
+    /// Runs `change` in one transaction. It takes the write lock at the start, because a transaction that starts
+    /// with a read can fail to get it.
     fn write(
         &mut self,
         change: impl FnOnce(&Connection) -> anyhow::Result<()>,
@@ -114,7 +115,7 @@ impl SqliteHandle {
     }
 }
 
-/// Appends the value of `key` where there is one.
+/// Appends the value of `key` if there is one.
 fn read(connection: &Connection, key: &[u8], out: &mut Vec<u8>) -> anyhow::Result<bool> {
     let mut statement = connection.prepare_cached(GET)?;
     let mut rows = statement.query([key])?;

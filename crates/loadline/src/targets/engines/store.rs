@@ -16,7 +16,7 @@ impl OurStore {
     /// Opens the store in `dir`, which a store in memory does not need.
     ///
     /// # Errors
-    /// What the store says.
+    /// The error of the store.
     pub(super) fn open(
         dir: &Path,
         durability: Durability,
@@ -47,7 +47,7 @@ impl Open for OurStore {
 #[derive(Debug)]
 struct StoreHandle {
     store: Arc<Store>,
-    /// Filled anew for every batch.
+    /// Reused for every batch.
     batch: loadline_store::Batch,
 }
 

@@ -3,7 +3,7 @@ use std::time::Duration;
 use super::*;
 use crate::target::Durability;
 
-/// Every engine of this build with every class of durability that it has.
+/// Every engine of this build with each of its classes of durability.
 fn opened() -> Vec<(String, EngineAccess)> {
     let classes = ["memory", "process", "interval:10ms", "always"];
     let mut all = Vec::new();
@@ -52,7 +52,7 @@ fn every_engine_reads_what_it_was_given() {
         assert_eq!(read(&mut *handle, "a").as_deref(), Some("two"), "{name}");
         assert_eq!(read(&mut *handle, "b"), None, "{name}");
         handle.delete(b"a").unwrap();
-        // What is not there can be removed, too.
+        // A missing key can be removed, too.
         handle.delete(b"a").unwrap();
         assert_eq!(read(&mut *handle, "a"), None, "{name}");
     }
@@ -73,7 +73,7 @@ fn every_engine_has_batches() {
     }
 }
 
-/// A handle sees what another thread has written.
+/// A handle sees the writes of another thread.
 #[test]
 fn handles_share_their_engine() {
     for (name, access) in opened() {

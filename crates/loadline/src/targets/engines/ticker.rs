@@ -14,10 +14,10 @@ pub(super) struct Ticker {
 }
 
 impl Ticker {
-    /// Calls `sync` every `interval`. After its first error it is not called again.
+    /// Calls `sync` every `interval`, until its first error.
     ///
     /// # Errors
-    /// That no thread can be started.
+    /// If no thread can be started.
     pub(super) fn start(
         interval: Duration,
         sync: impl Fn() -> anyhow::Result<()> + Send + 'static,
@@ -42,10 +42,10 @@ impl Ticker {
         })
     }
 
-    /// What the last sync said, where it failed.
+    /// Returns the error of `sync`, if there was one.
     ///
     /// # Errors
-    /// That.
+    /// The error of `sync`.
     pub(super) fn check(&self) -> anyhow::Result<()> {
         match self.fault.get() {
             None => Ok(()),
@@ -58,7 +58,7 @@ impl Drop for Ticker {
     fn drop(&mut self) {
         self.stop = None;
         if let Some(thread) = self.thread.take() {
-            // A panic of it was reported already.
+            // A panic of the thread has been reported.
             let _ = thread.join();
         }
     }

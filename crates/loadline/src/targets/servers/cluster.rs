@@ -15,26 +15,26 @@ use crate::targets::connect::{Endpoint, command};
 
 const MASTERS: usize = 3;
 const SLOTS: usize = 16_384;
-/// How long the nodes may take to agree.
+/// Time limit for the nodes to agree.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How often they are asked meanwhile.
+/// Interval between queries meanwhile.
 const ASK_EVERY: Duration = Duration::from_millis(50);
 
-/// A cluster that lives as long as this value. Its nodes write down what they know of each other, so each
-/// needs its directory for as long as it lives.
+/// A cluster that ends when this value is dropped. The nodes write their view of the cluster to disk, so each
+/// needs a directory until it ends.
 #[derive(Debug)]
 pub(crate) struct ClusterChild {
     nodes: Vec<Child>,
-    /// The directory of their directories, removed after them.
+    /// The parent of their directories, removed after they have ended.
     dir: WatchedDir,
 }
 
-/// Why the nodes do not become a cluster.
+/// Why the nodes did not form a cluster.
 #[derive(Debug)]
 enum Apart {
-    /// A node does not carry out a command.
+    /// A node refuses a command.
     Node(io::Error),
-    /// Nobody waits for it any more.
+    /// The start was interrupted.
     Interrupted(Failure),
 }
 
@@ -48,16 +48,16 @@ impl From<io::Error> for Apart {
 struct Member<'c> {
     child: &'c Child,
     connection: Connection,
-    /// The port on which nodes talk to each other.
+    /// The port of the cluster bus.
     bus: u16,
 }
 
 impl ClusterChild {
-    /// A cluster of `program`, redis-server 7.0 or later, or what behaves like it.
+    /// Starts a cluster of `program`, which is redis-server 7.0 or later, or compatible with it.
     ///
     /// # Errors
-    /// That a node is not there or did not start, with its last words, that the nodes do not agree, or that
-    /// `interrupt` was set meanwhile.
+    /// If a node is not found or does not start, with its last output; if the nodes do not agree; if `interrupt`
+    /// was set meanwhile.
     pub(crate) fn spawn(program: &Path, interrupt: &AtomicBool) -> Result<Self, Failure> {
         let name = format!("spawn-cluster:{}", program.display());
         let mut cluster = Self {
@@ -86,7 +86,7 @@ impl ClusterChild {
             Ok(()) => Ok(cluster),
             Err(Apart::Interrupted(failure)) => Err(failure),
             Err(Apart::Node(error)) => {
-                // A node that ends hangs up first.
+                // A node that ends closes the connection first.
                 thread::sleep(ASK_EVERY);
                 let gone = cluster.nodes.iter_mut().find_map(Child::has_ended);
                 Err(gone.unwrap_or_else(|| {
@@ -98,7 +98,7 @@ impl ClusterChild {
         }
     }
 
-    /// Where one of its masters listens.
+    /// The address of one of its masters.
     pub(crate) fn seed(&self) -> Server {
         self.nodes[0].server()
     }
@@ -108,7 +108,7 @@ impl ClusterChild {
         self.nodes.iter().map(Child::pid).collect()
     }
 
-    /// Makes one cluster of the nodes.
+    /// Forms one cluster of the nodes.
     fn form(&self, wanted: Wanted<'_>, buses: &[u16]) -> Result<(), Apart> {
         let members = self.nodes.iter().zip(buses);
         let mut members = members
@@ -118,12 +118,12 @@ impl ClusterChild {
     }
 }
 
-/// Lets the nodes meet, gives the first ones the slots, and makes the others their replicas.
+/// Introduces the nodes to each other, assigns the slots to the first ones, and makes the others their replicas.
 fn assemble(members: &mut [Member<'_>], wanted: Wanted<'_>) -> Result<(), Apart> {
     let (address, bus) = (members[0].child.address, members[0].bus);
     let (host, port) = (address.ip().to_string(), address.port().to_string());
     for (place, member) in members.iter_mut().enumerate() {
-        // Without epochs of their own, the nodes would take seconds to sort them out.
+        // Without distinct epochs, the nodes would take seconds to resolve conflicts.
         member.say(&["SET-CONFIG-EPOCH", &(place + 1).to_string()])?;
         member.say(&["MEET", &host, &port, &bus.to_string()])?;
         if place < MASTERS {
@@ -145,7 +145,7 @@ fn assemble(members: &mut [Member<'_>], wanted: Wanted<'_>) -> Result<(), Apart>
     wait_for(masters, wanted, &info, "state=online")
 }
 
-/// Asks every node until its answer has this text in it.
+/// Queries every node until its answer contains this text.
 fn wait_for(
     members: &mut [Member<'_>],
     wanted: Wanted<'_>,
@@ -158,7 +158,7 @@ fn wait_for(
             go_on(wanted.name, wanted.interrupt).map_err(Apart::Interrupted)?;
             if Instant::now() >= deadline {
                 let why = format!(
-                    "{} does not say {text} within {PATIENCE:?}",
+                    "{} did not report {text} within {PATIENCE:?}",
                     member.child.address
                 );
                 return Err(io::Error::new(io::ErrorKind::TimedOut, why).into());

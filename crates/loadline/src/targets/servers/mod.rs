@@ -1,8 +1,8 @@
-//! Child servers: started for a run on a free loopback port, and gone with it, whatever ends it.
+//! Child servers: started for a run on a free loopback port, and ended with it in every case.
 //!
-//! Every child is started through our own executable as `__child`, which asks the kernel to kill it
-//! when its parent ends, and then becomes the program; the request survives that. The kernel watches
-//! the *thread* that started the child, so children are started from the main thread, or from one that outlives them.
+//! Every child is started through our own executable as `__child`, which asks the kernel to kill it when its
+//! parent ends, and then becomes the program; the request survives that. The kernel watches the *thread* that
+//! started the child, so children are started from the main thread, or from a thread that outlives them.
 
 mod cluster;
 mod random;
@@ -32,28 +32,28 @@ pub(crate) use cluster::ClusterChild;
 pub(crate) use random::is_fixed as has_fixed_random;
 pub(crate) use tidy::tidy;
 
-/// How long a server may take until it answers.
+/// Time limit for the first answer of a server.
 const START_PATIENCE: Duration = Duration::from_secs(10);
-/// The same for a server in a simulator.
+/// Time limit for a server in a simulator.
 const COUNTED_START_PATIENCE: Duration = Duration::from_secs(60);
-/// How often it is looked after meanwhile.
+/// Interval at which a starting server is checked.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
-/// How long the output of a process that has ended may take to arrive.
+/// Time limit for the output of a process that has ended.
 const LAST_WORDS_PATIENCE: Duration = Duration::from_millis(500);
-/// How many ports are tried: another program may take one between its choice and its use.
+/// Ports to try: another program may take one between its choice and its use.
 const PORT_ATTEMPTS: u32 = 5;
-/// How much of a server's output is kept, in bytes: its last words.
+/// Bytes of a server's output that are kept, the last ones.
 const KEPT_OUTPUT_BYTES: usize = 8 << 10;
-/// What the names of our directories for temporary files begin with.
+/// Prefix of our directories for temporary files.
 const PREFIX: &str = "loadline-";
 /// The name of a server's socket in its directory.
 const SOCKET: &str = "redis.sock";
-/// The command that our own server is started with.
+/// The command that starts our own server.
 const SERVE: &str = "serve";
-/// What stands before the address in the line that `loadline serve` prints.
+/// Text before the address in the line that `loadline serve` prints.
 pub(crate) const LISTENING: &str = "Listening on ";
 
-/// A server that lives as long as this value.
+/// A server that ends when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Child {
     name: String,
@@ -61,26 +61,26 @@ pub(crate) struct Child {
     address: SocketAddr,
     output: Tail,
     patience: Duration,
-    /// Where it stands, while that is still needed.
+    /// Its directory, while it is still needed.
     dir: Option<TempDir>,
-    /// Its socket in the file system, where it is to be called through that.
+    /// Its socket in the file system, if it is called through one.
     socket: Option<PathBuf>,
-    /// The program and what it was started with.
+    /// The program and its arguments.
     started_as: (PathBuf, Vec<OsString>),
 }
 
-/// How a server program keeps its data, and how it is reached.
+/// Persistence of a server program, and the way to reach it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Storage<'s> {
     pub(crate) durability: Durability,
-    /// Where it gets its directory, if not among the temporary files.
+    /// Parent of its directory, if not the directory for temporary files.
     pub(crate) dir: Option<&'s Path>,
     /// Whether it is called through a socket in the file system.
     pub(crate) socket: bool,
 }
 
 impl Storage<'_> {
-    /// As settings of Redis.
+    /// The settings of Redis.
     fn settings(&self) -> Vec<String> {
         let sync = match self.durability {
             Durability::Memory => None,
@@ -100,11 +100,11 @@ impl Storage<'_> {
 }
 
 impl Child {
-    /// Our own server over our own store, whose commands are slowed down on the CPU as `slowdown` says. With `under`,
-    /// it runs in that simulator.
+    /// Starts our own server over our own store, whose commands are slowed down on the CPU by `slowdown`. With
+    /// `under`, it runs in that simulator.
     ///
     /// # Errors
-    /// That it did not start, with its last words, or that `interrupt` was set meanwhile.
+    /// If it does not start, with its last output, or if `interrupt` was set meanwhile.
     pub(crate) fn embedded(
         slowdown: Slowdown,
         under: Option<&Callgrind>,
@@ -121,10 +121,10 @@ impl Child {
         Self::serve(words, None, under, interrupt)
     }
 
-    /// Our own server with a directory of its own where `storage` asks for that, which goes with it.
+    /// Starts our own server, with its own directory if `storage` requires one, which is removed with it.
     ///
     /// # Errors
-    /// As of [`embedded`](Self::embedded).
+    /// Those of [`embedded`](Self::embedded).
     pub(crate) fn embedded_storing(
         storage: Storage<'_>,
         interrupt: &AtomicBool,
@@ -145,7 +145,7 @@ impl Child {
         Self::serve(words, Some(dir), None, interrupt)
     }
 
-    /// Our own server with further arguments.
+    /// Starts our own server with further arguments.
     fn serve(
         arguments: Vec<OsString>,
         dir: Option<TempDir>,
@@ -170,7 +170,7 @@ impl Child {
         Ok(child)
     }
 
-    /// Waits until it answers. Our own server has taken a free port and says which.
+    /// Waits until it answers. Our own server has chosen a free port and prints it.
     fn comes_up(&mut self, interrupt: &AtomicBool) -> Result<(), Failure> {
         let is_ours = self.started_as.1.first().is_some_and(|word| word == SERVE);
         self.wait_until(interrupt, |child| {
@@ -184,11 +184,11 @@ impl Child {
         })
     }
 
-    /// The Redis-compatible server `program`, a path or a name to be found on PATH, with persistence
-    /// off, in a directory of its own that is removed once it stands in it. With `under`, it runs in that simulator.
+    /// Starts the Redis-compatible server `program`, a path or a name to be found on PATH, with persistence off.
+    /// Its directory is removed once the server has changed to it. With `under`, it runs in that simulator.
     ///
     /// # Errors
-    /// That it is not there or did not start, with its last words, or that `interrupt` was set meanwhile.
+    /// If it is not found or does not start, with its last output, or if `interrupt` was set meanwhile.
     pub(crate) fn spawn(
         program: &Path,
         under: Option<&Callgrind>,
@@ -202,16 +202,16 @@ impl Child {
             interrupt,
         };
         let mut child = wanted.spawn(program, || Ok(Vec::new()))?;
-        // The server stands in it by now and writes nothing, so the directory can go while both of us
-        // are alive: it cannot be removed once we are killed. A leftover one is harmless.
+        // The server has changed to the directory by now and writes nothing. It is removed already here, because
+        // it could not be if we were killed. A leftover one is harmless.
         child.dir = None;
         Ok(child)
     }
 
-    /// The same program as [`spawn`](Self::spawn) with what `storage` says; it keeps its directory.
+    /// Starts the same program as [`spawn`](Self::spawn) with `storage`; it keeps its directory.
     ///
     /// # Errors
-    /// As of [`spawn`](Self::spawn).
+    /// Those of [`spawn`](Self::spawn).
     pub(crate) fn spawn_storing(
         name: &str,
         program: &Path,
@@ -233,12 +233,12 @@ impl Child {
         Ok(child)
     }
 
-    /// Kills it, and starts it again as it was started, on the same files.
+    /// Kills it, and starts it again with the same arguments and files.
     ///
     /// # Errors
-    /// That it does not start again, or that `interrupt` was set meanwhile.
+    /// If it does not start again, or if `interrupt` was set meanwhile.
     pub(crate) fn restart(&mut self, interrupt: &AtomicBool) -> Result<(), Failure> {
-        // Both fail only where the process is gone already.
+        // Both fail only if the process has already ended.
         let _ = self.process.kill();
         let _ = self.process.wait();
         let (program, words) = &self.started_as;
@@ -246,12 +246,12 @@ impl Child {
         self.comes_up(interrupt)
     }
 
-    /// The directory of its files, where it keeps one.
+    /// The directory of its files, if it has one.
     pub(crate) fn dir(&self) -> Option<&Path> {
         self.dir.as_ref().map(TempDir::path)
     }
 
-    /// Where it listens.
+    /// Its address.
     pub(crate) fn server(&self) -> Server {
         match &self.socket {
             Some(path) => Server {
@@ -267,7 +267,7 @@ impl Child {
         self.process.id()
     }
 
-    /// Looks after the child until `look` says that it is up.
+    /// Checks the child until `look` reports that it is up.
     fn wait_until(
         &mut self,
         interrupt: &AtomicBool,
@@ -297,14 +297,14 @@ impl Child {
         }
     }
 
-    /// The last words of a child that has ended before it was of use.
+    /// The failure of a child that has ended during its start, with its last output.
     fn has_ended(&mut self) -> Option<Failure> {
         let status = self.process.try_wait().ok()??;
         self.output.wait_for_end();
         Some(self.failure(&format!("ended before it answered ({status})")))
     }
 
-    /// Whether the server answers, and whether it is this child that does.
+    /// Whether the server answers, and whether it is this child.
     fn answers(&mut self) -> Answer {
         let endpoint = Endpoint::local(self.server());
         let Ok(info) = Admin::open(&endpoint).and_then(|mut admin| admin.info(&["server"])) else {
@@ -316,7 +316,7 @@ impl Child {
         }
     }
 
-    /// The address in the line that `loadline serve` has printed, if it has.
+    /// The address in the line printed by `loadline serve`, if it is complete.
     fn announced(&self) -> Option<SocketAddr> {
         let text = self.output.text();
         let (_, rest) = text.split_once(LISTENING)?;
@@ -332,7 +332,7 @@ impl Child {
             .collect();
         let words = lines[lines.len().saturating_sub(2)..].join("\n");
         let words = if words.is_empty() {
-            "It said nothing.".into()
+            "It printed nothing.".into()
         } else {
             format!("It said: {}", crate::printer::printable(&words))
         };
@@ -342,27 +342,27 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        // Both fail only where the process is gone already, which is what is wanted.
+        // Both fail only if the process has already ended, which is the goal.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
-/// A server program that is to be started.
+/// A server program to start.
 #[derive(Debug, Clone, Copy)]
 struct Wanted<'w> {
-    /// What sentences call it.
+    /// Its name in messages.
     name: &'w str,
-    /// Where it gets a directory of its own.
+    /// Parent of its directory.
     dir: &'w Path,
     /// The simulator that it runs in.
     under: Option<&'w Callgrind>,
-    /// What ends the start.
+    /// Interrupts the start.
     interrupt: &'w AtomicBool,
 }
 
 impl Wanted<'_> {
-    /// Starts `program` with more settings, which are chosen anew for each try.
+    /// Starts `program` with additional settings, which are chosen again for each attempt.
     fn spawn(
         self,
         program: &Path,
@@ -435,8 +435,8 @@ impl Wanted<'_> {
     }
 }
 
-/// Becomes `program`, tied to the life of the process `parent`. If it can be done, the program reads the file
-/// `random` in place of random numbers. Returns only on failure.
+/// Becomes `program`, tied to the life of the process `parent`. If possible, the program reads the file `random`
+/// in place of random numbers. Returns only on failure.
 pub(crate) fn become_child(parent: u32, random: Option<&Path>, program: &[OsString]) -> Failure {
     let Some((name, words)) = program.split_first() else {
         return Failure::usage("__child needs a program.");
@@ -448,14 +448,14 @@ pub(crate) fn become_child(parent: u32, random: Option<&Path>, program: &[OsStri
             "Cannot make the child process end with its parent: {error}."
         ));
     }
-    // The parent can end before the call to the kernel; then another process has adopted this one.
+    // The parent can end before the system call; then another process has adopted this one.
     let adopted = rustix::process::getppid()
         .is_none_or(|pid| pid.as_raw_nonzero().get().unsigned_abs() != parent);
     if adopted {
         return Failure::unavailable("The parent process has ended.");
     }
     if let Some(file) = random {
-        // Without the right to it, the numbers stay random; see `has_fixed_random`.
+        // Without permission, the numbers stay random; see `has_fixed_random`.
         let _ = random::fix(file);
     }
     let error = Command::new(name).args(words).exec();
@@ -473,7 +473,7 @@ fn patience(under: Option<&Callgrind>) -> Duration {
     }
 }
 
-/// What a look at a starting server says.
+/// State of a starting server.
 enum Answer {
     Yes,
     NotYet,
@@ -506,8 +506,8 @@ fn start(
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        // A group of its own, so that Ctrl-C in a terminal reaches only us: what was measured is
-        // still to be collected.
+        // Its own process group, so that Ctrl-C in a terminal reaches only us, and the results can still be
+        // collected.
         .process_group(0)
         .spawn()
         .map_err(|error| Failure::unavailable(format!("{name} could not be started: {error}.")))?;
@@ -521,11 +521,10 @@ fn start(
     Ok((process, output))
 }
 
-/// A command of this program as a process that ends with this one; see the module's own words about
-/// threads.
+/// A command of this program as a process that ends with this one; see the module documentation about threads.
 ///
 /// # Errors
-/// That the path of this program cannot be told.
+/// If the path of this program cannot be determined.
 pub(crate) fn own_child(words: &[&str]) -> Result<Command, Failure> {
     let mut command = child_command(&own_executable()?, None)?;
     command.args(words);
@@ -547,7 +546,7 @@ pub(crate) fn counted_child(word: &str, callgrind: &Callgrind) -> Result<Command
     Ok(command)
 }
 
-/// `program` as a process that ends with this one, and reads the file `random` in place of random numbers.
+/// `program` as a process that ends with this one, and that reads the file `random` in place of random numbers.
 fn child_command(program: &Path, random: Option<&Path>) -> Result<Command, Failure> {
     let parent = process::id().to_string();
     let mut command = Command::new(own_executable()?);
@@ -574,7 +573,7 @@ fn no_directory(name: &str, error: &io::Error) -> Failure {
 }
 
 /// # Errors
-/// That the start of `name` was interrupted.
+/// The failure that the start of `name` was interrupted.
 fn go_on(name: &str, interrupt: &AtomicBool) -> Result<(), Failure> {
     if interrupt.load(Ordering::Relaxed) {
         return Err(Failure::new(
@@ -592,14 +591,14 @@ fn free_port(name: &str) -> Result<u16, Failure> {
         .map_err(|error| Failure::unavailable(format!("{name}: no free port: {error}.")))
 }
 
-/// The end of what a child writes. Its pipes are read to their end, so that it never waits for us.
+/// The last output of a child. Its pipes are read to their end, so that it never blocks on them.
 #[derive(Debug, Clone, Default)]
 struct Tail(Arc<Mutex<Kept>>);
 
 #[derive(Debug, Default)]
 struct Kept {
     bytes: Vec<u8>,
-    /// Pipes that have not come to their end.
+    /// Number of pipes that are still open.
     open: u32,
 }
 
@@ -631,8 +630,8 @@ impl Tail {
         String::from_utf8_lossy(&self.kept().bytes).into_owned()
     }
 
-    /// Waits for the last words of a process that has ended. Not for long: a process of its own making
-    /// may hold the pipes open.
+    /// Waits briefly for the last output of a process that has ended; its own child processes may keep the pipes
+    /// open.
     fn wait_for_end(&self) {
         let deadline = Instant::now() + LAST_WORDS_PATIENCE;
         while self.kept().open > 0 && Instant::now() < deadline {

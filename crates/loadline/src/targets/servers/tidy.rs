@@ -1,4 +1,4 @@
-//! A directory that is gone with this program, whatever ends it.
+//! A directory that is removed when this program ends, however it ends.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -12,12 +12,13 @@ use tempfile::TempDir;
 use super::{PREFIX, no_directory, own_executable};
 use crate::exit::Failure;
 
-/// How long files may go on to appear there: those who write them are killed at the same time.
+/// Time during which files can still appear there, because the programs that write them are killed at the same
+/// time.
 const PATIENCE: Duration = Duration::from_secs(5);
 const TRY_EVERY: Duration = Duration::from_millis(20);
 
-/// A directory for files of children, and the process that removes it. That process waits for
-/// the end of a pipe that is never written to; the pipe closes with this value or with this program.
+/// A directory for files of children, and the process that removes it. That process waits for the end of a pipe
+/// that is never written to; the pipe closes with this value or with this program.
 #[derive(Debug)]
 pub(super) struct WatchedDir {
     dir: TempDir,
@@ -25,10 +26,10 @@ pub(super) struct WatchedDir {
 }
 
 impl WatchedDir {
-    /// An empty one, for the files of `name`.
+    /// Creates an empty one for the files of `name`.
     ///
     /// # Errors
-    /// That there can be none.
+    /// If it cannot be created.
     pub(super) fn new(name: &str) -> Result<Self, Failure> {
         let dir = tempfile::Builder::new().prefix(PREFIX).tempdir();
         let dir = dir.map_err(|error| no_directory(name, &error))?;
@@ -38,7 +39,7 @@ impl WatchedDir {
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
-            // A group of its own, so that what ends us from a terminal does not end it too.
+            // Its own process group, so that Ctrl-C in a terminal does not end it, too.
             .process_group(0)
             .spawn()
             .map_err(|error| no_directory(name, &error))?;
@@ -52,17 +53,17 @@ impl WatchedDir {
 
 impl Drop for WatchedDir {
     fn drop(&mut self) {
-        // Closes the pipe and waits. Where it is gone already, the directory's own value removes it.
+        // Closes the pipe and waits. If the process has already ended, the directory removes itself when it is
+        // dropped.
         let _ = self.remover.wait();
     }
 }
 
-/// Waits until the program at the other end of standard input has ended, and removes the directory `name`
-/// of the directory for temporary files. It takes only names that this program gives, since what is under
-/// it is lost.
+/// Waits until the program at the other end of standard input has ended, and removes `name` from the directory for
+/// temporary files. Accepts only names in the format of this program, because everything below is lost.
 ///
 /// # Errors
-/// A usage error for another name; that it cannot be removed.
+/// A usage error for another name; an error if it cannot be removed.
 pub(crate) fn tidy(name: &OsStr) -> Result<(), Failure> {
     let shown = Path::new(name).display();
     let is_plain = Path::new(name).file_name() == Some(name);

@@ -1,4 +1,4 @@
-//! Encrypted connections: what is trusted, and TLS under the wire loop.
+//! Encrypted connections: TLS trust, and TLS under the wire loop.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -18,11 +18,11 @@ use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme
 use crate::exit::Failure;
 use crate::plan::TlsFiles;
 
-/// What encrypted connections trust, by these files. Behind a link, the certificate may also be for one of
+/// The TLS trust of encrypted connections, from these files. Behind a link, the certificate may also be for one of
 /// `hosts`: the servers that the link leads to.
 ///
 /// # Errors
-/// A bad file; or, if the system's certificates are wanted, that there are none.
+/// A bad file; or, if the system's certificates are requested, that there are none.
 pub(crate) fn trust(files: &TlsFiles, hosts: &[&str]) -> Result<Tls, Failure> {
     let provider = Arc::new(ring::default_provider());
     let broken =
@@ -67,7 +67,7 @@ pub(crate) fn trust(files: &TlsFiles, hosts: &[&str]) -> Result<Tls, Failure> {
     Ok(Tls::with_config(Arc::new(config)))
 }
 
-/// A TLS connection of the wire loop, whose socket does not block.
+/// A non-blocking TLS connection of the wire loop.
 #[derive(Debug)]
 pub(crate) struct TlsTransport(pub(crate) Box<TlsStream<TcpStream>>);
 
@@ -146,7 +146,7 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Failure> {
 #[derive(Debug)]
 struct Verifier {
     provider: Arc<CryptoProvider>,
-    /// None for `--tls-insecure`: any certificate will do, but its owner must hold the key.
+    /// `None` for `--tls-insecure`: any certificate is accepted, but its owner must hold the key.
     verifier: Option<Arc<WebPkiServerVerifier>>,
     hosts: Vec<ServerName<'static>>,
 }

@@ -55,12 +55,12 @@ impl Authority {
         Arc::new(roots(Some(&self.file("ca.pem"))).unwrap())
     }
 
-    /// A server that answers a greeting and then echoes, over one connection.
+    /// A server that answers a greeting and then echoes, on one connection.
     fn serve(&self, asks_for_certificate: bool) -> (Server, JoinHandle<io::Result<()>>) {
         self.serve_as(self.issue("127.0.0.1"), asks_for_certificate)
     }
 
-    /// The same with a certificate and a key of the caller's.
+    /// The same with the given certificate and key.
     fn serve_as(
         &self,
         (certificate, key): (PathBuf, PathBuf),
@@ -101,7 +101,7 @@ fn echo(listener: &TcpListener, config: Arc<ServerConfig>) -> io::Result<()> {
     );
     let mut buffer = vec![0; 16 << 10];
     let _ = stream.read(&mut buffer)?;
-    // PING and CLIENT SETNAME, which come together.
+    // PING and CLIENT SETNAME, which are sent together.
     stream.write_all(b"+PONG\r\n+OK\r\n")?;
     loop {
         let bytes = stream.read(&mut buffer)?;
@@ -116,8 +116,7 @@ fn endpoint(server: Server, files: &TlsFiles) -> Endpoint {
     Endpoint::new(server, Protocol::Resp2, trust(files, &[]).unwrap())
 }
 
-/// The echo is not read until every buffer on the way is full and a write comes up short; then all of
-/// it must come back.
+/// The echo is not read until every buffer on the path is full and a write is partial; then all bytes must return.
 #[test]
 fn a_connection_that_does_not_block_loses_nothing() {
     let authority = Authority::new();
@@ -132,7 +131,7 @@ fn a_connection_that_does_not_block_loses_nothing() {
     let begun = Instant::now();
     let nothing = transport.read(&mut buffer).unwrap_err();
     assert_eq!(nothing.kind(), io::ErrorKind::WouldBlock);
-    // The timeout of a socket that blocks has the same name.
+    // The timeout of a blocking socket has the same error kind.
     let flags = rustix::fs::fcntl_getfl(transport.as_fd()).unwrap();
     assert!(flags.contains(rustix::fs::OFlags::NONBLOCK));
     let deadline = begun + Duration::from_secs(30);
@@ -218,7 +217,7 @@ fn a_server_may_ask_who_we_are() {
     let _ = thread.join().unwrap();
 }
 
-/// What a refused handshake says, and what it advises, down to the flag.
+/// The error and the advice for a refused handshake, including the flag.
 #[test]
 fn a_refused_certificate_comes_with_the_flag_that_helps() {
     let (authority, stranger) = (Authority::new(), Authority::new());
