@@ -1,4 +1,4 @@
-//! What fits: the bounds of what may be asked for, and the memory that a plan takes at least.
+//! The limits of requested values, and the memory that a plan needs at least.
 
 use loadline_load::values::ValueSize;
 
@@ -9,19 +9,19 @@ use crate::target::Target;
 use crate::units;
 
 const DEFAULT_CONNECTIONS: u32 = 50;
-/// An address has some sixty thousand ports, and others use some of them.
+/// An address has some sixty thousand ports, and other programs use some of them.
 const MOST_CONNECTIONS: u32 = 50_000;
-/// Threads of the generator beyond the processors only wait for each other.
+/// More generator threads than processors only wait for each other.
 const MOST_THREADS: u32 = 1_024;
-/// In flight on one connection.
+/// Operations in flight on one connection.
 const MOST_PIPELINE: u32 = 100_000;
-/// In flight on all connections: each has its start kept until its reply comes.
+/// Operations in flight on all connections. The start time of each is kept until its reply arrives.
 const MOST_IN_FLIGHT: u64 = 10_000_000;
-/// Key numbers are written in at most sixteen digits, and inserts need room.
+/// Key numbers have at most sixteen digits, and inserts need further numbers.
 const MOST_KEYS: u64 = 1_000_000_000_000;
-/// The largest value that Redis takes, in bytes.
+/// The largest value of Redis, in bytes.
 const LARGEST_VALUE_BYTES: u64 = 512 << 20;
-/// What Redis 7 keeps of a key at least, in bytes: an entry of 24, an object of 16, and a name of 24.
+/// The least memory of a key in Redis 7, in bytes: an entry of 24, an object of 16, and a name of 24.
 const LEAST_KEY_BYTES: u64 = 64;
 
 pub(super) fn connections(load: &LoadArgs) -> Result<u32, Failure> {
@@ -67,7 +67,7 @@ pub(super) fn threads(asked: Option<u32>, connections: u32, cores: u32) -> Resul
             format!("at most {connections}, the number of connections; every thread needs one"),
         )),
         Some(threads) => Ok(threads),
-        // The other half is the server's, which mostly runs on the same machine.
+        // The other half is for the server, which usually runs on the same machine.
         None => Ok((cores / 2).clamp(1, connections)),
     }
 }
@@ -95,8 +95,8 @@ pub(super) fn window(load: &LoadArgs, connections: u32) -> Result<u32, Failure> 
     Ok(pipeline)
 }
 
-/// Refuses a plan whose data do not fit into the memory of this machine, on the targets that are here.
-/// At least `together` operations of a case are made as one.
+/// Refuses a plan whose data do not fit into the memory of this machine, on the targets that run here. At least
+/// `together` operations of a case are made in one call.
 pub(super) fn check_memory(
     plan: &Plan,
     together: u64,
@@ -117,7 +117,7 @@ impl Plan {
     /// Refuses a plan whose data do not fit into a server's memory of `bytes`.
     ///
     /// # Errors
-    /// A usage error that gives both sizes.
+    /// A usage error that states both sizes.
     pub(crate) fn check_server_memory(&self, name: &str, bytes: u64) -> Result<(), Failure> {
         let needed = self.least_memory(1);
         if needed > bytes {
@@ -127,7 +127,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Memory that the keys take on a target, and the values that are on their way at a time, in bytes.
+    /// Memory of the keys on a target and of the values in transit, in bytes.
     fn least_memory(&self, together: u64) -> u64 {
         let mut spaces: Vec<(&str, u64)> = Vec::new();
         for case in self
@@ -145,7 +145,7 @@ impl Plan {
             }
         }
         let on_their_way = |case: &Case| {
-            // What is written goes out piece by piece; values that are read pile up at the server.
+            // Written values are sent piece by piece, but values that are read accumulate at the server.
             let replies = case.workload.can_be_verified().then(|| case.in_flight());
             let operations = replies.unwrap_or(1).max(together);
             operations.saturating_mul(value_bytes(case))
@@ -156,7 +156,7 @@ impl Plan {
     }
 }
 
-/// How many copies of the data this machine holds for `target`.
+/// The number of copies of the data on this machine for `target`.
 fn copies_here(target: &Target) -> u64 {
     match target {
         // Every master has a replica.
@@ -171,7 +171,7 @@ fn copies_here(target: &Target) -> u64 {
     }
 }
 
-/// The size of a value of `case`, in bytes: the mean, or the least where large ones are rare.
+/// The size of a value of `case` in bytes: the mean, or the minimum if large values are rare.
 fn value_bytes(case: &Case) -> u64 {
     if !case.workload.carries_values() {
         return 0;

@@ -8,10 +8,10 @@ use crate::exit::Failure;
 use crate::target::Target;
 use crate::workload::{self, Bundle, Definition};
 
-/// The bundle that `--workload` names, if it names one.
+/// The bundle in `--workload`, if there is one.
 ///
 /// # Errors
-/// A usage error for what cannot be combined with a bundle.
+/// A usage error for arguments that cannot be combined with a bundle.
 pub(super) fn asked(
     args: &RunArgs,
     targets: &[Target],
@@ -64,7 +64,7 @@ fn settled(args: &RunArgs) -> Option<&'static str> {
     Some(given.0)
 }
 
-/// A case of a bundle: one connection and one operation at a time, unless its job says otherwise.
+/// A case of a bundle: one connection and one operation at a time, unless its job requires more.
 pub(super) fn case(args: &RunArgs, workload: Definition, length: Length) -> Case {
     let job = workload.rules.job;
     Case {
@@ -88,25 +88,25 @@ pub(super) fn case(args: &RunArgs, workload: Definition, length: Length) -> Case
 }
 
 impl Case {
-    /// The most operations of a block, where something bounds them.
+    /// The maximum number of operations per block, if it is limited.
     pub(crate) fn most_per_block(&self) -> Option<u64> {
         let rules = &self.workload.rules;
         let keys = rules.consumes.then_some(self.keys);
         keys.or_else(|| rules.job?.most_per_block())
     }
 
-    /// Whether keys are what it is about; making connections is not.
+    /// Whether its operations use keys; making connections does not.
     pub(super) fn touches_keys(&self) -> bool {
         let job = self.workload.rules.job;
         !job.is_some_and(|job| job.makes_connections())
     }
 
-    /// Whether there is a steady state to warm up to.
+    /// Whether there is a steady state to reach by a warm-up.
     pub(crate) fn warms_up(&self) -> bool {
         self.workload.rules.job.is_none_or(|job| job.warms_up())
     }
 
-    /// `stop`, but no later than the case allows.
+    /// Limits `stop` to the maximum of the case.
     pub(crate) fn bounded(&self, stop: Stop) -> Stop {
         let Some(most) = self.most_per_block() else {
             return stop;
@@ -118,7 +118,7 @@ impl Case {
     }
 }
 
-/// What `targets` are known to lack before they are opened, a sentence each.
+/// The cases that `targets` are known not to support before they are opened, a sentence each.
 pub(super) fn left_out(targets: &[Target], cases: &[Case]) -> Vec<String> {
     targets
         .iter()

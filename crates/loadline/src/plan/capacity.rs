@@ -1,5 +1,4 @@
-//! What `loadline capacity` is asked for: one target, one case, a limit, and the time that the search
-//! may take.
+//! The plan of `loadline capacity`: one target, one case, a limit, and the time of the search.
 
 use std::time::Duration;
 
@@ -19,33 +18,33 @@ use crate::units::{duration_text, nanoseconds};
 
 const DEFAULT_WORKLOAD: &str = "get";
 const DEFAULT_TRIAL: Duration = Duration::from_millis(300);
-/// In a shorter trial chance decides.
+/// The result of a shorter trial depends on chance.
 const SHORTEST_TRIAL: Duration = Duration::from_millis(50);
 const DEFAULT_MAX_TIME: Duration = Duration::from_secs(60);
-/// Trials of a search that finds its rate at once: closed loops, a few rates, and a confirmation of ten.
+/// Trials of the shortest search: closed loops, a few rates, and a confirmation of ten.
 const FEWEST_TRIALS: u32 = 15;
-/// No trial takes more than this share of the whole time: a confirmation alone takes ten.
+/// The largest share of the whole time for one trial, because a confirmation alone takes ten.
 const LONGEST_SHARE: u32 = 20;
-/// The share of a trial's time that the same load runs before it, not measured.
+/// The length of the unmeasured load before a trial, as a share of the trial.
 const LEAD_IN: u32 = 10;
 
 /// A search, resolved.
 #[derive(Debug, Clone)]
 pub(crate) struct CapacityPlan {
-    /// What belongs to every run; its case is the closed loop that the search starts from.
+    /// The common part of all runs; its case is the closed loop that the search starts from.
     pub(crate) base: Plan,
     pub(crate) slo: Slo,
     pub(crate) arrivals: ArrivalProcess,
-    /// The least time of a trial.
+    /// The minimum time of a trial.
     pub(crate) trial: Duration,
-    /// For the whole search.
+    /// The time of the whole search.
     pub(crate) max_time: Duration,
 }
 
-/// Resolves what was typed.
+/// Resolves the arguments of `loadline capacity`.
 ///
 /// # Errors
-/// A usage error for what cannot be.
+/// A usage error for an invalid value or combination.
 pub(crate) fn resolve(args: &CapacityArgs, around: &Surroundings) -> Result<CapacityPlan, Failure> {
     let slo: Slo = args
         .slo
@@ -122,8 +121,7 @@ fn as_run(args: &CapacityArgs, trial: Duration) -> RunArgs {
 }
 
 impl CapacityPlan {
-    /// Where the search may go. Below the lowest rate the percentile would not have its samples in
-    /// the time that a trial may take.
+    /// The bounds of the search. Below the lowest rate, the longest trial has too few samples for the percentile.
     pub(crate) fn bounds(&self) -> Bounds {
         let longest = self.max_time / LONGEST_SHARE;
         Bounds {
@@ -150,7 +148,7 @@ impl CapacityPlan {
         &self.base.cases[0]
     }
 
-    /// How long the load of a trial runs before it is measured.
+    /// The length of the unmeasured load before a trial.
     pub(crate) fn lead_in(duration: Duration) -> Duration {
         duration / LEAD_IN
     }
@@ -160,7 +158,7 @@ impl CapacityPlan {
         self.describe().into_json()
     }
 
-    /// All that the plan says about itself.
+    /// The description of the plan.
     pub(crate) fn describe(&self) -> Description {
         let arrivals = arrivals_text(self.arrivals);
         let (trial, max_time) = (self.trial, self.max_time);

@@ -1,4 +1,4 @@
-//! What `loadline clean` is asked for.
+//! The plan of `loadline clean`.
 
 use std::slice;
 
@@ -12,14 +12,14 @@ use crate::target::Target;
 pub(crate) struct CleanPlan {
     pub(crate) target: Target,
     pub(crate) tls: TlsFiles,
-    /// The run whose keys are removed; without one those of all runs.
+    /// The run whose keys are removed; `None` for all runs.
     pub(crate) run: Option<String>,
 }
 
-/// Resolves what was typed.
+/// Resolves the arguments of `loadline clean`.
 ///
 /// # Errors
-/// A usage error for a target or a run that cannot be, a bad file for a password file that cannot be read.
+/// A usage error for an invalid target or run id; a bad file if the password file cannot be read.
 pub(crate) fn resolve(args: &CleanArgs, around: &Surroundings) -> Result<CleanPlan, Failure> {
     let mut target = Target::parse(&args.target)?;
     if let Some(id) = args.run.as_ref().filter(|id| !is_run_id(id)) {

@@ -1,4 +1,5 @@
-//! What a plan says about itself: one list of facts, which the record holds under keys and `--dry-run` prints as lines.
+//! The description of a plan: one list of facts, which the record stores under keys and `--dry-run` prints as
+//! lines.
 
 use std::fmt::Write;
 
@@ -20,7 +21,7 @@ impl Description {
         self.sections.push((heading.into(), Vec::new()));
     }
 
-    /// Adds what the record has under `key`.
+    /// Adds the value that the record has under `key`.
     pub(super) fn entry(&mut self, key: &str, value: impl Into<Value>) {
         self.entries.insert(key.to_owned(), value.into());
     }
@@ -31,25 +32,25 @@ impl Description {
         lines.push(text.into());
     }
 
-    /// Adds a line that is present only if there is something to say.
+    /// Adds a line if there is one.
     pub(super) fn line_of(&mut self, text: Option<impl Into<String>>) {
         if let Some(text) = text {
             self.line(text);
         }
     }
 
-    /// Adds the sections of a part, and returns what the record has of it.
+    /// Adds the sections of a part, and returns its value for the record.
     pub(super) fn absorb(&mut self, part: Self) -> Value {
         self.sections.extend(part.sections);
         Value::Object(part.entries)
     }
 
-    /// As the record has it.
+    /// The form in the record.
     pub(crate) fn into_json(self) -> Value {
         Value::Object(self.entries)
     }
 
-    /// As `--dry-run` prints it.
+    /// The text of `--dry-run`.
     pub(crate) fn to_text(&self) -> String {
         let mut out = format!("{HEADING}\n");
         for (heading, lines) in &self.sections {

@@ -1,4 +1,4 @@
-//! What `loadline doctor` is asked for: a target, and the probes that it is put through.
+//! The plan of `loadline doctor`: a target, and the probes.
 
 use std::time::Duration;
 
@@ -13,57 +13,57 @@ use crate::args::DoctorArgs;
 use crate::exit::Failure;
 use crate::workload::{self, Definition};
 
-/// How long idle round trips are made: on loopback some ten thousand.
+/// The time for idle round trips; on loopback, some ten thousand.
 const IDLE: Duration = Duration::from_millis(600);
 /// Round trips per second on a server with other users.
 const GENTLE_RATE: f64 = 1_000.0;
-/// How long the target is loaded.
+/// The time under load.
 const LOAD: Duration = Duration::from_millis(900);
-/// How long hits, misses and pings are measured, each.
+/// The time for hits, misses and pings, each.
 const PAIR: Duration = Duration::from_millis(600);
-/// Blocks of each probe: enough for a bound of a ratio.
+/// Blocks of each probe, enough for the bounds of a ratio.
 const ROUNDS: u32 = 12;
 const WARMUP: Duration = Duration::from_millis(100);
 const CONNECTIONS: u32 = 50;
-/// Connections to a server that does nothing: it has a thread for each.
+/// Connections to the null server, which has a thread for each.
 const NULL_CONNECTIONS: u32 = 4;
 const PIPELINE: u32 = 16;
 const KEYS: u64 = 10_000;
-/// A hit of this size is answered with as many bytes as a miss, but for two.
+/// The reply to a hit of this size is two bytes longer than that to a miss.
 const HIT_BYTES: u64 = 1;
 const LOAD_BYTES: u64 = 64;
 
 /// An examination, resolved.
 #[derive(Debug, Clone)]
 pub(crate) struct DoctorPlan {
-    /// What belongs to every run; its cases are the probes.
+    /// The common part of all runs; its cases are the probes.
     pub(crate) base: Plan,
     pub(crate) probes: Probes,
-    /// Whether findings show in the exit code.
+    /// Whether findings affect the exit code.
     pub(crate) strict: bool,
 }
 
-/// What the target is put through.
+/// The probes.
 #[derive(Debug, Clone)]
 pub(crate) struct Probes {
-    /// One round trip after the other.
+    /// Single round trips.
     pub(crate) idle: Case,
     /// The same at a rate too low to disturb other users.
     pub(crate) gentle: Case,
-    /// As much as the two sides carry.
+    /// Full load.
     pub(crate) load: Case,
-    /// What a server that does nothing answers as well.
+    /// Pings, which the null server answers, too.
     pub(crate) ping: Case,
-    /// Reads that find a value as small as the answer of a miss.
+    /// Reads that hit; the values are as small as the reply to a miss.
     pub(crate) hit: Case,
-    /// Reads that find nothing.
+    /// Reads that miss.
     pub(crate) miss: Case,
 }
 
-/// Resolves what was typed.
+/// Resolves the arguments of `loadline doctor`.
 ///
 /// # Errors
-/// A usage error for what cannot be.
+/// A usage error for an invalid value or combination.
 pub(crate) fn resolve(args: &DoctorArgs, around: &Surroundings) -> Result<DoctorPlan, Failure> {
     let targets = targets::resolve(std::slice::from_ref(&args.target), &args.connection, around)?;
     if let Some(called) = targets.iter().find(|target| target.is_in_process()) {
@@ -89,7 +89,7 @@ pub(crate) fn resolve(args: &DoctorArgs, around: &Surroundings) -> Result<Doctor
 }
 
 impl DoctorPlan {
-    /// The same for a target with this number of masters, each of which needs a connection.
+    /// The same for a target with `masters` masters, each of which needs a connection.
     pub(crate) fn for_masters(&self, masters: u32) -> Self {
         let mut plan = self.clone();
         let probes = &mut plan.probes;
@@ -170,7 +170,7 @@ impl Probes {
         }
     }
 
-    /// The probes of a target that may be loaded.
+    /// The probes of a target that can be loaded.
     fn all(&self) -> Vec<Case> {
         let all = [&self.idle, &self.load, &self.ping, &self.hit, &self.miss];
         all.into_iter().cloned().collect()

@@ -31,7 +31,7 @@ const ROUNDS_OF_A_RUN: u32 = 12;
 /// The comparison of two targets.
 ///
 /// # Errors
-/// As of [`resolve`].
+/// Those of [`resolve`].
 pub(crate) fn resolve_compare(args: CompareArgs, around: &Surroundings) -> Result<Plan, Failure> {
     let asked = Asked::of(&args.measure);
     let mut plan = resolve(&args.measure.over(vec![args.a, args.b]), around)?;
@@ -42,7 +42,7 @@ pub(crate) fn resolve_compare(args: CompareArgs, around: &Surroundings) -> Resul
 /// One run of a baseline, or of its candidate, on `target`.
 ///
 /// # Errors
-/// As of [`resolve`].
+/// Those of [`resolve`].
 pub(crate) fn resolve_run(
     measure: MeasureArgs,
     target: String,
@@ -169,7 +169,7 @@ pub(crate) fn workload_hash(plan: &Value) -> String {
         "resp": plan.get("resp"),
         "rounds": plan.get("rounds"),
     });
-    // Only where it varies or is narrow, so that all other runs keep their hash.
+    // Only if it is set, so that all other runs keep their hash.
     if let Some(path) = plan.get("path").filter(|path| !path.is_null()) {
         work["path"] = path.clone();
     }

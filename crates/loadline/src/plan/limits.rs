@@ -1,11 +1,11 @@
-//! What `--limit` asks for.
+//! The limits in `--limit`.
 
 use loadline_measure::Limit;
 
 use super::{Plan, case_name};
 use crate::exit::Failure;
 
-/// Stands for the limits of a bundle.
+/// The name for the limits of a bundle.
 const DEFAULT: &str = "default";
 
 /// The limits in `texts`, where `default` stands for those of the plan's bundle.
@@ -58,7 +58,7 @@ fn of_bundle(plan: &Plan) -> Vec<Limit> {
         .collect()
 }
 
-/// What a plan says about limits: those that are judged, and those that could be.
+/// The lines about limits: those that are judged, and those that could be.
 pub(super) fn lines(limits: &[Limit], plan: &Plan) -> Vec<String> {
     if !limits.is_empty() {
         return limits

@@ -61,7 +61,7 @@ pub(crate) use scenario::{case_name, scenario};
 pub(crate) use schedule::{BlockEnd, Placement, RoundParts, RoundsEnd, Schedule};
 
 const DEFAULT_BATCH: u32 = 10;
-/// The pipeline of the last of the default cases.
+/// The pipeline of the last default case.
 const LAST_PIPELINE: u32 = 16;
 const MOST_BATCH: u32 = 1_000;
 const MOST_ROUNDS: u32 = 10_000;
@@ -124,8 +124,8 @@ pub(crate) struct Case {
     pub(crate) verify: bool,
     /// The encoding of values, if they are objects.
     pub(crate) codec: Option<Codec>,
-    /// What survives of a write, where the case compares engines: each thread then calls its engine, one call
-    /// after the other.
+    /// The durability of writes, if the case compares engines. Each thread then calls its engine, one call after
+    /// the other.
     pub(crate) durability: Option<Durability>,
 }
 
@@ -202,7 +202,7 @@ impl Surroundings {
 }
 
 impl Plan {
-    /// A plan without targets and cases, over a direct path, in one round: what the plan of a command starts from.
+    /// A plan without targets and cases, over a direct path, in one round: the base for the plan of each command.
     fn bare(choices: &ChoiceArgs, around: &Surroundings) -> Self {
         Self {
             targets: Vec::new(),
@@ -225,7 +225,7 @@ impl Plan {
         self.rounds + self.schedule.more_rounds()
     }
 
-    /// When the block of `case` in `round`, counted from 0, ends.
+    /// The end of the block of `case` in `round`, counted from 0.
     pub(crate) fn block(&self, case: &Case, round: u32) -> Stop {
         let mut stop = case.block(round, self.rounds);
         let rules = &case.workload.rules;
@@ -253,7 +253,7 @@ impl Plan {
 }
 
 impl Case {
-    /// When the block of `round`, counted from 0, ends: the rounds add up to the whole length.
+    /// The end of the block of `round`, counted from 0: the blocks add up to the whole length.
     pub(crate) fn block(&self, round: u32, rounds: u32) -> Stop {
         self.length.block(round, rounds)
     }
@@ -277,7 +277,7 @@ impl Case {
     pub(crate) fn executes(&self) -> Vec<String> {
         let mut commands = self.workload.executes();
         if self.durability.is_some() {
-            // Batches, and what brings removed keys back.
+            // Batches, and the writes that restore removed keys.
             commands.extend(["MGET", "MSET"].map(Into::into));
         }
         commands
@@ -320,8 +320,8 @@ pub(crate) fn resolve(args: &RunArgs, around: &Surroundings) -> Result<Plan, Fai
     };
     let measured = targets.len() * workloads.len();
     let (length, rounds, warmup) = lengths::resolve(&args.length, measured, MOST_ROUNDS)?;
-    // The cases of a bundle are laid out by their own rules, and where the path is long, as it may be to
-    // a server that runs already, a short block has too few operations.
+    // The cases of a bundle have their own rules, and over a long path, which a running server can have, a short
+    // block has too few operations.
     let is_near = latency.is_zero() && path.is_plain() && targets.iter().all(Target::is_started);
     let precise = lengths::rounds_until_precise(&args.length, length)
         .filter(|_| targets.len() > 1 && is_near && bundle.is_none());
@@ -426,8 +426,8 @@ fn chosen(
     ))
 }
 
-/// The refusal of a workload that is none of `known` and not `further`: with a suggestion if it resembles
-/// one of them, else with the list.
+/// The refusal of a workload that is neither among `known` nor `further`: with a suggestion if it resembles one of
+/// them, otherwise with the list.
 fn unknown_workload(
     name: &str,
     known: impl Iterator<Item = &'static str> + Clone,

@@ -1,4 +1,4 @@
-//! Where the record and its reports go.
+//! The files of the record and its reports.
 
 use std::path::{Path, PathBuf};
 
@@ -20,10 +20,10 @@ pub(crate) struct Outputs {
 }
 
 impl Outputs {
-    /// Reads where the outputs go.
+    /// Resolves the output files.
     ///
     /// # Errors
-    /// A usage error where two share a place, or one could not be written later.
+    /// A usage error if two outputs are the same file, or one cannot be written.
     pub(crate) fn resolve(args: &OutputArgs) -> Result<Self, Failure> {
         let output = |path: &Option<PathBuf>| path.clone().map(Output::from);
         let outputs = Self {
@@ -37,7 +37,7 @@ impl Outputs {
         Ok(outputs)
     }
 
-    /// Refuses to write over a file that is read.
+    /// Refuses to overwrite a file that the command reads.
     ///
     /// # Errors
     /// A usage error that names the file.
@@ -51,11 +51,11 @@ impl Outputs {
         Ok(())
     }
 
-    /// The files to write of `record`, each with its content. Of a record with a judgement that `asked` for, the
-    /// Markdown and the JUnit file are about the judgement, and the others about all that was measured.
+    /// Renders the files for `record`. If it has a judgement, requested by `asked`, the Markdown and JUnit files
+    /// show the judgement, and the others all measurements.
     ///
     /// # Errors
-    /// Our own fault, where the record cannot be encoded.
+    /// An internal error if the record cannot be encoded.
     pub(crate) fn render(
         &self,
         record: &Record,
@@ -84,7 +84,7 @@ impl Outputs {
         Ok(files)
     }
 
-    /// The outputs that were asked for.
+    /// The requested outputs.
     pub(crate) fn all(&self) -> Vec<&Output> {
         [
             &self.json,
@@ -99,7 +99,7 @@ impl Outputs {
     }
 }
 
-/// Whether two outputs share a place, or one could not be written later.
+/// Refuses two outputs to the same file, and an output that cannot be written.
 fn check_outputs(outputs: &[&Output]) -> Result<(), Failure> {
     for (index, output) in outputs.iter().enumerate() {
         if outputs[index + 1..]

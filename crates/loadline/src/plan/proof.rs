@@ -19,14 +19,14 @@ pub(crate) struct Usual {
     pub(crate) p50: Duration,
     /// The corrected 99th percentile; zero if the time spent waiting for a CPU is not measured.
     pub(crate) tail: Duration,
-    /// What is executed; zero where instructions are not counted.
+    /// The instructions; zero if they are not counted.
     pub(crate) work: UsualWork,
 }
 
-/// What a server executes for an operation in the simulator.
+/// The instructions of an operation on a server in the simulator.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct UsualWork {
-    /// Instructions of an operation in which nothing is injected.
+    /// Instructions of an operation without injected work.
     pub(crate) per_op: f64,
     /// Instructions of injected work apart from its rounds.
     pub(crate) per_call: f64,
@@ -38,7 +38,7 @@ impl UsualWork {
     /// The rounds whose instructions are about `share` of those of an operation; at least one, unless `share` is 0.
     fn rounds(self, share: f64) -> u32 {
         let rounds = (share * self.per_op - self.per_call) / self.per_round.max(1.0);
-        // A conversion of a float saturates, so a share of nothing that was counted is zero rounds.
+        // Converting a float saturates, so without counts the result is zero rounds.
         (rounds.round() as u32).max(u32::from(share > 0.0))
     }
 }
@@ -57,7 +57,7 @@ fn working(rounds: u32) -> Vec<Target> {
     vec![Target::Embedded, second]
 }
 
-/// The plan of the comparison of the embedded server with `rounds` rounds of injected work, to learn what they cost.
+/// The plan of a comparison with `rounds` rounds of injected work, to determine the cost of a round.
 pub(crate) fn working_plan(plan: &Plan, rounds: u32) -> Plan {
     Plan {
         targets: working(rounds),
@@ -93,7 +93,7 @@ pub(crate) fn slowed(plan: &Plan, injected: InjectedSlowdown, usual: Usual) -> P
         ..plan.clone()
     };
     if !injected.is_near() {
-        // What takes longer needs longer blocks for as many operations.
+        // Slower operations need longer blocks for the same number of operations.
         for case in &mut plan.cases {
             if let Length::Time(time) = case.length {
                 case.length = Length::Time(time * LONGER_BLOCKS);

@@ -1,18 +1,18 @@
-//! The names of runs.
+//! Run ids.
 //!
-//! Keys of a run are found by its name alone, and everything under it is removed. So the name has a shape that
-//! the keys of other programs do not have by chance.
+//! The keys of a run are found by its id alone, and everything under it is removed. The id therefore has a format
+//! that the keys of other programs do not have by chance.
 
 use rand::RngExt;
 
 /// Length of a run id, in characters of base 32 without letters that resemble digits.
 const CHARS: usize = 8;
-/// Those of them that are drawn; the others follow from these.
+/// The number of random characters; the others are a checksum.
 const DRAWN: usize = 6;
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 
-/// A name for one run that no other run has, by chance: six characters that are drawn, two that check them, and
-/// among all of them a digit and a letter, which neither a word nor a date has.
+/// A new random run id: six random characters and two of a checksum, with at least one digit and one letter among
+/// them, which neither a word nor a date has.
 pub(crate) fn new_run_id() -> String {
     let mut rng = rand::rng();
     loop {
@@ -26,7 +26,7 @@ pub(crate) fn new_run_id() -> String {
     }
 }
 
-/// Whether `text` has the form of a run's name.
+/// Whether `text` has the format of a run id.
 pub(crate) fn is_run_id(text: &str) -> bool {
     let bytes = text.as_bytes();
     bytes.len() == CHARS
@@ -35,8 +35,8 @@ pub(crate) fn is_run_id(text: &str) -> bool {
         && checks(&bytes[..DRAWN]).is_some_and(|checks| checks == bytes[DRAWN..])
 }
 
-/// The characters that check `drawn`: the high bits of its number times a large odd one. `None` for characters
-/// that no name has.
+/// The checksum of `drawn`: the high bits of its number times a large odd one. `None` for characters that no run
+/// id has.
 fn checks(drawn: &[u8]) -> Option<[u8; CHARS - DRAWN]> {
     let number = drawn.iter().try_fold(0_u32, |number, byte| {
         let digit = ALPHABET.iter().position(|known| known == byte)?;
@@ -79,7 +79,7 @@ mod tests {
         }
     }
 
-    /// Of names with the same characters, such as abbreviated hashes, one in a thousand passes.
+    /// One in a thousand names of the same characters, such as abbreviated hashes, passes.
     #[test]
     fn names_of_the_same_characters_seldom_pass() {
         let passed = (0..100_000_u32)

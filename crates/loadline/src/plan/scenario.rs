@@ -1,4 +1,4 @@
-//! A case of a plan as the record describes it.
+//! A case of a plan in the form of the record.
 
 use loadline_load::pacing::{ArrivalProcess, Pacing};
 use loadline_load::values::ValueSize;
@@ -10,7 +10,7 @@ use crate::units::{key_dist_text, nanoseconds};
 
 /// The name of `case` in limits and baselines.
 pub(crate) fn case_name(case: &Case, plan: &Plan) -> String {
-    // The name does not depend on how a target is reached.
+    // The name does not depend on the path to the target.
     let entry = record::Case {
         scenario: scenario(case, plan, &Target::Embedded),
         ..record::Case::default()
@@ -18,7 +18,7 @@ pub(crate) fn case_name(case: &Case, plan: &Plan) -> String {
     entry.name()
 }
 
-/// `case` on `target` as the record describes it.
+/// `case` on `target` in the form of the record.
 pub(crate) fn scenario(case: &Case, plan: &Plan, target: &Target) -> Scenario {
     let called = target.is_in_process();
     let rules = &case.workload.rules;

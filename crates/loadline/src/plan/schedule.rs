@@ -5,7 +5,7 @@ use crate::args::Instructions;
 /// The layout of rounds, in addition to their number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Schedule {
-    /// How often the targets are opened, our own servers in new processes each time: two processes of one
+    /// How often the targets are opened, our own servers in new processes each time, because two processes of one
     /// binary differ. The rounds are divided among these generations.
     pub(crate) generations: u32,
     /// When the rounds end.

@@ -1,4 +1,4 @@
-//! What the plan of a run says about itself, for the record and for `--dry-run`.
+//! The description of a run's plan, for the record and for `--dry-run`.
 
 use std::fmt::Write;
 
@@ -25,7 +25,7 @@ impl Plan {
         self.describe().into_json()
     }
 
-    /// All that the plan says about itself.
+    /// The description of the plan.
     pub(crate) fn describe(&self) -> Description {
         let mut out = Description::default();
         self.describe_targets(&mut out);
@@ -227,11 +227,11 @@ impl Case {
         out.line_of(self.touches_keys().then_some(keys));
     }
 
-    /// What sets the case apart from commands sent over and over.
+    /// The rules that differ from sending the same commands repeatedly.
     fn describe_rules(&self, out: &mut Description) {
         let rules = &self.workload.rules;
         let job = rules.job.map(|job| job.description());
-        // The key that records have had from the beginning, and baselines their hash of.
+        // This key exists since the first version of the record, and hashes of baselines contain it.
         out.entry("task", job);
         out.line_of(job.map(|job| format!("through loadline-client: {job}")));
         let most = self.most_per_block();
@@ -300,7 +300,7 @@ fn counted(count: u32, noun: &str) -> String {
     format!("{} {noun}{plural}", count_text(count.into()))
 }
 
-/// The commands of an operation, in a line that does not break in a terminal of eighty columns.
+/// The commands of an operation, shortened to fit a terminal of 80 columns.
 fn shortened(operation: &Operation) -> String {
     const MOST: usize = 60;
     let text = operation.lines().collect::<Vec<_>>().join(" + ");

@@ -1,4 +1,4 @@
-//! Which targets are measured, how they are logged in to, and what each one's path can be like.
+//! Which targets are measured, with which credentials, and over which paths.
 
 use std::slice;
 use std::time::Duration;
@@ -11,11 +11,11 @@ use crate::files;
 use crate::secret::Secret;
 use crate::target::{Login, Server, Target};
 
-/// Resolves the targets, or the default ones where none is typed, with what they are logged in by.
+/// Resolves the targets, or the default ones if none are given, and their credentials.
 ///
 /// # Errors
-/// A usage error for a target that cannot be, and for flags that concern none of them; a bad file for a
-/// password file that cannot be read.
+/// A usage error for an invalid target, and for flags that apply to none of them; a bad file if the password file
+/// cannot be read.
 pub(super) fn resolve(
     texts: &[String],
     connection: &ConnectionArgs,
@@ -36,10 +36,10 @@ pub(super) fn resolve(
     Ok(targets)
 }
 
-/// Refuses the flags of TLS where it is not used.
+/// Refuses TLS flags if no target uses TLS.
 ///
 /// # Errors
-/// A usage error that says so.
+/// A usage error.
 pub(super) fn refuse_unused_tls(targets: &[Target], args: &TlsArgs) -> Result<(), Failure> {
     let wants_tls = args.tls_ca.is_some() || args.tls_cert.is_some() || args.tls_insecure;
     if wants_tls && !targets.iter().flat_map(running).any(|server| server.tls) {
@@ -50,11 +50,10 @@ pub(super) fn refuse_unused_tls(targets: &[Target], args: &TlsArgs) -> Result<()
     Ok(())
 }
 
-/// Completes the logins of servers that run already.
+/// Completes the credentials of existing servers.
 ///
 /// # Errors
-/// A usage error where none of the targets is one, or a user has no password; why the file with the password
-/// could not be read.
+/// A usage error if none of the targets is one, or a user has no password; the failure to read the password file.
 pub(super) fn log_in(
     targets: &mut [Target],
     args: &LoginArgs,
@@ -85,10 +84,10 @@ pub(super) fn log_in(
     Ok(())
 }
 
-/// The round-trip time that is added in the path, and what else the path is like.
+/// The added round-trip time, and the other properties of the path.
 ///
 /// # Errors
-/// A usage error for a path that cannot be, or that nothing can be put into.
+/// A usage error for an invalid path, or if a target has no network path.
 pub(super) fn path_to(
     load: &LoadArgs,
     targets: &[Target],
@@ -107,7 +106,7 @@ pub(super) fn path_to(
     }
 }
 
-/// A target in this process is called, so what belongs to a wire has no meaning for it.
+/// Refuses flags about connections for a target in this process.
 ///
 /// # Errors
 /// A usage error that names the flag.
@@ -130,7 +129,7 @@ pub(super) fn refuse_for_calls(load: &LoadArgs, targets: &[Target]) -> Result<()
     }
 }
 
-/// The server behind `target`, where it is one that runs already.
+/// The server of `target`, if it is an existing one.
 #[cfg(test)]
 pub(super) fn server_of(target: &Target) -> Option<&Server> {
     match target {
@@ -139,7 +138,7 @@ pub(super) fn server_of(target: &Target) -> Option<&Server> {
     }
 }
 
-/// The servers that `target` names and that run already; of a cluster those are some of its nodes.
+/// The existing servers that `target` names; for a cluster, some of its nodes.
 fn running(target: &Target) -> &[Server] {
     match target {
         Target::Server(server) => slice::from_ref(server),
@@ -148,7 +147,7 @@ fn running(target: &Target) -> &[Server] {
     }
 }
 
-/// What the URL says comes first, then the flags, then the environment.
+/// The URL takes precedence, then the flags, then the environment.
 fn complete_login(
     login: &mut Login,
     args: &LoginArgs,

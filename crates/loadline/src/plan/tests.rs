@@ -27,7 +27,7 @@ fn plan(words: &[&str]) -> Plan {
     resolve(&typed(words).unwrap(), &around()).unwrap()
 }
 
-/// The sentence that refuses `words`, in the plan or already by clap.
+/// The message that refuses `words`, from the plan or from clap.
 fn refusal(words: &[&str]) -> String {
     match typed(words) {
         Err(error) => error.to_string(),
@@ -261,7 +261,7 @@ fn what_cannot_be_is_refused_with_its_reason() {
     assert_eq!(plan(&["--latency", "0"]).cases.len(), 4);
 }
 
-/// A value that the plan refuses reads like one that the parser refuses.
+/// Values refused by the plan and by the parser have the same format of message.
 #[test]
 fn a_bad_value_is_refused_in_one_form() {
     for (words, start) in [
@@ -409,7 +409,7 @@ fn what_does_not_fit_into_memory_is_refused_before_it_is_loaded() {
     for words in [
         &["embedded", "--keys", "10M"][..],
         &["embedded", "--keys", "1M", "--value-size", "5kB"],
-        // A server elsewhere is asked for its own memory when it is opened.
+        // The memory of another machine is queried when the server is opened.
         &["redis://db.example", "--keys", "10G"],
         // Nothing is loaded for a ping.
         &["embedded", "--workload", "ping", "--keys", "10G"],
@@ -569,7 +569,7 @@ fn the_page_about_the_record_describes_exactly_the_fields_of_plans() {
         };
         paths(&plan, "run.plan", &mut written);
     }
-    // Known only when the sweep has begun.
+    // Known only after the start of the sweep.
     let plan = written.get_mut("run.plan").unwrap();
     plan.insert("pinned".into());
     assert_eq!(described, written);

@@ -1,4 +1,4 @@
-//! `loadline engines`: which engines do what, under which durability.
+//! The plan of `loadline engines`: operations on engines, by class of durability.
 
 use std::path::PathBuf;
 
@@ -23,36 +23,36 @@ use ops::Shape;
 
 const DEFAULT_KEYS: u64 = 100_000;
 const DEFAULT_VALUE_BYTES: u64 = 100;
-/// The same where only sustained writes are measured.
+/// The default if only sustained writes are measured.
 const SUSTAINED_VALUE_BYTES: u64 = 1_024;
-/// Sustained writes write the data this many times over.
+/// Sustained writes write this many times the data.
 const SUSTAINED_TIMES: u64 = 10;
 const DEFAULT_BATCH: u32 = 100;
 const DEFAULT_CLASSES: [Durability; 3] =
     [Durability::Memory, Durability::Process, Durability::Always];
-/// The calls of a batch are prepared in memory.
+/// Calls of a batch are prepared in memory, so their number is limited.
 const MOST_BATCH: u32 = 10_000;
 const MOST_THREADS: u32 = 1_024;
 
 /// A comparison of engines, resolved.
 #[derive(Debug, Clone)]
 pub(crate) struct EnginesPlan {
-    /// What belongs to every run. Its targets are those of all stages.
+    /// The common part of all runs. Its targets are those of all stages.
     pub(crate) base: Plan,
-    /// One after the other, each with engines of its own.
+    /// The stages in sequence, each with its own engines.
     pub(crate) stages: Vec<Plan>,
     /// The engine that the others are compared with.
     pub(crate) reference: String,
-    /// The limits of the engines, where they are measured as caches.
+    /// The limits of the engines if they are measured as caches.
     pub(crate) cache: Option<CacheLimits>,
     /// Sentences about engines that lack a class.
     pub(crate) left_out: Vec<String>,
 }
 
-/// Resolves what was typed.
+/// Resolves the arguments of `loadline engines`.
 ///
 /// # Errors
-/// A usage error for what cannot be.
+/// A usage error for an invalid value or combination.
 pub(crate) fn resolve(args: &EnginesArgs, around: &Surroundings) -> Result<EnginesPlan, Failure> {
     let mut choices = choices(args, around)?;
     let cache = match args.workload {
@@ -100,7 +100,7 @@ pub(crate) fn resolve(args: &EnginesArgs, around: &Surroundings) -> Result<Engin
     let left_out = left_out(&choices, &classes);
     if stages.is_empty() {
         return Err(Failure::usage(format!(
-            "None of the engines has the durability asked for. {}",
+            "None of the engines has the requested durability. {}",
             left_out.join(" ")
         )));
     }
@@ -113,7 +113,7 @@ pub(crate) fn resolve(args: &EnginesArgs, around: &Surroundings) -> Result<Engin
     })
 }
 
-/// Those of `choices` that have the durability.
+/// The subset of `choices` that has the durability.
 fn targets(
     choices: &[Choice],
     durability: Durability,
@@ -148,7 +148,7 @@ fn with_all(mut base: Plan, stages: &[Plan]) -> Plan {
     base
 }
 
-/// A length of ten blocks of 50 ms, unless another was asked for.
+/// The requested length, or ten blocks of 50 ms by default.
 fn with_length(args: &LengthArgs) -> LengthArgs {
     let is_open = args.ops.is_none() && args.duration.is_none();
     LengthArgs {
@@ -189,7 +189,8 @@ fn choices(args: &EnginesArgs, around: &Surroundings) -> Result<Vec<Choice>, Fai
     Ok(choices)
 }
 
-/// The engine that the others are compared with, which moves to the front: a comparison is with the first.
+/// The engine that the others are compared with. It moves to the front, because comparisons are with the first
+/// target.
 fn reference(args: &EnginesArgs, choices: &mut Vec<Choice>) -> Result<String, Failure> {
     let place_of = |name: &str| choices.iter().position(|choice| choice.to_string() == name);
     let place = match &args.reference {
@@ -245,7 +246,7 @@ fn left_out(choices: &[Choice], classes: &[Durability]) -> Vec<String> {
     sentences
 }
 
-/// The cases of a stage, in the order in which they run: what removes keys comes last.
+/// The cases of a stage, in the order of execution: removing keys comes last.
 fn cases(
     args: &EnginesArgs,
     around: &Surroundings,
@@ -312,7 +313,7 @@ impl EnginesPlan {
         self.describe().into_json()
     }
 
-    /// All that the plan says about itself.
+    /// The description of the plan.
     pub(crate) fn describe(&self) -> Description {
         let mut out = Description::default();
         out.entry("command", "engines");
@@ -339,7 +340,7 @@ impl EnginesPlan {
         out.entry("workload", self.cache.map(|_| "writeup"));
         out.line_of(self.cache.map(|cache| {
             format!(
-                "each engine a cache of {} keys, which live for {}",
+                "each engine is a cache of {} keys, which live for {}",
                 count_text(cache.keys),
                 duration_text(cache.ttl)
             )
@@ -361,7 +362,7 @@ impl EnginesPlan {
         out
     }
 
-    /// Where engines have their files, unless they say so themselves.
+    /// The directory for the files of engines that do not name their own.
     fn dir(&self) -> Option<&PathBuf> {
         self.base.targets.iter().find_map(|target| match target {
             Target::Engine(engine) => engine.dir.as_ref(),
@@ -370,7 +371,7 @@ impl EnginesPlan {
     }
 }
 
-/// Adds a section for a stage, and returns what the record has of it.
+/// Adds a section for a stage, and returns its value for the record.
 fn describe_stage(stage: &Plan, out: &mut Description) -> Value {
     let targets: Vec<String> = stage.targets.iter().map(ToString::to_string).collect();
     let first = stage.cases.first();

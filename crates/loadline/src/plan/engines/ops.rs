@@ -1,14 +1,14 @@
-//! What sets the operations of a comparison of engines apart.
+//! The operations of a comparison of engines.
 
 use std::time::Duration;
 
 use crate::args::EngineOpArg;
 use crate::workload::{self, Definition, Operation};
 
-/// The data that all operations share.
+/// The key space that all operations share.
 const SPACE: &str = "engines";
 
-/// An operation: its commands, as a server gets them, and how many of them at once.
+/// An operation: its commands in Redis syntax, and its concurrency.
 pub(super) struct Shape {
     pub(super) workload: Definition,
     pub(super) batch: Option<u32>,
@@ -16,7 +16,7 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// The shape of `op`; keys that are written live for `ttl`.
+    /// The shape of `op`. Written keys live for `ttl`.
     pub(super) fn of(op: EngineOpArg, batch: u32, threads: u32, ttl: Option<Duration>) -> Self {
         let put = match ttl {
             None => "SET {key} {value}".to_owned(),

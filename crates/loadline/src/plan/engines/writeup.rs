@@ -1,6 +1,6 @@
-//! `--workload writeup`: what a write-up measured that compared a store of its own with Redis. Its store is a cache of
-//! 10,000 entries that live for 30 minutes, with a write-ahead log that is cut at 64 MB, which is the size of our
-//! segments. It names no sizes, so keys and values have ours.
+//! `--workload writeup`: the measurements of a write-up that compared a store with Redis. Its store is a cache of
+//! 10,000 entries that live for 30 minutes, with a write-ahead log that is rotated at 64 MB, the size of our
+//! segments. It does not state the sizes of keys and values, so ours are used.
 
 use std::time::Duration;
 
@@ -14,13 +14,13 @@ pub(super) const CACHE: CacheLimits = CacheLimits {
     ttl: Duration::from_secs(30 * 60),
 };
 
-/// The engines that are measured where none is named: its two sides, and ours behind the same socket.
+/// The default engines: the two sides of the write-up, and our server behind the same socket.
 pub(super) const ENGINES: [&str; 4] = ["redis", "redis-unix", "store", "embedded"];
 
-/// Refuses what the set cannot be measured with.
+/// Refuses arguments that the set does not support.
 ///
 /// # Errors
-/// A usage error for an engine without a time to live, and for keys that the cache cannot hold.
+/// A usage error for an engine without a time to live, and for more keys than the cache can hold.
 pub(super) fn check(args: &EnginesArgs, choices: &[Choice]) -> Result<(), Failure> {
     if let Some(other) = choices.iter().find(|choice| !choice.can_expire()) {
         return Err(Failure::usage(format!(

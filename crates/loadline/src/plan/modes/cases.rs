@@ -15,7 +15,7 @@ use crate::workload::{self, Definition};
 const DEFAULT_KEYS: u64 = 10_000;
 const MOST_KEYS: u64 = 10_000_000;
 const DEFAULT_VALUE_BYTES: u64 = 64;
-/// Where values are objects.
+/// Default size if values are objects.
 pub(super) const DEFAULT_OBJECT_BYTES: u64 = 512;
 const LARGEST_VALUE_BYTES: u64 = 1 << 20;
 

@@ -83,7 +83,7 @@ impl fmt::Display for Mode {
 /// A sweep, resolved.
 #[derive(Debug, Clone)]
 pub(crate) struct ModesPlan {
-    /// What belongs to every run; its cases are the operations.
+    /// The common part of all runs; its cases are the operations.
     pub(crate) base: Plan,
     pub(crate) modes: Vec<Mode>,
     /// Operations per cell, ascending.
@@ -97,7 +97,7 @@ pub(crate) struct ModesPlan {
     pub(crate) size_rounds: u32,
     /// Tasks of the mode async.
     pub(crate) in_flight: u32,
-    /// The most time that one cell is measured for.
+    /// Time limit of one cell.
     pub(crate) budget: Duration,
     /// Whether all keys have one hash tag, so that a cluster has them in one slot.
     pub(crate) hash_tag: bool,
@@ -192,7 +192,7 @@ fn refuse_split(plan: &ModesPlan) -> Result<(), Failure> {
     )))
 }
 
-/// Adds the larger default sizes for which the memory suffices while the calls of all sizes are open.
+/// Adds the larger default sizes for which memory suffices while the calls of all sizes are open.
 fn add_larger_sizes(sizes: &mut Vec<u32>, base: &Plan, around: &Surroundings) {
     for size in LARGER_SIZES {
         let together = sizes.iter().chain([&size]).copied().map(u64::from).sum();

@@ -1,4 +1,4 @@
-//! What the plan of a sweep says about itself, for the record and for `--dry-run`.
+//! The description of a sweep's plan, for the record and for `--dry-run`.
 
 use std::time::Duration;
 
@@ -20,14 +20,14 @@ impl ModesPlan {
                     ns <= self.budget.as_nanos()
                 };
                 let fitting = self.counts.iter().take_while(fits).count();
-                // The first that does not fit is what the others are extrapolated from.
+                // The others are extrapolated from the first that exceeds the budget.
                 (fitting + 1).min(self.counts.len())
             };
             let cells: usize = self.modes.iter().map(measured).sum();
             let searched = |mode: &&Mode| matches!(mode, Mode::Pipeline | Mode::Batch);
             let curves = self.modes.iter().filter(searched).count();
             let sizes = curves * self.sizes.len();
-            // However little time there is, each round makes a call, and so does the warm-up.
+            // Each round makes at least one call, and so does the warm-up.
             let least = |rounds: u32| *latency * (rounds + 1);
             let cell = (self.budget + self.budget / 4).max(least(self.base.rounds));
             let size = (cell / 2).max(least(self.size_rounds));
@@ -49,7 +49,7 @@ impl ModesPlan {
         Some((mode, count, Duration::from_nanos(ns)))
     }
 
-    /// How long the sweep takes, as it is printed before anything is measured.
+    /// The estimated duration of the sweep, printed before it starts.
     pub(crate) fn estimate(&self) -> String {
         let most = format!("up to {:.0} s", self.longest().as_secs_f64().ceil());
         match self.slowest() {
@@ -72,7 +72,7 @@ impl ModesPlan {
         self.describe().into_json()
     }
 
-    /// All that the plan says about itself.
+    /// The description of the plan.
     pub(crate) fn describe(&self) -> Description {
         let mut out = Description::default();
         out.entry("command", "modes");

@@ -1,4 +1,4 @@
-//! The sweep as words on a command line.
+//! Sweeps from command lines.
 
 use clap::Parser;
 use loadline_link::link::Class;
@@ -60,7 +60,7 @@ fn nothing_said_is_the_whole_sweep() {
     );
 }
 
-/// Only what is started for the sweep is ours to move, and a cluster needs more than one CPU.
+/// Only servers started for the sweep are pinned, and a cluster needs more than one CPU.
 #[test]
 fn a_server_that_runs_already_and_a_cluster_stay_where_they_are() {
     for target in ["redis://a:1", "cluster://a:1", "spawn-cluster:redis-server"] {
@@ -69,8 +69,8 @@ fn a_server_that_runs_already_and_a_cluster_stay_where_they_are() {
     }
 }
 
-/// At ten milliseconds a second is enough for a hundred operations one after the other, and not for a
-/// thousand, from which the others are extrapolated.
+/// With ten milliseconds of latency, a second is enough for a hundred operations one after the other, but not for
+/// a thousand, so higher counts are extrapolated.
 #[test]
 fn the_estimate_leaves_out_what_will_not_be_measured() {
     let of = |more: &[&str]| {
