@@ -1,10 +1,10 @@
-//! The clients: loadline-client beside redis-rs, fred, rustis and hiredis, in one program
-//! (`peers/client`) whose blocks take turns. The server is pinned to CPU 0, the clients to CPU 1.
+//! The clients: loadline-client compared with redis-rs, fred, rustis and hiredis, in one program (`peers/client`)
+//! whose blocks alternate. The server is pinned to CPU 0, the clients to CPU 1.
 //!
-//! Every client gets and sets the same 64-byte strings under the same 1,000 keys over TCP, and owns what it
-//! gets, but for `get-lent-100`: there both of those that can read values where they were received do so. In
-//! `get-spin` ours waits awake, and the peers, which cannot, wait as they always do. `tasks-512-serve` is
-//! `tasks-512-multi` with `loadline serve` as the server, since redis-server has no CPU left there.
+//! Every client gets and sets the same 64-byte strings under the same 1,000 keys over TCP, and owns the values
+//! that it gets. The exception is `get-lent-100`, where both clients that can lend values from their buffer do so.
+//! In `get-spin`, ours waits actively; the peers cannot and wait as usual. `tasks-512-serve` is `tasks-512-multi`
+//! with `loadline serve` as the server, because redis-server is out of CPU there.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -37,12 +37,12 @@ const CASES: [&str; 16] = [
     "cluster-tasks-512",
     "cluster-pipeline-100",
 ];
-/// The case whose server is ours, and what the program calls it.
+/// The case whose server is ours, and the program's name for it.
 const OURS_SERVES: &str = "tasks-512-serve";
 const OURS_SERVES_WORK: &str = "tasks-512-multi";
-/// How the names of the cases begin that are measured on a cluster.
+/// Prefix of the cases that are measured on a cluster.
 const ON_CLUSTER: &str = "cluster-";
-/// The cases whose system calls and allocations are counted, and the operations that are counted.
+/// The cases whose system calls and allocations are counted, and the number of operations.
 const COUNTED: [(&str, u64); 5] = [
     ("get", 2_000),
     ("set", 2_000),
@@ -51,7 +51,7 @@ const COUNTED: [(&str, u64); 5] = [
     ("tasks-512", 40_000),
 ];
 
-/// A line that the program prints for every block.
+/// The line that the program prints for every block.
 #[derive(Debug, Deserialize)]
 struct Block {
     case: String,
@@ -59,7 +59,7 @@ struct Block {
     ops_per_s: f64,
     cpu_ns_per_op: f64,
     allocations_per_op: Option<f64>,
-    /// Where one process is the server.
+    /// Whether the server is a single process.
     server_cpu_share: Option<f64>,
 }
 
@@ -79,14 +79,14 @@ fn goal(case: &str, peer: &str) -> Goal {
     Goal { ratio, cpu_ratio }
 }
 
-/// Runs every case in rounds, and counts system calls and allocations.
+/// Measures every case in rounds, and counts system calls and allocations.
 ///
 /// # Errors
-/// What could not be built, started or understood.
+/// If a program cannot be built or started, or its output is not understood.
 pub(super) fn measure(asked: &Asked) -> anyhow::Result<Table> {
     asked.check_cases(&CASES)?;
     let mut table = Table::default();
-    // The counting program is built first, so that the plain one is what stays behind.
+    // The counting program is built first, so that the plain one remains.
     let built = target_dir(Some(MANIFEST))?.join("release/client-peers");
     let counting = built.with_file_name("client-peers-counting");
     build(&["--features", "allocations"])?;
@@ -142,7 +142,7 @@ fn build(features: &[&str]) -> anyhow::Result<()> {
     run(&cargo(), &[&words, features].concat(), &[])
 }
 
-/// The driver of hiredis, built here; nothing where its library is not installed.
+/// The driver of hiredis, built here; `None` if the library is not installed.
 fn hiredis_driver(dir: &Path, table: &mut Table) -> Option<PathBuf> {
     let driver = dir.join("hiredis-driver");
     let program = driver.display().to_string();
@@ -151,7 +151,7 @@ fn hiredis_driver(dir: &Path, table: &mut Table) -> Option<PathBuf> {
         Ok(()) => Some(driver),
         Err(error) => {
             table.note(format!(
-                "hiredis was left out, since its driver could not be built (Debian package libhiredis-dev): {error}"
+                "hiredis was left out, because its driver could not be built (Debian package libhiredis-dev): {error}"
             ));
             None
         }
@@ -160,7 +160,7 @@ fn hiredis_driver(dir: &Path, table: &mut Table) -> Option<PathBuf> {
 
 struct Bench<'a> {
     url: String,
-    /// The process of the server, where it is one.
+    /// The process of the server, if it is a single one.
     server: Option<String>,
     hiredis: Option<&'a Path>,
 }
@@ -174,7 +174,7 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// A cluster has several processes, so that of the server is not looked at.
+    /// A cluster has several processes, so none is examined.
     fn on_cluster(masters: &Masters) -> Self {
         Self {
             url: masters.url(),
@@ -196,7 +196,7 @@ impl<'a> Bench<'a> {
         words
     }
 
-    /// Runs what the program calls `work` in rounds, as rows of `case`.
+    /// Runs the program's case `work` in rounds, as rows of `case`.
     fn time(
         &self,
         case: &str,
@@ -233,7 +233,7 @@ impl<'a> Bench<'a> {
     ) -> anyhow::Result<()> {
         let strace = is_on_path("strace");
         if !strace {
-            table.note("System calls were not counted, since strace is not on PATH.".into());
+            table.note("System calls were not counted, because strace is not on PATH.".into());
         }
         table.note(format!(
             "{:<18} {:<18} {:>12} {:>12}",
@@ -246,7 +246,7 @@ impl<'a> Bench<'a> {
                 case,
                 &["--ops", &ops.to_string(), "--rounds", "2"],
             );
-            // The first round warms buffers up.
+            // The first round warms up buffers.
             let mut blocks = blocks(&run_pinned(&words)?.stdout)?;
             blocks.drain(..blocks.len() / 2);
             blocks.sort_by(|one, other| one.arm.cmp(&other.arm));
@@ -269,7 +269,7 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// System calls per operation: what twice as many operations take more.
+    /// System calls per operation, from the difference between one run and another with twice as many operations.
     fn calls(
         &self,
         program: &Path,
@@ -291,7 +291,7 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// The samples of one client, and how busy the server was in each where that is known.
+/// The samples of one client, with the CPU use of the server if it is known.
 fn samples(blocks: &[Block], arm: &str) -> (Vec<Sample>, Option<Vec<f64>>) {
     let mine = || blocks.iter().filter(|block| block.arm == arm);
     let samples = mine().map(|block| Sample {
@@ -306,7 +306,7 @@ fn blocks(printed: &str) -> anyhow::Result<Vec<Block>> {
     printed
         .lines()
         .map(|line| {
-            serde_json::from_str(line).with_context(|| format!("client-peers said `{line}`"))
+            serde_json::from_str(line).with_context(|| format!("client-peers printed `{line}`"))
         })
         .collect()
 }
@@ -319,7 +319,7 @@ fn total_calls(report: &str) -> anyhow::Result<f64> {
     else {
         bail!("strace wrote no total:\n{report}");
     };
-    // Share, seconds, microseconds per call, calls, and errors where there were some.
+    // Share, seconds, microseconds per call, calls, and errors if there were any.
     let calls = line
         .split_ascii_whitespace()
         .nth(3)

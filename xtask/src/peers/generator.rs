@@ -1,13 +1,12 @@
-//! The load generators: `loadline run` beside redis-benchmark, valkey-benchmark, memtier_benchmark
-//! and resp-benchmark. The server is pinned to CPU 0 and the generators to CPU 1. All send GET of
-//! 64-byte values to 1,000 keys that are there (to the null server: of no value), as many per run;
-//! redis-server says after each run whether that is so.
+//! The load generators: `loadline run` compared with redis-benchmark, valkey-benchmark, memtier_benchmark and
+//! resp-benchmark. The server is pinned to CPU 0 and the generators to CPU 1. All send GET for 64-byte values of
+//! 1,000 existing keys (to the null server: without a value), with the same number of operations. After each run,
+//! redis-server confirms this.
 //!
-//! The rate is the one that a program prints. CPU time is that of the whole program and what it
-//! started, from its start to its end: for ours with everything that belongs to a run (connecting,
-//! loading its keys, asking the server, 30 ms beside an echo, the record), for resp-benchmark with
-//! Python's start. Cases of deep pipelines have so many operations that what happens once per run is
-//! a small part of that.
+//! The rate is the one that a program prints. CPU time is that of the whole program and its child processes, from
+//! start to end: for ours, with everything that belongs to a run (connecting, loading its keys, querying the
+//! server, 30 ms of an echo, the record); for resp-benchmark, with the start of Python. Cases of deep pipelines
+//! have so many operations that the fixed cost of a run is a small part.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -22,12 +21,12 @@ use crate::{cargo, is_on_path, run};
 
 const KEYS: usize = 1_000;
 const VALUE_BYTES: usize = 64;
-/// The case in which the memory of ours is taken.
+/// The case in which the memory of ours is measured.
 const MEMORY_CASE: Case = CASES[3];
-/// The most memory that ours may take with 50 connections, in MiB.
+/// Memory limit of ours with 50 connections, in MiB.
 const MEMORY_GOAL_MIB: f64 = 8.0;
 
-/// What all generators are put under in one case.
+/// The load of one case, the same for all generators.
 #[derive(Debug, Clone, Copy)]
 struct Case {
     name: &'static str,
@@ -92,7 +91,7 @@ const fn case(
     }
 }
 
-/// The cases with the goals of their issue.
+/// The cases with their goals.
 const CASES: [Case; 8] = {
     use Rival::{Memtier, RedisBenchmark, RespBenchmark, ValkeyBenchmark};
     use Target::{Null, Redis, RedisSocket};
@@ -168,14 +167,14 @@ const CASES: [Case; 8] = {
     ]
 };
 
-/// Runs every case in rounds, ours and the peers in random order in each.
+/// Measures every case in rounds, ours and the peers in random order in each.
 ///
 /// # Errors
-/// What could not be built, started or understood.
+/// If a program cannot be built or started, or its output is not understood.
 pub(super) fn measure(asked: &Asked) -> anyhow::Result<Table> {
     asked.check_cases(&CASES.map(|case| case.name))?;
     if std::thread::available_parallelism()?.get() < 2 {
-        bail!("server and generator need a CPU each, and this machine has one");
+        bail!("server and generator need a CPU each, but this machine has only one");
     }
     let ours = build_ours()?;
     let null = build_null_server()?;
@@ -241,7 +240,7 @@ fn measure_case(
     Ok(())
 }
 
-/// The keys that each peer asks for, in its own spelling.
+/// The keys of each peer, in its own syntax.
 fn preload(redis: &Server) -> anyhow::Result<()> {
     let value = "x".repeat(VALUE_BYTES);
     for key in 0..=KEYS {
@@ -260,7 +259,7 @@ fn preload(redis: &Server) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Builds our program; where it stands.
+/// Builds our program and returns its path.
 pub(super) fn build_ours() -> anyhow::Result<String> {
     run(&cargo(), &["build", "--release", "-p", "loadline"], &[])?;
     Ok(target_dir(None)?
@@ -275,7 +274,7 @@ fn build_null_server() -> anyhow::Result<PathBuf> {
     Ok(target_dir(Some(MANIFEST))?.join("release/null-server"))
 }
 
-/// Where cargo puts what it builds.
+/// The target directory of cargo.
 pub(super) fn target_dir(manifest: Option<&str>) -> anyhow::Result<PathBuf> {
     #[derive(Deserialize)]
     struct Metadata {
@@ -321,19 +320,23 @@ impl Case {
             .first()
             .context("the record of ours has no case")?;
         if case.ops != self.ops {
-            bail!("ours did {} operations in place of {}", case.ops, self.ops);
+            bail!(
+                "ours performed {} operations instead of {}",
+                case.ops,
+                self.ops
+            );
         }
         Ok(self.sample(case.throughput_ops_per_s, ended.cpu))
     }
 
-    /// Every GET found its key, and there were as many as were asked for.
+    /// Checks that every GET found its key, and that their number is as requested.
     fn check_hits(&self, name: &str, (hits, misses): (u64, u64)) -> anyhow::Result<()> {
         let Self {
             name: case, ops, ..
         } = self;
         if misses > 0 || hits < *ops {
             bail!(
-                "{name} did not do {case}: of {ops} GETs {hits} found a key and {misses} did not, says redis-server"
+                "{name} did not perform {case}: of {ops} GETs, redis-server counted {hits} hits and {misses} misses"
             );
         }
         Ok(())
@@ -361,7 +364,7 @@ impl Rival {
         is_on_path(self.name())
     }
 
-    /// resp-benchmark counts the CPUs that it may use from 0, and knows no sockets in the file system.
+    /// resp-benchmark counts the CPUs available to it from 0, and does not support sockets in the file system.
     fn can(self, case: &Case) -> bool {
         self != Self::RespBenchmark || case.target != Target::RedisSocket
     }

@@ -1,4 +1,4 @@
-//! `cargo xtask peers`: ours beside the rivals, interleaved in one run.
+//! `cargo xtask peers`: measures ours and its peers, interleaved in one run.
 
 mod client;
 mod generator;
@@ -11,36 +11,36 @@ use rand::seq::SliceRandom;
 use crate::say;
 use table::{Sample, Table};
 
-/// What is typed after `peers`.
+/// The arguments of `peers`.
 pub(crate) const USAGE: &str = "\
 cargo xtask peers [generator|client] [--rounds N] [--case NAME]... [--json FILE]
                                ours and the peers interleaved in one run (FILE `-` is standard output)
 ";
 
-/// The fewest that give an interval.
+/// The minimum number of rounds for an interval.
 const DEFAULT_ROUNDS: usize = 5;
 
 /// The workspace of the peers.
 pub(crate) const MANIFEST: &str = "peers/Cargo.toml";
 
-/// What a call of cargo consists of that does `what` to the null server.
+/// The arguments of cargo that apply `what` to the null server.
 pub(crate) fn null_server(what: &str) -> [&str; 5] {
     [what, "--manifest-path", MANIFEST, "-p", "null-server"]
 }
 
-/// How a table is to be measured.
+/// The options of a table.
 #[derive(Debug, PartialEq, Eq)]
 struct Asked {
     rounds: usize,
-    /// Only these cases, where some are named.
+    /// Only these cases, if any are named.
     cases: Vec<String>,
     json: Option<String>,
 }
 
-/// Measures the table that is asked for, prints it, and writes it where that is asked for.
+/// Measures a table and prints it; also writes it if a file is given.
 ///
 /// # Errors
-/// What is wrong with the arguments, or what could not be measured.
+/// If an argument is invalid, or something cannot be measured.
 pub(crate) fn run(arguments: &[&str]) -> anyhow::Result<()> {
     let (name, flags) = match arguments.split_first() {
         Some((name, flags)) if !name.starts_with("--") => (*name, flags),
@@ -50,7 +50,7 @@ pub(crate) fn run(arguments: &[&str]) -> anyhow::Result<()> {
     let table: Table = match name {
         "generator" => generator::measure(&asked)?,
         "client" => client::measure(&asked)?,
-        other => bail!("there is no table `{other}`; usage:\n{USAGE}"),
+        other => bail!("unknown table `{other}`; usage:\n{USAGE}"),
     };
     match asked.json.as_deref() {
         Some("-") => {
@@ -97,18 +97,18 @@ impl Asked {
                 }
                 "--case" => asked.cases.push((*value).to_owned()),
                 "--json" => asked.json = Some((*value).to_owned()),
-                other => bail!("there is no flag `{other}`; usage:\n{USAGE}"),
+                other => bail!("unknown flag `{other}`; usage:\n{USAGE}"),
             }
         }
         Ok(asked)
     }
 
-    /// Whether the case called `name` is to be measured.
+    /// Whether to measure the case `name`.
     fn wants(&self, name: &str) -> bool {
         self.cases.is_empty() || self.cases.iter().any(|case| case == name)
     }
 
-    /// Whether any of the `known` cases is to be measured whose name begins like this.
+    /// Whether to measure any of the `known` cases with this prefix.
     fn wants_any(&self, known: &[&str], prefix: &str) -> bool {
         let mut those = known.iter().filter(|case| case.starts_with(prefix));
         those.any(|case| self.wants(case))
@@ -122,7 +122,7 @@ impl Asked {
             .find(|case| !known.contains(&case.as_str()))
         {
             None => Ok(()),
-            Some(case) => bail!("there is no case `{case}`; there are {}", known.join(", ")),
+            Some(case) => bail!("unknown case `{case}`; the cases are {}", known.join(", ")),
         }
     }
 }
@@ -131,7 +131,7 @@ impl Asked {
 /// round by round.
 ///
 /// # Errors
-/// That of the first arm that fails.
+/// The error of the first arm that fails.
 fn interleave(
     name: &str,
     rounds: usize,
@@ -150,7 +150,7 @@ fn interleave(
     Ok(samples)
 }
 
-/// Says how far a table is.
+/// Prints the progress of a table.
 fn progress(text: &str) {
     say(&format!("peers: {text}"));
 }

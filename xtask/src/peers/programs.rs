@@ -11,7 +11,7 @@ use nix::sys::resource::{UsageWho, getrusage};
 
 use crate::is_on_path;
 
-/// How long a server may take to start.
+/// Time limit for the start of a server.
 const START_PATIENCE: Duration = Duration::from_secs(10);
 
 /// The CPU that servers are pinned to.
@@ -19,7 +19,7 @@ const SERVER_CPU: &str = "0";
 /// The CPU that generators are pinned to.
 const GENERATOR_CPU: &str = "1";
 
-/// What a program printed, and what it cost.
+/// The output of a program, and its cost.
 #[derive(Debug)]
 pub(super) struct Ended {
     pub(super) stdout: String,
@@ -30,7 +30,7 @@ pub(super) struct Ended {
 /// Runs a program pinned to the generators' CPU.
 ///
 /// # Errors
-/// That it cannot be started or fails; its last words are in the sentence.
+/// If it cannot be started or fails; the message contains its last output.
 pub(super) fn run_pinned(words: &[String]) -> anyhow::Result<Ended> {
     let before = children_cpu()?;
     let output = Command::new("taskset")
@@ -50,10 +50,10 @@ pub(super) fn run_pinned(words: &[String]) -> anyhow::Result<Ended> {
     })
 }
 
-/// The largest memory in use of a program while it runs, in bytes.
+/// The peak memory use of a program, in bytes.
 ///
 /// # Errors
-/// That it cannot be started or fails.
+/// If it cannot be started or fails.
 pub(super) fn peak_memory(words: &[String]) -> anyhow::Result<u64> {
     let (program, arguments) = words.split_first().context("a program is missing")?;
     let mut child = Command::new(program)
@@ -65,7 +65,7 @@ pub(super) fn peak_memory(words: &[String]) -> anyhow::Result<u64> {
     let status = format!("/proc/{}/status", child.id());
     let mut peak = 0;
     let end = loop {
-        // The high-water mark is the kernel's, so looking now and then misses nothing but the end.
+        // The kernel keeps the high-water mark, so occasional readings miss only the end.
         if let Some(bytes) = high_water_mark(Path::new(&status)) {
             peak = peak.max(bytes);
         }
@@ -87,7 +87,7 @@ fn high_water_mark(status: &Path) -> Option<u64> {
     Some(kibibytes * 1_024)
 }
 
-/// CPU time of all children that were waited for.
+/// CPU time of all child processes that have been waited for.
 fn children_cpu() -> anyhow::Result<Duration> {
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN).context("getrusage")?;
     let micros = |time: nix::sys::time::TimeVal| {
@@ -97,7 +97,7 @@ fn children_cpu() -> anyhow::Result<Duration> {
     Ok(micros(usage.user_time()) + micros(usage.system_time()))
 }
 
-/// A server of the table's own, ended with it.
+/// A server started for the table; it ends when this value is dropped.
 #[derive(Debug)]
 pub(super) struct Server {
     process: Child,
@@ -106,7 +106,7 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// The null server at `program`; it ends when its standard input does, so it cannot outlive us.
+    /// The null server at `program`; it ends with its standard input, so it cannot outlive us.
     pub(super) fn null(program: &Path) -> anyhow::Result<Self> {
         let mut process = Command::new("taskset")
             .args(["-c", SERVER_CPU])
@@ -121,7 +121,7 @@ impl Server {
         let address = line
             .trim()
             .parse()
-            .with_context(|| format!("the null server said `{}`", line.trim()))?;
+            .with_context(|| format!("the null server printed `{}`", line.trim()))?;
         Ok(Self {
             process,
             address,
@@ -129,8 +129,8 @@ impl Server {
         })
     }
 
-    /// A redis-server without persistence, on a free port and on a socket in `dir`. It ends with us
-    /// also where we are killed.
+    /// A redis-server without persistence, on a free port and on a socket in `dir`. It ends with us, even if we
+    /// are killed.
     pub(super) fn redis(dir: &Path) -> anyhow::Result<Self> {
         Self::redis_with(dir, &[])
     }
@@ -152,7 +152,7 @@ impl Server {
         Self::answering("redis-server", words, address, Some(socket))
     }
 
-    /// `loadline serve`, the program being `loadline`, on a free port.
+    /// `loadline serve` on a free port; `program` is the path of `loadline`.
     pub(super) fn loadline(loadline: &str) -> anyhow::Result<Self> {
         let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
         let mut words = Self::pinned();
@@ -160,7 +160,7 @@ impl Server {
         Self::answering("loadline serve", words, address, None)
     }
 
-    /// The start of a command that is pinned to the servers' CPU, and ends with us also where we are killed.
+    /// A command that is pinned to the servers' CPU and ends with us, even if we are killed.
     fn pinned() -> Command {
         let mut words = Command::new("taskset");
         words.args(["-c", SERVER_CPU, "setpriv", "--pdeathsig", "KILL"]);
@@ -198,7 +198,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Its process: taskset and setpriv become the server that they start.
+    /// Its process, because taskset and setpriv exec the server.
     pub(super) fn process(&self) -> u32 {
         self.process.id()
     }
@@ -206,7 +206,7 @@ impl Server {
     /// Sends one command and returns its answer: the text of a simple or a bulk string, or the number.
     ///
     /// # Errors
-    /// That the server is not there, or that it refuses the command.
+    /// If the server cannot be reached or refuses the command.
     pub(super) fn call(&self, words: &[&str]) -> anyhow::Result<String> {
         let mut stream = TcpStream::connect(self.address)?;
         stream.set_read_timeout(Some(START_PATIENCE))?;
@@ -218,15 +218,16 @@ impl Server {
         answer(&mut BufReader::new(stream)).with_context(|| format!("redis-server, {}", words[0]))
     }
 
-    /// How many GETs found a key, and how many did not, since it was asked last.
+    /// The numbers of GETs that hit and that missed since the last call.
     ///
     /// # Errors
-    /// That the server is not there, or does not say.
+    /// If the server cannot be reached or does not report them.
     pub(super) fn take_hits_and_misses(&self) -> anyhow::Result<(u64, u64)> {
         let info = self.call(&["INFO", "stats"])?;
         self.call(&["CONFIG", "RESETSTAT"])?;
         let of = |name: &str| {
-            field(&info, name).with_context(|| format!("redis-server says no {name}:\n{info}"))
+            field(&info, name)
+                .with_context(|| format!("redis-server does not report {name}:\n{info}"))
         };
         Ok((of("keyspace_hits")?, of("keyspace_misses")?))
     }
@@ -237,10 +238,10 @@ impl Server {
 pub(super) struct Masters(Vec<Server>);
 
 impl Masters {
-    /// Starts the servers in directories of their own in `dir`, and waits until they agree.
+    /// Starts the servers in separate directories in `dir`, and waits until they agree.
     ///
     /// # Errors
-    /// Why one of them did not start, or that they do not agree.
+    /// If one of them does not start, or they do not agree.
     pub(super) fn start(dir: &Path) -> anyhow::Result<Self> {
         const RANGES: [(&str, &str); 3] = [("0", "5461"), ("5462", "10922"), ("10923", "16383")];
         let mut masters = Vec::new();
@@ -270,14 +271,14 @@ impl Masters {
                 continue;
             }
             if Instant::now() > deadline {
-                bail!("the masters do not become a cluster; the last said:\n{info}");
+                bail!("the masters do not form a cluster; the last one reported:\n{info}");
             }
             std::thread::sleep(Duration::from_millis(50));
         }
         Ok(Self(masters))
     }
 
-    /// All of them, as a URL.
+    /// The addresses of all of them, as a URL.
     pub(super) fn url(&self) -> String {
         let addresses = self.0.iter().map(|master| master.address.to_string());
         format!("cluster://{}", addresses.collect::<Vec<_>>().join(","))
@@ -301,7 +302,7 @@ fn answer(reader: &mut impl BufRead) -> anyhow::Result<String> {
     }
 }
 
-/// A number in what INFO says.
+/// A number in the text of INFO.
 fn field(info: &str, name: &str) -> Option<u64> {
     let value = |line: &str| line.strip_prefix(name)?.strip_prefix(':')?.parse().ok();
     info.lines().find_map(value)
@@ -309,7 +310,7 @@ fn field(info: &str, name: &str) -> Option<u64> {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Both fail only where the process is gone already.
+        // Both fail only if the process has already ended.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
