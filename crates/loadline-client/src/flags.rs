@@ -44,9 +44,16 @@ impl Flags {
     /// its own connection if one does.
     #[inline]
     pub(crate) const fn together(self, other: Self) -> Self {
-        const REPEATABLE: u8 = Flags::READ_ONLY.0 | Flags::IDEMPOTENT.0;
         let (mine, others) = (self.with_implied().0, other.with_implied().0);
-        Self((mine & others & REPEATABLE) | ((mine | others) & !REPEATABLE))
+        Self((mine & others & Self::REPEATABLE) | ((mine | others) & !Self::REPEATABLE))
+    }
+
+    const REPEATABLE: u8 = Flags::READ_ONLY.0 | Flags::IDEMPOTENT.0;
+
+    /// These properties without those that let it be repeated.
+    #[inline]
+    pub(crate) const fn unrepeatable(self) -> Self {
+        Self(self.0 & !Self::REPEATABLE)
     }
 
     /// Reading twice is the same as reading once.
@@ -82,6 +89,8 @@ pub enum Keys {
     FirstTwo,
     /// All.
     All,
+    /// All from this place on, counted from zero.
+    From(u8),
     /// All but the last, which is a timeout.
     AllButLast,
     /// Every second one, from the first on.
@@ -214,20 +223,23 @@ const KNOWN: &[Meta] = &{
         known("ASKING", OWN, Keys::None),
         known("AUTH", OWN, Keys::None),
         known("BITCOUNT", READ, Keys::First),
+        known("BITFIELD_RO", READ, Keys::First),
         known("BITPOS", READ, Keys::First),
         known("BLMOVE", BLOCK, Keys::FirstTwo),
+        known("BLMPOP", BLOCK, Keys::Counted(1)),
         known("BLPOP", BLOCK, Keys::AllButLast),
         known("BRPOP", BLOCK, Keys::AllButLast),
         known("BRPOPLPUSH", BLOCK, Keys::FirstTwo),
+        known("BZMPOP", BLOCK, Keys::Counted(1)),
         known("BZPOPMAX", BLOCK, Keys::AllButLast),
         known("BZPOPMIN", BLOCK, Keys::AllButLast),
-        known("BLMPOP", BLOCK, Keys::Counted(1)),
-        known("BZMPOP", BLOCK, Keys::Counted(1)),
         known("CLIENT", OWN, Keys::None),
+        known("COMMAND", READ, Keys::None),
         known("CONFIG", Flags::NONE, Keys::None),
         known("DBSIZE", READ, Keys::None),
         known("DEL", SAME, Keys::All),
         known("DISCARD", OWN, Keys::None),
+        known("DUMP", READ, Keys::First),
         known("ECHO", READ, Keys::None),
         known("EVAL", Flags::NONE, Keys::Counted(1)),
         known("EVALSHA", Flags::NONE, Keys::Counted(1)),
@@ -237,11 +249,14 @@ const KNOWN: &[Meta] = &{
         known("EXISTS", READ, Keys::All),
         known("EXPIREAT", SAME, Keys::First),
         known("EXPIRETIME", READ, Keys::First),
+        known("FCALL_RO", READ, Keys::Counted(1)),
         known("FLUSHALL", SAME, Keys::None),
         known("FLUSHDB", SAME, Keys::None),
         known("GEODIST", READ, Keys::First),
         known("GEOHASH", READ, Keys::First),
         known("GEOPOS", READ, Keys::First),
+        known("GEORADIUSBYMEMBER_RO", READ, Keys::First),
+        known("GEORADIUS_RO", READ, Keys::First),
         known("GEOSEARCH", READ, Keys::First),
         known("GET", READ, Keys::First),
         known("GETBIT", READ, Keys::First),
@@ -261,8 +276,11 @@ const KNOWN: &[Meta] = &{
         known("HVALS", READ, Keys::First),
         known("INFO", READ, Keys::None),
         known("KEYS", READ, Keys::None),
+        known("LASTSAVE", READ, Keys::None),
+        known("LCS", READ, Keys::FirstTwo),
         known("LINDEX", READ, Keys::First),
         known("LLEN", READ, Keys::First),
+        known("LOLWUT", READ, Keys::None),
         known("LPOS", READ, Keys::First),
         known("LRANGE", READ, Keys::First),
         known("LSET", SAME, Keys::First),
@@ -289,6 +307,7 @@ const KNOWN: &[Meta] = &{
         known("READWRITE", OWN, Keys::None),
         known("REPLCONF", OWN, Keys::None),
         known("RESET", OWN, Keys::None),
+        known("ROLE", READ, Keys::None),
         known("SADD", SAME, Keys::First),
         known("SCAN", READ, Keys::None),
         known("SCARD", READ, Keys::First),
@@ -299,15 +318,18 @@ const KNOWN: &[Meta] = &{
         known("SETEX", SAME, Keys::First),
         known("SETRANGE", SAME, Keys::First),
         known("SINTER", READ, Keys::All),
+        known("SINTERCARD", READ, Keys::Counted(0)),
         known("SISMEMBER", READ, Keys::First),
         known("SMEMBERS", READ, Keys::First),
         known("SMISMEMBER", READ, Keys::First),
+        known("SORT_RO", READ, Keys::First),
         known("SRANDMEMBER", READ, Keys::First),
         known("SREM", SAME, Keys::First),
         known("SSCAN", READ, Keys::First),
         known("SSUBSCRIBE", OWN, Keys::All),
         known("STRLEN", READ, Keys::First),
         known("SUBSCRIBE", OWN, Keys::None),
+        known("SUBSTR", READ, Keys::First),
         known("SUNION", READ, Keys::All),
         known("SUNSUBSCRIBE", OWN, Keys::All),
         known("SYNC", OWN, Keys::None),
@@ -333,18 +355,26 @@ const KNOWN: &[Meta] = &{
         known("ZADD", SAME, Keys::First),
         known("ZCARD", READ, Keys::First),
         known("ZCOUNT", READ, Keys::First),
+        known("ZDIFF", READ, Keys::Counted(0)),
+        known("ZINTER", READ, Keys::Counted(0)),
+        known("ZINTERCARD", READ, Keys::Counted(0)),
         known("ZLEXCOUNT", READ, Keys::First),
         known("ZMSCORE", READ, Keys::First),
+        known("ZRANDMEMBER", READ, Keys::First),
         known("ZRANGE", READ, Keys::First),
+        known("ZRANGEBYLEX", READ, Keys::First),
         known("ZRANGEBYSCORE", READ, Keys::First),
         known("ZRANK", READ, Keys::First),
         known("ZREM", SAME, Keys::First),
         known("ZREMRANGEBYLEX", SAME, Keys::First),
         known("ZREMRANGEBYSCORE", SAME, Keys::First),
         known("ZREVRANGE", READ, Keys::First),
+        known("ZREVRANGEBYLEX", READ, Keys::First),
+        known("ZREVRANGEBYSCORE", READ, Keys::First),
         known("ZREVRANK", READ, Keys::First),
         known("ZSCAN", READ, Keys::First),
         known("ZSCORE", READ, Keys::First),
+        known("ZUNION", READ, Keys::Counted(0)),
     ]
 };
 
@@ -374,13 +404,19 @@ mod tests {
     #[test]
     fn functions_and_names_agree_on_what_may_be_repeated() {
         let judged_by_options = ["SET", "SCRIPT", "XGROUP", "ZADD"];
+        // Their name alone does not say which of their subcommands it is.
+        let containers = [
+            "ACL", "CLIENT", "CLUSTER", "CONFIG", "FUNCTION", "LATENCY", "MEMORY", "MODULE",
+            "SCRIPT", "SLOWLOG",
+        ];
         let metas = crate::commands::metas();
         assert!(metas.len() > 100, "{}", metas.len());
         for meta in metas {
             let by_name = lookup(meta.name).flags;
             for policy in [RetryPolicy::ReadOnly, RetryPolicy::Idempotent] {
                 let (function, name) = (policy.allows(meta.flags), policy.allows(by_name));
-                let stricter = function && !name && ["SCRIPT", "XREAD"].contains(&meta.name);
+                let container = containers.contains(&meta.name) || meta.name == "XREAD";
+                let stricter = function && !name && container;
                 let by_options = !function && name && judged_by_options.contains(&meta.name);
                 assert!(
                     function == name || stricter || by_options,

@@ -248,13 +248,71 @@ impl<A: ToArgs, T: FromReply> Command<A, T> {
     pub fn meta(&self) -> Meta {
         self.meta
     }
+
+    /// The same command with its arguments encoded: a [`Cmd`] borrows nothing and has a type that can be written
+    /// down, so it can be stored, cloned and sent to another thread.
+    ///
+    /// ```
+    /// use loadline_client::Cmd;
+    /// use loadline_client::commands::{get, incr};
+    ///
+    /// struct Jobs {
+    ///     read: Cmd<Option<String>>,
+    ///     counts: Vec<Cmd<i64>>,
+    /// }
+    ///
+    /// let read = get("name").encoded();
+    /// let counts = vec![incr("visits").encoded(), incr("reads").encoded()];
+    /// let jobs = Jobs { read, counts };
+    /// # drop(jobs);
+    /// ```
+    #[must_use]
+    pub fn encoded(&self) -> Cmd<T> {
+        let mut cmd = Cmd {
+            meta: self.meta,
+            stated: true,
+            encoded: Vec::new(),
+            count: 0,
+            wait: self.wait,
+            reply: PhantomData,
+        };
+        cmd.push(self.meta.name);
+        cmd.push(&self.args);
+        cmd
+    }
+
+    /// The same command with other arguments and another type of reply.
+    #[inline]
+    pub(crate) fn map<B: ToArgs, U: FromReply>(self, change: impl FnOnce(A) -> B) -> Command<B, U> {
+        Command {
+            meta: self.meta,
+            args: change(self.args),
+            wait: self.wait,
+            reply: PhantomData,
+        }
+    }
+
+    /// The same command as one that must not be repeated.
+    #[inline]
+    pub(crate) fn unrepeatable(mut self) -> Self {
+        self.meta.flags = self.meta.flags.unrepeatable();
+        self
+    }
+
+    /// The same command with other properties.
+    #[inline]
+    pub(crate) fn flagged(mut self, flags: Flags) -> Self {
+        self.meta.flags = flags;
+        self
+    }
 }
 
-impl<A: fmt::Debug, T> fmt::Debug for Command<A, T> {
+/// The name and the number of arguments, which can hold passwords.
+impl<A: ToArgs, T> fmt::Debug for Command<A, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Command")
             .field("name", &self.meta.name)
-            .field("args", &self.args)
+            .field("args", &self.args.count())
             .finish_non_exhaustive()
     }
 }
@@ -334,10 +392,47 @@ impl<T: FromReply> Cmd<T> {
     /// Adds an argument, or all those of a list.
     #[must_use]
     pub fn arg(mut self, args: impl ToArgs) -> Self {
+        self.push(args);
+        self
+    }
+
+    fn push(&mut self, args: impl ToArgs) {
         let mut writer = ArgWriter::new(&mut self.encoded);
         args.write_args(&mut writer);
         self.count += writer.written();
-        self
+    }
+
+    /// Returns the properties of the command, as its name and options or [`Cmd::flags`] and [`Cmd::keys`] state them.
+    #[must_use]
+    pub fn meta(&self) -> Meta {
+        if self.stated {
+            return self.meta;
+        }
+        flags::with_options(self.meta, self.words().skip(1))
+    }
+
+    /// Returns the words of the command: its name and its arguments.
+    pub fn words(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+        Words::without_header(&self.encoded, self.count)
+    }
+
+    /// Returns the arguments that are keys, by which a cluster routes the command.
+    #[must_use]
+    pub fn routing_keys(&self) -> Vec<&[u8]> {
+        crate::cluster::routing_keys(&self.meta, Words::without_header(&self.encoded, self.count))
+    }
+
+    /// The same command, its reply read as another type.
+    #[must_use]
+    pub fn read_as<U: FromReply>(self) -> Cmd<U> {
+        Cmd {
+            meta: self.meta,
+            stated: self.stated,
+            encoded: self.encoded,
+            count: self.count,
+            wait: self.wait,
+            reply: PhantomData,
+        }
     }
 
     /// Sets the properties of the command, in place of those of its name and options.
@@ -384,13 +479,7 @@ impl<T: FromReply> Request for Cmd<T> {
         if self.count == 0 {
             out.fault = Some(Error::Usage("a command needs a name"));
         }
-        let meta = if self.stated {
-            self.meta
-        } else {
-            let words = Words::without_header(&self.encoded, self.count);
-            flags::with_options(self.meta, words.skip(1))
-        };
-        out.encoded(meta, self.count, &self.encoded);
+        out.encoded(self.meta(), self.count, &self.encoded);
         out.wait(self.wait);
     }
 

@@ -98,6 +98,7 @@ pub use builder::Builder;
 #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
 pub use client::Cluster;
 pub(crate) use refusal::Refusal;
+pub(crate) use route::routing_keys;
 pub use scan::Cursor;
 pub use slot::{SLOTS, slot_of};
 pub use topology::Node;

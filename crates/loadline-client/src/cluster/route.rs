@@ -66,16 +66,29 @@ pub(crate) fn route(meta: &Meta, wire: &[u8]) -> Result<Route, Error> {
         return Ok(Route::Slot(slot_of(key)));
     }
     let name = name.to_ascii_uppercase();
-    let keys = match meta.keys {
-        Keys::Unknown => keys_by_name(&name, args.clone()),
-        known => known,
-    };
+    let keys = keys_of(meta, &name, args.clone());
     let mut slots = SlotSpan::default();
     for_each_key(keys, &name, args.clone(), |key| slots.add(key));
     match slots {
         SlotSpan::None => without_keys(&name, args),
         SlotSpan::One(slot) => Ok(Route::Slot(slot)),
         SlotSpan::Several => split(&name).ok_or(CROSSSLOT),
+    }
+}
+
+/// The arguments of a command that are keys. `words` starts with the name.
+pub(crate) fn routing_keys<'w>(meta: &Meta, mut words: Words<'w>) -> Vec<&'w [u8]> {
+    let name = words.next().unwrap_or_default().to_ascii_uppercase();
+    let mut found = Vec::new();
+    let keys = keys_of(meta, &name, words.clone());
+    for_each_key(keys, &name, words, |key| found.push(key));
+    found
+}
+
+fn keys_of(meta: &Meta, name: &[u8], args: Words<'_>) -> Keys {
+    match meta.keys {
+        Keys::Unknown => keys_by_name(name, args),
+        known => known,
     }
 }
 
@@ -125,26 +138,21 @@ impl SlotSpan {
 /// harm: a node that is asked by mistake names the right one.
 fn keys_by_name(name: &[u8], mut args: Words<'_>) -> Keys {
     match name {
-        b"EVAL" | b"EVAL_RO" | b"EVALSHA" | b"EVALSHA_RO" | b"FCALL" | b"FCALL_RO" => {
-            Keys::Counted(1)
-        }
+        b"FCALL" => Keys::Counted(1),
         b"ZDIFFSTORE" | b"ZINTERSTORE" | b"ZUNIONSTORE" => Keys::Counted(1),
-        b"LMPOP" | b"SINTERCARD" | b"ZDIFF" | b"ZINTER" | b"ZINTERCARD" | b"ZMPOP" | b"ZUNION" => {
-            Keys::Counted(0)
-        }
+        b"LMPOP" | b"ZMPOP" => Keys::Counted(0),
         b"MSETNX" => Keys::Alternating,
         b"PFMERGE" | b"SDIFFSTORE" | b"SINTERSTORE" | b"SUNIONSTORE" => Keys::All,
-        b"COPY" | b"GEOSEARCHSTORE" | b"LCS" | b"LMOVE" | b"RENAME" | b"RENAMENX"
-        | b"RPOPLPUSH" | b"SMOVE" | b"ZRANGESTORE" => Keys::FirstTwo,
-        b"BITOP" | b"XGROUP" => Keys::At(1),
+        b"COPY" | b"GEOSEARCHSTORE" | b"LMOVE" | b"RENAME" | b"RENAMENX" | b"RPOPLPUSH"
+        | b"SMOVE" | b"ZRANGESTORE" => Keys::FirstTwo,
+        b"BITOP" => Keys::From(1),
         b"DEBUG" | b"MEMORY" if args.next().is_some_and(|sub| is(sub, &["OBJECT", "USAGE"])) => {
             Keys::At(1)
         }
         b"MIGRATE" => Keys::At(2),
-        b"ACL" | b"BGREWRITEAOF" | b"BGSAVE" | b"CLUSTER" | b"COMMAND" | b"DEBUG" | b"FAILOVER"
-        | b"FLUSHALL" | b"FLUSHDB" | b"FUNCTION" | b"LASTSAVE" | b"LATENCY" | b"LOLWUT"
-        | b"MEMORY" | b"MODULE" | b"RANDOMKEY" | b"REPLICAOF" | b"ROLE" | b"SAVE" | b"SHUTDOWN"
-        | b"SLAVEOF" | b"SLOWLOG" | b"SWAPDB" => Keys::None,
+        b"ACL" | b"BGREWRITEAOF" | b"BGSAVE" | b"CLUSTER" | b"DEBUG" | b"FAILOVER"
+        | b"FLUSHALL" | b"FLUSHDB" | b"FUNCTION" | b"LATENCY" | b"MEMORY" | b"MODULE"
+        | b"REPLICAOF" | b"SAVE" | b"SHUTDOWN" | b"SLAVEOF" | b"SLOWLOG" | b"SWAPDB" => Keys::None,
         _ => Keys::First,
     }
 }
@@ -158,6 +166,7 @@ fn for_each_key<'w>(keys: Keys, name: &[u8], mut args: Words<'w>, mut found: imp
         Keys::At(place) => args.nth(usize::from(place)).into_iter().for_each(found),
         Keys::FirstTwo => args.take(2).for_each(found),
         Keys::All => args.for_each(found),
+        Keys::From(place) => args.skip(usize::from(place)).for_each(found),
         Keys::AllButLast => args.take(count.saturating_sub(1)).for_each(found),
         Keys::Alternating => args.step_by(2).for_each(found),
         Keys::Counted(place) => {

@@ -41,16 +41,6 @@ commands! {
     ///
     /// Redis documentation: [`HMGET`](https://redis.io/docs/latest/commands/hmget/).
     hmget<T>(key: impl Arg, fields: impl ToArgs) -> Vec<T> = "HMGET"(key, fields), READ_ONLY, Keys::First;
-    /// Gets up to `count` different random fields of a hash.
-    ///
-    /// Redis documentation: [`HRANDFIELD`](https://redis.io/docs/latest/commands/hrandfield/).
-    hrandfield<T>(key: impl Arg, count: u64) -> Vec<T> = "HRANDFIELD"(key, count), READ_ONLY, Keys::First;
-    /// Gets one page of the fields and values of a hash. Replies with the next cursor and the page. A scan starts
-    /// at cursor 0, and is complete when the reply has cursor 0.
-    ///
-    /// Redis documentation: [`HSCAN`](https://redis.io/docs/latest/commands/hscan/).
-    hscan<T>(key: impl Arg, cursor: u64, count: u64) -> (u64, T)
-        = "HSCAN"(key, cursor, "COUNT", count), READ_ONLY, Keys::First;
     /// Sets fields of a hash, given as pairs or a map. Replies with the number of new fields.
     ///
     /// Redis documentation: [`HSET`](https://redis.io/docs/latest/commands/hset/).
@@ -68,4 +58,28 @@ commands! {
     ///
     /// Redis documentation: [`HVALS`](https://redis.io/docs/latest/commands/hvals/).
     hvals<T>(key: impl Arg) -> Vec<T> = "HVALS"(key), READ_ONLY, Keys::First;
+    /// Gets up to `count` different random fields of a hash.
+    ///
+    /// Redis documentation: [`HRANDFIELD`](https://redis.io/docs/latest/commands/hrandfield/).
+    hrandfield<T>(key: impl Arg, count: u64) -> Vec<T>
+        = "HRANDFIELD"(key, count) + RandomFieldOptions, READ_ONLY, Keys::First;
+    /// Gets one page of the fields and values of a hash. Replies with the next cursor and the page. A scan starts at
+    /// cursor 0, and is complete when the reply has cursor 0.
+    ///
+    /// Redis documentation: [`HSCAN`](https://redis.io/docs/latest/commands/hscan/).
+    hscan<T>(key: impl Arg, cursor: u64, count: u64) -> (u64, T)
+        = "HSCAN"(key, cursor, "COUNT", count) + ElementScanOptions, READ_ONLY, Keys::First;
+}
+
+options! {
+    /// The options of [`hrandfield`].
+    RandomFieldOptions {
+        /// Replies with the fields and their values, as a map or a list of pairs.
+        with_values<T>() -> T = ("WITHVALUES");
+    }
+    /// The options of [`hscan`], [`sscan`] and [`zscan`].
+    ElementScanOptions {
+        /// Only fields or members that match this pattern.
+        matching(pattern: impl Arg) -> R = ("MATCH", pattern);
+    }
 }

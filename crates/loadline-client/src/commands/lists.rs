@@ -2,21 +2,13 @@
 
 use super::*;
 
-/// An end of a list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
-    /// The head.
-    Left,
-    /// The tail.
-    Right,
-}
-
-impl Side {
-    fn word(self) -> &'static str {
-        match self {
-            Self::Left => "LEFT",
-            Self::Right => "RIGHT",
-        }
+words! {
+    /// An end of a list.
+    Side {
+        /// The head.
+        Left = "LEFT",
+        /// The tail.
+        Right = "RIGHT",
     }
 }
 
@@ -57,10 +49,6 @@ commands! {
     ///
     /// Redis documentation: [`LPOP`](https://redis.io/docs/latest/commands/lpop/).
     lpop_count<T>(key: impl Arg, count: u64) -> Option<Vec<T>> = "LPOP"(key, count), NONE, Keys::First;
-    /// Finds the first element that equals a value. Replies with its index, or with nil if no element does.
-    ///
-    /// Redis documentation: [`LPOS`](https://redis.io/docs/latest/commands/lpos/).
-    lpos(key: impl Arg, value: impl Arg) -> Option<u64> = "LPOS"(key, value), READ_ONLY, Keys::First;
     /// Adds values at the head of a list, one after the other. Replies with the new length.
     ///
     /// Redis documentation: [`LPUSH`](https://redis.io/docs/latest/commands/lpush/).
@@ -105,62 +93,56 @@ commands! {
     ///
     /// Redis documentation: [`RPUSHX`](https://redis.io/docs/latest/commands/rpushx/).
     rpushx(key: impl Arg, values: impl ToArgs) -> u64 = "RPUSHX"(key, values), NONE, Keys::First;
+    /// Moves an element as [`lmove`] does, and waits for one up to `timeout` (`Duration::MAX` is no limit). Replies
+    /// with the element, or with nil after the timeout. Needs a dedicated connection.
+    ///
+    /// Redis documentation: [`BLMOVE`](https://redis.io/docs/latest/commands/blmove/).
+    blmove<T>(from: impl Arg, to: impl Arg, out_of: Side, into: Side, timeout: Duration) -> T
+        = "BLMOVE"(from, to, out_of.word(), into.word(), block_seconds(timeout)), BLOCKS, Keys::FirstTwo, waiting(timeout);
+    /// Removes an element as [`lmpop`] does, and waits for one up to `timeout` (`Duration::MAX` is no limit). Replies
+    /// with nil after the timeout. Needs a dedicated connection.
+    ///
+    /// Redis documentation: [`BLMPOP`](https://redis.io/docs/latest/commands/blmpop/).
+    blmpop<T>(keys: impl ToArgs, side: Side, timeout: Duration) -> Option<(String, Vec<T>)>
+        = "BLMPOP"(block_seconds(timeout), counted(keys), side.word()) + PopOptions, BLOCKS, Keys::Counted(1), waiting(timeout);
+    /// Removes the first element of the first list that is not empty, and waits for one up to `timeout`
+    /// (`Duration::MAX` is no limit). Replies with the key of the list and the element, or with nil after the
+    /// timeout. Needs a dedicated connection.
+    ///
+    /// Redis documentation: [`BLPOP`](https://redis.io/docs/latest/commands/blpop/).
+    blpop<T>(keys: impl ToArgs, timeout: Duration) -> Option<(String, T)>
+        = "BLPOP"(keys, block_seconds(timeout)), BLOCKS, Keys::AllButLast, waiting(timeout);
+    /// Removes the last element of the first list that is not empty; otherwise the same as [`blpop`].
+    ///
+    /// Redis documentation: [`BRPOP`](https://redis.io/docs/latest/commands/brpop/).
+    brpop<T>(keys: impl ToArgs, timeout: Duration) -> Option<(String, T)>
+        = "BRPOP"(keys, block_seconds(timeout)), BLOCKS, Keys::AllButLast, waiting(timeout);
+    /// Removes an element at an end of the first list that is not empty. Replies with the key of the list and the
+    /// elements, or with nil if all lists are empty.
+    ///
+    /// Redis documentation: [`LMPOP`](https://redis.io/docs/latest/commands/lmpop/).
+    lmpop<T>(keys: impl ToArgs, side: Side) -> Option<(String, Vec<T>)>
+        = "LMPOP"(counted(keys), side.word()) + PopOptions, NONE, Keys::Counted(0);
+    /// Finds the first element that equals a value. Replies with its index, or with nil if no element does.
+    ///
+    /// Redis documentation: [`LPOS`](https://redis.io/docs/latest/commands/lpos/).
+    lpos(key: impl Arg, value: impl Arg) -> Option<u64>
+        = "LPOS"(key, value) + PositionOptions, READ_ONLY, Keys::First;
 }
 
-/// Removes the first element of the first list that is not empty, and waits for one up to `timeout`
-/// (`Duration::MAX` is no limit). Replies with the key of the list and the element, or with nil after the
-/// timeout. Needs a dedicated connection.
-///
-/// Redis documentation: [`BLPOP`](https://redis.io/docs/latest/commands/blpop/).
-#[must_use]
-pub fn blpop<T: FromReply>(
-    keys: impl ToArgs,
-    timeout: Duration,
-) -> Command<impl ToArgs, Option<(String, T)>> {
-    waiting_pop("BLPOP", keys, timeout)
-}
-
-/// Removes the last element of the first list that is not empty; otherwise the same as [`blpop`].
-///
-/// Redis documentation: [`BRPOP`](https://redis.io/docs/latest/commands/brpop/).
-#[must_use]
-pub fn brpop<T: FromReply>(
-    keys: impl ToArgs,
-    timeout: Duration,
-) -> Command<impl ToArgs, Option<(String, T)>> {
-    waiting_pop("BRPOP", keys, timeout)
-}
-
-/// Moves an element as [`lmove`] does, and waits for one up to `timeout` (`Duration::MAX` is no limit).
-/// Replies with the element, or with nil after the timeout. Needs a dedicated connection.
-///
-/// Redis documentation: [`BLMOVE`](https://redis.io/docs/latest/commands/blmove/).
-#[must_use]
-pub fn blmove<T: FromReply>(
-    from: impl Arg,
-    to: impl Arg,
-    out_of: Side,
-    into: Side,
-    timeout: Duration,
-) -> Command<impl ToArgs, T> {
-    const META: Meta = Meta {
-        name: "BLMOVE",
-        flags: Flags::BLOCKS,
-        keys: Keys::FirstTwo,
-    };
-    let seconds = block_seconds(timeout);
-    Command::new(META, (from, to, out_of.word(), into.word(), seconds)).waiting(timeout)
-}
-
-fn waiting_pop<T: FromReply>(
-    name: &'static str,
-    keys: impl ToArgs,
-    timeout: Duration,
-) -> Command<impl ToArgs, T> {
-    let meta = Meta {
-        name,
-        flags: Flags::BLOCKS,
-        keys: Keys::AllButLast,
-    };
-    Command::new(meta, (keys, block_seconds(timeout))).waiting(timeout)
+options! {
+    /// The options of [`lmpop`] and [`blmpop`].
+    PopOptions {
+        /// Removes up to this number of elements.
+        count(count: u64) -> R = ("COUNT", count);
+    }
+    /// The options of [`lpos`].
+    PositionOptions {
+        /// Finds the match of this number, starting at 1; a negative number counts from the tail.
+        rank(rank: i64) -> R = ("RANK", rank);
+        /// Finds up to this number of matches; 0 is all. Replies with their indexes.
+        count(count: u64) -> Vec<u64> = ("COUNT", count);
+        /// Compares up to this number of elements; 0 is all.
+        max_len(len: u64) -> R = ("MAXLEN", len);
+    }
 }

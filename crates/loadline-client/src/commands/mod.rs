@@ -9,6 +9,21 @@
 //! let pipeline = (set("greeting", "hello"), get::<String>("greeting"), incr("visits"));
 //! # drop(pipeline);
 //! ```
+//!
+//! The options of a command are methods of it. An option that changes the reply changes its type:
+//!
+//! ```
+//! use std::time::Duration;
+//! use loadline_client::commands::{set, zadd, zrange};
+//!
+//! // Sets the value if there is none; replies with the value that is there.
+//! let lock = set("lock", "me").nx().get::<String>().expire(Duration::from_secs(10));
+//! let raised = zadd("board", [(31.5, "ann")]).gt().ch();
+//! let best = zrange::<String>("board", "+inf", 20).by_score().rev().limit(0, 3).with_scores();
+//! # drop((lock, raised, best));
+//! ```
+//!
+//! [`Command::encoded`] makes a [`Cmd`](crate::Cmd) of any of them, which can be stored.
 
 use std::time::Duration;
 
@@ -17,23 +32,28 @@ use crate::args::{Arg, ToArgs};
 use crate::flags::{Flags, Keys, Meta};
 use crate::request::Command;
 
-/// One function per entry: its arguments, the type of its reply, and the words of the command.
+/// One function per entry: its arguments, the type of its reply, and the words of the command. After `+` stand the
+/// type of its options and, in brackets, the words after them.
 macro_rules! commands {
     ($(
         $(#[$doc:meta])*
         $name:ident $(<$reply:ident>)? ($($arg:ident: $type:ty),*) -> $output:ty
-            = $wire:literal ($($part:expr),*), $flags:ident, $keys:expr;
+            = $wire:literal ($($part:expr),*) $(+ $options:ident $([$($tail:expr),*])?)?,
+            $flags:ident, $keys:expr $(, waiting($wait:expr))?;
     )*) => {$(
         $(#[$doc])*
         #[inline]
         #[must_use]
-        pub fn $name $(<$reply: FromReply>)? ($($arg: $type),*) -> Command<impl ToArgs, $output> {
+        pub fn $name $(<$reply: FromReply>)? ($($arg: $type),*)
+            -> Command<arguments!(type $($options)?), $output>
+        {
             const META: Meta = Meta {
                 name: $wire,
                 flags: Flags::$flags,
                 keys: $keys,
             };
-            Command::new(META, ($($part,)*))
+            let args = arguments!(($($part,)*) $(; $options, ($($($tail,)*)?))?);
+            Command::new(META, args)$(.waiting($wait))?
         }
     )*
 
@@ -47,9 +67,56 @@ macro_rules! commands {
     };
 }
 
+/// The arguments of a command without and with options, and their types.
+macro_rules! arguments {
+    (type) => { impl ToArgs };
+    (type $options:ident) => { WithOptions<$options, impl ToArgs, (), impl ToArgs> };
+    ($head:expr) => { $head };
+    ($head:expr; $options:ident, $tail:expr) => { WithOptions::<$options, _, _, _>::new($head, $tail) };
+}
+
+/// The options of a command as methods: their arguments, the type of the reply of the command with them (`R` is that
+/// without), the words of the option, and the properties of the command with it if they are others.
+macro_rules! options {
+    ($(
+        $(#[$about:meta])*
+        $options:ident {$(
+            $(#[$doc:meta])*
+            $name:ident $(<$reply:ident>)? ($($arg:ident: $type:ty),*) -> $output:ty
+                $(where $bound:path)? = ($($part:expr),*) $(, $flags:ident)?;
+        )*}
+    )*) => {$(
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug)]
+        #[non_exhaustive]
+        pub struct $options;
+
+        impl<H: ToArgs, O: ToArgs, L: ToArgs, R: FromReply> Command<WithOptions<$options, H, O, L>, R> {$(
+            $(#[$doc])*
+            #[inline]
+            #[must_use]
+            pub fn $name $(<$reply: FromReply>)? (self, $($arg: $type),*)
+                -> Command<WithOptions<$options, H, impl ToArgs, L>, $output>
+            $(where R: $bound)?
+            {
+                self.map(|args| args.and(($($part,)*)))$(.flagged(Flags::$flags))?
+            }
+        )*}
+    )*};
+}
+
+mod acl;
+mod bits;
+mod cluster;
+mod connection;
+mod functions;
+mod geo;
 mod hashes;
+mod hyperloglog;
 mod keys;
 mod lists;
+mod options;
+mod pubsub;
 mod scripting;
 mod server;
 mod sets;
@@ -57,9 +124,18 @@ mod sorted_sets;
 mod streams;
 mod strings;
 
+pub use acl::*;
+pub use bits::*;
+pub use cluster::*;
+pub use connection::*;
+pub use functions::*;
+pub use geo::*;
 pub use hashes::*;
+pub use hyperloglog::*;
 pub use keys::*;
 pub use lists::*;
+pub use options::{OrNil, Scored, WithOptions};
+pub use pubsub::*;
 pub use scripting::*;
 pub use server::*;
 pub use sets::*;
@@ -71,9 +147,17 @@ pub use strings::*;
 #[cfg(test)]
 pub(crate) fn metas() -> Vec<Meta> {
     let groups = [
+        acl::METAS,
+        bits::METAS,
+        cluster::METAS,
+        connection::METAS,
+        functions::METAS,
+        geo::METAS,
         hashes::METAS,
+        hyperloglog::METAS,
         keys::METAS,
         lists::METAS,
+        pubsub::METAS,
         scripting::METAS,
         server::METAS,
         sets::METAS,
@@ -84,9 +168,42 @@ pub(crate) fn metas() -> Vec<Meta> {
     groups.concat()
 }
 
+/// Words that a command takes, as an enumeration.
+macro_rules! words {
+    ($(
+        $(#[$about:meta])*
+        $name:ident { $($(#[$doc:meta])* $variant:ident = $word:literal,)* }
+    )*) => {$(
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $name {
+            $($(#[$doc])* $variant,)*
+        }
+
+        impl $name {
+            fn word(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $word,)*
+                }
+            }
+        }
+    )*};
+}
+use words;
+
+/// Keys with their number before them.
+fn counted<K: ToArgs>(keys: K) -> (usize, K) {
+    (keys.count(), keys)
+}
+
 /// Whole milliseconds, at least one, since zero has another meaning in Redis.
 fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX).max(1)
+}
+
+/// Whole milliseconds, where zero means no time.
+fn whole_millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Seconds for blocking commands; `Duration::MAX` is zero, which is no limit.

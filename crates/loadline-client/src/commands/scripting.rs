@@ -18,16 +18,25 @@ commands! {
     ///
     /// Redis documentation: [`SCRIPT EXISTS`](https://redis.io/docs/latest/commands/script-exists/).
     script_exists(digests: impl ToArgs) -> Vec<bool> = "SCRIPT"("EXISTS", digests), READ_ONLY, Keys::None;
-    /// Removes all scripts from the cache of the server.
-    ///
-    /// Redis documentation: [`SCRIPT FLUSH`](https://redis.io/docs/latest/commands/script-flush/).
-    script_flush() -> () = "SCRIPT"("FLUSH"), IDEMPOTENT, Keys::None;
     /// Runs a script whose code is sent along. Replies with the result of the script. For a script that runs more
     /// than once, see [`Script`].
     ///
     /// Redis documentation: [`EVAL`](https://redis.io/docs/latest/commands/eval/).
     eval<T>(code: impl Arg, keys: impl ToArgs, args: impl ToArgs) -> T
         = "EVAL"(code, counted(keys), args), NONE, Keys::Counted(1);
+    /// Runs a script as [`eval`] does, and stops it if it tries to write.
+    ///
+    /// Redis documentation: [`EVAL_RO`](https://redis.io/docs/latest/commands/eval_ro/).
+    eval_ro<T>(code: impl Arg, keys: impl ToArgs, args: impl ToArgs) -> T
+        = "EVAL_RO"(code, counted(keys), args), READ_ONLY, Keys::Counted(1);
+    /// Removes all scripts from the cache of the server.
+    ///
+    /// Redis documentation: [`SCRIPT FLUSH`](https://redis.io/docs/latest/commands/script-flush/).
+    script_flush() -> () = "SCRIPT"("FLUSH") + FlushOptions, IDEMPOTENT, Keys::None;
+    /// Stops the script that is running, if it has not written yet.
+    ///
+    /// Redis documentation: [`SCRIPT KILL`](https://redis.io/docs/latest/commands/script-kill/).
+    script_kill() -> () = "SCRIPT"("KILL"), NONE, Keys::None;
 }
 
 /// A Lua script.
@@ -166,11 +175,6 @@ impl<A: ToArgs, T: FromReply> Request for ScriptCall<'_, A, T> {
     fn wants_second_try(&self, output: &Self::Output) -> bool {
         matches!(output, Err(error) if error.is_server_code("NOSCRIPT"))
     }
-}
-
-/// Keys with their number before them.
-fn counted<K: ToArgs>(keys: K) -> (usize, K) {
-    (keys.count(), keys)
 }
 
 #[cfg(test)]

@@ -61,12 +61,6 @@ commands! {
     ///
     /// Redis documentation: [`SREM`](https://redis.io/docs/latest/commands/srem/).
     srem(key: impl Arg, members: impl ToArgs) -> u64 = "SREM"(key, members), IDEMPOTENT, Keys::First;
-    /// Gets one page of the members of a set. Replies with the next cursor and the page. A scan starts at cursor 0,
-    /// and is complete when the reply has cursor 0.
-    ///
-    /// Redis documentation: [`SSCAN`](https://redis.io/docs/latest/commands/sscan/).
-    sscan<T>(key: impl Arg, cursor: u64, count: u64) -> (u64, Vec<T>)
-        = "SSCAN"(key, cursor, "COUNT", count), READ_ONLY, Keys::First;
     /// Gets the members that are in any of the sets.
     ///
     /// Redis documentation: [`SUNION`](https://redis.io/docs/latest/commands/sunion/).
@@ -75,4 +69,23 @@ commands! {
     ///
     /// Redis documentation: [`SUNIONSTORE`](https://redis.io/docs/latest/commands/sunionstore/).
     sunion_store(to: impl Arg, keys: impl ToArgs) -> u64 = "SUNIONSTORE"(to, keys), NONE, Keys::All;
+    /// Counts the members that are in all of the sets.
+    ///
+    /// Redis documentation: [`SINTERCARD`](https://redis.io/docs/latest/commands/sintercard/).
+    sinter_card(keys: impl ToArgs) -> u64
+        = "SINTERCARD"(counted(keys)) + CardinalityOptions, READ_ONLY, Keys::Counted(0);
+    /// Gets one page of the members of a set. Replies with the next cursor and the page. A scan starts at cursor 0,
+    /// and is complete when the reply has cursor 0.
+    ///
+    /// Redis documentation: [`SSCAN`](https://redis.io/docs/latest/commands/sscan/).
+    sscan<T>(key: impl Arg, cursor: u64, count: u64) -> (u64, Vec<T>)
+        = "SSCAN"(key, cursor, "COUNT", count) + ElementScanOptions, READ_ONLY, Keys::First;
+}
+
+options! {
+    /// The options of [`sinter_card`] and [`zinter_card`].
+    CardinalityOptions {
+        /// Stops counting at this number; 0 is no limit.
+        limit(limit: u64) -> R = ("LIMIT", limit);
+    }
 }

@@ -56,10 +56,6 @@ commands! {
     ///
     /// Redis documentation: [`MSETNX`](https://redis.io/docs/latest/commands/msetnx/).
     mset_nx(pairs: impl ToArgs) -> bool = "MSETNX"(pairs), NONE, Keys::Alternating;
-    /// Sets a value without a time to live.
-    ///
-    /// Redis documentation: [`SET`](https://redis.io/docs/latest/commands/set/).
-    set(key: impl Arg, value: impl Arg) -> () = "SET"(key, value), IDEMPOTENT, Keys::First;
     /// Sets a value with a time to live.
     ///
     /// Redis documentation: [`SET`](https://redis.io/docs/latest/commands/set/).
@@ -91,17 +87,50 @@ commands! {
     ///
     /// Redis documentation: [`STRLEN`](https://redis.io/docs/latest/commands/strlen/).
     strlen(key: impl Arg) -> u64 = "STRLEN"(key), READ_ONLY, Keys::First;
-    /// Gets one bit of a string. Replies with false beyond its end.
+    /// Gets the value of a key and sets the time at which it expires, in milliseconds since 1970. Replies with nil if
+    /// the key does not exist.
     ///
-    /// Redis documentation: [`GETBIT`](https://redis.io/docs/latest/commands/getbit/).
-    get_bit(key: impl Arg, offset: u64) -> bool = "GETBIT"(key, offset), READ_ONLY, Keys::First;
-    /// Sets one bit of a string. Replies with the previous bit.
+    /// Redis documentation: [`GETEX`](https://redis.io/docs/latest/commands/getex/).
+    get_ex_at<T>(key: impl Arg, unix_ms: u64) -> T = "GETEX"(key, "PXAT", unix_ms), NONE, Keys::First;
+    /// Gets the value of a key and removes its time to live. Replies with nil if the key does not exist.
     ///
-    /// Redis documentation: [`SETBIT`](https://redis.io/docs/latest/commands/setbit/).
-    set_bit(key: impl Arg, offset: u64, bit: bool) -> bool
-        = "SETBIT"(key, offset, u32::from(bit)), NONE, Keys::First;
-    /// Counts the bits that are set in a string.
+    /// Redis documentation: [`GETEX`](https://redis.io/docs/latest/commands/getex/).
+    get_persist<T>(key: impl Arg) -> T = "GETEX"(key, "PERSIST"), NONE, Keys::First;
+    /// Gets the longest common subsequence of two strings.
     ///
-    /// Redis documentation: [`BITCOUNT`](https://redis.io/docs/latest/commands/bitcount/).
-    bit_count(key: impl Arg) -> u64 = "BITCOUNT"(key), READ_ONLY, Keys::First;
+    /// Redis documentation: [`LCS`](https://redis.io/docs/latest/commands/lcs/).
+    lcs<T>(a: impl Arg, b: impl Arg) -> T = "LCS"(a, b) + LcsOptions, READ_ONLY, Keys::FirstTwo;
+    /// Sets a value without a time to live. Its options set a time to live, or make it conditional.
+    ///
+    /// Redis documentation: [`SET`](https://redis.io/docs/latest/commands/set/).
+    set(key: impl Arg, value: impl Arg) -> () = "SET"(key, value) + SetOptions, IDEMPOTENT, Keys::First;
+}
+
+options! {
+    /// The options of [`set`].
+    SetOptions {
+        /// Only if the key does not exist. Replies with nil if it does.
+        nx() -> R::OrNil where OrNil = ("NX"), NONE;
+        /// Only if the key exists. Replies with nil if it does not.
+        xx() -> R::OrNil where OrNil = ("XX");
+        /// Replies with the previous value, or with nil if there was none.
+        get<T>() -> Option<T> = ("GET"), NONE;
+        /// Sets the time to live.
+        expire(ttl: Duration) -> R = ("PX", millis(ttl));
+        /// Sets the time at which the key expires, in milliseconds since 1970.
+        expire_at(unix_ms: u64) -> R = ("PXAT", unix_ms);
+        /// Keeps the time to live of the key.
+        keep_ttl() -> R = ("KEEPTTL");
+    }
+    /// The options of [`lcs`].
+    LcsOptions {
+        /// Replies with the length only.
+        len() -> u64 = ("LEN");
+        /// Replies with the places of the matches, such as a map of `matches` and `len`.
+        idx<T>() -> T = ("IDX");
+        /// With [`idx`](Command::idx): leaves out matches that are shorter.
+        min_match_len(len: u64) -> R = ("MINMATCHLEN", len);
+        /// With [`idx`](Command::idx): adds the length of each match.
+        with_match_len() -> R = ("WITHMATCHLEN");
+    }
 }

@@ -8,6 +8,7 @@
 
 mod cancelled;
 mod carried;
+mod catalogue;
 mod commands;
 mod connections;
 mod deadlines;
