@@ -10,6 +10,13 @@ use crate::storage::Storage;
 use crate::storage::journal::Fault;
 use crate::store::Durability;
 
+/// Opens a store as the other tests do, but for a few keys: to make its 4,096 parts would take most of the time of
+/// an opening.
+fn open(journal: &Journal, options: Options) -> Result<Store, Error> {
+    const KEYS: u64 = 1_000;
+    super::open(journal, options.max_keys(KEYS))
+}
+
 /// What was performed on a store, one step after the other.
 struct History {
     journal: Journal,
