@@ -11,8 +11,7 @@
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
-use hashbrown::hash_table::HashTable;
-
+use crate::index::Index;
 use crate::record::{self, LONGEST, MOST_USES, Notes, Outside, Part, Record};
 use crate::slab::{Held, Slab};
 use crate::slot::{Loose, New, Slot};
@@ -41,6 +40,7 @@ impl Page {
 }
 
 #[derive(Debug, Default, Clone)]
+#[repr(C)]
 pub(crate) struct Arena {
     pages: Vec<Page>,
     /// The page that records are appended to.
@@ -341,7 +341,7 @@ impl Arena {
 
     /// Gives back the memory of what went, where it is much. The places of records change.
     #[inline]
-    pub(crate) fn tidy(&mut self, index: &mut HashTable<u32>, hasher: &impl BuildHasher) {
+    pub(crate) fn tidy(&mut self, index: &mut Index, hasher: &impl BuildHasher) {
         if index.is_empty() {
             if !self.pages.is_empty() {
                 let segment = self.segment;
@@ -360,7 +360,7 @@ impl Arena {
 
     /// Moves the records out of pages with much garbage.
     #[cold]
-    fn free_pages(&mut self, index: &mut HashTable<u32>, hasher: &impl BuildHasher) {
+    fn free_pages(&mut self, index: &mut Index, hasher: &impl BuildHasher) {
         self.is_due = false;
         for number in 0..self.pages.len() {
             if number == self.open || self.pages[number].garbage <= MOST_GARBAGE {
@@ -385,9 +385,7 @@ impl Arena {
                     let hash = hasher.hash_one(slot.key());
                     let to = self.reserve(bytes.len());
                     self.pages[self.open].records.extend_from_slice(bytes);
-                    if let Some(place) = index.find_mut(hash, |at| *at == from) {
-                        *place = to;
-                    }
+                    index.replace(hash, from, to);
                 }
                 begin += bytes.len();
             }
@@ -409,10 +407,10 @@ impl Arena {
 
     /// Moves what is in the slab to a smaller one.
     #[cold]
-    fn compact_slab(&mut self, index: &HashTable<u32>) {
+    fn compact_slab(&mut self, index: &Index) {
         let mut slab = Slab::default();
-        for at in index {
-            let record = Record::read(self.bytes(*at));
+        for at in index.iter() {
+            let record = Record::read(self.bytes(at));
             let (key, value) = record.places();
             let held =
                 [(record.key(), key), (record.value(), value)].map(|(part, offset)| match part {
@@ -421,7 +419,7 @@ impl Arena {
                 });
             for (place, offset) in held.into_iter().flatten() {
                 let place = slab.insert(self.slab.remove(place)).to_le_bytes();
-                self.bytes_mut(*at)[offset..offset + place.len()].copy_from_slice(&place);
+                self.bytes_mut(at)[offset..offset + place.len()].copy_from_slice(&place);
             }
         }
         self.slab = slab;

@@ -21,6 +21,7 @@
 mod arena;
 mod clock;
 mod error;
+mod index;
 mod keyspace;
 mod list;
 mod log;

@@ -3,27 +3,42 @@
 use std::hash::BuildHasher;
 use std::sync::{Mutex, MutexGuard};
 
-use hashbrown::hash_table::HashTable;
-
 use crate::arena::Arena;
+use crate::index::Index;
 use crate::record::Outside;
 use crate::slot::{Loose, New, Slot, Text};
 use crate::value::{Change, Entry, Value, View};
 
 /// Entries of keys that belong together by their hashes. The caller has hashed the key already, once for
 /// the choice of the shard and for the place in it.
+///
+/// What every look-up reads comes first, so that it lies in one line of the cache together with the lock.
 #[derive(Debug, Default, Clone)]
+#[repr(C)]
 pub(crate) struct Shard {
     /// Where the record of a key is.
-    index: HashTable<u32>,
-    arena: Arena,
+    index: Index,
     /// Entries that have an expiry.
     expiring: usize,
-    /// The next place of the index at which eviction looks.
-    hand: usize,
+    arena: Arena,
     pub(crate) counts: Counts,
+    /// The next position of the index at which eviction looks.
+    hand: usize,
     /// The last snapshot that this shard was preserved for.
     pub(crate) preserved_for: u64,
+}
+
+/// A shard behind its lock, which begins at a line of the cache.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub(crate) struct ShardLock(Mutex<Shard>);
+
+impl ShardLock {
+    /// Reads the lock without taking it, so that it lies in the cache of the processor.
+    #[inline]
+    pub(crate) fn warm(&self) {
+        std::hint::black_box(self.0.is_poisoned());
+    }
 }
 
 /// What happened in a shard, since the start.
@@ -46,9 +61,6 @@ pub(crate) enum Passed {
     End,
 }
 
-/// An index with more than this many places per key shrinks.
-const PLACES_PER_KEY: usize = 8;
-
 /// Entries among which eviction chooses. Counts of uses lie in the entries, so no list takes memory. On keys by Zipf's
 /// law the hit ratio is 0.02 to 0.06 above that of LRU and 0.01 to 0.06 below that of S3-FIFO, which takes two queues
 /// and a list of names; `tests/eviction.rs` has them side by side.
@@ -59,8 +71,7 @@ impl Shard {
     #[inline]
     pub(crate) fn find(&self, hash: u64, key: &[u8]) -> Option<u32> {
         let arena = &self.arena;
-        let is_it = |at: &u32| arena.slot(*at).key() == key;
-        self.index.find(hash, is_it).copied()
+        self.index.find(hash, |at| arena.slot(at).key() == key)
     }
 
     #[inline]
@@ -72,7 +83,13 @@ impl Shard {
     /// resemble each other, it can be the other one.
     #[inline]
     pub(crate) fn guess(&self, hash: u64) -> Option<u32> {
-        self.index.find(hash, |_| true).copied()
+        self.index.find(hash, |_| true)
+    }
+
+    /// Brings the part of the index for this hash into the cache of the processor.
+    #[inline]
+    pub(crate) fn warm_index(&self, hash: u64) {
+        self.index.warm(hash);
     }
 
     /// Brings the entry at `at` into the cache of the processor.
@@ -84,8 +101,8 @@ impl Shard {
     /// Makes room in the index for as many entries more.
     pub(crate) fn reserve(&mut self, entries: usize, hasher: &impl BuildHasher) {
         let arena = &self.arena;
-        let rehash = |at: &u32| hasher.hash_one(arena.slot(*at).key());
-        self.index.reserve(entries, rehash);
+        self.index
+            .reserve(entries, |at| hasher.hash_one(arena.slot(at).key()));
     }
 
     /// Whether the time of an entry has come.
@@ -110,8 +127,8 @@ impl Shard {
     ) {
         let at = self.arena.add(key, new, 0);
         let arena = &self.arena;
-        let rehash = |at: &u32| hasher.hash_one(arena.slot(*at).key());
-        self.index.insert_unique(hash, at, rehash);
+        self.index
+            .insert(hash, at, |at| hasher.hash_one(arena.slot(at).key()));
         self.recount(None, self.slot(at).expires_at());
     }
 
@@ -145,7 +162,7 @@ impl Shard {
             let segment = self.slot(*at).record.segment();
             segment.is_some_and(|segment| segment < until)
         };
-        self.index.iter().copied().filter(is_before)
+        self.index.iter().filter(is_before)
     }
 
     /// Bytes that the entries take in the log when they are written anew; 0 without a log.
@@ -158,9 +175,7 @@ impl Shard {
         let old = self.slot(at);
         let (was, uses) = (old.expires_at(), old.record.uses());
         let added = self.arena.add(key, new, uses);
-        if let Some(place) = self.index.find_mut(hash, |place| *place == at) {
-            *place = added;
-        }
+        self.index.replace(hash, at, added);
         self.arena.discard(at);
         self.recount(was, self.slot(added).expires_at());
         added
@@ -271,34 +286,34 @@ impl Shard {
     }
 
     fn unlink(&mut self, hash: u64, at: u32) {
-        if let Ok(place) = self.index.find_entry(hash, |place| *place == at) {
-            place.remove();
+        if let Some(position) = self.index.position_of(hash, at) {
+            self.index.remove(hash, position);
         }
     }
 
     /// Gives back the room of entries that went. The places of records change.
     pub(crate) fn tidy(&mut self, hasher: &impl BuildHasher) {
-        if self.index.num_buckets() > PLACES_PER_KEY * (self.index.len() + 1) {
-            let wanted = 2 * self.index.len();
-            let arena = &self.arena;
-            let rehash = |at: &u32| hasher.hash_one(arena.slot(*at).key());
-            self.index.shrink_to(wanted, rehash);
-        }
+        let arena = &self.arena;
+        self.index
+            .shrink(|at| hasher.hash_one(arena.slot(at).key()));
         self.arena.tidy(&mut self.index, hasher);
     }
 
     /// Frees every entry whose time has come and returns how many.
     pub(crate) fn expire(&mut self, now: u64, hasher: &impl BuildHasher) -> usize {
-        let before = self.index.len();
-        let arena = &mut self.arena;
-        self.index.retain(|at| {
-            let stays = !arena.slot(*at).is_gone(now);
-            if !stays {
-                arena.discard(*at);
+        let mut freed = 0;
+        for position in 0..self.index.positions() {
+            let Some(at) = self.index.get(position) else {
+                continue;
+            };
+            let slot = self.slot(at);
+            if slot.is_gone(now) {
+                let hash = hasher.hash_one(slot.key());
+                self.index.remove(hash, position);
+                self.arena.discard(at);
+                freed += 1;
             }
-            stays
-        });
-        let freed = before - self.index.len();
+        }
         self.expiring -= freed;
         self.counts.expired += freed as u64;
         self.tidy(hasher);
@@ -313,32 +328,32 @@ impl Shard {
     /// goes in the end. Of a few entries alone, one that was used stays.
     pub(crate) fn evict(
         &mut self,
+        hasher: &impl BuildHasher,
         may_go: impl Fn(Slot<'_>) -> bool,
         visit: impl FnOnce(&[u8]),
     ) -> Passed {
         let mut window = [0; WINDOW];
         let mut seen = 0;
-        let buckets = self.index.num_buckets();
+        let positions = self.index.positions();
         let mut next = None;
-        for bucket in (self.hand..buckets).chain(0..self.hand.min(buckets)) {
-            let at = self.index.get_bucket(bucket);
-            if at.is_some_and(|at| may_go(self.slot(*at))) {
-                window[seen] = bucket;
+        for position in (self.hand..positions).chain(0..self.hand.min(positions)) {
+            let at = self.index.get(position);
+            if at.is_some_and(|at| may_go(self.slot(at))) {
+                window[seen] = position;
                 seen += 1;
-                next = next.or(Some(bucket + 1));
+                next = next.or(Some(position + 1));
                 if seen == WINDOW {
                     break;
                 }
             }
         }
         let window = &window[..seen];
-        let place = |bucket: &usize| self.index.get_bucket(*bucket).copied();
         let uses = |at: u32| self.slot(at).record.uses();
         let all = window
             .iter()
-            .filter_map(|bucket| Some((*bucket, place(bucket)?)));
+            .filter_map(|position| Some((*position, self.index.get(*position)?)));
         let least = all.min_by_key(|(_, at)| uses(*at));
-        let Some((bucket, at)) = least.filter(|_| self.hand < buckets) else {
+        let Some((position, at)) = least.filter(|_| self.hand < positions) else {
             self.hand = 0;
             return Passed::End;
         };
@@ -346,9 +361,9 @@ impl Shard {
         if least > 0 {
             for at in window
                 .iter()
-                .filter_map(|bucket| self.index.get_bucket(*bucket))
+                .filter_map(|position| self.index.get(*position))
             {
-                self.arena.forget_uses(*at, least);
+                self.arena.forget_uses(at, least);
             }
             if seen < WINDOW / 2 {
                 self.hand = 0;
@@ -358,13 +373,13 @@ impl Shard {
         // Where it began again at the start, the hand does so after this step.
         self.hand = match next {
             Some(next) if next > self.hand => next,
-            _ => buckets,
+            _ => positions,
         };
-        visit(self.slot(at).key());
+        let key = self.slot(at).key();
+        let hash = hasher.hash_one(key);
+        visit(key);
         self.recount(self.slot(at).expires_at(), None);
-        if let Ok(place) = self.index.get_bucket_entry(bucket) {
-            place.remove();
-        }
+        self.index.remove(hash, position);
         self.arena.discard(at);
         self.counts.evicted += 1;
         Passed::One
@@ -373,7 +388,7 @@ impl Shard {
     /// Removes everything.
     pub(crate) fn clear(&mut self) {
         let segment = self.arena.set_new_segment(0);
-        self.index = HashTable::new();
+        self.index = Index::default();
         self.arena = Arena::default();
         self.arena.set_new_segment(segment);
         self.expiring = 0;
@@ -382,13 +397,13 @@ impl Shard {
     /// Bytes of memory that entries and index take, without what an allocator adds.
     #[inline]
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.arena.memory_bytes() + self.index.allocation_size()
+        self.arena.memory_bytes() + self.index.memory_bytes()
     }
 
     /// Bytes of memory that eviction counts: those above, but of a page that is being filled what is in use.
     #[inline]
     pub(crate) fn charged_bytes(&self) -> usize {
-        self.arena.charged_bytes() + self.index.allocation_size()
+        self.arena.charged_bytes() + self.index.memory_bytes()
     }
 
     /// Counts an entry whose expiry has become another.
@@ -409,7 +424,7 @@ impl Shard {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = Slot<'_>> {
-        self.index.iter().map(|at| self.slot(*at))
+        self.index.iter().map(|at| self.slot(at))
     }
 
     /// How many entries have an expiry.
@@ -420,7 +435,8 @@ impl Shard {
 
 /// A caller's closure that panics has changed one entry at most, whole; only what is counted of the entries
 /// can be wrong then, and is counted again.
-pub(crate) fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
+#[inline]
+pub(crate) fn lock(ShardLock(shard): &ShardLock) -> MutexGuard<'_, Shard> {
     shard.lock().unwrap_or_else(|poisoned| {
         let mut guard = poisoned.into_inner();
         guard.arena.recount();
@@ -511,7 +527,7 @@ mod tests {
             prop_assert_eq!(&all, &model);
             let held: usize = shard.iter().map(|slot| slot.held_bytes()).sum();
             prop_assert_eq!(shard.held_bytes(), held);
-            let slack = shard.memory_bytes() - shard.index.allocation_size() - held;
+            let slack = shard.memory_bytes() - shard.index.memory_bytes() - held;
             prop_assert!(slack <= held / 2 + 24 * (8 + 4 * all.len()) + 3 * 2_048, "{slack} bytes unused beside {held}");
         }
     }

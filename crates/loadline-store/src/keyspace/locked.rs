@@ -1,12 +1,12 @@
 //! A shard while a caller holds its lock.
 
 use std::ops::Deref;
+use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard};
 
 use super::Keyspace;
 use crate::record::Outside;
-use crate::shard::{Passed, Shard, lock};
+use crate::shard::{Passed, Shard, ShardLock, lock};
 use crate::slot::{Loose, New, Slot, Text};
 use crate::value::{Change, Entry};
 
@@ -28,7 +28,7 @@ impl<'k> Locked<'k> {
     #[inline]
     pub(super) fn new(
         keyspace: &'k Keyspace,
-        shards: &'k [Mutex<Shard>],
+        shards: &'k [ShardLock],
         index: usize,
         hash: u64,
     ) -> Self {
@@ -197,7 +197,8 @@ impl<'k> Locked<'k> {
         may_go: impl Fn(Slot<'_>) -> bool,
         visit: impl FnOnce(&[u8]),
     ) -> Passed {
-        let passed = self.changing().evict(may_go, visit);
+        let keyspace = self.keyspace;
+        let passed = self.changing().evict(&keyspace.hasher, may_go, visit);
         self.tidy();
         passed
     }

@@ -2,7 +2,6 @@
 //! happens in one order.
 
 use std::hash::BuildHasher;
-use std::hint::black_box;
 use std::sync::{Arc, PoisonError, RwLockReadGuard};
 
 use super::Keyspace;
@@ -40,7 +39,7 @@ impl Keyspace {
         let batch = batch.unwrap_or_else(PoisonError::into_inner);
         for hash in hashes.clone() {
             // A lock waits for the memory alone. Reads before it wait for all of them at the same time.
-            black_box(shards[self.index_of(hash)].is_poisoned());
+            shards[self.index_of(hash)].warm();
         }
         let mut keys: Vec<(usize, LockedKey<'_>)> = Vec::with_capacity(hashes.size_hint().0);
         for hash in hashes.clone() {
@@ -236,21 +235,25 @@ pub(crate) struct LockedKeys<'k> {
 impl<'k> LockedKeys<'k> {
     /// Brings the entries of keys with these hashes into the cache of the processor. One after the other, each
     /// look-up waits for the memory several times; here the waits of many keys overlap.
-    fn warm(&self, hashes: impl Iterator<Item = u64>) {
+    fn warm(&self, hashes: impl Iterator<Item = u64> + Clone) {
         let mut at = 0;
-        let guesses = hashes.map(|hash| {
+        let keys = hashes.map(|hash| {
             let index = self.keyspace.index_of(hash);
             while self.keys[at].0 < index {
                 at += 1;
             }
-            (at, self.keys[at].1.locked.guess(hash))
+            (at, hash)
         });
-        // All guesses first, since records wait for them.
-        let guesses: Vec<(usize, Option<u32>)> = guesses.collect();
-        for (key, guess) in guesses {
-            if let Some(at) = guess {
-                self.keys[key].1.locked.warm(at);
-            }
+        // Lines of the index first, then guesses, which wait for them, and then the records, which wait for guesses.
+        let keys = keys.inspect(|(at, hash)| self.keys[*at].1.locked.warm_index(*hash));
+        let keys: Vec<(usize, u64)> = keys.collect();
+        let guesses = keys.iter().filter_map(|(at, hash)| {
+            let place = self.keys[*at].1.locked.guess(*hash)?;
+            Some((*at, place))
+        });
+        let guesses: Vec<(usize, u32)> = guesses.collect();
+        for (at, place) in guesses {
+            self.keys[at].1.locked.warm(place);
         }
     }
 

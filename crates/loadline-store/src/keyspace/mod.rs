@@ -7,13 +7,13 @@ mod sweep;
 
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock};
+use std::sync::{MutexGuard, OnceLock};
 
 use hashbrown::DefaultHashBuilder;
 
 use self::locked::Locked;
 use self::snapshot::Snapshots;
-use crate::shard::{Passed, Shard, lock};
+use crate::shard::{Passed, Shard, ShardLock, lock};
 use crate::slot::{Loose, Slot};
 use crate::value::{Change, Entry, Expiry, Shape, Value, View};
 
@@ -36,7 +36,7 @@ pub struct Keyspace {
     /// Number of shards, a power of two.
     count: usize,
     /// Made when the first key comes, since most databases of a server stay empty.
-    shards: OnceLock<Box<[Mutex<Shard>]>>,
+    shards: OnceLock<Box<[ShardLock]>>,
     /// With a random seed, so that no client can aim keys at one shard.
     hasher: DefaultHashBuilder,
     /// Where active expiry goes on.
@@ -576,8 +576,8 @@ impl Keyspace {
         (hash >> 40) as usize & (self.count - 1)
     }
 
-    fn make_shards(&self) -> Box<[Mutex<Shard>]> {
-        let shards: Box<[_]> = (0..self.count).map(|_| Mutex::default()).collect();
+    fn make_shards(&self) -> Box<[ShardLock]> {
+        let shards: Box<[_]> = (0..self.count).map(|_| ShardLock::default()).collect();
         let bytes = size_of_val(&*shards);
         self.charged_bytes.fetch_add(bytes, Ordering::Relaxed);
         shards
