@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use loadline_resp::{Limits, Protocol};
 
-use crate::{Address, Config, Error, Password, RetryPolicy, blocking};
+use crate::{Address, Config, Error, Password, RetryPolicy, ToArgs, blocking};
 
 /// The address of a server and the options of its connections. Cheap to clone; it opens no connection by
 /// itself.
@@ -82,6 +82,16 @@ impl Client {
         blocking::PubSub::open(Arc::clone(&self.config))
     }
 
+    /// Opens a connection that reports changes of the keys with these prefixes to one thread; see
+    /// [`tracking`](crate::tracking). The empty prefix is all keys. One prefix must not begin with another one.
+    ///
+    /// # Errors
+    /// Fails if the single connection attempt fails, if the server refuses a prefix, and without RESP3. Later on the
+    /// connection comes back by itself.
+    pub fn blocking_tracking(&self, prefixes: impl ToArgs) -> Result<blocking::Tracking, Error> {
+        blocking::Tracking::open(&self.config, &prefixes)
+    }
+
     /// Opens a connection that any number of tasks share, and a task that drives it. Needs a runtime of
     /// tokio with its drivers for I/O and time.
     ///
@@ -124,6 +134,20 @@ impl Client {
     #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
     pub async fn pubsub(&self) -> Result<crate::pubsub::PubSub, Error> {
         crate::pubsub::PubSub::open(Arc::clone(&self.config)).await
+    }
+
+    /// Opens a connection that reports changes of the keys with these prefixes, as
+    /// [`Client::blocking_tracking`] does. Needs a runtime as [`Client::multiplexed`] does.
+    ///
+    /// # Errors
+    /// Those of [`Client::blocking_tracking`].
+    #[cfg(feature = "tokio")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
+    pub async fn tracking(
+        &self,
+        prefixes: impl ToArgs,
+    ) -> Result<crate::tracking::Tracking, Error> {
+        crate::tracking::Tracking::open(&self.config, &prefixes).await
     }
 }
 

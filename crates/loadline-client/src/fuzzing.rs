@@ -141,6 +141,7 @@ pub fn subscriptions(server: Hostile<'_>) -> Vec<String> {
     core.subscribe(Kind::Channel, names(&["a", "b"]), now);
     core.subscribe(Kind::Pattern, names(&["a*"]), now);
     core.subscribe(Kind::Shard, names(&["s"]), now);
+    core.subscribe(Kind::Keys, names(&["k"]), now);
     core.connected(ConnectionId::MAIN, now);
     let mut end = Ok(());
     for (number, piece) in server.pieces().enumerate() {

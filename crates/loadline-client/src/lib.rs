@@ -6,8 +6,8 @@
 //! written together. `multiplexed::Dedicated` has a single owner, which can block at the server or watch keys;
 //! `pool::Pool` lends such connections. [`cluster`] is for Redis Cluster: each command goes to the node that
 //! serves its keys. `pubsub::PubSub` and [`blocking::PubSub`] receive published messages, and the readers of
-//! [`streams`] the entries of a stream, alone or as a consumer of a group. They continue after an outage and
-//! announce what was missed.
+//! [`streams`] the entries of a stream, alone or as a consumer of a group. With [`tracking`], an application learns which
+//! keys have changed, for a cache of its own. They continue after an outage and announce what was missed.
 //!
 //! The commands are the functions of [`commands`], and [`cmd`] for any other. Every kind of connection runs them,
 //! alone, as a pipeline with a result for each, or as a transaction ([`atomic`]).
@@ -68,6 +68,7 @@ mod scan;
 pub mod streams;
 #[cfg(feature = "tls")]
 mod tls;
+pub mod tracking;
 mod transaction;
 
 pub use args::{Arg, ArgWriter, ToArgs};

@@ -33,6 +33,7 @@ mod socket;
 mod step;
 mod stream;
 mod timed;
+mod tracking;
 mod wires;
 
 use std::collections::VecDeque;
@@ -60,6 +61,7 @@ use replies::Incoming;
 pub use scan::Scanning;
 pub use stream::Stream as Socket;
 use timed::{TimedSocket, Unwritten};
+pub use tracking::Tracking;
 
 /// Push messages that are kept for the caller; older ones give way.
 const KEPT_PUSHES: usize = 1024;

@@ -176,7 +176,12 @@ impl PubSub {
         self.core.outage()
     }
 
-    fn change(&mut self, kind: Kind, names: &impl ToArgs, wanted: bool) -> Result<(), Error> {
+    pub(super) fn change(
+        &mut self,
+        kind: Kind,
+        names: &impl ToArgs,
+        wanted: bool,
+    ) -> Result<(), Error> {
         let (names, now) = (names_of(names)?, Instant::now());
         let ticket = if wanted {
             self.core.subscribe(kind, names, now)

@@ -144,7 +144,12 @@ impl PubSub {
         self.shared.lock().outage()
     }
 
-    async fn change(&self, kind: Kind, names: &impl ToArgs, wanted: bool) -> Result<(), Error> {
+    pub(crate) async fn change(
+        &self,
+        kind: Kind,
+        names: &impl ToArgs,
+        wanted: bool,
+    ) -> Result<(), Error> {
         let names = names_of(names)?;
         let mut wake = Vec::new();
         let ticket = {

@@ -68,6 +68,9 @@ pub enum Kind {
     Pattern,
     /// A channel of a shard: `SSUBSCRIBE`, from Redis 7.0 on.
     Shard,
+    /// The keys that begin with a prefix: `CLIENT TRACKING`; see [`tracking`](crate::tracking). A subscriber to channels
+    /// has none of these.
+    Keys,
 }
 
 /// A message that was published.

@@ -435,3 +435,55 @@ fn callers_of_a_driver_that_ended_are_told() {
         Poll::Ready(None)
     ));
 }
+
+/// `CLIENT TRACKING`: its confirmation does not repeat the prefix, and a notice names no prefix.
+#[test]
+fn changes_of_keys_come_with_their_gaps() {
+    let mut bench = Bench::ready("redis://host");
+    let names = vec![Bytes::from_static(b"a:"), Bytes::from_static(b"b:")];
+    let ticket = bench.core.subscribe(Kind::Keys, names, bench.now);
+    let asked = "CLIENT TRACKING ON BCAST PREFIX a:\nCLIENT TRACKING ON BCAST PREFIX b:";
+    assert_eq!(bench.sent(), asked);
+    bench.receive(b"+OK\r\n");
+    assert!(bench.settled(ticket).is_none());
+    bench.receive(b"+OK\r\n");
+    assert!(matches!(bench.settled(ticket), Some(Ok(()))));
+    bench.receive(b">2\r\n$10\r\ninvalidate\r\n*2\r\n$3\r\na:1\r\n$3\r\nb:1\r\n");
+    bench.receive(b">2\r\n$10\r\ninvalidate\r\n_\r\n");
+    assert_eq!(bench.events(), ["a:1: ", "b:1: ", "(*) : "]);
+    bench.breaks();
+    bench.now += MS;
+    // They are asked for again in any order.
+    let again = bench.connect();
+    assert!(
+        again.len() == asked.len() && again.contains("BCAST PREFIX b:"),
+        "{again}"
+    );
+    bench.receive(b"+OK\r\n");
+    // Of the first one only. It waits for the notice of the gap.
+    bench.receive(b">2\r\n$10\r\ninvalidate\r\n*1\r\n$3\r\na:2\r\n");
+    assert_eq!(bench.events(), [""; 0]);
+    bench.receive(b"-NOPERM no\r\n");
+    let events = bench.events();
+    assert_eq!(events.len(), 3, "{events:?}");
+    let is_refused = |event: &String| event.starts_with("refused Keys ");
+    assert!(events.iter().any(is_refused), "{events:?}");
+    assert!(
+        events.contains(&"resubscribed after 1ms".to_owned()),
+        "{events:?}"
+    );
+    assert_eq!(events[2], "a:2: ");
+}
+
+#[test]
+fn an_answer_without_a_question_breaks_the_connection() {
+    let mut bench = Bench::ready("redis://host");
+    bench.subscribe("news");
+    let mut receive = |bytes: &[u8]| {
+        let id = ConnectionId::MAIN;
+        bench.core.receive(id, bytes, bench.now, &mut bench.wake)
+    };
+    // A change of keys that are not tracked is no concern of a subscriber.
+    assert!(receive(b">2\r\n$10\r\ninvalidate\r\n_\r\n").is_ok());
+    assert!(receive(b"+OK\r\n").is_err());
+}

@@ -15,6 +15,8 @@ pub(super) struct Wanted {
     channels: HashMap<Bytes, Subscription>,
     patterns: HashMap<Bytes, Subscription>,
     shards: HashMap<Bytes, Subscription>,
+    /// Prefixes of keys.
+    keys: HashMap<Bytes, Subscription>,
 }
 
 /// The state of a subscription.
@@ -48,6 +50,7 @@ impl Wanted {
             Kind::Channel => &mut self.channels,
             Kind::Pattern => &mut self.patterns,
             Kind::Shard => &mut self.shards,
+            Kind::Keys => &mut self.keys,
         }
     }
 
@@ -63,6 +66,7 @@ impl Wanted {
             (Kind::Channel, &self.channels),
             (Kind::Pattern, &self.patterns),
             (Kind::Shard, &self.shards),
+            (Kind::Keys, &self.keys),
         ];
         let names = kinds.into_iter().flat_map(|(kind, names)| {
             let names = names.keys().cloned();
@@ -79,10 +83,18 @@ impl Wanted {
         let channels = self.channels.iter().filter_map(on);
         let patterns = self.patterns.iter().filter_map(on);
         let shards = self.shards.iter().filter_map(on);
+        let keys = self.keys.iter().filter_map(on);
         let channels = channels.map(|name| (Kind::Channel, name));
         let patterns = patterns.map(|name| (Kind::Pattern, name));
         let shards = shards.map(|name| (Kind::Shard, name));
-        channels.chain(patterns).chain(shards).collect()
+        let keys = keys.map(|name| (Kind::Keys, name));
+        let names = channels.chain(patterns).chain(shards).chain(keys);
+        names.collect()
+    }
+
+    /// Whether the changes of any keys are wanted.
+    pub(super) fn has_keys(&self) -> bool {
+        !self.keys.is_empty()
     }
 
     /// Whether a connection has any sharded channel.
@@ -95,7 +107,12 @@ impl Wanted {
     /// any.
     pub(super) fn forget_connection(&mut self, connection: ConnectionId, heard: Instant) -> bool {
         let mut any_confirmed = false;
-        let kinds = [&mut self.channels, &mut self.patterns, &mut self.shards];
+        let kinds = [
+            &mut self.channels,
+            &mut self.patterns,
+            &mut self.shards,
+            &mut self.keys,
+        ];
         let subscriptions = kinds.into_iter().flat_map(HashMap::values_mut);
         for subscription in
             subscriptions.filter(|subscription| subscription.connection == Some(connection))

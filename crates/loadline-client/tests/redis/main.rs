@@ -31,4 +31,5 @@ mod scan;
 mod server;
 mod streams;
 mod thousand;
+mod tracking;
 mod unavailable;

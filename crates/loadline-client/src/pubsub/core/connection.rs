@@ -106,12 +106,13 @@ impl ConnectionState {
     }
 
     pub(super) fn ask_subscribe(&mut self, kind: Kind, name: &Bytes, now: Instant) -> u64 {
-        let command: &[u8] = match kind {
-            Kind::Channel => b"SUBSCRIBE",
-            Kind::Pattern => b"PSUBSCRIBE",
-            Kind::Shard => b"SSUBSCRIBE",
+        let command: &[&[u8]] = match kind {
+            Kind::Channel => &[b"SUBSCRIBE", name],
+            Kind::Pattern => &[b"PSUBSCRIBE", name],
+            Kind::Shard => &[b"SSUBSCRIBE", name],
+            Kind::Keys => &[b"CLIENT", b"TRACKING", b"ON", b"BCAST", b"PREFIX", name],
         };
-        encode::command(&mut self.out, &[command, name]);
+        encode::command(&mut self.out, command);
         self.ask(Asked::Subscribe(kind, name.clone()), now)
     }
 
@@ -122,12 +123,14 @@ impl ConnectionState {
         ticket: Option<TicketId>,
         now: Instant,
     ) {
-        let command: &[u8] = match kind {
-            Kind::Channel => b"UNSUBSCRIBE",
-            Kind::Pattern => b"PUNSUBSCRIBE",
-            Kind::Shard => b"SUNSUBSCRIBE",
+        let command: &[&[u8]] = match kind {
+            Kind::Channel => &[b"UNSUBSCRIBE", &name],
+            Kind::Pattern => &[b"PUNSUBSCRIBE", &name],
+            Kind::Shard => &[b"SUNSUBSCRIBE", &name],
+            // A prefix cannot be ended alone. No caller keeps the others.
+            Kind::Keys => &[b"CLIENT", b"TRACKING", b"OFF"],
         };
-        encode::command(&mut self.out, &[command, &name]);
+        encode::command(&mut self.out, command);
         self.ask(Asked::Unsubscribe(kind, name, ticket), now);
         self.left = true;
     }

@@ -41,8 +41,15 @@ impl Core {
         }
         match reply.into_without_attributes() {
             Reply::Array(items) => self.told(id, &items, false, now, wake),
+            Reply::Push(items)
+                if items.first().and_then(Reply::as_bytes) == Some(b"invalidate") =>
+            {
+                self.invalidated(id, items.get(1), wake);
+                Ok(())
+            }
             Reply::Push(items) => self.told(id, &items, true, now, wake),
             Reply::Simple(b"PONG") => self.pong(id),
+            Reply::Simple(b"OK") => self.switched(id, now, wake),
             _ => Err(unasked()),
         }
     }
@@ -98,7 +105,7 @@ impl Core {
             (b"subscribe", Some(name), ..) => self.confirmed(id, kind, name, now, wake),
             (b"unsubscribe", Some(name), ..) => self.unsubscribed(id, kind, name, now, wake),
             (b"pong", ..) => self.pong(id),
-            // Invalidations of client-side caching and the like are not for this connection.
+            // What later servers push is not for this connection.
             _ if push => Ok(()),
             _ => Err(unasked()),
         }
@@ -135,6 +142,50 @@ impl Core {
         };
         self.queue.message(id, message);
         wake.extend(self.consumer.take());
+    }
+
+    /// Queues the keys that have changed; without an array, all have.
+    fn invalidated(&mut self, id: ConnectionId, keys: Option<&Reply<'_>>, wake: &mut Vec<Waker>) {
+        if !self.wanted.has_keys() {
+            return;
+        }
+        self.connection(id).brought_messages = true;
+        let changed = |key: &[u8], pattern: Option<&'static [u8]>| Message {
+            kind: Kind::Keys,
+            channel: Bytes::copy_from_slice(key),
+            pattern: pattern.map(Bytes::from_static),
+            payload: Bytes::new(),
+        };
+        match keys {
+            Some(Reply::Array(keys)) => {
+                for key in keys.iter().filter_map(Reply::as_bytes) {
+                    self.queue.message(id, changed(key, None));
+                }
+            }
+            _ => self.queue.message(id, changed(b"", Some(b"*"))),
+        }
+        wake.extend(self.consumer.take());
+    }
+
+    /// The server has answered a command of `CLIENT TRACKING`, which does not repeat the prefix.
+    fn switched(
+        &mut self,
+        id: ConnectionId,
+        now: Instant,
+        wake: &mut Vec<Waker>,
+    ) -> Result<(), Error> {
+        let front = self.connection(id).expected.front();
+        match front.map(|question| &question.what) {
+            Some(Asked::Subscribe(Kind::Keys, prefix)) => {
+                let prefix = prefix.clone();
+                self.confirmed(id, Kind::Keys, &prefix, now, wake)
+            }
+            Some(Asked::Unsubscribe(Kind::Keys, prefix, _)) => {
+                let prefix = prefix.clone();
+                self.unsubscribed(id, Kind::Keys, &prefix, now, wake)
+            }
+            _ => Err(unasked()),
+        }
     }
 
     fn confirmed(

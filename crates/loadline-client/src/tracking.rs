@@ -1,0 +1,126 @@
+//! Changes of keys, for a cache in the application: client-side caching of Redis.
+//!
+//! [`Tracking`](self::Tracking) (feature `tokio`) and [`blocking::Tracking`](crate::blocking::Tracking) have a connection of
+//! their own, on which the server reports every change of the keys with given prefixes (`CLIENT TRACKING` in broadcasting
+//! mode), whoever makes it: another client, this one, or the end of a time to live. They begin again after an outage, and
+//! announce it as [`Invalidation::Gap`] in its place: whatever was read before can be outdated then.
+//!
+//! A value that is read while it changes needs care. The notice can be handled before the reply to the read, so a cache
+//! has to mark a key before it reads it, and keep the value only if no notice came in between.
+//!
+//! ```no_run
+//! use std::time::Duration;
+//!
+//! use loadline_client::Client;
+//! use loadline_client::tracking::Invalidation;
+//!
+//! let mut tracking = Client::open("redis://localhost")?.blocking_tracking("floors:")?;
+//! while let Some(change) = tracking.next(Duration::from_secs(1)) {
+//!     match change {
+//!         Invalidation::Key(key) => println!("{key:?} has changed"),
+//!         everything => println!("anything can have changed: {everything:?}"),
+//!     }
+//! }
+//! # Ok::<(), loadline_client::Error>(())
+//! ```
+//!
+//! On a cluster, each master reports the changes of its own keys only; there is no connection to all of them yet.
+//!
+//! See [Client-side caching](https://redis.io/docs/latest/develop/reference/client-side-caching/).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use loadline_resp::Protocol;
+
+use crate::pubsub::Event;
+use crate::{Config, Error};
+
+/// What has changed.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Invalidation {
+    /// A key was written, removed, evicted, or has expired.
+    Key(Bytes),
+    /// A database was emptied.
+    All,
+    /// Changes are missing here: any key can have changed.
+    Gap {
+        /// The time from the last byte of the lost connection until the server confirmed the new one; `None` if the queue
+        /// of [`Config::max_queue_bytes`](crate::Config) was full.
+        outage: Option<Duration>,
+    },
+    /// The server did not accept the prefix again after an outage. Its changes are not reported any more.
+    Refused {
+        /// The prefix.
+        prefix: Bytes,
+        /// What the server answered.
+        error: Error,
+    },
+}
+
+impl From<Event> for Invalidation {
+    fn from(event: Event) -> Self {
+        match event {
+            // The core marks the change of all keys with a pattern.
+            Event::Message(message) if message.pattern.is_some() => Self::All,
+            Event::Message(message) => Self::Key(message.channel),
+            Event::Resubscribed { outage } => Self::Gap {
+                outage: Some(outage),
+            },
+            Event::Lagged { .. } => Self::Gap { outage: None },
+            Event::Refused { name, error, .. } => Self::Refused {
+                prefix: name,
+                error,
+            },
+        }
+    }
+}
+
+/// The settings with RESP3 as the only protocol. In RESP2, a server accepts the command and reports nothing.
+pub(crate) fn with_resp3(config: &Config) -> Result<Arc<Config>, Error> {
+    if config.protocol == Some(Protocol::Resp2) {
+        return Err(Error::Usage("changes of keys are reported in RESP3 only"));
+    }
+    let mut config = config.clone();
+    config.protocol = Some(Protocol::Resp3);
+    Ok(Arc::new(config))
+}
+
+#[cfg(feature = "tokio")]
+#[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
+pub use tasks::Tracking;
+
+#[cfg(feature = "tokio")]
+mod tasks {
+    use super::{Invalidation, with_resp3};
+    use crate::pubsub::{Kind, PubSub};
+    use crate::{Config, Error, ToArgs};
+
+    /// A connection that reports changes of keys; see the [module](super). It is closed when it is dropped.
+    #[derive(Debug)]
+    pub struct Tracking {
+        pubsub: PubSub,
+    }
+
+    impl Tracking {
+        pub(crate) async fn open(config: &Config, prefixes: &impl ToArgs) -> Result<Self, Error> {
+            let pubsub = PubSub::open(with_resp3(config)?).await?;
+            pubsub.change(Kind::Keys, prefixes, true).await?;
+            Ok(Self { pubsub })
+        }
+
+        /// The next change; `None` once the runtime that the connection was opened in has ended. A future that is dropped
+        /// loses nothing.
+        pub async fn next(&mut self) -> Option<Invalidation> {
+            self.pubsub.next().await.map(Invalidation::from)
+        }
+
+        /// The reason why there is no connection; `None` while there is one, as far as is known.
+        #[must_use]
+        pub fn outage(&self) -> Option<Error> {
+            self.pubsub.outage()
+        }
+    }
+}
