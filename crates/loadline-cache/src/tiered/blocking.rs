@@ -27,24 +27,26 @@ type Load<K, V> = Box<dyn Fn(&K) -> Result<Option<V>, LoadError> + Send + Sync>;
 ///
 /// Clones are handles of the same cache. See the [documentation of the crate](crate) for what it guarantees.
 pub struct Cache<K: Key, V> {
-    inner: Arc<Inner<K, V>>,
+    shared: Arc<Shared<K, V>>,
+    background: Arc<Background<K>>,
 }
 
 impl<K: Key, V> Clone for Cache<K, V> {
     fn clone(&self) -> Self {
         Self {
-            inner: Arc::clone(&self.inner),
+            shared: Arc::clone(&self.shared),
+            background: Arc::clone(&self.background),
         }
     }
 }
 
-struct Inner<K: Key, V> {
-    shared: Arc<Shared<K, V>>,
+/// The threads in the background, which end with the last handle of the cache.
+struct Background<K> {
     refreshes: Option<SyncSender<K>>,
     drains: Option<SyncSender<()>>,
 }
 
-/// What the threads in the background need.
+/// What handles and the threads in the background need.
 struct Shared<K, V> {
     core: Core<K, V>,
     link: Option<Link>,
@@ -62,12 +64,13 @@ impl<K: Key, V: Send + Sync + 'static> Cache<K, V> {
         let refreshes = core.refreshes();
         let writes = core.writes_below();
         let shared = Arc::new(Shared { core, link, load });
+        let background = Background {
+            refreshes: refreshes.then(|| Shared::start_refreshing(&shared)),
+            drains: writes.then(|| Shared::start_draining(&shared)),
+        };
         Self {
-            inner: Arc::new(Inner {
-                refreshes: refreshes.then(|| Shared::start_refreshing(&shared)),
-                drains: writes.then(|| Shared::start_draining(&shared)),
-                shared,
-            }),
+            shared,
+            background: Arc::new(background),
         }
     }
 
@@ -75,15 +78,20 @@ impl<K: Key, V: Send + Sync + 'static> Cache<K, V> {
     ///
     /// # Errors
     /// [`Error::Load`], if the value was in no tier and could not be loaded. Failures of a tier are no error.
+    #[inline]
     pub fn get(&self, key: &K) -> Result<Option<Arc<V>>, Error> {
-        match self.inner.shared.core.look(key) {
-            Look::Hit(value) => return Ok(value),
+        match self.shared.core.look(key) {
+            Look::Hit(value) => Ok(value),
             Look::Refresh(value) => {
-                self.inner.refresh(key);
-                return Ok(value);
+                self.refresh(key);
+                Ok(value)
             }
-            Look::Miss(_) => {}
+            Look::Miss(_) => self.get_below(key),
         }
+    }
+
+    #[cold]
+    fn get_below(&self, key: &K) -> Result<Option<Arc<V>>, Error> {
         let mut answers = self.fetch(std::iter::once(key)).into_answers();
         answers.swap_remove(0).map_err(Error::Load)
     }
@@ -129,7 +137,7 @@ impl<K: Key, V: Send + Sync + 'static> Cache<K, V> {
 
     /// Writes what waits in the backlog of the tier, and returns how many writes it still does not have.
     pub fn flush(&self) -> u64 {
-        let shared = &self.inner.shared;
+        let shared = &self.shared;
         let until = Instant::now() + FLUSH_TIMEOUT;
         while shared.drain() && Instant::now() < until {
             // Another thread is writing at the moment.
@@ -141,19 +149,19 @@ impl<K: Key, V: Send + Sync + 'static> Cache<K, V> {
     /// What the cache has done so far.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        self.inner.shared.core.stats()
+        self.shared.core.stats()
     }
 
     fn fetch<'k>(&self, keys: impl Iterator<Item = &'k K>) -> Fetch<K, V> {
-        let mut fetch = self.inner.shared.core.fetch(keys);
-        self.inner.shared.run(&mut fetch);
-        fetch.due().for_each(|key| self.inner.refresh(key));
-        self.inner.drain_later();
+        let mut fetch = self.shared.core.fetch(keys);
+        self.shared.run(&mut fetch);
+        fetch.due().for_each(|key| self.refresh(key));
+        self.drain_later();
         fetch
     }
 
     fn overwrite(&self, key: &K, value: Option<(Arc<V>, Option<Duration>)>) {
-        let core = &self.inner.shared.core;
+        let core = &self.shared.core;
         let lead: Lead<K, V> = loop {
             match core.flights.write(key) {
                 Joined::Lead(lead) => break lead,
@@ -161,17 +169,12 @@ impl<K: Key, V: Send + Sync + 'static> Cache<K, V> {
             }
         };
         let mut fetch = core.overwrite(key, lead, value);
-        self.inner.shared.run(&mut fetch);
-        self.inner.drain_later();
+        self.shared.run(&mut fetch);
+        self.drain_later();
     }
-}
 
-/// How long `flush` tries.
-const FLUSH_TIMEOUT: Duration = Duration::from_secs(30);
-
-impl<K: Key, V> Inner<K, V> {
     fn refresh(&self, key: &K) {
-        let Some(refreshes) = &self.refreshes else {
+        let Some(refreshes) = &self.background.refreshes else {
             return;
         };
         if let Err(TrySendError::Full(_)) = refreshes.try_send(key.clone()) {
@@ -182,13 +185,16 @@ impl<K: Key, V> Inner<K, V> {
     /// Has the backlog written in the background. If the thread has its signal already, that is enough.
     fn drain_later(&self) {
         let lower = self.shared.core.lower.as_ref();
-        if let Some(drains) = &self.drains
+        if let Some(drains) = &self.background.drains
             && lower.is_some_and(|lower| lower.has_work())
         {
             let _ = drains.try_send(());
         }
     }
 }
+
+/// How long `flush` tries.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl<K: Key, V> Shared<K, V> {
     /// Performs what a call needs, until all its keys are answered.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::backlog::Write;
-use super::clock::{Clock, to_ns};
+use super::clock::Clock;
 use super::entry::{Entry, Freshness, Lifetimes, NEVER};
 use super::flights::Flights;
 use super::frame::Times;
@@ -49,21 +49,29 @@ pub(crate) enum Look<V> {
 
 impl<K: Key, V> Core<K, V> {
     /// Looks into memory.
+    #[inline]
     pub(crate) fn look(&self, key: &K) -> Look<V> {
-        let Some(entry) = self.memory.get(key) else {
+        // Only two fields are read: a copy of the entry waits until all of it is written.
+        let found = self.memory.get(key);
+        let Some(Entry { due_at, .. }) = found else {
             return Look::Miss(None);
         };
-        // Only values without an end do without a clock.
-        if entry.fresh_until == NEVER {
+        // Values without an end do without a clock.
+        if due_at == NEVER || self.now_ns() < due_at {
             self.metrics.hits.add();
-            return Look::Hit(entry.value);
+            return Look::Hit(found.and_then(|entry| entry.value));
         }
+        self.look_at_due(key, found)
+    }
+
+    /// Judges an entry that is not simply fresh.
+    #[cold]
+    fn look_at_due(&self, key: &K, found: Option<Entry<V>>) -> Look<V> {
+        let Some(entry) = found else {
+            return Look::Miss(None);
+        };
         match self.lifetimes.judge(&entry, self.now_ns()) {
-            Freshness::Fresh => {
-                self.metrics.hits.add();
-                Look::Hit(entry.value)
-            }
-            Freshness::Due => {
+            Freshness::Fresh | Freshness::Due => {
                 self.metrics.hits.add();
                 Look::Refresh(entry.value)
             }
@@ -79,8 +87,9 @@ impl<K: Key, V> Core<K, V> {
         }
     }
 
+    #[inline]
     pub(crate) fn now_ns(&self) -> u64 {
-        to_ns(self.clock.now())
+        self.clock.now_ns()
     }
 
     pub(crate) fn unix_us(&self) -> u64 {
@@ -110,11 +119,13 @@ impl<K: Key, V> Core<K, V> {
         };
         let ttl_ns = self.lifetimes.draw(own, value.is_none(), stamp);
         let now = self.now_ns();
+        let fresh_until = now.saturating_add(ttl_ns);
+        let refresh_at = self.lifetimes.refresh_at(now, ttl_ns, ttl_ns);
         let entry = Entry {
             weight: self.weight(key, value.as_deref()),
             value,
-            fresh_until: now.saturating_add(ttl_ns),
-            refresh_at: self.lifetimes.refresh_at(now, ttl_ns, ttl_ns),
+            fresh_until,
+            due_at: fresh_until.min(refresh_at),
             stamp,
         };
         (entry, ttl_ns)
@@ -141,7 +152,7 @@ impl<K: Key, V> Core<K, V> {
             weight: self.weight(key, value.as_deref()),
             value,
             fresh_until,
-            refresh_at,
+            due_at: fresh_until.min(refresh_at),
             stamp: times.stamp,
         }
     }

@@ -14,8 +14,9 @@ pub(crate) struct Entry<V> {
     /// `None`: the source has no such object.
     pub(crate) value: Option<Arc<V>>,
     pub(crate) fresh_until: u64,
-    /// From here on, a hit has the value loaded again in the background.
-    pub(crate) refresh_at: u64,
+    /// From here on, a hit has the value loaded again in the background, or the value is past its time to live. A hit
+    /// compares nothing else.
+    pub(crate) due_at: u64,
     /// When the load of the value began, in microseconds since 1970; see [`Core::stamp`](super::core::Core::stamp).
     pub(crate) stamp: u64,
     pub(crate) weight: u64,
@@ -105,7 +106,7 @@ impl Lifetimes {
 
     pub(crate) fn judge<V>(&self, entry: &Entry<V>, now: u64) -> Freshness {
         if now < entry.fresh_until {
-            return match now >= entry.refresh_at {
+            return match now >= entry.due_at {
                 true => Freshness::Due,
                 false => Freshness::Fresh,
             };
@@ -172,7 +173,7 @@ mod tests {
         let mut entry = Entry {
             value: Some(Arc::new(())),
             fresh_until: 100 * SECOND,
-            refresh_at: lifetimes().refresh_at(0, 100 * SECOND, 100 * SECOND),
+            due_at: lifetimes().refresh_at(0, 100 * SECOND, 100 * SECOND),
             stamp: 0,
             weight: 1,
         };

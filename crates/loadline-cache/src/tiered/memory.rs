@@ -59,6 +59,7 @@ impl<K: Hash + Eq + Clone, V> Memory<K, V> {
         Self { entries, budget }
     }
 
+    #[inline]
     pub(crate) fn get(&self, key: &K) -> Option<Entry<V>> {
         self.entries.get(key)
     }
@@ -100,7 +101,7 @@ mod tests {
         Entry {
             value: Some(Arc::new(weight)),
             fresh_until: NEVER,
-            refresh_at: NEVER,
+            due_at: NEVER,
             stamp: weight,
             weight,
         }

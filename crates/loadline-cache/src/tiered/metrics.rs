@@ -1,14 +1,19 @@
 //! Counts of what the tiers did.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-/// Stripes of a counter that all threads raise, so that their hits do not wait for each other.
-const STRIPES: usize = 16;
+/// Threads that raise a counter without waiting for each other: one bit each.
+const OWNERS: usize = u64::BITS as usize;
+/// The number of a thread that has not asked for one yet.
+const UNKNOWN: usize = OWNERS;
+/// The number of a thread that has no stripe of its own.
+const SHARED: usize = OWNERS + 1;
 /// Longer times are counted as this one.
 const LONGEST_US: u64 = 60_000_000;
 
@@ -17,33 +22,76 @@ const LONGEST_US: u64 = 60_000_000;
 struct Stripe(AtomicU64);
 
 /// A counter for what happens more often than anything else.
-#[derive(Debug, Default)]
-pub(crate) struct Striped([Stripe; STRIPES]);
+///
+/// A thread has a stripe of its own for as long as it lives, so it adds with a load and a store. An atomic addition takes
+/// as long as a third of a hit. Threads beyond the number of stripes share one.
+#[derive(Debug)]
+pub(crate) struct Striped {
+    owned: [Stripe; OWNERS],
+    shared: Stripe,
+}
+
+impl Default for Striped {
+    fn default() -> Self {
+        Self {
+            owned: std::array::from_fn(|_| Stripe::default()),
+            shared: Stripe::default(),
+        }
+    }
+}
+
+/// The stripes that belong to a thread.
+static TAKEN: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
     // A constant without a destructor needs no check of whether it is initialised.
-    static STRIPE: Cell<usize> = const { Cell::new(STRIPES) };
+    static NUMBER: Cell<usize> = const { Cell::new(UNKNOWN) };
+    static OWNERSHIP: Ownership = Ownership::take();
 }
 
-/// The stripe of this thread.
-fn stripe() -> usize {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    let stripe = STRIPE.get();
-    if stripe < STRIPES {
-        return stripe;
+/// A stripe until the thread ends.
+struct Ownership(usize);
+
+impl Ownership {
+    fn take() -> Self {
+        let take = |taken: u64| (taken != u64::MAX).then(|| taken | (taken + 1));
+        // The next owner sees what the one before it has counted.
+        let taken = TAKEN.fetch_update(Acquire, Relaxed, take);
+        Self(taken.map_or(SHARED, |taken| taken.trailing_ones() as usize))
     }
-    let stripe = NEXT.fetch_add(1, Relaxed) as usize % STRIPES;
-    STRIPE.set(stripe);
-    stripe
+}
+
+impl Drop for Ownership {
+    fn drop(&mut self) {
+        // What this thread still counts while it ends.
+        NUMBER.set(SHARED);
+        if self.0 < OWNERS {
+            TAKEN.fetch_and(!(1 << self.0), Release);
+        }
+    }
 }
 
 impl Striped {
+    #[inline]
     pub(crate) fn add(&self) {
-        self.0[stripe()].0.fetch_add(1, Relaxed);
+        match self.owned.get(NUMBER.get()) {
+            Some(Stripe(own)) => own.store(own.load(Relaxed) + 1, Relaxed),
+            None => self.add_without_number(),
+        }
+    }
+
+    #[cold]
+    fn add_without_number(&self) {
+        if NUMBER.get() == UNKNOWN {
+            NUMBER.set(OWNERSHIP.try_with(|own| own.0).unwrap_or(SHARED));
+            return self.add();
+        }
+        self.shared.0.fetch_add(1, Relaxed);
     }
 
     fn sum(&self) -> u64 {
-        self.0.iter().map(|stripe| stripe.0.load(Relaxed)).sum()
+        let stripes = self.owned.iter().chain([&self.shared]);
+        stripes.map(|stripe| stripe.0.load(Relaxed)).sum()
     }
 }
 
@@ -281,15 +329,29 @@ impl TierMetrics {
 mod tests {
     use super::*;
 
+    /// More threads at a time than there are stripes, and more than that one after the other.
     #[test]
     fn threads_count_together() {
         let striped = Striped::default();
-        std::thread::scope(|scope| {
-            for _ in 0..20 {
-                scope.spawn(|| (0..100).for_each(|_| striped.add()));
-            }
-        });
-        assert_eq!(striped.sum(), 2_000);
+        let all_are_there = std::sync::Barrier::new(3 * OWNERS);
+        for _ in 0..2 {
+            std::thread::scope(|scope| {
+                for _ in 0..3 * OWNERS {
+                    let (striped, all_are_there) = (&striped, &all_are_there);
+                    scope.spawn(move || {
+                        striped.add();
+                        all_are_there.wait();
+                        (1..100).for_each(|_| striped.add());
+                    });
+                }
+            });
+        }
+        assert_eq!(striped.sum(), 2 * 3 * OWNERS as u64 * 100);
+        let used = striped
+            .owned
+            .iter()
+            .filter(|stripe| stripe.0.load(Relaxed) > 0);
+        assert!(used.count() > OWNERS / 2 && striped.shared.0.load(Relaxed) > 0);
     }
 
     #[test]

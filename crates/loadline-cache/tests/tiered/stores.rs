@@ -278,12 +278,15 @@ fn the_loss_of_writes_behind_is_bounded_and_counted() {
 fn a_write_that_may_still_happen_is_not_believed() {
     let (store, clock, loads) = (Faulty::new(), ManualClock::new(), Count::default());
     // Memory keeps nothing, so that every read goes to the tier.
-    let builder = builder(tier(&store), &clock).memory(0, |_, _| 1);
+    // The breaker opens with the write, so that nothing is delivered in the background.
+    let tier = tier(&store).breaker(2, 10 * MS, 10 * MS);
+    let builder = builder(tier, &clock).memory(0, |_, _| 1);
     let pages = numbered(builder, &loads);
     store.set_down(true);
     assert_eq!(seen(&pages, 1), "1");
     store.set_down(false);
     assert_eq!(pages.stats().tier.unwrap().backlog, 1);
+    clock.advance(10 * MS);
     assert_eq!(
         found(&pages, 1)[1..],
         [Found::Invalidated, Found::Loaded, Found::Written]
