@@ -50,8 +50,6 @@ pub(crate) struct Arena {
     /// Whether a page has much garbage.
     is_due: bool,
     slab: Slab,
-    /// The segment of the log in which new records lie; 0 without a log.
-    segment: u32,
     /// Bytes of values that are in the log only.
     outside_bytes: u64,
     /// Bytes of all records that are not garbage.
@@ -93,7 +91,6 @@ impl Arena {
         let key = self.part(key);
         let mut notes = Notes {
             uses,
-            segment: self.segment,
             ..Notes::default()
         };
         let outside_value;
@@ -104,7 +101,7 @@ impl Arena {
             }
             New::Outside(outside, expires_at) => {
                 notes.expires_at = expires_at;
-                (notes.segment, notes.is_outside) = (outside.segment, true);
+                notes.is_outside = true;
                 self.outside_bytes += u64::from(outside.bytes);
                 outside_value = record::outside_value(outside);
                 (Part::Inline(&outside_value[..]), false)
@@ -281,18 +278,7 @@ impl Arena {
             }
         }
         record::set_text(record, false);
-        record::set_segment(record, self.segment);
         record::set_expiry(record, expires_at)
-    }
-
-    /// Sets the segment of the log in which new records lie from now on, and returns that of before.
-    pub(crate) fn set_new_segment(&mut self, segment: u32) -> u32 {
-        std::mem::replace(&mut self.segment, segment)
-    }
-
-    /// Sets the segment of the log in which all of an entry lies whose value is in memory.
-    pub(crate) fn set_segment(&mut self, at: u32, segment: u32) {
-        record::set_segment(self.bytes_mut(at), segment);
     }
 
     /// Sets where the value of an entry lies that is in the log only.
@@ -301,15 +287,9 @@ impl Arena {
     }
 
     /// Bytes that the entries take in the log when they are written anew; of collections, those that they take in
-    /// memory. 0 without a log.
-    pub(crate) fn logged_bytes(&self, entries: usize) -> u64 {
-        /// Bytes of a record that its operation does not have.
-        const SEGMENT_BYTES: usize = 4;
-        if self.segment == 0 {
-            return 0;
-        }
-        let records = self.live_bytes.saturating_sub(SEGMENT_BYTES * entries);
-        (records + self.slab.held_bytes()) as u64 + self.outside_bytes
+    /// memory.
+    pub(crate) fn logged_bytes(&self) -> u64 {
+        (self.live_bytes + self.slab.held_bytes()) as u64 + self.outside_bytes
     }
 
     /// Marks a string that lies in one piece as text.
@@ -344,9 +324,7 @@ impl Arena {
     pub(crate) fn tidy(&mut self, index: &mut Index, hasher: &impl BuildHasher) {
         if index.is_empty() {
             if !self.pages.is_empty() {
-                let segment = self.segment;
                 *self = Self::default();
-                self.segment = segment;
             }
             return;
         }

@@ -66,6 +66,9 @@ impl Line {
 pub(crate) struct Index {
     lines: Box<[Line]>,
     len: u32,
+    /// For each place, the oldest segment of the log in which something of the entry lies; empty without a log. A sweep
+    /// finds what it has to copy here, and reads no other record.
+    segments: Box<[[u32; SLOTS]]>,
 }
 
 /// Where a key is in the index: the number of its line times [`STRIDE`], and its place in it.
@@ -152,29 +155,68 @@ impl Index {
         (line.tags[position % STRIDE] != 0).then_some(*place)
     }
 
-    /// Puts `to` in the place of `from`, which is that of a key with this hash.
+    /// Puts `to` in the place of `from`, which is that of a key with this hash. Its segment stays.
     pub(crate) fn replace(&mut self, hash: u64, from: u32, to: u32) {
         if let Some(position) = self.position_of(hash, from) {
             self.lines[position / STRIDE].places[position % STRIDE] = to;
         }
     }
 
-    /// Adds an entry. `hash_of` says the hash of one that is there.
-    pub(crate) fn insert(&mut self, hash: u64, place: u32, hash_of: impl Fn(u32) -> u64) {
+    /// Adds an entry, which lies in `segment` of the log, or in none if that is 0. `hash_of` says the hash of one that is
+    /// there.
+    pub(crate) fn insert(
+        &mut self,
+        hash: u64,
+        place: u32,
+        segment: u32,
+        hash_of: impl Fn(u32) -> u64,
+    ) {
         if self.len() >= MOST_PER_LINE * self.lines.len() {
             let lines = self.lines.len();
             self.resize(lines + (lines / 2).max(1), hash_of);
         }
-        self.add(hash, place);
+        self.add(hash, place, segment);
+    }
+
+    /// The segment of the entry at a position; 0 for none.
+    fn segment(&self, position: Position) -> u32 {
+        let segments = self.segments.get(position / STRIDE);
+        let segment = segments.and_then(|segments| segments.get(position % STRIDE));
+        segment.copied().unwrap_or(0)
+    }
+
+    /// Sets the segment of the entry at a position; 0 for none.
+    #[inline]
+    pub(crate) fn set_segment(&mut self, position: Position, segment: u32) {
+        if self.segments.len() < self.lines.len() {
+            if segment == 0 {
+                return;
+            }
+            self.segments = vec![[0; SLOTS]; self.lines.len()].into_boxed_slice();
+        }
+        self.segments[position / STRIDE][position % STRIDE] = segment;
+    }
+
+    /// The entries that lie in a segment before `until`, with their positions.
+    pub(crate) fn entries_before(&self, until: u32) -> impl Iterator<Item = (Position, u32)> {
+        let lines = self.segments.iter().enumerate();
+        lines.flat_map(move |(line, segments)| {
+            let slots = (0..SLOTS).filter(move |slot| (1..until).contains(&segments[*slot]));
+            slots.filter_map(move |slot| {
+                let position = line * STRIDE + slot;
+                Some((position, self.get(position)?))
+            })
+        })
     }
 
     /// Adds an entry for which there is room.
-    fn add(&mut self, hash: u64, place: u32) {
+    fn add(&mut self, hash: u64, place: u32, segment: u32) {
         let mut number = self.home(hash);
         loop {
             let line = &mut self.lines[number];
             if let Some(slot) = line.slot(0, |_| true) {
                 (line.tags[slot], line.places[slot]) = (tag(hash), place);
+                self.set_segment(number * STRIDE + slot, segment);
                 break;
             }
             line.tags[PAST] = line.tags[PAST].saturating_add(1);
@@ -220,9 +262,10 @@ impl Index {
         let old = Self {
             lines: std::mem::replace(&mut self.lines, empty),
             len: std::mem::take(&mut self.len),
+            segments: std::mem::take(&mut self.segments),
         };
-        for place in old.iter() {
-            self.add(hash_of(place), place);
+        for (position, place) in old.entries() {
+            self.add(hash_of(place), place, old.segment(position));
         }
     }
 
@@ -232,7 +275,7 @@ impl Index {
     }
 
     /// All entries with their positions.
-    pub(crate) fn entries(&self) -> impl Iterator<Item = (Position, u32)> {
+    fn entries(&self) -> impl Iterator<Item = (Position, u32)> {
         (0..self.positions()).filter_map(|position| Some((position, self.get(position)?)))
     }
 
@@ -254,7 +297,7 @@ impl Index {
     /// Bytes of memory that it takes, without what an allocator adds.
     #[inline]
     pub(crate) fn memory_bytes(&self) -> usize {
-        size_of_val(&*self.lines)
+        size_of_val(&*self.lines) + size_of_val(&*self.segments)
     }
 }
 
@@ -292,6 +335,10 @@ mod tests {
         }
     }
 
+    fn segment_of(place: u32) -> u32 {
+        place % 600 % 5
+    }
+
     proptest! {
         #[test]
         fn it_holds_what_was_put_into_it(steps in steps(), few in any::<bool>()) {
@@ -308,7 +355,7 @@ mod tests {
                     Step::Insert(number) => {
                         if held(&model, number).is_none() {
                             let place = u32::from(number);
-                            index.insert(hash(place), place, hash);
+                            index.insert(hash(place), place, segment_of(place), hash);
                             model.insert(place);
                         }
                     }
@@ -338,7 +385,13 @@ mod tests {
                 prop_assert_eq!(found.is_some(), model.contains(&place), "{}", place);
             }
             let all: BTreeSet<u32> = index.iter().collect();
-            prop_assert_eq!(all, model);
+            prop_assert_eq!(&all, &model);
+            for until in 0..6 {
+                let before = |place: &u32| (1..until).contains(&segment_of(*place));
+                let before: BTreeSet<u32> = model.iter().copied().filter(before).collect();
+                let found = index.entries_before(until).map(|(_, place)| place);
+                prop_assert_eq!(found.collect::<BTreeSet<u32>>(), before);
+            }
         }
     }
 
@@ -347,7 +400,7 @@ mod tests {
         let mut index = Index::default();
         index.reserve(2_000, |_| 0);
         for place in 0..1_000 {
-            index.insert(0, place, |_| 0);
+            index.insert(0, place, 0, |_| 0);
         }
         for place in 0..1_000 {
             let position = index.position_of(0, place).unwrap();

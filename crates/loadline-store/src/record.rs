@@ -1,8 +1,7 @@
 //! The bytes of one entry in the memory of its shard.
 //!
 //! ```text
-//! | flags: u8 | key_bytes: 1 or 2 | value_bytes: 1 or 2 | segment: u32 or nothing
-//!             | expires_at: u64 or nothing | key | value |
+//! | flags: u8 | key_bytes: 1 or 2 | value_bytes: 1 or 2 | expires_at: u64 or nothing | key | value |
 //! ```
 //!
 //! A length below 128 takes one byte. A longer one takes two: its lower seven bits with the highest bit set,
@@ -10,9 +9,8 @@
 //! record; its place in the slab of the shard (u32) is in the record instead, and a flag says so. Numbers are
 //! little-endian.
 //!
-//! In a store with a log, the number of the segment is that of the oldest one in which something of the entry lies.
-//! Its highest bit says that the value is in the log only; the offset in the segment's file and the length, u32
-//! each, stand in its place.
+//! A flag says that the value is in the log only. The number of its segment, the offset in the segment's file, and the
+//! length, u32 each, are in the record instead.
 //!
 //! A key of 16 bytes with a value of 64 takes 83 bytes here. An allocation of its own would take 96, with a
 //! pointer and a length of 16 bytes in a table that is half empty after it has grown.
@@ -34,14 +32,11 @@ const USES_SHIFT: u32 = 4;
 /// The largest count of uses that a record keeps.
 pub(crate) const MOST_USES: u8 = USES >> USES_SHIFT;
 
-/// The entry lies in a log.
-const HAS_SEGMENT: u8 = 1 << 7;
+/// The value is in the log only.
+const IS_OUTSIDE: u8 = 1 << 7;
 
 const EXPIRY_BYTES: usize = 8;
-const SEGMENT_BYTES: usize = 4;
-
-/// The bit of a segment's number for a value that is in the log only.
-const IS_OUTSIDE: u32 = 1 << 31;
+const OUTSIDE_BYTES: usize = 12;
 
 /// Where a value lies that is in the log only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,9 +73,7 @@ impl<'b> Record<'b> {
     pub(crate) fn read(bytes: &'b [u8]) -> Self {
         let (key_bytes, at) = read_length(bytes, 1);
         let (value_bytes, at) = read_length(bytes, at);
-        let (expiry, segment) = (bytes[0] & HAS_EXPIRY, bytes[0] & HAS_SEGMENT);
-        let before = EXPIRY_BYTES * usize::from(expiry != 0);
-        let key_begin = at + before + SEGMENT_BYTES * usize::from(segment != 0);
+        let key_begin = at + EXPIRY_BYTES * usize::from(bytes[0] & HAS_EXPIRY != 0);
         let value_begin = key_begin + key_bytes;
         Self {
             bytes,
@@ -119,39 +112,18 @@ impl<'b> Record<'b> {
         (at != NEVER).then_some(at)
     }
 
-    /// Where the number of the segment is.
-    fn segment_place(&self) -> usize {
-        let expiry = EXPIRY_BYTES * usize::from(self.has_expiry_field());
-        self.key_begin - expiry - SEGMENT_BYTES
-    }
-
-    fn segment_field(&self) -> Option<u32> {
-        if self.bytes[0] & HAS_SEGMENT == 0 {
-            return None;
-        }
-        let field = self.bytes[self.segment_place()..].first_chunk();
-        field.map(|field| u32::from_le_bytes(*field))
-    }
-
-    /// The oldest segment of the log in which something of the entry lies.
-    #[inline]
-    pub(crate) fn segment(&self) -> Option<u32> {
-        self.segment_field().map(|field| field & !IS_OUTSIDE)
-    }
-
     /// Where the value lies, if in the log only.
     #[inline]
     pub(crate) fn outside(&self) -> Option<Outside> {
-        let field = self.segment_field()?;
-        if field & IS_OUTSIDE == 0 {
+        if self.bytes[0] & IS_OUTSIDE == 0 {
             return None;
         }
         let value = &self.bytes[self.value_begin..self.end];
         let number = |at: usize| value[at..].first_chunk().copied();
         Some(Outside {
-            segment: field & !IS_OUTSIDE,
-            offset: u32::from_le_bytes(number(0)?),
-            bytes: u32::from_le_bytes(number(4)?),
+            segment: u32::from_le_bytes(number(0)?),
+            offset: u32::from_le_bytes(number(4)?),
+            bytes: u32::from_le_bytes(number(8)?),
         })
     }
 
@@ -211,7 +183,7 @@ pub(crate) fn most_bytes(key: Part<'_>, value: Part<'_>) -> usize {
         Part::Inline(bytes) => bytes.len(),
         Part::Held(_) => size_of::<u32>(),
     };
-    5 + SEGMENT_BYTES + EXPIRY_BYTES + each(key) + each(value)
+    5 + EXPIRY_BYTES + each(key) + each(value)
 }
 
 /// What a record says of its entry, besides key and value.
@@ -219,8 +191,6 @@ pub(crate) fn most_bytes(key: Part<'_>, value: Part<'_>) -> usize {
 pub(crate) struct Notes {
     pub(crate) expires_at: Option<u64>,
     pub(crate) uses: u8,
-    /// The segment of the log; 0 without a log.
-    pub(crate) segment: u32,
     /// Whether the value is in the log only.
     pub(crate) is_outside: bool,
 }
@@ -248,16 +218,12 @@ pub(crate) fn append(out: &mut Vec<u8>, key: Part<'_>, value: Part<'_>, notes: N
     if notes.expires_at.is_some() {
         flags |= HAS_EXPIRY;
     }
-    if notes.segment > 0 {
-        flags |= HAS_SEGMENT;
+    if notes.is_outside {
+        flags |= IS_OUTSIDE;
     }
     out.push(flags);
     write_length(out, key.len());
     write_length(out, value.len());
-    if notes.segment > 0 {
-        let outside = if notes.is_outside { IS_OUTSIDE } else { 0 };
-        out.extend((notes.segment | outside).to_le_bytes());
-    }
     if let Some(at) = notes.expires_at {
         out.extend(at.to_le_bytes());
     }
@@ -288,38 +254,22 @@ pub(crate) fn set_text(bytes: &mut [u8], is_text: bool) {
     bytes[0] = bytes[0] & !IS_TEXT | if is_text { IS_TEXT } else { 0 };
 }
 
-/// Sets the number of the segment of an entry whose value is in memory, and says whether it has one.
-pub(crate) fn set_segment(bytes: &mut [u8], segment: u32) -> bool {
-    let record = Record::read(bytes);
-    if record
-        .segment_field()
-        .is_none_or(|field| field & IS_OUTSIDE != 0)
-    {
-        return false;
-    }
-    let at = record.segment_place();
-    bytes[at..at + SEGMENT_BYTES].copy_from_slice(&segment.to_le_bytes());
-    true
-}
-
 /// Sets where the value lies of an entry whose value is in the log only.
 pub(crate) fn set_outside(bytes: &mut [u8], outside: Outside) {
     let record = Record::read(bytes);
     if record.outside().is_none() {
         return;
     }
-    let (segment_at, value_at) = (record.segment_place(), record.value_begin);
-    let segment = outside.segment | IS_OUTSIDE;
-    bytes[segment_at..segment_at + SEGMENT_BYTES].copy_from_slice(&segment.to_le_bytes());
-    let value = outside_value(outside);
-    bytes[value_at..value_at + value.len()].copy_from_slice(&value);
+    let at = record.value_begin;
+    bytes[at..at + OUTSIDE_BYTES].copy_from_slice(&outside_value(outside));
 }
 
 /// The value of a record as it stands for one in the log only.
-pub(crate) fn outside_value(outside: Outside) -> [u8; 8] {
-    let mut bytes = [0; 8];
-    bytes[..4].copy_from_slice(&outside.offset.to_le_bytes());
-    bytes[4..].copy_from_slice(&outside.bytes.to_le_bytes());
+pub(crate) fn outside_value(outside: Outside) -> [u8; OUTSIDE_BYTES] {
+    let mut bytes = [0; OUTSIDE_BYTES];
+    bytes[..4].copy_from_slice(&outside.segment.to_le_bytes());
+    bytes[4..8].copy_from_slice(&outside.offset.to_le_bytes());
+    bytes[8..].copy_from_slice(&outside.bytes.to_le_bytes());
     bytes
 }
 
@@ -354,9 +304,8 @@ mod tests {
             at in proptest::option::of(0..NEVER),
             next in proptest::option::of(0..NEVER),
             uses in 0..=MOST_USES,
-            segment in 0..3_u32,
         ) {
-            let notes = Notes { expires_at: at, uses, segment, is_outside: false };
+            let notes = Notes { expires_at: at, uses, is_outside: false };
             let mut bytes = b"before".to_vec();
             append(&mut bytes, of(&key), of(&value), notes);
             let end = bytes.len();
@@ -370,10 +319,8 @@ mod tests {
             let was_set = set_expiry(&mut bytes[6..], next);
             prop_assert_eq!(was_set, at.is_some() || next.is_none());
             set_uses(&mut bytes[6..], 1);
-            prop_assert_eq!(record_segment(&bytes[6..]), (segment > 0).then_some(segment));
-            prop_assert_eq!(set_segment(&mut bytes[6..], 9), segment > 0);
-            prop_assert_eq!(record_segment(&bytes[6..]), (segment > 0).then_some(9));
-            prop_assert!(!Record::read(&bytes[6..]).is_text());
+            let record = Record::read(&bytes[6..]);
+            prop_assert!(!record.is_text() && record.outside().is_none());
             set_text(&mut bytes[6..], true);
             let record = Record::read(&bytes[6..]);
             prop_assert_eq!((record.key(), record.value()), (of(&key), of(&value)));
@@ -382,12 +329,6 @@ mod tests {
             set_garbage(&mut bytes[6..]);
             prop_assert!(Record::read(&bytes[6..]).is_garbage());
         }
-    }
-
-    fn record_segment(bytes: &[u8]) -> Option<u32> {
-        let record = Record::read(bytes);
-        assert_eq!(record.outside(), None);
-        record.segment()
     }
 
     #[test]
@@ -400,7 +341,6 @@ mod tests {
         for expires_at in [None, Some(3)] {
             let notes = Notes {
                 expires_at,
-                segment: outside.segment,
                 is_outside: true,
                 ..Notes::default()
             };
@@ -412,12 +352,8 @@ mod tests {
                 Part::Inline(&value),
                 notes,
             );
-            assert!(!set_segment(&mut bytes, 8), "its place is elsewhere");
             let record = Record::read(&bytes);
-            assert_eq!(
-                (record.outside(), record.segment()),
-                (Some(outside), Some(7))
-            );
+            assert_eq!(record.outside(), Some(outside));
             assert_eq!(
                 (record.key(), record.expires_at()),
                 (Part::Inline(&b"key"[..]), expires_at)

@@ -4,7 +4,7 @@ use std::hash::BuildHasher;
 use std::sync::{Mutex, MutexGuard};
 
 use crate::arena::Arena;
-use crate::index::Index;
+use crate::index::{Index, Position};
 use crate::record::Outside;
 use crate::slot::{Loose, New, Slot, Text};
 use crate::value::{Change, Entry, Value, View};
@@ -22,6 +22,8 @@ pub(crate) struct Shard {
     expiring: usize,
     arena: Arena,
     pub(crate) counts: Counts,
+    /// The segment of the log in which new entries lie; 0 without a log.
+    segment: u32,
     /// The next position of the index at which eviction looks.
     hand: usize,
     /// The last snapshot that this shard was preserved for.
@@ -127,28 +129,20 @@ impl Shard {
     ) {
         let at = self.arena.add(key, new, 0);
         let arena = &self.arena;
-        self.index
-            .insert(hash, at, |at| hasher.hash_one(arena.slot(at).key()));
+        self.index.insert(hash, at, self.segment, |at| {
+            hasher.hash_one(arena.slot(at).key())
+        });
         self.recount(None, self.slot(at).expires_at());
-    }
-
-    /// Gives an entry another form and returns where it is. It lies in the log where it did.
-    fn reshape(&mut self, hash: u64, at: u32, key: &[u8], new: New<'_>) -> u32 {
-        let segment = self.slot(at).record.segment().unwrap_or(0);
-        let segment = self.arena.set_new_segment(segment);
-        let at = self.replace(hash, at, key, new);
-        self.arena.set_new_segment(segment);
-        at
     }
 
     /// Sets the segment of the log in which new entries lie from now on.
     pub(crate) fn set_new_segment(&mut self, segment: u32) {
-        self.arena.set_new_segment(segment);
+        self.segment = segment;
     }
 
-    /// Sets the segment of the log in which all of an entry lies whose value is in memory.
-    pub(crate) fn set_segment(&mut self, at: u32, segment: u32) {
-        self.arena.set_segment(at, segment);
+    /// Sets the segment of the log in which all of the entry at a position of the index lies.
+    pub(crate) fn set_segment(&mut self, position: Position, segment: u32) {
+        self.index.set_segment(position, segment);
     }
 
     /// Sets where the value of the entry at `at` lies, which is in the log only.
@@ -156,22 +150,39 @@ impl Shard {
         self.arena.set_outside(at, outside);
     }
 
-    /// Where the records are of entries of which a part lies in a segment of the log before `until`.
-    pub(crate) fn places_before(&self, until: u32) -> impl Iterator<Item = u32> {
-        let is_before = move |at: &u32| {
-            let segment = self.slot(*at).record.segment();
-            segment.is_some_and(|segment| segment < until)
-        };
-        self.index.iter().filter(is_before)
+    /// The entries of which a part lies in a segment of the log before `until`: their positions in the index, and where
+    /// their records are.
+    pub(crate) fn entries_before(&self, until: u32) -> impl Iterator<Item = (Position, u32)> {
+        self.index.entries_before(until)
     }
 
     /// Bytes that the entries take in the log when they are written anew; 0 without a log.
     pub(crate) fn logged_bytes(&self) -> u64 {
-        self.arena.logged_bytes(self.len())
+        match self.segment {
+            0 => 0,
+            _ => self.arena.logged_bytes(),
+        }
     }
 
     /// Puts another value in the place of the one at `at`, and returns where it is.
     pub(crate) fn replace(&mut self, hash: u64, at: u32, key: &[u8], new: New<'_>) -> u32 {
+        let added = self.reshape(hash, at, key, new);
+        self.lie_in_new_segment(hash, added);
+        added
+    }
+
+    /// Notes that all of the entry at `at` lies in the segment of new entries.
+    #[inline]
+    fn lie_in_new_segment(&mut self, hash: u64, at: u32) {
+        if self.segment != 0
+            && let Some(position) = self.index.position_of(hash, at)
+        {
+            self.index.set_segment(position, self.segment);
+        }
+    }
+
+    /// Gives an entry another form and returns where it is. It lies in the log where it did.
+    fn reshape(&mut self, hash: u64, at: u32, key: &[u8], new: New<'_>) -> u32 {
         let old = self.slot(at);
         let (was, uses) = (old.expires_at(), old.record.uses());
         let added = self.arena.add(key, new, uses);
@@ -194,6 +205,7 @@ impl Shard {
         let was = self.slot(at).expires_at();
         if self.arena.set_string(at, bytes, expires_at) {
             self.recount(was, expires_at);
+            self.lie_in_new_segment(hash, at);
             return at;
         }
         self.replace(hash, at, key, New::String(Text::new(bytes, expires_at)))
@@ -387,10 +399,8 @@ impl Shard {
 
     /// Removes everything.
     pub(crate) fn clear(&mut self) {
-        let segment = self.arena.set_new_segment(0);
         self.index = Index::default();
         self.arena = Arena::default();
-        self.arena.set_new_segment(segment);
         self.expiring = 0;
     }
 

@@ -5,6 +5,7 @@ use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::Keyspace;
+use crate::index::Position;
 use crate::record::Outside;
 use crate::shard::{Passed, Shard, ShardLock, lock};
 use crate::slot::{Loose, New, Slot, Text};
@@ -61,10 +62,9 @@ impl<'k> Locked<'k> {
         self.shard.set_new_segment(segment);
     }
 
-    /// Sets the segment of the log in which all of the entry at `at` lies, whose value is in memory. Snapshots do not
-    /// look at it.
-    pub(super) fn set_segment(&mut self, at: u32, segment: u32) {
-        self.shard.set_segment(at, segment);
+    /// Sets the segment of the log in which all of the entry at a position of the index lies. Snapshots do not look at it.
+    pub(super) fn set_segment(&mut self, position: Position, segment: u32) {
+        self.shard.set_segment(position, segment);
     }
 
     /// Sets where the value of the entry at `at` lies, which is in the log only. A snapshot that reads it there finds the

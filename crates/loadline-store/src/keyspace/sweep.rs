@@ -2,6 +2,7 @@
 
 use super::Keyspace;
 use super::locked::Locked;
+use crate::index::Position;
 use crate::log::Appended;
 use crate::slot::Slot;
 
@@ -18,28 +19,43 @@ impl Keyspace {
     }
 }
 
+/// An entry of a shard that is locked.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Found {
+    position: Position,
+    at: u32,
+}
+
 /// A shard that is locked. The places of its entries hold until the next change other than
 /// [`lie_in`](Self::lie_in).
 #[derive(Debug)]
 pub(crate) struct LockedShard<'k>(Locked<'k>);
 
 impl LockedShard<'_> {
-    /// Where the entries are of which a part lies in a segment of the log before `until`.
-    pub(crate) fn places_before(&self, until: u32) -> impl Iterator<Item = u32> {
-        self.0.places_before(until)
+    /// The entries of which a part lies in a segment of the log before `until`.
+    pub(crate) fn entries_before(&self, until: u32) -> impl Iterator<Item = Found> {
+        let entries = self.0.entries_before(until);
+        entries.map(|(position, at)| Found { position, at })
     }
 
-    /// The entry at `at`, also where its time has come.
-    pub(crate) fn slot(&self, at: u32) -> Slot<'_> {
-        self.0.slot(at)
+    /// An entry, also where its time has come.
+    pub(crate) fn slot(&self, found: Found) -> Slot<'_> {
+        self.0.slot(found.at)
     }
 
-    /// Notes that all of the entry at `at` lies in the record `appended`, with its value ending at `end` in the body.
-    pub(crate) fn lie_in(&mut self, at: u32, appended: &Appended, end: usize) {
-        match self.0.slot(at).record.outside() {
-            Some(outside) => self.0.set_outside(at, appended.outside(end, outside.bytes)),
-            None => self.0.set_segment(at, appended.segment),
+    /// Brings an entry into the cache of the processor.
+    #[inline]
+    pub(crate) fn warm(&self, found: Found) {
+        self.0.warm(found.at);
+    }
+
+    /// Notes that all of an entry lies in the record `appended`, with its value ending at `end` in the body.
+    pub(crate) fn lie_in(&mut self, found: Found, appended: &Appended, end: usize) {
+        if let Some(outside) = self.slot(found).record.outside() {
+            let outside = appended.outside(end, outside.bytes);
+            self.0.set_outside(found.at, outside);
         }
+        self.0.set_segment(found.position, appended.segment);
     }
 
     /// Frees every entry whose time has come.

@@ -18,7 +18,7 @@ use super::inner::{Disk, Inner, with_draft};
 use super::options::Options;
 use crate::clock::now_ms;
 use crate::error::Error;
-use crate::keyspace::{Keyspace, LockedShard};
+use crate::keyspace::{Found, Keyspace, LockedShard};
 use crate::log::op::{Kind, Op};
 use crate::log::{Log, record};
 use crate::slot::Slot;
@@ -53,9 +53,9 @@ struct Progress {
     sweep: Option<Sweep>,
     /// Segments before this one can be removed, when the log has reached the disk up to this position.
     removable: Option<(u32, u64)>,
-    /// Memory for the places of entries in a shard, and for those of copies with their ends in the record.
-    places: Vec<u32>,
-    copies: Vec<(u32, usize)>,
+    /// Memory for the entries of a shard, and for those that are copied with their ends in the record.
+    entries: Vec<Found>,
+    copies: Vec<(Found, usize)>,
 }
 
 /// A walk over the shards of all databases.
@@ -91,7 +91,7 @@ impl Reclaim {
                 reclaimed: oldest,
                 sweep: None,
                 removable: None,
-                places: vec![],
+                entries: vec![],
                 copies: vec![],
             }),
             largest_segment_bytes: options.segment_bytes,
@@ -310,10 +310,12 @@ impl Progress {
         until: u32,
         disk: &Disk,
     ) -> Result<(), Error> {
-        self.places.clear();
-        self.places.extend(shard.places_before(until));
+        self.entries.clear();
+        self.entries.extend(shard.entries_before(until));
+        // One after the other, each of them would wait for the memory.
+        self.entries.iter().for_each(|found| shard.warm(*found));
         let now = now_ms();
-        let mut rest = &self.places[..];
+        let mut rest = &self.entries[..];
         let mut has_gone = false;
         while !rest.is_empty() {
             let copies = &mut self.copies;
@@ -321,23 +323,23 @@ impl Progress {
             rest = with_draft(|draft| {
                 let body = draft.begin();
                 let mut left = rest;
-                while let Some((at, others)) = left.split_first()
+                while let Some((found, others)) = left.split_first()
                     && body.len() < COPY_BYTES
                 {
                     left = others;
-                    let slot = shard.slot(*at);
+                    let slot = shard.slot(*found);
                     if slot.is_gone(now) {
                         has_gone = true;
                         continue;
                     }
                     encode(disk, database, slot, body)?;
-                    copies.push((*at, body.len() - record::HEADER_BYTES));
+                    copies.push((*found, body.len() - record::HEADER_BYTES));
                 }
                 if !copies.is_empty() {
                     draft.finish();
                     let appended = disk.log.append(draft)?;
-                    for (at, end) in copies.drain(..) {
-                        shard.lie_in(at, &appended, end);
+                    for (found, end) in copies.drain(..) {
+                        shard.lie_in(found, &appended, end);
                     }
                 }
                 Ok(left)
