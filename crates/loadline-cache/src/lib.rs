@@ -88,7 +88,7 @@ pub use tiered::AsyncCache;
 pub use tiered::codec;
 pub use tiered::{
     Builder, Cache, Clock, Compression, Explanation, Found, Key, ManualClock, Stats, Step,
-    SystemClock, Tier, TierStats, Times, WriteMode,
+    SystemClock, Tier, TierStats, Times, Worth, WriteMode,
 };
 
 /// The example of the README compiles.

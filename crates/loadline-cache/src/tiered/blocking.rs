@@ -9,10 +9,11 @@ use super::builder::Builder;
 use super::core::{Core, Look};
 use super::explain::Explanation;
 use super::fetch::{Answered, Fetch};
-use super::flights::{Joined, Lead};
+use super::flights::{Flight, Joined, Lead};
 use super::key::Key;
 use super::lower::{Written, to_batch};
 use super::metrics::Stats;
+use super::worth::Worth;
 use crate::blocking::open_place;
 use crate::place::Place;
 use crate::{Error, KeyValue, LoadError};
@@ -114,7 +115,8 @@ impl<K: Key, V: Send + Sync + 'static> Cache<K, V> {
         let mut fetch = self.fetch(std::iter::once(key));
         let steps = fetch.take_steps();
         let answer = fetch.into_answers().swap_remove(0);
-        (answer.map_err(Error::Load), Explanation { steps })
+        let worth = self.worth();
+        (answer.map_err(Error::Load), Explanation { steps, worth })
     }
 
     /// Puts a value into the tiers, in the place of an older one.
@@ -139,11 +141,19 @@ impl<K: Key, V: Send + Sync + 'static> Cache<K, V> {
     pub fn flush(&self) -> u64 {
         let shared = &self.shared;
         let until = Instant::now() + FLUSH_TIMEOUT;
-        while shared.drain() && Instant::now() < until {
-            // Another thread is writing at the moment.
-            std::thread::sleep(Duration::from_millis(1));
+        while let Some(other) = shared.drain() {
+            match until.checked_duration_since(Instant::now()) {
+                Some(left) if !left.is_zero() => other.wait_closed_for(left),
+                _ => break,
+            }
         }
         shared.core.stats().tier.map_or(0, |tier| tier.backlog)
+    }
+
+    /// What the tier below memory costs and saves, once it was read and a value was loaded.
+    #[must_use]
+    pub fn worth(&self) -> Option<Worth> {
+        self.shared.core.lower.as_ref()?.ledger.worth()
     }
 
     /// What the cache has done so far.
@@ -243,18 +253,18 @@ impl<K: Key, V> Shared<K, V> {
         written.into()
     }
 
-    /// Writes the backlog. Returns whether another thread is doing so.
-    fn drain(&self) -> bool {
+    /// Writes the backlog. If another thread is doing so, returns its writes.
+    fn drain(&self) -> Option<Arc<Flight<()>>> {
         while let Some(drain) = self.core.drain() {
-            if drain.writes.is_empty() {
-                return true;
+            if let Some(other) = drain.other() {
+                return Some(other);
             }
             let (result, elapsed) = timed(|| self.write(&drain.writes));
             if !drain.written(result, elapsed) {
                 break;
             }
         }
-        false
+        None
     }
 }
 

@@ -18,6 +18,7 @@ use super::lower::{Lower, Select};
 use super::memory::Memory;
 use super::metrics::{Metrics, TierMetrics};
 use super::tier::{Source, Tier};
+use super::worth::Ledger;
 use crate::{Error, LoadError};
 
 /// The budget for memory by default.
@@ -240,7 +241,9 @@ impl<K: Key, V: Send + Sync + 'static> Builder<K, V> {
                 batch_bytes: tier.batch_bytes.max(1),
                 breaker: Mutex::new(Breaker::new(tier.breaker)),
                 backlog: Mutex::new(Backlog::new(tier.backlog)),
+                draining: Mutex::default(),
                 metrics: TierMetrics::default(),
+                ledger: Ledger::new(tier.bypass_if_slower),
                 mean_bytes: AtomicU64::new(0),
             }
         });

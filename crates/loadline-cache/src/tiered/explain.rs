@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use super::worth::Worth;
+
 /// What was found on the way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -33,6 +35,8 @@ pub enum Found {
     Invalidated,
     /// The breaker of the tier below is open.
     NotAsked,
+    /// The tier below costs more than it saves.
+    Bypassed,
     /// The tier below failed or took too long.
     TierFailed,
     /// The application loaded the value.
@@ -63,6 +67,7 @@ impl fmt::Display for Found {
             Self::Outdated => "tier: outdated",
             Self::Invalidated => "tier: invalidated",
             Self::NotAsked => "tier: not asked, breaker open",
+            Self::Bypassed => "tier: bypassed",
             Self::TierFailed => "tier: failed",
             Self::Loaded => "load: done",
             Self::Absent => "load: no such object",
@@ -83,12 +88,14 @@ pub struct Step {
     pub elapsed: Option<Duration>,
 }
 
-/// The way of one key through the tiers. `Display` prints a line for each step.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The way of one key through the tiers. `Display` prints a line for each step, and one for the tier.
+#[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Explanation {
     /// The steps in their order.
     pub steps: Vec<Step>,
+    /// What the tier costs and saves, once it was read and a value was loaded.
+    pub worth: Option<Worth>,
 }
 
 impl fmt::Display for Explanation {
@@ -101,6 +108,9 @@ impl fmt::Display for Explanation {
                 }
                 None => writeln!(f, "{text}")?,
             }
+        }
+        if let Some(worth) = &self.worth {
+            writeln!(f, "{worth}")?;
         }
         Ok(())
     }

@@ -9,6 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 #[cfg(feature = "tokio")]
 use std::task::Poll;
 use std::task::Waker;
+use std::time::Duration;
 
 use crate::LoadError;
 
@@ -68,6 +69,19 @@ impl<V> Flight<V> {
         })
     }
 
+    /// One that others only wait for until it is closed.
+    pub(crate) fn of_drain() -> Arc<Self> {
+        Self::new(Phase::Writing)
+    }
+
+    /// Ends it. Waiting callers look again unless there is an outcome.
+    pub(crate) fn close(&self) {
+        self.change(|state| {
+            state.outcome.get_or_insert(Outcome::Again);
+            state.is_closed = true;
+        });
+    }
+
     fn lock(&self) -> MutexGuard<'_, State<V>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -109,6 +123,13 @@ impl<V> Flight<V> {
         while !state.is_closed {
             state = (self.changed.wait(state)).unwrap_or_else(PoisonError::into_inner);
         }
+    }
+
+    /// Blocks until all of it is over, or for this time.
+    pub(crate) fn wait_closed_for(&self, time: Duration) {
+        let is_open = |state: &mut State<V>| !state.is_closed;
+        let waited = (self.changed).wait_timeout_while(self.lock(), time, is_open);
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
 
     /// The same for tasks.
@@ -244,10 +265,7 @@ impl<K: Hash + Eq, V> Drop for Lead<K, V> {
             table.remove(&self.key);
         }
         drop(table);
-        self.flight.change(|state| {
-            state.outcome.get_or_insert(Outcome::Again);
-            state.is_closed = true;
-        });
+        self.flight.close();
     }
 }
 

@@ -2,13 +2,15 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::backlog::{Backlog, Write};
 use super::breaker::Breaker;
 use super::codec::Codec;
+use super::flights::Flight;
 use super::frame::{self, Format, Refused, Times};
 use super::metrics::{TierMetrics, TierStats};
+use super::worth::Ledger;
 use crate::Error;
 
 /// When a value that was loaded or inserted is written to the tier.
@@ -42,7 +44,10 @@ pub(crate) struct Lower<K, V> {
     pub(crate) batch_bytes: usize,
     pub(crate) breaker: Mutex<Breaker>,
     pub(crate) backlog: Mutex<Backlog>,
+    /// The writes from the backlog that are under way.
+    pub(crate) draining: Mutex<Option<Arc<Flight<()>>>>,
     pub(crate) metrics: TierMetrics,
+    pub(crate) ledger: Ledger,
     /// A running mean of the sizes of values, to split batches by bytes before the values are there.
     pub(crate) mean_bytes: AtomicU64,
 }
@@ -92,6 +97,10 @@ impl<K, V> Lower<K, V> {
 
     pub(crate) fn backlog(&self) -> MutexGuard<'_, Backlog> {
         self.backlog.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn draining(&self) -> MutexGuard<'_, Option<Arc<Flight<()>>>> {
+        self.draining.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn key(&self, key: &[u8]) -> Vec<u8> {
@@ -148,8 +157,12 @@ impl<K, V> Lower<K, V> {
 
     /// The bytes of a value, and how long the tier keeps them.
     pub(crate) fn frame(&self, key: &[u8], value: Option<&V>, times: Times) -> Option<Arc<[u8]>> {
+        let begun = Instant::now();
         match frame::encode(&self.format, &*self.codec, key, value, times) {
             Ok(frame) => {
+                let elapsed = begun.elapsed();
+                self.metrics.encodes.record(elapsed);
+                self.ledger.encoded(elapsed);
                 self.saw_bytes(frame.len());
                 Some(frame.into())
             }

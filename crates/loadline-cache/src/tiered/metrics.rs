@@ -180,6 +180,9 @@ pub(crate) struct TierMetrics {
     pub(crate) not_encoded: Counter,
     pub(crate) gets: Timer,
     pub(crate) puts: Timer,
+    pub(crate) encodes: Timer,
+    pub(crate) decodes: Timer,
+    pub(crate) bypassed: Counter,
     pub(crate) in_flight: Counter,
     pub(crate) read_bytes: Counter,
     pub(crate) written_bytes: Counter,
@@ -259,6 +262,12 @@ pub struct TierStats {
     pub gets: Times,
     /// Times of writes, each of one or more keys.
     pub puts: Times,
+    /// Times of encoding a value, with its compression.
+    pub encodes: Times,
+    /// Times of decoding a value, with its decompression. Those that do not decode are among them.
+    pub decodes: Times,
+    /// Keys that were not asked for because the tier costs more than it saves.
+    pub bypassed: u64,
     /// Reads and writes under way.
     pub in_flight: u64,
     /// Bytes read.
@@ -313,6 +322,9 @@ impl TierMetrics {
             not_encoded: self.not_encoded.get(),
             gets: self.gets.times(),
             puts: self.puts.times(),
+            encodes: self.encodes.times(),
+            decodes: self.decodes.times(),
+            bypassed: self.bypassed.get(),
             in_flight: self.in_flight.get(),
             read_bytes: self.read_bytes.get(),
             written_bytes: self.written_bytes.get(),

@@ -23,6 +23,7 @@ mod model;
 #[cfg(feature = "tokio")]
 mod tasks;
 mod tier;
+mod worth;
 
 pub use self::blocking::Cache;
 pub use self::builder::Builder;
@@ -35,3 +36,4 @@ pub use self::metrics::{Stats, TierStats, Times};
 #[cfg(feature = "tokio")]
 pub use self::tasks::AsyncCache;
 pub use self::tier::Tier;
+pub use self::worth::Worth;

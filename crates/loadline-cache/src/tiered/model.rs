@@ -23,6 +23,7 @@ use super::frame::Format;
 use super::lower::{Found, Lower, WriteMode, Written};
 use super::memory::Memory;
 use super::metrics::{Metrics, TierMetrics};
+use super::worth::Ledger;
 
 const KEYS: usize = 3;
 const MS: Duration = Duration::from_millis(1);
@@ -58,7 +59,9 @@ fn core(clock: &ManualClock, mode: WriteMode, keys: usize, random: &mut Random) 
             longest_pause: 20 * MS,
         })),
         backlog: Mutex::new(Backlog::new(Bounds { keys, bytes: 500 })),
+        draining: Mutex::default(),
         metrics: TierMetrics::default(),
+        ledger: Ledger::default(),
         mean_bytes: AtomicU64::new(0),
     };
     Core {

@@ -13,10 +13,11 @@ use super::builder::Builder;
 use super::core::{Core, Look};
 use super::explain::Explanation;
 use super::fetch::Fetch;
-use super::flights::{Joined, Lead};
+use super::flights::{Flight, Joined, Lead};
 use super::key::Key;
 use super::lower::{Written, to_batch};
 use super::metrics::Stats;
+use super::worth::Worth;
 use crate::place::Place;
 use crate::tasks::open_place;
 use crate::{AsyncKeyValue, Error, LoadError};
@@ -105,7 +106,8 @@ impl<K: Key, V: Send + Sync + 'static> AsyncCache<K, V> {
         let mut fetch = self.fetch(std::slice::from_ref(key)).await;
         let steps = fetch.take_steps();
         let answer = fetch.into_answers().swap_remove(0);
-        (answer.map_err(Error::Load), Explanation { steps })
+        let worth = self.worth();
+        (answer.map_err(Error::Load), Explanation { steps, worth })
     }
 
     /// See [`Cache::insert`](crate::Cache::insert).
@@ -128,11 +130,19 @@ impl<K: Key, V: Send + Sync + 'static> AsyncCache<K, V> {
     /// See [`Cache::flush`](crate::Cache::flush).
     pub async fn flush(&self) -> u64 {
         let until = Instant::now() + FLUSH_TIMEOUT;
-        while self.shared.drain().await && Instant::now() < until {
-            // Another task is writing at the moment.
-            tokio::time::sleep(Duration::from_millis(1)).await;
+        while let Some(other) = self.shared.drain().await {
+            let left = until.saturating_duration_since(Instant::now());
+            if tokio::time::timeout(left, other.closed()).await.is_err() {
+                break;
+            }
         }
         self.stats().tier.map_or(0, |tier| tier.backlog)
+    }
+
+    /// What the tier below memory costs and saves, once it was read and a value was loaded.
+    #[must_use]
+    pub fn worth(&self) -> Option<Worth> {
+        self.shared.core.lower.as_ref()?.ledger.worth()
     }
 
     /// What the cache has done so far.
@@ -280,18 +290,18 @@ impl<K: Key, V: Send + Sync> Shared<K, V> {
         written.unwrap_or(Written::Unknown)
     }
 
-    /// Writes the backlog. Returns whether another task is doing so.
-    async fn drain(&self) -> bool {
+    /// Writes the backlog. If another task is doing so, returns its writes.
+    async fn drain(&self) -> Option<Arc<Flight<()>>> {
         while let Some(drain) = self.core.drain() {
-            if drain.writes.is_empty() {
-                return true;
+            if let Some(other) = drain.other() {
+                return Some(other);
             }
             let (result, elapsed) = timed(self.write(&drain.writes)).await;
             if !drain.written(result, elapsed) {
                 break;
             }
         }
-        false
+        None
     }
 }
 

@@ -37,6 +37,7 @@ pub struct Tier {
     pub(crate) batch_bytes: usize,
     pub(crate) breaker: BreakerPolicy,
     pub(crate) backlog: Bounds,
+    pub(crate) bypass_if_slower: bool,
 }
 
 impl Tier {
@@ -74,6 +75,7 @@ impl Tier {
                 keys: 10_000,
                 bytes: 16 << 20,
             },
+            bypass_if_slower: false,
         }
     }
 
@@ -146,6 +148,18 @@ impl Tier {
             first_pause,
             longest_pause: longest_pause.max(first_pause),
         };
+        self
+    }
+
+    /// Bypasses the tier while it costs more than it saves, by the measured times of loads, reads and writes and the
+    /// measured hit ratio: values are then loaded without asking it, and not written to it. Default off.
+    ///
+    /// One key in 16 uses the tier all the same. Only these keys decide, before, during and after, and at the earliest
+    /// after 200 reads of them. [`Costs`](crate::cost::Costs) has the formula, and
+    /// [`Cache::explain`](crate::Cache::explain) prints the figures.
+    #[must_use]
+    pub fn bypass_if_slower(mut self) -> Self {
+        self.bypass_if_slower = true;
         self
     }
 

@@ -13,8 +13,8 @@ mod stores;
 mod tasks;
 mod threads;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use loadline_cache::{Batch, Error, KeyValue, open};
@@ -48,6 +48,9 @@ fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
 struct Faulty {
     store: Box<dyn KeyValue>,
     is_down: AtomicBool,
+    /// Whether requests wait for the end of a pause.
+    pause: Mutex<bool>,
+    resumed: Condvar,
     requests: AtomicU64,
 }
 
@@ -56,6 +59,8 @@ impl Faulty {
         Arc::new(Self {
             store: open("ram").unwrap(),
             is_down: AtomicBool::new(false),
+            pause: Mutex::new(false),
+            resumed: Condvar::new(),
             requests: AtomicU64::new(0),
         })
     }
@@ -64,12 +69,19 @@ impl Faulty {
         self.is_down.store(is_down, Ordering::SeqCst);
     }
 
+    fn set_paused(&self, is_paused: bool) {
+        *self.pause.lock().unwrap() = is_paused;
+        self.resumed.notify_all();
+    }
+
     fn requests(&self) -> u64 {
         self.requests.load(Ordering::SeqCst)
     }
 
     fn pass(&self) -> Result<&dyn KeyValue, Error> {
         self.requests.fetch_add(1, Ordering::SeqCst);
+        let pause = self.pause.lock().unwrap();
+        drop(self.resumed.wait_while(pause, |paused| *paused).unwrap());
         match self.is_down.load(Ordering::SeqCst) {
             true => Err(Error::Settings("the store is down")),
             false => Ok(&*self.store),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use loadline_cache::codec::Raw;
-use loadline_cache::{Builder, Cache, Found, KeyValue, ManualClock, Tier, WriteMode};
+use loadline_cache::{Batch, Builder, Cache, Error, Found, KeyValue, ManualClock, Tier, WriteMode};
 
 use super::{Count, Faulty, MS, wait_until};
 
@@ -196,7 +196,9 @@ fn many_keys_are_one_request_and_large_ones_several() {
 #[test]
 fn a_batch_that_fails_ends_the_others() {
     let (store, clock, loads) = (Faulty::new(), ManualClock::new(), Count::default());
-    let pages = numbered(builder(tier(&store).batch_bytes(2_000), &clock), &loads);
+    // The breaker opens with the write, so that nothing is delivered in the background.
+    let tier = tier(&store).batch_bytes(2_000).breaker(2, MS, MS);
+    let pages = numbered(builder(tier, &clock), &loads);
     store.set_down(true);
     let keys: Vec<u32> = (0..100).collect();
     assert!(pages.get_many(&keys).iter().all(Result::is_ok));
@@ -292,4 +294,121 @@ fn a_write_that_may_still_happen_is_not_believed() {
         [Found::Invalidated, Found::Loaded, Found::Written]
     );
     assert_eq!(found(&pages, 1)[1..], [Found::InTier]);
+}
+
+/// Gives the store and its requests a time that the cache measures.
+struct Slow(Arc<Faulty>, Duration);
+
+impl Slow {
+    fn wait(&self) -> &Faulty {
+        std::thread::sleep(self.1);
+        &self.0
+    }
+}
+
+impl KeyValue for Slow {
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        self.wait().get(key)
+    }
+
+    fn get_many(&self, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, Error> {
+        self.wait().get_many(keys)
+    }
+
+    fn put(&self, key: &[u8], value: &[u8]) -> Result<(), Error> {
+        self.wait().put(key, value)
+    }
+
+    fn put_for(&self, key: &[u8], value: &[u8], ttl: Duration) -> Result<(), Error> {
+        self.wait().put_for(key, value, ttl)
+    }
+
+    fn delete(&self, key: &[u8]) -> Result<bool, Error> {
+        self.wait().delete(key)
+    }
+
+    fn compare_and_swap(
+        &self,
+        key: &[u8],
+        expected: Option<&[u8]>,
+        next: Option<&[u8]>,
+    ) -> Result<bool, Error> {
+        self.wait().compare_and_swap(key, expected, next)
+    }
+
+    fn apply(&self, batch: &Batch) -> Result<(), Error> {
+        self.wait().apply(batch)
+    }
+
+    fn write_many(&self, batch: &Batch) -> Result<(), Error> {
+        self.wait().write_many(batch)
+    }
+
+    fn scan(&self, prefix: &[u8], visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), Error> {
+        self.wait().scan(prefix, visit)
+    }
+}
+
+#[test]
+fn a_store_that_does_not_answer_in_time_delays_a_call_once() {
+    let (store, clock, loads) = (Faulty::new(), ManualClock::new(), Count::default());
+    let slow = Tier::store(Arc::new(Slow(Arc::clone(&store), 20 * MS))).timeout(20 * MS);
+    let pages = numbered(builder(slow, &clock), &loads);
+    store.set_down(true);
+    assert_eq!(seen(&pages, 1), "1");
+    // The read. A write would have kept the caller waiting as long again.
+    assert_eq!(store.requests(), 1);
+}
+
+#[test]
+fn a_store_that_costs_more_than_it_saves_is_bypassed() {
+    let (store, clock, loads) = (Faulty::new(), ManualClock::new(), Count::default());
+    let slow = Slow(Arc::clone(&store), Duration::from_micros(20));
+    let tier = Tier::store(Arc::new(slow)).timeout(60_000 * MS);
+    let builder = builder(tier.bypass_if_slower(), &clock).memory(0, |_, _| 1);
+    let pages = numbered(builder, &loads);
+    let mut key = 0;
+    while !pages.worth().is_some_and(|worth| worth.is_bypassed) {
+        assert!(key < 20_000, "{:?}", pages.worth());
+        seen(&pages, key);
+        key += 1;
+    }
+    let before = store.requests();
+    (0..1_600).for_each(|more| drop(seen(&pages, 1_000_000 + more)));
+    // A read and a write of about one key in 16.
+    let requests = store.requests() - before;
+    assert!((100..350).contains(&requests), "{requests}");
+    let bypassed = (0..).find(|key| found(&pages, 2_000_000 + key)[1] == Found::Bypassed);
+    let (_, way) = pages.explain(&(2_000_000 + bypassed.unwrap()));
+    let text = way.to_string();
+    assert!(text.contains("tier: bypassed\nload: done"), "{text}");
+    assert!(text.contains("tier: bypassed, 0 % of reads hit"), "{text}");
+    assert!(pages.stats().tier.unwrap().bypassed > 1_000);
+}
+
+#[test]
+fn a_flush_waits_for_what_another_thread_writes() {
+    let (store, clock, loads) = (Faulty::new(), ManualClock::new(), Count::default());
+    let pages = numbered(
+        builder(tier(&store).mode(WriteMode::Behind), &clock),
+        &loads,
+    );
+    assert_eq!(seen(&pages, 1), "1");
+    assert_eq!(pages.flush(), 0);
+    store.set_paused(true);
+    let before = store.requests();
+    pages.insert(&1, b"inserted".to_vec());
+    wait_until("the thread in the background does not write", || {
+        store.requests() > before
+    });
+    let flushing = {
+        let pages = pages.clone();
+        std::thread::spawn(move || pages.flush())
+    };
+    // It neither ends early nor writes the same again.
+    std::thread::sleep(20 * MS);
+    assert!(!flushing.is_finished() && store.requests() == before + 1);
+    store.set_paused(false);
+    assert_eq!(flushing.join().unwrap(), 0);
+    assert_eq!(store.requests(), before + 1);
 }

@@ -6,7 +6,7 @@
 pub(super) mod writes;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::backlog::Write;
 use super::core::{Core, Look};
@@ -38,6 +38,10 @@ struct Slot<K: Key, V> {
     is_refresh: bool,
     was_asked: bool,
     is_in_no_backlog: bool,
+    /// Whether the tier below is bypassed.
+    is_bypassed: bool,
+    /// Whether the tier below has just kept this call waiting in vain.
+    was_slow: bool,
     stamp: u64,
     write: Option<Write>,
     answer: Option<Answered<V>>,
@@ -109,6 +113,8 @@ impl<K: Key, V> Slot<K, V> {
             is_refresh: false,
             was_asked: false,
             is_in_no_backlog: false,
+            is_bypassed: false,
+            was_slow: false,
             stamp: 0,
             write: None,
             answer: None,
@@ -232,6 +238,11 @@ impl<K: Key, V> Core<K, V> {
             if !slot.is_in_no_backlog {
                 slot.is_in_no_backlog = true;
                 slot.was_asked = self.answer_from_backlog(lower, slot);
+                if !slot.was_asked && lower.ledger.bypasses(&slot.bytes) {
+                    (slot.was_asked, slot.is_bypassed) = (true, true);
+                    lower.metrics.bypassed.add(1);
+                    slot.step(Seen::Bypassed, None);
+                }
             }
         }
         let open = fetch
@@ -274,7 +285,7 @@ impl<K: Key, V> Core<K, V> {
         drop(backlog);
         match write {
             Write::Delete => slot.step(Seen::Invalidated, None),
-            Write::Put { frame, .. } => self.take_found(lower, slot, Some(&frame), None),
+            Write::Put { frame, .. } => self.take_found(lower, slot, Some(&frame), None, None),
         }
         true
     }
@@ -292,29 +303,50 @@ impl<K: Key, V> Core<K, V> {
         lower.report(values.is_some(), elapsed, self.clock.now());
         let Some(values) = values else {
             lower.metrics.get_errors.add(1);
+            let was_slow = elapsed >= lower.timeout / 2;
+            for slot in &mut fetch.slots {
+                slot.was_slow |= was_slow;
+            }
             for slot in question.slots {
-                fetch.slots[slot].step(Seen::TierFailed, Some(elapsed));
+                let slot = &mut fetch.slots[slot];
+                lower.ledger.failed(&slot.bytes, elapsed);
+                slot.step(Seen::TierFailed, Some(elapsed));
             }
             // The other batches of this call would wait just as long.
             Self::skip(lower, fetch);
             return;
         };
+        let share = elapsed / question.slots.len().max(1) as u32;
         let values = values.into_iter().chain(std::iter::repeat(None));
         for (index, bytes) in question.slots.into_iter().zip(values) {
             let slot = &mut fetch.slots[index];
-            self.take_found(lower, slot, bytes.as_deref(), Some(elapsed));
+            self.take_found(lower, slot, bytes.as_deref(), Some(elapsed), Some(share));
         }
     }
 
+    /// Takes what the tier has at a key. `elapsed` is the time of the request, of which `share` is that of this key.
     fn take_found(
         &self,
         lower: &Lower<K, V>,
         slot: &mut Slot<K, V>,
         bytes: Option<&[u8]>,
         elapsed: Option<Duration>,
+        share: Option<Duration>,
     ) {
         let newest = slot.older.as_ref().map(|older| older.stamp);
-        match lower.read(&slot.bytes, bytes, self.unix_us()) {
+        let begun = Instant::now();
+        let found = lower.read(&slot.bytes, bytes, self.unix_us());
+        let decode = begun.elapsed();
+        if bytes.is_some() {
+            lower.metrics.decodes.record(decode);
+        }
+        if let Some(share) = share {
+            match found {
+                Found::Value(..) => lower.ledger.hit(&slot.bytes, share + decode),
+                _ => lower.ledger.miss(&slot.bytes, share + decode),
+            }
+        }
+        match found {
             Found::Value(value, times)
                 if !(slot.is_refresh && newest.is_some_and(|newest| times.stamp <= newest)) =>
             {
@@ -387,6 +419,9 @@ impl<K: Key, V> Core<K, V> {
             None => Seen::Absent,
         };
         slot.step(seen, Some(elapsed));
+        if let Some(lower) = &self.lower {
+            lower.ledger.loaded(elapsed);
+        }
         if slot.lead.as_ref().is_some_and(Lead::begin_writing) {
             self.keep(slot, value.clone(), elapsed);
         }
@@ -401,11 +436,13 @@ impl<K: Key, V> Core<K, V> {
         }
         let (entry, ttl) = self.entry(&slot.key, value, None, slot.stamp);
         if let Some(lower) = &self.lower {
+            // A tier that was slow to fail would keep the caller waiting for a write as well.
+            let is_left_out = slot.was_slow && lower.mode == WriteMode::Through;
             let is_selected = match (&lower.select, &entry.value) {
                 (Some(select), Some(value)) => select(&slot.key, value, cost),
                 _ => true,
             };
-            if is_selected {
+            if is_selected && !slot.is_bypassed && !is_left_out {
                 slot.write = self.put(&slot.bytes, &entry, ttl, false);
                 self.defer(lower, slot);
             }

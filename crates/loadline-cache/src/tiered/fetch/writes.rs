@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::super::backlog::Write;
 use super::super::core::Core;
 use super::super::explain::Found as Seen;
-use super::super::flights::Lead;
+use super::super::flights::{Flight, Lead};
 use super::super::key::Key;
 use super::super::lower::{Lower, WriteMode, Written};
 use super::super::metrics::Held;
@@ -24,11 +24,17 @@ pub(crate) struct Drain<'c, K: Key, V> {
     core: &'c Core<K, V>,
     lower: &'c Lower<K, V>,
     pub(crate) writes: Vec<(Vec<u8>, Write)>,
+    flight: Arc<Flight<()>>,
     succeeded: bool,
     _in_flight: Held<'c>,
 }
 
 impl<K: Key, V> Drain<'_, K, V> {
+    /// The writes of another caller, if it has all there are.
+    pub(crate) fn other(&self) -> Option<Arc<Flight<()>>> {
+        self.writes.is_empty().then(|| Arc::clone(&self.flight))
+    }
+
     /// Ends the writes, and returns whether there can be more.
     pub(crate) fn written(mut self, result: Written, elapsed: Duration) -> bool {
         let succeeded = result == Written::Done;
@@ -52,6 +58,7 @@ impl<K: Key, V> Drop for Drain<'_, K, V> {
         }
         let stamp = self.core.stamp();
         (self.lower.backlog()).finish(self.succeeded, stamp);
+        self.flight.close();
     }
 }
 
@@ -170,8 +177,9 @@ impl<K: Key, V> Core<K, V> {
         let lower = self.lower.as_ref().expect("a tier was written to");
         lower.metrics.puts.record(elapsed);
         lower.report(succeeded, elapsed, self.clock.now());
-        if !succeeded {
-            lower.metrics.put_errors.add(1);
+        match succeeded {
+            true => lower.ledger.written(writes.len(), elapsed),
+            false => lower.metrics.put_errors.add(1),
         }
         for (index, (key, write)) in slots.into_iter().zip(&writes) {
             match result {
@@ -206,11 +214,18 @@ impl<K: Key, V> Core<K, V> {
         if !lower.breaker().permits(self.clock.now()) {
             return None;
         }
+        let mut draining = lower.draining();
         let writes = lower.backlog().take(lower.batch_bytes);
+        let flight = match &*draining {
+            Some(flight) if writes.is_empty() => Arc::clone(flight),
+            _ => Arc::clone(draining.insert(Flight::of_drain())),
+        };
+        drop(draining);
         Some(Drain {
             core: self,
             lower,
             writes,
+            flight,
             succeeded: false,
             _in_flight: lower.metrics.in_flight.hold(),
         })
