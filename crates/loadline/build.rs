@@ -1,4 +1,4 @@
-//! Tells the program what it was built from: `loadline --version` says so.
+//! Passes commit, target and features to the program, for `loadline --version`.
 
 use std::process::Command;
 

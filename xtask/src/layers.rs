@@ -12,7 +12,7 @@ use anyhow::{Context, bail};
 const PAGE: &str = "docs/architecture.md";
 const HEADING: &str = "## Inside the binary";
 const SOURCES: &str = "crates/loadline/src";
-/// What a module with tests beside its code begins them with.
+/// The line before the tests of a module.
 const TESTS: &str = "#[cfg(test)]\nmod tests";
 
 /// The faults of the binary's modules, one sentence each.

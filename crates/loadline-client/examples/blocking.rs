@@ -25,7 +25,7 @@ pub(crate) fn run(url: &str) -> Result<(), Error> {
     let greeting: String = connection.run(get("example:greeting"))?;
     println!("greeting: {greeting}");
 
-    // The caller chooses the type of a reply. `None` stands for a key that does not exist.
+    // The caller chooses the type of a reply. `None` means that the key does not exist.
     let missing: Option<String> = connection.run(get("example:missing"))?;
     println!("missing: {missing:?}");
 

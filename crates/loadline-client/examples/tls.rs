@@ -29,7 +29,7 @@ pub(crate) fn run(url: &str, authority: Option<&Path>) -> Result<(), Error> {
         builder = builder.tls(Tls::trusting([certificate])?);
     }
     let mut connection = builder.build().blocking()?;
-    connection.run(set("example:secret", "nobody listens"))?;
+    connection.run(set("example:secret", "end to end"))?;
     let secret: String = connection.run(get("example:secret"))?;
     println!("secret: {secret}");
     Ok(())

@@ -24,7 +24,7 @@ const OPERATIONS: usize = 1000;
 /// The most that a connection may hold.
 const CONNECTION_BYTES: isize = 12 << 10;
 
-/// Answers every request with 64 bytes, and allocates nothing while it does; it stands for a server that
+/// Answers every request with 64 bytes, and allocates nothing meanwhile; it takes the place of a server that
 /// is another process. A request is taken to be what one read brings; `*` begins a command, and is nowhere else.
 fn answering() -> SocketAddr {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();

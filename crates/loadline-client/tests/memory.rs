@@ -24,7 +24,7 @@ const PROCESS_BYTES: u64 = 10_000_000;
 /// A line of what the system says of this process, in bytes.
 #[expect(
     clippy::disallowed_methods,
-    reason = "what the system says stands in a file; the client reads none"
+    reason = "the size is read from a file of the system; the client reads none"
 )]
 fn resident(what: &str) -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();

@@ -16,7 +16,7 @@
 //! It does not cover interrupts, time that a hypervisor takes from the whole CPU (steal), the time to wake a
 //! thread on another CPU, cache misses caused by other programs, a reduced clock frequency, and waiting
 //! threads of the server other than the observed one. These remain in the corrected tail. If a server keeps
-//! so many threads busy that its own clients wait, that waiting is removed as well; the raw tail shows it,
+//! enough threads busy to make its own clients wait, that waiting is removed as well; the raw tail shows it,
 //! which is why limits judge the raw one.
 //!
 //! ```

@@ -108,7 +108,7 @@ pub fn ratio(value: f64) -> String {
     format!("{}x", bound(value))
 }
 
-/// A bound of a ratio, which has the unit of what stands before it.
+/// A bound of a ratio, which has the unit of the text before it.
 #[must_use]
 pub fn bound(value: f64) -> String {
     if (0.095..1_000.0).contains(&value) {

@@ -8,7 +8,7 @@ const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█
 const LEAST_SPAN: f64 = 0.1;
 
 /// Counts as heights; what is empty stays blank and what is not is always seen. Heights follow the
-/// square root of the count, so that a thin tail does not vanish beside the bulk.
+/// square root of the count, so that a thin tail does not vanish next to the bulk.
 pub(crate) fn spectrum(counts: &[u64]) -> String {
     let most = counts.iter().copied().max().unwrap_or(0).max(1) as f64;
     counts

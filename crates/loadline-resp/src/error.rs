@@ -75,7 +75,7 @@ pub enum Malformed {
     /// A double is not a number.
     #[error("a double is not a number")]
     Double,
-    /// A big number has no digits, or something else beside them.
+    /// A big number has no digits, or other characters as well.
     #[error("a big number is not made of digits")]
     BigNumber,
     /// A boolean is neither `t` nor `f`.

@@ -5,7 +5,7 @@ use crate::error::{Error, Malformed};
 /// The longest length line that is read: 20 digits hold every `u64`.
 pub(crate) const LENGTH_LINE_BYTES: usize = 20;
 
-/// Reads the length of a string or aggregate; `None` is the `-1` that stands for null.
+/// Reads the length of a string or aggregate; `None` is `-1`, which means null.
 ///
 /// # Errors
 /// `Streamed` for `?`, `Malformed` for anything that is not a plain decimal number.

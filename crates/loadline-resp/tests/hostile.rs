@@ -150,14 +150,13 @@ fn measured<T>(work: impl FnOnce() -> T) -> (T, u64) {
     (result, memory("VmHWM:").saturating_sub(before))
 }
 
-/// A size that Linux tells of this process, in bytes.
+/// A size of this process according to Linux, in bytes.
 #[expect(
     clippy::disallowed_methods,
-    reason = "what the system says stands in a file; the codec reads none"
+    reason = "the size is read from a file of the system; the codec reads none"
 )]
 fn memory(name: &str) -> u64 {
-    let status =
-        std::fs::read_to_string("/proc/self/status").expect("Linux tells about the process");
+    let status = std::fs::read_to_string("/proc/self/status").expect("Linux describes the process");
     let line = status
         .lines()
         .find_map(|line| line.strip_prefix(name))

@@ -24,7 +24,7 @@ const PIECE_BYTES: usize = 64 << 10;
 /// What one input may add to the process at its peak.
 const MEMORY_BOUND_BYTES: u64 = 8 << 20;
 
-/// What stands for a connection that was closed before all was read.
+/// Represents a connection that was closed before everything was read.
 const RESET: &str = "closed, the rest unread";
 
 /// Bytes to send: `unit`, repeated.
@@ -214,7 +214,7 @@ fn measured(hears: &str, feed: &Feed, work: impl FnOnce() -> String) -> String {
     said
 }
 
-/// A size that Linux tells of this process, in bytes.
+/// A size of this process according to Linux, in bytes.
 fn memory(name: &str) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let mut lines = status.lines();

@@ -264,7 +264,7 @@ pub(crate) fn set_outside(bytes: &mut [u8], outside: Outside) {
     bytes[at..at + OUTSIDE_BYTES].copy_from_slice(&outside_value(outside));
 }
 
-/// The value of a record as it stands for one in the log only.
+/// The value of a record that represents one in the log only.
 pub(crate) fn outside_value(outside: Outside) -> [u8; OUTSIDE_BYTES] {
     let mut bytes = [0; OUTSIDE_BYTES];
     bytes[..4].copy_from_slice(&outside.segment.to_le_bytes());

@@ -538,7 +538,7 @@ mod tests {
             let held: usize = shard.iter().map(|slot| slot.held_bytes()).sum();
             prop_assert_eq!(shard.held_bytes(), held);
             let slack = shard.memory_bytes() - shard.index.memory_bytes() - held;
-            prop_assert!(slack <= held / 2 + 24 * (8 + 4 * all.len()) + 3 * 2_048, "{slack} bytes unused beside {held}");
+            prop_assert!(slack <= held / 2 + 24 * (8 + 4 * all.len()) + 3 * 2_048, "{slack} bytes unused with {held}");
         }
     }
 }

@@ -33,7 +33,7 @@ impl Held for Bytes {
 
 /// Names, each with something: nothing in a set, a value in a hash.
 ///
-/// Beside what a map does, it chooses a name at random in constant time and knows how much memory it
+/// In addition to the operations of a map, it chooses a name at random in constant time and knows how much memory it
 /// takes. It gives room back as names go.
 ///
 /// Names are in the order in which they were added. To keep it, a removal takes time in proportion to the

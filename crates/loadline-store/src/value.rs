@@ -29,7 +29,7 @@ impl Value {
         self.view().kind()
     }
 
-    /// Bytes of memory that it takes beside the value itself, without what an allocator adds.
+    /// Memory in bytes in addition to the value itself, without what an allocator adds.
     pub(crate) fn held_bytes(&self) -> usize {
         match self {
             Self::String(bytes) => bytes.capacity(),

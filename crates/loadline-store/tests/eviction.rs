@@ -1,4 +1,4 @@
-//! How often a keyspace with eviction finds a key, beside the well-known policies, on keys chosen by Zipf's law.
+//! The hit ratio of a keyspace with eviction compared with well-known policies, on keys chosen by Zipf's law.
 
 #![expect(
     clippy::unwrap_used,

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use loadline_store::{Batch, Durability, Options, Store};
 
-/// Tells the test that runs as a process of its own which store to write to, and how.
+/// Passes the store and the way to write to it to the test in a child process.
 const DIRECTORY: &str = "LOADLINE_STORE_DIRECTORY";
 const WAY: &str = "LOADLINE_STORE_WAY";
 

@@ -1,7 +1,7 @@
 //! Typed values, and the codecs that turn them into bytes and back.
 //!
 //! What an application keeps under a key is seldom a string of bytes. To show what its encoding costs
-//! beside the call, [`Player`] is encoded before it is written and decoded after it is read, by code
+//! in addition to the call, [`Player`] is encoded before it is written and decoded after it is read, by code
 //! that is derived as an application's would be.
 
 use std::fmt;
@@ -135,7 +135,7 @@ impl Player {
         let mut left = bytes.saturating_sub(json_bytes(&player));
         while left >= ITEM_BYTES {
             let item = Item::random(&mut rng);
-            // A comma stands between items.
+            // Items are separated by commas.
             left -= json_bytes(&item) + usize::from(!player.items.is_empty());
             player.items.push(item);
         }

@@ -4,7 +4,7 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 
 use crate::exit::Failure;
 
-/// Descriptors that a run needs beside those of its connections: files, pipes, one poll per thread.
+/// Descriptors that a run needs in addition to its connections: files, pipes, one poll per thread.
 const OTHERS: u64 = 64;
 
 /// Makes room for `connections` at a time, as far as this process may do that by itself.

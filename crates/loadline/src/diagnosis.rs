@@ -87,8 +87,7 @@ pub(crate) fn node_scope(name: &str, asked: &Asked) -> String {
     format!("{name}, node {}", asked.address)
 }
 
-/// What is to be said about the setups of several targets; what concerns the machine stands there
-/// once.
+/// The findings about the setups of several targets; findings about the machine are listed once.
 pub(crate) fn findings(setups: &[Setup]) -> Vec<Finding> {
     let mut findings: Vec<Finding> = Vec::new();
     for finding in setups.iter().flat_map(doctor::examine_setup) {

@@ -4,7 +4,7 @@ use loadline_load::reply::{Reply, Tally};
 use loadline_load::wire::Framing;
 use loadline_resp::{Decoder, Frame, Limits, ReplyKind, Skipper};
 
-/// Tells the replies of one connection apart.
+/// Separates the replies of one connection.
 #[derive(Debug)]
 pub(crate) struct RespFraming {
     skipper: Skipper,

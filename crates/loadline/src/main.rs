@@ -1,5 +1,5 @@
 //! `loadline`: a performance lab for Redis and for everything a team uses around it or instead of
-//! it. See `docs/architecture.md` for what stands where.
+//! it. See `docs/architecture.md` for the layout.
 
 mod args;
 mod codec;

@@ -56,7 +56,7 @@ impl Pinning {
         started
     }
 
-    /// The CPUs of the servers, for a thread that stands for one.
+    /// The CPUs of the servers, for a thread that acts as one.
     pub(crate) fn servers(&self) -> CpuSet {
         self.servers
     }

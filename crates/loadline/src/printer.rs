@@ -1,5 +1,5 @@
-//! How reports look here: width, colour and pictures, as the terminal, the environment and the flags
-//! allow.
+//! The format of reports on this terminal: width, colour and pictures, from the terminal, the environment and the
+//! flags.
 
 use std::io::IsTerminal;
 
@@ -25,7 +25,7 @@ pub(crate) struct Printer {
     pub(crate) live: bool,
 }
 
-/// What a look depends on.
+/// The facts that the format depends on.
 #[derive(Debug, Clone, Default)]
 struct Surroundings {
     stdout_is_terminal: bool,
@@ -45,7 +45,7 @@ impl Printer {
         }
     }
 
-    /// Looks around.
+    /// Examines the terminal and the environment.
     pub(crate) fn new(args: &DisplayArgs) -> Self {
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         // POSIX: the first of these that is set decides.

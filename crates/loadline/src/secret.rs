@@ -6,7 +6,7 @@ use std::fmt;
 /// The environment variable that a password can come from.
 pub(crate) const PASSWORD_VARIABLE: &str = "LOADLINE_REDIS_PASSWORD";
 
-/// What stands in place of a secret.
+/// Replacement of a secret in output.
 const MASK: &str = "***";
 
 /// A password. It shows itself as `***`; only [`reveal`](Self::reveal) gives it away.

@@ -132,7 +132,7 @@ fn nonsense_ends_its_connection_and_no_other() {
     replies(&mut other, 1);
 }
 
-/// The server holds replies that nobody takes, and reads no more until they are taken.
+/// The server holds unread replies, and stops reading until they are read.
 #[test]
 fn who_does_not_read_is_not_read_from_and_gets_every_reply_in_the_end() {
     // More than the sockets of both directions hold.

@@ -1,4 +1,4 @@
-//! Rows of ours beside a peer: the median ratio over the rounds with its interval, CPU, and goals.
+//! Rows of ours compared with a peer: the median ratio over the rounds with its interval, CPU, and goals.
 
 use std::fmt;
 
@@ -18,7 +18,7 @@ pub(super) struct Sample {
     pub(super) cpu_ns_per_op: f64,
 }
 
-/// What ours is to reach beside a peer.
+/// The goal of ours compared with a peer.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Goal {
     /// Ours over theirs, operations per second.
@@ -61,7 +61,7 @@ enum Verdict {
     Met,
     NotMet,
     /// The interval holds the goal, or the rounds are too few for an interval.
-    CannotTell,
+    Inconclusive,
 }
 
 /// The most memory that ours took at once, in MiB.
@@ -156,7 +156,7 @@ impl Verdict {
         match interval {
             Some((true, _)) => Self::Met,
             Some((_, true)) => Self::NotMet,
-            _ => Self::CannotTell,
+            _ => Self::Inconclusive,
         }
     }
 }
@@ -166,7 +166,7 @@ impl fmt::Display for Verdict {
         f.write_str(match self {
             Self::Met => "met",
             Self::NotMet => "NOT MET",
-            Self::CannotTell => "cannot tell",
+            Self::Inconclusive => "inconclusive",
         })
     }
 }
@@ -314,9 +314,9 @@ mod tests {
             [99.0, 98.0, 101.0, 97.0, 99.0],
             [101.0, 102.0, 99.0, 103.0, 101.0],
         ] {
-            assert_eq!(verdict(&ours, 1.0, Some(1.0), None), "cannot tell");
+            assert_eq!(verdict(&ours, 1.0, Some(1.0), None), "inconclusive");
         }
-        assert_eq!(verdict(&[300.0; 4], 1.0, Some(1.0), None), "cannot tell");
+        assert_eq!(verdict(&[300.0; 4], 1.0, Some(1.0), None), "inconclusive");
     }
 
     #[test]

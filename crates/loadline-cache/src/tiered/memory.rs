@@ -35,7 +35,7 @@ impl<K: Hash + Eq + Clone, V> Memory<K, V> {
     /// Room for entries of `budget` bytes in all.
     ///
     /// Each shard has a fixed share of the budget, and an entry larger than that share is not kept. So there are fewer
-    /// shards where entries are large beside the budget.
+    /// shards where entries are large compared with the budget.
     pub(crate) fn new(budget: u64, expected_entry_bytes: u64) -> Self {
         let expected = expected_entry_bytes.max(1);
         let entries = (budget / expected).max(1);

@@ -103,7 +103,7 @@ pub(crate) fn one_slot(
 ) -> Result<Option<u16>, Error> {
     let mut words = Words::new(wire);
     if so_far.is_some() && words.next().is_some_and(|name| is(name, &["INFO"])) {
-        // It is asked of the node that serves the keys beside it.
+        // It is sent to the node that serves the other keys.
         return Ok(so_far);
     }
     match route(meta, wire)? {
@@ -170,7 +170,7 @@ fn for_each_key<'w>(keys: Keys, name: &[u8], mut args: Words<'w>, mut found: imp
         Keys::AllButLast => args.take(count.saturating_sub(1)).for_each(found),
         Keys::Alternating => args.step_by(2).for_each(found),
         Keys::Counted(place) => {
-            // The destination, if there is one, stands before the count.
+            // The destination, if there is one, precedes the count.
             if place == 1 && name.ends_with(b"STORE") {
                 args.clone().next().into_iter().for_each(&mut found);
             }

@@ -18,7 +18,7 @@ pub fn slot_of(key: &[u8]) -> u16 {
     crc16(hash_tag(key)) % SLOTS
 }
 
-/// The part of a key that decides its slot: what stands between the first `{` and the first `}` after it,
+/// The part of a key that decides its slot: the text between the first `{` and the first `}` after it,
 /// unless there is nothing between them; otherwise the whole key.
 fn hash_tag(key: &[u8]) -> &[u8] {
     let Some(open) = key.iter().position(|&byte| byte == b'{') else {

@@ -14,7 +14,7 @@ const MOST_REPLICAS: usize = 512;
 /// The longest host name that the name system knows.
 const MOST_HOST_BYTES: usize = 253;
 /// No node serves the slot.
-const NOBODY: u16 = u16::MAX;
+const UNSERVED: u16 = u16::MAX;
 
 /// The address of a node of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -79,7 +79,7 @@ pub(crate) struct Shard {
 #[derive(Clone, Debug)]
 pub(crate) struct Topology {
     shards: Vec<Shard>,
-    /// The number of the shard that serves each slot, or [`NOBODY`].
+    /// The number of the shard that serves each slot, or [`UNSERVED`].
     slots: Box<[u16]>,
     /// The lowest slot of each shard that serves any.
     homes: Vec<u16>,
@@ -90,7 +90,7 @@ impl Topology {
     pub(crate) fn empty() -> Self {
         Self {
             shards: Vec::new(),
-            slots: vec![NOBODY; usize::from(SLOTS)].into(),
+            slots: vec![UNSERVED; usize::from(SLOTS)].into(),
             homes: Vec::new(),
         }
     }
@@ -140,7 +140,7 @@ impl Topology {
             }
         }
         for slot in &mut self.slots[usize::from(first)..=usize::from(last)] {
-            if *slot != NOBODY {
+            if *slot != UNSERVED {
                 return Err(format!(
                     "two ranges overlap between the slots {first} and {last}"
                 ));
@@ -176,12 +176,12 @@ impl Topology {
 
     fn drop_idle(&mut self) {
         let old = std::mem::take(&mut self.shards);
-        let mut places = vec![NOBODY; old.len()];
+        let mut places = vec![UNSERVED; old.len()];
         for slot in &mut self.slots {
             let Some(place) = places.get_mut(usize::from(*slot)) else {
                 continue;
             };
-            if *place == NOBODY {
+            if *place == UNSERVED {
                 *place = u16::try_from(self.shards.len()).expect("no more shards than slots");
                 self.shards.push(old[usize::from(*slot)].clone());
             }
@@ -233,7 +233,10 @@ impl Topology {
 
     /// How many slots are served.
     pub(crate) fn covered(&self) -> usize {
-        self.slots.iter().filter(|&&shard| shard != NOBODY).count()
+        self.slots
+            .iter()
+            .filter(|&&shard| shard != UNSERVED)
+            .count()
     }
 }
 

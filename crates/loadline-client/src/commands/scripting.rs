@@ -91,7 +91,7 @@ impl Script {
         &self.digest
     }
 
-    /// A call with these keys and arguments (`KEYS` and `ARGV`); `()` stands for none.
+    /// A call with these keys and arguments (`KEYS` and `ARGV`); use `()` for none.
     #[must_use]
     pub fn call<T: FromReply>(
         &self,

@@ -1,6 +1,6 @@
 //! Sorted sets: members in the order of their scores.
 //!
-//! A score stands before its member in arguments, as in Redis: `zadd("board", [(1.5, "ann")])`. A bound of scores
+//! A score precedes its member in arguments, as in Redis: `zadd("board", [(1.5, "ann")])`. A bound of scores
 //! is a number, `"(1.5"` to exclude the number itself, `"-inf"` or `"+inf"`.
 
 use super::*;

@@ -60,7 +60,7 @@ pub(crate) fn prepare(socket: impl AsFd, config: &Config) -> io::Result<()> {
     Ok(())
 }
 
-/// The error for a name that stands for no address.
+/// The error for a name without an address.
 pub(crate) fn no_address() -> io::Error {
     io::Error::new(io::ErrorKind::NotFound, "the host name has no address")
 }

@@ -7,19 +7,19 @@ use loadline_resp::{Decoder, Error, Limits, Malformed, Reply, ReplyKind, Skipper
 /// The longest line that is looked at without the skipper.
 const SHORT_LINE_BYTES: usize = 32;
 
-/// Finds the ends of replies in a stream of bytes, each byte looked at once.
+/// Finds the ends of replies in a stream of bytes, examining each byte once.
 #[derive(Debug)]
 pub(crate) struct Scanner {
     skipper: Skipper,
     max_short_bulk_bytes: usize,
 }
 
-/// What some bytes are.
+/// The meaning of some bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scanned {
-    /// So many bytes complete a reply.
+    /// This number of bytes completes a reply.
     Reply(usize),
-    /// So many bytes complete a push message.
+    /// This number of bytes completes a push message.
     Push(usize),
     /// All of the bytes belong to a reply that is not complete.
     Partial,
@@ -83,7 +83,7 @@ impl Scanner {
     }
 }
 
-/// Where the text stands of the bulk string that the bytes begin with, if the string is all there.
+/// The range of the text in the bulk string at the start of the bytes, if the string is complete.
 #[inline]
 fn bulk_text(bytes: &[u8]) -> Option<Range<usize>> {
     let (len, start) = bulk_len(bytes)?;

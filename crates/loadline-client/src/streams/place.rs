@@ -260,7 +260,7 @@ mod tests {
         assert_eq!(trimmed(doubted.judge(&stream.info())), None);
         assert_eq!(stream.read(&mut doubted, 10), 3);
         assert!(doubted.judge(&stream.info()).is_none());
-        // Nobody misses what was added before the place.
+        // Entries before the place are of no interest.
         let mut ahead = Place::after(id(12), &stream.info());
         assert!(ahead.judge(&stream.info()).is_none());
         stream.add(5);

@@ -62,7 +62,7 @@ fn an_error_in_a_pipeline_over_all_nodes_stays_with_its_command() {
             }
         }
     }
-    // Whoever reads one reply has the other commands executed all the same, and leaves nothing behind.
+    // Reading only one reply still executes the other commands and leaves no unread reply.
     let first = cluster.run(OnlyFirst(increments()));
     assert_eq!(first.unwrap(), 4);
     let counts: Vec<_> = keys[..13].iter().map(get::<i64>).collect();

@@ -16,7 +16,7 @@ const SLOTS: usize = 16_384;
 /// How long a cluster may take to agree on something.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Starts a server, and ends it, without mercy, as soon as there is nobody who could write to standard input
+/// Starts a server, and ends it, without mercy, as soon as standard input is closed
 /// any more: then the test has ended, in whatever way. Its directory goes with it.
 const SUPERVISOR: &str = r#"
     trap '' INT TERM
@@ -140,7 +140,7 @@ impl Cluster {
     }
 
     /// Moves a slot to the next master, some keys at a time, until every node knows. (Masters that have not
-    /// heard of the last move yet may give the next one the same epoch, and then nobody serves the slot. So tests
+    /// heard of the last move yet may give the next one the same epoch, and then no node serves the slot. So tests
     /// that share the cluster wait for each other here.)
     pub(crate) fn move_slot(&self, slot: u16) {
         // A test that failed within a move has said so itself.

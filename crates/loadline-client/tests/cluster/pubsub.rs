@@ -57,7 +57,7 @@ impl Heard {
                 let (number, due) = (number(message), self.due);
                 assert!(
                     number == due || self.announced,
-                    "{number} came, {due} was due, and nobody said so"
+                    "{number} came, {due} was due, without a report"
                 );
                 if number < due {
                     self.repeated += 1;
@@ -86,7 +86,7 @@ where
         let mut number = 0;
         while !stop.load(Ordering::Relaxed) {
             let published = publish(number).await;
-            // Whether a message went out whose answer was lost, nobody knows; its number is not used again.
+            // If the reply was lost, it is unknown whether the message was published; its number is not used again.
             if published.is_ok() || published.is_err_and(|error| error.maybe_executed()) {
                 number += 1;
             }

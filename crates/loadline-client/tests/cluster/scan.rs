@@ -100,11 +100,11 @@ fn a_scan_goes_on_when_a_master_is_lost() {
         assert!(killed.elapsed() < Duration::from_secs(30), "{cursor:?}");
     }
     println!("blocking: {errors} errors until the replica of {lost} was scanned");
-    assert!(errors > 0, "nobody noticed that the node was lost");
+    assert!(errors > 0, "the loss of the node was not noticed");
     assert_eq!(seen, names);
 }
 
-/// Moves a slot to the next master beside a runtime.
+/// Moves a slot to the next master, next to a runtime.
 async fn move_aside(slot: u16) {
     let moving = move || shared().move_slot(slot);
     tokio::task::spawn_blocking(moving).await.unwrap();

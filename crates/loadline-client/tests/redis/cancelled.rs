@@ -10,7 +10,7 @@ use loadline_client::{cmd, multiplexed};
 
 use crate::server::{Redis, runtime};
 
-/// So many requests of each task.
+/// Requests per task.
 const EACH: u32 = 1000;
 const TASKS: u32 = 50;
 

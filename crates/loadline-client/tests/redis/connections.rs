@@ -1,4 +1,4 @@
-//! What connections do beside running commands: they lend replies, wait, spin, keep pushes and count.
+//! Features of connections other than running commands: lent replies, waiting, spinning, pushes and counters.
 
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};

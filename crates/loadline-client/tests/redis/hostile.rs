@@ -132,7 +132,7 @@ fn a_server_that_hangs_up_on_everyone_is_not_stormed() {
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();
             let mut buf = [0; 4096];
-            // Whoever hangs up first is gone, which is no matter here.
+            // Fails if the peer has already closed the connection, which does not matter here.
             let _ = stream.read(&mut buf);
             let _ = stream.write_all(b"%1\r\n+proto\r\n:3\r\n");
             if count.send(()).is_err() {

@@ -75,7 +75,7 @@ fn a_script_that_is_sent_whole_needs_no_second_try() {
         let call = || script.call::<i64>("n", 5);
         let (unknown, counted) = c.run((call(), incr("n")));
         assert!(unknown.unwrap_err().is_server_code("NOSCRIPT"));
-        assert_eq!(counted.unwrap(), 1, "what is beside it ran, and runs once");
+        assert_eq!(counted.unwrap(), 1, "the other commands ran exactly once");
         let (flushed, whole, known) = c.run((script_flush(), call().whole(), call()));
         flushed.unwrap();
         assert_eq!((whole.unwrap(), known.unwrap()), (6, 11));

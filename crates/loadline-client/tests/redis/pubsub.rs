@@ -129,7 +129,7 @@ fn every_gap_is_announced_while_the_connection_is_killed() {
                     assert!(number >= due, "{number} came twice or late, {due} was due");
                     assert!(
                         number == due || announced,
-                        "{due} to {number} are missing, and nobody said so"
+                        "{due} to {number} are missing without a report"
                     );
                     (received, missing) = (received + 1, missing + number - due);
                     (due, announced) = (number + 1, false);
@@ -192,7 +192,10 @@ fn a_frozen_server_is_noticed_by_its_silence() {
         redis.signal(Signal::STOP);
         let begun = Instant::now();
         while pubsub.outage().is_none() {
-            assert!(begun.elapsed() < Duration::from_secs(3), "nobody noticed");
+            assert!(
+                begun.elapsed() < Duration::from_secs(3),
+                "the loss was not noticed"
+            );
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         redis.signal(Signal::CONT);
@@ -339,7 +342,7 @@ fn a_thread_of_its_own_notices_a_frozen_server() {
     pubsub.subscribe("a").unwrap();
     redis.signal(Signal::STOP);
     assert!(pubsub.next(Duration::from_millis(400)).is_none());
-    assert!(pubsub.outage().is_some(), "nobody noticed");
+    assert!(pubsub.outage().is_some(), "the loss was not noticed");
     let error = pubsub.subscribe("b").unwrap_err();
     assert!(matches!(error, Error::Timeout { .. }), "{error}");
     redis.signal(Signal::CONT);

@@ -215,7 +215,7 @@ fn a_narrow_win_among_several_metrics_is_taken_back() {
         let b: Vec<f64> = (0..24).map(|i| if i < n { 110.0 } else { 100.0 }).collect();
         paired(&[100.0; 24], &b, Direction::LessIsBetter, &Rules::default()).unwrap()
     };
-    // 19 of 24 has a p-value of 0.33 %: enough alone, not among four. 24 of 24 stands.
+    // 19 of 24 has a p-value of 0.33 %: enough alone, not among four. 24 of 24 is.
     let mut alone = [slower_in(19)];
     correct_for_several(&mut alone, ALPHA);
     assert_eq!(alone[0].verdict, Verdict::Slower);

@@ -58,7 +58,7 @@ pub fn arms_differ(a: &Case, b: &Case) -> Option<Finding> {
     (!differences.is_empty()).then(|| Finding {
         rule: Rule::ArmsDiffer,
         severity: Severity::Critical,
-        scope: format!("{} beside {}", scope(a), scope(b)),
+        scope: format!("{} compared with {}", scope(a), scope(b)),
         evidence: format!(
             "The two were measured under different conditions: {}.",
             differences.join(", ")
@@ -105,7 +105,7 @@ pub fn hit_beside_miss(hit: &Case, miss: &Case) -> Option<Finding> {
     Some(Finding {
         rule: Rule::HitSlowerThanMiss,
         severity,
-        scope: format!("{} beside {}", scope(hit), scope(miss)),
+        scope: format!("{} compared with {}", scope(hit), scope(miss)),
         evidence: format!(
             "A hit took {ratio:.2} times as long as a miss (at least {at_least:.2} times): {why}."
         ),
@@ -203,7 +203,11 @@ mod tests {
                 by_payload.severity,
                 by_payload.scope.as_str()
             ),
-            ("LL016", Severity::Info, "redis, hit beside redis, miss")
+            (
+                "LL016",
+                Severity::Info,
+                "redis, hit compared with redis, miss"
+            )
         );
         assert_eq!(
             by_payload.evidence,

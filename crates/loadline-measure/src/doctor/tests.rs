@@ -485,7 +485,7 @@ fn arms_that_differ_are_named_and_others_are_not() {
         (finding.rule.as_str(), finding.severity),
         ("LL014", Severity::Critical)
     );
-    assert_eq!(finding.scope, "embedded, get beside redis, get");
+    assert_eq!(finding.scope, "embedded, get compared with redis, get");
     assert_eq!(
         finding.evidence,
         "The two were measured under different conditions: pipeline, value size."

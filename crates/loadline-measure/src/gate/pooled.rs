@@ -227,7 +227,7 @@ mod tests {
         let whole = suite(&mut rng, &[0.01]);
         let together = vec![whole[0].clone(); 20];
         let alone = prior(&together).is_none_or(|prior| prior.freedom < 1e-9);
-        assert!(alone, "no other case tells anything");
+        assert!(alone, "no other case provides information");
         let mut nearly = together;
         for value in nearly.iter_mut().flatten().flatten() {
             *value += 0.001 * normal(&mut rng);

@@ -53,7 +53,7 @@ pub(super) fn of_cases(
     for metric in Metric::WORK {
         if let (Some(before), Some(after)) = (metric.work_of(before), metric.work_of(after)) {
             rows.push(of_two(name, metric, before, after, rules));
-            sentences.extend(beside(name, before, after));
+            sentences.extend(other_counts(name, before, after));
         }
     }
     (rows, sentences)
@@ -133,8 +133,8 @@ pub fn of_two(name: &str, metric: Metric, before: &Work, after: &Work, rules: &W
     }
 }
 
-/// What was counted in the same passes, as a sentence for each case; it is not judged.
-fn beside(name: &str, before: &Work, after: &Work) -> Option<String> {
+/// The other counts of the same passes, as a sentence; they are not judged.
+fn other_counts(name: &str, before: &Work, after: &Work) -> Option<String> {
     let per_op = |work: &Work, of: fn(&Pass) -> Option<u64>| {
         let pass = work.passes.first().filter(|pass| pass.ops > 0)?;
         Some(of(pass)? as f64 / pass.ops as f64)

@@ -159,7 +159,7 @@ fn the_spectrum_rises_and_ends_where_samples_end() {
 #[test]
 fn logarithmic_bins_hold_every_sample_once() {
     let histogram = of(&[1, 150, 900, 1_500, 15_000, 99_000, 5_000_000]);
-    // Three decades from 100 ns to 100 us; what is outside stands at the ends.
+    // Three decades from 100 ns to 100 us; values outside are counted at the ends.
     assert_eq!(histogram.log_bins(100, 100_000, 3), [3, 1, 3]);
     assert_eq!(histogram.log_bins(100, 100, 2).iter().sum::<u64>(), 7);
     assert_eq!(histogram.log_bins(0, 0, 1), [7]);

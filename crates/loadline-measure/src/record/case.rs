@@ -79,7 +79,7 @@ pub struct Case {
     /// Rounds whose throughput lies outside Tukey's fences.
     #[serde(default)]
     pub outliers: Outliers,
-    /// Operations executed one at a time beside the load, with and without CPU waiting time. `None` if the
+    /// Operations executed one at a time after each block, with and without CPU waiting time. `None` if the
     /// server is on another host, or if the case does not execute single operations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tail: Option<Tail>,

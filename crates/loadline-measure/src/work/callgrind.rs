@@ -272,7 +272,7 @@ impl Reader {
     }
 }
 
-/// The name in `(12) name` or, after its first use, in `(12)`; a name without a number stands for itself.
+/// The name in `(12) name` or, after its first use, in `(12)`; a name without a number is taken as it is.
 fn named(names: &mut HashMap<u64, String>, value: &str) -> Result<String, Fault> {
     let Some((number, name)) = value
         .strip_prefix('(')

@@ -190,7 +190,7 @@ mod tests {
     use rand::rngs::StdRng;
     use rand::{RngExt, SeedableRng};
 
-    /// Instructions per GET of redis-server 7.0.15 under callgrind beside builds, 4,800 GETs at pipeline 16 in each of
+    /// Instructions per GET of redis-server 7.0.15 under callgrind during builds, 4,800 GETs at pipeline 16 in each of
     /// six processes, without those of its timer: in the third, the name of the command collides.
     const MEASURED: [f64; 6] = [3_507.77, 3_504.71, 3_580.73, 3_510.89, 3_501.87, 3_508.41];
 

@@ -99,7 +99,7 @@ pub enum WorkError {
     #[error("a pass counted no instructions of operations")]
     NoWork,
     /// The passes disagree: no two of them are as low as the lowest.
-    #[error("the passes disagree: the lowest of {passes} stands alone")]
+    #[error("the passes disagree: no other of {passes} is as low as the lowest")]
     Unsettled {
         /// Passes of this side.
         passes: usize,

@@ -14,7 +14,7 @@ const WIDTH: usize = 1_160;
 const NARROWEST: f64 = 0.1;
 
 /// The graph of what `after` executes, as an element of a page: red where it executes more than `before`, blue where it
-/// executes less. `None` if there is nothing to draw. `number` tells it from other graphs on the page.
+/// executes less. `None` if there is nothing to draw. `number` distinguishes it from other graphs on the page.
 pub(super) fn draw(before: &[Frame], after: &[Frame], number: usize) -> Option<String> {
     let (before, after) = (stacks(before), stacks(after));
     let paths: BTreeSet<&String> = before.keys().chain(after.keys()).collect();

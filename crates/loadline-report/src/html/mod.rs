@@ -1,4 +1,4 @@
-//! The HTML printer: one page that stands alone, without scripts and without anything from elsewhere.
+//! The HTML printer: one self-contained page, without scripts and external resources.
 
 mod flame;
 mod svg;

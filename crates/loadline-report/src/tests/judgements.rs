@@ -72,7 +72,7 @@ fn same() -> Vec<Row> {
             Metric::P99,
             RowVerdict::Inconclusive,
             1.02,
-            "cannot tell: between -4.0 % and 9.0 % slower, margin 2.0 %",
+            "inconclusive: between -4.0 % and 9.0 % slower, margin 2.0 %",
         ),
         row(
             "set",
@@ -209,7 +209,7 @@ fn a_warning_in_a_pipe() {
     get
     throughput  402.0k/s  401.2k/s  1.00x [0.97, 1.03]  the same        5.3 %
     p99           402 us    410 us  1.02x [0.99, 1.05]  inconclusive    5.3 %
-      cannot tell: between -4.0 % and 9.0 % slower, margin 2.0 %
+      inconclusive: between -4.0 % and 9.0 % slower, margin 2.0 %
 
     set
     p50           402 us    404 us  1.00x [0.97, 1.03]  the same        5.3 %
@@ -288,7 +288,7 @@ fn a_broken_limit_in_a_pipe() {
     get
     throughput  402.0k/s  401.2k/s  1.00x [0.97, 1.03]  the same        5.3 %
     p99           402 us    410 us  1.02x [0.99, 1.05]  inconclusive    5.3 %
-      cannot tell: between -4.0 % and 9.0 % slower, margin 2.0 %
+      inconclusive: between -4.0 % and 9.0 % slower, margin 2.0 %
 
     set
     p50           402 us    404 us  1.00x [0.97, 1.03]  the same        5.3 %
@@ -311,7 +311,7 @@ fn nothing_that_could_be_told_in_a_pipe() {
     get
     throughput  402.0k/s  401.2k/s  1.00x [0.97, 1.03]  the same        5.3 %
     p99           402 us    410 us  1.02x [0.99, 1.05]  inconclusive    5.3 %
-      cannot tell: between -4.0 % and 9.0 % slower, margin 2.0 %
+      inconclusive: between -4.0 % and 9.0 % slower, margin 2.0 %
 
     set
     p50           402 us    404 us  1.00x [0.97, 1.03]  the same        5.3 %
@@ -355,7 +355,7 @@ fn a_warning_in_a_job_summary() {
     | --- | --: | --: | --- | --- | --: | --- |
     | **get** |  |  |  |  |  |  |
     | throughput | 402.0k/s | 401.2k/s | 1.00x \[0.97, 1.03\] | the same | 5.3 % |  |
-    | p99 | 402 us | 410 us | 1.02x \[0.99, 1.05\] | inconclusive | 5.3 % | cannot tell: between -4.0 % and 9.0 % slower, margin 2.0 % |
+    | p99 | 402 us | 410 us | 1.02x \[0.99, 1.05\] | inconclusive | 5.3 % | inconclusive: between -4.0 % and 9.0 % slower, margin 2.0 % |
     | **set** |  |  |  |  |  |  |
     | p50 | 402 us | 404 us | 1.00x \[0.97, 1.03\] | the same | 5.3 % |  |
 
@@ -384,7 +384,7 @@ fn a_warning_for_a_ci_server() {
           <system-out>402.0k/s -&gt; 401.2k/s, 1.00x [0.97, 1.03]: slower by 2.1 % at most, less than 5.0 %</system-out>
         </testcase>
         <testcase name="p99" classname="loadline.gate.get">
-          <skipped message="402 us -&gt; 410 us, 1.02x [0.99, 1.05]: cannot tell: between -4.0 % and 9.0 % slower, margin 2.0 %"/>
+          <skipped message="402 us -&gt; 410 us, 1.02x [0.99, 1.05]: inconclusive: between -4.0 % and 9.0 % slower, margin 2.0 %"/>
         </testcase>
         <testcase name="p50" classname="loadline.gate.set">
           <system-out>402 us -&gt; 404 us, 1.00x [0.97, 1.03]: slower by 1.1 % at most, less than 5.0 %</system-out>

@@ -132,7 +132,7 @@ fn no_line_is_wider_than_the_terminal() {
     let narrow = text(&fixture::two_targets(), &TextOptions { width: 40, ..PIPE });
     assert!(
         narrow.contains("\n  p99.9 "),
-        "what has no room stands below: {narrow}"
+        "text without room is below: {narrow}"
     );
     assert!(narrow.contains(", CPU us/op "), "{narrow}");
 }

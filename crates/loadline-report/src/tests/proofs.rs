@@ -7,7 +7,7 @@ use loadline_measure::record::{Environment, Verdict};
 
 use crate::proof;
 
-/// Five comparisons, in which so many of the medians and so many of the tails were called slower.
+/// Five comparisons, with the numbers of medians and tails that were judged slower.
 fn kind(what: &str, planted: f64, medians: usize, tails: Option<usize>) -> Kind {
     let verdict = |is_slower| {
         if is_slower {

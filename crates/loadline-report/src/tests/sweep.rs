@@ -6,7 +6,7 @@ use loadline_measure::record::{Case, Cost, LeftOut, Link, Parts, Record, RoundSu
 use super::{PIPE, fixture, widest};
 use crate::{html, markdown, text};
 
-/// A cell whose throughput follows from the round trip: so many operations in each.
+/// A cell whose throughput follows from the round trip and its operations per round trip.
 fn cell(mode: &str, size: u64, latency_ns: u64, ops_asked: Option<u64>) -> Case {
     let call_ns = latency_ns as f64 + 20_000.0 + 900.0 * size as f64;
     let throughput = size as f64 * 1e9 / call_ns;

@@ -194,7 +194,7 @@ fn rows(case: &Case, colour: usize) -> Vec<Row> {
                 ..Row::default()
             })
         }));
-        // What must be known about the case stands below all of its rows.
+        // Notes about the case are printed below all of its rows.
         let notes = std::mem::take(&mut rows[0].notes);
         if let Some(last) = rows.last_mut() {
             last.notes = notes;

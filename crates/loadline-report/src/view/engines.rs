@@ -1,4 +1,4 @@
-//! Engines beside each other, one section for each class of durability.
+//! The comparison of engines, one section for each class of durability.
 
 use loadline_measure::engines::{Engines, Footprint, socket_share};
 use loadline_measure::record::{Case, Comparison, Record};

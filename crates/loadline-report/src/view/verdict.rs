@@ -419,7 +419,7 @@ fn inconclusive(judgement: &Judgement) -> String {
             .to_owned();
     }
     let why = judgement.reasons.first();
-    let why = why.map_or("no figure tells whether it got worse.", String::as_str);
+    let why = why.map_or("no metric shows whether it got worse.", String::as_str);
     format!("Inconclusive: {why}")
 }
 

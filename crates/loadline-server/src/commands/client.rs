@@ -233,7 +233,7 @@ struct Filter {
     id: Option<u64>,
     address: Option<String>,
     local_address: Option<String>,
-    nobody: bool,
+    excludes_all: bool,
     /// Whether the caller's own connection is excluded.
     skip_me: bool,
 }
@@ -280,9 +280,9 @@ fn filter(options: &[&[u8]]) -> Result<Filter, Refusal> {
         } else if is(name, "LADDR") {
             filter.local_address = Some(text());
         } else if is(name, "USER") {
-            filter.nobody |= value != b"default";
+            filter.excludes_all |= value != b"default";
         } else if is(name, "TYPE") {
-            filter.nobody |= !is(value, "normal");
+            filter.excludes_all |= !is(value, "normal");
         } else if is(name, "SKIPME") && (is(value, "yes") || is(value, "no")) {
             filter.skip_me = is(value, "yes");
         } else {
@@ -296,7 +296,7 @@ fn filter(options: &[&[u8]]) -> Result<Filter, Refusal> {
 /// the caller's own connection after its replies.
 fn kill_all(call: &mut Call<'_>, filter: &Filter) -> usize {
     let matches = |peer: &Peer| {
-        !filter.nobody
+        !filter.excludes_all
             && filter.id.is_none_or(|id| id == peer.id)
             && filter.address.as_ref().is_none_or(|it| *it == peer.address)
             && filter

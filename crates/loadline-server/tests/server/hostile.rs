@@ -260,7 +260,7 @@ fn request(lines: &str) -> Vec<u8> {
     request
 }
 
-/// What stands behind `name` in a text of INFO, up to a comma or the end of the line.
+/// The text after `name` in the text of INFO, up to a comma or the end of the line.
 fn field<'t>(text: &'t str, name: &str) -> &'t str {
     let (_, behind) = text.split_once(name).unwrap();
     behind.split([',', '\r']).next().unwrap()

@@ -1,4 +1,4 @@
-//! Our server on a real socket: beside a real redis-server, under foreign tools, and among hostile
+//! Our server on a real socket: compared with a real redis-server, under foreign tools, and among hostile
 //! clients.
 
 #![expect(

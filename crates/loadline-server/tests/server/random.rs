@@ -286,7 +286,7 @@ fn nonsense(names: &[String], rng: &mut SmallRng) -> String {
     line
 }
 
-/// The lines of a reply, sorted if their order is unspecified, without the id that HELLO tells and
+/// The lines of a reply, sorted if their order is unspecified, without the id in the reply to HELLO and
 /// without the times that may be in the replies of a transaction.
 fn comparable(name: &str, reply: &str) -> Vec<String> {
     const UNORDERED: [&str; 12] = [

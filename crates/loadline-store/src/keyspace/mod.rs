@@ -177,7 +177,7 @@ impl Keyspace {
         }
     }
 
-    /// A copy of what stands at `key`.
+    /// A copy of the value at `key`.
     #[must_use]
     pub fn entry(&self, key: &[u8], now: u64) -> Option<Entry> {
         let mut shard = self.shard_of(key);
@@ -348,8 +348,8 @@ impl Keyspace {
         result
     }
 
-    /// Tells `change` when `key` goes, as [`expires_at`](Self::expires_at) says it; `change` says what
-    /// becomes of that.
+    /// Calls `change` with the expiry of `key`, as returned by [`expires_at`](Self::expires_at). The result of `change`
+    /// is applied.
     pub fn modify_expiry<R>(
         &self,
         key: &[u8],

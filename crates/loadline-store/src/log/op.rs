@@ -145,11 +145,11 @@ const PATCH: u8 = 10;
 const EXCHANGE: u8 = 11;
 const OLDEST: u8 = 14;
 
-/// Bits of the byte that describes a collection, beside its form.
+/// Flags in the byte that holds the form of a collection.
 const HAS_NO_ORDER: u8 = 1 << 4;
 const AT_FRONT: u8 = 1 << 5;
 
-/// Stands for "never" in an expiry.
+/// Means "never" in an expiry.
 const NEVER: u64 = u64::MAX;
 
 impl<'b> Op<'b> {

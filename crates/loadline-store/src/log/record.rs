@@ -10,7 +10,7 @@ pub(crate) const HEADER_BYTES: usize = 16;
 /// Records begin at multiples of this many bytes.
 pub(crate) const ALIGNMENT: usize = 8;
 
-/// Stands for a distance that does not fit into the header.
+/// Represents a distance that does not fit into the header.
 const FAR: u32 = u32::MAX;
 
 /// Largest body of a record, in bytes.

@@ -20,7 +20,7 @@ const FARTHEST: u64 = 1 << 60;
 
 const MAGIC: [u8; 8] = *b"LLSTORE\n";
 
-/// What stands in front of the records of a segment.
+/// The header of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Head {
     /// Number of the segment; the first one of a store is 1, and none is left out.

@@ -139,7 +139,7 @@ impl ChangeLog {
         disk
     }
 
-    /// Tells the databases where new entries lie from now on.
+    /// Sets the segment of new entries in all databases.
     fn lie_in(&mut self, segment: u32, databases: &mut [Keyspace]) {
         if segment != self.segment {
             self.segment = segment;

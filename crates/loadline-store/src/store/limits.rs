@@ -26,7 +26,7 @@ impl Options {
         self.max_keys.is_some() || self.max_memory_bytes.is_some()
     }
 
-    /// Whether the keyspace holds more than it may, with so many keys more.
+    /// Whether the keyspace would exceed its limits with `more_keys` more keys.
     fn is_exceeded(&self, keyspace: &Keyspace, more_keys: u64) -> bool {
         let keys = keyspace.len() as u64 + more_keys;
         let bytes = keyspace.charged_bytes() as u64;

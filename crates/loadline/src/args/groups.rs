@@ -88,7 +88,7 @@ pub(crate) struct TrafficArgs {
     pub(crate) latency: Option<String>,
 }
 
-/// Properties of the path beside its latency.
+/// Properties of the path other than its latency.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Load")]
 pub(crate) struct PathArgs {

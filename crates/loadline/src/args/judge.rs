@@ -185,7 +185,7 @@ pub(crate) struct BaselineSaveArgs {
     pub(crate) runs: Option<u32>,
     /// Limit to keep in the baseline, such as 'xread.p99<10ms'; repeatable
     ///
-    /// `default` stands for the limits of a suite.
+    /// `default` selects the limits of a suite.
     #[arg(long, value_name = "LIMIT")]
     pub(crate) limit: Vec<String>,
     /// Replace an existing file

@@ -8,7 +8,7 @@ use clap::Args;
 pub(crate) struct LimitArgs {
     /// Limit to keep, such as 'xread.p99<10ms' or 'throughput>5k'; repeatable
     ///
-    /// A limit that is broken ends the run with exit code 2. `default` stands for the limits of a suite.
+    /// A limit that is broken ends the run with exit code 2. `default` selects the limits of a suite.
     #[arg(long, value_name = "LIMIT")]
     pub(crate) limit: Vec<String>,
     /// Exit with 3 if a limit cannot be judged

@@ -8,7 +8,7 @@ use crate::exit::Failure;
 /// The name for the limits of a bundle.
 const DEFAULT: &str = "default";
 
-/// The limits in `texts`, where `default` stands for those of the plan's bundle.
+/// The limits in `texts`, with `default` replaced by those of the plan's bundle.
 ///
 /// # Errors
 /// A usage error for an invalid limit, for one about a case that the plan does not have, and for

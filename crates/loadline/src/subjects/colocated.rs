@@ -9,14 +9,14 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 /// machine, and the delay depends on other virtual machines without appearing in any counter. On the same CPU, a
 /// thread that cannot run waits in the run queue, and that wait is counted.
 #[derive(Debug)]
-pub(super) struct Beside {
+pub(super) struct Colocated {
     before: CpuSet,
 }
 
-impl Beside {
+impl Colocated {
     /// Moves this thread to the CPU of the process `server`. Returns `None` if that process can run on several
     /// CPUs, because pinning it is up to its owner, or if the kernel refuses.
-    pub(super) fn server(server: u64) -> Option<Self> {
+    pub(super) fn with_server(server: u64) -> Option<Self> {
         let server = Pid::from_raw(i32::try_from(server).ok()?)?;
         let its = sched_getaffinity(Some(server)).ok()?;
         let before = sched_getaffinity(None).ok()?;
@@ -28,7 +28,7 @@ impl Beside {
     }
 }
 
-impl Drop for Beside {
+impl Drop for Colocated {
     fn drop(&mut self) {
         // Cannot fail with a mask that was valid before; if it does, the caller still works on one CPU.
         let _ = sched_setaffinity(None, &self.before);
@@ -76,9 +76,9 @@ mod tests {
         let server = Waiting::start();
         let had = sched_getaffinity(None).unwrap();
         let one = server.keep(&had);
-        let beside = Beside::server(u64::from(server.0.id()));
+        let colocated = Colocated::with_server(u64::from(server.0.id()));
         assert_eq!(sched_getaffinity(None).unwrap(), one);
-        drop(beside);
+        drop(colocated);
         assert_eq!(sched_getaffinity(None).unwrap(), had);
         assert_eq!(sched_getaffinity(server.pid()).unwrap(), one);
     }
@@ -87,11 +87,11 @@ mod tests {
     fn without_one_cpu_of_a_server_nothing_moves() {
         let had = sched_getaffinity(None).unwrap();
         // This process, with the CPUs of the test, acts as the server.
-        let own = Beside::server(u64::from(std::process::id()));
+        let own = Colocated::with_server(u64::from(std::process::id()));
         assert_eq!(own.is_some(), had.count() == 1);
-        assert!(Beside::server(u64::MAX).is_none());
+        assert!(Colocated::with_server(u64::MAX).is_none());
         // Linux numbers processes up to 2^22.
-        assert!(Beside::server(1 << 30).is_none());
+        assert!(Colocated::with_server(1 << 30).is_none());
         assert_eq!(sched_getaffinity(None).unwrap(), had);
     }
 }

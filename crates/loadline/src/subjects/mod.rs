@@ -1,7 +1,7 @@
 //! Subjects: they run the blocks of a case on a target, one implementation for each kind of target.
 
-mod beside;
 pub(crate) mod client;
+mod colocated;
 mod counted;
 mod counted_client;
 mod engine;

@@ -4,7 +4,7 @@
 //! block, one connection runs operations of the same case one by one. Before and after each operation, the
 //! kernel's run-queue wait (`schedstat`) of this thread and of the server's main thread is read.
 //! [`loadline_measure::corrected`] evaluates the samples. If the server is pinned to one CPU, this thread moves to
-//! it meanwhile; see [`Beside`].
+//! it meanwhile; see [`Colocated`].
 
 use std::fs::File;
 use std::io;
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use loadline_load::{Control, Error};
 use loadline_measure::corrected::{Corrected, Sample, correct};
 
-use super::beside::Beside;
+use super::colocated::Colocated;
 use super::lockstep::Lockstep;
 use crate::plan::Case;
 use crate::targets::connect::Endpoint;
@@ -72,7 +72,7 @@ impl Tail {
     pub(super) fn block(&mut self, control: &Control) -> Result<Option<Corrected>, Error> {
         // Opened here, because the file refers to the thread that opens it.
         let waits = Waits::open(self.server).map_err(|error| subject_error(&error))?;
-        let _beside = Beside::server(self.server);
+        let _colocated = Colocated::with_server(self.server);
         self.samples.clear();
         let begun = Instant::now();
         while self.samples.len() < MOST_OPERATIONS && begun.elapsed() < BLOCK {
@@ -302,8 +302,8 @@ mod tests {
             consuming
         };
         assert!(served.tail(&consuming).is_none());
-        let nobody = Tail::open(&served.endpoint, u64::MAX, &one, "p:", 7).unwrap();
-        assert!(nobody.is_none());
+        let absent = Tail::open(&served.endpoint, u64::MAX, &one, "p:", 7).unwrap();
+        assert!(absent.is_none());
     }
 
     #[test]

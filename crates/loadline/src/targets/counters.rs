@@ -191,7 +191,7 @@ mod tests {
         // This test runs in a program whose name begins with `loadline`.
         let own = std::process::id();
         assert_eq!(of(own), Some(u64::from(own)));
-        let waits = run_waits(u64::from(own)).expect("Linux tells of every process");
+        let waits = run_waits(u64::from(own)).expect("Linux reports every process");
         assert!(waits.contains_key(&u64::from(own)), "{waits:?}");
         assert_eq!(run_waits(u64::MAX), None);
     }

@@ -39,8 +39,8 @@ fn a_child_dies_with_its_killed_parent() {
 fn nodes(temp: &Dir) -> Vec<u32> {
     let temp = temp.path().canonicalize().unwrap();
     let below = |pid: &u32| {
-        let stands = std::fs::read_link(format!("/proc/{pid}/cwd"));
-        stands.is_ok_and(|dir| dir.starts_with(&temp))
+        let cwd = std::fs::read_link(format!("/proc/{pid}/cwd"));
+        cwd.is_ok_and(|dir| dir.starts_with(&temp))
     };
     let names = std::fs::read_dir("/proc").unwrap();
     let pids = names.filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok());

@@ -110,7 +110,7 @@ fn a_server_with_keys_is_only_looked_at() {
 fn a_cluster_that_is_alike_has_no_findings_of_its_own() {
     let dir = Dir::new();
     let (ended, record) = examine(&dir, &["spawn-cluster:redis-server"]);
-    // Three masters beside the generator may be more threads than CPUs.
+    // Three masters and the generator can have more threads than there are CPUs.
     let found = rules(&record);
     let odd: Vec<&&str> = found.iter().filter(|rule| **rule != "LL024").collect();
     assert_eq!(odd, <[&&str; 0]>::default(), "{:?}", record.doctor);

@@ -1,4 +1,4 @@
-//! `--limit`: what is said, what stands in the record, and how the program ends.
+//! `--limit`: output, record and exit code.
 
 use loadline_measure::Record;
 use loadline_measure::gate::RowVerdict;

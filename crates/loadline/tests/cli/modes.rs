@@ -306,9 +306,9 @@ fn a_password_comes_from_a_file_as_in_any_other_command() {
     let (text, record) = measured(&dir, &format!("{words} --password-file secret.txt"));
     assert!(record.cases[0].ops > 0);
     assert!(!text.contains("hunter2") && !dir.read("out.json").contains("hunter2"));
-    let nobody = "modes embedded --user ann --dry-run";
-    let nobody: Vec<&str> = nobody.split_ascii_whitespace().collect();
-    dir.run(&nobody).failed(
+    let words = "modes embedded --user ann --dry-run";
+    let words: Vec<&str> = words.split_ascii_whitespace().collect();
+    dir.run(&words).failed(
         64,
         "--user and --password-file apply only to existing servers",
     );

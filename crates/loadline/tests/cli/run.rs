@@ -22,7 +22,7 @@ fn measured(dir: &Dir, words: &[&str]) -> (Ended, Record) {
     (ended, record)
 }
 
-/// Nothing comes back before the link lets it, and the record tells of the link.
+/// No reply arrives before the delay of the link, and the record describes the link.
 #[test]
 fn latency_is_added_in_the_path() {
     let dir = Dir::new();

@@ -80,7 +80,7 @@ fn every_case_is_measured_and_exactly_its_commands_are_sent() {
     // The call that waits when a block of `stream` ends is answered in the next one, or never.
     assert!((800..=801).contains(&redis.calls("xread")));
     // Rights are tried in a transaction that is never executed.
-    let beside = [
+    let undeclared = [
         "client", "command", "config", "dbsize", "hello", "info", "multi", "ping", "scan", "unlink",
     ];
     let declared = [
@@ -94,7 +94,7 @@ fn every_case_is_measured_and_exactly_its_commands_are_sent() {
         "publish",
         "subscribe",
     ];
-    let known: BTreeSet<&str> = beside.into_iter().chain(declared).collect();
+    let known: BTreeSet<&str> = undeclared.into_iter().chain(declared).collect();
     for command in sent {
         let command = command.split('|').next().unwrap();
         assert!(known.contains(command), "{command} was sent, too");

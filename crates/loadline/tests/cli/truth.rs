@@ -197,7 +197,7 @@ fn a_known_delay_is_seen_as_a_bare_socket_sees_it() {
 }
 
 /// Fifty connections that draw a thousand keys each touch as many distinct keys as chance says:
-/// they do not share their random numbers. Redis itself tells which keys were asked for.
+/// they do not share their random numbers. Redis itself reports which keys were requested.
 #[test]
 fn connections_draw_keys_of_their_own() {
     const KEYS: f64 = 100_000.0;

@@ -119,7 +119,7 @@ fn profiles_are_kept(dir: &Dir) {
     }
 }
 
-/// A server beside itself: no difference of a percent, however busy the machine is.
+/// A server compared with itself: no difference of a percent, however busy the machine is.
 #[test]
 fn equal_work_is_no_difference() {
     let dir = Dir::new();

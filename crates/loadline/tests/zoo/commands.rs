@@ -181,7 +181,7 @@ fn no_steady_state() {
         "[[command]]\ntemplate = [\"RPUSH {prefix}list {value}\", \"LRANGE {prefix}list 0 -1\"]\n";
     let file = dir.write("growing.toml", growing);
     let words = ["--workload", file.to_str().unwrap(), "--connections", "2"];
-    // So many rounds that a trend stands out of what neighbours do to single ones.
+    // Enough rounds for a trend to be visible despite disturbances of single ones.
     let words = [&words[..], &["--duration", "3s", "--rounds", "30"]].concat();
     let record = measured(&dir, &[&[&redis.url()[..]], &words[..], &SHORT].concat());
     caught(

@@ -106,7 +106,7 @@ fn generation_inside_the_loop() {
     let _alone = alone();
     let redis = Redis::start(&[]);
     let mut client = Client::open(&redis);
-    // So much work per operation that a wait for the server is little beside it, also on a busy machine.
+    // Enough work per operation to make waits for the server small in comparison, even on a busy machine.
     let ops = 300;
     let mut look = || {
         watched(&redis, &["set"], ops, |times| {

@@ -19,7 +19,7 @@ use crate::{alone, caught};
 
 const PACE: &str = "--workload get --keys 500 --connections 8 --threads 1 --rate 10k --rounds 1 --warmup 20ms --seed 1";
 
-/// An open loop at 10,000 per second against `redis`, while `disturb` runs beside it.
+/// An open loop at 10,000 per second against `redis`, while `disturb` runs.
 fn disturbed(redis: &Redis, duration: &str, disturb: impl FnOnce() + Send) -> Record {
     let (dir, url) = (Dir::new(), redis.url());
     let words: Vec<&str> = [url.as_str(), "--duration", duration]

@@ -188,7 +188,7 @@ impl Conn {
 
     /// Removes requests whose caller was dropped, while none of them is written.
     pub(super) fn drop_abandoned(&mut self, now: Instant) {
-        if self.queue.iter().all(|entry| entry.owner != Owner::Nobody) {
+        if self.queue.iter().all(|entry| entry.owner != Owner::Dropped) {
             return;
         }
         let (all, entries) = self.dismantle(now);

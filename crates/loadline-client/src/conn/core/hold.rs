@@ -43,7 +43,7 @@ impl Hold {
     pub(super) fn cancel(&mut self, slot: SlotId) {
         for held in &mut self.requests {
             if held.entry.owner == Owner::Slot(slot) {
-                held.entry.owner = Owner::Nobody;
+                held.entry.owner = Owner::Dropped;
             }
         }
     }

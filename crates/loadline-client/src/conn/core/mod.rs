@@ -78,7 +78,7 @@ struct Entry {
 enum Owner {
     Slot(SlotId),
     /// The caller was dropped.
-    Nobody,
+    Dropped,
     Keepalive,
 }
 
@@ -250,7 +250,7 @@ impl Conn {
                 .and_then(|place| usize::try_from(place).ok());
             if let Some(entry) = place.and_then(|place| self.queue.get_mut(place)) {
                 debug_assert_eq!(entry.owner, Owner::Slot(slot), "a slot knows its request");
-                entry.owner = Owner::Nobody;
+                entry.owner = Owner::Dropped;
             }
             self.hold.cancel(slot);
         }

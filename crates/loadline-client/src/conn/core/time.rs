@@ -75,10 +75,10 @@ impl Conn {
     pub(super) fn reply_deadline(&self) -> Option<(Instant, Duration)> {
         let front = self.queue.front()?;
         let oldest = self.deadline_of(0);
-        if front.owner != Owner::Nobody || front.wait.is_zero() {
+        if front.owner != Owner::Dropped || front.wait.is_zero() {
             return oldest;
         }
-        let waits = |entry: &Entry| entry.owner != Owner::Nobody;
+        let waits = |entry: &Entry| entry.owner != Owner::Dropped;
         let first_waiting = self.queue.iter().position(waits);
         let waiting = first_waiting.and_then(|place| self.deadline_of(place));
         [oldest, waiting].into_iter().flatten().min()

@@ -201,7 +201,7 @@ impl BaselineRun {
             let is_referred = |round: &RoundSummary| round.reference_ns_p50.unwrap_or(0) > 0;
             if case.rounds.is_empty() || !case.rounds.iter().all(is_referred) {
                 return refuse(format!(
-                    "the case \"{shown}\" of the run {id} was measured without a reference in every round, so nothing tells how fast the machine was."
+                    "the case \"{shown}\" of the run {id} was measured without a reference in every round, so the speed of the machine at the time is unknown."
                 ));
             }
             if run.cases.insert(name, BaselineCase::new(case)).is_some() {

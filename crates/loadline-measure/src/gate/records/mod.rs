@@ -46,9 +46,9 @@ pub fn judge(before: &Record, after: &Record, rules: &WorkRules) -> Judgement {
     }
     let mut rows = Vec::new();
     for (name, case) in &measured {
-        let beside = held[name];
+        let before = held[name];
         let metrics = COMPARED.into_iter();
-        rows.extend(metrics.filter_map(|metric| row(name, metric, beside, case)));
+        rows.extend(metrics.filter_map(|metric| row(name, metric, before, case)));
     }
     // Counts do not depend on the machine's load, so two runs of different times can be compared by them.
     // Only a difference in the work makes them incomparable.
@@ -122,7 +122,7 @@ fn by_name(record: &Record) -> Result<BTreeMap<String, &Case>, String> {
         if cases.insert(name, case).is_some() {
             let (id, name) = (shortened(&record.run.id), shortened(&case.name()));
             return Err(format!(
-                "The run {id} has two cases called \"{name}\", so nothing tells which to compare."
+                "The run {id} has two cases called \"{name}\", so it is unclear which to compare."
             ));
         }
     }
@@ -170,7 +170,7 @@ fn row(name: &str, metric: Metric, before: &Case, after: &Case) -> Option<Row> {
     let logs = normalised_rounds(before, metric).zip(normalised_rounds(after, metric));
     let Some((one, other)) = logs else {
         row.evidence =
-            "inconclusive: not measured beside the reference in half of the rounds of both"
+            "inconclusive: not measured with the reference in half of the rounds of both"
                 .to_owned();
         return Some(row);
     };

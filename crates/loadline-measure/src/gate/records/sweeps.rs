@@ -1,7 +1,7 @@
 //! Two sweeps over call modes, of different times.
 //!
-//! The times of a sweep answer which mode is fastest in it. They were not measured beside a reference, so nothing
-//! tells those of two sweeps apart from what the machine did. What the client executes for an operation was counted
+//! The times of a sweep answer which mode is fastest in it. They were not measured with a reference, so a
+//! difference between two sweeps cannot be distinguished from one of the machine. What the client executes for an operation was counted
 //! once for each mode and does not depend on that.
 
 use std::collections::BTreeMap;

@@ -92,7 +92,7 @@ fn without_the_reference_nothing_is_claimed() {
         judgement
             .rows
             .iter()
-            .all(|row| row.evidence.contains("beside the reference"))
+            .all(|row| row.evidence.contains("with the reference"))
     );
     assert!(
         judgement.rows[0].baseline.is_some(),

@@ -114,7 +114,7 @@ impl Examination<'_> {
             self.hits_and_misses(target)?;
             self.more_work(target)?;
         }
-        self.beside(target, &mut nodes)
+        self.other_activity(target, &mut nodes)
     }
 
     /// Adds the findings about `setup` and about the setups of the nodes of a cluster.
@@ -137,7 +137,7 @@ impl Examination<'_> {
     }
 
     /// Adds the findings about other activity at the masters of a cluster during the probes.
-    fn beside(&mut self, target: &Opened, nodes: &mut [Asked]) -> Result<(), Failure> {
+    fn other_activity(&mut self, target: &Opened, nodes: &mut [Asked]) -> Result<(), Failure> {
         for node in nodes.iter_mut().filter(|node| node.is_master) {
             let scope = diagnosis::node_scope(&target.name, node);
             let evidence = node.seen(scope, target.target.is_ours())?;

@@ -8,7 +8,7 @@ use crate::plan::ModesPlan;
 use crate::targets::{Opened, Watch};
 
 /// Whether a rule concerns other activity during the cells; the others concern a single case.
-fn is_beside(rule: &Rule) -> bool {
+fn concerns_activity(rule: &Rule) -> bool {
     *rule == Rule::CountsDiffer || [Class::Server, Class::Machine].contains(&rule.class())
 }
 
@@ -46,7 +46,7 @@ impl Look {
             ..target.seen_since(&self.watch, declared)
         };
         let mut findings = doctor::examine(&evidence);
-        findings.retain(|finding| is_beside(&finding.rule));
+        findings.retain(|finding| concerns_activity(&finding.rule));
         findings.extend(more_work(cells));
         findings
     }

@@ -257,7 +257,7 @@ async fn open(client: &Client) -> Result<Dedicated, ClientError> {
     Ok(connection)
 }
 
-/// Memory of this process that is no file's, in bytes, where the system tells (Linux).
+/// Anonymous memory of this process in bytes, if the system reports it (Linux).
 fn anonymous_bytes() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status
