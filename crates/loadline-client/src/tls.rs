@@ -5,7 +5,9 @@ use std::io::{self, Read, Write};
 use std::sync::Arc;
 
 use rustls::crypto::ring;
-use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
 
 use crate::Error;
@@ -29,7 +31,49 @@ impl Tls {
         config(roots).map(|config| Self(Some(config)))
     }
 
-    /// Uses a configuration of rustls, for example with client certificates.
+    /// Trusts the certificates in this PEM text, such as the content of `ca.pem`, and those they signed, and no others.
+    ///
+    /// # Errors
+    /// [`Error::Tls`] for a text without a certificate, or with an invalid one.
+    pub fn trusting_pem(text: impl AsRef<[u8]>) -> Result<Self, Error> {
+        Self::trusting(certificates(text.as_ref())?)
+    }
+
+    /// The same with a certificate of the client, for servers that ask for one (`tls-auth-clients`). Both are PEM
+    /// texts: the certificate with those that lead to its authority, and its private key.
+    ///
+    /// ```no_run
+    /// use loadline_client::{Client, Error, Tls};
+    ///
+    /// # fn read(_: &str) -> Vec<u8> { Vec::new() }
+    /// let tls = Tls::trusting_pem(read("ca.pem"))?.identified_by_pem(read("client.pem"), read("client.key"))?;
+    /// let client = Client::builder().url("rediss://cache.example")?.tls(tls).build();
+    /// # drop(client);
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Tls`] for texts that are not a certificate and its key.
+    pub fn identified_by_pem(
+        self,
+        certificate: impl AsRef<[u8]>,
+        key: impl AsRef<[u8]>,
+    ) -> Result<Self, Error> {
+        let config = match self.0 {
+            Some(config) => config,
+            None => config(system_roots()?)?,
+        };
+        let chain = certificates(certificate.as_ref())?;
+        let key = PrivateKeyDer::from_pem_slice(key.as_ref())
+            .map_err(|error| unreadable("private key", &error))?;
+        let identity =
+            CertifiedKey::from_der(chain, key, config.crypto_provider()).map_err(broken)?;
+        let mut config = ClientConfig::clone(&config);
+        config.client_auth_cert_resolver = Arc::new(SingleCertAndKey::from(identity));
+        Ok(Self(Some(Arc::new(config))))
+    }
+
+    /// Uses a configuration of rustls.
     #[must_use]
     pub fn with_config(config: Arc<ClientConfig>) -> Self {
         Self(Some(config))
@@ -57,6 +101,20 @@ impl fmt::Debug for Tls {
             None => "Tls(the system's certificates)",
         })
     }
+}
+
+/// The certificates of a PEM text, of which there must be one.
+fn certificates(text: &[u8]) -> Result<Vec<CertificateDer<'static>>, Error> {
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text).collect();
+    let found = found.map_err(|error| unreadable("certificate", &error))?;
+    if found.is_empty() {
+        return Err(unreadable("certificate", &pem::Error::NoItemsFound));
+    }
+    Ok(found)
+}
+
+fn unreadable(what: &str, error: &pem::Error) -> Error {
+    Error::Tls(format!("the {what} cannot be read as PEM: {error}"))
 }
 
 #[expect(
