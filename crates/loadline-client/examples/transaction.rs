@@ -31,8 +31,8 @@ pub(crate) fn run(url: &str) -> Result<(), Error> {
     }
 
     // A transaction that depends on what is read before it. The keys are watched, and the closure runs
-    // again if one of them changes before the transaction is executed.
-    let (ann, bob) = connection.transaction(["example:ann", "example:bob"], |connection| {
+    // again, up to 10 times in all, if one of them changes before the transaction is executed.
+    let (ann, bob) = connection.transaction(["example:ann", "example:bob"], 10, |connection| {
         let balance: i64 = connection.run(get("example:ann"))?;
         let amount = balance.min(50);
         Ok((

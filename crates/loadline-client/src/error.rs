@@ -93,6 +93,14 @@ pub enum Error {
     /// The cluster has no node for the request, or no node that knows the map of slots. Nothing was sent.
     #[error("{0}")]
     Cluster(String),
+    /// A key that a transaction watches was changed by others in each attempt. Nothing was written.
+    #[error(
+        "a watched key was changed by others in each of {attempts} attempts; nothing was written"
+    )]
+    Conflict {
+        /// The number of attempts.
+        attempts: u32,
+    },
     /// The client was closed.
     #[error("the client was closed before the request was answered{}", executed(*maybe_executed))]
     Closed {

@@ -57,6 +57,51 @@ impl<Q: Request> Request for Atomic<Q> {
     }
 }
 
+/// A transaction that depends on what is read before it. `await` as the last argument makes it asynchronous.
+macro_rules! optimistic {
+    ($connection:ident, $keys:ident, $attempts:ident, $planned:expr $(, $await:tt)?) => {{
+        for _ in 0..$attempts {
+            $connection.run($crate::commands::watch(&$keys))$(.$await)? ?;
+            let socket = $connection.sockets();
+            let planned = $planned;
+            if $connection.sockets() != socket {
+                // What was read is not watched any more.
+                continue;
+            }
+            let request = match planned {
+                Ok(request) => request,
+                Err(error) => {
+                    $connection.run($crate::commands::unwatch())$(.$await)? ?;
+                    return Err(error);
+                }
+            };
+            match $connection.run($crate::atomic(request))$(.$await)? {
+                Ok(Some(output)) => return Ok(output),
+                Ok(None) => {}
+                Err(error) if $crate::conn::carried::is_state_lost(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(Error::Conflict { attempts: $attempts })
+    }};
+}
+pub(crate) use optimistic;
+
+/// The parts of the documentation that both kinds of connection share.
+macro_rules! transaction_text {
+    (what) => {
+        "Runs a transaction that depends on what is read before it: watches the keys, lets `plan` read and return what
+to write, and executes that at once. If a watched key has changed in between, or the connection was lost before the
+write was sent, it starts again, up to this number of `attempts` in all."
+    };
+    (errors) => {
+        "# Errors
+[`Error::Conflict`] after the last attempt; nothing was written. Otherwise the error of `plan` or of the connection. A
+transaction that may have been executed is not repeated."
+    };
+}
+pub(crate) use transaction_text;
+
 fn acknowledged<R: Replies>(replies: &mut R) -> Result<(), Error> {
     read(replies)
 }

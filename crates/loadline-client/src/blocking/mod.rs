@@ -45,12 +45,12 @@ use std::time::{Duration, Instant};
 
 use loadline_resp::{OwnedReply, Protocol, Reply};
 
-use crate::conn::carried::is_state_lost;
 use crate::conn::session::{MOST_TRIES, Session, Unanswered, Unavailable, fault};
 use crate::lending::{Each, LENT_ALONE};
 use crate::meter::{self, Meter};
 use crate::request::Summary;
-use crate::{Atomic, Config, Error, Request, Requests, ServerError, ToArgs, commands};
+use crate::transaction::{optimistic, transaction_text};
+use crate::{Config, Error, Request, Requests, ServerError, ToArgs};
 pub use cluster::Cluster;
 pub use group::GroupReader;
 use input::{Input, Message};
@@ -209,8 +209,7 @@ impl Connection {
         self.run(Each::new(request, read))
     }
 
-    /// Runs a transaction that depends on what is read before it: watches the keys, lets `plan` read and
-    /// say what to write, executes that at once, and starts again whenever a key has changed in between.
+    #[doc = transaction_text!(what)]
     ///
     /// ```
     /// # let url = &include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/server.rs"));
@@ -218,45 +217,28 @@ impl Connection {
     /// use loadline_client::commands::{get, set};
     ///
     /// connection.run(set("balance", 21))?;
-    /// let (doubled,) = connection.transaction("balance", |connection| {
+    /// let doubled = connection.transaction("balance", 10, |connection| {
     ///     let balance: i64 = connection.run(get("balance"))?;
-    ///     Ok((set("balance", 2 * balance),))
+    ///     Ok(set("balance", 2 * balance))
     /// })?;
     /// doubled?;
     /// assert_eq!(connection.run(get::<i64>("balance"))?, 42);
     /// # Ok::<(), loadline_client::Error>(())
     /// ```
     ///
-    /// # Errors
-    /// The error of `plan` or of the connection. A transaction that may have been executed is not repeated.
+    #[doc = transaction_text!(errors)]
     pub fn transaction<Q: Request>(
         &mut self,
         keys: impl ToArgs,
+        attempts: u32,
         mut plan: impl FnMut(&mut Self) -> Result<Q, Error>,
     ) -> Result<Q::Output, Error> {
-        loop {
-            self.run(commands::watch(&keys))?;
-            let socket = self.session.sockets();
-            let planned = plan(self);
-            if self.session.sockets() != socket {
-                // What was read is not watched any more.
-                continue;
-            }
-            let request = match planned {
-                Ok(request) => request,
-                Err(error) => {
-                    self.run(commands::unwatch())?;
-                    return Err(error);
-                }
-            };
-            let transaction: Atomic<Q> = crate::atomic(request);
-            match self.run(transaction) {
-                Ok(Some(output)) => return Ok(output),
-                Ok(None) => {}
-                Err(error) if is_state_lost(&error) => {}
-                Err(error) => return Err(error),
-            }
-        }
+        optimistic!(self, keys, attempts, plan(self))
+    }
+
+    /// The number of sockets so far.
+    fn sockets(&self) -> u64 {
+        self.session.sockets()
     }
 
     /// The version of the protocol that is spoken.

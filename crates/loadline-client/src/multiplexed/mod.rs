@@ -40,7 +40,8 @@ use tokio::runtime;
 use crate::conn::core::{Conn, Events, Residue, SlotId};
 use crate::lending::Lending;
 use crate::meter::{self, Meter};
-use crate::{Config, Error, Request};
+use crate::transaction::{optimistic, transaction_text};
+use crate::{Config, Error, Request, ToArgs};
 use driver::Driver;
 pub use scan::Scanning;
 
@@ -77,33 +78,20 @@ pub struct Connection {
 /// # Ok(())
 /// # }
 /// ```
-///
-/// A transaction that depends on what is read before it starts again where a key that it watches has changed:
-///
-/// ```
-/// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-/// # runtime.block_on(async {
-/// # let url = &include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/server.rs"));
-/// # let mut connection = loadline_client::Client::open(url)?.dedicated().await?;
-/// use loadline_client::atomic;
-/// use loadline_client::commands::{get, set, watch};
-///
-/// connection.run(set("balance", 21)).await?;
-/// let balance = loop {
-///     connection.run(watch("balance")).await?;
-///     let doubled = 2 * connection.run(get::<i64>("balance")).await?;
-///     if let Some(written) = connection.run(atomic(set("balance", doubled))).await? {
-///         written?;
-///         break doubled;
-///     }
-/// };
-/// assert_eq!(balance, 42);
-/// # Ok::<(), loadline_client::Error>(())
-/// # }).unwrap();
-/// ```
 #[derive(Debug)]
 pub struct Dedicated {
     connection: Connection,
+}
+
+/// The connection of a transaction that is being planned; see [`Dedicated::transaction`].
+#[derive(Debug)]
+pub struct Planning(Connection);
+
+impl Planning {
+    /// Runs a command, or several as a pipeline; see [`Connection::run`].
+    pub fn run<Q: Request>(&self, request: Q) -> Running<'_, Q> {
+        self.0.run(request)
+    }
 }
 
 /// Closes the connection when it is dropped.
@@ -254,6 +242,51 @@ impl Dedicated {
     /// Runs a command, or several as a pipeline; see [`Connection::run`].
     pub fn run<Q: Request>(&mut self, request: Q) -> Running<'_, Q> {
         self.connection.run(request)
+    }
+
+    #[doc = transaction_text!(what)]
+    ///
+    /// ```
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    /// # runtime.block_on(async {
+    /// # let url = &include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/server.rs"));
+    /// # let mut connection = loadline_client::Client::open(url)?.dedicated().await?;
+    /// use loadline_client::commands::{get, set};
+    ///
+    /// connection.run(set("balance", 21)).await?;
+    /// let doubled = connection.transaction("balance", 10, |connection| async move {
+    ///     let balance: i64 = connection.run(get("balance")).await?;
+    ///     Ok(set("balance", 2 * balance))
+    /// }).await?;
+    /// doubled?;
+    /// assert_eq!(connection.run(get::<i64>("balance")).await?, 42);
+    /// # Ok::<(), loadline_client::Error>(())
+    /// # }).unwrap();
+    /// ```
+    ///
+    /// A future that is dropped before its end has written all or nothing. Keys can still be watched then, which costs
+    /// the next transaction of this connection at most one attempt.
+    ///
+    #[doc = transaction_text!(errors)]
+    pub async fn transaction<Q: Request, F: Future<Output = Result<Q, Error>>>(
+        &mut self,
+        keys: impl ToArgs,
+        attempts: u32,
+        mut plan: impl FnMut(Planning) -> F,
+    ) -> Result<Q::Output, Error> {
+        let connection = self.connection.clone();
+        optimistic!(
+            self,
+            keys,
+            attempts,
+            plan(Planning(connection.clone())).await,
+            await
+        )
+    }
+
+    /// The number of sockets so far.
+    fn sockets(&self) -> u64 {
+        self.connection.handle.shared.lock().sockets()
     }
 
     /// What the owner leaves behind for the next one.

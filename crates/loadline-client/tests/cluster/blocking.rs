@@ -34,7 +34,7 @@ fn one_thread_runs_commands_pipelines_and_transactions_on_all_nodes() {
     let error = cluster.run(rename("a", "b")).unwrap_err();
     assert!(error.to_string().starts_with("CROSSSLOT"), "{error}");
     let mut own = cluster.dedicated("{blocking}n").unwrap();
-    let read = own.transaction("{blocking}n", |own| {
+    let read = own.transaction("{blocking}n", 10, |own| {
         let n: i64 = own.run(get("{blocking}n"))?;
         Ok((set("{blocking}n", 10 * n),))
     });

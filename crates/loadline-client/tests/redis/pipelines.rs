@@ -93,7 +93,7 @@ fn a_watched_key_that_changes_stops_the_transaction() {
     connection.run(set("balance", 1)).unwrap();
     let mut rounds = 0;
     let (done,) = connection
-        .transaction("balance", |connection| {
+        .transaction("balance", 10, |connection| {
             rounds += 1;
             let balance: i64 = connection.run(get("balance"))?;
             if rounds == 1 {

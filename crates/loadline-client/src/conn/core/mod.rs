@@ -321,6 +321,11 @@ impl Conn {
         self.closed
     }
 
+    /// The number of sockets so far: another one means another connection at the server.
+    pub(crate) fn sockets(&self) -> u64 {
+        self.session.sockets()
+    }
+
     /// The version of the protocol that is spoken, if any is.
     pub(crate) fn protocol(&self) -> Option<Protocol> {
         self.session.protocol()
