@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use loadline_resp::{Limits, Protocol};
 
-use crate::{Address, Config, Error, Password, RetryPolicy, ToArgs, blocking};
+use crate::{
+    Address, Config, ConnectionEvents, Credentials, Error, Password, RetryPolicy, ToArgs, blocking,
+};
 
 /// The address of a server and the options of its connections. Cheap to clone; it opens no connection by
 /// itself.
@@ -233,6 +235,20 @@ impl Builder {
     #[must_use]
     pub fn password(mut self, password: Password) -> Self {
         self.config.password = Some(password);
+        self
+    }
+
+    /// Credentials that can change, in place of a user and password.
+    #[must_use]
+    pub fn credentials(mut self, credentials: Credentials) -> Self {
+        self.config.credentials = Some(credentials);
+        self
+    }
+
+    /// The queue of the events of all connections.
+    #[must_use]
+    pub fn events(mut self, events: ConnectionEvents) -> Self {
+        self.config.events = Some(events);
         self
     }
 

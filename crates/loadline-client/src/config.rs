@@ -8,7 +8,7 @@ use loadline_resp::{Limits, Protocol};
 use percent_encoding::percent_decode_str;
 use url::Url;
 
-use crate::{Error, RetryPolicy};
+use crate::{ConnectionEvents, Credentials, Error, RetryPolicy};
 
 const DEFAULT_PORT: u16 = 6379;
 /// The likely mistake behind a URL that cannot be read.
@@ -77,6 +77,10 @@ pub struct Config {
     pub user: Option<String>,
     /// The user's password.
     pub password: Option<Password>,
+    /// Credentials that can change, in place of the user and password.
+    pub credentials: Option<Credentials>,
+    /// The queue of the events of all connections.
+    pub events: Option<ConnectionEvents>,
     /// The number of the database. Default 0.
     pub database: u32,
     /// The version of the protocol. Default RESP3, or RESP2 if the server does not know RESP3.
@@ -141,6 +145,7 @@ impl fmt::Debug for Config {
             .field("address", &self.address)
             .field("user", &user)
             .field("password", &self.password)
+            .field("credentials", &self.credentials)
             .field("database", &self.database)
             .field("protocol", &self.protocol)
             .field("client_name", &self.client_name)
@@ -163,6 +168,8 @@ impl Config {
             address,
             user: None,
             password: None,
+            credentials: None,
+            events: None,
             database: 0,
             protocol: None,
             client_name: None,

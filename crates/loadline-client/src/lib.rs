@@ -20,6 +20,7 @@
 //! | `tokio` | the multiplexed connections, `cluster::Cluster`, `pool::Pool`, `pubsub::PubSub`, `streams::StreamReader` and `streams::GroupReader` |
 //! | `tls` | `rediss://`, by rustls |
 //! | `metrics` | counts, errors and response times per command: `Client::metrics` |
+//! | `testing` | `testing::FakeServer`, a server for the tests of an application |
 //! | `tracing` | events of connections for the `tracing` crate |
 //!
 //! ```
@@ -47,7 +48,9 @@ pub mod cluster;
 pub mod commands;
 mod config;
 mod conn;
+mod credentials;
 mod error;
+mod events;
 mod flags;
 mod from_reply;
 #[cfg(all(fuzzing, feature = "tokio"))]
@@ -66,6 +69,9 @@ pub mod pubsub;
 mod request;
 mod scan;
 pub mod streams;
+#[cfg(feature = "testing")]
+#[cfg_attr(docsrs, doc(cfg(feature = "testing")))]
+pub mod testing;
 #[cfg(feature = "tls")]
 mod tls;
 pub mod tracking;
@@ -74,7 +80,9 @@ mod transaction;
 pub use args::{Arg, ArgWriter, ToArgs};
 pub use client::{Builder, Client};
 pub use config::{Address, Config, Password};
+pub use credentials::Credentials;
 pub use error::{Error, ServerError};
+pub use events::{ConnectionEvent, ConnectionEvents};
 pub use flags::{Flags, Keys, Meta, RetryPolicy};
 pub use from_reply::FromReply;
 pub use loadline_resp::{Limits, OwnedReply, Protocol, Reply};

@@ -1,8 +1,9 @@
 //! Where requests are counted and connections are talked about, if the features for it are on; if not,
 //! nothing of this is left.
 
+use crate::cluster::Node;
 use crate::request::Summary;
-use crate::{Config, Error, Replies, Request};
+use crate::{Config, ConnectionEvent, Error, Replies, Request};
 
 /// One request, from its start to its end.
 #[derive(Clone, Copy, Debug)]
@@ -118,4 +119,12 @@ pub(crate) fn lost(config: &Config, error: &Error) {
     tracing::warn!(address = ?config.address, %error, "no connection");
     #[cfg(not(feature = "tracing"))]
     let _ = (config, error);
+}
+
+/// A node of a cluster said that a slot is on another node.
+pub(crate) fn moved(config: &Config, slot: u16, node: &Node) {
+    if let Some(events) = &config.events {
+        let node = node.clone();
+        events.push(ConnectionEvent::Moved { slot, node });
+    }
 }

@@ -198,7 +198,7 @@ pub(crate) struct Walk<T> {
 }
 
 /// The reply to the question for a page. Nil only if a watched key has changed, and none is watched.
-type ScanReply<T> =
+pub(crate) type ScanReply<T> =
     Result<Option<(Result<(u64, Vec<T>), Error>, Vec<Result<String, Error>>)>, Error>;
 
 impl<T: FromReply> Walk<T> {

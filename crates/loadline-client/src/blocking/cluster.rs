@@ -253,6 +253,7 @@ impl Cluster {
     /// Learns from a round. If another one follows, waits until it is time for it.
     pub(super) fn goes_on(&mut self, batch: &mut Batch<'_>) -> bool {
         for (slot, master) in batch.take_moved() {
+            crate::meter::moved(&self.plain.config, slot, &master);
             self.topology.moved(slot, master);
             self.stale = true;
         }

@@ -39,7 +39,8 @@ impl Connection {
     /// The reason why there is no connection. No request was sent.
     pub(super) fn connect(&mut self) -> Result<(), Error> {
         let deadline = Instant::now() + self.config.connect_timeout;
-        let socket = TimedSocket::connect(&self.config, deadline)?;
+        let socket = TimedSocket::connect(&self.config, deadline)
+            .inspect_err(|error| self.session.unreachable(error))?;
         self.input.reset();
         self.pushes.clear();
         self.unavailable = None;

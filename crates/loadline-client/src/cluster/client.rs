@@ -24,7 +24,7 @@ use crate::multiplexed::{Connection, Dedicated, Running};
 use crate::pubsub::PubSub;
 use crate::pubsub::core::Core;
 use crate::request::Failed;
-use crate::{Error, FromReply, Request, Scan};
+use crate::{Error, FromReply, Request, Scan, meter};
 
 /// A cluster that any number of tasks share; a clone is the same. See the [module](super).
 ///
@@ -317,6 +317,7 @@ impl Hub {
         }
         let mut topology = lock(&self.topology);
         for (slot, master) in moved {
+            meter::moved(&self.plain.config, slot, &master);
             Arc::make_mut(&mut topology).moved(slot, master);
         }
         drop(topology);

@@ -45,7 +45,10 @@ impl Greeting {
 
     /// As [`Greeting::start`], with the settings that commands have made on the connection before.
     pub(crate) fn resume(config: &Config, settings: &Settings, out: &mut Vec<u8>) -> Self {
-        let (user, password) = match settings.login.clone() {
+        let rotating = config.credentials.as_ref();
+        let login = settings.login.clone();
+        let login = login.or_else(|| rotating.map(crate::Credentials::present));
+        let (user, password) = match login {
             Some((user, password)) => (user, Some(password)),
             None => (config.user.clone(), config.password.clone()),
         };

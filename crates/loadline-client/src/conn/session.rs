@@ -13,8 +13,9 @@ use loadline_resp::{Protocol, Reply};
 use super::backoff::Backoff;
 use super::carried::{Carried, Outcome};
 use super::greeting::Greeting;
+use crate::cluster::Node;
 use crate::config::Peer;
-use crate::{Config, Error, Flags};
+use crate::{Address, Config, ConnectionEvent, Error, Flags};
 
 /// The most times that a request is handed to a server, whatever the policy.
 pub(crate) const MOST_TRIES: u8 = 3;
@@ -40,6 +41,10 @@ pub(crate) struct Session {
     ready_since: Option<Instant>,
     /// The reason why there is no connection.
     outage: Option<Error>,
+    /// When the last bytes of a connection came that was lost and is not regained.
+    lost_since: Option<Instant>,
+    /// The address of the node of a cluster, where the configuration names another one.
+    node: Option<Address>,
     backoff: Backoff,
     /// When a connection was last given up because its server had become a replica.
     demoted: Option<Instant>,
@@ -93,6 +98,8 @@ impl Session {
             sockets: 0,
             ready_since: None,
             outage: None,
+            lost_since: None,
+            node: None,
             backoff: Backoff::new(),
             demoted: None,
         }
@@ -136,6 +143,44 @@ impl Session {
         self.outage = Some(error);
     }
 
+    /// Takes note of an attempt to connect that did not get to the handshake.
+    pub(crate) fn unreachable(&mut self, error: &Error) {
+        self.tell_end(false, error);
+        self.outage = Some(error.clone());
+    }
+
+    /// Names the node of a cluster to which the next connection goes, where the configuration names another one.
+    pub(crate) fn goes_to(&mut self, node: &Node) {
+        let (host, port) = (node.host().to_owned(), node.port());
+        self.node = Some(match self.config.address {
+            Address::Tls { .. } => Address::Tls { host, port },
+            _ => Address::Tcp { host, port },
+        });
+    }
+
+    /// Appends an event to the queue of the application, if there is one.
+    fn tell(&self, event: impl FnOnce(Address) -> ConnectionEvent) {
+        if let Some(events) = &self.config.events {
+            let address = self.node.as_ref().unwrap_or(&self.config.address);
+            events.push(event(address.clone()));
+        }
+    }
+
+    fn tell_end(&self, was_ready: bool, error: &Error) {
+        if matches!(error, Error::Closed { .. }) {
+            // The application ended it.
+            return;
+        }
+        self.tell(|address| {
+            let error = error.clone();
+            if was_ready {
+                ConnectionEvent::Lost { address, error }
+            } else {
+                ConnectionEvent::Failed { address, error }
+            }
+        });
+    }
+
     /// The number of sockets so far: another one means another connection at the server.
     pub(crate) fn sockets(&self) -> u64 {
         self.sockets
@@ -172,11 +217,24 @@ impl Session {
         self.phase = Phase::Ready(protocol);
         self.ready_since = Some(now);
         self.outage = None;
+        let lost = self.lost_since.take();
+        self.tell(|address| match lost {
+            None => ConnectionEvent::Connected { address },
+            Some(since) => ConnectionEvent::Reconnected {
+                address,
+                outage: now.saturating_duration_since(since),
+            },
+        });
         Ok(true)
     }
 
     /// Takes note of the end of the connection, or of an attempt to make one.
     pub(crate) fn broke(&mut self, error: &Error) {
+        let was_ready = self.is_ready();
+        if was_ready {
+            self.lost_since = Some(self.heard);
+        }
+        self.tell_end(was_ready, error);
         self.phase = Phase::Down;
         self.outage = Some(error.clone());
         self.carried.broke();

@@ -2,10 +2,12 @@
 
 use std::fmt;
 use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
+use futures_core::Stream;
 use tokio::sync::oneshot;
 
 use super::core::{ConnectionId, Core};
@@ -169,6 +171,15 @@ impl PubSub {
             ticket,
         };
         poll_fn(|cx| waiting.shared.lock().poll_ticket(ticket, cx.waker())).await
+    }
+}
+
+/// As [`PubSub::next`].
+impl Stream for PubSub {
+    type Item = Event;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Event>> {
+        self.shared.lock().poll_next(cx.waker())
     }
 }
 

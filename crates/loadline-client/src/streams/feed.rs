@@ -3,7 +3,8 @@
 //! A read that blocks at the server holds up its connection, and cannot be taken back. So the consumer, whose
 //! future can be dropped at any time, does not wait for it itself: a task that lives as long as the reader does.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
+use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
 use tokio::sync::mpsc;
@@ -45,14 +46,23 @@ impl ReadAhead {
 
     /// The next event; a future that is dropped loses nothing.
     pub(super) async fn next(&mut self) -> Result<Event, Error> {
+        let closed = Err(Error::Closed {
+            maybe_executed: false,
+        });
+        poll_fn(|cx| self.poll_next(cx)).await.unwrap_or(closed)
+    }
+
+    /// The next event; `None` once the runtime of the task has ended.
+    pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Event, Error>>> {
         loop {
             if let Some(event) = self.batch.next() {
-                return Ok(event);
+                return Poll::Ready(Some(Ok(event)));
             }
-            let batch = self.batches.recv().await.unwrap_or(Err(Error::Closed {
-                maybe_executed: false,
-            }));
-            self.batch = batch?.into_iter();
+            match ready!(self.batches.poll_recv(cx)) {
+                None => return Poll::Ready(None),
+                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+                Some(Ok(batch)) => self.batch = batch.into_iter(),
+            }
         }
     }
 }

@@ -1,8 +1,11 @@
 //! A consumer of a group, on tokio.
 
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use futures_core::Stream;
 
 use super::feed::{ReadAhead, Source};
 use super::membership::{Membership, Pending, made};
@@ -121,6 +124,15 @@ impl GroupReader {
     #[must_use]
     pub fn unacknowledged(&self) -> usize {
         self.pending.len()
+    }
+}
+
+/// As [`GroupReader::next`]. It goes on after an error, and ends with the runtime of the reader.
+impl Stream for GroupReader {
+    type Item = Result<Event, Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.ahead.poll_next(cx)
     }
 }
 

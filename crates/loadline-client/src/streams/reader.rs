@@ -1,8 +1,11 @@
 //! A reader of a stream, on tokio.
 
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_core::Stream;
 
 use super::feed::{ReadAhead, Source};
 use super::patience::Patience;
@@ -45,16 +48,33 @@ impl StreamReader {
     #[doc = text!(next_errors)]
     pub async fn next(&mut self) -> Result<Event, Error> {
         let event = self.ahead.next().await?;
-        if let Event::Entry(entry) = &event {
+        self.note(&event);
+        Ok(event)
+    }
+
+    fn note(&mut self, event: &Event) {
+        if let Event::Entry(entry) = event {
             self.handed_out = entry.id;
         }
-        Ok(event)
     }
 
     #[doc = text!(last_id)]
     #[must_use]
     pub fn last_id(&self) -> StreamId {
         self.handed_out
+    }
+}
+
+/// As [`StreamReader::next`]. It goes on after an error, and ends with the runtime of the reader.
+impl Stream for StreamReader {
+    type Item = Result<Event, Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let event = ready!(self.ahead.poll_next(cx));
+        if let Some(Ok(event)) = &event {
+            self.note(event);
+        }
+        Poll::Ready(event)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Users, passwords, databases and certificates.
 
-use loadline_client::commands::{get, ping, set};
-use loadline_client::{Client, Error, Password, Protocol};
+use loadline_client::commands::{acl_who_am_i, get, ping, set};
+use loadline_client::{Client, Credentials, Error, Password, Protocol};
 
 use crate::server::{Redis, runtime};
 
@@ -43,6 +43,40 @@ fn users_and_passwords() {
             let connection = by_user.multiplexed().await.unwrap();
             assert_eq!(connection.run(get::<i64>("k")).await.unwrap(), 1);
         });
+    }
+}
+
+/// A token that is replaced while connections use it, at a server that ends what the old one opened.
+#[test]
+fn a_connection_that_is_lost_logs_in_with_the_present_token() {
+    let redis = Redis::start_with(&["--user", "app", "on", ">token-1", "~*", "+@all"]);
+    for protocol in [Protocol::Resp2, Protocol::Resp3] {
+        redis.ask("ACL SETUSER app resetpass >token-1");
+        let credentials = Credentials::new(Some("app".into()), Password::new("token-1"));
+        let shown = format!("{credentials:?}");
+        assert!(shown.contains("app") && !shown.contains("token"), "{shown}");
+        let client = redis
+            .builder()
+            .protocol(Some(protocol))
+            .credentials(credentials.clone())
+            .build();
+        assert!(!format!("{client:?}").contains("token"));
+        let mut blocking = client.blocking().unwrap();
+        let runtime = runtime();
+        let shared = runtime.block_on(client.multiplexed()).unwrap();
+        assert_eq!(blocking.run(acl_who_am_i()).unwrap(), "app");
+        redis.ask("ACL SETUSER app resetpass >token-2");
+        // Whoever is logged in stays so; the server closes the connections.
+        redis.ask("CLIENT KILL USER app");
+        credentials.replace(Password::new("token-2"));
+        assert_eq!(blocking.run(acl_who_am_i()).unwrap(), "app");
+        let who = runtime.block_on(shared.run(acl_who_am_i())).unwrap();
+        assert_eq!(who, "app");
+        credentials.replace_login(Some("app".into()), Password::new("guess"));
+        redis.ask("CLIENT KILL USER app");
+        let refused = client.blocking().unwrap_err();
+        assert!(matches!(refused, Error::Login { .. }), "{refused}");
+        assert!(!refused.to_string().contains("guess"), "{refused}");
     }
 }
 
@@ -141,5 +175,76 @@ mod tls {
                 assert!(task.await.unwrap());
             }
         });
+    }
+
+    fn file(text: &str) -> tempfile::NamedTempFile {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+        file
+    }
+
+    /// A server that asks its clients for a certificate.
+    #[test]
+    fn a_client_identifies_itself_by_a_certificate_in_pem() {
+        use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+
+        // A certificate with the name of its authority would be taken for one that signed itself.
+        let named = |name: &str| {
+            let mut params = CertificateParams::new([name.to_owned()]).unwrap();
+            params.distinguished_name.push(DnType::CommonName, name);
+            params
+        };
+        let mut params = named("authority");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let authority_key = KeyPair::generate().unwrap();
+        let authority = params.self_signed(&authority_key).unwrap();
+        let issuer = Issuer::new(params, authority_key);
+        let signed = |name: &str| {
+            let key = KeyPair::generate().unwrap();
+            let params = named(name);
+            (
+                params.signed_by(&key, &issuer).unwrap().pem(),
+                key.serialize_pem(),
+            )
+        };
+        let (server, client) = (signed("localhost"), signed("client"));
+        let files = [file(&server.0), file(&server.1), file(&authority.pem())];
+        let [certificate, key, ca] = files.each_ref().map(|file| file.path().to_str().unwrap());
+        let port = free_port();
+        let redis = Redis::start_with(&[
+            "--tls-port",
+            &port.to_string(),
+            "--tls-cert-file",
+            certificate,
+            "--tls-key-file",
+            key,
+            "--tls-ca-cert-file",
+            ca,
+            "--tls-auth-clients",
+            "yes",
+        ]);
+        redis.ask("PING");
+        let url = format!("rediss://localhost:{port}");
+        let open = |tls| Client::builder().url(&url).unwrap().tls(tls).build();
+        let trusting = Tls::trusting_pem(authority.pem()).unwrap();
+        assert!(
+            open(trusting.clone()).blocking().is_err(),
+            "a client without a certificate"
+        );
+        let identified = trusting.identified_by_pem(&client.0, &client.1).unwrap();
+        let client_of = open(identified);
+        client_of.blocking().unwrap().run(set("k", 1)).unwrap();
+        runtime().block_on(async {
+            let connection = client_of.multiplexed().await.unwrap();
+            assert_eq!(connection.run(get::<i64>("k")).await.unwrap(), 1);
+        });
+        for wrong in [
+            Tls::trusting_pem("no certificate"),
+            Tls::trusting_pem(&client.1),
+            Tls::default().identified_by_pem(&client.0, "no key"),
+            Tls::default().identified_by_pem(&client.0, &server.1),
+        ] {
+            assert!(matches!(wrong, Err(Error::Tls(_))), "{wrong:?}");
+        }
     }
 }

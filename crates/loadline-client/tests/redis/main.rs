@@ -15,9 +15,13 @@ mod deadlines;
 mod delivery;
 #[cfg(feature = "tls")]
 mod dripping_tls;
+mod events;
 mod examples;
 mod fake;
+#[cfg(feature = "testing")]
+mod fake_server;
 mod faults;
+mod futures;
 mod groups;
 mod hostile;
 mod instep;

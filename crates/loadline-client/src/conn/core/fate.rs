@@ -22,7 +22,7 @@ impl Conn {
         let hopeless = matches!(error, Error::Login { .. });
         if self.session.is_down() && !hopeless {
             // Nothing was written, so there is nothing to decide.
-            self.session.set_outage(error.clone());
+            self.session.unreachable(error);
             return;
         }
         if let Some(&oldest) = self.queue.front() {

@@ -82,7 +82,9 @@ impl Core {
             routes.turn = routes.turn.wrapping_add(1);
             connection.node = Some(nodes[place].clone());
         }
-        connection.node.clone()
+        let node = connection.node.clone()?;
+        connection.session.goes_to(&node);
+        Some(node)
     }
 
     /// The number of nodes that the main connection can use; one on a single server.
