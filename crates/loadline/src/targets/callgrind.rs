@@ -75,9 +75,18 @@ impl Callgrind {
             // The program can be a script that starts the server with exec.
             "--trace-children=yes".into(),
             "--collect-systime=yes".into(),
+            self.vgdb_prefix(),
             out,
         ];
         (self.valgrind.clone(), words.into())
+    }
+
+    /// The option for the pipes between valgrind and `vgdb`. They are in the directory of the counts, because a killed
+    /// program leaves its pipes behind, and `vgdb` searches all pipes with its prefix.
+    fn vgdb_prefix(&self) -> OsString {
+        let mut option = OsString::from("--vgdb-prefix=");
+        option.push(self.dir.path().join("vgdb"));
+        option
     }
 
     /// The file for the standard error of the program.
@@ -143,8 +152,11 @@ impl Callgrind {
             ))
         };
         let output = Command::new(&self.vgdb)
-            // If the server does not answer, vgdb would retry forever.
-            .args(["--wait=5", &format!("--pid={pid}"), command])
+            .arg(self.vgdb_prefix())
+            // If the server does not answer, vgdb would retry forever. The server is blocked in a system call, which
+            // vgdb would interrupt after 100 ms only.
+            .args(["--wait=5", "--max-invoke-ms=5"])
+            .args([&format!("--pid={pid}"), command])
             .stdin(Stdio::null())
             .output()
             .map_err(|error| failed(error.to_string()))?;

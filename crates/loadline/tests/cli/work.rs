@@ -5,7 +5,7 @@ use loadline_measure::gate::{Outcome, RowVerdict};
 use loadline_measure::metric::Metric;
 use loadline_measure::work::Source;
 
-use crate::util::Dir;
+use crate::util::{Dir, Ended};
 
 /// Few rounds: the times do not matter here.
 const SHORT: [&str; 12] = [
@@ -119,7 +119,7 @@ fn profiles_are_kept(dir: &Dir) {
     }
 }
 
-/// A server compared with itself: no difference of a percent, however busy the machine is.
+/// A server compared with itself: no difference of a percent, however busy the machine is, and no file is left behind.
 #[test]
 fn equal_work_is_no_difference() {
     let dir = Dir::new();
@@ -130,9 +130,15 @@ fn equal_work_is_no_difference() {
         "--instructions",
         "valgrind",
     ];
-    let ended = dir.run(&[&words, &SHORT[..]].concat());
+    let words = [&words, &SHORT[..]].concat();
+    let files = Dir::new();
+    let ended = dir.command(&words).env("TMPDIR", files.path()).output();
+    let ended = Ended::of(&words, ended.unwrap());
     let record = record(&dir);
     assert_eq!(record.not_counted, None, "{}", ended.stderr);
+    let left = std::fs::read_dir(files.path()).unwrap();
+    let left: Vec<_> = left.map(|file| file.unwrap().file_name()).collect();
+    assert!(left.is_empty(), "{left:?}");
     let judgement = record.judgement.unwrap();
     let row = judgement
         .rows
