@@ -21,9 +21,10 @@ use crate::targets::{Access, Opened};
 
 /// Largest number of keys of a pass; loading more would take most of its time in the simulator.
 const MOST_KEYS: u64 = 1_000;
-/// Operations of a pass, and of the warm-up before the first pass: some tenths of a second.
-const OPERATIONS: u64 = 4_800;
-const WARM_UP: u64 = 1_600;
+/// Largest number of operations of a pass.
+const MOST_OPERATIONS: u64 = 4_800;
+/// Largest number of windows of a pass. Each one takes two switches between processes, which are slow on a busy machine.
+const MOST_WINDOWS: u64 = 1_200;
 /// Operations in flight while keys are loaded.
 const LOAD_WINDOW: u64 = 50;
 /// The same in every run, because the names of keys decide which of them collide.
@@ -38,6 +39,11 @@ pub(crate) struct Counted {
     pid: u32,
     /// Whether the counts start at the end of a pass.
     is_fresh: bool,
+}
+
+/// The number of operations of a pass, from that of a window.
+fn operations_of(window: u64) -> u64 {
+    MOST_OPERATIONS.min(MOST_WINDOWS * window)
 }
 
 /// Whether the operations of `case` can run in passes, that is, over one connection and without steps in between.
@@ -82,7 +88,7 @@ impl Counted {
         };
         run(
             &mut counted.operations,
-            WARM_UP,
+            operations_of(counted.window) / 3,
             counted.window,
             &counted.name,
         )?;
@@ -100,11 +106,12 @@ impl Counted {
         }
         // After a failed pass, the counts include part of its operations.
         self.is_fresh = false;
-        run(&mut self.operations, OPERATIONS, self.window, &self.name)?;
+        let ops = operations_of(self.window);
+        run(&mut self.operations, ops, self.window, &self.name)?;
         let profile = callgrind.end_pass(self.pid)?;
         self.is_fresh = true;
         let pass = Pass {
-            ops: OPERATIONS,
+            ops,
             instructions: profile.instructions,
             background: profile.background(),
             system_calls: profile.system_calls,
