@@ -22,8 +22,17 @@ const ALLOCATORS: [&str; 6] = [
 /// Functions whose system calls do not enter the kernel outside of valgrind: they read the clock in user space (vdso(7)).
 const CLOCK_READERS: [&str; 2] = ["gettimeofday", "clock_gettime"];
 
-/// Functions that a timer of a known server calls: redis-server and its forks, and ours.
-const TIMERS: [&str; 2] = ["serverCron", "loadline_server::server::Server::on_timer"];
+/// Functions whose instructions depend on time and not on operations. None of them calls another one.
+const TIMERS: [&str; 6] = [
+    // The timers of redis-server with its forks, and of ours.
+    "serverCron",
+    "loadline_server::server::Server::on_timer",
+    // The record of times in a client of a sweep: a histogram grows up to the longest time.
+    "loadline_load::meter::Meter::record",
+    "loadline_load::meter::Meter::quiet",
+    "loadline_load::meter::Meter::finish",
+    "loadline_load::outcome::Outcome::join",
+];
 
 /// What a program executed, by function.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -67,7 +76,8 @@ pub struct Function {
 }
 
 impl Profile {
-    /// Instructions that timers of a known server executed, with everything that they called; 0 for other programs.
+    /// Instructions that depend on time, with everything that their functions called: of the timers of a known server,
+    /// and of the record of times in our own client. 0 for other programs.
     #[must_use]
     pub fn background(&self) -> u64 {
         let timers = self
@@ -80,7 +90,7 @@ impl Profile {
     }
 }
 
-/// Whether a function is the timer of a known server.
+/// Whether the instructions of a function depend on time.
 pub(super) fn is_timer(name: &str) -> bool {
     TIMERS.contains(&name)
 }

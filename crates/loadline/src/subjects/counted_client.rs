@@ -2,7 +2,7 @@
 //!
 //! The process resolves the arguments of the sweep as its parent did, and then obeys the lines on its standard
 //! input: [`Step::Turn`] opens a connection for an operation in a call mode, [`Step::Pass`] performs operations.
-//! It answers each line with one line and then waits for the next, so its counts can be read in between.
+//! It answers each line with one line. It [marks](callgrind::mark) the beginning and the end of a pass.
 
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, Write};
@@ -25,12 +25,12 @@ use crate::exit::Failure;
 use crate::files;
 use crate::plan::{Case, Mode, ModesPlan, Plan};
 use crate::targets::Opened;
-use crate::targets::callgrind::Callgrind;
+use crate::targets::callgrind::{self, Callgrind};
 use crate::targets::servers;
 
 /// Minimum number of operations of a pass, and operations of the warm-up before the first pass.
-const OPERATIONS: u64 = 2_000;
-const WARM_UP: u64 = 500;
+const OPERATIONS: u64 = 600;
+const WARM_UP: u64 = 200;
 /// Interval at which interrupts are checked while the process works.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Time limit for starting, and for answering a line.
@@ -154,11 +154,9 @@ impl CountedClient {
     /// # Errors
     /// If the process fails to do so, or the counts cannot be read.
     pub(crate) fn pass(&mut self, control: &Control) -> Result<(Pass, Profile), Failure> {
-        let pid = self.process.id();
-        self.callgrind.start_pass(pid)?;
         self.say(Step::Pass)?;
         let answer = self.answer(control)?;
-        let profile = self.callgrind.end_pass(pid)?;
+        let profile = self.callgrind.marked_pass()?;
         let ops = answer.parse().map_err(|_| self.broken(&answer))?;
         let pass = Pass {
             ops,
@@ -255,7 +253,10 @@ pub(crate) fn obey(plan: &ModesPlan, base: &Plan, run_id: &str) -> Result<(), Fa
                 READY.to_owned()
             }
             (Some(Step::Pass), Some((one, operations))) => {
-                perform(one, *operations, &control)?.to_string()
+                callgrind::mark();
+                let ops = perform(one, *operations, &control)?;
+                callgrind::mark();
+                ops.to_string()
             }
             _ => return Err(Failure::usage(format!("__client: unknown line `{line}`."))),
         };

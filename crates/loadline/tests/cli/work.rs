@@ -5,7 +5,18 @@ use loadline_measure::gate::{Outcome, RowVerdict};
 use loadline_measure::metric::Metric;
 use loadline_measure::work::Source;
 
+use crate::redis::Redis;
 use crate::util::{Dir, Ended};
+
+/// All call modes, in the order of their names.
+const MODES: [&str; 6] = [
+    "async",
+    "batch",
+    "pipeline",
+    "script",
+    "sync",
+    "transaction",
+];
 
 /// Few rounds: the times do not matter here.
 const SHORT: [&str; 12] = [
@@ -163,32 +174,38 @@ fn servers_that_run_already_are_not_counted_and_the_record_says_why() {
     );
 }
 
-/// The client of a sweep, in two modes: counted once for each, at the first cell without an added latency, and two
-/// records are compared by it.
+/// The client of a sweep, in each mode: counted once, at the first cell without an added latency. Two records are compared
+/// by it.
 #[test]
 fn the_client_of_a_sweep_is_counted_in_every_mode() {
     let dir = Dir::new();
-    let words = "modes embedded --op get --mode sync,pipeline --ops 50,100 --latency 0 --budget 50ms --sizes 10 \
-        --keys 100 --instructions valgrind --json out.json --color never";
+    let redis = Redis::start(&[]);
+    let words = format!(
+        "modes {} --op get --mode {} --ops 50,100 --latency 0 --budget 20ms --sizes 10 --keys 100 \
+         --instructions valgrind --json out.json --color never",
+        redis.url(),
+        MODES.join(","),
+    );
     let words: Vec<&str> = words.split_ascii_whitespace().collect();
     let text = dir.run(&words).succeeded();
-    let mut record = record(&dir);
+    let record = record(&dir);
     assert_eq!(record.not_counted, None);
     let counted = record
         .cases
         .iter()
         .filter(|case| case.client_work.is_some());
-    let cells: Vec<_> = counted
+    let mut cells: Vec<_> = counted
         .map(|case| (case.scenario.mode.as_str(), case.scenario.ops_asked))
         .collect();
-    assert_eq!(cells, [("sync", Some(50)), ("pipeline", Some(50))]);
+    cells.sort_unstable();
+    assert_eq!(cells, MODES.map(|mode| (mode, Some(50))));
     let lowest = |mode: &str| {
         let mut works = record
             .cases
             .iter()
             .filter(|case| case.scenario.mode.as_str() == mode);
         let work = works.find_map(|case| case.client_work.clone()).unwrap();
-        assert!(work.passes.len() >= 3 && work.passes.iter().all(|pass| pass.ops == 2_000));
+        assert!(work.passes.len() >= 3 && work.passes.iter().all(|pass| pass.ops == 600));
         assert!(!work.functions.is_empty() && !work.frames.is_empty());
         let each = work
             .passes
@@ -203,10 +220,22 @@ fn the_client_of_a_sweep_is_counted_in_every_mode() {
         .filter_map(|case| case.client_work.as_ref());
     let is_told = works.any(|work| work.estimate().is_ok());
     assert_eq!(text.contains("instr."), is_told, "{text}");
-    // A hundred operations share a write and a read.
-    let (sync, pipeline) = (lowest("sync"), lowest("pipeline"));
-    assert!(pipeline > 100.0 && pipeline < sync, "{pipeline} {sync}");
+    // A call of fifty operations shares a write and a read.
+    let sync = lowest("sync");
+    for mode in ["pipeline", "batch", "transaction", "script"] {
+        let shared = lowest(mode);
+        assert!(
+            shared > 100.0 && shared < sync,
+            "{mode} {shared}, sync {sync}"
+        );
+    }
+    assert!(lowest("async") > 100.0);
 
+    sweeps_are_compared(&dir, record);
+}
+
+/// A sweep beside one whose client executes twice as much.
+fn sweeps_are_compared(dir: &Dir, mut record: Record) {
     dir.write("before.json", &record.to_json_pretty().unwrap());
     record.run.id = "after".to_owned();
     for work in record

@@ -72,12 +72,13 @@ fn count_cells(
     control: &Control,
     record: &mut Record,
 ) -> Result<usize, Failure> {
+    let uncounted = uncounted(client.callgrind(), std::env::current_exe().ok())?;
     for (done, cell) in cells.iter().enumerate() {
         let is_late = deadline.is_some_and(|deadline| Instant::now() >= deadline);
         if is_late || control.interrupted() {
             return Ok(done);
         }
-        let work = passes(&mut client, cell, control)?;
+        let work = passes(&mut client, cell, uncounted.clone(), control)?;
         record.cases[cell.entry].client_work = Some(work);
     }
     Ok(cells.len())
@@ -113,10 +114,14 @@ fn cells(plan: &ModesPlan, record: &Record) -> Vec<Cell> {
     cells
 }
 
-/// Passes of one cell until they agree.
-fn passes(client: &mut CountedClient, cell: &Cell, control: &Control) -> Result<Work, Failure> {
+/// Adds passes of one cell to `work` until they agree.
+fn passes(
+    client: &mut CountedClient,
+    cell: &Cell,
+    mut work: Work,
+    control: &Control,
+) -> Result<Work, Failure> {
     client.turn_to(cell.case, cell.mode, control)?;
-    let mut work = uncounted(client.callgrind(), std::env::current_exe().ok())?;
     for pass in 0..MOST_PASSES {
         if (pass >= PASSES && is_settled(&work)) || control.interrupted() {
             break;

@@ -540,6 +540,7 @@ pub(crate) fn counted_child(word: &str, callgrind: &Callgrind) -> Result<Command
     let mut command = child_command(&valgrind, None)?;
     command
         .args(first)
+        .arg(Callgrind::marked())
         .arg(own_executable()?)
         .arg(word)
         .process_group(0);
