@@ -10,10 +10,16 @@ use crate::{Error, meter};
 impl Connection {
     /// Connects if there is no connection, again and again until the response timeout has passed since `begun`,
     /// but once to a node of a cluster, which another one may replace.
+    #[inline]
     pub(super) fn ensure_connected(&mut self, begun: Instant) -> Result<(), Error> {
-        if self.socket.is_some() {
-            return Ok(());
+        match self.socket {
+            Some(_) => Ok(()),
+            None => self.connect_again(begun),
         }
+    }
+
+    #[cold]
+    fn connect_again(&mut self, begun: Instant) -> Result<(), Error> {
         let timeout = self.config.response_timeout;
         let deadline = timeout.and_then(|timeout| begun.checked_add(timeout));
         loop {

@@ -384,6 +384,7 @@ impl Connection {
         Ok(summary)
     }
 
+    #[inline]
     fn deadlines(&self, summary: &Summary, begun: Instant) -> Deadlines {
         let timeout = self.config.response_timeout;
         let write = timeout.and_then(|timeout| begun.checked_add(timeout));
@@ -402,6 +403,7 @@ impl Connection {
     }
 
     /// Connects if need be. Says whether the request may change the state of the connection, or depends on it.
+    #[inline]
     fn prepare(&mut self, summary: &Summary, begun: Instant) -> Result<bool, Error> {
         self.ensure_connected(begun)?;
         let bound = !self.session.carried.leaves(summary.flags);
@@ -522,13 +524,12 @@ impl Connection {
         let socket = self.socket.as_mut().expect("a connection was ensured");
         let stream = &mut socket.socket;
         let room = self.input.room();
-        let mut read = Err(io::ErrorKind::WouldBlock.into());
-        if !self.config.spin.is_zero() {
-            read = spin(stream, room, self.config.spin);
-        }
-        if matches!(&read, Err(error) if error.kind() == io::ErrorKind::WouldBlock) {
-            read = stream.read_some(room);
-        }
+        let spun = if self.config.spin.is_zero() {
+            None
+        } else {
+            spin(stream, room, self.config.spin)
+        };
+        let read = spun.unwrap_or_else(|| stream.read_some(room));
         match read {
             Ok(0) => Err(io::Error::new(
                 io::ErrorKind::UnexpectedEof,
@@ -550,15 +551,18 @@ impl Connection {
     }
 }
 
-/// Asks for bytes again and again, for at most `time`.
-fn spin(stream: &mut Socket, room: &mut [u8], time: Duration) -> io::Result<usize> {
+/// Asks for bytes again and again, for at most `time`; `None` if nothing came.
+fn spin(stream: &mut Socket, room: &mut [u8], time: Duration) -> Option<io::Result<usize>> {
     let begun = Instant::now();
     loop {
         match stream.read_now(room) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock && begun.elapsed() < time => {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                if begun.elapsed() >= time {
+                    return None;
+                }
                 std::hint::spin_loop();
             }
-            done => return done,
+            done => return Some(done),
         }
     }
 }
