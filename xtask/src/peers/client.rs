@@ -6,16 +6,15 @@
 //! In `get-spin`, ours waits actively; the peers cannot and wait as usual. `tasks-512-serve` is `tasks-512-multi`
 //! with `loadline serve` as the server, because redis-server is out of CPU there.
 
-use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use serde::Deserialize;
 
 use super::generator::{build_ours, target_dir};
 use super::programs::{Masters, Server, run_pinned};
 use super::table::{Goal, Row, Sample, Table};
-use super::{Asked, MANIFEST, progress};
+use super::{Asked, MANIFEST, counts, progress};
 use crate::{cargo, is_on_path, run};
 
 const OURS: &str = "loadline-client";
@@ -42,7 +41,7 @@ const OURS_SERVES: &str = "tasks-512-serve";
 const OURS_SERVES_WORK: &str = "tasks-512-multi";
 /// Prefix of the cases that are measured on a cluster.
 const ON_CLUSTER: &str = "cluster-";
-/// The cases whose system calls and allocations are counted, and the number of operations.
+/// The cases whose system calls, allocations and instructions are counted, and the number of operations.
 const COUNTED: [(&str, u64); 5] = [
     ("get", 2_000),
     ("set", 2_000),
@@ -79,7 +78,7 @@ fn goal(case: &str, peer: &str) -> Goal {
     Goal { ratio, cpu_ratio }
 }
 
-/// Measures every case in rounds, and counts system calls and allocations.
+/// Measures every case in rounds, and counts system calls, allocations and instructions.
 ///
 /// # Errors
 /// If a program cannot be built or started, or its output is not understood.
@@ -223,7 +222,7 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// System calls and allocations per operation, as lines below the table.
+    /// System calls, allocations and instructions per operation, as lines below the table.
     fn count(
         &self,
         program: &Path,
@@ -231,13 +230,16 @@ impl<'a> Bench<'a> {
         dir: &Path,
         table: &mut Table,
     ) -> anyhow::Result<()> {
-        let strace = is_on_path("strace");
+        let (strace, valgrind) = (is_on_path("strace"), is_on_path("valgrind"));
         if !strace {
             table.note("System calls were not counted, because strace is not on PATH.".into());
         }
+        if !valgrind {
+            table.note(counts::NO_VALGRIND.into());
+        }
         table.note(format!(
-            "{:<18} {:<18} {:>12} {:>12}",
-            "per operation", "", "system calls", "allocations"
+            "{:<18} {:<18} {:>12} {:>12} {:>12}",
+            "per operation", "", "system calls", "allocations", "instructions"
         ));
         for (case, ops) in COUNTED {
             progress(&format!("{case}, counting"));
@@ -251,44 +253,34 @@ impl<'a> Bench<'a> {
             blocks.drain(..blocks.len() / 2);
             blocks.sort_by(|one, other| one.arm.cmp(&other.arm));
             for block in blocks {
-                let calls = if strace && block.arm != "hiredis" {
-                    Some(self.calls(program, dir, case, &block.arm, ops)?)
-                } else {
-                    None
+                let words = |ops: u64| {
+                    let rest = ["--arm", &block.arm, "--ops", &ops.to_string()];
+                    self.words(program, case, &rest)
                 };
-                let mut line = format!("{:<18} {:<18}", block.case, block.arm);
-                for count in [calls, block.allocations_per_op] {
-                    match count {
-                        Some(count) => write!(line, " {count:>12.2}")?,
-                        None => write!(line, " {:>12}", "-")?,
-                    }
-                }
-                table.note(line);
+                let calls = (strace && block.arm != "hiredis")
+                    .then(|| counts::system_calls(dir, ops, words))
+                    .transpose()?;
+                let instructions = valgrind
+                    .then(|| counts::instructions(dir, ops, words))
+                    .transpose()?;
+                let counts = [calls, block.allocations_per_op, instructions];
+                table.note(line_of(&block, counts));
             }
         }
         Ok(())
     }
+}
 
-    /// System calls per operation, from the difference between one run and another with twice as many operations.
-    fn calls(
-        &self,
-        program: &Path,
-        dir: &Path,
-        case: &str,
-        arm: &str,
-        ops: u64,
-    ) -> anyhow::Result<f64> {
-        let report = dir.join("strace");
-        let total = |ops: u64| -> anyhow::Result<f64> {
-            let ops = ops.to_string();
-            let mut words: Vec<String> = ["strace", "-f", "-c", "-o"].map(Into::into).to_vec();
-            words.push(report.display().to_string());
-            words.extend(self.words(program, case, &["--arm", arm, "--ops", &ops]));
-            run_pinned(&words)?;
-            total_calls(&std::fs::read_to_string(&report)?)
+/// A line with the system calls, allocations and instructions of a client.
+fn line_of(block: &Block, counts: [Option<f64>; 3]) -> String {
+    let mut line = format!("{:<18} {:<18}", block.case, block.arm);
+    for (count, digits) in counts.into_iter().zip([2, 2, 0]) {
+        line += &match count {
+            Some(count) => format!(" {count:>12.digits$}"),
+            None => format!(" {:>12}", "-"),
         };
-        Ok((total(2 * ops)? - total(ops)?) / ops as f64)
     }
+    line
 }
 
 /// The samples of one client, with the CPU use of the server if it is known.
@@ -311,33 +303,9 @@ fn blocks(printed: &str) -> anyhow::Result<Vec<Block>> {
         .collect()
 }
 
-/// The number of calls in the last line of a summary of strace.
-fn total_calls(report: &str) -> anyhow::Result<f64> {
-    let Some(line) = report
-        .lines()
-        .rfind(|line| line.trim_end().ends_with("total"))
-    else {
-        bail!("strace wrote no total:\n{report}");
-    };
-    // Share, seconds, microseconds per call, calls, and errors if there were any.
-    let calls = line
-        .split_ascii_whitespace()
-        .nth(3)
-        .context("a column of calls")?;
-    calls.parse().with_context(|| format!("`{line}`"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_sum_of_calls_is_read_from_strace() {
-        let report = "% time     seconds  usecs/call     calls    errors syscall\n\
-                      100.00    0.006217           1      5012        12 total\n";
-        assert_eq!(total_calls(report).unwrap(), 5_012.0);
-        assert!(total_calls("strace: nothing").is_err());
-    }
 
     #[test]
     fn blocks_are_read_and_nonsense_is_refused() {

@@ -7,8 +7,11 @@
 //! start to end: for ours, with everything that belongs to a run (connecting, loading its keys, querying the
 //! server, 30 ms of an echo, the record); for resp-benchmark, with the start of Python. Cases of deep pipelines
 //! have so many operations that the fixed cost of a run is a small part.
+//!
+//! Instructions per operation are the difference between two runs under callgrind, one with twice as many operations
+//! as the other. A program that spins while it waits executes more of them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, bail};
@@ -16,7 +19,7 @@ use serde::Deserialize;
 
 use super::programs::{Server, peak_memory, run_pinned};
 use super::table::{Goal, Memory, Row, Sample, Table};
-use super::{Asked, MANIFEST, interleave, null_server};
+use super::{Asked, MANIFEST, counts, interleave, null_server, progress};
 use crate::{cargo, is_on_path, run};
 
 const KEYS: usize = 1_000;
@@ -25,6 +28,9 @@ const VALUE_BYTES: usize = 64;
 const MEMORY_CASE: Case = CASES[3];
 /// Memory limit of ours with 50 connections, in MiB.
 const MEMORY_GOAL_MIB: f64 = 8.0;
+
+/// Operations whose instructions are counted.
+const COUNTED_OPS: u64 = 20_000;
 
 /// The load of one case, the same for all generators.
 #[derive(Debug, Clone, Copy)]
@@ -180,24 +186,38 @@ pub(super) fn measure(asked: &Asked) -> anyhow::Result<Table> {
     let null = build_null_server()?;
     let dir = std::env::temp_dir().join(format!("loadline-peers-{}", std::process::id()));
     std::fs::create_dir_all(&dir)?;
-    let table = measure_in(asked, &ours, &Server::null(&null)?, &Server::redis(&dir)?);
+    let servers = (Server::null(&null)?, Server::redis(&dir)?);
+    let table = measure_in(asked, &ours, (&servers.0, &servers.1), &dir);
     std::fs::remove_dir_all(&dir).with_context(|| format!("{} is left", dir.display()))?;
     table
 }
 
-fn measure_in(asked: &Asked, ours: &str, null: &Server, redis: &Server) -> anyhow::Result<Table> {
+fn measure_in(
+    asked: &Asked,
+    ours: &str,
+    (null, redis): (&Server, &Server),
+    dir: &Path,
+) -> anyhow::Result<Table> {
     let mut table = Table::default();
     for rival in RIVALS.into_iter().filter(|rival| !rival.is_there()) {
         table.note(format!("{} is not on PATH and was left out.", rival.name()));
     }
     preload(redis)?;
-    for case in CASES.iter().filter(|case| asked.wants(case.name)) {
-        let server = if case.target == Target::Null {
-            &null
-        } else {
-            &redis
-        };
-        measure_case(case, asked.rounds, ours, server, &mut table)?;
+    let server = |case: &Case| match case.target {
+        Target::Null => null,
+        Target::Redis | Target::RedisSocket => redis,
+    };
+    let cases = || CASES.iter().filter(|case| asked.wants(case.name));
+    for case in cases() {
+        measure_case(case, asked.rounds, ours, server(case), &mut table)?;
+    }
+    if is_on_path("valgrind") {
+        table.note(format!("{:<20} {:<18} instructions", "per operation", ""));
+        for case in cases() {
+            count_case(case, ours, server(case), dir, &mut table)?;
+        }
+    } else {
+        table.note(counts::NO_VALGRIND.into());
     }
     if asked.cases.is_empty() {
         let bytes = peak_memory(&MEMORY_CASE.ours(ours, redis))?;
@@ -217,10 +237,7 @@ fn measure_case(
     server: &Server,
     table: &mut Table,
 ) -> anyhow::Result<()> {
-    let rivals: Vec<Rival> = RIVALS
-        .into_iter()
-        .filter(|rival| rival.is_there() && rival.can(case))
-        .collect();
+    let rivals: Vec<Rival> = rivals(case).collect();
     // Arm 0 is ours.
     let samples = interleave(case.name, rounds, rivals.len() + 1, |arm| {
         let (name, sample) = match arm.checked_sub(1) {
@@ -236,6 +253,42 @@ fn measure_case(
         let goal = case.goals.iter().find(|(other, _)| other == rival);
         let goal = goal.map(|(_, goal)| *goal).unwrap_or_default();
         table.add(Row::new(case.name, rival.name(), &samples[0], theirs, goal));
+    }
+    Ok(())
+}
+
+/// The rivals that can be measured in a case.
+fn rivals(case: &Case) -> impl Iterator<Item = Rival> {
+    RIVALS
+        .into_iter()
+        .filter(|rival| rival.is_there() && rival.can(case))
+}
+
+/// Counts instructions per operation of ours and of the rivals, as lines below the table.
+fn count_case(
+    case: &Case,
+    ours: &str,
+    server: &Server,
+    dir: &Path,
+    table: &mut Table,
+) -> anyhow::Result<()> {
+    progress(&format!("{}, counting", case.name));
+    for arm in [None].into_iter().chain(rivals(case).map(Some)) {
+        let name = arm.map_or("loadline", Rival::name);
+        let count = counts::instructions(dir, COUNTED_OPS, |ops| {
+            let few = Case { ops, ..*case };
+            match arm {
+                None => few.ours(ours, server),
+                Some(rival) => rival.words(&few, server),
+            }
+        });
+        let line = format!("{:<20} {name:<18}", case.name);
+        match count {
+            Ok(count) => table.note(format!("{line} {count:>12.0}")),
+            // A peer may need what the simulator does not have.
+            Err(error) if arm.is_some() => table.note(format!("{line} not counted: {error:#}")),
+            Err(error) => return Err(error),
+        }
     }
     Ok(())
 }

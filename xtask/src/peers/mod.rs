@@ -1,6 +1,7 @@
 //! `cargo xtask peers`: measures ours and its peers, interleaved in one run.
 
 mod client;
+mod counts;
 mod generator;
 mod programs;
 mod table;
