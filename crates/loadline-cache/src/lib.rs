@@ -24,7 +24,7 @@
 //! | load | One load per key at a time, however many callers wait. If it fails, is cancelled, or panics, its waiters do not hang. |
 //!
 //! Other processes see an invalidation once they read the store. What they have in memory, or were loading at that moment,
-//! stays until its time to live ends.
+//! stays until its time to live ends, or with [`Tier::tracked`] until the notice of the server arrives.
 //!
 //! One case is left in which a process can read an older value from a server: a write that ran into its timeout is still
 //! executed by the server, after an invalidation that was sent later on another connection.

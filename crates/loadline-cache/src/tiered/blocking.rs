@@ -13,6 +13,7 @@ use super::flights::{Flight, Joined, Lead};
 use super::key::Key;
 use super::lower::{Written, to_batch};
 use super::metrics::Stats;
+use super::tracking::Notices;
 use super::worth::Worth;
 use crate::blocking::open_place;
 use crate::place::Place;
@@ -61,10 +62,19 @@ impl<K: Key, V: Send + Sync + 'static> Cache<K, V> {
         Builder::new()
     }
 
-    pub(crate) fn new(core: Core<K, V>, link: Option<Link>, load: Load<K, V>) -> Self {
+    pub(crate) fn new(
+        core: Core<K, V>,
+        link: Option<Link>,
+        notices: Option<Notices>,
+        load: Load<K, V>,
+    ) -> Self {
         let refreshes = core.refreshes();
         let writes = core.writes_below();
         let shared = Arc::new(Shared { core, link, load });
+        if let Some(notices) = notices {
+            let shared = Arc::downgrade(&shared);
+            spawn("cache-notices", move || notices.take(&shared));
+        }
         let background = Background {
             refreshes: refreshes.then(|| Shared::start_refreshing(&shared)),
             drains: writes.then(|| Shared::start_draining(&shared)),
@@ -205,6 +215,12 @@ impl<K: Key, V: Send + Sync + 'static> Cache<K, V> {
 
 /// How long `flush` tries.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(30);
+
+impl<K: Key, V> AsRef<Core<K, V>> for Shared<K, V> {
+    fn as_ref(&self) -> &Core<K, V> {
+        &self.core
+    }
+}
 
 impl<K: Key, V> Shared<K, V> {
     /// Performs what a call needs, until all its keys are answered.

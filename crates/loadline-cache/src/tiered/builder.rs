@@ -18,6 +18,7 @@ use super::lower::{Lower, Select};
 use super::memory::Memory;
 use super::metrics::{Metrics, TierMetrics};
 use super::tier::{Source, Tier};
+use super::tracking::Notices;
 use super::worth::Ledger;
 use crate::{Error, LoadError};
 
@@ -26,8 +27,13 @@ const DEFAULT_BUDGET: u64 = 64 << 20;
 /// The guess for the size of an entry.
 const EXPECTED_ENTRY_BYTES: u64 = 1_024;
 
-/// A cache without its connection: where its tier is, and its timeout.
-type Parts<K, V> = (Core<K, V>, Option<(Source, Duration)>);
+/// A cache without its connections.
+struct Parts<K, V> {
+    core: Core<K, V>,
+    /// Where its tier is, and its timeout.
+    tier: Option<(Source, Duration)>,
+    notices: Option<Notices>,
+}
 
 /// Sets up a [`Cache`] or an `AsyncCache`.
 pub struct Builder<K, V> {
@@ -169,7 +175,11 @@ impl<K: Key, V: Send + Sync + 'static> Builder<K, V> {
         self,
         load: impl Fn(&K) -> Result<Option<V>, E> + Send + Sync + 'static,
     ) -> Result<Cache<K, V>, Error> {
-        let (core, tier) = self.core()?;
+        let Parts {
+            core,
+            tier,
+            notices,
+        } = self.parts()?;
         let link = match tier {
             None => None,
             Some((Source::Url(url), timeout)) => Some(Link::open(&url, timeout)?),
@@ -182,7 +192,7 @@ impl<K: Key, V: Send + Sync + 'static> Builder<K, V> {
             }
         };
         let load = move |key: &K| load(key).map_err(|error| LoadError::from(error.into()));
-        Ok(Cache::new(core, link, Box::new(load)))
+        Ok(Cache::new(core, link, notices, Box::new(load)))
     }
 
     /// A cache for tasks, with what loads a value; `None` is that there is no such object. Needs a runtime of tokio with
@@ -204,7 +214,11 @@ impl<K: Key, V: Send + Sync + 'static> Builder<K, V> {
     {
         use super::tasks::{AsyncCache, AsyncLink};
 
-        let (core, tier) = self.core()?;
+        let Parts {
+            core,
+            tier,
+            notices,
+        } = self.parts()?;
         let link = match tier {
             None => None,
             Some((Source::Url(url), timeout)) => Some(AsyncLink::open(&url, timeout).await?),
@@ -218,10 +232,10 @@ impl<K: Key, V: Send + Sync + 'static> Builder<K, V> {
             let loaded = async { loaded.await.map_err(|error| LoadError::from(error.into())) };
             Box::pin(loaded) as super::tasks::Loaded<V>
         };
-        Ok(AsyncCache::new(core, link, Box::new(load)))
+        Ok(AsyncCache::new(core, link, notices, Box::new(load)))
     }
 
-    fn core(self) -> Result<Parts<K, V>, Error> {
+    fn parts(self) -> Result<Parts<K, V>, Error> {
         let is_share = |share: f64| (0.0..=1.0).contains(&share);
         if !is_share(self.lifetimes.jitter) || !self.lifetimes.refresh_after.is_none_or(is_share) {
             return Err(Error::Settings(
@@ -229,6 +243,16 @@ impl<K: Key, V: Send + Sync + 'static> Builder<K, V> {
             ));
         }
         let mut source = None;
+        let mut notices = None;
+        if let Some((tier, _)) = &self.tier
+            && tier.is_tracked
+        {
+            let url = match &tier.source {
+                Source::Url(url) => Some(&url[..]),
+                _ => None,
+            };
+            notices = Some(Notices::of::<K>(url, &tier.prefix)?);
+        }
         let lower = self.tier.map(|(tier, codec)| {
             source = Some((tier.source, tier.timeout));
             Lower {
@@ -258,6 +282,10 @@ impl<K: Key, V: Send + Sync + 'static> Builder<K, V> {
             metrics: Metrics::default(),
             last_stamp: AtomicU64::new(0),
         };
-        Ok((core, source))
+        Ok(Parts {
+            core,
+            tier: source,
+            notices,
+        })
     }
 }

@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use loadline_client::tracking::Invalidation;
+
 use super::backlog::Write;
 use super::clock::Clock;
 use super::entry::{Entry, Freshness, Lifetimes, NEVER};
-use super::flights::Flights;
+use super::flights::{Flights, Lead};
 use super::frame::Times;
 use super::key::Key;
 use super::lower::{Lower, WriteMode};
@@ -103,6 +105,41 @@ impl<K: Key, V> Core<K, V> {
         let order = Ordering::SeqCst;
         let last = (self.last_stamp.fetch_update(order, order, next)).unwrap_or_else(|last| last);
         now.max(last + 1)
+    }
+
+    /// Puts an entry into memory, unless a notice came that the value has changed elsewhere since the flight began.
+    pub(crate) fn place(&self, lead: &Lead<K, V>, entry: Entry<V>) {
+        self.memory.insert(lead.key().clone(), entry);
+        // A notice marks the flight before it removes the entry. One that came before this removed it too early.
+        if lead.is_doubtful() {
+            self.memory.remove(lead.key());
+        }
+    }
+
+    /// Takes a notice of the server. Returns whether there will be more.
+    pub(crate) fn take_notice(&self, notice: Invalidation) -> bool {
+        let Some(lower) = &self.lower else {
+            return false;
+        };
+        match notice {
+            Invalidation::Key(bytes) => {
+                let own = bytes.strip_prefix(&lower.prefix[..]);
+                if let Some(key) = own.and_then(K::from_bytes) {
+                    lower.metrics.changed.add(1);
+                    self.flights.doubt(&key);
+                    self.memory.remove(&key);
+                }
+                true
+            }
+            Invalidation::Refused { .. } => false,
+            // Anything may have changed.
+            _ => {
+                lower.metrics.gaps.add(1);
+                self.flights.doubt_all();
+                self.memory.clear();
+                true
+            }
+        }
     }
 
     /// A fresh entry for a value whose load began at `stamp`, and its time to live in nanoseconds.

@@ -46,6 +46,8 @@ struct State<V> {
     phase: Phase,
     outcome: Option<Outcome<V>>,
     is_closed: bool,
+    /// Whether the value may have changed in the tier below since it was read.
+    is_doubtful: bool,
     wakers: Vec<Waker>,
 }
 
@@ -63,6 +65,7 @@ impl<V> Flight<V> {
                 phase,
                 outcome: None,
                 is_closed: false,
+                is_doubtful: false,
                 wakers: Vec::new(),
             }),
             changed: Condvar::new(),
@@ -219,6 +222,20 @@ impl<K: Hash + Eq + Clone, V> Flights<K, V> {
         Joined::Lead(self.lead(key, flight))
     }
 
+    /// The value of a key has changed elsewhere: one that is being put into memory does not stay there.
+    pub(crate) fn doubt(&self, key: &K) {
+        if let Some(flight) = lock(&self.table).get(key) {
+            flight.lock().is_doubtful = true;
+        }
+    }
+
+    /// The same for all keys.
+    pub(crate) fn doubt_all(&self) {
+        for flight in lock(&self.table).values() {
+            flight.lock().is_doubtful = true;
+        }
+    }
+
     fn lead(&self, key: &K, flight: Arc<Flight<V>>) -> Lead<K, V> {
         Lead {
             table: Arc::clone(&self.table),
@@ -241,6 +258,10 @@ pub(crate) struct Lead<K: Hash + Eq, V> {
 }
 
 impl<K: Hash + Eq, V> Lead<K, V> {
+    pub(crate) fn key(&self) -> &K {
+        &self.key
+    }
+
     /// Begins to put the loaded value into the tiers. Returns `false` if a write has overtaken the load.
     pub(crate) fn begin_writing(&self) -> bool {
         let mut state = self.flight.lock();
@@ -248,6 +269,11 @@ impl<K: Hash + Eq, V> Lead<K, V> {
             state.phase = Phase::Writing;
         }
         state.phase == Phase::Writing
+    }
+
+    /// Whether the value may have changed elsewhere since the flight began.
+    pub(crate) fn is_doubtful(&self) -> bool {
+        self.flight.lock().is_doubtful
     }
 
     /// Gives the outcome to those who wait for it.

@@ -72,6 +72,10 @@ impl<K: Hash + Eq + Clone, V> Memory<K, V> {
         self.entries.remove(key);
     }
 
+    pub(crate) fn clear(&self) {
+        self.entries.clear();
+    }
+
     /// Removes an entry unless it has been replaced since `stamp`.
     pub(crate) fn remove_stamp(&self, key: &K, stamp: u64) {
         self.entries.remove_if(key, |entry| entry.stamp == stamp);

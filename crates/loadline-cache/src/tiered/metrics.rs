@@ -1,8 +1,8 @@
 //! Counts of what the tiers did.
 
 use std::cell::Cell;
-use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -183,6 +183,9 @@ pub(crate) struct TierMetrics {
     pub(crate) encodes: Timer,
     pub(crate) decodes: Timer,
     pub(crate) bypassed: Counter,
+    pub(crate) changed: Counter,
+    pub(crate) gaps: Counter,
+    pub(crate) is_tracking: AtomicBool,
     pub(crate) in_flight: Counter,
     pub(crate) read_bytes: Counter,
     pub(crate) written_bytes: Counter,
@@ -268,6 +271,13 @@ pub struct TierStats {
     pub decodes: Times,
     /// Keys that were not asked for because the tier costs more than it saves.
     pub bypassed: u64,
+    /// Notices that a value has changed in the tier, including those of the writes of this process.
+    pub changed: u64,
+    /// Times that memory was emptied because such notices may be missing, or because the database was emptied. The first
+    /// is the beginning.
+    pub gaps: u64,
+    /// Whether changes in the tier are reported at the moment, as far as is known.
+    pub is_tracking: bool,
     /// Reads and writes under way.
     pub in_flight: u64,
     /// Bytes read.
@@ -325,6 +335,9 @@ impl TierMetrics {
             encodes: self.encodes.times(),
             decodes: self.decodes.times(),
             bypassed: self.bypassed.get(),
+            changed: self.changed.get(),
+            gaps: self.gaps.get(),
+            is_tracking: self.is_tracking.load(Relaxed),
             in_flight: self.in_flight.get(),
             read_bytes: self.read_bytes.get(),
             written_bytes: self.written_bytes.get(),

@@ -23,6 +23,7 @@ mod model;
 #[cfg(feature = "tokio")]
 mod tasks;
 mod tier;
+mod tracking;
 mod worth;
 
 pub use self::blocking::Cache;

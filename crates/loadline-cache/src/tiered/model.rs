@@ -10,6 +10,8 @@ use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
+use loadline_client::tracking::Invalidation;
+
 use super::backlog::{Backlog, Bounds, Write};
 use super::breaker::{Breaker, BreakerPolicy};
 use super::clock::ManualClock;
@@ -19,7 +21,7 @@ use super::entry::{Lifetimes, mix};
 use super::fetch::writes::{Drain, Writes};
 use super::fetch::{Fetch, Loading, Question};
 use super::flights::{Flight, Joined};
-use super::frame::Format;
+use super::frame::{Format, Times};
 use super::lower::{Found, Lower, WriteMode, Written};
 use super::memory::Memory;
 use super::metrics::{Metrics, TierMetrics};
@@ -458,4 +460,43 @@ fn only_one_drain_has_the_writes() {
     let third = core.drain().unwrap();
     assert!(third.writes.len() == 1 && third.written(Written::Done, MS));
     assert!(core.drain().is_none());
+}
+
+/// A notice that is handled between the read of a value and its place in memory.
+#[test]
+fn a_value_that_changes_while_it_is_read_is_not_kept() {
+    let core = core(&ManualClock::new(), WriteMode::Through, 100, &mut Random(1));
+    let notice = || Invalidation::Key(b"p:1".to_vec().into());
+    let read = |changes: Option<Invalidation>| {
+        let mut call = core.fetch([1].iter());
+        let question = core.question(&mut call).unwrap();
+        changes
+            .into_iter()
+            .for_each(|notice| assert!(core.take_notice(notice)));
+        let frame = core.lower.as_ref().unwrap().frame(
+            b"p:1",
+            Some(&vec![7]),
+            Times {
+                stamp: 1,
+                ttl: u64::MAX,
+                fresh_until: u64::MAX,
+            },
+        );
+        let values = Some(vec![frame.map(|frame| frame.to_vec())]);
+        core.answered(&mut call, question, values, MS);
+        assert_eq!(
+            **call.into_answers()[0].as_ref().unwrap().as_ref().unwrap(),
+            [7]
+        );
+        core.memory.get(&1).is_some()
+    };
+    assert!(!read(Some(notice())) && !read(Some(Invalidation::All)));
+    assert!(read(None));
+    // Neither another prefix nor what is no key of the cache.
+    for other in [&b"q:1"[..], b"p:one", b"p:2"] {
+        assert!(core.take_notice(Invalidation::Key(other.to_vec().into())));
+        assert!(core.memory.get(&1).is_some());
+    }
+    assert!(core.take_notice(notice()));
+    assert!(core.memory.get(&1).is_none());
 }

@@ -17,6 +17,7 @@ use super::flights::{Flight, Joined, Lead};
 use super::key::Key;
 use super::lower::{Written, to_batch};
 use super::metrics::Stats;
+use super::tracking::Notices;
 use super::worth::Worth;
 use crate::place::Place;
 use crate::tasks::open_place;
@@ -60,16 +61,24 @@ impl<K: Key, V: Send + Sync + 'static> AsyncCache<K, V> {
         Builder::new()
     }
 
-    pub(crate) fn new(core: Core<K, V>, link: Option<AsyncLink>, load: Load<K, V>) -> Self {
-        Self {
-            shared: Arc::new(Shared {
-                core,
-                link,
-                load,
-                refreshing: AtomicUsize::new(0),
-                is_draining: AtomicBool::new(false),
-            }),
+    pub(crate) fn new(
+        core: Core<K, V>,
+        link: Option<AsyncLink>,
+        notices: Option<Notices>,
+        load: Load<K, V>,
+    ) -> Self {
+        let shared = Arc::new(Shared {
+            core,
+            link,
+            load,
+            refreshing: AtomicUsize::new(0),
+            is_draining: AtomicBool::new(false),
+        });
+        if let Some(notices) = notices {
+            let shared = Arc::downgrade(&shared);
+            tokio::spawn(async move { notices.take_on_task(shared).await });
         }
+        Self { shared }
     }
 
     /// See [`Cache::get`](crate::Cache::get).
@@ -218,6 +227,12 @@ struct Draining<K: Key, V>(Arc<Shared<K, V>>);
 impl<K: Key, V> Drop for Draining<K, V> {
     fn drop(&mut self) {
         self.0.is_draining.store(false, Ordering::Release);
+    }
+}
+
+impl<K: Key, V> AsRef<Core<K, V>> for Shared<K, V> {
+    fn as_ref(&self) -> &Core<K, V> {
+        &self.core
     }
 }
 

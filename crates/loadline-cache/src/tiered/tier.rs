@@ -38,6 +38,7 @@ pub struct Tier {
     pub(crate) breaker: BreakerPolicy,
     pub(crate) backlog: Bounds,
     pub(crate) bypass_if_slower: bool,
+    pub(crate) is_tracked: bool,
 }
 
 impl Tier {
@@ -76,6 +77,7 @@ impl Tier {
                 bytes: 16 << 20,
             },
             bypass_if_slower: false,
+            is_tracked: false,
         }
     }
 
@@ -148,6 +150,21 @@ impl Tier {
             first_pause,
             longest_pause: longest_pause.max(first_pause),
         };
+        self
+    }
+
+    /// Has the server report every change of the keys with the [prefix](Self::prefix), by whatever process, and drops the
+    /// values from memory. For a Redis server that is named by its URL, not for a cluster, and with keys that can be read
+    /// back ([`Key::IS_READABLE`](crate::Key::IS_READABLE)). Default off.
+    ///
+    /// A value in memory is then older than the last write to the server for as long as the notice is on its way. While
+    /// there is no connection for the notices ([`TierStats::is_tracking`](super::TierStats::is_tracking)), values stay until
+    /// their time to live ends; once there is one again, memory is emptied.
+    ///
+    /// The server reports this process's own writes as well, so the call after a load reads the value back from the tier.
+    #[must_use]
+    pub fn tracked(mut self) -> Self {
+        self.is_tracked = true;
         self
     }
 

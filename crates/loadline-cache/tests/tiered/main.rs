@@ -8,6 +8,7 @@
 #[cfg(feature = "postcard")]
 mod floors;
 mod killed;
+mod nodes;
 mod redis;
 mod stores;
 mod tasks;

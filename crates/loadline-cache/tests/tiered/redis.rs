@@ -14,13 +14,13 @@ use super::{Count, MS, wait_until};
 /// The limit for a call that must not hang. Without the breaker, calls would take the timeout each.
 const TIMEOUT: Duration = Duration::from_millis(250);
 
-struct Redis {
+pub(super) struct Redis {
     process: Child,
     port: u16,
 }
 
 impl Redis {
-    fn start() -> Self {
+    pub(super) fn start() -> Self {
         let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = free.local_addr().unwrap().port();
         drop(free);
@@ -40,11 +40,11 @@ impl Redis {
         Self { process, port }
     }
 
-    fn url(&self) -> String {
+    pub(super) fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
-    fn run(&self, words: &[&str]) {
+    pub(super) fn run(&self, words: &[&str]) {
         let mut connection = Client::open(&self.url()).unwrap().blocking().unwrap();
         let command = words[1..].iter().fold(
             cmd::<loadline_client::OwnedReply>(words[0]),

@@ -354,8 +354,8 @@ impl<K: Key, V> Core<K, V> {
                 slot.step(Seen::InTier, elapsed);
                 let value = value.map(Arc::new);
                 let entry = self.entry_of(&slot.key, value.clone(), times);
-                if slot.lead.as_ref().is_some_and(Lead::begin_writing) {
-                    self.memory.insert(slot.key.clone(), entry);
+                if let Some(lead) = slot.lead.as_ref().filter(|lead| lead.begin_writing()) {
+                    self.place(lead, entry);
                 }
                 slot.finish(Ok(value));
                 return;
@@ -447,7 +447,9 @@ impl<K: Key, V> Core<K, V> {
                 self.defer(lower, slot);
             }
         }
-        self.memory.insert(slot.key.clone(), entry);
+        if let Some(lead) = &slot.lead {
+            self.place(lead, entry);
+        }
     }
 
     /// Leaves a write to the background, where the tier is written behind.

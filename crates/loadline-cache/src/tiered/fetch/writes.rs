@@ -71,12 +71,11 @@ impl<K: Key, V> Core<K, V> {
         value: Option<(Arc<V>, Option<Duration>)>,
     ) -> Fetch<K, V> {
         let mut slot = Slot::new(key, self.tier_key(key));
-        slot.lead = Some(lead);
         match value {
             Some((value, ttl)) => {
                 let (entry, ttl) = self.entry(key, Some(value), ttl, self.stamp());
                 slot.write = self.put(&slot.bytes, &entry, ttl, true);
-                self.memory.insert(key.clone(), entry);
+                self.place(&lead, entry);
             }
             None => {
                 self.memory.remove(key);
@@ -86,6 +85,7 @@ impl<K: Key, V> Core<K, V> {
                 }
             }
         }
+        slot.lead = Some(lead);
         if let Some(lower) = &self.lower {
             self.defer(lower, &mut slot);
         }
