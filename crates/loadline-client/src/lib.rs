@@ -9,7 +9,7 @@
 //! [`streams`] the entries of a stream, alone or as a consumer of a group. With [`tracking`], an application learns which
 //! keys have changed, for a cache of its own. They continue after an outage and announce what was missed.
 //!
-//! The commands are the functions of [`commands`], and [`cmd`] for any other. Every kind of connection runs them,
+//! The commands are the functions of [`commands`], their options methods, and [`cmd`] is for any other. Every kind of connection runs them,
 //! alone, as a pipeline with a result for each, or as a transaction ([`atomic`]).
 //!
 //! It is not an object mapper, and it hides no round trip: only commands of one request share one write.
@@ -99,3 +99,8 @@ pub use transaction::{Atomic, atomic};
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+/// The examples of the page for users of redis-rs compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/from-redis-rs.md")]
+struct FromRedisRs;
