@@ -1,21 +1,15 @@
 //! Child servers: started for a run on a free loopback port, and ended with it in every case.
-//!
-//! Every child is started through our own executable as `__child`, which asks the kernel to kill it when its
-//! parent ends, and then becomes the program; the request survives that. The kernel watches the *thread* that
-//! started the child, so children are started from the main thread, or from a thread that outlives them.
 
 mod cluster;
+mod output;
+mod process;
 mod random;
 mod tidy;
 
-use std::ffi::{OsStr, OsString};
-use std::io::Read;
+use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{self, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
@@ -27,8 +21,11 @@ use crate::target::{Address, Durability, Server, Slowdown};
 use crate::targets::admin::Admin;
 use crate::targets::callgrind::Callgrind;
 use crate::targets::connect::Endpoint;
+use output::Tail;
+use process::{own_executable, start};
 
 pub(crate) use cluster::ClusterChild;
+pub(crate) use process::{become_child, counted_child, own_child};
 pub(crate) use random::is_fixed as has_fixed_random;
 pub(crate) use tidy::tidy;
 
@@ -38,12 +35,8 @@ const START_PATIENCE: Duration = Duration::from_secs(10);
 const COUNTED_START_PATIENCE: Duration = Duration::from_secs(60);
 /// Interval at which a starting server is checked.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
-/// Time limit for the output of a process that has ended.
-const LAST_WORDS_PATIENCE: Duration = Duration::from_millis(500);
 /// Ports to try: another program may take one between its choice and its use.
 const PORT_ATTEMPTS: u32 = 5;
-/// Bytes of a server's output that are kept, the last ones.
-const KEPT_OUTPUT_BYTES: usize = 8 << 10;
 /// Prefix of our directories for temporary files.
 const PREFIX: &str = "loadline-";
 /// The name of a server's socket in its directory.
@@ -57,7 +50,7 @@ pub(crate) const LISTENING: &str = "Listening on ";
 #[derive(Debug)]
 pub(crate) struct Child {
     name: String,
-    process: process::Child,
+    process: std::process::Child,
     address: SocketAddr,
     output: Tail,
     patience: Duration,
@@ -435,36 +428,6 @@ impl Wanted<'_> {
     }
 }
 
-/// Becomes `program`, tied to the life of the process `parent`. If possible, the program reads the file `random`
-/// in place of random numbers. Returns only on failure.
-pub(crate) fn become_child(parent: u32, random: Option<&Path>, program: &[OsString]) -> Failure {
-    let Some((name, words)) = program.split_first() else {
-        return Failure::usage("__child needs a program.");
-    };
-    if let Err(error) =
-        rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
-    {
-        return Failure::unavailable(format!(
-            "Cannot make the child process end with its parent: {error}."
-        ));
-    }
-    // The parent can end before the system call; then another process has adopted this one.
-    let adopted = rustix::process::getppid()
-        .is_none_or(|pid| pid.as_raw_nonzero().get().unsigned_abs() != parent);
-    if adopted {
-        return Failure::unavailable("The parent process has ended.");
-    }
-    if let Some(file) = random {
-        // Without permission, the numbers stay random; see `has_fixed_random`.
-        let _ = random::fix(file);
-    }
-    let error = Command::new(name).args(words).exec();
-    Failure::unavailable(format!(
-        "{} could not be started: {error}.",
-        Path::new(name).display()
-    ))
-}
-
 fn patience(under: Option<&Callgrind>) -> Duration {
     if under.is_some() {
         COUNTED_START_PATIENCE
@@ -484,87 +447,6 @@ enum Answer {
 enum Start {
     PortTaken(Failure),
     Failed(Failure),
-}
-
-fn start(
-    name: &str,
-    program: &Path,
-    words: &[OsString],
-    under: Option<&Callgrind>,
-) -> Result<(process::Child, Tail), Failure> {
-    let mut command = match under {
-        None => child_command(program, None)?,
-        Some(callgrind) => {
-            let (valgrind, first) = callgrind.command();
-            let mut command = child_command(&valgrind, Some(&callgrind.random()))?;
-            command.args(first).arg(program);
-            command
-        }
-    };
-    let mut process = command
-        .args(words)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        // Its own process group, so that Ctrl-C in a terminal reaches only us, and the results can still be
-        // collected.
-        .process_group(0)
-        .spawn()
-        .map_err(|error| Failure::unavailable(format!("{name} could not be started: {error}.")))?;
-    let output = Tail::default();
-    if let Some(stdout) = process.stdout.take() {
-        output.follow(stdout);
-    }
-    if let Some(stderr) = process.stderr.take() {
-        output.follow(stderr);
-    }
-    Ok((process, output))
-}
-
-/// A command of this program as a process that ends with this one; see the module documentation about threads.
-///
-/// # Errors
-/// If the path of this program cannot be determined.
-pub(crate) fn own_child(words: &[&str]) -> Result<Command, Failure> {
-    let mut command = child_command(&own_executable()?, None)?;
-    command.args(words);
-    Ok(command)
-}
-
-/// The hidden command `word` of this program under `callgrind`, as a process that ends with this one.
-///
-/// # Errors
-/// If the path of this program cannot be determined.
-pub(crate) fn counted_child(word: &str, callgrind: &Callgrind) -> Result<Command, Failure> {
-    let (valgrind, first) = callgrind.command();
-    let mut command = child_command(&valgrind, None)?;
-    command
-        .args(first)
-        .arg(Callgrind::marked())
-        .arg(own_executable()?)
-        .arg(word)
-        .process_group(0);
-    Ok(command)
-}
-
-/// `program` as a process that ends with this one, and that reads the file `random` in place of random numbers.
-fn child_command(program: &Path, random: Option<&Path>) -> Result<Command, Failure> {
-    let parent = process::id().to_string();
-    let mut command = Command::new(own_executable()?);
-    command.args(["__child", "--parent", &parent].map(OsStr::new));
-    if let Some(file) = random {
-        command.arg("--random").arg(file);
-    }
-    command.arg("--").arg(program);
-    Ok(command)
-}
-
-fn own_executable() -> Result<PathBuf, Failure> {
-    std::env::current_exe().map_err(|error| {
-        Failure::unavailable(format!(
-            "Cannot determine the path of this program: {error}."
-        ))
-    })
 }
 
 fn no_directory(name: &str, error: &io::Error) -> Failure {
@@ -590,73 +472,4 @@ fn free_port(name: &str) -> Result<u16, Failure> {
         .and_then(|listener| listener.local_addr())
         .map(|address| address.port())
         .map_err(|error| Failure::unavailable(format!("{name}: no free port: {error}.")))
-}
-
-/// The last output of a child. Its pipes are read to their end, so that it never blocks on them.
-#[derive(Debug, Clone, Default)]
-struct Tail(Arc<Mutex<Kept>>);
-
-#[derive(Debug, Default)]
-struct Kept {
-    bytes: Vec<u8>,
-    /// Number of pipes that are still open.
-    open: u32,
-}
-
-impl Tail {
-    fn follow(&self, mut pipe: impl Read + Send + 'static) {
-        let tail = self.clone();
-        tail.kept().open += 1;
-        thread::spawn(move || {
-            let mut buffer = [0; 4_096];
-            loop {
-                match pipe.read(&mut buffer) {
-                    Ok(bytes) if bytes > 0 => tail.push(&buffer[..bytes]),
-                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                    _ => break,
-                }
-            }
-            tail.kept().open -= 1;
-        });
-    }
-
-    fn push(&self, bytes: &[u8]) {
-        let mut kept = self.kept();
-        kept.bytes.extend_from_slice(bytes);
-        let surplus = kept.bytes.len().saturating_sub(KEPT_OUTPUT_BYTES);
-        kept.bytes.drain(..surplus);
-    }
-
-    fn text(&self) -> String {
-        String::from_utf8_lossy(&self.kept().bytes).into_owned()
-    }
-
-    /// Waits briefly for the last output of a process that has ended; its own child processes may keep the pipes
-    /// open.
-    fn wait_for_end(&self) {
-        let deadline = Instant::now() + LAST_WORDS_PATIENCE;
-        while self.kept().open > 0 && Instant::now() < deadline {
-            thread::sleep(LOOK_EVERY);
-        }
-    }
-
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_the_end_of_an_output_is_kept() {
-        let tail = Tail::default();
-        for _ in 0..10 {
-            tail.push(&[b'x'; 4_096]);
-        }
-        tail.push(b"last words");
-        assert_eq!(tail.text().len(), KEPT_OUTPUT_BYTES);
-        assert!(tail.text().ends_with("last words"));
-    }
 }

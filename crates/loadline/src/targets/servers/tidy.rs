@@ -9,7 +9,8 @@ use std::{env, fs, io, thread};
 use std::os::unix::process::CommandExt;
 use tempfile::TempDir;
 
-use super::{PREFIX, no_directory, own_executable};
+use super::process::own_executable;
+use super::{PREFIX, no_directory};
 use crate::exit::Failure;
 
 /// Time during which files can still appear there, because the programs that write them are killed at the same
