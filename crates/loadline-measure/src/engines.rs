@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Metric;
 use crate::compare::{self, Paired, Rules, Verdict};
+use crate::interval::{self, ALPHA};
 use crate::quantile::median;
 use crate::record::{Case, Scenario, SubjectKind};
 use crate::words;
@@ -93,7 +94,10 @@ pub fn socket_share_of_reads(cases: &[Case]) -> Option<f64> {
     let mut reads = groups
         .iter()
         .filter(|group| group[0].scenario.workload == "get");
-    reads.find_map(|group| socket_share(cases, server(group)?))
+    reads.find_map(|group| match socket_share(cases, server(group)?)? {
+        SocketShare::Of(share) => Some(share),
+        SocketShare::Inseparable => None,
+    })
 }
 
 /// One sentence for each need that `cases` and `footprints` can answer.
@@ -267,11 +271,17 @@ fn redis(cases: &[Case], groups: &[Vec<&Case>]) -> Option<String> {
         redis.subject.name,
         per_op(redis)
     );
-    if let Some(share) = socket_share(cases, redis) {
-        text += &format!(
-            ", of which about {} is the socket and not the engine",
-            words::percent(share)
-        );
+    match socket_share(cases, redis) {
+        Some(SocketShare::Of(share)) => {
+            text += &format!(
+                ", of which about {} is the socket and not the engine",
+                words::percent(share)
+            );
+        }
+        Some(SocketShare::Inseparable) => {
+            text += ", which cannot be told apart from the time of a null server";
+        }
+        None => {}
     }
     Some(text + ".")
 }
@@ -284,11 +294,20 @@ fn server<'c>(group: &[&'c Case]) -> Option<&'c Case> {
         .copied()
 }
 
+/// The socket's share of the time of an operation on a server.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum SocketShare {
+    /// The share, from 0 to 1: the median over the rounds.
+    Of(f64),
+    /// The rounds do not show that the server takes longer than the null server.
+    Inseparable,
+}
+
 /// The socket's share of the time of an operation on `server`: the time of the null server for the same operation
-/// over that of `server`. The median over the common rounds; `None` for an engine in the process and for a server
-/// behind a Unix socket, if the null server was not measured, and if the rounds are implausible.
+/// over that of `server`, in the common rounds. `None` for an engine in the process and for a server behind a Unix
+/// socket, if the null server was not measured, and if the rounds are implausible.
 #[must_use]
-pub fn socket_share(cases: &[Case], server: &Case) -> Option<f64> {
+pub fn socket_share(cases: &[Case], server: &Case) -> Option<SocketShare> {
     let is_server = matches!(
         server.subject.kind,
         SubjectKind::SpawnedServer | SubjectKind::Embedded
@@ -316,8 +335,14 @@ pub fn socket_share(cases: &[Case], server: &Case) -> Option<f64> {
     let shares: Vec<f64> = shares
         .map(|(null, server)| null / server.max(1.0))
         .collect();
-    let share = median(&shares)?;
-    (0.0..=1.2).contains(&share).then(|| share.min(1.0))
+    let share = median(&shares).filter(|share| (0.0..=1.2).contains(share))?;
+    // Too few rounds for an interval leave the median itself.
+    let most = interval::of_median(&shares, ALPHA).map_or(share, |interval| interval.hi);
+    Some(if most >= 1.0 {
+        SocketShare::Inseparable
+    } else {
+        SocketShare::Of(share)
+    })
 }
 
 /// The claims of the write-up: workload, name, and throughput over that of Redis.
@@ -361,8 +386,12 @@ fn in_process(class: &str, groups: &[&Vec<&Case>], cases: &[Case]) -> Option<Str
                 .iter()
                 .find(|group| group[0].scenario.workload == *workload)?,
         )?;
-        let share = socket_share(cases, server)?;
-        Some(format!("{} of the time of {name}", words::percent(share)))
+        match socket_share(cases, server)? {
+            SocketShare::Of(share) => {
+                Some(format!("{} of the time of {name}", words::percent(share)))
+            }
+            SocketShare::Inseparable => None,
+        }
     });
     let shares: Vec<String> = shares.collect();
     let socket = if shares.is_empty() {
@@ -490,7 +519,8 @@ mod tests {
             case("store", "get", "memory", &[500; 12]),
         ];
         let share = |place: usize| socket_share(&cases, &cases[place]);
-        assert_eq!((share(0), share(1), share(4)), (Some(0.9), None, None));
+        let expected = (Some(SocketShare::Of(0.9)), None, None);
+        assert_eq!((share(0), share(1), share(4)), expected);
         let needs = needs(&cases, &[]);
         assert_eq!(
             needs,
@@ -500,6 +530,22 @@ mod tests {
             ]
         );
         assert_eq!(socket_share(&cases[..2], &cases[0]), None);
+    }
+
+    /// A share of 100 % would say that the server takes no time at all.
+    #[test]
+    fn a_server_as_fast_as_the_null_server_has_no_share() {
+        let cases = [
+            case("redis", "get", "memory", &[50_000, 46_000].repeat(6)),
+            case("null", "get", "memory", &[46_000, 50_000].repeat(6)),
+        ];
+        let share = socket_share(&cases, &cases[0]);
+        assert_eq!(share, Some(SocketShare::Inseparable));
+        assert_eq!(socket_share_of_reads(&cases), None);
+        let needs = needs(&cases, &[]);
+        let told =
+            "takes 48.0 us per read, which cannot be told apart from the time of a null server.";
+        assert!(needs[1].ends_with(told), "{needs:?}");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The comparison of engines, one section for each class of durability.
 
-use loadline_measure::engines::{Engines, Footprint, socket_share};
+use loadline_measure::engines::{Engines, Footprint, SocketShare, socket_share};
 use loadline_measure::record::{Case, Comparison, Record};
 use loadline_measure::{Metric, words};
 
@@ -191,7 +191,14 @@ fn row(record: &Record, place: usize, case: &Case) -> Row {
         .find(|told| told.b == place && told.metric == Metric::Throughput.key());
     let socket = socket_share(&record.cases, case);
     let socket = socket.map(|share| {
-        let text = format!("the socket takes {} of the time", words::percent(share));
+        let text = match share {
+            SocketShare::Of(share) => {
+                format!("the socket takes {} of the time", words::percent(share))
+            }
+            SocketShare::Inseparable => {
+                "this server and a null server cannot be told apart".to_owned()
+            }
+        };
         Item::new(Tone::Faint, text)
     });
     Row {
