@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use loadline_server::{Durability, ServerConfig};
 
@@ -125,12 +125,18 @@ fn expiries_survive() {
     let dir = tempfile::tempdir().unwrap();
     let ours = start(dir.path(), Durability::Process);
     let mut stream = ours.connect();
-    let commands = "SET long v EX 1000\r\nSET short v PX 30\r\nSADD s m\r\nPEXPIRE s 30\r\nSET kept v PX 30\r\nPERSIST kept\r\nPEXPIRETIME long";
+    let commands = "SET long v EX 1000\r\nSET kept v EX 1000\r\nPERSIST kept\r\nSET short v PX 30\r\nSADD s m\r\nPEXPIRE s 30\r\nPEXPIRETIME s\r\nPEXPIRETIME long";
     let replies = ask(&mut stream, commands);
-    let at = replies.lines().last().unwrap().to_owned();
+    let mut last = replies.lines().rev();
+    let at = last.next().unwrap().to_owned();
+    // -2 if it has already expired.
+    let short: i128 = last.next().unwrap()[1..].parse().unwrap();
     drop(stream);
     drop(ours);
-    std::thread::sleep(Duration::from_millis(40));
+    wait_until("the short keys expire", || {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        i128::try_from(now.as_millis()).unwrap() > short
+    });
     let ours = start(dir.path(), Durability::Process);
     let replies = ask(
         &mut ours.connect(),
