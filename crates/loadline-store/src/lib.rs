@@ -31,6 +31,7 @@ mod slab;
 mod slot;
 mod storage;
 mod store;
+mod sync;
 mod table;
 mod value;
 

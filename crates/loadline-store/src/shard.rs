@@ -1,12 +1,12 @@
 //! A part of the keyspace, with what it counts.
 
 use std::hash::BuildHasher;
-use std::sync::{Mutex, MutexGuard};
 
 use crate::arena::Arena;
 use crate::index::{Index, Position};
 use crate::record::Outside;
 use crate::slot::{Loose, New, Slot, Text};
+use crate::sync::{self, Mutex, MutexGuard};
 use crate::value::{Change, Entry, Value, View};
 
 /// Entries of keys that belong together by their hashes. The caller has hashed the key already, once for
@@ -39,7 +39,7 @@ impl ShardLock {
     /// Reads the lock without taking it, so that it lies in the cache of the processor.
     #[inline]
     pub(crate) fn warm(&self) {
-        std::hint::black_box(self.0.is_poisoned());
+        sync::warm(&self.0);
     }
 }
 

@@ -1,14 +1,14 @@
 //! A shard while a caller holds its lock.
 
 use std::ops::Deref;
-use std::sync::MutexGuard;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::Keyspace;
 use crate::index::Position;
 use crate::record::Outside;
 use crate::shard::{Passed, Shard, ShardLock, lock};
 use crate::slot::{Loose, New, Slot, Text};
+use crate::sync::MutexGuard;
+use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::value::{Change, Entry};
 
 /// A locked shard, and the hash of the key that it was locked for. Every change preserves the shard for open

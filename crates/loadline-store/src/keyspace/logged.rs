@@ -2,7 +2,7 @@
 //! happens in one order.
 
 use std::hash::BuildHasher;
-use std::sync::{Arc, PoisonError, RwLockReadGuard};
+use std::sync::{Arc, PoisonError};
 
 use super::Keyspace;
 use super::locked::Locked;
@@ -10,6 +10,7 @@ use crate::clock::now_ms;
 use crate::record::Outside;
 use crate::shard::lock;
 use crate::slot::{New, Slot};
+use crate::sync::RwLockReadGuard;
 use crate::value::{Change, Entry, Value};
 
 /// A string to put, and where it lies in the log.

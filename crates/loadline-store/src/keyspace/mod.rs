@@ -6,8 +6,7 @@ mod snapshot;
 mod sweep;
 
 use std::hash::BuildHasher;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{MutexGuard, OnceLock};
+use std::sync::OnceLock;
 
 use hashbrown::DefaultHashBuilder;
 
@@ -15,6 +14,8 @@ use self::locked::Locked;
 use self::snapshot::Snapshots;
 use crate::shard::{Passed, Shard, ShardLock, lock};
 use crate::slot::{Loose, Slot};
+use crate::sync::MutexGuard;
+use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::value::{Change, Entry, Expiry, Shape, Value, View};
 
 pub(crate) use self::logged::{LockedKey, NewString};

@@ -9,12 +9,13 @@
 //! not, and of two writes, one of which follows the other, a snapshot never has only the second.
 
 use std::hash::BuildHasher;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError};
 
 use super::Keyspace;
 use crate::shard::Shard;
 use crate::slot::Slot;
+use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use crate::sync::{Mutex, RwLock};
 use crate::value::View;
 
 /// The open snapshots of a keyspace.

@@ -8,12 +8,13 @@ pub(crate) mod segment;
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError};
 
 use crate::error::Error;
 use crate::record::Outside;
 use crate::storage::{Appender, NewFile, Storage};
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::{Mutex, MutexGuard, RwLock};
 use op::{Kind, Op};
 use record::{Draft, HEADER_BYTES, MAX_BODY_BYTES};
 use segment::{HEAD_BYTES, Head, Segment};

@@ -2,12 +2,12 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use crc32c::crc32c;
 
 use super::VERSION;
 use crate::storage::Stored;
+use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// Bytes in front of the first record.
 pub(crate) const HEAD_BYTES: usize = 64;

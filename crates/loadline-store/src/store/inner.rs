@@ -158,8 +158,8 @@ impl Inner {
 
 /// Gives `work` a record to write, whose memory serves again for the next one of the thread.
 pub(crate) fn with_draft<R>(work: impl FnOnce(&mut Draft) -> R) -> R {
-    thread_local! {
+    crate::sync::thread_local! {
         static DRAFT: RefCell<Draft> = RefCell::default();
     }
-    DRAFT.with_borrow_mut(work)
+    DRAFT.with(|draft| work(&mut draft.borrow_mut()))
 }

@@ -139,7 +139,7 @@ impl Store {
     }
 
     /// Opens the store in `storage`, without a thread in the background: writers do its work.
-    fn open_on(storage: Box<dyn Storage>, options: Options) -> Result<Self, Error> {
+    pub(crate) fn open_on(storage: Box<dyn Storage>, options: Options) -> Result<Self, Error> {
         let (disk, mut databases, torn) = recover(storage, &options)?;
         // A server can have exchanged the numbers of databases.
         databases[0].count_uses(options.has_limit());

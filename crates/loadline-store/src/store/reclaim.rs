@@ -10,8 +10,7 @@
 //! The thread in the background of a store does the work; writers help where it falls behind. The owner of a
 //! [`ChangeLog`](super::ChangeLog) does it itself, in proportion to what it writes.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
 
 use super::collections;
 use super::inner::{Disk, Inner, with_draft};
@@ -22,6 +21,8 @@ use crate::keyspace::{Found, Keyspace, LockedShard};
 use crate::log::op::{Kind, Op};
 use crate::log::{Log, record};
 use crate::slot::Slot;
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::{Mutex, MutexGuard};
 use crate::value::View;
 
 /// Bytes from which on copies are written as a record. While one is written, other writers wait.
