@@ -10,6 +10,9 @@
 /// cases.
 pub const ALPHA: f64 = 0.005;
 
+/// The quantile of the normal distribution at 1 - [`ALPHA`].
+pub(crate) const NORMAL_QUANTILE: f64 = 2.575_829;
+
 /// The coverage of [`interpolated_95`].
 const COVERAGE: f64 = 0.95;
 

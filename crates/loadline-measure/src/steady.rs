@@ -1,5 +1,6 @@
 //! Detects the end of a warm-up, and drift of the rounds after it.
 
+use crate::interval::NORMAL_QUANTILE;
 use crate::quantile::{median, scaled_mad};
 
 /// Blocks in each of the two windows that [`steady_from`] compares.
@@ -13,9 +14,6 @@ const STANDARD_ERRORS: f64 = 3.0;
 
 /// The smallest movement of the rounds that counts as drift, as a share of their median.
 const DRIFT_SHARE: f64 = 0.02;
-
-/// The normal quantile of a two-sided alpha of 1 %.
-const DRIFT_Z: f64 = 2.575_829;
 
 /// The fewest rounds for which the normal approximation of the trend test holds.
 const DRIFT_ROUNDS: usize = 10;
@@ -59,7 +57,7 @@ pub fn drifts(rounds: &[f64]) -> bool {
     }
     let level = median(rounds).expect("there are rounds").abs();
     let moved = median(&slopes).expect("there are pairs").abs() * (rounds.len() - 1) as f64;
-    trend_z(score, rounds) > DRIFT_Z && moved > DRIFT_SHARE * level
+    trend_z(score, rounds) > NORMAL_QUANTILE && moved > DRIFT_SHARE * level
 }
 
 /// Whether the medians of two neighbouring windows differ by no more than chance explains. Chance is

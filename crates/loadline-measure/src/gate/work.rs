@@ -308,7 +308,7 @@ mod tests {
         );
         assert!(
             row.evidence.starts_with(
-                "55.6 % more instructions per operation [55.3, 55.8] (work in user space, not time"
+                "55.6 % more instructions per operation [54.7, 56.5] (work in user space, not time"
             ),
             "{}",
             row.evidence
