@@ -46,7 +46,7 @@
 //! | feature | adds |
 //! | --- | --- |
 //! | `tokio` | the interfaces for tasks |
-//! | `postcard`, `message-pack`, `prost`, `json` | a codec each, in [`codec`] |
+//! | `bitcode`, `postcard`, `message-pack`, `prost`, `json` | a codec each, in [`codec`] |
 //! | `lz4`, `zstd` | compression of large values |
 //! | `tls` | `rediss://`, `clusters://` |
 //!
