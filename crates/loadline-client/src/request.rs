@@ -205,7 +205,6 @@ impl<'b> Requests<'b> {
 /// A command with arguments of type `A`, whose reply is read as a `T`.
 ///
 /// The functions of [`commands`](crate::commands) return them; [`cmd`] makes one of any name.
-#[derive(Clone, Copy)]
 pub struct Command<A, T> {
     meta: Meta,
     args: A,
@@ -307,6 +306,18 @@ impl<A: ToArgs, T: FromReply> Command<A, T> {
     }
 }
 
+// Whether it can be copied has nothing to do with the type of its reply.
+impl<A: Clone, T> Clone for Command<A, T> {
+    fn clone(&self) -> Self {
+        Self {
+            args: self.args.clone(),
+            ..*self
+        }
+    }
+}
+
+impl<A: Copy, T> Copy for Command<A, T> {}
+
 /// The name and the number of arguments, which can hold passwords.
 impl<A: ToArgs, T> fmt::Debug for Command<A, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -377,7 +388,6 @@ pub fn cmd<T: FromReply>(name: &str) -> Cmd<T> {
 /// Its name and options decide whether it may be sent again: `SET` may under
 /// [`RetryPolicy::Idempotent`](crate::RetryPolicy), `SET` with `NX` may not. An unknown command is treated as a
 /// write that must not be repeated and that can share a connection. [`Cmd::flags`] overrides this.
-#[derive(Clone)]
 pub struct Cmd<T> {
     meta: Meta,
     /// Whether the caller set the flags.
@@ -456,6 +466,15 @@ impl<T: FromReply> Cmd<T> {
     pub fn waiting(mut self, time: Duration) -> Self {
         self.wait = time;
         self
+    }
+}
+
+impl<T> Clone for Cmd<T> {
+    fn clone(&self) -> Self {
+        Self {
+            encoded: self.encoded.clone(),
+            ..*self
+        }
     }
 }
 
@@ -599,6 +618,9 @@ mod tests {
         assert_eq!((summary.commands, summary.name), (1, "SET"));
         let (same, _) = encoded(&cmd::<()>("SET").arg(("k", 7)));
         assert_eq!(same, wire);
+        let command = set("k", 7).nx().expire(Duration::from_secs(1));
+        let (wire, summary) = encoded(&command);
+        assert_eq!(encoded(&command.encoded()), (wire, summary));
     }
 
     #[test]
