@@ -2,6 +2,7 @@
 //!
 //! A bare number where a unit is needed is refused: `--duration 10` could mean anything.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use loadline_load::keys::KeyDist;
@@ -91,6 +92,15 @@ pub(crate) fn percent(text: &str) -> Result<f64, String> {
         Some(percent) if (0.0..=10_000.0).contains(&percent) => Ok(percent / 100.0),
         _ => Err(SHARE.invalid(text)),
     }
+}
+
+/// Reads an address to listen on.
+pub(crate) fn socket_address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| {
+        format!(
+            "invalid address `{text}`: expected an IP address and a port, such as `127.0.0.1:6379`"
+        )
+    })
 }
 
 /// Reads a size, such as `64B`, `1KiB`, `1kB` or `1MiB`, in bytes.

@@ -287,7 +287,7 @@ pub(crate) struct ReportArgs {
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
     /// Address to listen on; repeatable; port 0 selects a free port [default: 127.0.0.1:6379]
-    #[arg(long, value_name = "ADDR:PORT")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = units::socket_address)]
     pub(crate) listen: Vec<SocketAddr>,
     /// Socket in the file system to listen on
     #[arg(long, value_name = "PATH")]

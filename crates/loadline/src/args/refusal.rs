@@ -170,6 +170,10 @@ mod tests {
                 "loadline: --duration: invalid duration `abc`: expected a number with a unit, such as `250us`, `10ms` or `2s`.\nSee `loadline run --help`.",
             ),
             (
+                &["x", "serve", "--listen", "6379"],
+                "loadline: --listen: invalid address `6379`: expected an IP address and a port, such as `127.0.0.1:6379`.\nSee `loadline serve --help`.",
+            ),
+            (
                 &["x", "benchmark"],
                 "loadline: unknown command `benchmark`; the commands are run, capacity, modes, engines, doctor, compare, baseline, gate, prove, clean, report, serve, store, completions, help.\nSee `loadline --help`.",
             ),

@@ -160,7 +160,7 @@ pub(crate) fn unreachable(name: &str, error: &Error) -> Failure {
     let said = error.to_string();
     let advice = hint(&said)
         .unwrap_or("Name a node of a running cluster; a single server is redis://HOST:PORT.");
-    Failure::unavailable(format!("{name} cannot be measured: {said}.\n{advice}"))
+    Failure::unavailable(format!("{name} cannot be used: {said}.\n{advice}"))
 }
 
 /// A node as a server, with the credentials of `login`.

@@ -353,7 +353,7 @@ fn resolve(name: &str, bound: Option<&str>) -> Result<Vec<Piece>, String> {
         "value" => vec![Piece::Value],
         _ => {
             return Err(format!(
-                "{{{name}}} is no placeholder; they are {PLACEHOLDERS}."
+                "unknown placeholder {{{name}}}; the placeholders are {PLACEHOLDERS}."
             ));
         }
     };
@@ -453,7 +453,7 @@ mod tests {
             ("PUBLISH news {value}", "not a key of this run"),
             ("XREAD BLOCK 0 STREAMS {key} $", "BLOCK is not supported"),
             ("SET {key} x{value}", "argument of its own"),
-            ("SET {key} {vaule}", "no placeholder"),
+            ("SET {key} {vaule}", "unknown placeholder {vaule}"),
             ("SET {key:5} {value}", "takes no bound"),
             ("SADD {key} {member:0}", "bound must be"),
             ("SADD {key} {member:1G}", "bound must be"),

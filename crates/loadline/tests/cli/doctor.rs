@@ -219,7 +219,7 @@ fn what_is_no_server_is_refused() {
     dir.run(&["doctor", "ram"])
         .failed(64, "examines only servers");
     dir.run(&["doctor", "redis://127.0.0.1:1"])
-        .failed(69, "cannot be measured");
+        .failed(69, "cannot be used");
     let shown = dir.run(&["doctor", "embedded", "--dry-run"]).succeeded();
     assert!(
         shown.contains("Case: hit") && shown.contains("Case: miss"),

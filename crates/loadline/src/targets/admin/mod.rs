@@ -46,7 +46,7 @@ impl Admin {
             let advice = advice.or_else(|| hint(&said)).unwrap_or(
                 "Check that a server is running there and that this machine can reach it.",
             );
-            Failure::unavailable(format!("{name} cannot be measured: {said}.\n{advice}"))
+            Failure::unavailable(format!("{name} cannot be used: {said}.\n{advice}"))
         })?;
         let mut admin = Self {
             name,

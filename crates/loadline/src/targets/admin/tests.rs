@@ -152,7 +152,7 @@ fn a_server_is_called_what_the_user_calls_it() {
     let endpoint = Endpoint::local(server).named("embedded".into());
     let text = Admin::open(&endpoint).unwrap_err().to_string();
     assert!(
-        text.starts_with("embedded cannot be measured") && !text.contains("127.0.0.1"),
+        text.starts_with("embedded cannot be used") && !text.contains("127.0.0.1"),
         "{text}"
     );
 }
