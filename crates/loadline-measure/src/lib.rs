@@ -11,6 +11,7 @@
 //! - [`interval`] and [`compare`]: the interval of a median, and two subjects in paired rounds;
 //! - [`quantile`]: the one median that the whole workspace uses;
 //! - [`corrected`]: tails without CPU waiting time, next to the raw ones;
+//! - [`clients`]: rows, gates and behaviour of client libraries;
 //! - [`capacity`]: the search for the highest load that keeps a limit;
 //! - [`sizes`]: the sizes of a batch that are as good as the best;
 //! - [`outliers`] and [`steady`]: rounds far from the others, and where a warm-up ends;
@@ -34,6 +35,7 @@
 #![forbid(unsafe_code)]
 
 pub mod capacity;
+pub mod clients;
 pub mod compare;
 pub mod corrected;
 pub mod doctor;

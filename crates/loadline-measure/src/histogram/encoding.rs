@@ -69,6 +69,31 @@ impl Histogram {
     }
 }
 
+impl Histogram {
+    /// A histogram from pairs of a slot and its count, as other programs report them: a time of `ns` nanoseconds
+    /// is in slot `1024 * s + (ns >> s)`, where `s` is the number of bits of `ns` above eleven.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Histogram`] for a slot beyond the range, and for more samples than can be counted.
+    pub fn of_slots(slots: &[(u64, u64)]) -> Result<Self, Error> {
+        let mut histogram = Self::new();
+        let mut total = 0_u64;
+        for &(slot, count) in slots {
+            let slot = usize::try_from(slot).ok().filter(|slot| *slot < SLOTS);
+            let slot = slot.ok_or(Error::Histogram("it has a slot beyond its range"))?;
+            total = total
+                .checked_add(count)
+                .filter(|total| *total <= i64::MAX as u64)
+                .ok_or(Error::Histogram("it counts more samples than can be"))?;
+            if count > 0 {
+                histogram.record_n(value_of(slot), count);
+            }
+        }
+        Ok(histogram)
+    }
+}
+
 /// The payload: the count of every slot up to the last used one.
 fn write_counts<C: Counter>(hdr: &Hdr<C>) -> Vec<u8> {
     let mut payload = Vec::new();

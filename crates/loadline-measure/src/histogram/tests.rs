@@ -358,3 +358,24 @@ proptest! {
         prop_assert_eq!(histogram.encode(), written_by_the_crate(&histogram));
     }
 }
+
+/// The formula that drivers in other languages use, on values around every border.
+#[test]
+fn slots_of_other_programs_are_those_of_the_histogram() {
+    let slot = |ns: u64| {
+        let shift = (64 - ns.leading_zeros()).saturating_sub(11);
+        1_024 * u64::from(shift) + (ns >> shift)
+    };
+    let mut own = Histogram::new();
+    let mut slots = Vec::new();
+    for bits in 0..42 {
+        for ns in [1_u64 << bits, (1 << bits) + 1, (2 << bits) - 1] {
+            own.record_n(ns.min(MAX_NS), 3);
+            slots.push((slot(ns.min(MAX_NS)), 3));
+        }
+    }
+    assert_eq!(Histogram::of_slots(&slots).unwrap().encode(), own.encode());
+    assert!(Histogram::of_slots(&[(slot(MAX_NS) + 1, 1)]).is_err());
+    assert!(Histogram::of_slots(&[(u64::MAX, 1)]).is_err());
+    assert!(Histogram::of_slots(&[(0, u64::MAX), (1, 1)]).is_err());
+}

@@ -29,6 +29,7 @@ pub use environment::{Environment, Noise, ServerEnvironment};
 pub(crate) use json::finite;
 
 pub use crate::capacity::Answer;
+pub use crate::clients::{Behaviour, ClientRow, Clients};
 pub use crate::compare::{Direction, Verdict};
 pub use crate::doctor::{Class, Finding, NotExamined, Rule, Severity};
 pub use crate::engines::{Allocations, Engines, Footprint};
@@ -85,6 +86,9 @@ pub struct Record {
     /// The footprint of engines, in comparisons of engines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub engines: Option<Engines>,
+    /// Rows and behaviour of client libraries, in comparisons of clients.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clients: Option<Clients>,
 }
 
 /// A combination that a sweep skipped.
@@ -232,6 +236,7 @@ impl Record {
             judgement: None,
             capacity: None,
             engines: None,
+            clients: None,
         }
     }
 

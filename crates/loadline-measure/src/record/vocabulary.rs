@@ -19,6 +19,8 @@ vocabulary! {
         Engine = "engine in process",
         /// A server that replies and does no work, in Loadline's own process.
         NullServer = "null server",
+        /// A client library, in the process of a driver.
+        Client = "client library",
     }
 }
 

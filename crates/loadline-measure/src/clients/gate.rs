@@ -1,0 +1,174 @@
+//! Gates between two rows of a comparison of clients: `A.op >= 1.28 * B.op`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::{Clients, paired};
+use crate::Metric;
+use crate::gate::{Row, RowVerdict};
+use crate::record::{Bounds, Record};
+
+/// One side of a gate: a driver, an operation by its name in `--ops`, and the version of the protocol where several
+/// are measured.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Side {
+    /// The driver.
+    pub driver: String,
+    /// The operation.
+    pub op: String,
+    /// The version of the protocol, written as `@3`.
+    pub resp: Option<u64>,
+}
+
+/// A claim about the throughput of two rows.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Gate {
+    /// What has to be faster.
+    pub left: Side,
+    /// By this factor at least.
+    pub factor: f64,
+    /// Than this.
+    pub right: Side,
+}
+
+impl FromStr for Side {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (text, resp) = match text.split_once('@') {
+            None => (text, None),
+            Some((text, "2")) => (text, Some(2)),
+            Some((text, "3")) => (text, Some(3)),
+            Some((_, other)) => {
+                return Err(format!("invalid protocol `@{other}`: expected @2 or @3"));
+            }
+        };
+        match text.rsplit_once('.') {
+            Some((driver, op)) if !driver.is_empty() && !op.is_empty() => Ok(Self {
+                driver: driver.to_owned(),
+                op: op.to_owned(),
+                resp,
+            }),
+            _ => Err(format!("invalid row `{text}`: expected DRIVER.OPERATION")),
+        }
+    }
+}
+
+impl FromStr for Gate {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        const FORM: &str = "expected `DRIVER.OP >= FACTOR * DRIVER.OP`";
+        let invalid = || format!("invalid gate `{text}`: {FORM}");
+        let (left, rest) = text.split_once(">=").ok_or_else(invalid)?;
+        let (factor, right) = match rest.split_once('*') {
+            Some((factor, right)) => (factor.trim().parse().map_err(|_| invalid())?, right),
+            None => (1.0, rest),
+        };
+        if !(f64::MIN_POSITIVE..=1e6).contains(&factor) {
+            return Err(format!(
+                "{}; the factor is above 0, up to 1000000",
+                invalid()
+            ));
+        }
+        Ok(Self {
+            left: left.trim().parse()?,
+            factor,
+            right: right.trim().parse()?,
+        })
+    }
+}
+
+impl fmt::Display for Side {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.driver, self.op)?;
+        self.resp.map_or(Ok(()), |resp| write!(f, "@{resp}"))
+    }
+}
+
+impl fmt::Display for Gate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} >= {} * {}", self.left, self.factor, self.right)
+    }
+}
+
+impl Gate {
+    /// Judges the gate on the bounds of the ratio. `name` is the name of a case in `--ops`.
+    #[must_use]
+    pub fn judge(
+        &self,
+        record: &Record,
+        clients: &Clients,
+        name: impl Fn(&crate::record::Scenario) -> String,
+    ) -> Row {
+        let find = |side: &Side| {
+            clients.rows.iter().find_map(|row| {
+                let case = record.cases.get(row.case)?;
+                let fits = row.driver == side.driver
+                    && name(&case.scenario) == side.op
+                    && side.resp.is_none_or(|resp| resp == case.scenario.resp);
+                fits.then_some((row, case))
+            })
+        };
+        let mut row = Row {
+            case: format!("{} vs {}", self.left, self.right),
+            metric: Metric::Throughput,
+            limit: Some(self.to_string()),
+            baseline: None,
+            candidate: None,
+            ratio: None,
+            lo: None,
+            hi: None,
+            interval_95: None,
+            minimum_detectable_effect: None,
+            functions: Vec::new(),
+            verdict: RowVerdict::Inconclusive,
+            evidence: String::new(),
+        };
+        let (Some((left_row, left)), Some((right_row, right))) =
+            (find(&self.left), find(&self.right))
+        else {
+            row.evidence = "one of the rows was not measured".to_owned();
+            return row;
+        };
+        (row.candidate, row.baseline) = (
+            Some(left.throughput_ops_per_s),
+            Some(right.throughput_ops_per_s),
+        );
+        let invalid = [left_row, right_row].into_iter().find(|row| !row.is_valid);
+        if let Some(invalid) = invalid {
+            row.evidence = format!(
+                "the server counted other operations than {} reported",
+                invalid.driver
+            );
+            return row;
+        }
+        let Some(paired) = paired(Metric::Throughput, right, left) else {
+            row.evidence = "the rounds cannot be compared".to_owned();
+            return row;
+        };
+        row.ratio = Some(paired.ratio);
+        row.minimum_detectable_effect = paired.minimum_detectable_effect;
+        let Some((lo, hi)) = paired.interval else {
+            row.evidence = format!(
+                "{:.2} in {} rounds, too few for an interval",
+                paired.ratio, paired.rounds
+            );
+            return row;
+        };
+        (row.lo, row.hi) = (Some(lo), Some(hi));
+        row.interval_95 = Some(Bounds { lo, hi });
+        row.verdict = if lo >= self.factor {
+            RowVerdict::Equivalent
+        } else if hi < self.factor {
+            RowVerdict::Critical
+        } else {
+            RowVerdict::Inconclusive
+        };
+        row.evidence = format!(
+            "{:.3} [{lo:.3}, {hi:.3}] in {} rounds; at least {} is required",
+            paired.ratio, paired.rounds, self.factor
+        );
+        row
+    }
+}
