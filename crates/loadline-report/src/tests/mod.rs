@@ -3,6 +3,7 @@
 mod baselines;
 mod browser;
 mod capacity;
+mod clients;
 mod engines;
 mod fixture;
 mod flames;
@@ -48,6 +49,8 @@ fn no_line_is_longer_than_the_width() {
         capacity::hostile(),
         engines::record(),
         engines::hostile(),
+        clients::record(),
+        clients::hostile(),
     ];
     for (number, record) in records.iter().enumerate() {
         for width in [60, 80, 100, 200] {

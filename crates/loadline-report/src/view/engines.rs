@@ -1,10 +1,10 @@
 //! The comparison of engines, one section for each class of durability.
 
 use loadline_measure::engines::{Engines, Footprint, SocketShare, socket_share};
-use loadline_measure::record::{Case, Comparison, Record};
+use loadline_measure::record::{Case, Record};
 use loadline_measure::{Metric, words};
 
-use super::cases;
+use super::cases::{self, ratio_cell, shown};
 use crate::document::{
     Block, Cell, Column, Item, Plot, Row, RowGroup, Section, Table, Time, Times, Tone,
 };
@@ -223,18 +223,6 @@ fn tail(case: &Case) -> Option<String> {
     Some(words::ratio(p99 as f64 / (median as f64).max(1.0)))
 }
 
-fn ratio_cell(told: &Comparison) -> Cell {
-    let mut text = words::ratio(told.ratio);
-    if let Some(bounds) = told.interval {
-        text += &format!(
-            " [{}, {}]",
-            words::bound(bounds.lo),
-            words::bound(bounds.hi)
-        );
-    }
-    text.into()
-}
-
 /// What each engine takes besides time.
 fn footprints(footprints: &[Footprint]) -> Option<Section> {
     let columns = vec![
@@ -295,9 +283,4 @@ fn footprint_row(footprint: &Footprint) -> Row {
         ],
         ..Row::default()
     }
-}
-
-/// A figure, or a dash where it was not measured.
-fn shown(text: Option<String>) -> Cell {
-    text.map_or_else(|| Cell::new(Tone::Faint, "-"), Cell::from)
 }

@@ -5,6 +5,7 @@
 mod baseline;
 mod capacity;
 mod cases;
+mod clients;
 mod compared;
 mod engines;
 mod flames;
@@ -38,6 +39,9 @@ pub(crate) fn of_record(record: &Record) -> Document {
     if let Some(answer) = &record.capacity {
         known = 1;
         sections.push(capacity::section(answer));
+    } else if let Some(clients) = &record.clients {
+        known = clients::known(clients);
+        sections.extend(clients::sections(record, clients));
     } else if sweep::is_sweep(record) {
         known = sweep::latencies(record);
         sections.extend(sweep::sections(record));
@@ -156,6 +160,9 @@ fn how_to_read(record: &Record) -> Option<Section> {
     let is_sweep = sweep::is_sweep(record);
     if record.capacity.is_some() {
         lines.extend(capacity::LEGEND);
+    } else if let Some(clients) = &record.clients {
+        lines.extend(clients::LEGEND);
+        lines.extend((!clients.behaviour.is_empty()).then_some(clients::FAULTS));
     } else if is_sweep {
         lines.push(sweep::LEGEND);
         if record.cases.iter().any(|case| case.client_work.is_some()) {

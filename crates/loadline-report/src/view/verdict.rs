@@ -80,7 +80,13 @@ fn of_search(record: &Record, found: &str) -> Verdict {
 
 /// What was measured, without a full stop.
 fn found(record: &Record) -> String {
-    if record.capacity.is_some() || sweep::is_sweep(record) {
+    if let Some(clients) = &record.clients {
+        let first = clients.best.first().filter(|_| clients.advice.is_empty());
+        let sentence = first.unwrap_or(&clients.advice);
+        if !sentence.is_empty() {
+            return sentence.trim_end_matches('.').to_owned();
+        }
+    } else if record.capacity.is_some() || sweep::is_sweep(record) {
         let sentences = match record.capacity {
             Some(_) => 1,
             None => sweep::latencies(record),

@@ -1,0 +1,110 @@
+//! A comparison of client libraries.
+
+use loadline_measure::Record;
+use loadline_measure::clients::{Behaviour, ClientRow, Clients, Ending, Fault, Operations};
+use loadline_measure::record::{Mode, SubjectKind};
+
+use super::{TERMINAL, fixture};
+use crate::{html, markdown, text};
+
+/// Two clients in two operations, and what they do when a reply is cut off.
+pub(super) fn record() -> Record {
+    let mut record = fixture::record(Vec::new());
+    let mut clients = Clients {
+        reference: "redis-py".to_owned(),
+        ..Clients::default()
+    };
+    for pipeline in [1, 100] {
+        let first = record.cases.len();
+        for (name, driver, rate) in [
+            ("redis-py 8.1.0", "redis-py", 8_000.0),
+            ("redis-py 8.1.0 hiredis", "redis-py.hiredis", 10_400.0),
+        ] {
+            let mut case = fixture::case(name, "get", pipeline, rate * pipeline as f64);
+            case.subject.kind = SubjectKind::Client;
+            case.scenario.mode = if pipeline > 1 {
+                Mode::Pipeline
+            } else {
+                Mode::Sync
+            };
+            clients.rows.push(ClientRow {
+                case: record.cases.len(),
+                driver: driver.to_owned(),
+                language: "Python".to_owned(),
+                runtime: "CPython 3.11.7".to_owned(),
+                counted: Some(case.ops),
+                is_valid: true,
+                commands_per_read: Some(pipeline as f64),
+                max_rss_bytes: 32 << 20,
+                gc_share: Some(0.01),
+            });
+            record.cases.push(case);
+        }
+        fixture::compare(&mut record, first, first + 1);
+    }
+    clients.conclude(&record.cases);
+    let sentences = clients.best.iter().chain([&clients.advice]);
+    record.findings = sentences.cloned().collect();
+    clients.behaviour = vec![Behaviour {
+        subject: "redis-py 8.1.0".to_owned(),
+        driver: "redis-py".to_owned(),
+        fault: Fault::ReplyCut,
+        operations: Operations {
+            acknowledged: 200,
+            ..Operations::default()
+        },
+        faults: 10,
+        executed_twice: Some(10),
+        lost: Some(0),
+        longest_call_ns: Some(2_000_000),
+        max_rss_bytes: Some(33 << 20),
+        ending: Ending::Well,
+        ..Behaviour::default()
+    }];
+    record.clients = Some(clients);
+    record
+}
+
+/// Figures that contradict each other, and names that try to be more than text.
+pub(super) fn hostile() -> Record {
+    let mut record = record();
+    let hostile = "<script>alert(1)</script>\u{1b}[31m\u{202e}".repeat(4);
+    record.cases[1].subject.name.clone_from(&hostile);
+    let clients = record.clients.as_mut().expect("it compares clients");
+    clients.rows[0].is_valid = false;
+    clients.rows[0].counted = Some(u64::MAX);
+    clients.rows[1].case = usize::MAX;
+    clients.rows[2].commands_per_read = Some(f64::MAX);
+    clients.best.push(hostile.clone());
+    let behaviour = &mut clients.behaviour[0];
+    behaviour.subject.clone_from(&hostile);
+    behaviour.fault = Fault::from(hostile.as_str());
+    behaviour.ending = Ending::from(hostile.as_str());
+    behaviour.lost = Some(u64::MAX);
+    record
+}
+
+#[test]
+fn an_operation_is_a_group_and_the_advice_is_the_verdict() {
+    let record = record();
+    for text in [text(&record, &TERMINAL), markdown(&record)] {
+        for part in [
+            "get in pipelines of 100",
+            "redis-py 8.1.0 hiredis",
+            "vs redis-py",
+            "When something fails",
+            "10 of 10",
+        ] {
+            assert!(text.contains(part), "{part}:\n{text}");
+        }
+        assert_eq!(text.matches("For users of redis-py").count(), 2, "{text}");
+    }
+}
+
+#[test]
+fn a_row_whose_counts_differ_says_so() {
+    let text = text(&hostile(), &TERMINAL);
+    assert!(text.contains("invalid: the client reported"), "{text}");
+    assert!(text.contains("were never executed"), "{text}");
+    assert!(!html(&hostile()).contains("<script>alert"));
+}

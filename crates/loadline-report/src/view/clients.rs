@@ -1,0 +1,202 @@
+//! Client libraries beside each other, one group of rows for each operation, and what they do when something fails.
+
+use loadline_measure::clients::{Behaviour, ClientRow, Clients, Ending, Fault, operation};
+use loadline_measure::record::{Case, Record};
+use loadline_measure::{Metric, words};
+
+use super::cases::{self, ratio_cell, shown};
+use crate::document::{Block, Cell, Column, Item, Row, RowGroup, Section, Table, Tone};
+
+/// How the tables are read.
+pub(super) const LEGEND: [&str; 5] = [
+    "The ratio is throughput over that of the reference in the same round: the median over rounds, with its interval. More is faster.",
+    "CPU us/op: of the driver's process + of the server. The loop of the driver is part of it, and it is the same for all clients of a language.",
+    "cmds/read: commands that the server found in one read from a socket. A pipeline that is sent as one has many.",
+    "In a pipeline every command takes as long as its call, and percentiles show that.",
+    "A closed loop waits for replies before it sends more: it shows capacity.",
+];
+/// How the runs with faults are read.
+pub(super) const FAULTS: &str = "With faults, clients have their default settings, and each operation is an INCR of a key of its own: a value above 1 is a write that was executed more than once.";
+
+/// The answers, the table and the behaviour.
+pub(super) fn sections(record: &Record, clients: &Clients) -> Vec<Option<Section>> {
+    let best = clients.best.iter().chain([&clients.advice]);
+    let best = best.filter(|text| !text.is_empty());
+    let best = best.map(|text| Item::new(Tone::Plain, text)).collect();
+    vec![
+        Section::new("By operation", vec![Block::List(best)]),
+        table(record, clients),
+        behaviour(&clients.behaviour),
+    ]
+}
+
+/// The sentences that the findings of the record begin with and that the first section has.
+pub(super) fn known(clients: &Clients) -> usize {
+    clients.best.len() + usize::from(!clients.advice.is_empty())
+}
+
+fn table(record: &Record, clients: &Clients) -> Option<Section> {
+    let columns = vec![
+        Column::text("client", 0),
+        Column::figure("ops/s", 0),
+        Column::figure(format!("vs {}", clients.reference), 0),
+        Column::figure("CPU us/op", 1),
+        Column::figure("p50", 2),
+        Column::figure("p99", 3),
+        Column::figure("cmds/read", 4),
+        Column::figure("memory", 5),
+    ];
+    let mut groups: Vec<RowGroup> = Vec::new();
+    for (place, case) in record.cases.iter().enumerate() {
+        let title = operation(&case.scenario);
+        let row = row(record, clients.row(place), place, case);
+        match groups.iter_mut().find(|group| group.title == title) {
+            Some(group) => group.rows.push(row),
+            None => groups.push(RowGroup {
+                title,
+                rows: vec![row],
+            }),
+        }
+    }
+    let scenario = &record.cases.first()?.scenario;
+    let heading = format!(
+        "Clients, {} keys, values of {}",
+        words::amount(scenario.keys),
+        words::value_size(&scenario.value_bytes)
+    );
+    let table = Table {
+        caption: heading.clone(),
+        columns,
+        groups,
+    };
+    Section::new(&heading, vec![Block::Table(table)])
+}
+
+fn row(record: &Record, about: Option<&ClientRow>, place: usize, case: &Case) -> Row {
+    let cost = &case.cost;
+    let cpu = match (cost.client_cpu_ns_per_op, cost.server_cpu_ns_per_op) {
+        (None, None) => "-".to_owned(),
+        (client, server) => format!("{}+{}", words::cpu_us(client), words::cpu_us(server)),
+    };
+    let told = record.comparisons.iter();
+    let ratio = told
+        .filter(|told| told.metric == Metric::Throughput.key())
+        .find(|told| told.b == place);
+    let ratio = ratio.map_or_else(|| Cell::new(Tone::Faint, "-"), ratio_cell);
+    let mut notes = Vec::new();
+    if let Some(about) = about.filter(|about| !about.is_valid) {
+        let counted = about.counted.unwrap_or(0);
+        let text = format!(
+            "invalid: the client reported {} operations, and the server counted {}",
+            words::amount(case.ops),
+            words::amount(counted)
+        );
+        notes.push(Item::new(Tone::Bad, text));
+    }
+    notes.extend(cases::notes(case));
+    Row {
+        cells: vec![
+            case.subject.name.as_str().into(),
+            words::count(case.throughput_ops_per_s).into(),
+            ratio,
+            cpu.into(),
+            cases::percentile(case.response_time_ns.p50),
+            cases::percentile(case.response_time_ns.p99),
+            shown(
+                about
+                    .and_then(|about| about.commands_per_read)
+                    .map(words::count),
+            ),
+            shown(about.map(|about| words::bytes(about.max_rss_bytes))),
+        ],
+        notes,
+        ..Row::default()
+    }
+}
+
+/// One group of rows for each fault.
+fn behaviour(all: &[Behaviour]) -> Option<Section> {
+    if all.is_empty() {
+        return None;
+    }
+    let columns = vec![
+        Column::text("client", 0),
+        Column::figure("ok", 0),
+        Column::figure("refused", 2),
+        Column::figure("errors", 0),
+        Column::figure("twice", 0),
+        Column::figure("longest call", 1),
+        Column::figure("recovery", 1),
+        Column::figure("memory", 3),
+        Column::text("end", 0),
+    ];
+    let mut groups: Vec<RowGroup> = Vec::new();
+    for one in all {
+        let title = title(&one.fault);
+        let row = behaviour_row(one);
+        match groups.iter_mut().find(|group| group.title == title) {
+            Some(group) => group.rows.push(row),
+            None => groups.push(RowGroup {
+                title,
+                rows: vec![row],
+            }),
+        }
+    }
+    let table = Table {
+        caption: "Behaviour with faults, at default settings".to_owned(),
+        columns,
+        groups,
+    };
+    Section::new("When something fails", vec![Block::Table(table)])
+}
+
+fn title(fault: &Fault) -> String {
+    let text = match fault {
+        Fault::ReplyCut => {
+            "the connection is closed after a write was executed and before its reply"
+        }
+        Fault::Away => "the server is away for a second",
+        Fault::Silent => "a connection becomes silent, and new ones work",
+        Fault::Frozen => "the server is frozen",
+        Fault::Loading => "the server replies with -LOADING",
+        Fault::ReadOnly => "the server replies with -READONLY",
+        Fault::Nested => "a reply of 200,000 nested arrays",
+        Fault::HugeBulk => "a reply that declares 10 GiB",
+        other => other.as_str(),
+    };
+    text.to_owned()
+}
+
+fn behaviour_row(one: &Behaviour) -> Row {
+    let operations = &one.operations;
+    let time = |ns: Option<u64>| shown(ns.map(|ns| words::duration(ns as f64)));
+    let twice = match one.executed_twice {
+        Some(0) => "0".into(),
+        Some(count) => Cell::new(Tone::Bad, format!("{count} of {}", one.faults)),
+        None => Cell::new(Tone::Faint, "-"),
+    };
+    let ending = match &one.ending {
+        Ending::Well => Cell::new(Tone::Plain, "well"),
+        other => Cell::new(Tone::Bad, other.as_str()),
+    };
+    let mut notes = Vec::new();
+    if let Some(lost) = one.lost.filter(|lost| *lost > 0) {
+        let text = format!("{lost} acknowledged writes were never executed");
+        notes.push(Item::new(Tone::Bad, text));
+    }
+    Row {
+        cells: vec![
+            one.subject.as_str().into(),
+            words::amount(operations.acknowledged).into(),
+            words::amount(operations.failed).into(),
+            words::amount(operations.unknown).into(),
+            twice,
+            time(one.longest_call_ns),
+            time(one.recovery_ns),
+            shown(one.max_rss_bytes.map(words::bytes)),
+            ending,
+        ],
+        notes,
+        ..Row::default()
+    }
+}
