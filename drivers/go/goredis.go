@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/redis/go-redis/v9"
+)
+
+type goRedis struct {
+	options *redis.Options
+	client  *redis.Client
+	held    []*redis.Conn
+}
+
+func openGoRedis(config *config) client {
+	options := &redis.Options{
+		Addr:     config.address(),
+		Username: text(config.User),
+		Password: text(config.Password),
+		DB:       config.Database,
+		Protocol: config.Resp,
+	}
+	if config.Mode == "pool" {
+		options.PoolSize = config.Concurrency
+	}
+	c := &goRedis{options: options, client: redis.NewClient(options)}
+	if err := c.client.Ping(context.Background()).Err(); err != nil {
+		die(err)
+	}
+	return c
+}
+
+func missed(err error) error {
+	if errors.Is(err, redis.Nil) {
+		return errMiss
+	}
+	return err
+}
+
+func (c *goRedis) get(ctx context.Context, key string) ([]byte, error) {
+	value, err := c.client.Get(ctx, key).Bytes()
+	return value, missed(err)
+}
+
+func (c *goRedis) set(ctx context.Context, key, value string) error {
+	return c.client.Set(ctx, key, value, 0).Err()
+}
+
+func (c *goRedis) pipeline(ctx context.Context, isGet bool, keys []string, value string, note func([]byte, error)) {
+	pipe := c.client.Pipeline()
+	for _, key := range keys {
+		if isGet {
+			pipe.Get(ctx, key)
+		} else {
+			pipe.Set(ctx, key, value, 0)
+		}
+	}
+	replies, _ := pipe.Exec(ctx)
+	for _, reply := range replies {
+		if get, ok := reply.(*redis.StringCmd); ok {
+			value, err := get.Bytes()
+			note(value, missed(err))
+		} else if err := reply.Err(); err != nil {
+			note(nil, err)
+		}
+	}
+}
+
+func (c *goRedis) increment(ctx context.Context, key string) error {
+	return c.client.Incr(ctx, key).Err()
+}
+
+func (c *goRedis) isRefusal(err error) bool {
+	var reply redis.Error
+	return errors.As(err, &reply)
+}
+
+func (c *goRedis) another(ctx context.Context) error {
+	// A client of its own: the pool of one client is not for holding.
+	conn := redis.NewClient(c.options).Conn()
+	c.held = append(c.held, conn)
+	return conn.Ping(ctx).Err()
+}

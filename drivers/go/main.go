@@ -1,0 +1,316 @@
+// A driver of Go's Redis clients: see docs/driver-protocol.md. Clients: go-redis, rueidis.
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/bits"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	slots = 2048 + 31*1024
+	pause = 5 * time.Millisecond
+)
+
+type config struct {
+	Client      string  `json:"client"`
+	Host        string  `json:"host"`
+	Port        int     `json:"port"`
+	User        *string `json:"user"`
+	Password    *string `json:"password"`
+	Database    int     `json:"database"`
+	Resp        int     `json:"resp"`
+	Mode        string  `json:"mode"`
+	Depth       int     `json:"depth"`
+	Concurrency int     `json:"concurrency"`
+	Operation   string  `json:"operation"`
+	KeyPrefix   string  `json:"key_prefix"`
+	Keys        int     `json:"keys"`
+	ValueBytes  int     `json:"value_bytes"`
+}
+
+func (c *config) address() string { return fmt.Sprintf("%s:%d", c.Host, c.Port) }
+
+func (c *config) isGet() bool { return c.Operation == "get" }
+
+func text(value *string) string {
+	if value == nil {
+		return ""
+	}
+	return *value
+}
+
+// errMiss is what a read of a key that does not exist returns.
+var errMiss = errors.New("miss")
+
+// client is a Redis client at work. Its calls come from several goroutines.
+type client interface {
+	get(ctx context.Context, key string) ([]byte, error)
+	set(ctx context.Context, key, value string) error
+	pipeline(ctx context.Context, isGet bool, keys []string, value string, note func([]byte, error))
+	increment(ctx context.Context, key string) error
+	isRefusal(err error) bool
+	another(ctx context.Context) error
+}
+
+// block is one block of operations. Each goroutine has a part of its own; they share when it ends.
+type block struct {
+	config   *config
+	duration time.Duration
+	most     int64
+	start    time.Time
+	mutex    sync.Mutex
+	begun    int64
+}
+
+type part struct {
+	block  *block
+	choice uint32
+	slots  []uint64
+	errors map[string]uint64
+	ops    uint64
+	misses uint64
+}
+
+func (b *block) goesOn(size int) bool {
+	b.mutex.Lock()
+	defer b.mutex.Unlock()
+	if b.most > 0 && b.begun >= b.most {
+		return false
+	}
+	if b.duration > 0 && b.begun > 0 && time.Since(b.start) >= b.duration {
+		return false
+	}
+	b.begun += int64(size)
+	return true
+}
+
+// choose is xorshift32, the same in all drivers.
+func (p *part) choose() int {
+	p.choice ^= p.choice << 13
+	p.choice ^= p.choice >> 17
+	p.choice ^= p.choice << 5
+	return int(p.choice % uint32(p.block.config.Keys))
+}
+
+func (p *part) done(begun time.Time, size int) {
+	ns := uint64(time.Since(begun))
+	shift := max(bits.Len64(ns)-11, 0)
+	slot := min(uint64(shift)*1024+ns>>shift, slots-1)
+	p.slots[slot] += uint64(size)
+	p.ops += uint64(size)
+}
+
+func (p *part) note(value []byte, err error) {
+	switch {
+	case errors.Is(err, errMiss):
+		p.misses++
+	case err != nil:
+		p.errors[kind(err)]++
+	case p.block.config.isGet() && len(value) != p.block.config.ValueBytes:
+		p.errors["WRONGVALUE"]++
+	}
+}
+
+func kind(err error) string {
+	word, _, _ := strings.Cut(err.Error(), " ")
+	if word != "" && strings.ToUpper(word) == word {
+		return strings.Trim(word, ":")
+	}
+	if errors.Is(err, context.DeadlineExceeded) || os.IsTimeout(err) {
+		return "timeout"
+	}
+	return "connection"
+}
+
+func (p *part) run(ctx context.Context, c client, keys []string, value string) {
+	isGet := p.block.config.isGet()
+	depth := 1
+	if p.block.config.Mode == "pipeline" {
+		depth = p.block.config.Depth
+	}
+	chosen := make([]string, depth)
+	for p.block.goesOn(depth) {
+		for i := range chosen {
+			chosen[i] = keys[p.choose()]
+		}
+		begun := time.Now()
+		switch {
+		case depth > 1:
+			c.pipeline(ctx, isGet, chosen, value, p.note)
+		case isGet:
+			p.note(c.get(ctx, chosen[0]))
+		default:
+			if err := c.set(ctx, chosen[0], value); err != nil {
+				p.note(nil, err)
+			}
+		}
+		p.done(begun, depth)
+	}
+}
+
+// withFaults increments a key of its own, one after the other, with a line for each.
+func withFaults(ctx context.Context, c client, b *block) {
+	for sequence := 0; b.goesOn(1); sequence++ {
+		key := fmt.Sprintf("%s%d", b.config.KeyPrefix, sequence)
+		begun := time.Now()
+		err := c.increment(ctx, key)
+		op := map[string]any{"kind": "incr", "key": key, "sequence": sequence, "outcome": "acknowledged", "ns": time.Since(begun)}
+		if err != nil {
+			op["outcome"], op["error"] = "unknown", kind(err)
+			if c.isRefusal(err) {
+				op["outcome"] = "failed"
+			}
+		}
+		say(map[string]any{"op": op})
+		time.Sleep(pause)
+	}
+}
+
+func say(line any) {
+	encoded, err := json.Marshal(line)
+	if err != nil {
+		die(err)
+	}
+	fmt.Printf("%s\n", encoded)
+}
+
+func die(why any) {
+	fmt.Fprintln(os.Stderr, why)
+	os.Exit(1)
+}
+
+func usage() (user, system, rss int64) {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		die(err)
+	}
+	return usage.Utime.Nano(), usage.Stime.Nano(), usage.Maxrss * 1024
+}
+
+func pauses() time.Duration {
+	var stats debug.GCStats
+	debug.ReadGCStats(&stats)
+	return stats.PauseTotal
+}
+
+func measure(c client, config *config, keys []string, value string, duration, most int64, seed uint32) map[string]any {
+	ctx := context.Background()
+	user, system, _ := usage()
+	gc := pauses()
+	b := &block{config: config, duration: time.Duration(duration), most: most, start: time.Now()}
+	all := part{slots: make([]uint64, slots), errors: map[string]uint64{}}
+	if config.Mode == "faults" {
+		withFaults(ctx, c, b)
+	} else {
+		parts := make([]*part, config.Concurrency)
+		var wait sync.WaitGroup
+		for i := range parts {
+			parts[i] = &part{block: b, choice: seed + uint32(i)*2654435761 | 1, slots: make([]uint64, slots), errors: map[string]uint64{}}
+			wait.Add(1)
+			go func() {
+				defer wait.Done()
+				parts[i].run(ctx, c, keys, value)
+			}()
+		}
+		wait.Wait()
+		for _, p := range parts {
+			all.join(p)
+		}
+	}
+	elapsed := time.Since(b.start)
+	userAfter, systemAfter, rss := usage()
+	histogram := [][2]uint64{}
+	for slot, count := range all.slots {
+		if count > 0 {
+			histogram = append(histogram, [2]uint64{uint64(slot), count})
+		}
+	}
+	return map[string]any{
+		"ops": all.ops, "errors": all.errors, "misses": all.misses, "elapsed_ns": elapsed,
+		"user_cpu_ns": userAfter - user, "system_cpu_ns": systemAfter - system,
+		"max_rss_bytes": rss, "gc_ns": pauses() - gc, "histogram": histogram,
+	}
+}
+
+func (p *part) join(other *part) {
+	p.ops += other.ops
+	p.misses += other.misses
+	for slot, count := range other.slots {
+		p.slots[slot] += count
+	}
+	for kind, count := range other.errors {
+		p.errors[kind] += count
+	}
+}
+
+// version is that of a module in this program.
+func version(path string) string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, module := range info.Deps {
+			if module.Path == path {
+				return strings.TrimPrefix(module.Version, "v")
+			}
+		}
+	}
+	return "unknown"
+}
+
+func open(config *config) (client, string, string) {
+	switch config.Client {
+	case "go-redis":
+		return openGoRedis(config), "go-redis", version("github.com/redis/go-redis/v9")
+	case "rueidis":
+		return openRueidis(config), "rueidis", version("github.com/redis/rueidis")
+	}
+	die("unknown client " + config.Client)
+	return nil, "", ""
+}
+
+func main() {
+	lines := bufio.NewScanner(os.Stdin)
+	var config config
+	if !lines.Scan() {
+		die("the configuration is missing")
+	}
+	if err := json.Unmarshal(lines.Bytes(), &config); err != nil {
+		die(err)
+	}
+	c, name, version := open(&config)
+	keys := make([]string, config.Keys)
+	for i := range keys {
+		keys[i] = fmt.Sprintf("%s%08d", config.KeyPrefix, i)
+	}
+	value := strings.Repeat("x", config.ValueBytes)
+	say(map[string]any{"ready": map[string]any{
+		"client": name, "version": version, "options": []string{},
+		"runtime": "Go " + strings.TrimPrefix(runtime.Version(), "go"),
+	}})
+	for lines.Scan() {
+		var duration, most, count int64
+		var seed uint32
+		if _, err := fmt.Sscanf(lines.Text(), "open %d", &count); err == nil {
+			for range count {
+				if err := c.another(context.Background()); err != nil {
+					die(err)
+				}
+			}
+			say(map[string]any{"opened": count})
+			continue
+		}
+		if _, err := fmt.Sscanf(lines.Text(), "go %d %d %d", &duration, &most, &seed); err != nil {
+			die("unknown line " + lines.Text())
+		}
+		say(map[string]any{"result": measure(c, &config, keys, value, duration, most, seed)})
+	}
+}

@@ -1,0 +1,255 @@
+// A driver of Node's Redis clients: see docs/driver-protocol.md. Clients: ioredis, node-redis.
+
+import { createRequire } from "node:module";
+import { PerformanceObserver } from "node:perf_hooks";
+import readline from "node:readline";
+
+const require = createRequire(import.meta.url);
+const now = () => process.hrtime.bigint();
+
+let gcNs = 0;
+new PerformanceObserver((list) => {
+  for (const entry of list.getEntries()) gcNs += entry.duration * 1e6;
+}).observe({ entryTypes: ["gc"] });
+
+const say = (line) => process.stdout.write(JSON.stringify(line) + "\n");
+
+const kindOf = (error) => {
+  const word = String(error?.message ?? error).split(" ", 1)[0];
+  return /^[A-Z]+$/.test(word) ? word : (error?.code ?? error?.name ?? "Error");
+};
+
+/** One block of operations: which keys, when it ends, and what it has counted. */
+class Block {
+  constructor(config, duration, most, seed) {
+    this.config = config;
+    this.most = most;
+    this.choice = seed >>> 0 || 1;
+    this.slots = new Map();
+    this.errors = {};
+    this.misses = 0;
+    this.begun = 0;
+    this.ops = 0;
+    this.gcBefore = gcNs;
+    this.cpu = process.cpuUsage();
+    this.start = now();
+    this.end = duration > 0n ? this.start + duration : null;
+  }
+
+  goesOn(size) {
+    if (this.most > 0 && this.begun >= this.most) return false;
+    if (this.end !== null && this.begun > 0 && now() >= this.end) return false;
+    this.begun += size;
+    return true;
+  }
+
+  /** xorshift32, the same in all drivers. */
+  choose() {
+    let state = this.choice;
+    state ^= state << 13;
+    state ^= state >>> 17;
+    state ^= state << 5;
+    this.choice = state >>> 0;
+    return this.choice % this.config.keys;
+  }
+
+  done(begun, size) {
+    const ns = Number(now() - begun);
+    const bits = ns < 2048 ? 0 : Math.floor(Math.log2(ns)) - 10;
+    const slot = bits * 1024 + Math.floor(ns / 2 ** bits);
+    this.slots.set(slot, (this.slots.get(slot) ?? 0) + size);
+    this.ops += size;
+  }
+
+  check(value) {
+    if (this.config.operation !== "get") return;
+    if (value === null) this.misses += 1;
+    else if (value.length !== this.config.value_bytes) this.fail("WRONGVALUE", 1);
+  }
+
+  fail(error, count) {
+    const kind = typeof error === "string" ? error : kindOf(error);
+    this.errors[kind] = (this.errors[kind] ?? 0) + count;
+  }
+
+  result() {
+    const elapsed = Number(now() - this.start);
+    const cpu = process.cpuUsage(this.cpu);
+    return {
+      ops: this.ops,
+      errors: this.errors,
+      misses: this.misses,
+      elapsed_ns: elapsed,
+      user_cpu_ns: cpu.user * 1000,
+      system_cpu_ns: cpu.system * 1000,
+      max_rss_bytes: process.resourceUsage().maxRSS * 1024,
+      gc_ns: Math.round(gcNs - this.gcBefore),
+      histogram: [...this.slots].sort((a, b) => a[0] - b[0]),
+    };
+  }
+}
+
+class Ioredis {
+  constructor(config) {
+    const Redis = require("ioredis");
+    this.about = { client: "ioredis", version: require("ioredis/package.json").version, options: [] };
+    this.make = () => {
+      const client = new Redis({
+        host: config.host,
+        port: config.port,
+        username: config.user ?? undefined,
+        password: config.password ?? undefined,
+        db: config.database,
+      });
+      client.on("error", () => {});
+      return client;
+    };
+  }
+
+  async open() {
+    this.client = await this.connect();
+  }
+
+  async connect() {
+    const client = this.make();
+    await client.ping();
+    return client;
+  }
+
+  call(isGet, key, value) {
+    return isGet ? this.client.getBuffer(key) : this.client.set(key, value);
+  }
+
+  async pipeline(block, isGet, keys, value) {
+    const pipeline = this.client.pipeline();
+    for (const key of keys) isGet ? pipeline.getBuffer(key) : pipeline.set(key, value);
+    for (const [error, reply] of await pipeline.exec()) {
+      error ? block.fail(error, 1) : block.check(reply);
+    }
+  }
+
+  increment(key) {
+    return this.client.incr(key);
+  }
+
+  isRefusal(error) {
+    return error?.name === "ReplyError";
+  }
+}
+
+class NodeRedis {
+  constructor(config) {
+    this.redis = require("redis");
+    this.about = { client: "node-redis", version: require("redis/package.json").version, options: [] };
+    this.make = () => {
+      const client = this.redis.createClient({
+        RESP: config.resp,
+        socket: { host: config.host, port: config.port },
+        username: config.user ?? undefined,
+        password: config.password ?? undefined,
+        database: config.database,
+      });
+      client.on("error", () => {});
+      return client;
+    };
+  }
+
+  async open() {
+    this.client = await this.connect();
+    this.buffers = this.client.withTypeMapping({ [this.redis.RESP_TYPES.BLOB_STRING]: Buffer });
+  }
+
+  async connect() {
+    const client = this.make();
+    await client.connect();
+    await client.ping();
+    return client;
+  }
+
+  call(isGet, key, value) {
+    return isGet ? this.buffers.get(key) : this.client.set(key, value);
+  }
+
+  async pipeline(block, isGet, keys, value) {
+    const calls = keys.map((key) => this.call(isGet, key, value));
+    for (const done of await Promise.allSettled(calls)) {
+      done.status === "rejected" ? block.fail(done.reason, 1) : block.check(done.value);
+    }
+  }
+
+  increment(key) {
+    return this.client.incr(key);
+  }
+
+  isRefusal(error) {
+    return error instanceof this.redis.ErrorReply;
+  }
+}
+
+async function task(client, config, keys, value, block) {
+  const isGet = config.operation === "get";
+  const depth = config.mode === "pipeline" ? config.depth : 1;
+  while (block.goesOn(depth)) {
+    const chosen = Array.from({ length: depth }, () => keys[block.choose()]);
+    const begun = now();
+    try {
+      if (depth > 1) await client.pipeline(block, isGet, chosen, value);
+      else block.check(await client.call(isGet, chosen[0], value));
+    } catch (error) {
+      block.fail(error, depth);
+    }
+    block.done(begun, depth);
+  }
+}
+
+/** INCR of a key of its own, one after the other, with a line for each. */
+async function withFaults(client, config, block) {
+  for (let sequence = 0; block.goesOn(1); sequence += 1) {
+    const key = config.key_prefix + sequence;
+    const begun = now();
+    const op = { kind: "incr", key, sequence, outcome: "acknowledged" };
+    try {
+      await client.increment(key);
+    } catch (error) {
+      op.outcome = client.isRefusal(error) ? "failed" : "unknown";
+      op.error = kindOf(error);
+    }
+    op.ns = Number(now() - begun);
+    say({ op });
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+}
+
+async function main() {
+  const lines = readline.createInterface({ input: process.stdin })[Symbol.asyncIterator]();
+  const config = JSON.parse((await lines.next()).value);
+  const clients = { ioredis: Ioredis, "node-redis": NodeRedis };
+  if (!clients[config.client]) throw new Error(`unknown client \`${config.client}\``);
+  const client = new clients[config.client](config);
+  await client.open();
+  const keys = Array.from({ length: config.keys }, (_, i) => config.key_prefix + String(i).padStart(8, "0"));
+  const value = Buffer.alloc(config.value_bytes, "x");
+  say({ ready: { ...client.about, runtime: `Node ${process.versions.node}` } });
+  const held = [];
+  for await (const line of { [Symbol.asyncIterator]: () => lines }) {
+    const [command, ...words] = line.split(" ");
+    if (command === "open") {
+      for (let i = 0; i < Number(words[0]); i += 1) held.push(await client.connect());
+      say({ opened: Number(words[0]) });
+      continue;
+    }
+    const block = new Block(config, BigInt(words[0]), Number(words[1]), Number(words[2]));
+    if (config.mode === "faults") await withFaults(client, config, block);
+    else {
+      const tasks = Array.from({ length: config.concurrency }, () => task(client, config, keys, value, block));
+      await Promise.all(tasks);
+    }
+    say({ result: block.result() });
+  }
+  process.exit(0);
+}
+
+main().catch((error) => {
+  process.stderr.write(`${error?.message ?? error}\n`);
+  process.exit(1);
+});
