@@ -2,6 +2,7 @@
 
 mod capacity;
 mod clean;
+mod clients;
 mod engines;
 mod groups;
 mod judge;
@@ -20,6 +21,7 @@ use crate::units;
 
 pub(crate) use capacity::CapacityArgs;
 pub(crate) use clean::CleanArgs;
+pub(crate) use clients::ClientsArgs;
 pub(crate) use engines::{EngineArgs, EngineOpArg, EngineStep, EngineWorkloadArg, EnginesArgs};
 pub(crate) use groups::{
     ChoiceArgs, ConnectionArgs, DataArgs, DisplayArgs, LengthArgs, LoadArgs, LoginArgs, OutputArgs,
@@ -97,6 +99,9 @@ pub(crate) enum Command {
     /// Which engine for my data: in process, or Redis behind a socket?
     #[command(after_help = engines::HELP)]
     Engines(Box<EnginesArgs>),
+    /// Which client library, in which language, at which settings?
+    #[command(after_help = clients::HELP)]
+    Clients(Box<ClientsArgs>),
     /// What about this setup would make a measurement misleading?
     #[command(after_help = DOCTOR_HELP)]
     Doctor(Box<DoctorArgs>),
@@ -395,6 +400,9 @@ pub(crate) struct ChildArgs {
     /// A file that the program reads in place of random numbers
     #[arg(long)]
     pub(crate) random: Option<PathBuf>,
+    /// The most bytes of its address space
+    #[arg(long)]
+    pub(crate) memory: Option<u64>,
     /// The program, and what it is called with
     #[arg(last = true, required = true)]
     pub(crate) program: Vec<std::ffi::OsString>,

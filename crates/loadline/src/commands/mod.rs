@@ -4,6 +4,7 @@ mod baseline;
 mod capacity;
 mod clean;
 mod client;
+mod clients;
 mod compare;
 mod completions;
 mod connections;
@@ -34,6 +35,7 @@ pub(crate) fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Clean(args) => clean::run(&args),
         Command::Modes(args) => modes::run(&args),
         Command::Engines(args) => engines::run(&args),
+        Command::Clients(args) => clients::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Compare(args) => compare::run(*args),
         Command::Baseline(args) => baseline::run(args),
@@ -52,7 +54,8 @@ pub(crate) fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Command::Child(args) => {
-            Err(servers::become_child(args.parent, args.random.as_deref(), &args.program).into())
+            let random = args.random.as_deref();
+            Err(servers::become_child(args.parent, random, args.memory, &args.program).into())
         }
     }
 }

@@ -30,7 +30,7 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Ends the run with the outcome of its limits.
-fn judge(limits: &[Row], strict: bool, results: &mut Results) {
+pub(super) fn judge(limits: &[Row], strict: bool, results: &mut Results) {
     let outcome = gate::outcome_of(limits);
     let code = match outcome {
         Outcome::Critical => 2,

@@ -5,6 +5,7 @@ mod bounds;
 mod bundle;
 mod capacity;
 mod clean;
+mod clients;
 mod description;
 mod doctor;
 mod engines;
@@ -46,6 +47,10 @@ use crate::workload::{self, Bundle, Definition};
 use bounds::{check_memory, connections, keys, threads, value_size, window};
 pub(crate) use capacity::{CapacityPlan, resolve as resolve_capacity};
 pub(crate) use clean::resolve as resolve_clean;
+pub(crate) use clients::{
+    ClientsPlan, Driver, DriverMode, Op, directory as drivers_directory, drivers, drivers_called,
+    resolve as resolve_clients,
+};
 pub(crate) use description::Description;
 pub(crate) use doctor::{DoctorPlan, resolve as resolve_doctor};
 pub(crate) use engines::{EnginesPlan, resolve as resolve_engines};

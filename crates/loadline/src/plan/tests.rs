@@ -539,6 +539,24 @@ fn paths(value: &serde_json::Value, path: &str, found: &mut BTreeMap<String, BTr
     }
 }
 
+/// The plan of a comparison of clients, whose driver every machine has.
+fn clients_plan() -> serde_json::Value {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("shell");
+    std::fs::create_dir(&folder).unwrap();
+    let manifest = "language = \"Shell\"\ncommand = [\"sh\"]\n[[client]]\nname = \"a\"\nmodes = [\"sync\"]\nresp = [2]\n";
+    std::fs::write(folder.join("driver.toml"), manifest).unwrap();
+    let cli = Cli::try_parse_from(["loadline", "clients", "embedded"]).unwrap();
+    let Command::Clients(args) = cli.command else {
+        panic!("it is clients");
+    };
+    let known = drivers(dir.path()).unwrap();
+    resolve_clients(&args, known, &around())
+        .unwrap()
+        .describe()
+        .into_json()
+}
+
 #[test]
 fn the_page_about_the_record_describes_exactly_the_fields_of_plans() {
     let page = include_str!("../../../../docs/record.md");
@@ -569,6 +587,7 @@ fn the_page_about_the_record_describes_exactly_the_fields_of_plans() {
         };
         paths(&plan, "run.plan", &mut written);
     }
+    paths(&clients_plan(), "run.plan", &mut written);
     // Known only after the start of the sweep.
     let plan = written.get_mut("run.plan").unwrap();
     plan.insert("pinned".into());

@@ -4,6 +4,7 @@ pub(crate) mod client;
 mod colocated;
 mod counted;
 mod counted_client;
+mod driver;
 mod engine;
 mod job;
 mod load;
@@ -39,6 +40,7 @@ use wire::{Place, WireSubject};
 
 pub(crate) use counted::{Counted, can_count};
 pub(crate) use counted_client::{CountedClient, obey};
+pub(crate) use driver::{Driven, DriverSubject};
 pub(crate) use load::load;
 pub(crate) use null::NullPings;
 pub(crate) use reference::Reference;

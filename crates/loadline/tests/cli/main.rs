@@ -4,6 +4,7 @@
 
 mod capacity;
 mod children;
+mod clients;
 mod cluster;
 mod distress;
 mod doctor;

@@ -21,11 +21,11 @@ use crate::target::{Address, Durability, Server, Slowdown};
 use crate::targets::admin::Admin;
 use crate::targets::callgrind::Callgrind;
 use crate::targets::connect::Endpoint;
-use output::Tail;
 use process::{own_executable, start};
 
 pub(crate) use cluster::ClusterChild;
-pub(crate) use process::{become_child, counted_child, own_child};
+pub(in crate::targets) use output::Tail;
+pub(crate) use process::{become_child, counted_child, limited_child, own_child};
 pub(crate) use random::is_fixed as has_fixed_random;
 pub(crate) use tidy::tidy;
 

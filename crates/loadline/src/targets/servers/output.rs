@@ -14,7 +14,7 @@ const KEPT_OUTPUT_BYTES: usize = 8 << 10;
 
 /// The last output of a child. Its pipes are read to their end, so that it never blocks on them.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Tail(Arc<Mutex<Kept>>);
+pub(in crate::targets) struct Tail(Arc<Mutex<Kept>>);
 
 #[derive(Debug, Default)]
 struct Kept {
@@ -25,7 +25,7 @@ struct Kept {
 
 impl Tail {
     /// Keeps the end of what arrives on `pipe`, until it is closed.
-    pub(super) fn follow(&self, mut pipe: impl Read + Send + 'static) {
+    pub(in crate::targets) fn follow(&self, mut pipe: impl Read + Send + 'static) {
         let tail = self.clone();
         tail.kept().open += 1;
         thread::spawn(move || {
@@ -49,13 +49,13 @@ impl Tail {
     }
 
     /// The last output so far.
-    pub(super) fn text(&self) -> String {
+    pub(in crate::targets) fn text(&self) -> String {
         String::from_utf8_lossy(&self.kept().bytes).into_owned()
     }
 
     /// Waits briefly for the last output of a process that has ended; its own child processes may keep the pipes
     /// open.
-    pub(super) fn wait_for_end(&self) {
+    pub(in crate::targets) fn wait_for_end(&self) {
         let deadline = Instant::now() + LAST_WORDS_PATIENCE;
         while self.kept().open > 0 && Instant::now() < deadline {
             thread::sleep(LOOK_EVERY);

@@ -9,6 +9,8 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{self, Command, Stdio};
 
+use rustix::process::{Resource, Rlimit, setrlimit};
+
 use super::output::Tail;
 use super::random;
 use crate::exit::Failure;
@@ -63,6 +65,21 @@ pub(crate) fn own_child(words: &[&str]) -> Result<Command, Failure> {
     Ok(command)
 }
 
+/// `program` as a process that ends with this one, with at most `memory_bytes` of address space.
+///
+/// # Errors
+/// If the path of this program cannot be determined.
+pub(crate) fn limited_child(program: &Path, memory_bytes: Option<u64>) -> Result<Command, Failure> {
+    let parent = process::id().to_string();
+    let mut command = Command::new(own_executable()?);
+    command.args(["__child", "--parent", &parent].map(OsStr::new));
+    if let Some(bytes) = memory_bytes {
+        command.args(["--memory", &bytes.to_string()]);
+    }
+    command.arg("--").arg(program);
+    Ok(command)
+}
+
 /// The hidden command `word` of this program under `callgrind`, as a process that ends with this one.
 ///
 /// # Errors
@@ -99,9 +116,14 @@ pub(super) fn own_executable() -> Result<PathBuf, Failure> {
     })
 }
 
-/// Becomes `program`, tied to the life of the process `parent`. If possible, the program reads the file `random`
-/// in place of random numbers. Returns only on failure.
-pub(crate) fn become_child(parent: u32, random: Option<&Path>, program: &[OsString]) -> Failure {
+/// Becomes `program`, tied to the life of the process `parent`, with at most `memory_bytes` of address space. If
+/// possible, the program reads the file `random` in place of random numbers. Returns only on failure.
+pub(crate) fn become_child(
+    parent: u32,
+    random: Option<&Path>,
+    memory_bytes: Option<u64>,
+    program: &[OsString],
+) -> Failure {
     let Some((name, words)) = program.split_first() else {
         return Failure::usage("__child needs a program.");
     };
@@ -117,6 +139,15 @@ pub(crate) fn become_child(parent: u32, random: Option<&Path>, program: &[OsStri
         .is_none_or(|pid| pid.as_raw_nonzero().get().unsigned_abs() != parent);
     if adopted {
         return Failure::unavailable("The parent process has ended.");
+    }
+    if let Some(bytes) = memory_bytes {
+        let limit = Rlimit {
+            current: Some(bytes),
+            maximum: Some(bytes),
+        };
+        if let Err(error) = setrlimit(Resource::As, limit) {
+            return Failure::unavailable(format!("Cannot limit memory to {bytes} bytes: {error}."));
+        }
     }
     if let Some(file) = random {
         // Without permission, the numbers stay random; see `has_fixed_random`.

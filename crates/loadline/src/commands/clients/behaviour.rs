@@ -1,0 +1,334 @@
+//! What clients do when something fails: a short run of each client with each fault.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use loadline_client::cmd;
+use loadline_load::Control;
+use loadline_load::pacing::Stop;
+use loadline_measure::clients::{Behaviour, Ending, Fault, Operations};
+
+use super::way::{Server, config, way_to};
+use crate::exit::Failure;
+use crate::plan::{ClientsPlan, Driver, DriverMode, Op as Operation, run_prefix};
+use crate::progress::Progress;
+use crate::session::Session;
+use crate::targets::Opened;
+use crate::targets::client::{Blocking, Connector};
+use crate::targets::drivers::{Broken, Op, OpOutcome, Running};
+use crate::targets::faulty::Faulty;
+use crate::units::nanoseconds;
+
+/// Address space of a driver: a declared 10 GiB is more.
+const MEMORY_BYTES: u64 = 8 << 30;
+/// The most operations of a run: at one every 5 ms, more than the longest run has.
+const MOST_OPS: u64 = 4_000;
+/// Drivers that run at the same time.
+const TOGETHER: usize = 8;
+/// How long a call may take beyond the end of its run before it is given up.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// The faults, with the time of a run.
+const FAULTS: [(Fault, Duration); 8] = [
+    (Fault::ReplyCut, Duration::from_secs(2)),
+    (Fault::Away, Duration::from_secs(4)),
+    (Fault::Silent, Duration::from_secs(6)),
+    (Fault::Frozen, Duration::from_secs(6)),
+    (Fault::Loading, Duration::from_secs(2)),
+    (Fault::ReadOnly, Duration::from_secs(2)),
+    (Fault::Nested, Duration::from_secs(2)),
+    (Fault::HugeBulk, Duration::from_secs(3)),
+];
+
+/// A client with a fault, ready to begin.
+struct Run<'p> {
+    driver: &'p Driver,
+    fault: Fault,
+    time: Duration,
+    prefix: String,
+    proxy: Faulty,
+    running: Running,
+}
+
+/// What was seen of a run.
+struct Seen {
+    behaviour: Behaviour,
+    /// The outcomes of its operations, by their numbers.
+    outcomes: Vec<(u64, OpOutcome)>,
+    prefix: String,
+}
+
+/// Runs every client that can with every fault.
+///
+/// # Errors
+/// If the server cannot be reached. A driver that fails is a finding.
+pub(super) fn observe(
+    plan: &ClientsPlan,
+    session: &mut Session<'_>,
+    target: &Opened,
+    progress: &Progress,
+) -> Result<Vec<Behaviour>, Failure> {
+    let able = plan
+        .drivers
+        .iter()
+        .filter(|driver| driver.modes.contains(&DriverMode::Faults));
+    let able: Vec<&Driver> = able.collect();
+    if !plan.with_faults || able.is_empty() || session.shell.interrupted() {
+        return Ok(Vec::new());
+    }
+    let (_, server) = way_to(target)?;
+    let Connector::Server(client) = target.connector(None)? else {
+        return Ok(Vec::new());
+    };
+    let unreachable = |error: loadline_client::Error| Failure::unavailable(format!("{error}."));
+    let mut direct = Blocking::Server(Box::new(client.blocking().map_err(unreachable)?));
+    let upstream = address(&server)?;
+    let mut pairs: Vec<(Fault, Duration, &Driver)> = FAULTS
+        .into_iter()
+        .flat_map(|(fault, time)| {
+            able.iter()
+                .map(move |driver| (fault.clone(), time, *driver))
+        })
+        .collect();
+    // Runs of about the same length run at the same time.
+    pairs.sort_by_key(|(_, time, _)| std::cmp::Reverse(*time));
+    let mut all: Vec<Behaviour> = Vec::new();
+    for some in pairs.chunks(TOGETHER) {
+        if session.shell.interrupted() {
+            break;
+        }
+        progress.say(&format!(
+            "with faults: {} of {} runs",
+            all.len(),
+            pairs.len()
+        ));
+        let mut runs = Vec::new();
+        for (fault, time, driver) in some {
+            let number = all.len() + runs.len();
+            let prefix = format!("{}faults:{number}:", run_prefix(&session.run_id));
+            match prepare(plan, driver, fault, *time, prefix, &server, upstream) {
+                Ok(run) => runs.push(run),
+                Err(failure) => session.record.findings.push(failure.to_string()),
+            }
+        }
+        for seen in together(runs, &session.shell.control) {
+            all.push(seen.judged(&mut direct)?);
+        }
+    }
+    let place = |one: &Behaviour| {
+        let fault = FAULTS.iter().position(|(fault, _)| *fault == one.fault);
+        let driver = able.iter().position(|driver| driver.name == one.driver);
+        (fault, driver)
+    };
+    all.sort_by_key(place);
+    Ok(all)
+}
+
+fn address(server: &Server) -> Result<SocketAddr, Failure> {
+    let found = (server.host.as_str(), server.port).to_socket_addrs();
+    let first = found.ok().and_then(|mut found| found.next());
+    first.ok_or_else(|| Failure::unavailable(format!("{}: no address.", server.host)))
+}
+
+/// Starts a driver behind a proxy. Must be called on the main thread.
+fn prepare<'p>(
+    plan: &'p ClientsPlan,
+    driver: &'p Driver,
+    fault: &Fault,
+    time: Duration,
+    prefix: String,
+    server: &Server,
+    upstream: SocketAddr,
+) -> Result<Run<'p>, Failure> {
+    let proxy = Faulty::start(fault.clone(), upstream)
+        .map_err(|error| Failure::unavailable(format!("A proxy could not be started: {error}.")))?;
+    let through = Server {
+        host: proxy.address().ip().to_string(),
+        port: proxy.address().port(),
+        ..server.clone()
+    };
+    let op = Operation {
+        is_set: false,
+        mode: DriverMode::Faults,
+        size: 1,
+    };
+    // The default protocol of the client, as far as the manifest says.
+    let resp = driver.resp.iter().copied().max().unwrap_or(2);
+    let config = config(
+        &through,
+        driver,
+        resp,
+        op,
+        &plan.base.cases[0],
+        prefix.clone(),
+    );
+    let running = Running::launch(driver, &config, Some(MEMORY_BYTES))?;
+    Ok(Run {
+        driver,
+        fault: fault.clone(),
+        time,
+        prefix,
+        proxy,
+        running,
+    })
+}
+
+/// Runs several at the same time.
+fn together(runs: Vec<Run<'_>>, control: &Control) -> Vec<Seen> {
+    thread::scope(|scope| {
+        let threads: Vec<_> = runs
+            .into_iter()
+            .map(|run| scope.spawn(|| run.observe(control)))
+            .collect();
+        let seen = threads.into_iter().map(|thread| match thread.join() {
+            Ok(seen) => seen,
+            Err(panicked) => std::panic::resume_unwind(panicked),
+        });
+        seen.collect()
+    })
+}
+
+impl Run<'_> {
+    /// Lets the driver run and notes what it says.
+    fn observe(mut self, control: &Control) -> Seen {
+        let mut behaviour = Behaviour {
+            subject: self.driver.name.clone(),
+            driver: self.driver.name.clone(),
+            fault: self.fault.clone(),
+            ending: Ending::Well,
+            ..Behaviour::default()
+        };
+        let mut outcomes = Vec::new();
+        let mut arrived: Vec<(Instant, Op)> = Vec::new();
+        let mut last = Instant::now();
+        let mut run = || -> Result<(), Broken> {
+            self.running.connected(control)?;
+            behaviour.subject = self.running.about.name();
+            let stop = Stop {
+                ops: Some(MOST_OPS),
+                duration: Some(self.time),
+            };
+            let deadline = Instant::now() + self.time + GRACE;
+            self.running.go(stop, 1);
+            loop {
+                last = Instant::now();
+                let left = deadline.saturating_duration_since(last);
+                match self.running.op(left, control)? {
+                    Some(op) if (arrived.len() as u64) < MOST_OPS => {
+                        arrived.push((Instant::now(), op));
+                    }
+                    Some(_) => {
+                        return Err(Broken::Nonsense("more operations than asked for".into()));
+                    }
+                    None => return Ok(()),
+                }
+            }
+        };
+        let ended = run();
+        let waited = nanoseconds(last.elapsed());
+        behaviour.max_rss_bytes = peak_memory(self.running.pid());
+        match ended {
+            Ok(()) => {}
+            Err(Broken::Silent(_)) => {
+                behaviour.ending = Ending::Hung;
+                behaviour.longest_call_ns = Some(waited);
+            }
+            Err(broken) => {
+                let failure = self.running.failure(broken).to_string().replace('\n', " ");
+                behaviour.ending = Ending::Crashed;
+                let kind: String = failure.chars().take(64).collect();
+                behaviour.errors.insert(kind, 1);
+            }
+        }
+        behaviour.faults = self.proxy.faults();
+        behaviour.operations = count(&arrived);
+        count_errors(&arrived, &mut behaviour.errors);
+        let longest = arrived.iter().map(|(_, op)| op.ns).max();
+        behaviour.longest_call_ns = behaviour.longest_call_ns.max(longest);
+        behaviour.recovery_ns = self
+            .proxy
+            .ended()
+            .and_then(|ended| recovery(&arrived, ended));
+        outcomes.extend(arrived.iter().map(|(_, op)| (op.sequence, op.outcome)));
+        Seen {
+            behaviour,
+            outcomes,
+            prefix: self.prefix,
+        }
+    }
+}
+
+fn count(arrived: &[(Instant, Op)]) -> Operations {
+    let mut operations = Operations::default();
+    for (_, op) in arrived {
+        let count = match op.outcome {
+            OpOutcome::Acknowledged => &mut operations.acknowledged,
+            OpOutcome::Failed => &mut operations.failed,
+            OpOutcome::Unknown => &mut operations.unknown,
+        };
+        *count += 1;
+    }
+    operations
+}
+
+fn count_errors(arrived: &[(Instant, Op)], errors: &mut BTreeMap<String, u64>) {
+    const MOST_KINDS: usize = 16;
+    for (_, op) in arrived {
+        let Some(kind) = op.kind() else {
+            continue;
+        };
+        if errors.len() < MOST_KINDS || errors.contains_key(kind) {
+            *errors.entry(kind.to_owned()).or_default() += 1;
+        }
+    }
+}
+
+/// From the end of the fault to the end of the first acknowledged operation that began after it.
+fn recovery(arrived: &[(Instant, Op)], ended: Instant) -> Option<u64> {
+    let acknowledged = arrived
+        .iter()
+        .filter(|(at, op)| op.outcome == OpOutcome::Acknowledged && *at > ended);
+    acknowledged
+        .map(|(at, _)| nanoseconds(at.duration_since(ended)))
+        .next()
+}
+
+/// The largest resident memory of a process, in bytes, while it is there.
+fn peak_memory(pid: u32) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kib: u64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;
+    Some(kib * 1_024)
+}
+
+impl Seen {
+    /// Adds what the server has executed.
+    fn judged(self, direct: &mut Blocking) -> Result<Behaviour, Failure> {
+        let Self {
+            mut behaviour,
+            outcomes,
+            prefix,
+        } = self;
+        let (mut twice, mut lost) = (0, 0);
+        for (sequence, outcome) in outcomes {
+            let value: Option<u64> = direct
+                .run(cmd("GET").arg(format!("{prefix}{sequence}")))
+                .map_err(|error: loadline_client::Error| {
+                    Failure::unavailable(format!("{error}."))
+                })?;
+            twice += u64::from(value > Some(1));
+            lost += u64::from(value.is_none() && outcome == OpOutcome::Acknowledged);
+        }
+        let is_simulated = matches!(behaviour.fault, Fault::Nested | Fault::HugeBulk);
+        // There, the proxy itself answers.
+        (behaviour.executed_twice, behaviour.lost) = if is_simulated {
+            (None, None)
+        } else {
+            (Some(twice), Some(lost))
+        };
+        Ok(behaviour)
+    }
+}

@@ -1,0 +1,462 @@
+//! `loadline clients --conformance DRIVER`: what every driver must do, also one that is not ours.
+
+use std::cell::RefCell;
+use std::fs;
+use std::process::ExitCode;
+use std::rc::Rc;
+use std::time::Duration;
+
+use loadline_client::cmd;
+use loadline_load::Control;
+use loadline_load::outcome::Outcome;
+use loadline_load::pacing::Stop;
+
+use super::way::{Server, config, way_to};
+use crate::args::ClientsArgs;
+use crate::commands::surroundings;
+use crate::exit::{Exit, Failure};
+use crate::files;
+use crate::plan::{self, Case, ClientsPlan, Driver, DriverMode, Op, run_prefix};
+use crate::printer::printable;
+use crate::session::Shell;
+use crate::targets::client::{Blocking, Connector};
+use crate::targets::drivers::{Block, Config, OpOutcome, Running};
+use crate::targets::{Admin, Opened, SECTIONS};
+
+/// Commands of a pipeline, and callers.
+const SIZE: u32 = 10;
+/// Operations of a counted block.
+const OPS: u64 = 200;
+/// Time of a timed block.
+const TIME: Duration = Duration::from_millis(200);
+/// How much later than that it may end.
+const LATE: Duration = Duration::from_secs(2);
+/// Operations with lines of their own.
+const LINES: u64 = 20;
+const MANY_LINES: Duration = Duration::from_secs(10);
+/// What the kernel counts of a process's CPU time, in steps of 10 ms.
+const TICK: Duration = Duration::from_millis(10);
+/// Further connections.
+const CONNECTIONS: u64 = 3;
+/// The kinds of keys: there, absent, of another type, of another length.
+const SPACES: [&str; 4] = ["there", "absent", "list", "short"];
+
+/// Tests drivers, and prints a line for each check.
+pub(super) fn run(args: &ClientsArgs, drivers: Vec<Driver>) -> anyhow::Result<ExitCode> {
+    let shell = Shell::start(&args.results.display)?;
+    if let Some(missing) = drivers.iter().find(|driver| !driver.is_installed()) {
+        return Err(missing.not_installed().into());
+    }
+    let plan = plan::resolve_clients(args, drivers, &surroundings())?;
+    let mut target = Opened::open(&plan.base.targets[0], &plan.base, &shell.control)?;
+    let run_id = plan::new_run_id();
+    let tested = Test::open(&plan, &target, &shell.control, &run_id).and_then(|mut test| {
+        test.load()?;
+        plan.drivers
+            .iter()
+            .try_for_each(|driver| test.driver(driver))?;
+        Ok(test.failed)
+    });
+    let failed = target.clean_up_after(&run_id, tested)?;
+    let (words, code) = if failed == 0 {
+        ("passed".to_owned(), 0)
+    } else {
+        (format!("{failed} checks failed"), 2)
+    };
+    files::print(&format!("loadline: conformance: {words} ({code})\n"))?;
+    Ok(ExitCode::from(code))
+}
+
+/// The checks of all drivers.
+struct Test<'t> {
+    case: &'t Case,
+    control: &'t Control,
+    server: Server,
+    direct: Blocking,
+    admin: Rc<RefCell<Admin>>,
+    prefix: String,
+    failed: u32,
+}
+
+/// What was checked, and what was found instead.
+type Checked = Result<(), String>;
+
+fn check(is_met: bool, found: impl FnOnce() -> String) -> Checked {
+    if is_met { Ok(()) } else { Err(found()) }
+}
+
+impl<'t> Test<'t> {
+    fn open(
+        plan: &'t ClientsPlan,
+        target: &Opened,
+        control: &'t Control,
+        run_id: &str,
+    ) -> Result<Self, Failure> {
+        let (admin, server) = way_to(target)?;
+        let Connector::Server(client) = target.connector(None)? else {
+            return Err(Failure::usage("conformance needs one server."));
+        };
+        let direct = client.blocking().map_err(|error| unreachable(&error))?;
+        Ok(Self {
+            case: &plan.base.cases[0],
+            control,
+            server,
+            direct: Blocking::Server(Box::new(direct)),
+            admin,
+            prefix: run_prefix(run_id),
+            failed: 0,
+        })
+    }
+
+    /// Runs a command that returns a number.
+    fn run(&mut self, name: &str, words: &[&[u8]]) -> Result<i64, Failure> {
+        let mut command = cmd::<i64>(name);
+        for word in words {
+            command = command.arg(*word);
+        }
+        self.direct
+            .run(command)
+            .map_err(|error| unreachable(&error))
+    }
+
+    fn space(&self, name: &str) -> String {
+        format!("{}conformance-{name}:", self.prefix)
+    }
+
+    /// Brings the keys in.
+    fn load(&mut self) -> Result<(), Failure> {
+        let value = vec![b'y'; self.case.value_size.max() as usize];
+        for number in 0..self.case.keys {
+            let key = |space: &str| format!("{}{number:08}", self.space(space)).into_bytes();
+            let (there, list, short) = (key(SPACES[0]), key(SPACES[2]), key(SPACES[3]));
+            self.run("APPEND", &[&there, &value])?;
+            self.run("RPUSH", &[&list, b"x"])?;
+            self.run("APPEND", &[&short, b"yy"])?;
+        }
+        Ok(())
+    }
+
+    fn driver(&mut self, driver: &Driver) -> Result<(), Failure> {
+        for &resp in &driver.resp {
+            for &mode in &driver.modes {
+                let size = if mode == DriverMode::Sync || mode == DriverMode::Faults {
+                    1
+                } else {
+                    SIZE
+                };
+                let case = Subject {
+                    driver,
+                    resp,
+                    op: Op {
+                        is_set: false,
+                        mode,
+                        size,
+                    },
+                };
+                if mode == DriverMode::Faults {
+                    let checked = self.lines(case);
+                    self.say(
+                        case,
+                        "says one line for each operation, and writes what it says",
+                        checked,
+                    )?;
+                } else {
+                    self.mode(case)?;
+                }
+            }
+            if driver.connections {
+                let case = Subject {
+                    driver,
+                    resp,
+                    op: Op {
+                        is_set: false,
+                        mode: DriverMode::Sync,
+                        size: 1,
+                    },
+                };
+                let checked = self.connections(case);
+                self.say(case, "opens the connections that it is asked for", checked)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The checks of a call mode.
+    fn mode(&mut self, case: Subject<'_>) -> Result<(), Failure> {
+        let writes = Subject {
+            op: Op {
+                is_set: true,
+                ..case.op
+            },
+            ..case
+        };
+        let checks: [(&str, Checked); 7] = [
+            ("reads as often as the server counts", self.counted(case)),
+            (
+                "writes as often as the server counts, and what it should",
+                self.written(writes),
+            ),
+            (
+                "ends a block in time, and tells its CPU time",
+                self.timed(case),
+            ),
+            ("counts keys that are absent as misses", self.misses(case)),
+            ("counts error replies as errors", self.errors(case)),
+            ("looks at what it reads", self.values(case)),
+            ("ends when its input ends", self.ends(case)),
+        ];
+        for (what, checked) in checks {
+            self.say(case, what, checked)?;
+        }
+        Ok(())
+    }
+
+    fn say(&mut self, case: Subject<'_>, what: &str, checked: Checked) -> Result<(), Failure> {
+        if self.control.interrupted() {
+            return Err(Failure::new(
+                Exit::Interrupted,
+                "Interrupted; the remaining checks were not made.",
+            ));
+        }
+        let name = format!("{} RESP{} {}", case.driver.name, case.resp, case.op.mode);
+        match checked {
+            Ok(()) => files::print(&format!("ok      {name}: {what}\n")),
+            Err(found) => {
+                self.failed += 1;
+                let found = printable(&found).replace('\n', " ");
+                files::print(&format!("FAILED  {name}: {what}: {found}\n"))
+            }
+        }
+    }
+
+    fn config(&self, case: Subject<'_>, space: &str) -> Config {
+        let prefix = self.space(space);
+        config(
+            &self.server,
+            case.driver,
+            case.resp,
+            case.op,
+            self.case,
+            prefix,
+        )
+    }
+
+    fn start(&self, case: Subject<'_>, space: &str) -> Result<Running, String> {
+        Running::start(case.driver, &self.config(case, space), self.control)
+            .map_err(|failure| failure.to_string())
+    }
+
+    /// Runs a block on a driver of its own.
+    fn block(
+        &self,
+        case: Subject<'_>,
+        space: &str,
+        stop: Stop,
+    ) -> Result<(Outcome, Block), String> {
+        let mut running = self.start(case, space)?;
+        let block = running.block(stop, 7, self.control);
+        block.map_err(|broken| running.failure(broken).to_string())
+    }
+
+    /// Commands of a name that the server has counted.
+    fn commands(&self, name: &str) -> Result<u64, String> {
+        let info = self
+            .admin
+            .borrow_mut()
+            .info(&SECTIONS)
+            .map_err(|failure| failure.to_string())?;
+        if info.commands().next().is_none() {
+            return Err("the server does not count commands".into());
+        }
+        let mut counts = info.commands();
+        let own = counts.find(|(known, _)| *known == name);
+        Ok(own.map_or(0, |(_, stat)| stat.calls))
+    }
+
+    fn counted(&self, case: Subject<'_>) -> Checked {
+        let mut running = self.start(case, SPACES[0])?;
+        let before = self.commands("get")?;
+        let block = running.block(Stop::after_ops(OPS), 7, self.control);
+        let (outcome, _) = block.map_err(|broken| running.failure(broken).to_string())?;
+        let counted = self.commands("get")?.saturating_sub(before);
+        let most = OPS + u64::from(case.op.size);
+        check((OPS..=most).contains(&outcome.ops), || {
+            format!("{} operations instead of {OPS}", outcome.ops)
+        })?;
+        check(outcome.ops == counted, || {
+            format!(
+                "it reported {} operations and the server counted {counted}",
+                outcome.ops
+            )
+        })?;
+        check(outcome.errors.total() == 0 && outcome.nils == 0, || {
+            format!(
+                "{} errors and {} misses without a reason",
+                outcome.errors.total(),
+                outcome.nils
+            )
+        })
+    }
+
+    fn written(&mut self, case: Subject<'_>) -> Checked {
+        let space = format!(
+            "written-{}-{}-{}",
+            case.driver.name, case.resp, case.op.mode
+        );
+        let before = self.commands("set")?;
+        let (outcome, _) = self.block(case, &space, Stop::after_ops(OPS))?;
+        let counted = self.commands("set")?.saturating_sub(before);
+        check(outcome.ops == counted, || {
+            format!(
+                "it reported {} writes and the server counted {counted}",
+                outcome.ops
+            )
+        })?;
+        let mut written = 0;
+        for number in 0..self.case.keys {
+            let key = format!("{}{number:08}", self.space(&space));
+            let length = self
+                .run("STRLEN", &[key.as_bytes()])
+                .map_err(|failure| failure.to_string())?;
+            check(
+                length == 0 || length as u64 == self.case.value_size.max(),
+                || format!("a value of {length} bytes"),
+            )?;
+            written += u64::from(length > 0);
+        }
+        // Random choices leave some keys out, and do not repeat a few.
+        check(written > self.case.keys.min(OPS) / 4, || {
+            format!("it wrote {written} of {} keys", self.case.keys)
+        })
+    }
+
+    fn timed(&self, case: Subject<'_>) -> Checked {
+        let mut running = self.start(case, SPACES[0])?;
+        let pid = running.pid();
+        let before = cpu_of(pid);
+        let block = running.block(Stop::after(TIME), 7, self.control);
+        let (outcome, said) = block.map_err(|broken| running.failure(broken).to_string())?;
+        let counted = cpu_of(pid)
+            .zip(before)
+            .map(|(after, before)| after.saturating_sub(before));
+        let elapsed = outcome.duration;
+        check(elapsed >= TIME * 9 / 10 && elapsed <= TIME + LATE, || {
+            format!("it took {elapsed:?} instead of {TIME:?}")
+        })?;
+        let cpu = Duration::from_nanos(said.user_cpu_ns.saturating_add(said.system_cpu_ns));
+        let Some(counted) = counted else {
+            return Err("its CPU time cannot be read".into());
+        };
+        let slack = 4 * TICK + counted / 4;
+        check(cpu <= counted + slack && counted <= cpu + slack, || {
+            format!("it reported {cpu:?} of CPU time and the kernel counted {counted:?}")
+        })
+    }
+
+    fn misses(&self, case: Subject<'_>) -> Checked {
+        let (outcome, _) = self.block(case, SPACES[1], Stop::after_ops(100))?;
+        check(
+            outcome.nils == outcome.ops && outcome.errors.total() == 0,
+            || format!("{} misses of {} reads", outcome.nils, outcome.ops),
+        )
+    }
+
+    fn errors(&self, case: Subject<'_>) -> Checked {
+        let (outcome, _) = self.block(case, SPACES[2], Stop::after_ops(100))?;
+        check(outcome.errors.total() == outcome.ops, || {
+            format!(
+                "{} errors of {} reads of lists",
+                outcome.errors.total(),
+                outcome.ops
+            )
+        })
+    }
+
+    fn values(&self, case: Subject<'_>) -> Checked {
+        let (outcome, _) = self.block(case, SPACES[3], Stop::after_ops(100))?;
+        let wrong = outcome
+            .errors
+            .iter()
+            .filter(|(kind, _)| *kind == "WRONGVALUE");
+        let wrong: u64 = wrong.map(|(_, count)| count).sum();
+        check(wrong == outcome.ops, || {
+            format!(
+                "{wrong} WRONGVALUE of {} reads of values of 2 bytes",
+                outcome.ops
+            )
+        })
+    }
+
+    fn ends(&self, case: Subject<'_>) -> Checked {
+        let mut running = self.start(case, SPACES[0])?;
+        match running.end() {
+            Some(status) if status.success() => Ok(()),
+            Some(status) => Err(format!("it ended with {status}")),
+            None => Err("it did not end within 2 seconds".into()),
+        }
+    }
+
+    fn lines(&mut self, case: Subject<'_>) -> Checked {
+        let space = format!("lines-{}-{}", case.driver.name, case.resp);
+        let mut running = self.start(case, &space)?;
+        running.go(Stop::after_ops(LINES), 7);
+        for sequence in 0..LINES {
+            let op = running.op(MANY_LINES, self.control);
+            let op = op.map_err(|broken| running.failure(broken).to_string())?;
+            let op = op.ok_or_else(|| format!("{sequence} lines instead of {LINES}"))?;
+            check(
+                op.sequence == sequence && op.outcome == OpOutcome::Acknowledged,
+                || format!("{op:?} instead of the acknowledged operation {sequence}"),
+            )?;
+            let key = format!("{}{sequence}", self.space(&space));
+            let value = self
+                .run("INCRBY", &[key.as_bytes(), b"0"])
+                .map_err(|failure| failure.to_string())?;
+            check(value == 1, || {
+                format!("the key of operation {sequence} is {value}")
+            })?;
+        }
+        let end = running.op(MANY_LINES, self.control);
+        let end = end.map_err(|broken| running.failure(broken).to_string())?;
+        check(end.is_none(), || format!("more than {LINES} lines"))
+    }
+
+    fn connections(&self, case: Subject<'_>) -> Checked {
+        let connected = || {
+            let info = self.admin.borrow_mut().info(&["clients"]);
+            let info = info.map_err(|failure| failure.to_string())?;
+            info.number("connected_clients")
+                .ok_or_else(|| "the server does not count clients".to_owned())
+        };
+        let mut running = self.start(case, SPACES[0])?;
+        let before = connected()?;
+        let opened = running.open(CONNECTIONS, self.control);
+        opened.map_err(|broken| running.failure(broken).to_string())?;
+        let after = connected()?;
+        check(after >= before + CONNECTIONS, || {
+            format!("the server has {after} clients after {before}")
+        })
+    }
+}
+
+/// A driver in one way of calling.
+#[derive(Clone, Copy)]
+struct Subject<'d> {
+    driver: &'d Driver,
+    resp: u8,
+    op: Op,
+}
+
+fn unreachable(error: &loadline_client::Error) -> Failure {
+    Failure::unavailable(format!("{error}."))
+}
+
+/// The CPU time of a process as the kernel counts it.
+fn cpu_of(pid: u32) -> Option<Duration> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name before it is in brackets and may hold anything.
+    let (_, rest) = stat.rsplit_once(')')?;
+    let fields: Vec<&str> = rest.split_whitespace().collect();
+    let ticks = |place: usize| fields.get(place)?.parse::<u32>().ok();
+    Some(TICK * (ticks(11)? + ticks(12)?))
+}

@@ -1,0 +1,125 @@
+//! Where drivers connect, and what they are told first.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use loadline_client::commands::set;
+
+use crate::exit::Failure;
+use crate::plan::{Case, Driver, DriverMode, Op};
+use crate::target::Address;
+use crate::targets::client::Connector;
+use crate::targets::drivers::Config;
+use crate::targets::{Access, Admin, Opened};
+
+/// The version of the lines between the lab and a driver.
+const PROTOCOL: u32 = 1;
+/// Keys that are written in one call.
+const LOAD_SIZE: usize = 100;
+
+/// The lab's own connection to the server, and where drivers call it.
+pub(super) fn way_to(target: &Opened) -> Result<(Rc<RefCell<Admin>>, Server), Failure> {
+    let Access::Server(server) = &target.access else {
+        return Err(Failure::usage(format!(
+            "{}: not a single server.",
+            target.name
+        )));
+    };
+    let admin = Admin::open(&server.endpoint)?;
+    let through = server
+        .path
+        .as_ref()
+        .map_or(&server.endpoint, |(_, further)| further);
+    let known = through.server();
+    let Address::Tcp { host, port } = &known.address else {
+        return Err(Failure::usage(format!(
+            "{}: not reached by TCP.",
+            target.name
+        )));
+    };
+    let server = Server {
+        host: host.clone(),
+        port: *port,
+        user: known.login.user.clone(),
+        password: known
+            .login
+            .password
+            .as_ref()
+            .map(|one| one.reveal().to_owned()),
+        database: known.database,
+    };
+    Ok((Rc::new(RefCell::new(admin)), server))
+}
+
+/// Writes the keys of a case. The values are those that drivers write, text that every client can read as a string.
+pub(super) fn load(target: &Opened, case: &Case, prefix: &str) -> Result<(), Failure> {
+    let failed = |error: loadline_client::Error| {
+        Failure::unavailable(format!(
+            "{}: the keys could not be loaded: {error}.",
+            target.name
+        ))
+    };
+    let Connector::Server(client) = target.connector(None)? else {
+        return Err(Failure::usage(format!(
+            "{}: not a single server.",
+            target.name
+        )));
+    };
+    let mut connection = client.blocking().map_err(failed)?;
+    let value = "x".repeat(usize::try_from(case.value_size.max()).unwrap_or(usize::MAX));
+    let mut numbers = (0..case.keys).peekable();
+    while numbers.peek().is_some() {
+        let some = numbers.by_ref().take(LOAD_SIZE);
+        let writes: Vec<_> = some
+            .map(|number| set(format!("{prefix}{number:08}"), &value))
+            .collect();
+        for written in connection.run(&writes) {
+            written.map_err(failed)?;
+        }
+    }
+    Ok(())
+}
+
+/// Where and as whom drivers connect.
+#[derive(Debug, Clone)]
+pub(super) struct Server {
+    pub(super) host: String,
+    pub(super) port: u16,
+    pub(super) user: Option<String>,
+    pub(super) password: Option<String>,
+    pub(super) database: u32,
+}
+
+/// The first line for a driver.
+pub(super) fn config(
+    server: &Server,
+    driver: &Driver,
+    resp: u8,
+    op: Op,
+    case: &Case,
+    prefix: String,
+) -> Config {
+    let is_concurrent = matches!(op.mode, DriverMode::Multiplexed | DriverMode::Pool);
+    Config {
+        protocol: PROTOCOL,
+        client: driver.name.clone(),
+        host: server.host.clone(),
+        port: server.port,
+        user: server.user.clone(),
+        password: server.password.clone(),
+        database: server.database,
+        resp,
+        mode: op.mode.name(),
+        depth: if op.mode == DriverMode::Pipeline {
+            op.size
+        } else {
+            1
+        },
+        concurrency: if is_concurrent { op.size } else { 1 },
+        operation: op.command(),
+        key_prefix: prefix,
+        keys: case.keys,
+        value_bytes: case.value_size.max(),
+        decode: "bytes",
+    }
+}

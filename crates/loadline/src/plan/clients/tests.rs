@@ -1,0 +1,167 @@
+use clap::Parser;
+
+use super::*;
+use crate::args::{Cli, Command};
+use crate::exit::Exit;
+
+fn around() -> Surroundings {
+    Surroundings {
+        cores: 2,
+        has_redis_server: true,
+        password: None,
+        memory_bytes: Some(8 << 30),
+        entropy: 7,
+        bundles: &[],
+    }
+}
+
+/// A folder with one driver that every machine has, and one that none has.
+fn folder() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let own = dir.path().join("shell");
+    std::fs::create_dir(&own).unwrap();
+    let text = r#"
+        language = "Shell"
+        command = ["sh", "driver.sh"]
+        install = []
+        [[client]]
+        name = "one"
+        modes = ["sync", "pipeline"]
+        resp = [2, 3]
+        [[client]]
+        name = "one.fast"
+        modes = ["sync"]
+        resp = [3]
+        [[client]]
+        name = "absent"
+        command = ["no-such-program-anywhere"]
+        modes = ["sync"]
+        resp = [2]
+    "#;
+    std::fs::write(own.join("driver.toml"), text).unwrap();
+    dir
+}
+
+fn resolved(words: &[&str]) -> Result<ClientsPlan, Failure> {
+    let dir = folder();
+    let cli = Cli::try_parse_from(["loadline", "clients"].iter().chain(words)).unwrap();
+    let Command::Clients(args) = cli.command else {
+        panic!("{words:?}");
+    };
+    resolve(&args, drivers(dir.path())?, &around())
+}
+
+#[test]
+fn nothing_said_is_every_driver_that_is_installed() {
+    let plan = resolved(&[]).unwrap();
+    let names: Vec<&str> = plan
+        .drivers
+        .iter()
+        .map(|driver| driver.name.as_str())
+        .collect();
+    assert_eq!(names, ["one", "one.fast"]);
+    assert_eq!((plan.reference.as_str(), &plan.resp[..]), ("one", &[2][..]));
+    assert_eq!(plan.base.cases.len(), 5);
+    assert!(plan.left_out[0].contains("absent"), "{:?}", plan.left_out);
+    assert!(plan.with_faults);
+    assert!(!resolved(&["redis://h"]).unwrap().with_faults);
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_a_sentence() {
+    for (words, exit, reason) in [
+        (
+            &["--only", "nothing"][..],
+            Exit::Usage,
+            "unknown driver `nothing`",
+        ),
+        (
+            &["--only", "one.fats"],
+            Exit::Usage,
+            "did you mean `one.fast`?",
+        ),
+        (&["--only", "absent"], Exit::Unavailable, "not installed"),
+        (&["--reference", "two"], Exit::Usage, "unknown driver"),
+        (&["--ops", "del"], Exit::Usage, "expected get, set"),
+        (&["ram"], Exit::Usage, "over TCP"),
+        (&["rediss://h"], Exit::Usage, "over TCP"),
+        (&["cluster://h:1"], Exit::Usage, "over TCP"),
+        (&["--value-size", "1B..2B"], Exit::Usage, "one size"),
+        (&["--keys", "2M"], Exit::Usage, "at most 1000000"),
+        (&["--gate", "one.get"], Exit::Usage, "invalid gate"),
+        (
+            &["--gate", "one.get >= 1 * two.get"],
+            Exit::Usage,
+            "unknown driver",
+        ),
+        (
+            &["--ops", "get", "--gate", "one.set >= 1 * one.get"],
+            Exit::Usage,
+            "not measured",
+        ),
+        (
+            &["--gate", "one.fast.pipeline-10 >= 1 * one.get"],
+            Exit::Usage,
+            "no mode pipeline",
+        ),
+        (
+            &["--gate", "one.fast.get >= 1 * one.get"],
+            Exit::Usage,
+            "does not have the protocol",
+        ),
+        (
+            &["--resp", "2,3", "--gate", "one.fast.get >= 1 * one.get"],
+            Exit::Usage,
+            "@2 or",
+        ),
+        (
+            &["--gate", "one.get@3 >= 1 * one.get"],
+            Exit::Usage,
+            "RESP3",
+        ),
+    ] {
+        let failure = resolved(words).expect_err(&words.join(" "));
+        assert_eq!(failure.exit(), exit, "{words:?}: {failure}");
+        assert!(failure.to_string().contains(reason), "{words:?}: {failure}");
+    }
+    let gate = "one.fast.get@3 >= 1.28 * one.get@2";
+    let plan = resolved(&["--resp", "2,3", "--gate", gate]).unwrap();
+    assert_eq!(plan.gates[0].to_string(), gate);
+}
+
+#[test]
+fn manifests_that_are_not_valid_are_refused() {
+    for (text, reason) in [
+        ("", "missing field"),
+        (
+            "language = \"x\"\ncommand = []\n[[client]]\nname = \"a\"\nmodes = [\"sync\"]\nresp = [2]",
+            "command is empty",
+        ),
+        (
+            "language = \"x\"\ncommand = [\"x\"]\nclient = []",
+            "1 to 64",
+        ),
+        (
+            "language = \"x\"\ncommand = [\"x\"]\n[[client]]\nname = \"a b\"\nmodes = [\"sync\"]\nresp = [2]",
+            "letters, digits",
+        ),
+        (
+            "language = \"x\"\ncommand = [\"x\"]\n[[client]]\nname = \"a\"\nmodes = []\nresp = [2]",
+            "no modes",
+        ),
+        (
+            "language = \"x\"\ncommand = [\"x\"]\n[[client]]\nname = \"a\"\nmodes = [\"sync\"]\nresp = [4]",
+            "`resp` lists",
+        ),
+        (
+            "language = \"x\"\ncommand = [\"x\"]\n[[client]]\nname = \"a\"\nmodes = [\"dance\"]\nresp = [2]",
+            "unknown variant",
+        ),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("driver.toml"), text).unwrap();
+        let failure = in_folder(dir.path()).expect_err(text);
+        assert_eq!(failure.exit(), Exit::BadFile);
+        assert!(failure.to_string().contains(reason), "{failure}");
+    }
+}

@@ -1,0 +1,119 @@
+use std::io::{Read, Write};
+
+use super::*;
+
+/// A server that answers every command with the number of commands so far.
+fn counting() -> (SocketAddr, Arc<AtomicU64>) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    let count = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&count);
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let counted = Arc::clone(&counted);
+            thread::spawn(move || {
+                let mut stream = stream;
+                let mut buffer = [0; 1_024];
+                while let Ok(read) = stream.read(&mut buffer) {
+                    if read == 0 {
+                        break;
+                    }
+                    let number = counted.fetch_add(1, Ordering::Relaxed) + 1;
+                    let _ = stream.write_all(format!(":{number}\r\n").as_bytes());
+                }
+            });
+        }
+    });
+    (address, count)
+}
+
+struct Caller(TcpStream);
+
+impl Caller {
+    fn connect(proxy: &Faulty) -> Self {
+        let stream = TcpStream::connect(proxy.address()).unwrap();
+        stream
+            .set_read_timeout(Some(Duration::from_millis(500)))
+            .unwrap();
+        Self(stream)
+    }
+
+    /// The reply to an INCR; empty where the connection was closed, `None` where nothing came.
+    fn incr(&mut self) -> Option<Vec<u8>> {
+        let _ = self.0.write_all(b"*2\r\n$4\r\nincr\r\n$1\r\nk\r\n");
+        let mut buffer = vec![0; 1 << 20];
+        match self.0.read(&mut buffer) {
+            Ok(read) => Some(buffer[..read].to_vec()),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
+            Err(_) => Some(Vec::new()),
+        }
+    }
+
+    fn until_the_fault(&mut self) {
+        for _ in 0..FIRST {
+            assert!(self.incr().unwrap().starts_with(b":"));
+        }
+    }
+}
+
+#[test]
+fn a_cut_reply_belongs_to_a_command_that_was_executed() {
+    let (server, executed) = counting();
+    let proxy = Faulty::start(Fault::ReplyCut, server).unwrap();
+    let mut caller = Caller::connect(&proxy);
+    caller.until_the_fault();
+    assert_eq!(caller.incr(), Some(Vec::new()));
+    assert_eq!(executed.load(Ordering::Relaxed), FIRST + 1);
+    assert_eq!(proxy.faults(), 1);
+    // Others work again until the next one.
+    let mut other = Caller::connect(&proxy);
+    assert!(other.incr().unwrap().starts_with(b":"));
+}
+
+#[test]
+fn errors_come_in_a_row_and_reach_no_server() {
+    let (server, executed) = counting();
+    let proxy = Faulty::start(Fault::ReadOnly, server).unwrap();
+    let mut caller = Caller::connect(&proxy);
+    caller.until_the_fault();
+    for _ in 0..REFUSALS {
+        assert!(caller.incr().unwrap().starts_with(b"-READONLY "));
+    }
+    assert!(caller.incr().unwrap().starts_with(b":"));
+    assert_eq!(executed.load(Ordering::Relaxed), FIRST + 1);
+}
+
+#[test]
+fn a_silent_connection_is_not_the_end_of_others_and_a_frozen_server_is() {
+    for (fault, is_answered) in [(Fault::Silent, true), (Fault::Frozen, false)] {
+        let (server, executed) = counting();
+        let proxy = Faulty::start(fault, server).unwrap();
+        let mut caller = Caller::connect(&proxy);
+        caller.until_the_fault();
+        assert_eq!(caller.incr(), None);
+        assert_eq!(executed.load(Ordering::Relaxed), FIRST);
+        let mut other = Caller::connect(&proxy);
+        assert_eq!(other.incr().is_some(), is_answered);
+    }
+}
+
+#[test]
+fn a_server_that_is_away_refuses_and_comes_back() {
+    let (server, _) = counting();
+    let proxy = Faulty::start(Fault::Away, server).unwrap();
+    let mut caller = Caller::connect(&proxy);
+    caller.until_the_fault();
+    let away = Instant::now();
+    assert_eq!(caller.incr(), Some(Vec::new()));
+    let mut refused = 0;
+    let back = loop {
+        match TcpStream::connect(proxy.address()) {
+            Ok(_) if refused > 0 => break away.elapsed(),
+            Ok(_) => {}
+            Err(_) => refused += 1,
+        }
+        thread::sleep(LOOK_EVERY);
+        assert!(away.elapsed() < 20 * AWAY, "it did not come back");
+    };
+    assert!(back >= AWAY, "{back:?}");
+}

@@ -1,0 +1,302 @@
+//! `loadline clients`, with drivers in Bash that speak the Redis protocol themselves.
+
+use std::time::Duration;
+
+use loadline_measure::clients::{Ending, Fault};
+use loadline_measure::gate::RowVerdict;
+use loadline_measure::record::{Record, SubjectKind};
+
+use crate::util::Dir;
+
+/// A driver of a connection of Bash. Its name says what is wrong with it.
+const DRIVER: &str = r#"
+trap '' PIPE
+read -r config
+field() { [[ $config =~ \"$1\":\"?([^,\"}]*) ]] && printf '%s' "${BASH_REMATCH[1]}"; }
+client=$(field client) prefix=$(field key_prefix) size=$(field value_bytes) keys=$(field keys)
+mode=$(field mode) operation=$(field operation) host=$(field host) port=$(field port)
+connect() { exec 3<>"/dev/tcp/$host/$port"; }
+connect 2>/dev/null
+value=$(printf 'x%.0s' $(seq "$size"))
+case $client in
+mute) sleep 60 ;;
+dead) echo 'no memory' >&2; exit 3 ;;
+babble) echo 'hello' ;;
+endless) while :; do printf 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx'; done ;;
+esac
+printf '{"ready":{"client":"%s","version":"1","runtime":"Bash %s","options":[]}}\n' "$client" "${BASH_VERSION%%(*}"
+ticks() { local f; read -ra f </proc/$$/stat; echo "$(((f[13] + f[14]) * 10000000))"; }
+reply() { # sets kind and body; fails where there is no connection
+    IFS= read -r line <&3 2>/dev/null || return 1
+    line=${line%$'\r'} kind=${line:0:1} body=${line:1}
+    [[ $kind != '$' || $body == -1 ]] || IFS= read -r text <&3
+}
+send() {
+    printf '*%d\r\n' $#
+    for word; do printf '$%d\r\n%s\r\n' ${#word} "$word"; done
+}
+while read -r verb time most seed; do
+    start=${EPOCHREALTIME/[.,]/}000 cpu=$(ticks) n=0 misses=0 wrong=0 failed=0
+    [[ $client == deserter ]] && exit 0
+    end=$((start + time))
+    while ((most == 0 || n < most)) && { ((time == 0 || n == 0)) || ((${EPOCHREALTIME/[.,]/}000 < end)); }; do
+        seed=$(((seed ^ seed << 13) & 0xffffffff)) seed=$((seed ^ seed >> 17)) seed=$(((seed ^ seed << 5) & 0xffffffff))
+        printf -v key '%s%08d' "$prefix" $((seed % keys))
+        if [[ $mode == faults ]]; then
+            begun=${EPOCHREALTIME/[.,]/}000 outcome=acknowledged error=
+            if ! { send INCR "$prefix$n" >&3; } 2>/dev/null || ! reply; then
+                outcome=unknown error=closed
+                connect 2>/dev/null
+            elif [[ $kind == - ]]; then
+                outcome=failed error=${body%% *}
+            fi
+            printf '{"op":{"kind":"incr","key":"k","sequence":%d,"outcome":"%s","error":"%s","ns":%d}}\n' \
+                $n $outcome "$error" $((${EPOCHREALTIME/[.,]/}000 - begun))
+            n=$((n + 1))
+            sleep 0.005
+            continue
+        fi
+        if [[ $operation == get ]]; then send GET "$key" >&3; else send SET "$key" "$value" >&3; fi
+        reply
+        if [[ $kind == - ]]; then failed=$((failed + 1))
+        elif [[ $kind$body == '$-1' ]]; then misses=$((misses + 1))
+        elif [[ $operation == get && $body != "$size" ]]; then wrong=$((wrong + 1)); fi
+        n=$((n + 1))
+    done
+    [[ $mode == faults ]] && n=0
+    [[ $client == liar ]] && n=$((n * 2))
+    printf '{"result":{"ops":%d,"errors":{"WRONGTYPE":%d,"WRONGVALUE":%d},"misses":%d,"elapsed_ns":%d,' \
+        $n $failed $wrong $misses $((${EPOCHREALTIME/[.,]/}000 - start))
+    printf '"user_cpu_ns":%d,"system_cpu_ns":0,"max_rss_bytes":1,"histogram":[[9000,%d]]}}\n' $(($(ticks) - cpu)) $n
+done
+"#;
+
+/// A directory with the drivers.
+fn drivers(dir: &Dir) {
+    let folder = dir.path().join("drivers/bash");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("driver.sh"), DRIVER).unwrap();
+    let mut manifest = "language = \"Bash\"\ncommand = [\"bash\", \"driver.sh\"]\n".to_owned();
+    for name in [
+        "one", "two", "liar", "mute", "dead", "babble", "endless", "deserter",
+    ] {
+        manifest +=
+            &format!("[[client]]\nname = \"{name}\"\nmodes = [\"sync\", \"faults\"]\nresp = [2]\n");
+    }
+    std::fs::write(folder.join("driver.toml"), manifest).unwrap();
+}
+
+const QUICK: [&str; 9] = [
+    "clients",
+    "embedded",
+    "--no-faults",
+    "--ops",
+    "get",
+    "--keys",
+    "20",
+    "--warmup",
+    "0ms",
+];
+
+fn quick<'w>(words: &[&'w str]) -> Vec<&'w str> {
+    [&QUICK, words].concat()
+}
+
+fn record(dir: &Dir) -> Record {
+    Record::from_json(dir.read("out.json").as_bytes()).unwrap()
+}
+
+#[test]
+fn two_drivers_are_compared_and_gates_are_judged() {
+    let dir = Dir::new();
+    drivers(&dir);
+    let gate = |factor: &str| format!("one.get >= {factor} * two.get");
+    let (kept, broken) = (gate("0.01"), gate("100"));
+    let words = quick(&[
+        "--only",
+        "one,two",
+        "--duration",
+        "400ms",
+        "--rounds",
+        "10",
+        "--json",
+        "out.json",
+        "--gate",
+        &kept,
+    ]);
+    let ended = dir.run(&words);
+    assert_eq!(ended.code, Some(0), "{}\n{}", ended.stderr, ended.stdout);
+    let record = record(&dir);
+    let clients = record.clients.as_ref().unwrap();
+    assert_eq!(clients.reference, "one");
+    assert!(
+        clients
+            .rows
+            .iter()
+            .all(|row| row.is_valid && row.counted.is_some())
+    );
+    assert!(
+        record
+            .cases
+            .iter()
+            .all(|case| case.subject.kind == SubjectKind::Client && case.ops > 0)
+    );
+    assert_eq!(record.limits[0].verdict, RowVerdict::Equivalent);
+    assert!(record.limits[0].lo.is_some(), "{:?}", record.limits);
+    let words = quick(&[
+        "--only",
+        "one,two",
+        "--duration",
+        "400ms",
+        "--rounds",
+        "10",
+        "--gate",
+        &broken,
+    ]);
+    let ended = dir.run(&words);
+    assert_eq!(ended.code, Some(2), "{}\n{}", ended.stderr, ended.stdout);
+    assert!(ended.stdout.contains("loadline: clients: critical (2)"));
+}
+
+#[test]
+fn operations_that_the_server_did_not_count_make_a_row_invalid() {
+    let dir = Dir::new();
+    drivers(&dir);
+    let words = quick(&[
+        "--only",
+        "one,liar",
+        "--duration",
+        "200ms",
+        "--rounds",
+        "2",
+        "--json",
+        "out.json",
+        "--gate",
+        "liar.get >= 0.1 * one.get",
+        "--strict",
+    ]);
+    let ended = dir.run(&words);
+    assert_eq!(ended.code, Some(3), "{}\n{}", ended.stderr, ended.stdout);
+    let rows = record(&dir).clients.unwrap().rows;
+    assert_eq!((rows[0].is_valid, rows[1].is_valid), (true, false));
+    assert!(
+        ended.stdout.contains("invalid: the client reported"),
+        "{}",
+        ended.stdout
+    );
+}
+
+#[test]
+fn a_driver_that_breaks_the_contract_ends_the_run_with_a_sentence() {
+    let dir = Dir::new();
+    drivers(&dir);
+    for (name, reason) in [
+        ("dead", "It said: no memory"),
+        ("babble", "broke the protocol: `hello`"),
+        ("endless", "a line of more than"),
+        ("deserter", "ended early"),
+    ] {
+        let words = quick(&[
+            "--only",
+            name,
+            "--duration",
+            "100ms",
+            "--rounds",
+            "1",
+            "--quiet",
+        ]);
+        dir.run(&words).failed(69, reason);
+    }
+    dir.run(&["clients", "--only", "three"])
+        .failed(64, "unknown driver `three`");
+    let listed = dir.run(&["clients", "--list"]).succeeded();
+    assert_eq!(listed.lines().count(), 8, "{listed}");
+}
+
+#[test]
+fn an_interrupt_ends_a_driver_that_says_nothing() {
+    let dir = Dir::new();
+    drivers(&dir);
+    let mut child = dir
+        .command(&quick(&["--only", "mute"]))
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(Duration::from_millis(1_500));
+    crate::util::signal(child.id(), "INT");
+    let mut code = None;
+    crate::util::wait_until("the run ends", || {
+        code = child.try_wait().unwrap();
+        code.is_some()
+    });
+    assert!(!code.unwrap().success());
+}
+
+#[test]
+fn conformance_passes_a_good_driver_and_names_what_a_bad_one_does() {
+    let dir = Dir::new();
+    drivers(&dir);
+    let words = ["clients", "embedded", "--keys", "200", "--conformance"];
+    let run = |name: &str| dir.run(&[&words[..], &[name]].concat());
+    let good = run("one");
+    assert_eq!(good.code, Some(0), "{}{}", good.stdout, good.stderr);
+    assert!(
+        good.stdout
+            .contains("ok      one RESP2 sync: reads as often as the server counts")
+    );
+    assert!(good.stdout.contains("loadline: conformance: passed (0)"));
+    let bad = run("liar");
+    assert_eq!(bad.code, Some(2), "{}{}", bad.stdout, bad.stderr);
+    assert!(
+        bad.stdout
+            .contains("FAILED  liar RESP2 sync: reads as often as the server counts: "),
+        "{}",
+        bad.stdout
+    );
+    run("nothing").failed(64, "unknown driver");
+}
+
+#[test]
+fn runs_with_faults_count_what_clients_do() {
+    let dir = Dir::new();
+    drivers(&dir);
+    let words = [
+        "clients",
+        "embedded",
+        "--only",
+        "one",
+        "--ops",
+        "get",
+        "--keys",
+        "20",
+        "--duration",
+        "50ms",
+        "--rounds",
+        "1",
+        "--json",
+        "out.json",
+    ];
+    let ended = dir.run(&words);
+    assert_eq!(ended.code, Some(0), "{}\n{}", ended.stderr, ended.stdout);
+    let behaviour = record(&dir).clients.unwrap().behaviour;
+    assert_eq!(behaviour.len(), 8);
+    let of = |fault: Fault| behaviour.iter().find(|one| one.fault == fault).unwrap();
+    let cut = of(Fault::ReplyCut);
+    assert!(
+        cut.faults > 0 && cut.operations.unknown >= cut.faults,
+        "{cut:?}"
+    );
+    assert_eq!((cut.executed_twice, cut.lost), (Some(0), Some(0)));
+    let readonly = of(Fault::ReadOnly);
+    assert_eq!(readonly.operations.failed, 5, "{readonly:?}");
+    assert_eq!(readonly.errors.get("READONLY"), Some(&5));
+    let away = of(Fault::Away);
+    assert!(
+        away.operations.unknown > 0 && away.recovery_ns.is_some(),
+        "{away:?}"
+    );
+    // It has no timeout.
+    assert_eq!(of(Fault::Frozen).ending, Ending::Hung);
+    assert_eq!(of(Fault::Silent).ending, Ending::Hung);
+}
