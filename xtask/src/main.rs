@@ -1,6 +1,7 @@
 //! The project's own checks as code: `cargo xtask storeys | medians | settings | lint | test | instructions | ci |
-//! man | picture | peers`.
+//! man | picture | drivers | peers`.
 
+mod drivers;
 mod instructions;
 mod layers;
 mod lint;
@@ -30,6 +31,9 @@ cargo xtask instructions [--save]
                                --save writes that file
 cargo xtask ci                 lint, then test
 cargo xtask man                manual pages of the program, into target/man
+cargo xtask drivers [--install] [FOLDER...]
+                               tests the drivers of other clients (drivers/); --install installs
+                               and builds those that can be had, and names the others
 cargo xtask picture RECORD     draws the picture of the README from a record (docs/images/)
 ";
 
@@ -50,6 +54,10 @@ fn main() -> ExitCode {
         ["ci"] => lint::run_all().and_then(|()| test::run_tests(&test::Asked::default())),
         ["picture", record] => picture::draw(record),
         ["man"] => man(),
+        ["drivers", ref rest @ ..] => match drivers::Asked::parse(rest) {
+            Some(asked) => drivers::run_drivers(&asked),
+            None => return usage(),
+        },
         ["peers", ref rest @ ..] => peers::run(rest),
         _ => return usage(),
     };

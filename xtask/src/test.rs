@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 
 use crate::lint::run_cargo;
-use crate::{instructions, is_on_path, peers, run, say, settings, target_dir};
+use crate::{drivers, instructions, is_on_path, peers, run, say, settings, target_dir};
 
 /// A program that tests run, and the Debian package it comes in.
 type Needed = (&'static str, &'static str);
@@ -28,9 +28,9 @@ const PROGRAMS: [Needed; 9] = [
 const AXE: &str = "axe-core@4.11.0";
 
 /// How often a step of an installation is tried: mirrors fail now and then.
-const TRIES: u32 = 3;
+pub(crate) const TRIES: u32 = 3;
 /// Between two tries.
-const PAUSE: Duration = Duration::from_secs(5);
+pub(crate) const PAUSE: Duration = Duration::from_secs(5);
 
 /// What to run.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -60,7 +60,7 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// Runs every test of the workspace, those of the null server, and the check of our own instructions; with arguments
+/// Runs every test of the workspace, those of the null server and of some drivers, and the check of our own instructions; with arguments
 /// for `cargo test`, only the first.
 ///
 /// # Errors
@@ -84,6 +84,7 @@ pub(crate) fn run_tests(asked: &Asked<'_>) -> anyhow::Result<()> {
     run_cargo(&[&words, asked.arguments].concat(), environment)?;
     if asked.arguments.is_empty() {
         run_cargo(&peers::null_server("test"), &[])?;
+        drivers::test_quick(asked.install, asked.install || is_ci)?;
         instructions::check(false)?;
     }
     Ok(())
@@ -166,7 +167,14 @@ fn packages(missing: &[Needed]) -> Vec<&'static str> {
 }
 
 fn install_packages(missing: &[Needed]) -> anyhow::Result<()> {
-    let packages = packages(missing);
+    install_debian(&packages(missing))
+}
+
+/// Installs Debian packages.
+///
+/// # Errors
+/// If there is no apt-get, or it fails.
+pub(crate) fn install_debian(packages: &[&str]) -> anyhow::Result<()> {
     if !is_on_path("apt-get") {
         bail!(
             "there is no apt-get here; install {} by hand",
@@ -188,10 +196,8 @@ fn install_packages(missing: &[Needed]) -> anyhow::Result<()> {
         try_again(TRIES, PAUSE, || run(words[0], &arguments, &[]))
     };
     apt(&["update"])
-        .and_then(|()| {
-            apt(&[&["install", "-y", "--no-install-recommends"], &packages[..]].concat())
-        })
-        .with_context(|| not_installed(&packages))
+        .and_then(|()| apt(&[&["install", "-y", "--no-install-recommends"], packages].concat()))
+        .with_context(|| not_installed(packages))
 }
 
 /// What to say where apt-get has failed for good.
@@ -203,7 +209,7 @@ fn not_installed(packages: &[&str]) -> String {
 }
 
 /// Does `step` until it succeeds, `tries` times at most.
-fn try_again(
+pub(crate) fn try_again(
     tries: u32,
     pause: Duration,
     mut step: impl FnMut() -> anyhow::Result<()>,
