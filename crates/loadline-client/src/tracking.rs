@@ -1,6 +1,6 @@
 //! Changes of keys, for a cache in the application: client-side caching of Redis.
 //!
-//! [`Tracking`](self::Tracking) (feature `tokio`) and [`blocking::Tracking`](crate::blocking::Tracking) have a connection of
+//! [`Tracking`] (feature `tokio`) and [`blocking::Tracking`](crate::blocking::Tracking) have a connection of
 //! their own, on which the server reports every change of the keys with given prefixes (`CLIENT TRACKING` in broadcasting
 //! mode), whoever makes it: another client, this one, or the end of a time to live. They begin again after an outage, and
 //! announce it as [`Invalidation::Gap`] in its place: whatever was read before can be outdated then.

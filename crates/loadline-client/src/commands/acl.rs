@@ -3,7 +3,7 @@
 use super::*;
 
 commands! {
-    /// Gets the names of all categories of commands, or those of the commands of one; `()` stands for none.
+    /// Gets the names of all categories of commands, or those of the commands of one; `()` is none.
     ///
     /// Redis documentation: [`ACL CAT`](https://redis.io/docs/latest/commands/acl-cat/).
     acl_cat(category: impl ToArgs) -> Vec<String> = "ACL"("CAT", category), READ_ONLY, Keys::None;

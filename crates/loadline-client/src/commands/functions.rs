@@ -3,7 +3,7 @@
 use super::*;
 
 commands! {
-    /// Calls a function with these keys and arguments; `()` stands for none. Replies with the result of the function.
+    /// Calls a function with these keys and arguments; `()` is none. Replies with the result of the function.
     ///
     /// Redis documentation: [`FCALL`](https://redis.io/docs/latest/commands/fcall/).
     fcall<T>(function: impl Arg, keys: impl ToArgs, args: impl ToArgs) -> T

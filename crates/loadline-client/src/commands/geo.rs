@@ -1,6 +1,6 @@
 //! Positions on the globe, as members of a sorted set.
 //!
-//! A position stands before its member in arguments: `geo_add("cities", [(13.4, 52.5, "Berlin")])`, longitude first.
+//! A position comes before its member in arguments: `geo_add("cities", [(13.4, 52.5, "Berlin")])`, longitude first.
 
 use super::*;
 

@@ -32,7 +32,7 @@ use crate::args::{Arg, ToArgs};
 use crate::flags::{Flags, Keys, Meta};
 use crate::request::Command;
 
-/// One function per entry: its arguments, the type of its reply, and the words of the command. After `+` stand the
+/// One function per entry: its arguments, the type of its reply, and the words of the command. After `+` are the
 /// type of its options and, in brackets, the words after them.
 macro_rules! commands {
     ($(

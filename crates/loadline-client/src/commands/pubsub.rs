@@ -7,7 +7,7 @@ commands! {
     ///
     /// Redis documentation: [`PUBLISH`](https://redis.io/docs/latest/commands/publish/).
     publish(channel: impl Arg, message: impl Arg) -> u64 = "PUBLISH"(channel, message), NONE, Keys::None;
-    /// Gets the channels with a subscriber that match a pattern; `()` stands for all.
+    /// Gets the channels with a subscriber that match a pattern; `()` is all.
     ///
     /// Redis documentation: [`PUBSUB CHANNELS`](https://redis.io/docs/latest/commands/pubsub-channels/).
     pubsub_channels(pattern: impl ToArgs) -> Vec<String> = "PUBSUB"("CHANNELS", pattern), READ_ONLY, Keys::None;
@@ -19,7 +19,7 @@ commands! {
     ///
     /// Redis documentation: [`PUBSUB NUMSUB`](https://redis.io/docs/latest/commands/pubsub-numsub/).
     pubsub_num_sub(channels: impl ToArgs) -> Vec<(String, u64)> = "PUBSUB"("NUMSUB", channels), READ_ONLY, Keys::None;
-    /// Gets the sharded channels with a subscriber that match a pattern; `()` stands for all.
+    /// Gets the sharded channels with a subscriber that match a pattern; `()` is all.
     ///
     /// Redis documentation: [`PUBSUB SHARDCHANNELS`](https://redis.io/docs/latest/commands/pubsub-shardchannels/).
     pubsub_shard_channels(pattern: impl ToArgs) -> Vec<String>

@@ -146,7 +146,7 @@ commands! {
     ///
     /// Redis documentation: [`MODULE LIST`](https://redis.io/docs/latest/commands/module-list/).
     module_list<T>() -> Vec<T> = "MODULE"("LIST"), READ_ONLY, Keys::None;
-    /// Loads a module from a file of the server, with these arguments; `()` stands for none.
+    /// Loads a module from a file of the server, with these arguments; `()` is none.
     ///
     /// Redis documentation: [`MODULE LOAD`](https://redis.io/docs/latest/commands/module-load/).
     module_load(path: impl Arg, args: impl ToArgs) -> () = "MODULE"("LOAD", path, args), NONE, Keys::None;

@@ -66,7 +66,7 @@ fn a_connection_that_is_lost_logs_in_with_the_present_token() {
         let shared = runtime.block_on(client.multiplexed()).unwrap();
         assert_eq!(blocking.run(acl_who_am_i()).unwrap(), "app");
         redis.ask("ACL SETUSER app resetpass >token-2");
-        // Whoever is logged in stays so; the server closes the connections.
+        // Open connections stay logged in until the server closes them.
         redis.ask("CLIENT KILL USER app");
         credentials.replace(Password::new("token-2"));
         assert_eq!(blocking.run(acl_who_am_i()).unwrap(), "app");

@@ -203,7 +203,7 @@ fn tokens(docs: &Said, found: &mut BTreeSet<String>) {
     }
 }
 
-/// Commands without a function, and what stands for them.
+/// Commands without a function, and what replaces them.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("asking", "the cluster client sends it"),
     ("auth", "the handshake sends it"),

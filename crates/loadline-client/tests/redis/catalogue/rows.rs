@@ -600,7 +600,7 @@ fn connections() -> Vec<Row> {
         client_info();
         client_kill().id(999_999);
         client_kill().of_kind(ClientKind::PubSub).user("default").skip_me(true);
-        client_kill().of_kind(ClientKind::Normal).user("nobody") => "No such user";
+        client_kill().of_kind(ClientKind::Normal).user("missing") => "No such user";
         client_kill().of_kind(ClientKind::Master);
         client_kill().of_kind(ClientKind::Replica).skip_me(false);
         client_kill().address("127.0.0.1:1").local_address("127.0.0.1:1");
@@ -635,11 +635,11 @@ fn users() -> Vec<Row> {
     rows! {
         acl_cat(());
         acl_cat("read");
-        acl_del_user(["nobody"]);
+        acl_del_user(["missing"]);
         acl_dry_run("default", ["get", "s"]);
         acl_gen_pass(64);
         acl_get_user::<Map>("default");
-        acl_get_user::<Option<Map>>("nobody");
+        acl_get_user::<Option<Map>>("missing");
         acl_list();
         acl_load();
         acl_log::<Map>(5);
