@@ -1,11 +1,14 @@
-//! Hits and inserts of loadline-cache, quick_cache and moka, in turns.
+//! loadline-cache beside quick_cache, moka and redis-rs, in turns: hits and inserts in memory, hits in Redis, multi-gets,
+//! a frozen server, and a store that is opened again.
 //!
-//! Each row is the median of rounds in which all of them take turns. All keep `Arc`s, have the same budget in bytes and
-//! the same weights. quick_cache has no time to live; the others have one of ten minutes.
+//! Each figure is the median of rounds in which all arms take turns. In memory, all keep `Arc`s, have the same budget in
+//! bytes and the same weights; quick_cache has no time to live, the others have one of ten minutes.
 //!
 //! ```sh
 //! cargo run --release --manifest-path peers/Cargo.toml -p cache-peers
 //! ```
+
+mod tiers;
 
 use std::hint::black_box;
 use std::io;
@@ -16,8 +19,9 @@ use loadline_cache::Cache;
 use loadline_measure::quantile::median;
 use quick_cache::Weighter;
 
-const ROUNDS: usize = 11;
-const OPERATIONS: u64 = 200_000;
+/// Rounds, of each of which a figure is the median.
+pub(crate) const ROUNDS: usize = 21;
+const OPERATIONS: u64 = 100_000;
 const KEYS: u64 = 10_000;
 const VALUE_BYTES: u64 = 100;
 /// Room for all keys.
@@ -126,11 +130,15 @@ fn measure(
             times[index].push(start.elapsed().as_nanos() as f64 / OPERATIONS as f64);
         }
     }
-    let median = |times: Vec<f64>| median(&times).expect("there are rounds");
-    times.into_iter().map(median).collect()
+    times.iter().map(|times| middle(times)).collect()
 }
 
-fn main() {
+/// The median of some rounds.
+pub(crate) fn middle(times: &[f64]) -> f64 {
+    median(times).expect("there are rounds")
+}
+
+fn main() -> anyhow::Result<()> {
     let roomy = subjects(BUDGET);
     for (_, subject) in &roomy {
         (0..KEYS).for_each(|key| subject.insert(key));
@@ -148,4 +156,10 @@ fn main() {
             hits[index], inserts[index], evictions[index]
         );
     }
+    println!(
+        "a hit takes {:.2} times as long as in quick_cache (goal 1.5), with a time to live {:.2} times",
+        hits[0] / hits[2],
+        hits[1] / hits[2]
+    );
+    tiers::run()
 }
