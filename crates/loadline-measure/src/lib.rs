@@ -46,6 +46,7 @@ pub mod histogram;
 pub mod interval;
 pub mod limit;
 pub mod metric;
+pub mod miss_ratio;
 pub mod outliers;
 pub mod proof;
 pub mod quantile;
