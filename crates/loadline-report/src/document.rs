@@ -139,6 +139,8 @@ pub(crate) enum Plot {
     Spread(Spread),
     Ratios(Ratios),
     Times(Times),
+    Ladder(Ladder),
+    Map(DecisionMap),
 }
 
 /// Series of points on two axes.
@@ -249,6 +251,47 @@ pub(crate) struct Time {
     pub(crate) ns: f64,
     pub(crate) lo_ns: f64,
     pub(crate) hi_ns: f64,
+}
+
+/// Times with their parts on one logarithmic axis.
+#[derive(Debug)]
+pub(crate) struct Ladder {
+    pub(crate) caption: String,
+    /// What the colours mean.
+    pub(crate) key: Vec<(usize, String)>,
+    pub(crate) rows: Vec<Rung>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Rung {
+    pub(crate) label: String,
+    pub(crate) title: String,
+    /// The mean.
+    pub(crate) ns: f64,
+    pub(crate) min_ns: Option<f64>,
+    pub(crate) p50_ns: Option<f64>,
+    pub(crate) p99_ns: Option<f64>,
+    /// Colours with their shares of the mean.
+    pub(crate) parts: Vec<(usize, f64)>,
+}
+
+/// The cost to recompute an object against the cost to read it from each tier.
+#[derive(Debug)]
+pub(crate) struct DecisionMap {
+    pub(crate) caption: String,
+    pub(crate) recompute_ns: f64,
+    /// Hit ratios with a line each.
+    pub(crate) ratios: Vec<f64>,
+    pub(crate) points: Vec<MapPoint>,
+}
+
+#[derive(Debug)]
+pub(crate) struct MapPoint {
+    pub(crate) label: String,
+    pub(crate) title: String,
+    pub(crate) colour: usize,
+    pub(crate) get_ns: f64,
+    pub(crate) p99_ns: Option<f64>,
 }
 
 /// A suite of checks, one JUnit test case each.

@@ -11,6 +11,7 @@ mod files;
 mod fingerprint;
 mod framing;
 mod interrupt;
+mod object;
 mod pinning;
 mod plan;
 mod printer;
@@ -24,6 +25,7 @@ mod suggest;
 mod suites;
 mod target;
 mod targets;
+mod trace;
 mod units;
 mod workload;
 

@@ -37,6 +37,10 @@ pub use crate::gate::Judgement;
 use crate::gate::Row;
 pub use crate::histogram::LatencySummary;
 pub use crate::outliers::Outliers;
+pub use crate::tiers::{
+    BatchCost, BatchSize, Claim, Flaw, TierCost, TierOption, TierVerdict, TieredObject, Tiers,
+    Waterfall,
+};
 
 /// The schema that this version writes and reads.
 pub const SCHEMA: &str = "loadline.record/1";
@@ -89,6 +93,9 @@ pub struct Record {
     /// Rows and behaviour of client libraries, in comparisons of clients.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clients: Option<Clients>,
+    /// The tiers of a cache for one object.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tiers: Option<Tiers>,
 }
 
 /// A combination that a sweep skipped.
@@ -237,6 +244,7 @@ impl Record {
             capacity: None,
             engines: None,
             clients: None,
+            tiers: None,
         }
     }
 

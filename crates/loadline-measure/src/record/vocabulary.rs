@@ -21,6 +21,8 @@ vocabulary! {
         NullServer = "null server",
         /// A client library, in the process of a driver.
         Client = "client library",
+        /// Work of the application itself in Loadline's own process, such as computing or encoding an object.
+        Application = "application",
     }
 }
 

@@ -10,7 +10,7 @@ use std::process::Command;
 use loadline_measure::Record;
 use serde_json::{Value, json};
 
-use super::{capacity, engines, fixture, flames, judgements, sweep};
+use super::{capacity, engines, fixture, flames, judgements, sweep, tiers};
 use crate::html;
 
 /// How the browser is started: nothing is fetched, and nothing is kept.
@@ -56,6 +56,8 @@ fn records() -> Vec<(&'static str, Record)> {
         ("hostile sweep", sweep::hostile()),
         ("engines", engines::record()),
         ("hostile engines", engines::hostile()),
+        ("tiers", tiers::record()),
+        ("hostile tiers", tiers::hostile()),
         ("work", flames::record("slowlogPushEntry")),
     ]
 }

@@ -12,6 +12,7 @@ mod judgements;
 mod proofs;
 mod snapshots;
 mod sweep;
+mod tiers;
 
 use loadline_measure::Record;
 
@@ -51,6 +52,8 @@ fn no_line_is_longer_than_the_width() {
         engines::hostile(),
         clients::record(),
         clients::hostile(),
+        tiers::record(),
+        tiers::hostile(),
     ];
     for (number, record) in records.iter().enumerate() {
         for width in [60, 80, 100, 200] {

@@ -1,5 +1,6 @@
 //! The text printer: the end of every run in a terminal or a pipe.
 
+mod ladder;
 mod lines;
 mod page;
 mod spread;
@@ -115,6 +116,7 @@ fn print_section(page: &mut Page, section: &Section, options: &TextOptions) {
             Block::Plot(Plot::Lines(plot)) if plot.in_text => {
                 lines::draw(page, plot, options.unicode);
             }
+            Block::Plot(Plot::Ladder(plot)) => ladder::draw(page, plot, options.unicode),
             Block::Plot(Plot::Spread(spread)) if options.unicode => spreads.push(spread),
             Block::Checks(checks) if checks.shown => print_checks(page, checks),
             Block::Plot(_) | Block::Flames(_) | Block::Checks(_) | Block::Data(_) => {}

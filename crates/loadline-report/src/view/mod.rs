@@ -12,6 +12,7 @@ mod flames;
 mod machine;
 mod proof;
 mod sweep;
+mod tiers;
 mod verdict;
 
 use loadline_measure::record::{Case, Finding, Link, Record, Severity, Verdict as Told};
@@ -47,6 +48,8 @@ pub(crate) fn of_record(record: &Record) -> Document {
         sections.extend(sweep::sections(record));
     } else if let Some(engines) = &record.engines {
         sections.extend(engines::sections(record, engines));
+    } else if let Some(tiers) = &record.tiers {
+        sections.extend(tiers::sections(record, tiers));
     } else {
         sections.extend(cases::sections(record));
     }
@@ -171,6 +174,8 @@ fn how_to_read(record: &Record) -> Option<Section> {
         lines.extend(record.not_counted.as_deref());
     } else if record.engines.is_some() {
         lines.extend(engines::LEGEND);
+    } else if record.tiers.is_some() {
+        lines.extend(tiers::LEGEND);
     } else if !record.cases.is_empty() {
         lines.push("CPU us/op: CPU time of the generator + of the server per operation.");
         let open = |case: &Case| case.is_open_loop();

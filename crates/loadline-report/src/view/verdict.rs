@@ -102,6 +102,9 @@ fn found(record: &Record) -> String {
         }
         return found.join(" ").trim_end_matches('.').to_owned();
     }
+    if let Some(tiers) = &record.tiers {
+        return tiers.verdict.trim_end_matches('.').to_owned();
+    }
     let Some(case) = record.cases.first() else {
         return "Nothing was measured".to_owned();
     };

@@ -9,6 +9,7 @@ mod judge;
 mod limits;
 mod modes;
 mod refusal;
+mod tiers;
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -34,6 +35,7 @@ pub(crate) use judge::{
 pub(crate) use limits::LimitArgs;
 pub(crate) use modes::{ClientArgs, CodecArg, LinkArg, Mode, ModesArgs, OpArg};
 pub(crate) use refusal::refusal;
+pub(crate) use tiers::TiersArgs;
 
 /// What `--version` says, where `-V` says the number alone.
 const VERSION: &str = concat!(
@@ -96,6 +98,9 @@ pub(crate) enum Command {
     /// How should I call it: sync, async, pipeline or batch, under which latency?
     #[command(after_help = modes::HELP)]
     Modes(Box<ModesArgs>),
+    /// RAM, embedded store, Redis or recompute: which tier pays for this object?
+    #[command(after_help = tiers::HELP)]
+    Tiers(Box<TiersArgs>),
     /// Which engine for my data: in process, or Redis behind a socket?
     #[command(after_help = engines::HELP)]
     Engines(Box<EnginesArgs>),

@@ -10,7 +10,7 @@ use super::Cli;
 use crate::suggest::closest;
 
 /// Commands that the documents speak of and that do not exist yet.
-const NOT_BUILT: [&str; 2] = ["tiers", "failover"];
+const NOT_BUILT: [&str; 1] = ["failover"];
 
 /// What is wrong with `words`, which the parser refused with `error`: one line that says it, and one
 /// that says where to look.
@@ -158,8 +158,8 @@ mod tests {
                 "loadline: `loadline baseline` needs a command: save, add, show.\nSee `loadline baseline --help`.",
             ),
             (
-                &["x", "tiers", "--help"],
-                "loadline: `loadline tiers` is not built yet.\nSee `loadline --help`.",
+                &["x", "failover", "--help"],
+                "loadline: `loadline failover` is not built yet.\nSee `loadline --help`.",
             ),
             (
                 &["x", "capcity"],
@@ -175,7 +175,7 @@ mod tests {
             ),
             (
                 &["x", "benchmark"],
-                "loadline: unknown command `benchmark`; the commands are run, capacity, modes, engines, clients, doctor, compare, baseline, gate, prove, clean, report, serve, store, completions, help.\nSee `loadline --help`.",
+                "loadline: unknown command `benchmark`; the commands are run, capacity, modes, tiers, engines, clients, doctor, compare, baseline, gate, prove, clean, report, serve, store, completions, help.\nSee `loadline --help`.",
             ),
         ] {
             assert_eq!(refused(words), said);

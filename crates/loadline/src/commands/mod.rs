@@ -19,6 +19,7 @@ mod report;
 mod run;
 mod serve;
 mod store;
+mod tiers;
 
 use std::process::ExitCode;
 
@@ -34,6 +35,7 @@ pub(crate) fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Capacity(args) => capacity::run(&args),
         Command::Clean(args) => clean::run(&args),
         Command::Modes(args) => modes::run(&args),
+        Command::Tiers(args) => tiers::run(&args),
         Command::Engines(args) => engines::run(&args),
         Command::Clients(args) => clients::run(&args),
         Command::Doctor(args) => doctor::run(&args),

@@ -21,6 +21,7 @@ mod scenario;
 mod schedule;
 mod show;
 mod targets;
+mod tiers;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -64,6 +65,10 @@ pub(crate) use proof::{Usual, UsualWork, slowed, working_plan};
 pub(crate) use run_id::{is_run_id, new_run_id};
 pub(crate) use scenario::{case_name, scenario};
 pub(crate) use schedule::{BlockEnd, Placement, RoundParts, RoundsEnd, Schedule};
+pub(crate) use tiers::{
+    Arm, Flawed, Setup, Source, Step, TierOp, TierPlace, TierStage, TiersPlan,
+    resolve as resolve_tiers,
+};
 
 const DEFAULT_BATCH: u32 = 10;
 /// The pipeline of the last default case.

@@ -577,12 +577,14 @@ fn the_page_about_the_record_describes_exactly_the_fields_of_plans() {
         &["modes", "embedded"][..],
         &["capacity", "embedded"],
         &["engines", "map"],
+        &["tiers"],
     ] {
         let cli = Cli::try_parse_from(["loadline"].iter().chain(words)).unwrap();
         let plan = match cli.command {
             Command::Modes(args) => resolve_modes(&args, &around()).unwrap().to_json(),
             Command::Capacity(args) => resolve_capacity(&args, &around()).unwrap().to_json(),
             Command::Engines(args) => resolve_engines(&args, &around()).unwrap().to_json(),
+            Command::Tiers(args) => resolve_tiers(&args, &around()).unwrap().to_json(),
             other => panic!("{other:?}"),
         };
         paths(&plan, "run.plan", &mut written);

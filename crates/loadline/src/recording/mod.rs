@@ -1,6 +1,7 @@
 //! Converts measured blocks into the record: cases, comparisons, findings.
 
 mod conclusions;
+mod tiers;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -28,9 +29,44 @@ use crate::targets::Opened;
 use crate::units::nanoseconds;
 
 pub(crate) use conclusions::{conclude, conclude_modes};
+pub(crate) use tiers::{Parts, TierFacts, conclude_tiers, null_name};
+
+/// What performed the operations of a case.
+pub(crate) struct Origin<'o> {
+    pub(crate) subject: Subject,
+    /// The target, of which the conditions of the case depend.
+    pub(crate) target: &'o Target,
+    /// Threads that called it.
+    pub(crate) threads: u64,
+    /// Whether nothing is in the path, so that a stall has a cause on this machine.
+    pub(crate) is_direct: bool,
+}
+
+impl<'o> Origin<'o> {
+    fn of(target: &'o Opened, case: &Case) -> Self {
+        Self {
+            subject: subject(target),
+            target: &target.target,
+            threads: target.threads(case),
+            is_direct: target.link().is_none()
+                && target.server().is_none_or(crate::target::Server::is_local)
+                && !target.target.is_cluster(),
+        }
+    }
+}
 
 /// The case of one target, from its blocks; there is at least one.
 pub(crate) fn case(case: &Case, plan: &Plan, target: &Opened, measured: &Measured) -> record::Case {
+    case_of(case, plan, Origin::of(target, case), measured)
+}
+
+/// The case of `origin`, from its blocks; there is at least one.
+pub(crate) fn case_of(
+    case: &Case,
+    plan: &Plan,
+    origin: Origin<'_>,
+    measured: &Measured,
+) -> record::Case {
     let blocks = &measured.blocks;
     let sum = |of: fn(&Outcome) -> u64| blocks.iter().map(of).sum::<u64>();
     let ops = sum(|block| block.ops);
@@ -51,10 +87,10 @@ pub(crate) fn case(case: &Case, plan: &Plan, target: &Opened, measured: &Measure
     let server_cpu: Option<Duration> = blocks.iter().map(|block| block.target.cpu).sum();
     let busiest: Option<Duration> = blocks.iter().map(|block| block.target.busiest).sum();
     record::Case {
-        subject: subject(target),
+        subject: origin.subject,
         scenario: Scenario {
-            threads: target.threads(case),
-            ..scenario(case, plan, &target.target)
+            threads: origin.threads,
+            ..scenario(case, plan, origin.target)
         },
         ops,
         errors: errors(blocks),
@@ -70,7 +106,7 @@ pub(crate) fn case(case: &Case, plan: &Plan, target: &Opened, measured: &Measure
         warmup_ns: nanoseconds(measured.warmup),
         little: mean_ns.map(|mean| throughput * mean / 1e9),
         // A subject in this process runs in the generator's own threads, and so does a client.
-        client_cpu_busy: (!target.target.is_in_process() && case.workload.rules.job.is_none())
+        client_cpu_busy: (!origin.target.is_in_process() && case.workload.rules.job.is_none())
             .then(|| {
                 blocks
                     .iter()
@@ -83,7 +119,7 @@ pub(crate) fn case(case: &Case, plan: &Plan, target: &Opened, measured: &Measure
         rounds,
         histograms: histograms(blocks, &response, &service, open.then_some(&lag)),
         series: series(blocks),
-        stalls: stalls(blocks, target),
+        stalls: stalls(blocks, origin.is_direct),
         cpu_pauses: cpu_pauses(blocks),
         tail: tail(blocks),
         cost: cost(blocks, ops, server_cpu),
@@ -96,7 +132,7 @@ pub(crate) fn case(case: &Case, plan: &Plan, target: &Opened, measured: &Measure
     }
 }
 
-fn subject(target: &Opened) -> Subject {
+pub(crate) fn subject(target: &Opened) -> Subject {
     let kind = match target.target {
         Target::Embedded | Target::Slowed(_) => SubjectKind::Embedded,
         Target::Spawn(_) => SubjectKind::SpawnedServer,
@@ -205,10 +241,7 @@ fn series(blocks: &[Outcome]) -> Vec<Interval> {
 }
 
 /// The longest stalls of all blocks, in order of time, each with its cause.
-fn stalls(blocks: &[Outcome], target: &Opened) -> Vec<Stall> {
-    let is_direct = target.link().is_none()
-        && target.server().is_none_or(crate::target::Server::is_local)
-        && !target.target.is_cluster();
+fn stalls(blocks: &[Outcome], is_direct: bool) -> Vec<Stall> {
     let of_block = |(round, block): (usize, &Outcome)| {
         let around = Surroundings {
             is_direct,

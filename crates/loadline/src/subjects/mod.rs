@@ -14,6 +14,7 @@ mod null;
 mod ram;
 mod reference;
 mod tail;
+pub(crate) mod tier;
 mod wire;
 
 use std::slice;

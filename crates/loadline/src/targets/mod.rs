@@ -26,6 +26,6 @@ pub(crate) use cluster::ClusterAccess;
 pub(crate) use counters::{Counters, SECTIONS, process, together};
 pub(crate) use keys::Holders;
 pub(crate) use nodes::Asked;
-pub(crate) use null::NullServer;
+pub(crate) use null::{NULL_CONNECTION, NullServer};
 pub(crate) use opened::{Access, Opened};
 pub(crate) use watch::Watch;

@@ -217,6 +217,15 @@ impl Opened {
         }
     }
 
+    /// The URL of a single server on this machine that needs no login, if this run started it.
+    pub(crate) fn url(&self) -> Option<String> {
+        self.children().first()?;
+        match &self.server()?.address {
+            Address::Tcp { host, port } => Some(format!("redis://{host}:{port}")),
+            Address::Unix(path) => Some(format!("unix://{}", path.display())),
+        }
+    }
+
     /// The number of servers that serve the keys.
     pub(crate) fn masters(&self) -> usize {
         match &self.access {

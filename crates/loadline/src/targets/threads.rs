@@ -46,6 +46,28 @@ impl Threads {
         }
     }
 
+    /// The threads of the process `id` on this machine.
+    pub(crate) fn of_process(id: u64) -> Self {
+        Self {
+            tasks: Some(tasks_of(&id.to_string())),
+            only: None,
+        }
+    }
+
+    /// The threads of this process with this name.
+    pub(crate) fn named(name: &str) -> Self {
+        let tasks = tasks_of("self");
+        let is_called = |id: &u32| {
+            let comm = fs::read_to_string(tasks.join(id.to_string()).join("comm"));
+            comm.is_ok_and(|comm| comm.trim_end() == name)
+        };
+        let only = own().into_iter().filter(is_called).collect();
+        Self {
+            tasks: Some(tasks),
+            only: Some(only),
+        }
+    }
+
     /// The CPU time of each thread so far.
     pub(crate) fn cpu(&self) -> Option<Reading> {
         let tasks = self.tasks.as_ref()?;

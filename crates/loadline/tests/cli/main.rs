@@ -24,6 +24,7 @@ mod run;
 mod serve;
 mod store;
 mod suite;
+mod tiers;
 mod tls;
 mod truth;
 mod usage;

@@ -18,7 +18,7 @@ fn usage_errors_end_with_64() {
             &["run", "--workload", "gte"],
             "unknown workload `gte`; did you mean `get`?",
         ),
-        (&["tiers"], "`loadline tiers` is not built yet"),
+        (&["failover"], "`loadline failover` is not built yet"),
         (&["baseline"], "needs a command: save, add, show"),
         (&["run", "--nope"], "unknown argument `--nope`"),
         (&["run", "--ops", "-1"], "no value can be negative"),

@@ -7,11 +7,11 @@ use crate::clean::{columns, escaped, shortened};
 use crate::document::{Ratios, Times, Unit};
 
 /// The height of a row.
-const ROW: f64 = 24.0;
+pub(super) const ROW: f64 = 24.0;
 /// Labels are cut beyond this.
-const MOST_LABEL: usize = 24;
+pub(super) const MOST_LABEL: usize = 24;
 /// Larger logarithms are not measured and would break the axis.
-const MOST_LOG: f64 = 15.0;
+pub(super) const MOST_LOG: f64 = 15.0;
 
 /// A figure with its range, as logarithms.
 struct Row<'p> {

@@ -39,6 +39,7 @@ pub(crate) use footprint::{
     Data, Filled, Reopened, measure as footprint, resident_bytes, written_bytes,
 };
 pub(crate) use names::Names;
+pub(crate) use null::null_server;
 pub(crate) use served::ServedHandle;
 
 /// An open engine. It is closed when it and all of its handles are dropped.

@@ -2,6 +2,7 @@
 //! encoding and decoding at both ends.
 
 use std::io::{self, Read, Write};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -11,7 +12,6 @@ use loadline_resp::{Limits, Protocol, Request, RequestParser, encode};
 
 use super::{Handle, Open, ServedHandle};
 use crate::exit::Failure;
-use crate::target::Server;
 use crate::targets::NullServer;
 use crate::targets::client::client;
 
@@ -38,17 +38,33 @@ impl Null {
     /// # Errors
     /// If no port is free.
     pub(super) fn start(ttl: Option<Duration>) -> Result<Self, Failure> {
-        let value_bytes = Arc::new(AtomicUsize::new(0));
-        let server = NullServer::start(move |stream| {
-            // The peer notices that the connection is closed.
-            let _ = Connection::new(&value_bytes).serve(stream);
-        })?;
-        let at = Server::local(server.address());
+        let server = null_server(Arc::default(), None)?;
+        let at = server.server();
         Ok(Self {
             client: client(&at, &at.address, &Tls::default(), Protocol::Resp3),
             ttl,
             _server: server,
         })
+    }
+}
+
+/// Starts the server on a free port of loopback, or on a socket in the file system. It answers reads with as many bytes as
+/// the last write of all connections that share `value_bytes` had.
+///
+/// # Errors
+/// That it cannot listen there.
+pub(crate) fn null_server(
+    value_bytes: Arc<AtomicUsize>,
+    unix: Option<&Path>,
+) -> Result<NullServer, Failure> {
+    // The other end notices where a connection breaks.
+    match unix {
+        None => NullServer::start(move |stream| {
+            let _ = Connection::new(&value_bytes).serve(stream);
+        }),
+        Some(path) => NullServer::start_at(path, move |stream| {
+            let _ = Connection::new(&value_bytes).serve(stream);
+        }),
     }
 }
 

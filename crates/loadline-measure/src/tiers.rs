@@ -1,0 +1,302 @@
+//! The tiers of a cache for one object: what each costs, where its time goes, and whether it pays.
+//!
+//! The types of the record only. The verdicts need the costs of `loadline-cache`, so they are made by the command.
+
+use serde::{Deserialize, Serialize};
+
+use crate::miss_ratio::MissRatioCurve;
+use crate::record::Bounds;
+use crate::vocabulary::vocabulary;
+
+vocabulary! {
+    /// Whether a tier pays, or an option is to be chosen.
+    pub enum TierVerdict {
+        /// It does, in all of the interval.
+        Yes = "yes",
+        /// It does not, in all of the interval.
+        No = "no",
+        /// The interval contains both, or there are too few rounds.
+        Inconclusive = "inconclusive",
+    }
+}
+
+/// The results for one object in addition to the cases.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Tiers {
+    /// The object.
+    pub object: TieredObject,
+    /// The hit ratio that the answers assume.
+    pub hit_ratio: f64,
+    /// The sentence that answers the question.
+    pub verdict: String,
+    /// What each tier costs, and whether it pays.
+    pub costs: Vec<TierCost>,
+    /// Where the time of each tier goes.
+    pub waterfalls: Vec<Waterfall>,
+    /// The four options: drop, fix, selective, embedded.
+    pub options: Vec<TierOption>,
+    /// Time per object in batches, by their size.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub batches: Vec<BatchCost>,
+    /// How much memory gives which hit ratio in a trace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub curve: Option<MissRatioCurve>,
+    /// What each flaw of a benchmark adds.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub flaws: Vec<Flaw>,
+    /// The figures of a write-up and those of this run, with `--reproduce`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub claims: Vec<Claim>,
+}
+
+/// The object that the tiers keep.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TieredObject {
+    /// What it is, such as `floor 100x100`.
+    pub name: String,
+    /// Its size in memory.
+    pub memory_bytes: u64,
+    /// Time to recompute it.
+    pub recompute_ns: f64,
+    /// Whether that time was given and not measured.
+    pub is_recompute_given: bool,
+}
+
+/// What a tier costs. Times are means per object: the median over the rounds.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TierCost {
+    /// The tier, as in `cases[].subject.name`.
+    pub subject: String,
+    /// The codec of its values.
+    pub codec: Option<String>,
+    /// Added round-trip time.
+    pub latency_ns: u64,
+    /// A hit with decoding.
+    pub get_ns: f64,
+    /// Its fastest.
+    pub get_ns_min: Option<u64>,
+    /// Its median.
+    pub get_ns_p50: Option<u64>,
+    /// Its 99th percentile.
+    pub get_ns_p99: Option<u64>,
+    /// A read that finds nothing.
+    pub miss_ns: Option<f64>,
+    /// Encoding and writing.
+    pub set_ns: Option<f64>,
+    /// The hit ratio above which it pays; `None` if it does at none.
+    pub break_even: Option<f64>,
+    /// Its interval over the rounds; an upper bound above 1 is at no hit ratio. `None` with too few rounds.
+    pub break_even_interval: Option<Bounds>,
+    /// How expensive an object must be for the tier to pay at the assumed hit ratio.
+    pub least_recompute_ns: Option<f64>,
+    /// Whether it pays at the assumed hit ratio.
+    pub pays: TierVerdict,
+}
+
+/// Where the time of an operation goes. Parts that it does not have are `None`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Waterfall {
+    /// The tier.
+    pub subject: String,
+    /// The operation: `get` or `set`.
+    pub operation: String,
+    /// The codec of its values.
+    pub codec: Option<String>,
+    /// The whole operation, less the time of the clocks between its parts.
+    pub whole_ns: f64,
+    /// Encoding the object.
+    pub encode_ns: Option<f64>,
+    /// Building the request.
+    pub client_ns: Option<f64>,
+    /// CPU time of writing to the socket, or the write of an engine.
+    pub write_ns: Option<f64>,
+    /// The path: the wait for a server that replies the same bytes and does no work.
+    pub network_ns: Option<f64>,
+    /// CPU time of the server beyond that of the server that does no work.
+    pub server_ns: Option<f64>,
+    /// Of it, the execution of the command as the server counts it.
+    pub server_command_ns: Option<f64>,
+    /// CPU time of reading from the socket, or the read of an engine.
+    pub read_ns: Option<f64>,
+    /// Parsing the reply.
+    pub parse_ns: Option<f64>,
+    /// Decoding the object.
+    pub decode_ns: Option<f64>,
+    /// The rest of the whole; negative if the parts add up to more.
+    pub unattributed_ns: f64,
+}
+
+/// One of the options for a tier.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TierOption {
+    /// `drop`, `fix`, `selective` or `embedded`.
+    pub name: String,
+    /// Whether to choose it.
+    pub answer: TierVerdict,
+    /// The figures that decide, in one paragraph.
+    pub reason: String,
+}
+
+/// The time of batches: `a + b n` for `n` objects.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct BatchCost {
+    /// The tier.
+    pub subject: String,
+    /// The operation: `get` or `set`.
+    pub operation: String,
+    /// The time per object, by the size of the batch.
+    pub sizes: Vec<BatchSize>,
+    /// The part that a call costs, however many objects it has: `a`.
+    pub per_call_ns: f64,
+    /// The part that each object costs: `b`.
+    pub each_ns: f64,
+}
+
+/// The time of an object in batches of one size.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct BatchSize {
+    /// Objects of a call.
+    pub objects: u64,
+    /// Time per object.
+    pub per_object_ns: f64,
+}
+
+/// A flaw of a benchmark, measured on purpose.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Flaw {
+    /// What is wrong.
+    pub name: String,
+    /// The operation with the flaw.
+    pub flawed_ns: f64,
+    /// The operation without it.
+    pub right_ns: f64,
+    /// The difference: the median over the rounds.
+    pub adds_ns: f64,
+    /// Its interval over the rounds.
+    pub adds_interval: Option<Bounds>,
+}
+
+/// A figure of a write-up and those of this run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Claim {
+    /// What it measures.
+    pub name: String,
+    /// The figure of the write-up.
+    pub theirs_ns: f64,
+    /// The same operation here with the suspected flaws.
+    pub flawed_ns: Option<f64>,
+    /// The operation without them.
+    pub right_ns: Option<f64>,
+    /// True cost or artefact, in one sentence.
+    pub sentence: String,
+}
+
+impl Waterfall {
+    /// The parts with their names, in the order of time.
+    pub fn parts(&self) -> impl Iterator<Item = (&'static str, f64)> {
+        let parts = [
+            ("encode", self.encode_ns),
+            ("client", self.client_ns),
+            ("write", self.write_ns),
+            ("network", self.network_ns),
+            ("server", self.server_ns),
+            ("read", self.read_ns),
+            ("parse", self.parse_ns),
+            ("decode", self.decode_ns),
+        ];
+        parts
+            .into_iter()
+            .filter_map(|(name, part)| Some((name, part?)))
+    }
+
+    /// The same with its rest: the whole less all parts.
+    #[must_use]
+    pub fn with_rest(self) -> Self {
+        let parts: f64 = self.parts().map(|(_, part)| part).sum();
+        Self {
+            unattributed_ns: self.whole_ns - parts,
+            ..self
+        }
+    }
+
+    /// The share of the whole that no part explains; negative if the parts add up to more than the whole.
+    #[must_use]
+    pub fn residual(&self) -> f64 {
+        self.unattributed_ns / self.whole_ns.max(1.0)
+    }
+}
+
+/// The time of a call and of each object, from times of calls of several sizes: the line through them, by least squares of
+/// the relative errors, since large batches would otherwise decide alone. `None` with fewer than two sizes.
+#[must_use]
+pub fn call_and_each(times_ns: &[(u64, f64)]) -> Option<(f64, f64)> {
+    let (mut sums, mut count) = ([0.0; 5], 0);
+    for (size, time) in times_ns.iter().filter(|(_, time)| *time > 0.0) {
+        let (x, weight) = (*size as f64, 1.0 / (time * time));
+        let terms = [
+            weight,
+            weight * x,
+            weight * x * x,
+            weight * time,
+            weight * x * time,
+        ];
+        sums.iter_mut()
+            .zip(terms)
+            .for_each(|(sum, term)| *sum += term);
+        count += 1;
+    }
+    let [w, wx, wxx, wy, wxy] = sums;
+    let determinant = w * wxx - wx * wx;
+    if count < 2 || determinant <= 1e-12 * w * wxx {
+        return None;
+    }
+    Some((
+        (wy * wxx - wx * wxy) / determinant,
+        (w * wxy - wx * wy) / determinant,
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rest_is_what_the_parts_leave() {
+        let waterfall = Waterfall {
+            whole_ns: 100.0,
+            network_ns: Some(60.0),
+            decode_ns: Some(35.0),
+            ..Waterfall::default()
+        }
+        .with_rest();
+        assert_eq!(waterfall.unattributed_ns, 5.0);
+        assert_eq!(waterfall.residual(), 0.05);
+        let names: Vec<&str> = waterfall.parts().map(|(name, _)| name).collect();
+        assert_eq!(names, ["network", "decode"]);
+    }
+
+    /// The figures of the write-up: SET 3.9 ms alone and 10.9 ms for ten, GET 6.19 and 17.2 ms.
+    #[test]
+    fn batches_are_split_into_the_call_and_its_objects() {
+        for (times, a, b) in [
+            ([(1, 3.9e6), (10, 10.9e6)], 3.12e6, 0.78e6),
+            ([(1, 6.19e6), (10, 17.2e6)], 4.97e6, 1.22e6),
+        ] {
+            let (call, each) = call_and_each(&times).unwrap();
+            assert!((call / a - 1.0).abs() < 0.01 && (each / b - 1.0).abs() < 0.01);
+        }
+        assert_eq!(call_and_each(&[(10, 5.0)]), None);
+        assert_eq!(call_and_each(&[(10, 5.0), (10, 6.0)]), None);
+        let (call, each) = call_and_each(&[(1, 12.0), (10, 30.0), (100, 210.0)]).unwrap();
+        assert!((call - 10.0).abs() < 1e-9 && (each - 2.0).abs() < 1e-9);
+    }
+}

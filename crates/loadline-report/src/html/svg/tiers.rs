@@ -1,0 +1,201 @@
+//! The plots of tiers: a ladder of times, and a map of where a tier pays.
+
+use loadline_measure::words;
+
+use super::rows::{MOST_LABEL, MOST_LOG, ROW};
+use super::{
+    Anchor, BOTTOM, COLOURS, Figure, Frame, HEIGHT, LEFT, LETTER, Labels, RIGHT, TOP, WIDTH, label,
+    log_ticks, svg,
+};
+use crate::clean::{columns, escaped, shortened};
+use crate::document::{DecisionMap, Ladder, Rung, Unit};
+
+/// The height of a bar.
+const BAR: f64 = 11.0;
+
+/// The logarithm of a time, if an axis can hold it.
+fn logarithm(ns: f64) -> Option<f64> {
+    let log = ns.log10();
+    (log.abs() < MOST_LOG).then_some(log)
+}
+
+/// The ends of an axis around `logs`, which are those of its ticks.
+fn ends(logs: impl Iterator<Item = f64> + Clone) -> Option<(Vec<f64>, f64, f64)> {
+    let low = logs.clone().reduce(f64::min)?;
+    let high = logs.reduce(f64::max)?;
+    let ticks = log_ticks(low, high);
+    let (first, last) = (ticks[0].min(low), ticks[ticks.len() - 1].max(high));
+    Some((ticks, first, if last > first { last } else { first + 1.0 }))
+}
+
+/// Bars on one logarithmic axis, each divided by the shares of its parts, with a line from the fastest operation to the
+/// 99th percentile and a dot at the median.
+pub(super) fn ladder(plot: &Ladder) -> Option<Figure> {
+    let rows: Vec<(&Rung, f64)> = plot
+        .rows
+        .iter()
+        .filter_map(|row| Some((row, logarithm(row.ns)?)))
+        .collect();
+    let marks = |row: &Rung| [row.min_ns, row.p50_ns, row.p99_ns].map(|ns| ns.and_then(logarithm));
+    let logs = rows
+        .iter()
+        .flat_map(|(row, log)| marks(row).into_iter().flatten().chain([*log]));
+    let (ticks, low, high) = ends(logs)?;
+    let names: Vec<_> = rows
+        .iter()
+        .map(|(row, _)| shortened(&row.label, MOST_LABEL))
+        .collect();
+    let longest = names.iter().map(|name| columns(name)).max().unwrap_or(0);
+    let left = longest as f64 * LETTER + 14.0;
+    let foot = TOP + ROW * rows.len() as f64;
+    let x = |log: f64| left + (log - low) / (high - low) * (WIDTH - left - RIGHT);
+    let mut labels = Labels::default();
+    let mut body = String::new();
+    for tick in ticks {
+        let at = x(tick);
+        let text = label(Unit::Time, 10_f64.powf(tick).round());
+        if labels.place((at, foot + 16.0), Anchor::Middle, &text) {
+            body.push_str(&format!(
+                "<line class=\"grid\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{TOP}\" y2=\"{foot:.1}\"/>\n"
+            ));
+        }
+    }
+    for (place, ((row, log), name)) in rows.iter().zip(&names).enumerate() {
+        let y = TOP + ROW * (place as f64 + 0.5);
+        labels.place((left - 8.0, y + 4.0), Anchor::End, name);
+        // A bar of the lowest time would have no length.
+        let width = (x(*log) - left).max(3.0);
+        body.push_str(&bar(row, left, y, width));
+        let [min, p50, p99] = marks(row);
+        if let (Some(min), Some(p99)) = (min, p99) {
+            body.push_str(&format!(
+                "<line class=\"whisker\" x1=\"{:.1}\" x2=\"{:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>\n",
+                x(min),
+                x(p99)
+            ));
+        }
+        if let Some(p50) = p50 {
+            body.push_str(&format!(
+                "<circle class=\"median\" cx=\"{:.1}\" cy=\"{y:.1}\" r=\"3\"/>\n",
+                x(p50)
+            ));
+        }
+    }
+    body.push_str(&labels.svg);
+    Some(Figure {
+        caption: plot.caption.clone(),
+        key: plot.key.clone(),
+        svg: svg(&plot.caption, foot + 24.0, &body),
+    })
+}
+
+/// A bar, divided by the shares of its parts.
+fn bar(row: &Rung, left: f64, y: f64, width: f64) -> String {
+    let title = escaped(&row.title);
+    let rect = |x: f64, width: f64, colour: usize| {
+        format!(
+            "<rect class=\"part k{}\" x=\"{x:.1}\" y=\"{:.1}\" width=\"{width:.1}\" height=\"{BAR}\"><title>{title}</title></rect>\n",
+            colour % COLOURS,
+            y - BAR / 2.0
+        )
+    };
+    let mut at = left;
+    let mut bars = String::new();
+    for (colour, share) in &row.parts {
+        let part = (share.clamp(0.0, 1.0) * width).min(left + width - at);
+        if part > 0.0 {
+            bars.push_str(&rect(at, part, *colour));
+            at += part;
+        }
+    }
+    bars
+}
+
+/// The cost to recompute against the cost to read: a tier pays at a hit ratio if it lies above the line of that ratio.
+pub(super) fn map(plot: &DecisionMap) -> Option<Figure> {
+    let recompute = logarithm(plot.recompute_ns)?;
+    let points: Vec<_> = plot
+        .points
+        .iter()
+        .filter_map(|point| Some((point, logarithm(point.get_ns)?)))
+        .collect();
+    let tails = || {
+        points
+            .iter()
+            .filter_map(|(point, _)| logarithm(point.p99_ns?))
+    };
+    let logs = points.iter().map(|(_, log)| *log).chain(tails());
+    let (x_ticks, x_low, x_high) = ends(logs)?;
+    // A line of a hit ratio h is G = g (2 / h - 1): h G = g + (1 - h) g, where a write takes as long as a read.
+    let lines: Vec<(f64, f64)> = plot
+        .ratios
+        .iter()
+        .filter(|ratio| (0.01..=1.0).contains(*ratio))
+        .map(|ratio| (*ratio, (2.0 / ratio - 1.0).log10()))
+        .collect();
+    let around = [recompute - 0.3, recompute + 0.3, x_low, x_high];
+    let (y_ticks, y_low, y_high) = ends(around.into_iter())?;
+    let frame = Frame {
+        x: (x_low, x_high),
+        y: (y_low, y_high),
+    };
+    let named = |ticks: &[f64]| -> Vec<(f64, String)> {
+        let inside = ticks
+            .iter()
+            .map(|log| (*log, label(Unit::Time, 10_f64.powf(*log).round())));
+        inside.collect()
+    };
+    let mut labels = Labels::default();
+    let mut body = frame.levels(&mut labels, &named(&y_ticks));
+    frame.below(&mut labels, &named(&x_ticks), "time of a hit");
+    for (ratio, offset) in &lines {
+        body.push_str(&diagonal(&frame, &mut labels, *ratio, *offset));
+    }
+    let y = frame.y(recompute);
+    for (point, log) in &points {
+        let (at, colour) = (frame.x(*log), point.colour % COLOURS);
+        if let Some(tail) = point.p99_ns.and_then(logarithm) {
+            body.push_str(&format!(
+                "<line class=\"line k{colour}\" x1=\"{at:.1}\" x2=\"{:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>\n",
+                frame.x(tail)
+            ));
+        }
+        body.push_str(&format!(
+            "<circle class=\"k{colour}\" cx=\"{at:.1}\" cy=\"{y:.1}\" r=\"4\"><title>{}</title></circle>\n",
+            escaped(&point.title)
+        ));
+    }
+    body.push_str(&labels.svg);
+    let key = points
+        .iter()
+        .map(|(point, _)| (point.colour, point.label.clone()));
+    Some(Figure {
+        caption: plot.caption.clone(),
+        key: key.collect(),
+        svg: svg(&plot.caption, HEIGHT, &body),
+    })
+}
+
+/// The line of a hit ratio, from edge to edge of the picture, with its label at the upper end.
+fn diagonal(frame: &Frame, labels: &mut Labels, ratio: f64, offset: f64) -> String {
+    let from = frame.x.0.max(frame.y.0 - offset);
+    let to = frame.x.1.min(frame.y.1 - offset);
+    if from >= to {
+        return String::new();
+    }
+    let text = words::percent(ratio);
+    let (x, y) = (frame.x(to), frame.y(to + offset));
+    let places = [
+        (x - 4.0, (y + 12.0).min(HEIGHT - BOTTOM - 4.0), Anchor::End),
+        (x - 4.0, (y + 26.0).min(HEIGHT - BOTTOM - 4.0), Anchor::End),
+    ];
+    let _ = places
+        .into_iter()
+        .filter(|(x, ..)| *x > LEFT)
+        .any(|(x, y, anchor)| labels.place((x, y), anchor, &text));
+    format!(
+        "<line class=\"one\" x1=\"{:.1}\" x2=\"{x:.1}\" y1=\"{:.1}\" y2=\"{y:.1}\"><title>break-even at a hit ratio of {text}</title></line>\n",
+        frame.x(from),
+        frame.y(from + offset),
+    )
+}

@@ -1,0 +1,528 @@
+//! The tiers of a cache for one object: the options, the ladder, the map, and the tables behind them.
+
+use loadline_measure::record::{
+    BatchCost, Case, Claim, Flaw, Record, TierCost, TierVerdict, Tiers, ValueBytes, Waterfall,
+};
+use loadline_measure::words;
+
+use super::cases;
+use crate::document::{
+    Axis, Block, Cell, Column, DecisionMap, Item, Ladder, Lines, MapPoint, Plot, Row, RowGroup,
+    Rung, Scale, Section, Series, Table, Tone, Unit,
+};
+
+/// How the tables are read.
+pub(super) const LEGEND: [&str; 6] = [
+    "A time is the mean of an operation: the median over the rounds. hit: read and decode; miss: read what is not there; set: encode and write.",
+    "pays above: the hit ratio at which a tier saves as much as it costs, h* = (miss + set) / (recompute - hit + miss + set), with its interval over the rounds.",
+    "pays from: how long an object must take to recompute for the tier to pay at the expected hit ratio.",
+    "network: the wait for a server that replies the same bytes and does no work; server: its CPU time beyond that of the other one. rest: what no part explains; negative if the parts add up to more.",
+    "write, read: CPU time of the system calls, or the whole call of an embedded store.",
+    "Objects, connections and keys are made before the clock starts; what they cost is in the table of the set-up.",
+];
+
+/// Groups of parts, with a colour each.
+const GROUPS: [&str; 6] = [
+    "codec",
+    "client",
+    "network",
+    "server",
+    "embedded store",
+    "rest, or not divided",
+];
+const REST: usize = 5;
+/// The lines of the map.
+const RATIOS: [f64; 4] = [0.2, 0.5, 0.8, 0.95];
+
+/// Hit ratios whose memory is shown.
+const HIT_RATIOS: [f64; 6] = [0.5, 0.7, 0.8, 0.9, 0.95, 0.99];
+
+/// All sections, in the order of reading.
+pub(super) fn sections(record: &Record, tiers: &Tiers) -> Vec<Option<Section>> {
+    vec![
+        options(tiers),
+        pictures(record, tiers),
+        costs(tiers),
+        waterfalls(tiers),
+        codecs(record),
+        batches(tiers),
+        memory(tiers),
+        set_up(record),
+        flaws(&tiers.flaws),
+        claims(&tiers.claims),
+    ]
+}
+
+fn tone(answer: &TierVerdict) -> Tone {
+    match answer {
+        TierVerdict::Yes => Tone::Good,
+        TierVerdict::No => Tone::Plain,
+        _ => Tone::Warn,
+    }
+}
+
+fn options(tiers: &Tiers) -> Option<Section> {
+    let items = tiers.options.iter().map(|option| {
+        Item::new(tone(&option.answer), option.reason.as_str())
+            .labelled(format!("{}, {}", option.name, option.answer))
+    });
+    Section::new("The options", vec![Block::List(items.collect())])
+}
+
+/// A tier with its codec.
+fn named(subject: &str, codec: Option<&str>) -> String {
+    match codec {
+        Some(codec) => format!("{subject}, {codec}"),
+        None => subject.to_owned(),
+    }
+}
+
+fn pictures(record: &Record, tiers: &Tiers) -> Option<Section> {
+    if tiers.costs.is_empty() {
+        return None;
+    }
+    let mut rows: Vec<Rung> = Vec::new();
+    for (subject, operation) in [("memory", "hit"), ("memory", "deep copy")] {
+        let case = stage(record, "tiers")
+            .find(|case| case.subject.name == subject && case.scenario.workload == operation);
+        rows.extend(case.map(|case| rung(case, operation)));
+    }
+    rows.extend(tiers.costs.iter().map(|cost| tier_rung(tiers, cost)));
+    rows.push(recompute_rung(record, tiers));
+    rows.sort_by(|one, other| one.ns.total_cmp(&other.ns));
+    let mut points: Vec<MapPoint> = Vec::new();
+    for (place, cost) in tiers.costs.iter().enumerate() {
+        points.push(MapPoint {
+            label: named(&cost.subject, cost.codec.as_deref()),
+            title: format!(
+                "{}: hit {}, recompute {}",
+                named(&cost.subject, cost.codec.as_deref()),
+                words::duration(cost.get_ns),
+                words::duration(tiers.object.recompute_ns)
+            ),
+            colour: place,
+            get_ns: cost.get_ns,
+            p99_ns: cost.get_ns_p99.map(|ns| ns as f64),
+        });
+    }
+    let ladder = Ladder {
+        caption: "Tier ladder: mean time, divided by the shares of its parts (line: fastest to p99, dot: median)".into(),
+        key: GROUPS.iter().enumerate().map(|(colour, name)| (colour, (*name).to_owned())).collect(),
+        rows,
+    };
+    let map = DecisionMap {
+        caption: "Decision map: a tier pays at the hit ratio of a diagonal if its dot is above it (vertical axis: time to recompute; a write is assumed to take as long as a read; line: to p99)".into(),
+        recompute_ns: tiers.object.recompute_ns,
+        ratios: RATIOS.to_vec(),
+        points,
+    };
+    Section::new(
+        "Tier ladder and decision map",
+        vec![
+            Block::Plot(Plot::Ladder(ladder)),
+            Block::Plot(Plot::Map(map)),
+        ],
+    )
+}
+
+/// The cases of a stage.
+fn stage<'r>(record: &'r Record, name: &'static str) -> impl Iterator<Item = &'r Case> {
+    let cases = record.cases.iter();
+    cases.filter(move |case| case.scenario.suite.as_deref() == Some(name))
+}
+
+/// The mean time of an operation of a case.
+fn mean(case: &Case) -> f64 {
+    case.duration_ns as f64 / case.ops.max(1) as f64
+}
+
+/// A rung without parts.
+fn rung(case: &Case, operation: &str) -> Rung {
+    let times = &case.response_time_ns;
+    let ns = mean(case);
+    let label = format!("{}: {operation}", case.subject.name);
+    Rung {
+        title: format!("{label}, {}", words::duration(ns)),
+        label,
+        ns,
+        min_ns: times.min.map(|ns| ns as f64),
+        p50_ns: times.p50.map(|ns| ns as f64),
+        p99_ns: times.p99.map(|ns| ns as f64),
+        parts: vec![(REST, 1.0)],
+    }
+}
+
+fn recompute_rung(record: &Record, tiers: &Tiers) -> Rung {
+    let case = stage(record, "tiers").find(|case| case.subject.name == "recompute");
+    let measured = case.map(|case| rung(case, "this object"));
+    let ns = tiers.object.recompute_ns;
+    measured.unwrap_or_else(|| Rung {
+        label: "recompute, as given".into(),
+        title: format!("recompute, as given, {}", words::duration(ns)),
+        ns,
+        min_ns: None,
+        p50_ns: None,
+        p99_ns: None,
+        parts: vec![(REST, 1.0)],
+    })
+}
+
+fn tier_rung(tiers: &Tiers, cost: &TierCost) -> Rung {
+    let label = named(&cost.subject, cost.codec.as_deref());
+    let waterfall = tiers.waterfalls.iter().find(|waterfall| {
+        waterfall.subject == cost.subject
+            && waterfall.operation == "get"
+            && waterfall.codec == cost.codec
+    });
+    Rung {
+        title: format!("{label}: hit {}", words::duration(cost.get_ns)),
+        label,
+        ns: cost.get_ns,
+        min_ns: cost.get_ns_min.map(|ns| ns as f64),
+        p50_ns: cost.get_ns_p50.map(|ns| ns as f64),
+        p99_ns: cost.get_ns_p99.map(|ns| ns as f64),
+        parts: waterfall.map_or_else(|| vec![(REST, 1.0)], shares),
+    }
+}
+
+/// The shares of the groups of parts, as colours.
+fn shares(waterfall: &Waterfall) -> Vec<(usize, f64)> {
+    let is_embedded = waterfall.network_ns.is_none();
+    let mut groups = [0.0; GROUPS.len()];
+    for (name, ns) in waterfall.parts() {
+        let group = match name {
+            "encode" | "decode" => 0,
+            "network" => 2,
+            "server" => 3,
+            _ if is_embedded => 4,
+            _ => 1,
+        };
+        groups[group] += ns;
+    }
+    groups[REST] = waterfall.unattributed_ns.max(0.0);
+    let all: f64 = groups.iter().sum::<f64>().max(1.0);
+    let shares = groups.iter().enumerate();
+    shares.map(|(colour, ns)| (colour, ns / all)).collect()
+}
+
+/// A time, or a dash where it was not measured.
+fn time(ns: Option<f64>) -> Cell {
+    ns.map_or_else(
+        || Cell::new(Tone::Faint, "-"),
+        |ns| words::duration(ns).into(),
+    )
+}
+
+fn table(caption: &str, columns: Vec<Column>, rows: Vec<Row>) -> Option<Section> {
+    if rows.is_empty() {
+        return None;
+    }
+    let table = Table {
+        caption: caption.to_owned(),
+        columns,
+        groups: vec![RowGroup {
+            title: String::new(),
+            rows,
+        }],
+    };
+    Section::new(caption, vec![Block::Table(table)])
+}
+
+fn cells(cells: Vec<Cell>) -> Row {
+    Row {
+        cells,
+        ..Row::default()
+    }
+}
+
+fn costs(tiers: &Tiers) -> Option<Section> {
+    let columns = vec![
+        Column::text("tier", 0),
+        Column::figure("hit", 0),
+        Column::figure("p99", 2),
+        Column::figure("miss", 1),
+        Column::figure("set", 0),
+        Column::figure("pays above", 0),
+        Column::figure("pays from", 3),
+        Column::text("pays", 0),
+    ];
+    let row = |cost: &TierCost| {
+        let above = match (cost.break_even, &cost.break_even_interval) {
+            (None, _) => "never".to_owned(),
+            (Some(ratio), None) => words::percent(ratio),
+            (Some(ratio), Some(bounds)) if bounds.hi > 1.0 => {
+                format!(
+                    "{} [{}, never]",
+                    words::percent(ratio),
+                    words::percent(bounds.lo)
+                )
+            }
+            (Some(ratio), Some(bounds)) => format!(
+                "{} [{}, {}]",
+                words::percent(ratio),
+                words::percent(bounds.lo),
+                words::percent(bounds.hi)
+            ),
+        };
+        cells(vec![
+            named(&cost.subject, cost.codec.as_deref()).into(),
+            words::duration(cost.get_ns).into(),
+            cases::percentile(cost.get_ns_p99),
+            time(cost.miss_ns),
+            time(cost.set_ns),
+            above.into(),
+            time(cost.least_recompute_ns),
+            Cell::new(tone(&cost.pays), cost.pays.as_str()),
+        ])
+    };
+    let caption = format!(
+        "What each tier costs, at an expected hit ratio of {}",
+        words::percent(tiers.hit_ratio)
+    );
+    table(&caption, columns, tiers.costs.iter().map(row).collect())
+}
+
+fn waterfalls(tiers: &Tiers) -> Option<Section> {
+    let names = [
+        "encode", "client", "write", "network", "server", "read", "parse", "decode",
+    ];
+    let drops = [1, 3, 2, 0, 0, 2, 3, 1];
+    let mut columns = vec![Column::text("operation", 0), Column::figure("whole", 0)];
+    let parts = names.iter().zip(drops);
+    columns.extend(parts.map(|(name, drop)| Column::figure(*name, drop)));
+    columns.push(Column::figure("rest", 0));
+    let row = |waterfall: &Waterfall| {
+        let part = |name: &str| {
+            let found = waterfall.parts().find(|(part, _)| *part == name);
+            time(found.map(|(_, ns)| ns))
+        };
+        let mut all = vec![
+            format!("{} {}", waterfall.subject, waterfall.operation).into(),
+            words::duration(waterfall.whole_ns).into(),
+        ];
+        all.extend(names.iter().map(|name| part(name)));
+        let residual = waterfall.residual();
+        let sign = if residual < 0.0 { "-" } else { "" };
+        let share = format!("{sign}{}", words::percent(residual.abs()));
+        let is_large = residual.abs() > 0.05;
+        all.push(Cell::new(
+            if is_large { Tone::Warn } else { Tone::Plain },
+            share,
+        ));
+        let command = waterfall.server_command_ns.map(|ns| {
+            let text = format!("the server counts {} for the command", words::duration(ns));
+            Item::new(Tone::Faint, text)
+        });
+        Row {
+            cells: all,
+            notes: command.into_iter().collect(),
+            ..Row::default()
+        }
+    };
+    let rows = tiers.waterfalls.iter().map(row).collect();
+    table("Where the time goes", columns, rows)
+}
+
+fn codecs(record: &Record) -> Option<Section> {
+    let columns = vec![
+        Column::text("codec", 0),
+        Column::figure("encode", 0),
+        Column::figure("decode", 0),
+        Column::figure("size", 0),
+    ];
+    let of = |case: &&Case, operation: &str| case.scenario.workload == operation;
+    let encodes = stage(record, "codecs").filter(|case| of(case, "encode"));
+    let rows = encodes.map(|encode| {
+        let codec = encode.scenario.codec.as_deref().unwrap_or("raw");
+        let decode = stage(record, "codecs")
+            .find(|case| of(case, "decode") && case.scenario.codec == encode.scenario.codec);
+        let bytes = match encode.scenario.value_bytes {
+            ValueBytes::Fixed(bytes) => words::bytes(bytes),
+            ValueBytes::Spread { .. } => "-".to_owned(),
+        };
+        cells(vec![
+            codec.into(),
+            words::duration(mean(encode)).into(),
+            time(decode.map(mean)),
+            bytes.into(),
+        ])
+    });
+    table("Codecs", columns, rows.collect())
+}
+
+fn batches(tiers: &Tiers) -> Option<Section> {
+    let first = tiers.batches.first()?;
+    let mut columns = vec![Column::text("operation", 0)];
+    for size in &first.sizes {
+        let head = match size.objects {
+            1 => "alone".to_owned(),
+            objects => format!("of {}", words::amount(objects)),
+        };
+        columns.push(Column::figure(head, 0));
+    }
+    columns.extend([
+        Column::figure("gain", 0),
+        Column::figure("per call", 1),
+        Column::figure("each", 1),
+    ]);
+    let row = |batch: &BatchCost| {
+        let time_of = |size: u64| {
+            let found = batch.sizes.iter().find(|found| found.objects == size);
+            found.map(|found| found.per_object_ns)
+        };
+        let mut all: Vec<Cell> = vec![format!("{} {}", batch.subject, batch.operation).into()];
+        all.extend(first.sizes.iter().map(|size| time(time_of(size.objects))));
+        let best = batch
+            .sizes
+            .iter()
+            .map(|size| size.per_object_ns)
+            .reduce(f64::min);
+        let gain = time_of(1).zip(best).filter(|(_, best)| *best > 0.0);
+        all.push(match gain {
+            Some((alone, best)) => words::ratio(alone / best).into(),
+            None => Cell::new(Tone::Faint, "-"),
+        });
+        // Noise can make the line of two sizes fall.
+        let known = |ns: f64| time(Some(ns).filter(|ns| *ns > 0.0));
+        all.extend([known(batch.per_call_ns), known(batch.each_ns)]);
+        cells(all)
+    };
+    let rows = tiers.batches.iter().map(row).collect();
+    table("Batches: time per object", columns, rows)
+}
+
+/// How much memory gives which hit ratio.
+fn memory(tiers: &Tiers) -> Option<Section> {
+    let curve = tiers.curve.as_ref()?;
+    let how = if curve.sampled < 1.0 {
+        format!(
+            "{} reads; {} of the objects were followed, so the miss ratios are estimates with a mean absolute error of {}.",
+            words::amount(curve.reads),
+            words::percent(curve.sampled),
+            words::percent(curve.error)
+        )
+    } else {
+        format!(
+            "{} reads; all objects were followed, so the miss ratios are exact.",
+            words::amount(curve.reads)
+        )
+    };
+    let rows = HIT_RATIOS.map(|ratio| {
+        let memory = curve.memory_for(ratio);
+        let text = memory.map_or_else(|| "not at any size".to_owned(), words::bytes);
+        (format!("hit ratio {}", words::percent(ratio)), text)
+    });
+    let points = curve.points.iter();
+    let plot = Lines {
+        caption: "Miss ratio by memory for objects (least recently used)".into(),
+        x: Axis {
+            name: "bytes of memory",
+            scale: Scale::Log,
+            unit: Unit::Count,
+        },
+        y: Axis {
+            name: "misses in percent",
+            scale: Scale::Linear,
+            unit: Unit::Count,
+        },
+        series: vec![Series {
+            label: "miss ratio in percent".into(),
+            colour: 0,
+            dashed: false,
+            points: points
+                .map(|point| (point.bytes as f64, point.miss_ratio * 100.0))
+                .collect(),
+        }],
+        marks: Vec::new(),
+        dots: false,
+        in_text: false,
+    };
+    Section::new(
+        "How much memory for which hit ratio",
+        vec![
+            Block::Sentence(Tone::Plain, how),
+            Block::Facts(rows.into()),
+            Block::Plot(Plot::Lines(plot)),
+        ],
+    )
+}
+
+fn set_up(record: &Record) -> Option<Section> {
+    let columns = vec![
+        Column::text("operation", 0),
+        Column::figure("time", 0),
+        Column::figure("p99", 1),
+    ];
+    let row = |case: &Case| {
+        let codec = case.scenario.codec.as_deref();
+        cells(vec![
+            named(
+                &format!("{} {}", case.subject.name, case.scenario.workload),
+                codec,
+            )
+            .into(),
+            words::duration(mean(case)).into(),
+            cases::percentile(case.response_time_ns.p99),
+        ])
+    };
+    let cached = stage(record, "tiers").filter(|case| {
+        case.scenario.workload == "get through the cache" || case.subject.name == "memory"
+    });
+    let rows = stage(record, "set-up").chain(cached).map(row);
+    table(
+        "The set-up, and what is not part of a tier's time",
+        columns,
+        rows.collect(),
+    )
+}
+
+fn flaws(flaws: &[Flaw]) -> Option<Section> {
+    let columns = vec![
+        Column::text("flaw", 0),
+        Column::figure("with", 0),
+        Column::figure("without", 0),
+        Column::figure("adds", 0),
+    ];
+    let signed = |ns: f64| {
+        let sign = if ns < 0.0 { "-" } else { "" };
+        format!("{sign}{}", words::duration(ns.abs()))
+    };
+    let row = |flaw: &Flaw| {
+        let range = flaw.adds_interval.map_or_else(String::new, |bounds| {
+            format!(" [{}, {}]", signed(bounds.lo), signed(bounds.hi))
+        });
+        cells(vec![
+            flaw.name.as_str().into(),
+            words::duration(flaw.flawed_ns).into(),
+            words::duration(flaw.right_ns).into(),
+            format!("{}{range}", signed(flaw.adds_ns)).into(),
+        ])
+    };
+    let rows = flaws.iter().map(row).collect();
+    table("What each flaw adds", columns, rows)
+}
+
+fn claims(claims: &[Claim]) -> Option<Section> {
+    let columns = vec![
+        Column::text("figure of the write-up", 0),
+        Column::figure("theirs", 0),
+        Column::figure("with the flaws", 0),
+        Column::figure("without", 0),
+    ];
+    let row = |claim: &Claim| Row {
+        cells: vec![
+            claim.name.as_str().into(),
+            words::duration(claim.theirs_ns).into(),
+            time(claim.flawed_ns),
+            time(claim.right_ns),
+        ],
+        notes: vec![Item::new(Tone::Faint, claim.sentence.as_str())],
+        ..Row::default()
+    };
+    let rows = claims.iter().map(row).collect();
+    table(
+        "The write-up's figures and those of this run",
+        columns,
+        rows,
+    )
+}

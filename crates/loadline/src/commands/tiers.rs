@@ -1,0 +1,293 @@
+//! `loadline tiers`: which tier of a cache pays for an object.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use loadline_load::runner::{self, Event, Rounds, Subject};
+use loadline_load::values::ValueSize;
+use loadline_measure::record::{self, Mode, SubjectKind};
+
+use super::surroundings;
+use crate::args::TiersArgs;
+use crate::exit::Failure;
+use crate::plan::{self, Arm, Case, Step, TierStage, TiersPlan};
+use crate::progress::Progress;
+use crate::recording::{self, Origin, Parts, TierFacts, null_name};
+use crate::session::{self, Recorded, Session, Shell};
+use crate::subjects::failure;
+use crate::subjects::tier::{Bench, OpenPlace, Pool, TierSubject};
+use crate::target::Target;
+use crate::targets::{Opened, link};
+use crate::trace;
+use crate::units::nanoseconds;
+use crate::workload;
+
+pub(super) fn run(args: &TiersArgs) -> anyhow::Result<ExitCode> {
+    let plan = plan::resolve_tiers(args, &surroundings())?;
+    session::execute(
+        "tiers",
+        &args.results,
+        &plan.describe(),
+        |shell| {
+            let mut facts = TierFacts {
+                plan: &plan,
+                memory_bytes: 0,
+                given: plan.source.given(),
+                parts: Vec::new(),
+                curve: None,
+            };
+            let mut recorded = measure(&plan, shell, &mut facts)?;
+            recording::conclude_tiers(&mut recorded.record, &facts);
+            Ok(recorded.refuse_errors())
+        },
+        |_, _, _| {},
+    )
+}
+
+fn measure(
+    plan: &TiersPlan,
+    shell: &Shell,
+    facts: &mut TierFacts<'_>,
+) -> Result<Recorded, Failure> {
+    session::record(shell, &plan.base, plan.to_json(), |session| {
+        session.with_targets(|session, opened| {
+            let blocks: usize = plan
+                .stages
+                .iter()
+                .map(|stage| stage.arms.len() * rounds_of(plan, stage) as usize)
+                .sum();
+            let progress = session.progress(blocks as u64);
+            progress.say("making the objects");
+            let case = &plan.base.cases[0];
+            let pool = Arc::new(Pool::make(&plan.source, case.keys, plan.base.seed)?);
+            facts.memory_bytes = pool.object(0).bytes();
+            if let Some(trace) = &plan.trace {
+                progress.say(&format!("following {}", trace.display()));
+                facts.curve = Some(trace::follow(trace, facts.memory_bytes)?);
+            }
+            let places = places(plan, opened, session)?;
+            let walk = Walk {
+                plan,
+                bench: Bench {
+                    pool,
+                    places: &places,
+                    prefix: case.prefix(&session.run_id),
+                    seed: plan.base.seed,
+                },
+                progress: &progress,
+            };
+            for stage in &plan.stages {
+                if shell.interrupted() {
+                    break;
+                }
+                walk.stage(stage, session, &mut facts.parts)?;
+            }
+            progress.finish();
+            Ok(())
+        })
+    })
+}
+
+/// Opens the paths to all tiers.
+fn places<'o>(
+    plan: &TiersPlan,
+    opened: &'o [Opened],
+    session: &mut Session<'_>,
+) -> Result<Vec<OpenPlace<'o>>, Failure> {
+    let mut places = Vec::with_capacity(plan.places.len());
+    for place in &plan.places {
+        let place = OpenPlace::open(place, &opened[place.target], &plan.base)?;
+        if let Some(link) = place.link() {
+            session.record.links.push(link.clone());
+            session.record.doctor.extend(link::finding(link));
+        }
+        places.push(place);
+    }
+    Ok(places)
+}
+
+/// The rounds of a stage: those without a verdict have half as many.
+fn rounds_of(plan: &TiersPlan, stage: &TierStage) -> u32 {
+    if matches!(stage.name, "tiers" | "reproduce") {
+        plan.base.rounds
+    } else {
+        plan.base.rounds.div_ceil(2)
+    }
+}
+
+/// What the stages of a run share.
+struct Walk<'w> {
+    plan: &'w TiersPlan,
+    bench: Bench<'w>,
+    progress: &'w Progress,
+}
+
+impl Walk<'_> {
+    /// Measures the arms of a stage in the same rounds, and adds them to the record.
+    fn stage(
+        &self,
+        stage: &TierStage,
+        session: &mut Session<'_>,
+        parts: &mut Parts,
+    ) -> Result<(), Failure> {
+        let plan = &self.plan.base;
+        self.progress
+            .say(&format!("{}: writing the objects", stage.name));
+        self.bench.load(&stage.arms)?;
+        let cases = stage
+            .arms
+            .iter()
+            .map(|arm| self.case(arm))
+            .collect::<Result<Vec<Case>, Failure>>()?;
+        let mut subjects = stage
+            .arms
+            .iter()
+            .zip(&cases)
+            .map(|(arm, case)| self.bench.open(arm, case))
+            .collect::<Result<Vec<TierSubject>, Failure>>()?;
+        let rounds = Rounds {
+            stops: (0..rounds_of(self.plan, stage))
+                .map(|round| plan.block(&cases[0], round))
+                .collect(),
+            warmup: plan.warmup,
+            seed: plan.seed,
+        };
+        let mut runnable: Vec<&mut dyn Subject> = subjects
+            .iter_mut()
+            .map(|subject| subject as &mut dyn Subject)
+            .collect();
+        let control = &session.shell.control;
+        let ran = runner::run(
+            &mut runnable,
+            &rounds,
+            control,
+            &mut |event| self.show(event, stage, &cases),
+            &|_| false,
+        );
+        let (measured, broken) = match ran {
+            Ok(measured) => (measured, None),
+            Err(broken) => {
+                let why = failure(&cases[broken.subject].name, &broken.error);
+                (broken.measured, Some(why))
+            }
+        };
+        let record = &mut session.record;
+        for (place, measured) in measured.iter().enumerate() {
+            if measured.blocks.is_empty() {
+                continue;
+            }
+            let (arm, case) = (&stage.arms[place], &cases[place]);
+            let mut entry = recording::case_of(case, plan, self.origin(arm), measured);
+            self.describe(&mut entry, arm, stage);
+            record.doctor.extend(recording::examine_errors(&entry));
+            let taken = subjects[place].parts(measured.blocks.len());
+            if !taken.is_empty() {
+                parts.push((record.cases.len(), taken.to_vec()));
+            }
+            record.cases.push(entry);
+        }
+        broken.map_or(Ok(()), Err)
+    }
+
+    fn show(&self, event: Event, stage: &TierStage, cases: &[Case]) {
+        match event {
+            Event::WarmUp { subject } => self.progress.say(&format!(
+                "{}: {} is warmed up",
+                stage.name, cases[subject].name
+            )),
+            Event::Begin { subject, round } => self.progress.begin(&format!(
+                "{}: {}, round {} of {}",
+                stage.name,
+                cases[subject].name,
+                round + 1,
+                rounds_of(self.plan, stage)
+            )),
+            Event::End => self.progress.step(),
+        }
+    }
+
+    /// The case of an arm.
+    fn case(&self, arm: &Arm) -> Result<Case, Failure> {
+        let template = &self.plan.base.cases[0];
+        let name = arm.step.name();
+        let command = if matches!(arm.step, Step::Tier(_, op) if op.reads()) {
+            "GET {key}"
+        } else {
+            "SET {key} {value}"
+        };
+        let bytes = self.bench.pool.mean_bytes(arm.format)? as u64;
+        Ok(Case {
+            name: format!("{} {name}", self.subject(arm)),
+            workload: workload::over_strings(name, "tiers", &[command]),
+            batch: (arm.batch > 1).then_some(arm.batch),
+            value_size: ValueSize::Fixed(bytes.max(1)),
+            ..template.clone()
+        })
+    }
+
+    /// What reports call the subject of an arm.
+    fn subject(&self, arm: &Arm) -> String {
+        match arm.step {
+            Step::Recompute => "recompute".into(),
+            Step::Hit | Step::DeepCopy => "memory".into(),
+            Step::Encode | Step::Decode => "codec".into(),
+            Step::Null(place, _) => null_name(&self.bench.places[place].name),
+            Step::Tier(place, _) | Step::Setup(place, _) | Step::Flawed(place, _) => {
+                self.bench.places[place].name.clone()
+            }
+        }
+    }
+
+    fn origin(&self, arm: &Arm) -> Origin<'_> {
+        let name = self.subject(arm);
+        let of_ours = |kind| record::Subject {
+            name: name.clone(),
+            kind,
+            target: name.clone(),
+            version: None,
+        };
+        let (subject, target) = match (arm.step.place(), arm.step) {
+            (Some(_), Step::Null(..)) => (of_ours(SubjectKind::NullServer), &Target::Embedded),
+            (Some(place), _) => {
+                let opened = self.bench.places[place].opened();
+                let subject = record::Subject {
+                    name: name.clone(),
+                    ..recording::subject(opened)
+                };
+                (subject, &opened.target)
+            }
+            (None, _) => (of_ours(SubjectKind::Application), &Target::Ram),
+        };
+        let latency = arm
+            .step
+            .place()
+            .map(|place| self.plan.places[place].latency);
+        Origin {
+            subject,
+            target,
+            threads: 1,
+            is_direct: latency.is_none_or(|latency| latency == Duration::ZERO),
+        }
+    }
+
+    /// Completes the conditions of a case.
+    fn describe(&self, entry: &mut record::Case, arm: &Arm, stage: &TierStage) {
+        let latency = arm
+            .step
+            .place()
+            .map(|place| self.plan.places[place].latency);
+        let has_codec = match arm.step {
+            Step::Recompute | Step::Hit | Step::DeepCopy | Step::Setup(..) => false,
+            Step::Tier(_, op) => op != plan::TierOp::Miss,
+            Step::Encode | Step::Decode | Step::Null(..) | Step::Flawed(..) => true,
+        };
+        let scenario = &mut entry.scenario;
+        scenario.suite = Some(stage.name.into());
+        scenario.codec = has_codec.then(|| arm.format.to_string());
+        scenario.latency_ns = nanoseconds(latency.unwrap_or_default());
+        if arm.batch > 1 && scenario.mode != Mode::Call {
+            scenario.mode = Mode::Batch;
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! What a plan of tiers says about itself.
+
+use serde_json::{Value, json};
+
+use super::super::Length;
+use super::super::description::Description;
+use super::{Source, TiersPlan};
+use crate::target::Target;
+use crate::units::{count_text, duration_text};
+
+impl Source {
+    /// What reports call the object.
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Self::Floor { width, height } => format!("floor of {width}x{height} tiles"),
+            Self::File { path, .. } => path.display().to_string(),
+            Self::Command(command) => format!("output of `{command}`"),
+        }
+    }
+}
+
+impl TiersPlan {
+    /// The plan in the form of the record.
+    pub(crate) fn to_json(&self) -> Value {
+        self.describe().into_json()
+    }
+
+    /// All that the plan says about itself.
+    pub(crate) fn describe(&self) -> Description {
+        let mut out = Description::default();
+        out.entry("command", "tiers");
+        out.section("Object");
+        out.entry("object", self.source.name());
+        out.line(self.source.name());
+        let given = self.source.given();
+        out.entry("load_cost_ns", given.map(crate::units::nanoseconds));
+        out.line_of(given.map(|cost| format!("recomputed in {}, as given", duration_text(cost))));
+        out.section("Tiers below memory");
+        let tiers: Vec<Value> = self
+            .places
+            .iter()
+            .map(|place| {
+                let class = match &self.base.targets[place.target] {
+                    Target::Engine(engine) => Some(engine.durability.to_string()),
+                    _ => None,
+                };
+                let durability = class.as_deref().filter(|class| *class != "memory");
+                let durability = durability.map_or_else(String::new, |class| format!(", durability {class}"));
+                out.line(format!("{}{durability}", place.name));
+                json!({ "name": place.name, "durability": class, "latency_ns": crate::units::nanoseconds(place.latency) })
+            })
+            .collect();
+        out.entry("tiers", tiers);
+        out.section("Measured in the same rounds");
+        let stages: Vec<Value> = self
+            .stages
+            .iter()
+            .map(|stage| {
+                out.line(format!("{}: {} operations", stage.name, stage.arms.len()));
+                json!({ "name": stage.name, "operations": stage.arms.len() })
+            })
+            .collect();
+        out.entry("groups", stages);
+        self.describe_rounds(&mut out);
+        out
+    }
+
+    fn describe_rounds(&self, out: &mut Description) {
+        let case = &self.base.cases[0];
+        out.section("All operations");
+        out.entry("keys", case.keys);
+        out.entry("codec", self.format.to_string());
+        out.line(format!(
+            "{} objects, encoded as {}; expected hit ratio {} %",
+            count_text(case.keys),
+            self.format,
+            self.hit_ratio * 100.0
+        ));
+        out.entry("hit_ratio", self.hit_ratio);
+        out.entry("reproduce", self.reproduce);
+        let trace = self.trace.as_ref().map(|path| path.display().to_string());
+        out.line_of(
+            trace
+                .as_ref()
+                .map(|trace| format!("miss ratios of {trace}")),
+        );
+        out.entry("trace", trace);
+        let length = match case.length {
+            Length::Ops(ops) => format!("{} operations", count_text(ops)),
+            Length::Time(time) => duration_text(time),
+        };
+        out.entry("rounds", self.base.rounds);
+        out.entry("seed", self.base.seed);
+        out.line(format!(
+            "{length} for each, in {} rounds in random order; seed {}",
+            self.base.rounds, self.base.seed
+        ));
+    }
+}

@@ -1,0 +1,176 @@
+//! Verdicts on made-up cases.
+
+use clap::Parser;
+use loadline_measure::record::{
+    self, Environment, RoundSummary, Run, Scenario, Subject, TierVerdict,
+};
+
+use super::*;
+use crate::args::{Cli, Command};
+use crate::plan::{Surroundings, resolve_tiers};
+
+const ROUNDS: usize = 10;
+
+fn plan(words: &[&str]) -> TiersPlan {
+    let cli = Cli::try_parse_from(["loadline", "tiers"].iter().chain(words)).unwrap();
+    let Command::Tiers(args) = cli.command else {
+        unreachable!("the command is tiers")
+    };
+    let around = Surroundings {
+        cores: 2,
+        has_redis_server: true,
+        password: None,
+        memory_bytes: Some(8 << 30),
+        entropy: 1,
+        bundles: &[],
+    };
+    resolve_tiers(&args, &around).unwrap()
+}
+
+/// An operation that takes `us`, give or take `noise`, in each of ten rounds.
+fn case(subject: &str, operation: &str, codec: Option<&str>, us: f64, noise: f64) -> Case {
+    let kind = match subject {
+        "recompute" | "memory" => SubjectKind::Application,
+        "redis" => SubjectKind::SpawnedServer,
+        _ => SubjectKind::Engine,
+    };
+    let rounds = (0..ROUNDS).map(|round| {
+        // Recomputing is slow when the tiers are fast, so that the noise does not cancel.
+        let is_up = (round % 2 == 0) == (subject == "recompute");
+        let swing = if is_up { 1.0 + noise } else { 1.0 - noise };
+        RoundSummary {
+            ops: 1_000,
+            duration_ns: (us * swing * 1e6) as u64,
+            ..RoundSummary::default()
+        }
+    });
+    Case {
+        subject: Subject {
+            name: subject.into(),
+            kind,
+            ..Subject::default()
+        },
+        scenario: Scenario {
+            workload: operation.into(),
+            suite: Some("tiers".into()),
+            codec: codec.map(Into::into),
+            batch: 1,
+            ..Scenario::default()
+        },
+        rounds: rounds.collect(),
+        ..Case::default()
+    }
+}
+
+/// The answers for Redis with a hit of `get_us`, and LMDB, where recomputing takes 500 us.
+fn concluded(words: &[&str], get_us: f64, noise: f64) -> record::Tiers {
+    let columns = Some("columns");
+    let tiles = Some("protobuf-tiles");
+    let mut cases = vec![case("recompute", "recompute", None, 500.0, noise)];
+    for (subject, us) in [("redis", get_us), ("heed", 9.0)] {
+        cases.push(case(subject, "get", columns, us, noise));
+        cases.push(case(subject, "get miss", None, us / 2.0, noise));
+        cases.push(case(subject, "set", columns, us, noise));
+    }
+    cases.push(case("redis", "get", tiles, 690.0, noise));
+    cases.push(case("redis", "set", tiles, 401.0, noise));
+    let mut record = Record::new(Run::default(), Environment::default());
+    record.cases = cases;
+    let plan = plan(words);
+    let facts = TierFacts {
+        plan: &plan,
+        memory_bytes: 200_000,
+        given: plan.source.given(),
+        parts: Vec::new(),
+        curve: None,
+    };
+    conclude_tiers(&mut record, &facts);
+    record.tiers.unwrap()
+}
+
+fn answers(tiers: &record::Tiers) -> Vec<(&str, &str)> {
+    let options = tiers.options.iter();
+    options
+        .map(|option| (option.name.as_str(), option.answer.as_str()))
+        .collect()
+}
+
+/// The game server's case: its codec, and not Redis, made its tier lose.
+#[test]
+fn a_fast_tier_pays_and_a_slow_codec_is_what_to_fix() {
+    let tiers = concluded(&[], 40.0, 0.02);
+    // (20 + 40) / (500 - 40 + 20 + 40)
+    let redis = &tiers.costs[0];
+    assert!(
+        (redis.break_even.unwrap() - 60.0 / 520.0).abs() < 0.005,
+        "{redis:?}"
+    );
+    assert_eq!(redis.pays, TierVerdict::Yes);
+    // 40 + 0.2 / 0.8 x 60
+    assert!((redis.least_recompute_ns.unwrap() / 55e3 - 1.0).abs() < 0.02);
+    let written = &tiers.costs[2];
+    assert_eq!(
+        (written.break_even, &written.pays),
+        (None, &TierVerdict::No)
+    );
+    assert_eq!(
+        answers(&tiers),
+        [
+            ("drop", "no"),
+            ("fix", "yes"),
+            ("selective", "no"),
+            ("embedded", "yes")
+        ]
+    );
+    assert!(
+        tiers.verdict.contains("Options to choose: fix, embedded."),
+        "{}",
+        tiers.verdict
+    );
+}
+
+#[test]
+fn a_tier_dearer_than_recomputing_is_dropped_or_kept_for_dearer_objects() {
+    let tiers = concluded(&[], 900.0, 0.02);
+    assert_eq!(tiers.costs[0].break_even, None);
+    assert_eq!(
+        answers(&tiers),
+        [
+            ("drop", "yes"),
+            ("fix", "no"),
+            ("selective", "yes"),
+            ("embedded", "yes")
+        ]
+    );
+    let reason = &tiers.options[2].reason;
+    assert!(reason.contains("longer than 1.24 ms"), "{reason}");
+}
+
+/// The break-even is 60 %: above what is expected, below it, and too close to say.
+#[test]
+fn what_the_rounds_do_not_separate_has_no_answer() {
+    let pays = |ratio: &str, noise| {
+        let tiers = concluded(&["--hit-ratio", ratio], 230.0, noise);
+        tiers.costs[0].pays.clone()
+    };
+    assert_eq!(pays("70%", 0.02), TierVerdict::Yes);
+    assert_eq!(pays("40%", 0.02), TierVerdict::No);
+    let middle = concluded(&[], 230.0, 0.0).costs[0].break_even.unwrap();
+    let close = format!("{:.2}%", middle * 100.0);
+    assert_eq!(pays(&close, 0.05), TierVerdict::Inconclusive);
+}
+
+#[test]
+fn the_conclusion_needs_the_cost_to_recompute() {
+    let mut record = Record::new(Run::default(), Environment::default());
+    let plan = plan(&[]);
+    let facts = TierFacts {
+        plan: &plan,
+        memory_bytes: 0,
+        given: None,
+        parts: Vec::new(),
+        curve: None,
+    };
+    conclude_tiers(&mut record, &facts);
+    assert!(record.tiers.is_none());
+}

@@ -1,0 +1,103 @@
+//! Where the time of an operation on a tier goes.
+
+use loadline_measure::quantile::median;
+use loadline_measure::record::{Case, Waterfall};
+
+use super::Found;
+use crate::plan::TierOp;
+use crate::subjects::tier::PartSums;
+
+/// The name of the null server that a tier is compared with.
+pub(crate) fn null_name(tier: &str) -> String {
+    format!("null for {tier}")
+}
+
+impl Found<'_> {
+    /// The waterfalls of all reads and writes that were measured in parts.
+    pub(super) fn waterfalls(&self) -> Vec<Waterfall> {
+        let parts = self.facts.parts.iter();
+        let of_tiers = parts.filter_map(|(place, blocks)| {
+            let case = &self.cases[*place];
+            let operation = match case.scenario.workload.as_str() {
+                name if name == TierOp::GetParts.name() => TierOp::Get,
+                _ => TierOp::Set,
+            };
+            self.waterfall(case, operation, blocks)
+        });
+        of_tiers.collect()
+    }
+
+    fn waterfall(
+        &self,
+        parted: &Case,
+        operation: TierOp,
+        blocks: &[PartSums],
+    ) -> Option<Waterfall> {
+        let (subject, codec) = (&parted.subject.name, parted.scenario.codec.as_deref());
+        // The null server has a case of the same operation, and none without clocks in between.
+        let plain = self.case("tiers", subject, operation.name(), codec, 1)?;
+        let part = |of: fn(&PartSums) -> f64| median_of(blocks, |sums| sums.each(of(sums)));
+        let writes = operation == TierOp::Set;
+        let known = Waterfall {
+            subject: subject.clone(),
+            operation: operation.name().into(),
+            codec: codec.map(Into::into),
+            whole_ns: median_of(blocks, PartSums::whole_ns)?,
+            encode_ns: part(|sums| sums.encode).filter(|_| writes),
+            decode_ns: part(|sums| sums.decode).filter(|_| !writes),
+            ..Waterfall::default()
+        };
+        let null = self.null(subject, &parted.scenario.workload);
+        let Some((null_case, null_blocks)) = null else {
+            return Some(
+                Waterfall {
+                    write_ns: part(|sums| sums.write).filter(|_| writes),
+                    read_ns: part(|sums| sums.read).filter(|_| !writes),
+                    ..known
+                }
+                .with_rest(),
+            );
+        };
+        let command = plain.parts_ns.server.map(|ns| ns as f64);
+        // What the server does beyond receiving and sending the same bytes. Of a server elsewhere, only its own count of
+        // the command is known.
+        let beyond = server_cpu(plain)
+            .zip(server_cpu(null_case))
+            .map(|(server, null)| (server - null).max(0.0));
+        Some(
+            Waterfall {
+                client_ns: part(|sums| sums.client),
+                write_ns: part(|sums| sums.write),
+                network_ns: median_of(null_blocks, PartSums::wait_ns),
+                server_ns: beyond.or(command),
+                server_command_ns: command,
+                read_ns: part(|sums| sums.read),
+                parse_ns: part(|sums| sums.parse),
+                ..known
+            }
+            .with_rest(),
+        )
+    }
+
+    /// The case and the blocks of the null server for `subject`.
+    fn null(&self, subject: &str, operation: &str) -> Option<(&Case, &[PartSums])> {
+        let name = null_name(subject);
+        self.facts.parts.iter().find_map(|(place, blocks)| {
+            let case = &self.cases[*place];
+            let is_it = case.subject.name == name && case.scenario.workload == operation;
+            is_it.then_some((case, &blocks[..]))
+        })
+    }
+}
+
+fn median_of(blocks: &[PartSums], of: impl Fn(&PartSums) -> f64) -> Option<f64> {
+    let values = blocks.iter().filter(|sums| sums.ops > 0).map(of);
+    median(&values.collect::<Vec<_>>())
+}
+
+/// The CPU time of the server per operation: the median over the rounds.
+fn server_cpu(case: &Case) -> Option<f64> {
+    let rounds = case.rounds.iter();
+    let known: Option<Vec<f64>> = rounds.map(|round| round.server_cpu_ns_per_op).collect();
+    median(&known?)
+}

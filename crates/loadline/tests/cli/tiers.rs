@@ -1,0 +1,278 @@
+//! `loadline tiers`: small floors in embedded stores and a real redis-server.
+
+use loadline_measure::Record;
+use loadline_measure::record::{Case, SubjectKind, TierVerdict, Tiers, Waterfall};
+
+use crate::util::{Dir, Serving};
+
+/// Small objects and few operations: the figures do not matter here.
+const SHORT: [&str; 10] = [
+    "--floor",
+    "12x12",
+    "--duration",
+    "16ms",
+    "--rounds",
+    "2",
+    "--warmup",
+    "1ms",
+    "--json",
+    "out.json",
+];
+
+fn measured_with(words: &[&str], length: &[&str]) -> (Record, String) {
+    let dir = Dir::new();
+    let dir_words = ["--dir", dir.path().to_str().unwrap()];
+    let stdout = dir
+        .run(&[&["tiers"], words, length, &dir_words[..]].concat())
+        .succeeded();
+    let record = Record::from_json(dir.read("out.json").as_bytes()).unwrap();
+    let left: Vec<_> = std::fs::read_dir(dir.path()).unwrap().collect();
+    assert_eq!(left.len(), 1, "directories of stores are left: {left:?}");
+    (record, stdout)
+}
+
+fn measured(words: &[&str]) -> (Record, String) {
+    measured_with(words, &SHORT)
+}
+
+fn tiers(record: &Record) -> &Tiers {
+    record.tiers.as_ref().unwrap()
+}
+
+fn waterfall<'r>(record: &'r Record, subject: &str, operation: &str) -> &'r Waterfall {
+    let mut waterfalls = tiers(record).waterfalls.iter();
+    waterfalls
+        .find(|one| one.subject == subject && one.operation == operation)
+        .unwrap_or_else(|| panic!("{subject} has no {operation}"))
+}
+
+fn of<'r>(record: &'r Record, subject: &str, operation: &str) -> &'r Case {
+    let mut cases = record.cases.iter();
+    cases
+        .find(|case| case.subject.name == subject && case.scenario.workload == operation)
+        .unwrap_or_else(|| panic!("{subject} has no {operation}"))
+}
+
+#[test]
+fn every_tier_is_measured_in_the_same_rounds_and_split_into_its_parts() {
+    let (record, stdout) = measured(&["redis", "redis-unix", "store", "--batch", "3"]);
+    assert_eq!(record.errors(), 0);
+    assert!(record.cases.iter().all(|case| case.ops > 0));
+    let answers = tiers(&record);
+    let subjects: Vec<&str> = answers
+        .costs
+        .iter()
+        .map(|cost| cost.subject.as_str())
+        .collect();
+    // The first server has the codecs of the write-up, too.
+    assert_eq!(subjects, ["redis", "redis-unix", "store", "redis", "redis"]);
+    // Two rounds are too few for an interval, and no answer is better than a wrong one.
+    for cost in &answers.costs {
+        assert_eq!(cost.pays, TierVerdict::Inconclusive);
+        assert!(cost.break_even_interval.is_none() && cost.get_ns > 0.0);
+    }
+    let names: Vec<&str> = answers
+        .options
+        .iter()
+        .map(|option| option.name.as_str())
+        .collect();
+    assert_eq!(names, ["drop", "fix", "selective", "embedded"]);
+    for subject in ["redis", "redis-unix"] {
+        let get = waterfall(&record, subject, "get");
+        let parts: Vec<&str> = get.parts().map(|(name, _)| name).collect();
+        let expected = [
+            "client", "write", "network", "server", "read", "parse", "decode",
+        ];
+        assert_eq!(parts, expected, "{subject}");
+        assert!(get.server_command_ns.is_some_and(|ns| ns > 0.0));
+        assert_eq!(
+            of(&record, subject, "get").subject.kind,
+            SubjectKind::SpawnedServer
+        );
+    }
+    let set = waterfall(&record, "store", "set");
+    let parts: Vec<&str> = set.parts().map(|(name, _)| name).collect();
+    assert_eq!(parts, ["encode", "write"]);
+    let sizes: Vec<u64> = answers.batches[0]
+        .sizes
+        .iter()
+        .map(|size| size.objects)
+        .collect();
+    assert_eq!(sizes, [1, 3]);
+    assert_eq!(of(&record, "redis", "get").hit_ratio, Some(1.0));
+    assert_eq!(
+        of(&record, "recompute", "recompute").subject.kind,
+        SubjectKind::Application
+    );
+    for said in [
+        "The options",
+        "Tier ladder and decision map",
+        "expected hit ratio of 80",
+        "Where the time goes",
+        "columns+lz4",
+        "new runtime",
+        "get through the cache",
+    ] {
+        assert!(stdout.contains(said), "{said}:\n{stdout}");
+    }
+}
+
+/// Ten rounds of an operation or two: the medians ignore those that other programs delayed.
+const SINGLE: [&str; 11] = [
+    "--floor",
+    "12x12",
+    "--rounds",
+    "10",
+    "--warmup",
+    "1ms",
+    "--batch",
+    "2",
+    "--json",
+    "out.json",
+    "--duration",
+];
+
+/// A delay in the path belongs to the network and to no other part, and the parts explain the whole. Other programs can
+/// delay the server and the null server by different times, so a run may be repeated.
+#[test]
+fn an_added_latency_is_found_in_the_network() {
+    let mut seen = Vec::new();
+    for _ in 0..3 {
+        let length = [&SINGLE[..], &["200ms"]].concat();
+        let (record, _) = measured_with(&["redis", "--latency", "20ms"], &length);
+        assert_eq!(record.links.len(), 1);
+        for operation in ["get", "set"] {
+            let far = waterfall(&record, "redis +20ms", operation);
+            let network = far.network_ns.unwrap();
+            assert!((19.5e6..40e6).contains(&network), "{operation}: {far:?}");
+            let others: f64 = far.parts().map(|(_, part)| part).sum::<f64>() - network;
+            assert!(others < 5e6, "{operation}: {far:?}");
+            let near = waterfall(&record, "redis", operation);
+            assert!(near.network_ns.unwrap() < 10e6, "{operation}: {near:?}");
+        }
+        let residual = |operation| {
+            waterfall(&record, "redis +20ms", operation)
+                .residual()
+                .abs()
+        };
+        seen.push([residual("get"), residual("set")]);
+        if seen
+            .last()
+            .is_some_and(|both| both.iter().all(|rest| *rest <= 0.05))
+        {
+            return;
+        }
+    }
+    panic!("the parts never explain 95 % of the whole: {seen:?}");
+}
+
+/// A slow server is found in the server, although it is not a process of this run.
+#[test]
+fn a_slow_command_is_found_in_the_server() {
+    let dir = Dir::new();
+    let slow = Serving::start(&dir, &["--burn-per-command", "3ms"]);
+    let url = format!("redis://{}", slow.address);
+    let length = [&SINGLE[..], &["30ms"]].concat();
+    let (record, stdout) = measured_with(&[&url], &length);
+    let get = waterfall(&record, &url, "get");
+    let server = get.server_ns.unwrap();
+    assert!((2.9e6..6e6).contains(&server), "{get:?}");
+    assert!(get.network_ns.unwrap() < 1.5e6, "{get:?}");
+    // A cache opens connections of its own, so it is measured on servers of the run only.
+    assert!(!stdout.contains("get through the cache"), "{stdout}");
+}
+
+#[test]
+fn the_flaws_of_the_write_up_are_measured_with_and_without() {
+    let (record, stdout) = measured(&["redis", "--reproduce", "--batch", "10"]);
+    assert_eq!(record.errors(), 0);
+    let answers = tiers(&record);
+    assert_eq!(answers.flaws.len(), 8);
+    assert_eq!(answers.claims.len(), 11);
+    assert!(answers.claims.iter().all(|claim| claim.right_ns.is_some()));
+    let unflawed = answers
+        .claims
+        .iter()
+        .filter(|claim| claim.flawed_ns.is_none());
+    assert_eq!(unflawed.count(), 1, "only recomputing has no flaw");
+    for said in [
+        "What each flaw adds",
+        "The write-up's figures and those of this run",
+        "SET takes 3.12 ms + n x 778 us",
+        "Artefact: the floor was generated, inserted and copied inside the loop",
+    ] {
+        let joined = stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(joined.contains(said), "{said}:\n{stdout}");
+    }
+}
+
+#[test]
+fn an_object_of_the_user_has_the_given_cost_or_that_of_a_command() {
+    let dir = Dir::new();
+    let path = dir.write("profile.bin", &"profile ".repeat(100));
+    let length = &SHORT[2..];
+    let file = [
+        "store",
+        "--object-file",
+        path.to_str().unwrap(),
+        "--load-cost",
+        "3ms",
+    ];
+    let (record, _) = measured_with(&file, length);
+    let object = &tiers(&record).object;
+    assert!(
+        object.is_recompute_given && object.recompute_ns == 3e6,
+        "{object:?}"
+    );
+    assert!(
+        record
+            .cases
+            .iter()
+            .all(|case| case.subject.name != "recompute")
+    );
+    let (record, _) = measured_with(&["store", "--load-command", "printf abcdef"], length);
+    let object = &tiers(&record).object;
+    assert!(
+        !object.is_recompute_given && object.recompute_ns > 1e5,
+        "{object:?}"
+    );
+    // Without a server, three of the options have no subject.
+    let names: Vec<&str> = tiers(&record)
+        .options
+        .iter()
+        .map(|one| one.name.as_str())
+        .collect();
+    assert_eq!(names, ["embedded"]);
+    dir.run(&[
+        "tiers",
+        "store",
+        "--object-file",
+        "missing",
+        "--load-cost",
+        "1ms",
+    ])
+    .failed(65, "--object-file missing");
+    dir.run(&["tiers", "store", "--load-command", "exit 3"])
+        .failed(69, "exit status: 3");
+}
+
+#[test]
+fn what_cannot_be_is_refused_before_anything_starts() {
+    let dir = Dir::new();
+    for (words, why) in [
+        (&["--floor", "0x10"][..], "expected WIDTHxHEIGHT"),
+        (&["--hit-ratio", "0%"], "must be above 0%"),
+        (&["--batch", "1"], "from 2 to 1000"),
+        (
+            &["store", "--latency", "1ms"],
+            "none of the tiers is a server over TCP",
+        ),
+        (&["stor"], "did you mean `store`"),
+        (&["store", "store"], "named twice"),
+        (&["cluster://localhost:1"], "a single server is needed"),
+        (&["--object-file", "profile.bin"], "--load-cost"),
+    ] {
+        dir.run(&[&["tiers"], words].concat()).failed(64, why);
+    }
+    assert!(dir.is_empty());
+}
