@@ -240,7 +240,7 @@ impl Index {
         }
     }
 
-    /// Makes room for so many entries more.
+    /// Reserves space for `entries` additional entries.
     pub(crate) fn reserve(&mut self, entries: usize, hash_of: impl Fn(u32) -> u64) {
         let lines = (self.len() + entries).div_ceil(MOST_PER_LINE);
         if lines > self.lines.len() {

@@ -1,4 +1,4 @@
-//! Client libraries beside each other, one group of rows for each operation, and what they do when something fails.
+//! The comparison of client libraries, one group of rows for each operation, and what they do when something fails.
 
 use loadline_measure::clients::{Behaviour, ClientRow, Clients, Ending, Fault, operation};
 use loadline_measure::record::{Case, Record};

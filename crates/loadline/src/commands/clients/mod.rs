@@ -1,4 +1,4 @@
-//! `loadline clients`: client libraries beside each other, each in the process of its driver.
+//! `loadline clients`: compares client libraries, each in the process of its driver.
 
 mod behaviour;
 mod conformance;

@@ -16,7 +16,7 @@ use loadline_measure::clients::Fault;
 
 /// INCRs that pass before the fault begins.
 const FIRST: u64 = 5;
-/// A reply is cut off at every one of so many INCRs.
+/// A reply is cut off at every `CUT_EVERY`th INCR.
 const CUT_EVERY: u64 = 5;
 /// Error replies in a row.
 const REFUSALS: u64 = 5;
