@@ -8,6 +8,7 @@ use std::hint::black_box;
 use std::io::Write;
 use std::time::Instant;
 
+use loadline_measure::quantile::median;
 use loadline_store::{Batch, Durability, Error, Options, Store};
 
 const KEYS: u64 = 1_000_000;
@@ -69,7 +70,8 @@ fn timed(
         blocks.push(begun.elapsed().as_nanos() as f64 / BLOCK as f64);
     }
     blocks.sort_by(f64::total_cmp);
-    let (fast, middle) = (blocks[BLOCKS / 10], blocks[BLOCKS / 2]);
+    let fast = blocks[BLOCKS / 10];
+    let middle = median(&blocks).expect("there are blocks");
     let _ = writeln!(
         std::io::stdout(),
         "{name:<24} {fast:>7.0} ns ({middle:>5.0})"
