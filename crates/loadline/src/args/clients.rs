@@ -14,7 +14,7 @@ Examples:
   loadline clients
   loadline clients --only redis-py,redis-py.hiredis --ops get,pipeline-100
   loadline clients redis://localhost --reference go-redis --resp 2,3 --json clients.json
-  loadline clients --only fred,rustis --gate 'rustis.get >= 1.28 * fred.get' --resp 3
+  loadline clients --only hiredis,redis-py --gate 'hiredis.get >= 1.28 * redis-py.get'
   loadline clients --list
   loadline clients --conformance ./my-driver
 

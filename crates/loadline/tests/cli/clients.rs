@@ -31,9 +31,11 @@ reply() { # sets kind and body; fails where there is no connection
     line=${line%$'\r'} kind=${line:0:1} body=${line:1}
     [[ $kind != '$' || $body == -1 ]] || IFS= read -r text <&3
 }
-send() {
-    printf '*%d\r\n' $#
-    for word; do printf '$%d\r\n%s\r\n' ${#word} "$word"; done
+send() { # in one write: the kernel would hold back a second one
+    local out part
+    printf -v out '*%d\r\n' $#
+    for word; do printf -v part '$%d\r\n%s\r\n' ${#word} "$word" && out+=$part; done
+    printf '%s' "$out"
 }
 while read -r verb time most seed; do
     start=${EPOCHREALTIME/[.,]/}000 cpu=$(ticks) n=0 misses=0 wrong=0 failed=0
