@@ -95,7 +95,11 @@ impl Driver for Ours {
                             .iter()
                             .map(|&key| set(&keys[key], &**value))
                             .collect();
-                        for error in connection.run(&commands).into_iter().filter_map(Result::err) {
+                        for error in connection
+                            .run(&commands)
+                            .into_iter()
+                            .filter_map(Result::err)
+                        {
                             block.fail(kind(&error), 1);
                         }
                     }
@@ -129,7 +133,9 @@ impl Driver for Ours {
     fn increment(&mut self, key: &str) -> Result<(), Failed> {
         let done = match &mut self.way {
             Way::Blocking(connection) => connection.run(incr(key)),
-            Way::Tasks(runtime, connection) => runtime.block_on(async { connection.run(incr(key)).await }),
+            Way::Tasks(runtime, connection) => {
+                runtime.block_on(async { connection.run(incr(key)).await })
+            }
         };
         match done {
             Ok(_) => Ok(()),
