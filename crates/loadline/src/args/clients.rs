@@ -22,8 +22,8 @@ Operations: get, set, pipeline-N and set-pipeline-N (N commands in one call), mu
 set-multiplexed-N (N concurrent callers on one connection), pool-N and set-pool-N (N concurrent
 callers with a pool of connections).
 
-Each client runs in a process of its own, a driver. `cargo xtask drivers --install` installs those
-in the directory drivers/; docs/driver-protocol.md describes how to write one, and
+Each client runs in a process of its own, a driver. `cargo xtask drivers --install` installs
+those in the directory drivers/; docs/driver-protocol.md describes how to write one, and
 docs/clients.md every column.
 With --gate the last line contains the result, such as `loadline: clients: critical (2)`.
 Exit codes: 0 done, 2 a gate is not passed, 3 inconclusive (with --strict), 64 usage,
