@@ -305,7 +305,7 @@ fn what_cannot_be_is_refused() {
         ),
         (
             &["map", "--durability", "always"],
-            "None of the engines has the durability",
+            "None of the engines has the requested durability",
         ),
         (&["map", "--batch", "1"], "--batch 1"),
         (&["null"], "unknown engine"),
