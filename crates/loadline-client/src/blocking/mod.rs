@@ -522,14 +522,13 @@ impl Connection {
     /// Reads once; nothing may come of it within the timeout of the socket.
     fn receive(&mut self) -> io::Result<()> {
         let socket = self.socket.as_mut().expect("a connection was ensured");
-        let stream = &mut socket.socket;
         let room = self.input.room();
         let spun = if self.config.spin.is_zero() {
             None
         } else {
-            spin(stream, room, self.config.spin)
+            spin(&mut socket.socket, room, self.config.spin)
         };
-        let read = spun.unwrap_or_else(|| stream.read_some(room));
+        let read = spun.unwrap_or_else(|| socket.read_some(room));
         match read {
             Ok(0) => Err(io::Error::new(
                 io::ErrorKind::UnexpectedEof,

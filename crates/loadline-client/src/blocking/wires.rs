@@ -66,7 +66,7 @@ impl Wire {
             return Ok(0);
         };
         socket.set_timeout(wait).map_err(lost)?;
-        match socket.socket.read_some(buf) {
+        match socket.read_some(buf) {
             Ok(0) => Err(lost(io::ErrorKind::UnexpectedEof.into())),
             Ok(bytes) => Ok(bytes),
             Err(error) if timed_out(&error) || error.kind() == io::ErrorKind::Interrupted => Ok(0),

@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::time::{Duration, Instant};
 
-use loadline_client::commands::set;
+use loadline_client::commands::{get, set};
 use loadline_client::{Client, Error};
 
 use crate::fake::{greet, serve};
@@ -30,4 +30,31 @@ fn a_peer_that_reads_slowly_is_given_up_in_time() {
     assert!(matches!(error, Error::Timeout { .. }), "{error}");
     assert!(begun.elapsed() < PATIENCE, "{:?}", begun.elapsed());
     assert!(!error.maybe_executed(), "the command lacked its end");
+}
+
+/// The timeout of a socket is rounded up to ticks of the system, so 2 ms took 8 ms where a tick is 4 ms.
+#[test]
+fn a_short_timeout_is_not_rounded_up_to_ticks() {
+    const SHORT: Duration = Duration::from_millis(2);
+    let address = serve(|mut stream, _| {
+        greet(&mut stream);
+        // Reads requests and replies to none.
+        let _ = std::io::copy(&mut stream, &mut std::io::sink());
+    });
+    let url = format!("redis://{address}?response_timeout=2ms");
+    let took = || {
+        let mut connection = Client::open(&url).unwrap().blocking().unwrap();
+        let begun = Instant::now();
+        let error = connection.run(get::<String>("k")).unwrap_err();
+        let took = begun.elapsed();
+        assert!(
+            matches!(error, Error::Timeout { after, .. } if after == SHORT),
+            "{error}"
+        );
+        assert!(took >= SHORT, "{took:?}");
+        took
+    };
+    // One of them is not interrupted by other work of the machine.
+    let fastest = (0..20).map(|_| took()).min().unwrap();
+    assert!(fastest < SHORT * 3 / 2, "{fastest:?}");
 }
