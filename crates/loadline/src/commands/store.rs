@@ -82,16 +82,16 @@ fn repair(dir: &Path, drops: bool) -> Result<(), Failure> {
         ));
     };
     let what = format!(
-        "{} bytes from byte {} of {} on, with {} whole records, are ",
+        "{} bytes from byte {} of {} on, with {} whole records, ",
         damage.bytes,
         damage.offset,
         damage.path.display(),
         damage.records
     );
     files::print(&if drops {
-        format!("{what}dropped.\n")
+        format!("{what}were dropped.\n")
     } else {
-        format!("{what}damaged; --drop drops them.\n")
+        format!("{what}would be dropped by --drop.\n")
     })
 }
 

@@ -67,13 +67,13 @@ fn a_damaged_store_is_named_and_repaired() {
     dir.run(&["store", "export", "data"]).failed(65, reason);
     let would = dir.run(&["store", "repair", "data"]).succeeded();
     assert!(
-        would.contains("with 3 whole records, are to be dropped"),
+        would.contains("with 3 whole records, would be dropped by --drop"),
         "{would}"
     );
     dir.run(&["store", "check", "data"]).failed(65, reason);
     let dropped = dir.run(&["store", "repair", "data", "--drop"]).succeeded();
     assert!(
-        dropped.contains("with 3 whole records, are dropped"),
+        dropped.contains("with 3 whole records, were dropped"),
         "{dropped}"
     );
     let exported = dir.run(&["store", "export", "data"]).succeeded();
