@@ -248,13 +248,16 @@ impl Index {
         }
     }
 
-    /// Gives back the room of entries that went, where it is most of it.
-    pub(crate) fn shrink(&mut self, hash_of: impl Fn(u32) -> u64) {
+    /// Gives back the room of entries that went, where it is most of it. Returns whether positions have changed.
+    pub(crate) fn shrink(&mut self, hash_of: impl Fn(u32) -> u64) -> bool {
         /// An index with more than this many places per key shrinks.
         const PLACES_PER_KEY: usize = 8;
-        if self.lines.len() > 1 && self.lines.len() * SLOTS > PLACES_PER_KEY * (self.len() + 1) {
+        let is_due =
+            self.lines.len() > 1 && self.lines.len() * SLOTS > PLACES_PER_KEY * (self.len() + 1);
+        if is_due {
             self.resize((2 * self.len()).div_ceil(MOST_PER_LINE).max(1), hash_of);
         }
+        is_due
     }
 
     fn resize(&mut self, lines: usize, hash_of: impl Fn(u32) -> u64) {
@@ -376,7 +379,9 @@ mod tests {
                             model.insert(to);
                         }
                     }
-                    Step::Shrink => index.shrink(hash),
+                    Step::Shrink => {
+                        index.shrink(hash);
+                    }
                 }
                 prop_assert_eq!(index.len(), model.len());
             }

@@ -563,6 +563,21 @@ fn eviction_spares_what_is_used() {
     assert_eq!(store.charged_bytes(), store.added_up());
 }
 
+/// The index shrinks meanwhile.
+#[test]
+fn eviction_leaves_no_unused_key_behind_its_hand() {
+    for keys in 1..100 {
+        let mut store = Keyspace {
+            count: 1,
+            ..Keyspace::default()
+        };
+        store.count_uses(true);
+        fill(&store, keys);
+        while store.evict(false, None, |_| {}) == Evicted::One {}
+        assert_eq!(store.len(), 0, "of {keys} keys");
+    }
+}
+
 #[test]
 fn eviction_spares_a_key_and_those_without_expiry() {
     let mut store = Keyspace::new();
