@@ -1,0 +1,217 @@
+# frozen_string_literal: true
+
+# A driver of Ruby's Redis client: see docs/driver-protocol.md.
+#
+# Clients: redis-rb, redis-rb.hiredis, redis-rb.yjit, redis-rb.hiredis.yjit.
+
+require "json"
+require "redis"
+
+SLOT_BITS = 11
+PAUSE = 0.005
+
+def now
+  Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond)
+end
+
+def say(line)
+  $stdout.puts(JSON.generate(line))
+  $stdout.flush
+end
+
+# The first word of an error reply, or the name of the client's error.
+def kind_of(error)
+  word = error.message.to_s.split(" ", 2).first.to_s
+  word.match?(/\A[A-Z]+\z/) ? word : error.class.name.split("::").last
+end
+
+# One block of operations: its end, its times and its costs.
+class Block
+  def initialize(config, duration, most, seed)
+    @value_bytes = config["value_bytes"]
+    @keys = config["keys"]
+    @most = most
+    @state = [seed & 0xFFFFFFFF, 1].max
+    @slots = Hash.new(0)
+    @errors = Hash.new(0)
+    @misses = @ops = @begun = 0
+    @gc = GC.total_time
+    @cpu = Process.times
+    @start = now
+    @end = duration.zero? ? nil : @start + duration
+  end
+
+  # Whether another call of `size` operations begins.
+  def goes_on?(size)
+    return false if @most.positive? && @begun >= @most
+    return false if @end && @begun.positive? && now >= @end
+
+    @begun += size
+    true
+  end
+
+  # The number of the next key: xorshift32, the same in all drivers.
+  def choose
+    state = @state
+    state ^= state << 13 & 0xFFFFFFFF
+    state ^= state >> 17
+    state ^= state << 5 & 0xFFFFFFFF
+    @state = state
+    state % @keys
+  end
+
+  # Counts a call of `size` operations that began at `begun` and has ended now.
+  def done(begun, size)
+    ns = now - begun
+    shift = [ns.bit_length - SLOT_BITS, 0].max
+    @slots[shift * 1024 + (ns >> shift)] += size
+    @ops += size
+  end
+
+  # Looks at what a read returned.
+  def check(value)
+    if value.nil?
+      @misses += 1
+    elsif value.bytesize != @value_bytes
+      @errors["WRONGVALUE"] += 1
+    end
+  end
+
+  def fail(error, size)
+    @errors[kind_of(error)] += size
+  end
+
+  def result
+    elapsed = now - @start
+    cpu = Process.times
+    {
+      ops: @ops,
+      errors: @errors,
+      misses: @misses,
+      elapsed_ns: elapsed,
+      user_cpu_ns: ((cpu.utime - @cpu.utime) * 1e9).round,
+      system_cpu_ns: ((cpu.stime - @cpu.stime) * 1e9).round,
+      max_rss_bytes: File.read("/proc/self/status")[/^VmHWM:\s+(\d+)/, 1].to_i * 1024,
+      gc_ns: GC.total_time - @gc,
+      histogram: @slots.sort
+    }
+  end
+end
+
+# redis-rb, on the socket of Ruby or on that of hiredis.
+class Driver
+  attr_reader :about
+
+  def initialize(config)
+    @config = config
+    has_yjit = defined?(RubyVM::YJIT) && RubyVM::YJIT.enabled?
+    abort "YJIT is not as #{config["client"]} says" if has_yjit ^ config["client"].end_with?(".yjit")
+
+    @socket = config["client"].include?(".hiredis") ? :hiredis : :ruby
+    @redis = connect
+    @keys = Array.new(config["keys"]) { |number| format("%s%08d", config["key_prefix"], number) }
+    @value = "x" * config["value_bytes"]
+    @held = []
+    @about = {
+      client: "redis-rb",
+      version: Redis::VERSION,
+      runtime: "#{RUBY_ENGINE} #{RUBY_VERSION}",
+      options: [("hiredis" if @socket == :hiredis), ("yjit" if has_yjit)].compact
+    }
+  end
+
+  def connect
+    redis = Redis.new(
+      host: @config["host"],
+      port: @config["port"],
+      db: @config["database"],
+      username: @config["user"],
+      password: @config["password"],
+      driver: @socket
+    )
+    redis.ping
+    redis
+  end
+
+  def open(count)
+    count.times { @held << connect }
+  end
+
+  def run(block)
+    is_get = @config["operation"] == "get"
+    case @config["mode"]
+    when "sync" then one_by_one(block, is_get)
+    when "pipeline" then in_pipelines(block, is_get, @config["depth"])
+    else abort "redis-rb has no mode `#{@config["mode"]}`"
+    end
+  end
+
+  def one_by_one(block, is_get)
+    while block.goes_on?(1)
+      key = @keys[block.choose]
+      begun = now
+      begin
+        is_get ? block.check(@redis.get(key)) : @redis.set(key, @value)
+      rescue Redis::BaseError => error
+        block.fail(error, 1)
+      end
+      block.done(begun, 1)
+    end
+  end
+
+  # A pipeline raises its first error, and returns no reply then.
+  def in_pipelines(block, is_get, depth)
+    while block.goes_on?(depth)
+      chosen = Array.new(depth) { @keys[block.choose] }
+      begun = now
+      begin
+        replies = @redis.pipelined do |pipeline|
+          chosen.each { |key| is_get ? pipeline.get(key) : pipeline.set(key, @value) }
+        end
+        replies.each { |reply| block.check(reply) } if is_get
+      rescue Redis::BaseError => error
+        block.fail(error, depth)
+      end
+      block.done(begun, depth)
+    end
+  end
+
+  # INCR of a key of its own, one after the other, with a line for each.
+  def with_faults(block)
+    sequence = 0
+    while block.goes_on?(1)
+      line = { kind: "incr", key: "#{@config["key_prefix"]}#{sequence}", sequence: sequence }
+      begun = now
+      begin
+        @redis.incr(line[:key])
+        line[:outcome] = "acknowledged"
+      rescue StandardError => error
+        line[:outcome] = error.is_a?(Redis::CommandError) ? "failed" : "unknown"
+        line[:error] = kind_of(error)
+      end
+      line[:ns] = now - begun
+      say(op: line)
+      sequence += 1
+      sleep PAUSE
+    end
+  end
+end
+
+config = JSON.parse($stdin.gets)
+driver = Driver.new(config)
+say(ready: driver.about)
+while (line = $stdin.gets)
+  command, *words = line.split
+  numbers = words.map { |word| Integer(word, 10) }
+  case command
+  when "open"
+    driver.open(*numbers)
+    say(opened: numbers.first)
+  when "go"
+    block = Block.new(config, *numbers)
+    config["mode"] == "faults" ? driver.with_faults(block) : driver.run(block)
+    say(result: block.result)
+  else
+    abort "unknown line `#{line.chomp}`"
+  end
+end
