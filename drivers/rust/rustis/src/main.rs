@@ -1,0 +1,144 @@
+//! The driver of rustis: tasks that share a connection.
+
+use std::rc::Rc;
+use std::time::Instant;
+
+use anyhow::bail;
+use driver_harness::{
+    About, Block, Config, Driver, Failed, Mode, Operation, run_tasks, runtime, serve,
+};
+use rustis::client::{BatchPreparedCommand, Client};
+use rustis::commands::StringCommands;
+use rustis::resp::BulkString;
+use rustis::{Error, ErrorKind, RedisErrorKind, Result as RustisResult};
+use tokio::runtime::Runtime;
+
+fn main() -> anyhow::Result<()> {
+    serve(Rustis::open)
+}
+
+struct Rustis {
+    config: Config,
+    runtime: Runtime,
+    client: Client,
+    keys: Rc<[String]>,
+    value: Rc<str>,
+    held: Vec<Client>,
+}
+
+impl Rustis {
+    fn open(config: &Config) -> anyhow::Result<(Self, About)> {
+        let runtime = runtime()?;
+        let client = runtime.block_on(Client::connect(config.url()))?;
+        let about = About {
+            client: "rustis",
+            version: driver_harness::locked_version!("rustis"),
+            options: Vec::new(),
+        };
+        let driver = Self {
+            config: config.clone(),
+            runtime,
+            client,
+            keys: config.keys().into(),
+            value: config.value().into(),
+            held: Vec::new(),
+        };
+        Ok((driver, about))
+    }
+}
+
+impl Driver for Rustis {
+    fn block(&mut self, block: &Rc<Block>) -> anyhow::Result<()> {
+        let is_get = self.config.operation == Operation::Get;
+        let depth = match self.config.mode {
+            Mode::Sync | Mode::Multiplexed => 1,
+            Mode::Pipeline => self.config.depth,
+            mode => bail!("rustis has no mode {mode:?}"),
+        };
+        run_tasks(&self.runtime, self.config.concurrency, || {
+            let (client, block) = (self.client.clone(), Rc::clone(block));
+            let (keys, value) = (Rc::clone(&self.keys), Rc::clone(&self.value));
+            async move {
+                while block.goes_on(depth) {
+                    let chosen: Vec<_> = (0..depth).map(|_| block.choose()).collect();
+                    let begun = Instant::now();
+                    if depth > 1 {
+                        pipeline(&client, &block, is_get, &chosen, &keys, &value).await;
+                    } else if is_get {
+                        note(&block, client.get(keys[chosen[0]].as_str()).await);
+                    } else if let Err(error) = client.set(keys[chosen[0]].as_str(), &*value).await {
+                        block.fail(kind(&error), 1);
+                    }
+                    block.done(begun, depth);
+                }
+                Ok(())
+            }
+        })
+    }
+
+    fn increment(&mut self, key: &str) -> Result<(), Failed> {
+        match self.runtime.block_on(async { self.client.incr(key).await }) {
+            Ok(_) => Ok(()),
+            Err(error) if matches!(error.kind(), ErrorKind::Redis(_)) => {
+                Err(Failed::Refused(kind(&error)))
+            }
+            Err(error) => Err(Failed::Lost(kind(&error))),
+        }
+    }
+
+    fn connect_another(&mut self) -> anyhow::Result<()> {
+        let connected = self.runtime.block_on(Client::connect(self.config.url()))?;
+        self.held.push(connected);
+        Ok(())
+    }
+}
+
+async fn pipeline(
+    client: &Client,
+    block: &Block,
+    is_get: bool,
+    chosen: &[usize],
+    keys: &[String],
+    value: &str,
+) {
+    let mut pipeline = client.create_pipeline();
+    for &key in chosen {
+        if is_get {
+            pipeline.get::<()>(keys[key].as_str()).queue();
+        } else {
+            pipeline.set(keys[key].as_str(), value).forget();
+        }
+    }
+    if is_get {
+        match pipeline.execute::<Vec<Option<BulkString>>>().await {
+            Ok(values) => {
+                for value in &values {
+                    block.check(value.as_deref());
+                }
+            }
+            Err(error) => block.fail(kind(&error), chosen.len()),
+        }
+    } else if let Err(error) = pipeline.execute::<()>().await {
+        block.fail(kind(&error), chosen.len());
+    }
+}
+
+fn note(block: &Block, reply: RustisResult<Option<BulkString>>) {
+    match reply {
+        Ok(value) => block.check(value.as_deref()),
+        Err(error) => block.fail(kind(&error), 1),
+    }
+}
+
+fn kind(error: &Error) -> String {
+    match error.kind() {
+        ErrorKind::Redis(reply) if reply.kind == RedisErrorKind::Other => {
+            reply.description().into()
+        }
+        ErrorKind::Redis(reply) => reply.kind.to_string(),
+        other => {
+            let said = other.to_string();
+            said.split(':').next().unwrap_or_default().replace(' ', "")
+        }
+    }
+}
