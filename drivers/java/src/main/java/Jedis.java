@@ -1,0 +1,106 @@
+import java.util.ArrayList;
+import java.util.List;
+import redis.clients.jedis.DefaultJedisClientConfig;
+import redis.clients.jedis.HostAndPort;
+import redis.clients.jedis.JedisClientConfig;
+import redis.clients.jedis.JedisPooled;
+import redis.clients.jedis.Pipeline;
+import redis.clients.jedis.RedisProtocol;
+import redis.clients.jedis.Response;
+import redis.clients.jedis.exceptions.JedisDataException;
+import redis.clients.jedis.exceptions.JedisException;
+
+/** Jedis: a pool, of which one connection is in use. */
+final class Jedis implements Client {
+    private final Config config;
+    private final JedisPooled jedis;
+    private final List<JedisPooled> held = new ArrayList<>();
+
+    Jedis(Config config) {
+        this.config = config;
+        jedis = connect();
+    }
+
+    private JedisPooled connect() {
+        JedisClientConfig settings = DefaultJedisClientConfig.builder()
+                .user(config.user())
+                .password(config.password())
+                .database(config.database())
+                .protocol(config.resp() == 3 ? RedisProtocol.RESP3 : RedisProtocol.RESP2)
+                .build();
+        JedisPooled connected = new JedisPooled(new HostAndPort(config.host(), config.port()), settings);
+        connected.ping();
+        return connected;
+    }
+
+    @Override
+    public String version() {
+        return Driver.versionOf("redis.clients", "jedis");
+    }
+
+    @Override
+    public void oneByOne(Block block) {
+        while (block.goesOn(1)) {
+            byte[] key = config.keyBytes()[block.choose()];
+            long begun = System.nanoTime();
+            try {
+                if (config.isGet()) {
+                    block.check(jedis.get(key));
+                } else {
+                    jedis.set(key, config.value());
+                }
+            } catch (JedisException error) {
+                block.fail(error, 1);
+            }
+            block.done(begun, 1);
+        }
+    }
+
+    @Override
+    public void inPipelines(Block block, int depth) {
+        while (block.goesOn(depth)) {
+            byte[][] chosen = new byte[depth][];
+            for (int i = 0; i < depth; i++) {
+                chosen[i] = config.keyBytes()[block.choose()];
+            }
+            long begun = System.nanoTime();
+            List<Response<?>> replies = new ArrayList<>(depth);
+            try (Pipeline pipeline = jedis.pipelined()) {
+                for (byte[] key : chosen) {
+                    replies.add(config.isGet() ? pipeline.get(key) : pipeline.set(key, config.value()));
+                }
+                pipeline.sync();
+                replies.forEach(reply -> note(block, reply));
+            } catch (JedisException error) {
+                block.fail(error, depth);
+            }
+            block.done(begun, depth);
+        }
+    }
+
+    private void note(Block block, Response<?> reply) {
+        try {
+            Object value = reply.get();
+            if (config.isGet()) {
+                block.check((byte[]) value);
+            }
+        } catch (JedisDataException error) {
+            block.fail(error, 1);
+        }
+    }
+
+    @Override
+    public void increment(String key) {
+        jedis.incr(key);
+    }
+
+    @Override
+    public boolean isRefusal(RuntimeException error) {
+        return error instanceof JedisDataException;
+    }
+
+    @Override
+    public void connectAnother() {
+        held.add(connect());
+    }
+}

@@ -1,0 +1,152 @@
+import io.lettuce.core.ClientOptions;
+import io.lettuce.core.RedisClient;
+import io.lettuce.core.RedisCommandExecutionException;
+import io.lettuce.core.RedisException;
+import io.lettuce.core.RedisFuture;
+import io.lettuce.core.RedisURI;
+import io.lettuce.core.api.StatefulRedisConnection;
+import io.lettuce.core.api.async.RedisAsyncCommands;
+import io.lettuce.core.codec.ByteArrayCodec;
+import io.lettuce.core.codec.RedisCodec;
+import io.lettuce.core.codec.StringCodec;
+import io.lettuce.core.protocol.ProtocolVersion;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ExecutionException;
+
+/** Lettuce: calls that share a connection, of which a thread of netty reads and writes. */
+final class Lettuce implements Client {
+    private final Config config;
+    private final RedisClient client;
+    private final StatefulRedisConnection<String, byte[]> connection;
+    private final List<StatefulRedisConnection<String, byte[]>> held = new ArrayList<>();
+
+    Lettuce(Config config) {
+        this.config = config;
+        RedisURI.Builder uri = RedisURI.builder()
+                .withHost(config.host())
+                .withPort(config.port())
+                .withDatabase(config.database());
+        if (config.password() != null && config.user() != null) {
+            uri.withAuthentication(config.user(), config.password().toCharArray());
+        } else if (config.password() != null) {
+            uri.withPassword(config.password().toCharArray());
+        }
+        client = RedisClient.create(uri.build());
+        client.setOptions(ClientOptions.builder()
+                .protocolVersion(config.resp() == 3 ? ProtocolVersion.RESP3 : ProtocolVersion.RESP2)
+                .build());
+        connection = connect();
+    }
+
+    private StatefulRedisConnection<String, byte[]> connect() {
+        return client.connect(RedisCodec.of(StringCodec.UTF8, ByteArrayCodec.INSTANCE));
+    }
+
+    @Override
+    public String version() {
+        return Driver.versionOf("io.lettuce", "lettuce-core");
+    }
+
+    @Override
+    public void oneByOne(Block block) {
+        var commands = connection.sync();
+        while (block.goesOn(1)) {
+            String key = config.keys()[block.choose()];
+            long begun = System.nanoTime();
+            try {
+                if (config.isGet()) {
+                    block.check(commands.get(key));
+                } else {
+                    commands.set(key, config.value());
+                }
+            } catch (RedisException error) {
+                block.fail(error, 1);
+            }
+            block.done(begun, 1);
+        }
+    }
+
+    @Override
+    public void inPipelines(Block block, int depth) {
+        var commands = connection.async();
+        connection.setAutoFlushCommands(false);
+        while (block.goesOn(depth)) {
+            String[] chosen = new String[depth];
+            for (int i = 0; i < depth; i++) {
+                chosen[i] = config.keys()[block.choose()];
+            }
+            long begun = System.nanoTime();
+            List<RedisFuture<?>> replies = new ArrayList<>(depth);
+            for (String key : chosen) {
+                replies.add(call(commands, key));
+            }
+            connection.flushCommands();
+            for (RedisFuture<?> reply : replies) {
+                try {
+                    note(block, reply.get());
+                } catch (ExecutionException error) {
+                    block.fail(error.getCause(), 1);
+                } catch (InterruptedException error) {
+                    throw new IllegalStateException(error);
+                }
+            }
+            block.done(begun, depth);
+        }
+        connection.setAutoFlushCommands(true);
+    }
+
+    @Override
+    public void multiplexed(Block block, int callers) throws InterruptedException {
+        CountDownLatch running = new CountDownLatch(callers);
+        for (int i = 0; i < callers; i++) {
+            next(block, connection.async(), running);
+        }
+        running.await();
+    }
+
+    /** One caller: the end of a call begins the next. */
+    private void next(Block block, RedisAsyncCommands<String, byte[]> commands, CountDownLatch running) {
+        if (!block.goesOn(1)) {
+            running.countDown();
+            return;
+        }
+        String key = config.keys()[block.choose()];
+        long begun = System.nanoTime();
+        call(commands, key).whenComplete((value, error) -> {
+            if (error == null) {
+                note(block, value);
+            } else {
+                block.fail(error, 1);
+            }
+            block.done(begun, 1);
+            next(block, commands, running);
+        });
+    }
+
+    private RedisFuture<?> call(RedisAsyncCommands<String, byte[]> commands, String key) {
+        return config.isGet() ? commands.get(key) : commands.set(key, config.value());
+    }
+
+    private void note(Block block, Object value) {
+        if (config.isGet()) {
+            block.check((byte[]) value);
+        }
+    }
+
+    @Override
+    public void increment(String key) {
+        connection.sync().incr(key);
+    }
+
+    @Override
+    public boolean isRefusal(RuntimeException error) {
+        return error instanceof RedisCommandExecutionException;
+    }
+
+    @Override
+    public void connectAnother() {
+        held.add(connect());
+    }
+}
