@@ -307,13 +307,8 @@ impl Shard {
     /// Gives back the room of entries that went. The places of records change.
     pub(crate) fn tidy(&mut self, hasher: &impl BuildHasher) {
         let arena = &self.arena;
-        let has_moved = self
-            .index
+        self.index
             .shrink(|at| hasher.hash_one(arena.slot(at).key()));
-        if has_moved {
-            // Else the hand could be behind the last position, and what is left would stay for a whole turn.
-            self.hand = 0;
-        }
         self.arena.tidy(&mut self.index, hasher);
     }
 
