@@ -104,7 +104,8 @@ impl Subject for DriverSubject {
         driven.gc_ns = sum(driven.ops == 0, driven.gc_ns, said.gc_ns);
         driven.ops += outcome.ops;
         driven.elapsed_ns = driven.elapsed_ns.saturating_add(said.elapsed_ns);
-        driven.max_rss_bytes = driven.max_rss_bytes.max(said.max_rss_bytes);
+        let memory = self.running.peak_memory().unwrap_or(said.max_rss_bytes);
+        driven.max_rss_bytes = driven.max_rss_bytes.max(memory);
         Ok(outcome)
     }
 }

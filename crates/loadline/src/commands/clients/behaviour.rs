@@ -1,7 +1,6 @@
 //! What clients do when something fails: a short run of each client with each fault.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -229,7 +228,7 @@ impl Run<'_> {
         };
         let ended = run();
         let waited = nanoseconds(last.elapsed());
-        behaviour.max_rss_bytes = peak_memory(self.running.pid());
+        behaviour.max_rss_bytes = self.running.peak_memory();
         match ended {
             Ok(()) => {}
             Err(Broken::Silent(_)) => {
@@ -294,14 +293,6 @@ fn recovery(arrived: &[(Instant, Op)], ended: Instant) -> Option<u64> {
     acknowledged
         .map(|(at, _)| nanoseconds(at.duration_since(ended)))
         .next()
-}
-
-/// The largest resident memory of a process, in bytes, while it is there.
-fn peak_memory(pid: u32) -> Option<u64> {
-    let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    let kib: u64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;
-    Some(kib * 1_024)
 }
 
 impl Seen {

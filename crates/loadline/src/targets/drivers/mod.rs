@@ -142,6 +142,17 @@ impl Running {
         Ok(running)
     }
 
+    /// The largest resident memory of the process since its program was started, in bytes, while it is there. What
+    /// `getrusage` says to the process can be that of its parent.
+    pub(crate) fn peak_memory(&self) -> Option<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).ok()?;
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmHWM:"))?;
+        let kib: u64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;
+        Some(kib * 1_024)
+    }
+
     /// Its process.
     pub(crate) fn pid(&self) -> u32 {
         self.process.id()
