@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use loadline_client::Client;
+use loadline_client::tracking::Invalidation;
 
 use super::core::Core;
 use super::key::Key;
@@ -46,68 +47,98 @@ impl Notices {
 
     /// Takes notices until the cache is gone.
     pub(crate) fn take<K: Key, V>(&self, shared: &Weak<impl AsRef<Core<K, V>>>) {
-        let mut pause = FIRST_PAUSE;
+        let mut attempts = Attempts::new();
         while shared.strong_count() > 0 {
-            let Ok(mut tracking) = self.client.blocking_tracking(&self.prefix[..]) else {
-                std::thread::sleep(pause);
-                pause = (pause * 2).min(LONGEST_PAUSE);
-                continue;
-            };
-            let mut notice = Some(loadline_client::tracking::Invalidation::All);
-            loop {
-                let Some(shared) = shared.upgrade() else {
-                    return;
-                };
-                let core: &Core<K, V> = (*shared).as_ref();
-                core.set_tracking(tracking.outage().is_none());
-                if notice
-                    .take()
-                    .is_some_and(|notice| !core.take_notice(notice))
-                {
-                    break;
+            if let Ok(mut tracking) = self.client.blocking_tracking(&self.prefix[..]) {
+                attempts.succeeded();
+                let mut notice = Some(Invalidation::All);
+                loop {
+                    match pass_on(shared, tracking.outage().is_none(), notice) {
+                        After::Wait => notice = tracking.next(LOOK),
+                        After::Reconnect => break,
+                        After::End => return,
+                    }
                 }
-                drop(shared);
-                notice = tracking.next(LOOK);
             }
-            pause = LONGEST_PAUSE;
-            std::thread::sleep(pause);
+            std::thread::sleep(attempts.pause());
         }
     }
 
     /// The same for tasks.
     #[cfg(feature = "tokio")]
     pub(crate) async fn take_on_task<K: Key, V>(&self, shared: Weak<impl AsRef<Core<K, V>>>) {
-        let mut pause = FIRST_PAUSE;
+        let mut attempts = Attempts::new();
         while shared.strong_count() > 0 {
-            let Ok(mut tracking) = self.client.tracking(&self.prefix[..]).await else {
-                tokio::time::sleep(pause).await;
-                pause = (pause * 2).min(LONGEST_PAUSE);
-                continue;
-            };
-            let mut notice = Some(loadline_client::tracking::Invalidation::All);
-            loop {
-                let Some(shared) = shared.upgrade() else {
-                    return;
-                };
-                let core: &Core<K, V> = (*shared).as_ref();
-                core.set_tracking(tracking.outage().is_none());
-                if notice
-                    .take()
-                    .is_some_and(|notice| !core.take_notice(notice))
-                {
-                    break;
+            if let Ok(mut tracking) = self.client.tracking(&self.prefix[..]).await {
+                attempts.succeeded();
+                let mut notice = Some(Invalidation::All);
+                loop {
+                    match pass_on(&shared, tracking.outage().is_none(), notice) {
+                        After::Wait => {}
+                        After::Reconnect => break,
+                        After::End => return,
+                    }
+                    notice = match tokio::time::timeout(LOOK, tracking.next()).await {
+                        Ok(Some(notice)) => Some(notice),
+                        // The runtime has ended.
+                        Ok(None) => return,
+                        Err(_) => None,
+                    };
                 }
-                drop(shared);
-                notice = match tokio::time::timeout(LOOK, tracking.next()).await {
-                    Ok(Some(notice)) => Some(notice),
-                    // The runtime has ended.
-                    Ok(None) => return,
-                    Err(_) => None,
-                };
             }
-            pause = LONGEST_PAUSE;
-            tokio::time::sleep(pause).await;
+            tokio::time::sleep(attempts.pause()).await;
         }
+    }
+}
+
+/// What to do after a notice, or after a time without one.
+#[derive(Debug, PartialEq, Eq)]
+enum After {
+    /// Wait for the next notice.
+    Wait,
+    /// Connect again: this connection reports no more changes.
+    Reconnect,
+    /// Stop: the cache is gone.
+    End,
+}
+
+/// Passes a notice, if there is one, and the state of the connection to the cache.
+fn pass_on<K: Key, V>(
+    shared: &Weak<impl AsRef<Core<K, V>>>,
+    is_tracking: bool,
+    notice: Option<Invalidation>,
+) -> After {
+    let Some(shared) = shared.upgrade() else {
+        return After::End;
+    };
+    let core: &Core<K, V> = (*shared).as_ref();
+    core.set_tracking(is_tracking);
+    if notice.is_some_and(|notice| !core.take_notice(notice)) {
+        return After::Reconnect;
+    }
+    After::Wait
+}
+
+/// The pauses between attempts to begin. They double, and are the longest ones after the first success: then
+/// the server ended the tracking.
+struct Attempts {
+    next: Duration,
+}
+
+impl Attempts {
+    fn new() -> Self {
+        Self { next: FIRST_PAUSE }
+    }
+
+    fn succeeded(&mut self) {
+        self.next = LONGEST_PAUSE;
+    }
+
+    /// The pause before the next attempt.
+    fn pause(&mut self) -> Duration {
+        let pause = self.next;
+        self.next = (pause * 2).min(LONGEST_PAUSE);
+        pause
     }
 }
 
@@ -116,5 +147,22 @@ impl<K: Key, V> Core<K, V> {
         if let Some(lower) = &self.lower {
             (lower.metrics.is_tracking).store(is_tracking, Relaxed);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_double_and_are_long_after_a_success() {
+        let mut attempts = Attempts::new();
+        let pauses: Vec<u64> = (0..9)
+            .map(|_| attempts.pause().as_millis().try_into().unwrap())
+            .collect();
+        assert_eq!(pauses, [50, 100, 200, 400, 800, 1600, 3200, 5000, 5000]);
+        let mut attempts = Attempts::new();
+        attempts.succeeded();
+        assert_eq!([attempts.pause(), attempts.pause()], [LONGEST_PAUSE; 2]);
     }
 }
