@@ -92,16 +92,16 @@ pub(crate) fn run_drivers(asked: &Asked<'_>) -> anyhow::Result<()> {
         }
         let clients = folder.manifest.client.iter();
         let names: Vec<&str> = clients.map(|client| client.name.as_str()).collect();
-        if folder.test(&names).is_err() {
-            failed.push(folder.name.as_str());
+        if let Err(error) = folder.test(&names) {
+            failed.push(format!("{}: {error:#}", folder.name));
         }
     }
     if failed.is_empty() {
         return Ok(());
     }
     bail!(
-        "not installed, or not as {DIR} require: {}; see above",
-        failed.join(", ")
+        "see the lines above; not installed, or {}",
+        failed.join("; ")
     )
 }
 
@@ -218,19 +218,26 @@ impl Folder {
         Ok(self.manifest.client.iter().all(of))
     }
 
-    /// Tests the conformance of clients.
+    /// Tests the conformance of clients, also of those after one that fails.
     fn test(&self, names: &[&str]) -> anyhow::Result<()> {
         run_cargo(&["build", "--package", "loadline", "--quiet"], &[])?;
+        let mut failed = Vec::new();
         for name in names {
             let status = Command::new(program())
                 .args(["clients", "--drivers", DIR, "--conformance", name])
                 .status()
                 .context("the program could not be started")?;
             if !status.success() {
-                bail!("the driver of {name} is not as docs/driver-protocol.md requires ({status})");
+                failed.push(format!("{name} ({status})"));
             }
         }
-        Ok(())
+        if failed.is_empty() {
+            return Ok(());
+        }
+        bail!(
+            "not as docs/driver-protocol.md requires: {}",
+            failed.join(", ")
+        )
     }
 }
 
