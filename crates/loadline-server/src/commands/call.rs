@@ -213,8 +213,17 @@ impl Call<'_> {
         store.view(key, self.shared.now, |value| look(value, &mut reply))
     }
 
-    /// Whether `key` exists. Does not count as a look-up.
+    /// Whether `key` exists. Does not count as a look-up, nor as a use.
     pub(super) fn has(&self, key: &[u8]) -> bool {
-        self.store().view(key, self.now(), |value| value.is_some())
+        self.store()
+            .inspect(key, self.now(), |value| value.is_some())
+    }
+
+    /// The kind of the value at `key`. Counts as a look-up, but not as a use.
+    pub(super) fn kind_of(&mut self, key: &[u8]) -> Option<&'static str> {
+        let look = |value: Option<View<'_>>| value.map(View::kind);
+        let kind = self.store().inspect(key, self.now(), look);
+        self.shared.stats.count_lookup(kind.is_some());
+        kind
     }
 }

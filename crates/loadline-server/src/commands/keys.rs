@@ -14,7 +14,7 @@ pub(super) const TABLE: &[Known] = &[
     write("DEL", -2, ALL, del),
     write("UNLINK", -2, ALL, del),
     read("EXISTS", -2, ALL, exists),
-    read("TOUCH", -2, ALL, exists),
+    read("TOUCH", -2, ALL, touch),
     read("TYPE", 2, ONE, kind),
     write("RENAME", 3, TWO, rename),
     write("RENAMENX", 3, TWO, renamenx),
@@ -61,6 +61,15 @@ fn del(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
 fn exists(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     let mut there = 0;
     for key in &words[1..] {
+        there += usize::from(call.kind_of(key).is_some());
+    }
+    call.reply().count(there);
+    Ok(())
+}
+
+fn touch(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
+    let mut there = 0;
+    for key in &words[1..] {
         there += usize::from(call.show(key, |value, _| value.is_some()));
     }
     call.reply().count(there);
@@ -68,9 +77,8 @@ fn exists(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
 }
 
 fn kind(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
-    call.show(words[1], |value, reply| {
-        reply.simple(value.map_or("none", View::kind));
-    });
+    let kind = call.kind_of(words[1]);
+    call.reply().simple(kind.unwrap_or("none"));
     Ok(())
 }
 
@@ -199,12 +207,11 @@ fn object(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     let &[_, word, key] = words else {
         return Err(no_such_form(words));
     };
-    // Read before the look-up, which itself counts as a use.
     let uses = call.store().uses(key, call.now()).unwrap_or(0);
     let shape = call.store().shape(key, call.now());
     let encoding = call
         .store()
-        .view(key, call.now(), |value| Some(encoding(value?, shape?)));
+        .inspect(key, call.now(), |value| Some(encoding(value?, shape?)));
     let counts_uses = call.shared.counts_uses();
     let mut reply = call.reply();
     match encoding {

@@ -73,14 +73,21 @@ impl<'k> Locked<'k> {
         self.shard.set_outside(at, outside);
     }
 
-    /// Where the record of `key` is; one whose time has come is freed instead.
+    /// Where the record of `key` is, without counting a use of it; one whose time has come is freed instead.
     #[inline]
-    pub(super) fn find(&mut self, key: &[u8], now: u64) -> Option<u32> {
+    pub(super) fn find_unused(&mut self, key: &[u8], now: u64) -> Option<u32> {
         let at = self.find_any(key)?;
         if self.shard.is_gone(at, now) {
             self.free(at);
             return None;
         }
+        Some(at)
+    }
+
+    /// Where the record of `key` is, and counts a use of it; one whose time has come is freed instead.
+    #[inline]
+    pub(super) fn find(&mut self, key: &[u8], now: u64) -> Option<u32> {
+        let at = self.find_unused(key, now)?;
         if self.keyspace.counts_uses {
             self.shard.touch(at);
         }

@@ -157,6 +157,13 @@ impl Keyspace {
         look(at.map(|at| shard.slot(at).view()))
     }
 
+    /// Shows the value of `key` as [`view`](Self::view) does. That is no use of the entry.
+    pub fn inspect<R>(&self, key: &[u8], now: u64, look: impl FnOnce(Option<View<'_>>) -> R) -> R {
+        let mut shard = self.shard_of(key);
+        let at = shard.find_unused(key, now);
+        look(at.map(|at| shard.slot(at).view()))
+    }
+
     /// Shows the value of `key` as [`view`](Self::view) does, and counts a hit or a miss.
     #[inline]
     pub fn look_up<R>(&self, key: &[u8], now: u64, look: impl FnOnce(Option<View<'_>>) -> R) -> R {
@@ -191,7 +198,7 @@ impl Keyspace {
     #[must_use]
     pub fn expires_at(&self, key: &[u8], now: u64) -> Option<Option<u64>> {
         let mut shard = self.shard_of(key);
-        let at = shard.find(key, now)?;
+        let at = shard.find_unused(key, now)?;
         Some(shard.slot(at).expires_at())
     }
 
@@ -199,7 +206,7 @@ impl Keyspace {
     #[must_use]
     pub fn memory_bytes(&self, key: &[u8], now: u64) -> Option<usize> {
         let mut shard = self.shard_of(key);
-        let at = shard.find(key, now)?;
+        let at = shard.find_unused(key, now)?;
         Some(size_of_val(&at) + shard.slot(at).held_bytes())
     }
 
@@ -207,16 +214,16 @@ impl Keyspace {
     #[must_use]
     pub fn shape(&self, key: &[u8], now: u64) -> Option<Shape> {
         let mut shard = self.shard_of(key);
-        let at = shard.find(key, now)?;
+        let at = shard.find_unused(key, now)?;
         Some(shard.slot(at).shape())
     }
 
     /// How often `key` was used lately, as [`evict`](Self::evict) counts it.
     #[must_use]
     pub fn uses(&self, key: &[u8], now: u64) -> Option<u8> {
-        let shard = self.shard_of(key);
-        let slot = shard.slot(shard.find_any(key)?);
-        (!slot.is_gone(now)).then(|| slot.record.uses())
+        let mut shard = self.shard_of(key);
+        let at = shard.find_unused(key, now)?;
+        Some(shard.slot(at).record.uses())
     }
 
     /// Bytes of memory that keys, values and tables take, without what an allocator adds.
