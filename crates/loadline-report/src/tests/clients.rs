@@ -108,3 +108,20 @@ fn a_row_whose_counts_differ_says_so() {
     assert!(text.contains("were never executed"), "{text}");
     assert!(!html(&hostile()).contains("<script>alert"));
 }
+
+#[test]
+fn names_that_end_differently_are_not_cut_to_the_same() {
+    let mut record = record();
+    for pair in record.cases.chunks_mut(2) {
+        for (case, end) in pair.iter_mut().zip(["off", "on"]) {
+            case.subject.name = format!("redis-rb 4.8.0 hiredis with yjit {end}");
+        }
+    }
+    let text = text(&record, &TERMINAL);
+    for end in ["off", "on"] {
+        let name = format!("redis-rb 4.8.0 hiredis with yjit {end} ");
+        let rows = text.lines().filter(|line| line.starts_with(&name));
+        assert_eq!(rows.count(), 2, "{name}:\n{text}");
+    }
+    assert!(text.contains("keys, 64 B values\n"), "{text}");
+}

@@ -1,11 +1,13 @@
 //! Tables whose columns are aligned over all groups, and that fit the page.
 
+use std::collections::BTreeSet;
+
 use super::page::{Page, Style};
 use super::style_of;
 use crate::clean::{columns, plain, shortened};
 use crate::document::{Cell, Column, Row, Table};
 
-/// The first column is not cut below this, nor wider than the second.
+/// The first column is not cut below this, nor below what keeps different names different, nor wider than the second.
 const NAME: (usize, usize) = (12, 40);
 /// A head that is wider than its cells is cut to this.
 const HEAD: usize = 15;
@@ -82,6 +84,7 @@ impl Layout {
             .map(|place| natural_width(table, place))
             .collect();
         let mut shown: Vec<usize> = (0..table.columns.len()).collect();
+        let least_name = distinct_width(table, natural.first().copied().unwrap_or(0));
         loop {
             for gap in [2, 1] {
                 let rest: usize = shown
@@ -90,7 +93,7 @@ impl Layout {
                     .map(|place| natural[*place] + gap)
                     .sum();
                 let name = natural.first().copied().unwrap_or(0);
-                let least = if gap == 1 { name.min(NAME.0) } else { name };
+                let least = if gap == 1 { least_name } else { name };
                 if rest + least <= width {
                     let name = name.min(width - rest);
                     let widths = shown.iter().map(|place| (*place, natural[*place]));
@@ -166,6 +169,19 @@ impl Layout {
         }
         pieces
     }
+}
+
+/// The least width of the first column, up to `natural`, at which names that differ are still different.
+fn distinct_width(table: &Table, natural: usize) -> usize {
+    let rows = table.groups.iter().flat_map(|group| &group.rows);
+    let names = rows.filter_map(|row| Some(plain(&row.cells.first()?.text)));
+    let names: BTreeSet<_> = names.collect();
+    let is_distinct = |width: &usize| {
+        let cut: BTreeSet<_> = names.iter().map(|name| shortened(name, *width)).collect();
+        cut.len() == names.len()
+    };
+    let least = natural.min(NAME.0);
+    (least..natural).find(is_distinct).unwrap_or(natural)
 }
 
 fn natural_width(table: &Table, place: usize) -> usize {

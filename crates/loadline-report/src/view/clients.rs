@@ -60,7 +60,7 @@ fn table(record: &Record, clients: &Clients) -> Option<Section> {
     }
     let scenario = &record.cases.first()?.scenario;
     let heading = format!(
-        "Clients, {} keys, values of {}",
+        "Clients, {} keys, {}",
         words::amount(scenario.keys),
         words::value_size(&scenario.value_bytes)
     );
