@@ -110,21 +110,9 @@ impl Gate {
                 fits.then_some((row, case))
             })
         };
-        let mut row = Row {
-            case: format!("{} vs {}", self.left, self.right),
-            metric: Metric::Throughput,
-            limit: Some(self.to_string()),
-            baseline: None,
-            candidate: None,
-            ratio: None,
-            lo: None,
-            hi: None,
-            interval_95: None,
-            minimum_detectable_effect: None,
-            functions: Vec::new(),
-            verdict: RowVerdict::Inconclusive,
-            evidence: String::new(),
-        };
+        let case = format!("{} vs {}", self.left, self.right);
+        let mut row = Row::unknown(&case, Metric::Throughput);
+        row.limit = Some(self.to_string());
         let (Some((left_row, left)), Some((right_row, right))) =
             (find(&self.left), find(&self.right))
         else {

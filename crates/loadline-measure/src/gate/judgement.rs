@@ -240,7 +240,7 @@ impl Outcome {
 
 impl Row {
     /// Creates a row without results.
-    pub(super) fn unknown(case: &str, metric: Metric) -> Self {
+    pub(crate) fn unknown(case: &str, metric: Metric) -> Self {
         Self {
             case: case.to_owned(),
             metric,
