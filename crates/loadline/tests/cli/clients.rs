@@ -1,7 +1,5 @@
 //! `loadline clients`, with drivers in Bash that speak the Redis protocol themselves.
 
-use std::time::Duration;
-
 use loadline_measure::clients::{Ending, Fault};
 use loadline_measure::gate::RowVerdict;
 use loadline_measure::record::{Record, SubjectKind};
@@ -19,7 +17,7 @@ connect() { exec 3<>"/dev/tcp/$host/$port"; }
 connect 2>/dev/null
 value=$(printf 'x%.0s' $(seq "$size"))
 case $client in
-mute) sleep 60 ;;
+mute) touch started; sleep 60 ;;
 dead) echo 'no memory' >&2; exit 3 ;;
 babble) echo 'hello' ;;
 endless) while :; do printf 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx'; done ;;
@@ -225,7 +223,9 @@ fn an_interrupt_ends_a_driver_that_says_nothing() {
         .stderr(std::process::Stdio::null())
         .spawn()
         .unwrap();
-    std::thread::sleep(Duration::from_millis(1_500));
+    crate::util::wait_until("the driver runs", || {
+        dir.path().join("drivers/bash/started").exists()
+    });
     crate::util::signal(child.id(), "INT");
     let mut code = None;
     crate::util::wait_until("the run ends", || {
