@@ -1,11 +1,8 @@
 # frozen_string_literal: true
 
-# A driver of Ruby's Redis client: see docs/driver-protocol.md.
-#
-# Clients: redis-rb, redis-rb.hiredis, redis-rb.yjit, redis-rb.hiredis.yjit.
+# What the Ruby drivers share: see docs/driver-protocol.md.
 
 require "json"
-require "redis"
 
 SLOT_BITS = 11
 PAUSE = 0.005
@@ -98,39 +95,29 @@ class Block
   end
 end
 
-# redis-rb, on the socket of Ruby or on that of hiredis.
+# A driver of one client library. A class for a library says how it connects, reads, writes and pipelines.
 class Driver
-  attr_reader :about
+  attr_reader :config
 
   def initialize(config)
     @config = config
-    has_yjit = defined?(RubyVM::YJIT) && RubyVM::YJIT.enabled?
-    abort "YJIT is not as #{config["client"]} says" if has_yjit ^ config["client"].end_with?(".yjit")
+    @has_yjit = defined?(RubyVM::YJIT) && RubyVM::YJIT.enabled?
+    abort "YJIT is not as #{config["client"]} says" if @has_yjit ^ config["client"].end_with?(".yjit")
 
     @socket = config["client"].include?(".hiredis") ? :hiredis : :ruby
     @redis = connect
     @keys = Array.new(config["keys"]) { |number| format("%s%08d", config["key_prefix"], number) }
     @value = "x" * config["value_bytes"]
     @held = []
-    @about = {
-      client: "redis-rb",
-      version: Redis::VERSION,
-      runtime: "#{RUBY_ENGINE} #{RUBY_VERSION}",
-      options: [("hiredis" if @socket == :hiredis), ("yjit" if has_yjit)].compact
-    }
   end
 
-  def connect
-    redis = Redis.new(
-      host: @config["host"],
-      port: @config["port"],
-      db: @config["database"],
-      username: @config["user"],
-      password: @config["password"],
-      driver: @socket
-    )
-    redis.ping
-    redis
+  def about
+    {
+      client: self.class::NAME,
+      version: self.class::VERSION,
+      runtime: "#{RUBY_ENGINE} #{RUBY_VERSION}",
+      options: [("hiredis" if @socket == :hiredis), ("yjit" if @has_yjit)].compact
+    }
   end
 
   def open(count)
@@ -142,7 +129,8 @@ class Driver
     case @config["mode"]
     when "sync" then one_by_one(block, is_get)
     when "pipeline" then in_pipelines(block, is_get, @config["depth"])
-    else abort "redis-rb has no mode `#{@config["mode"]}`"
+    when "faults" then with_faults(block)
+    else abort "#{self.class::NAME} has no mode `#{@config["mode"]}`"
     end
   end
 
@@ -151,8 +139,8 @@ class Driver
       key = @keys[block.choose]
       begun = now
       begin
-        is_get ? block.check(@redis.get(key)) : @redis.set(key, @value)
-      rescue Redis::BaseError => error
+        is_get ? block.check(get(key)) : set(key, @value)
+      rescue self.class::ERROR => error
         block.fail(error, 1)
       end
       block.done(begun, 1)
@@ -165,11 +153,9 @@ class Driver
       chosen = Array.new(depth) { @keys[block.choose] }
       begun = now
       begin
-        replies = @redis.pipelined do |pipeline|
-          chosen.each { |key| is_get ? pipeline.get(key) : pipeline.set(key, @value) }
-        end
+        replies = is_get ? get_all(chosen) : set_all(chosen, @value)
         replies.each { |reply| block.check(reply) } if is_get
-      rescue Redis::BaseError => error
+      rescue self.class::ERROR => error
         block.fail(error, depth)
       end
       block.done(begun, depth)
@@ -183,10 +169,10 @@ class Driver
       line = { kind: "incr", key: "#{@config["key_prefix"]}#{sequence}", sequence: sequence }
       begun = now
       begin
-        @redis.incr(line[:key])
+        incr(line[:key])
         line[:outcome] = "acknowledged"
       rescue StandardError => error
-        line[:outcome] = error.is_a?(Redis::CommandError) ? "failed" : "unknown"
+        line[:outcome] = error.is_a?(self.class::REFUSAL) ? "failed" : "unknown"
         line[:error] = kind_of(error)
       end
       line[:ns] = now - begun
@@ -197,21 +183,24 @@ class Driver
   end
 end
 
-config = JSON.parse($stdin.gets)
-driver = Driver.new(config)
-say(ready: driver.about)
-while (line = $stdin.gets)
-  command, *words = line.split
-  numbers = words.map { |word| Integer(word, 10) }
-  case command
-  when "open"
-    driver.open(*numbers)
-    say(opened: numbers.first)
-  when "go"
-    block = Block.new(config, *numbers)
-    config["mode"] == "faults" ? driver.with_faults(block) : driver.run(block)
-    say(result: block.result)
-  else
-    abort "unknown line `#{line.chomp}`"
+# Drives with a class until standard input ends.
+def drive(kind)
+  config = JSON.parse($stdin.gets)
+  driver = kind.new(config)
+  say(ready: driver.about)
+  while (line = $stdin.gets)
+    command, *words = line.split
+    numbers = words.map { |word| Integer(word, 10) }
+    case command
+    when "open"
+      driver.open(*numbers)
+      say(opened: numbers.first)
+    when "go"
+      block = Block.new(config, *numbers)
+      driver.run(block)
+      say(result: block.result)
+    else
+      abort "unknown line `#{line.chomp}`"
+    end
   end
 end
