@@ -20,6 +20,15 @@ pub enum Error {
     /// The store of this process failed.
     #[error(transparent)]
     Store(#[from] loadline_store::Error),
+    /// An engine of this process failed: LMDB, redb or fjall.
+    #[error(transparent)]
+    Engine(Box<dyn std::error::Error + Send + Sync>),
+    /// The store cannot keep a key of this length. Nothing was written.
+    #[error("the store cannot keep keys of {key_bytes} bytes")]
+    Key {
+        /// Length of the key.
+        key_bytes: usize,
+    },
     /// The server or the connection failed; [`loadline_client::Error::maybe_executed`] says whether a write may have
     /// happened.
     #[error(transparent)]

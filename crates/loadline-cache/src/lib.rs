@@ -7,6 +7,7 @@
 //! | --- | --- |
 //! | `ram` | a store in the memory of this process |
 //! | `store:DIR` | a store of this process in a directory |
+//! | `heed:DIR`, `redb:DIR`, `fjall:DIR` | LMDB, redb or fjall in a directory |
 //! | `redis://HOST:PORT` (and `rediss://`, `unix://`) | a Redis or Valkey server |
 //! | `cluster://HOST:PORT,...` | a Redis or Valkey Cluster |
 //!
@@ -48,6 +49,7 @@
 //! | `tokio` | the interfaces for tasks |
 //! | `bitcode`, `postcard`, `message-pack`, `prost`, `json` | a codec each, in [`codec`] |
 //! | `lz4`, `zstd` | compression of large values |
+//! | `heed`, `redb`, `fjall` | a store each, in [`engines`] |
 //! | `tls` | `rediss://`, `clusters://` |
 //!
 //! A store by itself:
@@ -63,11 +65,12 @@
 //! ```
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
-#![forbid(unsafe_code)]
+#![cfg_attr(not(feature = "heed"), forbid(unsafe_code))]
 
 mod batch;
 mod blocking;
 pub mod cost;
+pub mod engines;
 mod error;
 mod idle;
 mod place;
@@ -88,7 +91,7 @@ pub use tiered::AsyncCache;
 pub use tiered::codec;
 pub use tiered::{
     Builder, Cache, Clock, Compression, Explanation, Found, Key, ManualClock, Stats, Step,
-    SystemClock, Tier, TierStats, Times, Worth, WriteMode,
+    SystemClock, Tier, TierStats, Times, WarmUp, WarmUpEnd, Worth, WriteMode,
 };
 
 /// The example of the README compiles.

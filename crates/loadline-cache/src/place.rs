@@ -6,12 +6,14 @@ use std::time::Duration;
 use loadline_store::{Durability, Options};
 
 use crate::Error;
+use crate::engines::EngineAt;
 
 /// Where a store is.
 #[derive(Debug, Clone)]
 pub(crate) enum Place {
     Ram,
     Directory(PathBuf, Options),
+    Engine(EngineAt),
     /// A server, with a URL for the client.
     Server(String, Option<Wait>),
     Cluster(String, Option<Wait>),
@@ -72,16 +74,32 @@ impl Place {
                 let options = Options::new().durability(own.durability()?);
                 Ok(Self::Directory(dir.into(), options))
             }
+            Some((name @ ("heed" | "redb" | "fjall"), dir)) if !dir.is_empty() && !is_remote => {
+                match EngineAt::named(name, dir.into(), own.durability()?) {
+                    Some(engine) => Ok(Self::Engine(engine)),
+                    None => Err(invalid(&format!(
+                        "this build of loadline-cache does not have the feature `{name}`"
+                    ))),
+                }
+            }
             Some(("redis" | "rediss" | "unix", _)) if is_remote => Ok(Self::Server(full, wait)),
             Some(("cluster" | "clusters", _)) if is_remote => Ok(Self::Cluster(full, wait)),
             _ => Err(invalid(
-                "expected ram, store:DIR, redis://HOST:PORT or cluster://HOST:PORT",
+                "expected ram, store:DIR, heed:DIR, redb:DIR, fjall:DIR, redis://HOST:PORT or cluster://HOST:PORT",
             )),
         }
     }
 }
 
 impl Place {
+    /// Whether keys like this one can be kept there.
+    pub(crate) fn keeps(&self, key: &[u8]) -> bool {
+        match self {
+            Self::Engine(engine) => engine.keeps(key),
+            _ => true,
+        }
+    }
+
     /// The same place, with `timeout` as the limit of a connection for connecting and for a reply, where the URL has
     /// none.
     ///
@@ -207,6 +225,10 @@ mod tests {
             ("store:x?durability=maybe", "expected durability"),
             ("redis://h?wait_replicas=many", "whole number"),
             ("redis://h?durability=always", "settings"),
+            ("heed:", "expected ram"),
+            ("redb:x?durability=maybe", "expected durability"),
+            #[cfg(not(feature = "fjall"))]
+            ("fjall:x", "feature `fjall`"),
             ("http://ann:secret@h", "expected ram"),
         ] {
             let text = Place::parse(url).unwrap_err().to_string();

@@ -63,6 +63,13 @@ pub(crate) fn confirm(wait: Wait, reached: u64) -> Result<(), Error> {
     Ok(())
 }
 
+/// A page of a walk over the keys that fit `pattern`: the next cursor, and keys.
+pub(crate) fn page(cursor: &[u8], pattern: &[u8]) -> Cmd<(Vec<u8>, Vec<Vec<u8>>)> {
+    let scan = cmd("SCAN").arg(cursor).arg("MATCH").arg(pattern);
+    let scan = scan.arg("COUNT").arg(PAGE_KEYS);
+    scan.arg("TYPE").arg("string")
+}
+
 /// The pattern of the keys that begin with `prefix`.
 pub(crate) fn pattern(prefix: &[u8]) -> Vec<u8> {
     let mut pattern = Vec::with_capacity(prefix.len() + 1);

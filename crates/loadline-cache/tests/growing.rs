@@ -7,6 +7,7 @@
 )]
 
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::ops::ControlFlow;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -84,6 +85,16 @@ fn cluster_url(options: &str) -> String {
     format!("cluster://127.0.0.1:{port}{options}")
 }
 
+/// The engines of this build.
+const ENGINES: &[&str] = &[
+    #[cfg(feature = "heed")]
+    "heed",
+    #[cfg(feature = "redb")]
+    "redb",
+    #[cfg(feature = "fjall")]
+    "fjall",
+];
+
 /// Runs `test` on every kind of store.
 fn on_each(test: impl Fn(&str)) {
     test("ram");
@@ -93,6 +104,9 @@ fn on_each(test: impl Fn(&str)) {
         "store:{}/always?durability=always",
         dir.path().display()
     ));
+    for engine in ENGINES {
+        test(&format!("{engine}:{}/{engine}", dir.path().display()));
+    }
     test(&Redis::start().url);
     with_our_server(&test);
     test(&cluster_url(""));
@@ -105,6 +119,21 @@ fn shown(store: &dyn KeyValue, prefix: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
     store.scan(prefix, &mut show).unwrap();
     shown.sort();
     shown.dedup();
+    let mut keys = Vec::new();
+    let mut show_key = |key: &[u8]| {
+        keys.push(key.to_vec());
+        ControlFlow::Continue(())
+    };
+    store.scan_keys(prefix, &mut show_key).unwrap();
+    keys.sort();
+    keys.dedup();
+    assert!(keys.iter().eq(shown.iter().map(|(key, _)| key)), "{keys:?}");
+    let mut first = |_: &[u8]| {
+        keys.clear();
+        ControlFlow::Break(())
+    };
+    store.scan_keys(prefix, &mut first).unwrap();
+    assert_eq!(keys, Vec::<Vec<u8>>::new());
     shown
 }
 
@@ -206,6 +235,13 @@ async fn tasks(store: &dyn AsyncKeyValue) -> Result<(), Error> {
         })
         .await?;
     assert_eq!(shown, [(two.to_vec(), b"d".to_vec())]);
+    let mut keys = Vec::new();
+    let mut show_key = |key: &[u8]| {
+        keys.push(key.to_vec());
+        ControlFlow::Break(())
+    };
+    store.scan_keys(b"tasks:", &mut show_key).await?;
+    assert_eq!(keys, [two]);
     assert!(store.delete(two).await? && !store.delete(two).await?);
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! A Redis Cluster.
 
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use loadline_client::atomic;
@@ -155,27 +156,48 @@ impl KeyValue for ClusterStore {
     }
 
     fn scan(&self, prefix: &[u8], visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), Error> {
-        let pattern = requests::pattern(prefix);
-        self.on(|cluster| {
-            let mut cursor = Cursor::start();
-            while !cursor.is_finished() {
-                let keys: Vec<Vec<u8>> = cluster.scan_page(&mut cursor, &pattern, PAGE_KEYS)?;
-                if keys.is_empty() {
-                    continue;
-                }
-                let values: Vec<Option<Vec<u8>>> = cluster.run(mget(&keys[..]))?;
-                for (key, value) in keys.iter().zip(values) {
-                    if let Some(value) = value {
-                        visit(key, &value);
-                    }
+        self.pages(prefix, |cluster, keys| {
+            let values: Vec<Option<Vec<u8>>> = cluster.run(mget(keys))?;
+            for (key, value) in keys.iter().zip(values) {
+                if let Some(value) = value {
+                    visit(key, &value);
                 }
             }
-            Ok(())
+            Ok(ControlFlow::Continue(()))
+        })
+    }
+
+    fn scan_keys(
+        &self,
+        prefix: &[u8],
+        visit: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> Result<(), Error> {
+        self.pages(prefix, |_, keys| {
+            Ok(keys.iter().try_for_each(|key| visit(key)))
         })
     }
 }
 
 impl ClusterStore {
+    /// Shows `visit` the keys with a prefix in pages, until it breaks.
+    fn pages(
+        &self,
+        prefix: &[u8],
+        mut visit: impl FnMut(&mut Cluster, &[Vec<u8>]) -> Result<ControlFlow<()>, Error>,
+    ) -> Result<(), Error> {
+        let pattern = requests::pattern(prefix);
+        self.on(|cluster| {
+            let mut cursor = Cursor::start();
+            while !cursor.is_finished() {
+                let keys: Vec<Vec<u8>> = cluster.scan_page(&mut cursor, &pattern, PAGE_KEYS)?;
+                if !keys.is_empty() && visit(cluster, &keys)?.is_break() {
+                    break;
+                }
+            }
+            Ok(())
+        })
+    }
+
     fn write<T: loadline_client::FromReply>(
         &self,
         key: &[u8],

@@ -1,5 +1,6 @@
 //! A store of this process.
 
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use loadline_store::Store;
@@ -9,12 +10,12 @@ use crate::requests::PAGE_KEYS;
 use crate::{Batch, Error};
 
 #[derive(Debug)]
-pub(super) struct LocalStore {
+pub(crate) struct LocalStore {
     store: Store,
 }
 
 impl LocalStore {
-    pub(super) fn new(store: Store) -> Self {
+    pub(crate) fn new(store: Store) -> Self {
         Self { store }
     }
 }
@@ -54,23 +55,32 @@ impl KeyValue for LocalStore {
     }
 
     fn scan(&self, prefix: &[u8], visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), Error> {
-        walk(&self.store, prefix, visit)
+        let mut cursor = 0;
+        loop {
+            let show = |key: &[u8], value: &[u8]| visit(key, value);
+            cursor = (self.store).scan(cursor, PAGE_KEYS as usize, prefix, show)?;
+            if cursor == 0 {
+                return Ok(());
+            }
+        }
     }
-}
 
-/// Shows all keys with a prefix.
-pub(crate) fn walk(
-    store: &Store,
-    prefix: &[u8],
-    visit: &mut dyn FnMut(&[u8], &[u8]),
-) -> Result<(), Error> {
-    let mut cursor = 0;
-    loop {
-        cursor = store.scan(cursor, PAGE_KEYS as usize, prefix, |key, value| {
-            visit(key, value);
-        })?;
-        if cursor == 0 {
-            return Ok(());
+    fn scan_keys(
+        &self,
+        prefix: &[u8],
+        visit: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> Result<(), Error> {
+        let (mut cursor, mut flow) = (0, ControlFlow::Continue(()));
+        loop {
+            let show = |key: &[u8], _: &[u8]| {
+                if flow.is_continue() {
+                    flow = visit(key);
+                }
+            };
+            cursor = (self.store).scan(cursor, PAGE_KEYS as usize, prefix, show)?;
+            if cursor == 0 || flow.is_break() {
+                return Ok(());
+            }
         }
     }
 }

@@ -4,6 +4,7 @@ mod cluster;
 mod local;
 mod server;
 
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use loadline_client::blocking::Connection;
@@ -12,9 +13,7 @@ use loadline_client::{Request, atomic};
 use loadline_store::{Options, Store};
 
 use self::cluster::ClusterStore;
-use self::local::LocalStore;
-#[cfg(feature = "tokio")]
-pub(crate) use self::local::walk;
+pub(crate) use self::local::LocalStore;
 use self::server::ServerStore;
 use crate::batch::Write;
 use crate::place::{Place, Wait};
@@ -25,10 +24,18 @@ use crate::{Batch, Error, requests};
 /// docs/growing.md says in a table what each store guarantees. An error of a server can leave open whether a write
 /// has happened: [`loadline_client::Error::maybe_executed`].
 pub trait KeyValue: Send + Sync {
+    /// Whether the store can keep keys like this one. LMDB has none of 0 or of more than 511 bytes, fjall none of 0 or of
+    /// more than 65,535.
+    fn keeps(&self, key: &[u8]) -> bool {
+        let _ = key;
+        true
+    }
+
     /// A copy of the value of `key`.
     ///
     /// # Errors
-    /// Those of the store; also where the key holds a set, a hash or a list.
+    /// Those of the store; also where the key holds a set, a hash or a list. [`Error::Key`] where the store cannot
+    /// [keep](Self::keeps) the key, which is so for each function.
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error>;
 
     /// Copies of the values of `keys`, in their order. They are read one after the other: writes can happen in between.
@@ -88,6 +95,24 @@ pub trait KeyValue: Send + Sync {
     /// # Errors
     /// Those of [`get`](Self::get).
     fn scan(&self, prefix: &[u8], visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), Error>;
+
+    /// Shows `visit` the keys that begin with `prefix`, as [`scan`](Self::scan) does, until it breaks. A server does not
+    /// send their values.
+    ///
+    /// # Errors
+    /// Those of [`get`](Self::get).
+    fn scan_keys(
+        &self,
+        prefix: &[u8],
+        visit: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> Result<(), Error> {
+        let mut flow = ControlFlow::Continue(());
+        self.scan(prefix, &mut |key, _| {
+            if flow.is_continue() {
+                flow = visit(key);
+            }
+        })
+    }
 }
 
 /// Opens the store that `url` names.
@@ -95,7 +120,7 @@ pub trait KeyValue: Send + Sync {
 /// | URL | options |
 /// | --- | --- |
 /// | `ram` | |
-/// | `store:DIR` | `durability=process` (default), `interval` (with `interval_ms=1000`) or `always` |
+/// | `store:DIR`, and with the feature of their name `heed:DIR` (LMDB), `redb:DIR`, `fjall:DIR` | `durability=process` (default), `interval` (with `interval_ms=1000`) or `always` |
 /// | `redis://`, `rediss://`, `unix://`, `cluster://`, `clusters://` | `wait_replicas=N` (with `wait_ms=1000`): each write waits for replicas; and those of [`loadline_client::Config::from_url`] |
 ///
 /// # Errors
@@ -108,6 +133,7 @@ pub(crate) fn open_place(place: Place) -> Result<Box<dyn KeyValue>, Error> {
     Ok(match place {
         Place::Ram => Box::new(LocalStore::new(Store::in_memory(Options::new()))),
         Place::Directory(dir, options) => Box::new(LocalStore::new(Store::open(dir, options)?)),
+        Place::Engine(engine) => engine.open()?,
         Place::Server(url, wait) => Box::new(ServerStore::open(&url, wait)?),
         Place::Cluster(url, wait) => Box::new(ClusterStore::open(&url, wait)?),
     })

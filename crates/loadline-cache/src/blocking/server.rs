@@ -1,15 +1,16 @@
 //! A Redis server.
 
+use std::ops::ControlFlow;
 use std::time::Duration;
 
+use loadline_client::Client;
 use loadline_client::blocking::Connection;
 use loadline_client::commands::{get, mget};
-use loadline_client::{Client, cmd};
 
 use super::{KeyValue, apply_on, run_confirmed, swap_on, write_on};
 use crate::idle::Idle;
 use crate::place::Wait;
-use crate::requests::{self, PAGE_KEYS};
+use crate::requests;
 use crate::{Batch, Error};
 
 /// A server, with a connection for each thread that uses it at the moment.
@@ -94,24 +95,42 @@ impl KeyValue for ServerStore {
     }
 
     fn scan(&self, prefix: &[u8], visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), Error> {
+        self.pages(prefix, |connection, keys| {
+            let values: Vec<Option<Vec<u8>>> = connection.run(mget(keys))?;
+            for (key, value) in keys.iter().zip(values) {
+                if let Some(value) = value {
+                    visit(key, &value);
+                }
+            }
+            Ok(ControlFlow::Continue(()))
+        })
+    }
+
+    fn scan_keys(
+        &self,
+        prefix: &[u8],
+        visit: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> Result<(), Error> {
+        self.pages(prefix, |_, keys| {
+            Ok(keys.iter().try_for_each(|key| visit(key)))
+        })
+    }
+}
+
+impl ServerStore {
+    /// Shows `visit` the keys with a prefix in pages, until it breaks.
+    fn pages(
+        &self,
+        prefix: &[u8],
+        mut visit: impl FnMut(&mut Connection, &[Vec<u8>]) -> Result<ControlFlow<()>, Error>,
+    ) -> Result<(), Error> {
         let pattern = requests::pattern(prefix);
         let mut cursor = b"0".to_vec();
         self.on(|connection| {
             loop {
-                let scan = cmd::<(Vec<u8>, Vec<Vec<u8>>)>("SCAN").arg(&cursor[..]);
-                let scan = scan
-                    .arg("MATCH")
-                    .arg(&pattern[..])
-                    .arg("COUNT")
-                    .arg(PAGE_KEYS);
-                let (next, keys) = connection.run(scan.arg("TYPE").arg("string"))?;
-                if !keys.is_empty() {
-                    let values: Vec<Option<Vec<u8>>> = connection.run(mget(&keys[..]))?;
-                    for (key, value) in keys.iter().zip(values) {
-                        if let Some(value) = value {
-                            visit(key, &value);
-                        }
-                    }
+                let (next, keys) = connection.run(requests::page(&cursor, &pattern))?;
+                if !keys.is_empty() && visit(connection, &keys)?.is_break() {
+                    return Ok(());
                 }
                 if next == b"0" {
                     return Ok(());

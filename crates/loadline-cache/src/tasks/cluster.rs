@@ -1,5 +1,6 @@
 //! A Redis Cluster.
 
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use loadline_client::cluster::{Cluster, Cursor, Node};
@@ -212,6 +213,25 @@ impl AsyncKeyValue for ClusterTasks {
                     if let Some(value) = value {
                         visit(key, &value);
                     }
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn scan_keys<'a>(
+        &'a self,
+        prefix: &'a [u8],
+        visit: &'a mut (dyn FnMut(&[u8]) -> ControlFlow<()> + Send),
+    ) -> Answer<'a, ()> {
+        Box::pin(async move {
+            let pattern = requests::pattern(prefix);
+            let mut cursor = Cursor::start();
+            while !cursor.is_finished() {
+                let page = self.cluster.scan_page(&mut cursor, &pattern, PAGE_KEYS);
+                let keys: Vec<Vec<u8>> = page.await?;
+                if keys.iter().try_for_each(|key| visit(key)).is_break() {
+                    break;
                 }
             }
             Ok(())

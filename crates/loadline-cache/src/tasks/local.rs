@@ -1,40 +1,34 @@
 //! A store of this process.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use loadline_store::Store;
-
 use super::{Answer, AsyncKeyValue};
-use crate::Batch;
-use crate::blocking::walk;
+use crate::{Batch, Error, KeyValue};
 
-#[derive(Debug)]
 pub(super) struct LocalTasks {
-    store: Arc<Store>,
+    store: Arc<dyn KeyValue>,
     /// Whether a write waits for the disk.
     waits: bool,
 }
 
 impl LocalTasks {
-    pub(super) fn new(store: Store, waits: bool) -> Self {
-        Self {
-            store: Arc::new(store),
-            waits,
-        }
+    pub(super) fn new(store: Arc<dyn KeyValue>, waits: bool) -> Self {
+        Self { store, waits }
     }
 
     fn write<R: Send + 'static>(
         &self,
-        work: impl FnOnce(&Store) -> Result<R, loadline_store::Error> + Send + 'static,
+        work: impl FnOnce(&dyn KeyValue) -> Result<R, Error> + Send + 'static,
     ) -> Answer<'_, R> {
         Box::pin(async move {
             if !self.waits {
-                return Ok(work(&self.store)?);
+                return work(&*self.store);
             }
             let store = Arc::clone(&self.store);
-            match tokio::task::spawn_blocking(move || work(&store)).await {
-                Ok(result) => Ok(result?),
+            match tokio::task::spawn_blocking(move || work(&*store)).await {
+                Ok(result) => result,
                 Err(panic) => std::panic::resume_unwind(panic.into_panic()),
             }
         })
@@ -42,15 +36,16 @@ impl LocalTasks {
 }
 
 impl AsyncKeyValue for LocalTasks {
+    fn keeps(&self, key: &[u8]) -> bool {
+        self.store.keeps(key)
+    }
+
     fn get<'a>(&'a self, key: &'a [u8]) -> Answer<'a, Option<Vec<u8>>> {
-        Box::pin(async move { Ok(self.store.get(key)?) })
+        Box::pin(async move { self.store.get(key) })
     }
 
     fn get_many<'a>(&'a self, keys: &'a [&'a [u8]]) -> Answer<'a, Vec<Option<Vec<u8>>>> {
-        Box::pin(async move {
-            let values = keys.iter().map(|key| self.store.get(key));
-            Ok(values.collect::<Result<_, _>>()?)
-        })
+        Box::pin(async move { self.store.get_many(keys) })
     }
 
     fn put<'a>(&'a self, key: &'a [u8], value: &'a [u8]) -> Answer<'a, ()> {
@@ -80,8 +75,13 @@ impl AsyncKeyValue for LocalTasks {
     }
 
     fn apply<'a>(&'a self, batch: &'a Batch) -> Answer<'a, ()> {
-        let batch = batch.to_store();
+        let batch = batch.clone();
         self.write(move |store| store.apply(&batch))
+    }
+
+    fn write_many<'a>(&'a self, batch: &'a Batch) -> Answer<'a, ()> {
+        let batch = batch.clone();
+        self.write(move |store| store.write_many(&batch))
     }
 
     fn scan<'a>(
@@ -89,6 +89,14 @@ impl AsyncKeyValue for LocalTasks {
         prefix: &'a [u8],
         visit: &'a mut (dyn FnMut(&[u8], &[u8]) + Send),
     ) -> Answer<'a, ()> {
-        Box::pin(async move { walk(&self.store, prefix, visit) })
+        Box::pin(async move { self.store.scan(prefix, visit) })
+    }
+
+    fn scan_keys<'a>(
+        &'a self,
+        prefix: &'a [u8],
+        visit: &'a mut (dyn FnMut(&[u8]) -> ControlFlow<()> + Send),
+    ) -> Answer<'a, ()> {
+        Box::pin(async move { self.store.scan_keys(prefix, visit) })
     }
 }

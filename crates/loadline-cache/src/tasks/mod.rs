@@ -4,13 +4,14 @@ mod cluster;
 mod local;
 mod server;
 
+use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::time::Duration;
 
 use loadline_client::commands::{get, watch};
 use loadline_client::multiplexed::Dedicated;
 use loadline_client::{Request, atomic};
-use loadline_store::{Durability, Options, Store};
+use loadline_store::Durability;
 
 use self::cluster::ClusterTasks;
 use self::local::LocalTasks;
@@ -26,6 +27,12 @@ pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 
 ///
 /// Each function does what the one of the same name does there, and has its errors.
 pub trait AsyncKeyValue: Send + Sync {
+    /// See [`KeyValue::keeps`](crate::KeyValue::keeps).
+    fn keeps(&self, key: &[u8]) -> bool {
+        let _ = key;
+        true
+    }
+
     /// See [`KeyValue::get`](crate::KeyValue::get).
     fn get<'a>(&'a self, key: &'a [u8]) -> Answer<'a, Option<Vec<u8>>>;
 
@@ -63,10 +70,28 @@ pub trait AsyncKeyValue: Send + Sync {
         prefix: &'a [u8],
         visit: &'a mut (dyn FnMut(&[u8], &[u8]) + Send),
     ) -> Answer<'a, ()>;
+
+    /// See [`KeyValue::scan_keys`](crate::KeyValue::scan_keys).
+    fn scan_keys<'a>(
+        &'a self,
+        prefix: &'a [u8],
+        visit: &'a mut (dyn FnMut(&[u8]) -> ControlFlow<()> + Send),
+    ) -> Answer<'a, ()> {
+        Box::pin(async move {
+            let mut flow = ControlFlow::Continue(());
+            let mut show = |key: &[u8], _: &[u8]| {
+                if flow.is_continue() {
+                    flow = visit(key);
+                }
+            };
+            self.scan(prefix, &mut show).await
+        })
+    }
 }
 
 /// Opens the store that `url` names, as [`open`](crate::open) does. A store in a directory is read on the task itself,
-/// which takes microseconds; with `durability=always` it is written on the threads for blocking work.
+/// which takes microseconds; where a write waits for the disk (`durability=always`, and redb without `interval`), it is written
+/// on the threads for blocking work.
 ///
 /// # Errors
 /// Those of [`open`](crate::open).
@@ -76,10 +101,14 @@ pub async fn open_async(url: &str) -> Result<Box<dyn AsyncKeyValue>, Error> {
 
 pub(crate) async fn open_place(place: Place) -> Result<Box<dyn AsyncKeyValue>, Error> {
     Ok(match place {
-        Place::Ram => Box::new(LocalTasks::new(Store::in_memory(Options::new()), false)),
-        Place::Directory(dir, options) => {
-            let waits = options.durability == Durability::Always;
-            Box::new(LocalTasks::new(Store::open(dir, options)?, waits))
+        Place::Ram | Place::Directory(..) | Place::Engine(_) => {
+            let waits = match &place {
+                Place::Directory(_, options) => options.durability == Durability::Always,
+                Place::Engine(engine) => engine.waits(),
+                _ => false,
+            };
+            let store = crate::blocking::open_place(place)?;
+            Box::new(LocalTasks::new(store.into(), waits))
         }
         Place::Server(url, wait) => Box::new(ServerTasks::open(&url, wait).await?),
         Place::Cluster(url, wait) => Box::new(ClusterTasks::open(&url, wait).await?),

@@ -1,15 +1,16 @@
 //! A Redis server.
 
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use loadline_client::commands::{get, mget};
 use loadline_client::multiplexed::{Connection, Dedicated};
-use loadline_client::{Client, Cmd, FromReply, cmd};
+use loadline_client::{Client, Cmd, FromReply};
 
 use super::{Answer, AsyncKeyValue, apply_on, run_confirmed, swap_on, write_each};
 use crate::idle::Idle;
 use crate::place::Wait;
-use crate::requests::{self, PAGE_KEYS};
+use crate::requests;
 use crate::{Batch, Error};
 
 /// A server: one connection for all tasks, and others for what needs one of its own, which is waiting for replicas and
@@ -132,13 +133,8 @@ impl AsyncKeyValue for ServerTasks {
             let pattern = requests::pattern(prefix);
             let mut cursor = b"0".to_vec();
             loop {
-                let scan = cmd::<(Vec<u8>, Vec<Vec<u8>>)>("SCAN").arg(&cursor[..]);
-                let scan = scan
-                    .arg("MATCH")
-                    .arg(&pattern[..])
-                    .arg("COUNT")
-                    .arg(PAGE_KEYS);
-                let (next, keys) = self.connection.run(scan.arg("TYPE").arg("string")).await?;
+                let page = requests::page(&cursor, &pattern);
+                let (next, keys) = self.connection.run(page).await?;
                 if !keys.is_empty() {
                     let values: Vec<Option<Vec<u8>>> = self.connection.run(mget(&keys[..])).await?;
                     for (key, value) in keys.iter().zip(values) {
@@ -148,6 +144,26 @@ impl AsyncKeyValue for ServerTasks {
                     }
                 }
                 if next == b"0" {
+                    return Ok(());
+                }
+                cursor = next;
+            }
+        })
+    }
+
+    fn scan_keys<'a>(
+        &'a self,
+        prefix: &'a [u8],
+        visit: &'a mut (dyn FnMut(&[u8]) -> ControlFlow<()> + Send),
+    ) -> Answer<'a, ()> {
+        Box::pin(async move {
+            let pattern = requests::pattern(prefix);
+            let mut cursor = b"0".to_vec();
+            loop {
+                let page = requests::page(&cursor, &pattern);
+                let (next, keys) = self.connection.run(page).await?;
+                let flow = keys.iter().try_for_each(|key| visit(key));
+                if flow.is_break() || next == b"0" {
                     return Ok(());
                 }
                 cursor = next;

@@ -14,6 +14,7 @@ use super::key::Key;
 use super::lower::{Written, to_batch};
 use super::metrics::Stats;
 use super::tracking::Notices;
+use super::warm_up::WarmUp;
 use super::worth::Worth;
 use crate::blocking::open_place;
 use crate::place::Place;
@@ -145,6 +146,34 @@ impl<K: Key, V: Send + Sync + 'static> Cache<K, V> {
     /// If the tier below cannot be reached, this process does not use its value, and removes it later.
     pub fn invalidate(&self, key: &K) {
         self.overwrite(key, None);
+    }
+
+    /// Fills memory with values of the tier, in the order in which it has them, until they weigh `bytes`, memory is full, or
+    /// `time` is over. The last request can take up to the timeout of the tier longer. Other callers can use the cache
+    /// meanwhile; what they load or write is not replaced.
+    ///
+    /// # Errors
+    /// [`Error::Settings`] if there is no tier, or keys cannot be read back
+    /// ([`Key::IS_READABLE`](crate::Key::IS_READABLE)). A failure of the tier is no error, but
+    /// [`WarmUpEnd::TierFailed`](crate::WarmUpEnd::TierFailed).
+    pub fn warm_up(&self, bytes: u64, time: Duration) -> Result<WarmUp, Error> {
+        let shared = &self.shared;
+        let mut warming = shared.core.warm_up(bytes, time)?;
+        if let Some(store) = shared.link.as_ref().and_then(Link::store) {
+            let (prefix, mut keys) = (warming.prefix().to_vec(), Vec::new());
+            let mut is_whole = true;
+            let scanned = store.scan_keys(&prefix, &mut |key| {
+                let flow = shared.core.sees(&mut warming, &mut keys, key);
+                is_whole = flow.is_continue();
+                flow
+            });
+            warming.scanned(keys, scanned.is_ok() && is_whole);
+        }
+        while let Some(batch) = shared.core.warm_next(&mut warming) {
+            let (values, elapsed) = timed(|| shared.read(&batch.keys()));
+            shared.core.warmed(&mut warming, batch, values, elapsed);
+        }
+        Ok(warming.done())
     }
 
     /// Writes what waits in the backlog of the tier, and returns how many writes it still does not have.

@@ -253,12 +253,15 @@ impl<K: Key, V: Send + Sync + 'static> Builder<K, V> {
             };
             notices = Some(Notices::of::<K>(url, &tier.prefix)?);
         }
-        let lower = self.tier.map(|(tier, codec)| {
+        let keeps = self.tier.as_ref().map(|(tier, _)| tier.source.keeps());
+        let keeps = keeps.transpose()?;
+        let lower = self.tier.zip(keeps).map(|((tier, codec), keeps)| {
             source = Some((tier.source, tier.timeout));
             Lower {
                 codec,
                 format: tier.format,
                 prefix: tier.prefix,
+                keeps,
                 mode: tier.mode,
                 select: self.select,
                 timeout: tier.timeout,

@@ -195,9 +195,13 @@ impl<K: Key, V> Core<K, V> {
     }
 
     fn weight(&self, key: &K, value: Option<&V>) -> u64 {
-        let fixed = ENTRY_BYTES + size_of::<K>() + size_of::<Entry<V>>();
         let own = value.map_or(0, |value| (self.weigher)(key, value));
-        own.saturating_add(fixed as u64)
+        own.saturating_add(Self::least_weight())
+    }
+
+    /// The weight of an entry whose value weighs nothing.
+    pub(crate) const fn least_weight() -> u64 {
+        (ENTRY_BYTES + size_of::<K>() + size_of::<Entry<V>>()) as u64
     }
 
     /// The write of an entry to the tier below, if it is to have one.

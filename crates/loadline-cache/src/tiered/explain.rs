@@ -35,6 +35,8 @@ pub enum Found {
     Invalidated,
     /// The breaker of the tier below is open.
     NotAsked,
+    /// The tier below cannot keep keys of this length.
+    UnfitKey,
     /// The tier below costs more than it saves.
     Bypassed,
     /// The tier below failed or took too long.
@@ -67,6 +69,7 @@ impl fmt::Display for Found {
             Self::Outdated => "tier: outdated",
             Self::Invalidated => "tier: invalidated",
             Self::NotAsked => "tier: not asked, breaker open",
+            Self::UnfitKey => "tier: cannot keep such a key",
             Self::Bypassed => "tier: bypassed",
             Self::TierFailed => "tier: failed",
             Self::Loaded => "load: done",

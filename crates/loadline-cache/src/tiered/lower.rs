@@ -33,11 +33,15 @@ const FIRST_MEAN_BYTES: u64 = 1_024;
 /// Decides which values are written to the tier, by the value and the time that its load took.
 pub(crate) type Select<K, V> = Box<dyn Fn(&K, &V, Duration) -> bool + Send + Sync>;
 
+/// Whether a tier can keep keys like this one.
+pub(crate) type Keeps = Box<dyn Fn(&[u8]) -> bool + Send + Sync>;
+
 /// A tier of bytes.
 pub(crate) struct Lower<K, V> {
     pub(crate) codec: Arc<dyn Codec<V>>,
     pub(crate) format: Format,
     pub(crate) prefix: Vec<u8>,
+    pub(crate) keeps: Keeps,
     pub(crate) mode: WriteMode,
     pub(crate) select: Option<Select<K, V>>,
     pub(crate) timeout: Duration,

@@ -178,6 +178,7 @@ pub(crate) struct TierMetrics {
     pub(crate) get_errors: Counter,
     pub(crate) put_errors: Counter,
     pub(crate) not_encoded: Counter,
+    pub(crate) unfit_keys: Counter,
     pub(crate) gets: Timer,
     pub(crate) puts: Timer,
     pub(crate) encodes: Timer,
@@ -261,6 +262,8 @@ pub struct TierStats {
     pub put_errors: u64,
     /// Values that the codec could not encode.
     pub not_encoded: u64,
+    /// Keys that were not asked for because the tier cannot keep keys of their length.
+    pub unfit_keys: u64,
     /// Times of reads, each of one or more keys.
     pub gets: Times,
     /// Times of writes, each of one or more keys.
@@ -330,6 +333,7 @@ impl TierMetrics {
             get_errors: self.get_errors.get(),
             put_errors: self.put_errors.get(),
             not_encoded: self.not_encoded.get(),
+            unfit_keys: self.unfit_keys.get(),
             gets: self.gets.times(),
             puts: self.puts.times(),
             encodes: self.encodes.times(),

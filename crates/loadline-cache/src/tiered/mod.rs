@@ -24,6 +24,7 @@ mod model;
 mod tasks;
 mod tier;
 mod tracking;
+mod warm_up;
 mod worth;
 
 pub use self::blocking::Cache;
@@ -37,4 +38,5 @@ pub use self::metrics::{Stats, TierStats, Times};
 #[cfg(feature = "tokio")]
 pub use self::tasks::AsyncCache;
 pub use self::tier::Tier;
+pub use self::warm_up::{WarmUp, WarmUpEnd};
 pub use self::worth::Worth;

@@ -51,6 +51,7 @@ fn core(clock: &ManualClock, mode: WriteMode, keys: usize, random: &mut Random) 
         codec: Arc::new(Raw),
         format: Format::default(),
         prefix: b"p:".to_vec(),
+        keeps: Box::new(|_| true),
         mode,
         select: None,
         timeout: Duration::MAX,

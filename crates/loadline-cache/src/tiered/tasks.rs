@@ -18,6 +18,7 @@ use super::key::Key;
 use super::lower::{Written, to_batch};
 use super::metrics::Stats;
 use super::tracking::Notices;
+use super::warm_up::WarmUp;
 use super::worth::Worth;
 use crate::place::Place;
 use crate::tasks::open_place;
@@ -134,6 +135,35 @@ impl<K: Key, V: Send + Sync + 'static> AsyncCache<K, V> {
     /// tiers.
     pub async fn invalidate(&self, key: &K) {
         self.overwrite(key, None).await;
+    }
+
+    /// See [`Cache::warm_up`](crate::Cache::warm_up).
+    ///
+    /// # Errors
+    /// Those of [`Cache::warm_up`](crate::Cache::warm_up).
+    pub async fn warm_up(&self, bytes: u64, time: Duration) -> Result<WarmUp, Error> {
+        let (shared, until) = (&self.shared, tokio::time::Instant::now() + time);
+        let mut warming = shared.core.warm_up(bytes, time)?;
+        if let Some(link) = &shared.link
+            && let Some(store) = link.store().await
+        {
+            let (prefix, mut keys) = (warming.prefix().to_vec(), Vec::new());
+            let mut is_whole = true;
+            let mut visit = |key: &[u8]| {
+                let flow = shared.core.sees(&mut warming, &mut keys, key);
+                is_whole = flow.is_continue();
+                flow
+            };
+            // The timeout of a request is not that of a walk.
+            let walk = store.scan_keys(&prefix, &mut visit);
+            let scanned = tokio::time::timeout_at(until + link.timeout, walk).await;
+            warming.scanned(keys, matches!(scanned, Ok(Ok(()))) && is_whole);
+        }
+        while let Some(batch) = shared.core.warm_next(&mut warming) {
+            let (values, elapsed) = timed(shared.read(&batch.keys())).await;
+            shared.core.warmed(&mut warming, batch, values, elapsed);
+        }
+        Ok(warming.done())
     }
 
     /// See [`Cache::flush`](crate::Cache::flush).

@@ -6,10 +6,11 @@ use std::time::Duration;
 use super::backlog::Bounds;
 use super::breaker::BreakerPolicy;
 use super::frame::{Compression, Format};
-use super::lower::WriteMode;
+use super::lower::{Keeps, WriteMode};
 #[cfg(feature = "tokio")]
 use crate::AsyncKeyValue;
-use crate::KeyValue;
+use crate::place::Place;
+use crate::{Error, KeyValue};
 
 /// Where the bytes of a tier are.
 pub(crate) enum Source {
@@ -17,6 +18,30 @@ pub(crate) enum Source {
     Threads(Arc<dyn KeyValue>),
     #[cfg(feature = "tokio")]
     Tasks(Arc<dyn AsyncKeyValue>),
+}
+
+impl Source {
+    /// Whether it can keep keys like one.
+    ///
+    /// # Errors
+    /// [`Error::Url`].
+    pub(crate) fn keeps(&self) -> Result<Keeps, Error> {
+        Ok(match self {
+            Self::Url(url) => {
+                let place = Place::parse(url)?;
+                Box::new(move |key| place.keeps(key))
+            }
+            Self::Threads(store) => {
+                let store = Arc::clone(store);
+                Box::new(move |key| store.keeps(key))
+            }
+            #[cfg(feature = "tokio")]
+            Self::Tasks(store) => {
+                let store = Arc::clone(store);
+                Box::new(move |key| store.keeps(key))
+            }
+        })
+    }
 }
 
 /// A tier below memory: one of the stores that [`open`](crate::open) opens, or any other behind the same interface.
@@ -27,6 +52,7 @@ pub(crate) enum Source {
 /// | --- | --- | --- |
 /// | `ram` | values of this process in their encoded form, which needs less memory than objects | - |
 /// | `store:DIR` | values of this process, over a restart | - |
+/// | `heed:DIR` (LMDB), `redb:DIR`, `fjall:DIR` | the same. Expired values are removed as others are written; nothing is evicted, so give values a time to live | - |
 /// | `redis://`, `cluster://` | values that all processes share, until it evicts them | the breaker opens after three failures; one call at a time probes it |
 pub struct Tier {
     pub(crate) source: Source,

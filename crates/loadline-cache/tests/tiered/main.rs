@@ -5,6 +5,7 @@
     reason = "a test ends with the error that it did not expect"
 )]
 
+mod engines;
 #[cfg(feature = "postcard")]
 mod floors;
 mod killed;
@@ -13,6 +14,7 @@ mod redis;
 mod stores;
 mod tasks;
 mod threads;
+mod warm_up;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};

@@ -237,6 +237,12 @@ impl<K: Key, V> Core<K, V> {
         for slot in fetch.slots.iter_mut().filter(|slot| slot.asks()) {
             if !slot.is_in_no_backlog {
                 slot.is_in_no_backlog = true;
+                if !(lower.keeps)(&slot.bytes) {
+                    (slot.was_asked, slot.is_bypassed) = (true, true);
+                    lower.metrics.unfit_keys.add(1);
+                    slot.step(Seen::UnfitKey, None);
+                    continue;
+                }
                 slot.was_asked = self.answer_from_backlog(lower, slot);
                 if !slot.was_asked && lower.ledger.bypasses(&slot.bytes) {
                     (slot.was_asked, slot.is_bypassed) = (true, true);

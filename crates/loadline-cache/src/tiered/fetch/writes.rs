@@ -87,6 +87,10 @@ impl<K: Key, V> Core<K, V> {
         }
         slot.lead = Some(lead);
         if let Some(lower) = &self.lower {
+            // The tier has no value that could be older.
+            if !(lower.keeps)(&slot.bytes) {
+                slot.write = None;
+            }
             self.defer(lower, &mut slot);
         }
         slot.answer = Some(Ok(None));

@@ -2,31 +2,26 @@
 
 mod batch;
 mod contents;
-#[cfg(feature = "fjall")]
-mod fjall;
+#[cfg(any(feature = "fjall", feature = "heed", feature = "redb"))]
+mod embedded;
 mod footprint;
-#[cfg(feature = "heed")]
-mod heed;
 mod map;
 mod names;
 mod null;
-#[cfg(feature = "redb")]
-mod redb;
 mod served;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 mod store;
-#[cfg(any(
-    feature = "fjall",
-    feature = "heed",
-    feature = "redb",
-    feature = "sqlite"
-))]
-mod ticker;
 
 use std::fmt;
 use std::path::Path;
 
+#[cfg(feature = "fjall")]
+use loadline_cache::engines::Fjall;
+#[cfg(feature = "heed")]
+use loadline_cache::engines::Lmdb;
+#[cfg(feature = "redb")]
+use loadline_cache::engines::Redb;
 use tempfile::TempDir;
 
 use super::threads;
@@ -191,11 +186,11 @@ fn open(
         Kind::Map => Box::new(map::Map::default()),
         Kind::Store => Box::new(store::OurStore::open(dir, durability, cache)?),
         #[cfg(feature = "heed")]
-        Kind::Heed => Box::new(heed::Lmdb::open(dir, durability)?),
+        Kind::Heed => embedded::open(dir, durability, Lmdb::open)?,
         #[cfg(feature = "redb")]
-        Kind::Redb => Box::new(redb::Redb::open(dir, durability)?),
+        Kind::Redb => embedded::open(dir, durability, Redb::open)?,
         #[cfg(feature = "fjall")]
-        Kind::Fjall => Box::new(fjall::Fjall::open(dir, durability)?),
+        Kind::Fjall => embedded::open(dir, durability, Fjall::open)?,
         #[cfg(feature = "sqlite")]
         Kind::Sqlite => Box::new(sqlite::Sqlite::open(dir, durability)?),
         #[cfg(not(all(

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use loadline_cache::engines::Ticker;
 use rusqlite::{Connection, TransactionBehavior};
 
-use super::ticker::Ticker;
 use super::{Batch, Handle, Open};
 use crate::target::Durability;
 

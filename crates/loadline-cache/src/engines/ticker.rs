@@ -1,13 +1,17 @@
 //! A sync at regular intervals, for engines that have none of their own.
 
+use std::fmt::Display;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use super::failed;
+use crate::Error;
+
 /// A thread that syncs until this value is dropped.
 #[derive(Debug)]
-pub(super) struct Ticker {
+pub struct Ticker {
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
     fault: Arc<OnceLock<String>>,
@@ -18,38 +22,37 @@ impl Ticker {
     ///
     /// # Errors
     /// If no thread can be started.
-    pub(super) fn start(
+    pub fn start<E: Display>(
         interval: Duration,
-        sync: impl Fn() -> anyhow::Result<()> + Send + 'static,
-    ) -> anyhow::Result<Self> {
+        sync: impl Fn() -> Result<(), E> + Send + 'static,
+    ) -> Result<Self, Error> {
         let (stop, stopped) = mpsc::channel();
         let fault = Arc::new(OnceLock::new());
         let noted = Arc::clone(&fault);
-        let thread = thread::Builder::new()
-            .name("engine-sync".into())
-            .spawn(move || {
-                while stopped.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
-                    if let Err(error) = sync() {
-                        noted.get_or_init(|| format!("{error:#}"));
-                        break;
-                    }
+        let work = move || {
+            while stopped.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
+                if let Err(error) = sync() {
+                    noted.get_or_init(|| format!("{error:#}"));
+                    break;
                 }
-            })?;
+            }
+        };
+        let thread = thread::Builder::new().name("engine-sync".into());
         Ok(Self {
             stop: Some(stop),
-            thread: Some(thread),
+            thread: Some(thread.spawn(work).map_err(failed)?),
             fault,
         })
     }
 
-    /// Returns the error of `sync`, if there was one.
+    /// Returns the error of the last sync, if there was one. Without a ticker, there is none.
     ///
     /// # Errors
     /// The error of `sync`.
-    pub(super) fn check(&self) -> anyhow::Result<()> {
-        match self.fault.get() {
+    pub fn check(ticker: Option<&Self>) -> Result<(), Error> {
+        match ticker.and_then(|ticker| ticker.fault.get()) {
             None => Ok(()),
-            Some(fault) => anyhow::bail!("the last sync failed: {fault}"),
+            Some(fault) => Err(failed(format!("the last sync failed: {fault}"))),
         }
     }
 }
@@ -75,20 +78,17 @@ mod tests {
         let count = Arc::new(AtomicU32::new(0));
         let counting = Arc::clone(&count);
         let ticker = Ticker::start(Duration::from_millis(1), move || {
-            anyhow::ensure!(counting.fetch_add(1, Ordering::Relaxed) < 2, "disk full");
-            Ok(())
+            match counting.fetch_add(1, Ordering::Relaxed) < 2 {
+                true => Ok(()),
+                false => Err("disk full"),
+            }
         })
         .unwrap();
-        while ticker.check().is_ok() {
+        while Ticker::check(Some(&ticker)).is_ok() {
             thread::yield_now();
         }
-        assert!(
-            ticker
-                .check()
-                .unwrap_err()
-                .to_string()
-                .contains("disk full")
-        );
+        let error = Ticker::check(Some(&ticker)).unwrap_err().to_string();
+        assert!(error.contains("disk full"), "{error}");
         drop(ticker);
         assert_eq!(count.load(Ordering::Relaxed), 3);
     }
