@@ -206,11 +206,11 @@ fn find<'d>(flag: &str, name: &str, known: &'d [Driver]) -> Result<&'d Driver, F
         let names = known.iter().map(|driver| driver.name.as_str());
         let hint = suggest::hint(name, names);
         let hint = if hint.is_empty() {
-            "; `loadline clients --list` lists them".to_owned()
+            "; `loadline clients --list` lists them.".to_owned()
         } else {
             hint
         };
-        Failure::usage(format!("{flag}: unknown driver `{name}`{hint}."))
+        Failure::usage(format!("{flag}: unknown driver `{name}`{hint}"))
     })
 }
 
