@@ -276,6 +276,38 @@ fn a_server_that_becomes_full_is_reported_with_its_errors() {
 }
 
 /// Every latency would have its link measured first, for seconds.
+/// A reply may take a minute. The blocks that were finished are in the record.
+#[test]
+fn interrupted_tiers_do_not_wait_for_a_server_that_is_frozen() {
+    let (redis, dir) = (Redis::start(&[]), Dir::new());
+    let url = redis.url();
+    let words = format!(
+        "tiers {url} store --quiet --floor 12x12 --duration 10s --rounds 10000 --warmup 1ms --json out.json"
+    );
+    let run = Running::start(&dir, &words.split(' ').collect::<Vec<_>>());
+    wait_until("the rounds are under way", || redis.calls("get") > 2_000);
+    signal(redis.pid(), "STOP");
+    // Blocks of a millisecond, so by then a call waits for the server.
+    std::thread::sleep(Duration::from_millis(500));
+    let begun = Instant::now();
+    run.signal("INT");
+    let (code, said) = run.ended();
+    let took = begun.elapsed();
+    assert!(took < Duration::from_secs(20), "{took:?}");
+    assert_eq!(code, Some(130), "{said}");
+    assert!(
+        said.contains("no reply, so the keys were not removed"),
+        "{said}"
+    );
+    let record = Record::from_json(dir.read("out.json").as_bytes()).unwrap();
+    assert!(record.run.cut_short);
+    let has_blocks = |subject: &str| {
+        let mut cases = record.cases.iter();
+        cases.any(|case| case.subject.name == subject && case.ops > 0)
+    };
+    assert!(has_blocks(&url) && has_blocks("store"));
+}
+
 #[test]
 fn an_interrupted_sweep_opens_no_further_link() {
     let (redis, dir) = (Redis::start(&[]), Dir::new());

@@ -1,26 +1,19 @@
 //! The blocks of a sweep's cells. Calls to the server run on a separate thread: a call without a reply
 //! waits as long as the client does, and after an interrupt that thread is abandoned.
 
-use std::panic;
 use std::sync::Arc;
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use loadline_load::Control;
 use loadline_load::pacing::Stop;
 use loadline_load::runner::{self, Measured, Rounds, Subject};
 
-use crate::exit::{Exit, Failure};
+use crate::exit::Failure;
+use crate::interrupt::unless_given_up;
 use crate::plan::{Case, Mode};
 use crate::subjects::client::{self, CodecCost};
 use crate::subjects::{failure, load_block};
 use crate::targets::client::Connector;
-
-/// Time limit for a call in progress at an interrupt to be included in the results.
-const GRACE: Duration = Duration::from_secs(1);
-/// Interval at which the interrupt is checked meanwhile.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// A cell: a mode with a size, and the requested number of operations in a sweep over counts.
 #[derive(Debug, Clone, Copy)]
@@ -55,40 +48,6 @@ pub(super) struct Lengths {
     pub(super) ops: Vec<Option<u64>>,
     /// Time limit for all of them together.
     pub(super) time: Duration,
-}
-
-/// Runs `calls` on a separate thread; returns `None` if it did not end soon after an interrupt. The thread then
-/// ends with this program.
-///
-/// # Errors
-/// Those of `calls`, and an internal error if a thread cannot be started.
-pub(super) fn unless_given_up<T: Send + 'static>(
-    control: &Control,
-    calls: impl FnOnce() -> Result<T, Failure> + Send + 'static,
-) -> Result<Option<T>, Failure> {
-    let (sender, receiver) = mpsc::sync_channel(1);
-    let thread = thread::Builder::new()
-        .name("calls".into())
-        // Fails if the receiver has been given up.
-        .spawn(move || drop(sender.send(calls())))
-        .map_err(|error| {
-            Failure::new(Exit::Internal, format!("Cannot start a thread: {error}."))
-        })?;
-    let mut interrupted = None;
-    loop {
-        match receiver.recv_timeout(LOOK_EVERY) {
-            Ok(result) => return result.map(Some),
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => {
-                let panicked = thread.join().expect_err("it sends, or panics before");
-                panic::resume_unwind(panicked);
-            }
-        }
-        if control.interrupted() && interrupted.get_or_insert_with(Instant::now).elapsed() >= GRACE
-        {
-            return Ok(None);
-        }
-    }
 }
 
 impl Blocks {

@@ -14,6 +14,7 @@ use loadline_measure::record::{self, Record};
 use crate::args::ModesArgs;
 use crate::commands::surroundings;
 use crate::exit::Failure;
+use crate::interrupt::unless_given_up;
 use crate::pinning::Pinning;
 use crate::plan::{self, Case, Mode, ModesPlan};
 use crate::progress::Progress;
@@ -25,7 +26,7 @@ use crate::targets::client::Connector;
 use crate::targets::link::{self, Path};
 use crate::targets::{Opened, Refusals};
 use crate::units::latency_words;
-use blocks::{Blocks, Cell, Lengths, Seen, unless_given_up};
+use blocks::{Blocks, Cell, Lengths, Seen};
 use evidence::Look;
 
 pub(super) fn run(args: &ModesArgs) -> anyhow::Result<ExitCode> {

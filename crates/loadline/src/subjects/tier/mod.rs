@@ -31,9 +31,10 @@ pub(crate) use pool::Pool;
 pub(crate) use probe::PartSums;
 
 /// What all arms share.
-pub(crate) struct Bench<'b> {
+#[derive(Clone)]
+pub(crate) struct Bench {
     pub(crate) pool: Arc<Pool>,
-    pub(crate) places: &'b [OpenPlace<'b>],
+    pub(crate) places: Arc<Vec<OpenPlace>>,
     pub(crate) prefix: String,
     pub(crate) seed: u64,
 }
@@ -44,11 +45,11 @@ pub(crate) struct TierSubject {
     block: Block,
     watched: Option<Watched>,
     sums: Option<SharedSums>,
-    /// The parts of each block, in the order in which they ran.
-    parts: Vec<PartSums>,
+    /// The parts of the last block.
+    parts: Option<PartSums>,
 }
 
-impl Bench<'_> {
+impl Bench {
     /// Brings all objects into the tiers, in every codec that an arm reads.
     ///
     /// # Errors
@@ -120,7 +121,7 @@ impl Bench<'_> {
             block: load_block(case, self.seed),
             watched,
             sums,
-            parts: Vec::new(),
+            parts: None,
         })
     }
 
@@ -271,10 +272,9 @@ fn reads(step: Step) -> bool {
 }
 
 impl TierSubject {
-    /// The parts of the last `blocks` blocks; those before them were warm-up.
-    pub(crate) fn parts(&self, blocks: usize) -> &[PartSums] {
-        let first = self.parts.len().saturating_sub(blocks);
-        &self.parts[first..]
+    /// Takes the parts of the last block, if the arm is measured in parts.
+    pub(crate) fn take_parts(&mut self) -> Option<PartSums> {
+        self.parts.take()
     }
 }
 
@@ -302,7 +302,7 @@ impl Subject for TierSubject {
         }
         if let Some(sums) = &self.sums {
             let mut sums = sums.lock().unwrap_or_else(PoisonError::into_inner);
-            self.parts.push(std::mem::take(&mut *sums));
+            self.parts = Some(std::mem::take(&mut *sums));
         }
         Ok(outcome)
     }

@@ -14,7 +14,7 @@ use crate::plan::{Plan, TierPlace};
 use crate::target::{Address, Server};
 use crate::targets::client::Connector;
 use crate::targets::connect::Endpoint;
-use crate::targets::engines::{Handle, ServedHandle, null_server};
+use crate::targets::engines::{Handle, Open, ServedHandle, null_server};
 use crate::targets::link::Path;
 use crate::targets::threads::{Reading, Threads};
 use crate::targets::{
@@ -24,16 +24,33 @@ use crate::targets::{
 /// The commands that the arms send, as the server counts them.
 const COMMANDS: [&str; 4] = ["get", "set", "mget", "mset"];
 
-/// A tier that can be called.
-pub(crate) struct OpenPlace<'o> {
+/// A tier that can be called, also by a thread that outlives the run because the tier does not answer.
+pub(crate) struct OpenPlace {
     pub(crate) name: String,
     /// Its place among the targets.
     pub(crate) target: usize,
     /// Where a cache reaches it, if it is a server that this run has started.
     pub(super) url: Option<String>,
-    opened: &'o Opened,
-    path: Option<Path>,
+    reach: Reach,
     null: Option<NullPlace>,
+}
+
+/// How operations reach a tier.
+enum Reach {
+    /// In this process.
+    Engine(Arc<dyn Open>),
+    /// Over connections.
+    Server(Box<ServerReach>),
+}
+
+/// The ways to a server.
+struct ServerReach {
+    client: Client,
+    /// Past the link.
+    direct: Endpoint,
+    path: Option<Path>,
+    /// Its threads, if it is a process of this run.
+    threads: Threads,
 }
 
 /// A server that does no work, behind a path like that of its tier.
@@ -44,52 +61,47 @@ struct NullPlace {
     path: Option<Path>,
 }
 
-impl<'o> OpenPlace<'o> {
+impl OpenPlace {
     /// Makes the path to `opened` that `place` asks for.
     ///
     /// # Errors
-    /// That a link or the null server is not possible here.
-    pub(crate) fn open(
-        place: &TierPlace,
-        opened: &'o Opened,
-        plan: &Plan,
-    ) -> Result<Self, Failure> {
-        let path_to = |server: Server| Path::open(&[server], place.latency, &plan.path, plan.seed);
-        let (path, null) = match opened.server() {
-            None => (None, None),
-            Some(server) => {
-                let unix = match &server.address {
-                    Address::Unix(path) => Some(path.with_extension("null")),
-                    Address::Tcp { .. } => None,
+    /// That a link or the null server is not possible here, or that the target is neither an engine nor a server.
+    pub(crate) fn open(place: &TierPlace, opened: &Opened, plan: &Plan) -> Result<Self, Failure> {
+        let (reach, null) = match &opened.access {
+            Access::Engine(engine) => (Reach::Engine(engine.shared()), None),
+            Access::Server(server) => {
+                let path = path_to(server.endpoint.server().clone(), place, plan)?;
+                let reach = ServerReach {
+                    client: client(opened, path.as_ref())?,
+                    direct: server.endpoint.clone(),
+                    path,
+                    threads: Threads::of(opened),
                 };
-                let value_bytes = Arc::new(AtomicUsize::new(0));
-                let null = null_server(Arc::clone(&value_bytes), unix.as_deref())?;
-                let null = NullPlace {
-                    path: path_to(null.server())?,
-                    value_bytes,
-                    server: null,
-                };
-                (path_to(server.clone())?, Some(null))
+                let null = NullPlace::open(server.endpoint.server(), place, plan)?;
+                (Reach::Server(Box::new(reach)), Some(null))
             }
+            Access::Cluster(_) | Access::Ram(_) => return Err(no_tier(opened)),
         };
         Ok(Self {
             name: place.name.clone(),
             target: place.target,
             url: opened.url(),
-            opened,
-            path,
+            reach,
             null,
         })
     }
 
-    /// The link in the path, as it measured itself.
-    pub(crate) fn link(&self) -> Option<&record::Link> {
-        self.path.as_ref().map(|path| &path.measured)
+    fn server(&self) -> Option<&ServerReach> {
+        match &self.reach {
+            Reach::Engine(_) => None,
+            Reach::Server(server) => Some(server),
+        }
     }
 
-    /// The target behind it.
-    pub(crate) fn opened(&self) -> &'o Opened {
-        self.opened
+    /// The link in the path, as it measured itself.
+    pub(crate) fn link(&self) -> Option<&record::Link> {
+        let path = self.server()?.path.as_ref();
+        path.map(|path| &path.measured)
     }
 
     /// What it says, as an error of the program.
@@ -99,9 +111,9 @@ impl<'o> OpenPlace<'o> {
 
     /// Access for one thread.
     pub(super) fn handle(&self) -> Result<Box<dyn Handle>, Failure> {
-        let handle = match &self.opened.access {
-            Access::Engine(engine) => engine.handle(),
-            _ => ServedHandle::open(&self.client()?, None)
+        let handle = match &self.reach {
+            Reach::Engine(engine) => engine.handle(),
+            Reach::Server(server) => ServedHandle::open(&server.client, None)
                 .map(|handle| Box::new(handle) as Box<dyn Handle>),
         };
         handle.map_err(|error| self.broken(&error))
@@ -109,22 +121,16 @@ impl<'o> OpenPlace<'o> {
 
     /// The client of a server.
     pub(super) fn client(&self) -> Result<Client, Failure> {
-        match self.opened.connector(self.path.as_ref())? {
-            Connector::Server(client) => Ok(client),
-            Connector::Cluster(_) => Err(Failure::usage(format!(
-                "{}: a cluster is not a tier.",
-                self.name
-            ))),
-        }
+        let server = self.server().ok_or_else(|| {
+            Failure::usage(format!("{}: an embedded store has no client.", self.name))
+        })?;
+        Ok(server.client.clone())
     }
 
     /// Where connections go, if it is a server.
     pub(super) fn endpoint(&self) -> Option<Endpoint> {
-        let Access::Server(server) = &self.opened.access else {
-            return None;
-        };
-        let direct = &server.endpoint;
-        Some(match &self.path {
+        let ServerReach { direct, path, .. } = self.server()?;
+        Some(match path {
             None => direct.clone(),
             Some(path) => {
                 let further = Server {
@@ -159,13 +165,13 @@ impl<'o> OpenPlace<'o> {
 
     /// What counts the server's own cost, if it is a server.
     pub(super) fn watched(&self) -> Result<Option<Watched>, Failure> {
-        let Access::Server(server) = &self.opened.access else {
+        let Some(server) = self.server() else {
             return Ok(None);
         };
-        let mut admin = Admin::open(&server.endpoint)?;
+        let mut admin = Admin::open(&server.direct)?;
         let threads = match process(&admin.info(&["server"])?) {
             Some(id) => Threads::of_process(id),
-            None => Threads::of(self.opened),
+            None => server.threads.clone(),
         };
         Ok(Some(Watched {
             threads,
@@ -181,6 +187,42 @@ impl<'o> OpenPlace<'o> {
             reading: None,
             admin: None,
         }
+    }
+}
+
+/// A path to `server` with the latency of `place`.
+fn path_to(server: Server, place: &TierPlace, plan: &Plan) -> Result<Option<Path>, Failure> {
+    Path::open(&[server], place.latency, &plan.path, plan.seed)
+}
+
+fn client(opened: &Opened, path: Option<&Path>) -> Result<Client, Failure> {
+    match opened.connector(path)? {
+        Connector::Server(client) => Ok(client),
+        Connector::Cluster(_) => Err(no_tier(opened)),
+    }
+}
+
+fn no_tier(opened: &Opened) -> Failure {
+    Failure::usage(format!(
+        "{}: expected a single server or an embedded store as a tier.",
+        opened.name
+    ))
+}
+
+impl NullPlace {
+    /// Starts a null server on the same kind of path as that to `server`.
+    fn open(server: &Server, place: &TierPlace, plan: &Plan) -> Result<Self, Failure> {
+        let unix = match &server.address {
+            Address::Unix(path) => Some(path.with_extension("null")),
+            Address::Tcp { .. } => None,
+        };
+        let value_bytes = Arc::new(AtomicUsize::new(0));
+        let null = null_server(Arc::clone(&value_bytes), unix.as_deref())?;
+        Ok(Self {
+            path: path_to(null.server(), place, plan)?,
+            value_bytes,
+            server: null,
+        })
     }
 }
 

@@ -15,6 +15,7 @@ mod store;
 
 use std::fmt;
 use std::path::Path;
+use std::sync::Arc;
 
 #[cfg(feature = "fjall")]
 use loadline_cache::engines::Fjall;
@@ -79,7 +80,7 @@ pub(crate) trait Handle: Send {
 /// An engine in this process, and its directory, which is removed with it.
 #[derive(Debug)]
 pub(crate) struct EngineAccess {
-    open: Box<dyn Open>,
+    open: Arc<dyn Open>,
     /// The threads that it has started.
     threads: Vec<u32>,
     /// Removed after the engine is closed.
@@ -96,7 +97,7 @@ impl EngineAccess {
         let before = threads::own();
         let path = dir.as_ref().map_or(Path::new(""), |dir| dir.path());
         let open = open(kind, engine.durability, engine.cache, path);
-        let open = open.map_err(|error| fault(&engine.choice, &error))?;
+        let open = open.map_err(|error| fault(&engine.choice, &error))?.into();
         let mut threads = threads::own();
         threads.retain(|id| !before.contains(id));
         Ok(Self {
@@ -117,7 +118,7 @@ impl EngineAccess {
         dir: &Path,
     ) -> anyhow::Result<Self> {
         Ok(Self {
-            open: open(kind, durability, cache, dir)?,
+            open: open(kind, durability, cache, dir)?.into(),
             threads: Vec::new(),
             _dir: None,
         })
@@ -129,7 +130,7 @@ impl EngineAccess {
     /// If no port is free.
     pub(crate) fn null(engine: &Engine) -> Result<Self, Failure> {
         Ok(Self {
-            open: Box::new(null::Null::start(engine.ttl())?),
+            open: Arc::new(null::Null::start(engine.ttl())?),
             threads: Vec::new(),
             _dir: None,
         })
@@ -141,6 +142,11 @@ impl EngineAccess {
     /// If the engine refuses it.
     pub(crate) fn handle(&self) -> anyhow::Result<Box<dyn Handle>> {
         self.open.handle()
+    }
+
+    /// The engine, for a thread that can outlive this access. Its files are removed with this access.
+    pub(crate) fn shared(&self) -> Arc<dyn Open> {
+        Arc::clone(&self.open)
     }
 
     /// The threads that it started when it was opened.

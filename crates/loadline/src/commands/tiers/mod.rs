@@ -1,10 +1,12 @@
 //! `loadline tiers`: which tier of a cache pays for an object.
 
+mod blocks;
+
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use loadline_load::runner::{self, Event, Rounds, Subject};
+use loadline_load::runner::Rounds;
 use loadline_load::values::ValueSize;
 use loadline_measure::record::{self, Mode, SubjectKind};
 
@@ -15,13 +17,13 @@ use crate::plan::{self, Arm, Case, Step, TierStage, TiersPlan};
 use crate::progress::Progress;
 use crate::recording::{self, Origin, Parts, TierFacts, null_name};
 use crate::session::{self, Recorded, Session, Shell};
-use crate::subjects::failure;
-use crate::subjects::tier::{Bench, OpenPlace, Pool, TierSubject};
+use crate::subjects::tier::{Bench, OpenPlace, PartSums, Pool, TierSubject};
 use crate::target::Target;
 use crate::targets::{Opened, link};
 use crate::trace;
 use crate::units::nanoseconds;
 use crate::workload;
+use blocks::{Blocks, Detailed};
 
 pub(super) fn run(args: &TiersArgs) -> anyhow::Result<ExitCode> {
     let plan = plan::resolve_tiers(args, &surroundings())?;
@@ -57,7 +59,7 @@ fn measure(
                 .iter()
                 .map(|stage| stage.arms.len() * rounds_of(plan, stage) as usize)
                 .sum();
-            let progress = session.progress(blocks as u64);
+            let progress = Arc::new(session.progress(blocks as u64));
             progress.say("making the objects");
             let case = &plan.base.cases[0];
             let pool = Arc::new(Pool::make(&plan.source, case.keys, plan.base.seed)?);
@@ -69,13 +71,14 @@ fn measure(
             let places = places(plan, opened, session)?;
             let walk = Walk {
                 plan,
+                opened,
                 bench: Bench {
                     pool,
-                    places: &places,
+                    places: Arc::new(places),
                     prefix: case.prefix(&session.run_id),
                     seed: plan.base.seed,
                 },
-                progress: &progress,
+                progress: Arc::clone(&progress),
             };
             for stage in &plan.stages {
                 if shell.interrupted() {
@@ -90,11 +93,11 @@ fn measure(
 }
 
 /// Opens the paths to all tiers.
-fn places<'o>(
+fn places(
     plan: &TiersPlan,
-    opened: &'o [Opened],
+    opened: &[Opened],
     session: &mut Session<'_>,
-) -> Result<Vec<OpenPlace<'o>>, Failure> {
+) -> Result<Vec<OpenPlace>, Failure> {
     let mut places = Vec::with_capacity(plan.places.len());
     for place in &plan.places {
         let place = OpenPlace::open(place, &opened[place.target], &plan.base)?;
@@ -116,11 +119,20 @@ fn rounds_of(plan: &TiersPlan, stage: &TierStage) -> u32 {
     }
 }
 
+impl Detailed for TierSubject {
+    type Details = PartSums;
+
+    fn take_details(&mut self) -> Option<PartSums> {
+        self.take_parts()
+    }
+}
+
 /// What the stages of a run share.
 struct Walk<'w> {
     plan: &'w TiersPlan,
-    bench: Bench<'w>,
-    progress: &'w Progress,
+    opened: &'w [Opened],
+    bench: Bench,
+    progress: Arc<Progress>,
 }
 
 impl Walk<'_> {
@@ -132,48 +144,33 @@ impl Walk<'_> {
         parts: &mut Parts,
     ) -> Result<(), Failure> {
         let plan = &self.plan.base;
-        self.progress
-            .say(&format!("{}: writing the objects", stage.name));
-        self.bench.load(&stage.arms)?;
         let cases = stage
             .arms
             .iter()
             .map(|arm| self.case(arm))
             .collect::<Result<Vec<Case>, Failure>>()?;
-        let mut subjects = stage
-            .arms
-            .iter()
-            .zip(&cases)
-            .map(|(arm, case)| self.bench.open(arm, case))
-            .collect::<Result<Vec<TierSubject>, Failure>>()?;
-        let rounds = Rounds {
-            stops: (0..rounds_of(self.plan, stage))
-                .map(|round| plan.block(&cases[0], round))
-                .collect(),
-            warmup: plan.warmup,
-            seed: plan.seed,
+        let blocks = Blocks {
+            title: stage.name.to_owned(),
+            names: cases.iter().map(|case| case.name.clone()).collect(),
+            rounds: Rounds {
+                stops: (0..rounds_of(self.plan, stage))
+                    .map(|round| plan.block(&cases[0], round))
+                    .collect(),
+                warmup: plan.warmup,
+                seed: plan.seed,
+            },
+            progress: Arc::clone(&self.progress),
         };
-        let mut runnable: Vec<&mut dyn Subject> = subjects
-            .iter_mut()
-            .map(|subject| subject as &mut dyn Subject)
-            .collect();
-        let control = &session.shell.control;
-        let ran = runner::run(
-            &mut runnable,
-            &rounds,
-            control,
-            &mut |event| self.show(event, stage, &cases),
-            &|_| false,
-        );
-        let (measured, broken) = match ran {
-            Ok(measured) => (measured, None),
-            Err(broken) => {
-                let why = failure(&cases[broken.subject].name, &broken.error);
-                (broken.measured, Some(why))
-            }
-        };
+        self.progress
+            .say(&format!("{}: writing the objects", stage.name));
+        let (bench, arms, own) = (self.bench.clone(), stage.arms.clone(), cases.clone());
+        let ran = blocks.run(&session.shell.control, move || {
+            bench.load(&arms)?;
+            let arms = arms.iter().zip(&own);
+            arms.map(|(arm, case)| bench.open(arm, case)).collect()
+        })?;
         let record = &mut session.record;
-        for (place, measured) in measured.iter().enumerate() {
+        for (place, (measured, taken)) in ran.measured.iter().zip(ran.details).enumerate() {
             if measured.blocks.is_empty() {
                 continue;
             }
@@ -181,30 +178,12 @@ impl Walk<'_> {
             let mut entry = recording::case_of(case, plan, self.origin(arm), measured);
             self.describe(&mut entry, arm, stage);
             record.doctor.extend(recording::examine_errors(&entry));
-            let taken = subjects[place].parts(measured.blocks.len());
             if !taken.is_empty() {
-                parts.push((record.cases.len(), taken.to_vec()));
+                parts.push((record.cases.len(), taken));
             }
             record.cases.push(entry);
         }
-        broken.map_or(Ok(()), Err)
-    }
-
-    fn show(&self, event: Event, stage: &TierStage, cases: &[Case]) {
-        match event {
-            Event::WarmUp { subject } => self.progress.say(&format!(
-                "{}: {} is warmed up",
-                stage.name, cases[subject].name
-            )),
-            Event::Begin { subject, round } => self.progress.begin(&format!(
-                "{}: {}, round {} of {}",
-                stage.name,
-                cases[subject].name,
-                round + 1,
-                rounds_of(self.plan, stage)
-            )),
-            Event::End => self.progress.step(),
-        }
+        ran.broken.map_or(Ok(()), Err)
     }
 
     /// The case of an arm.
@@ -250,7 +229,7 @@ impl Walk<'_> {
         let (subject, target) = match (arm.step.place(), arm.step) {
             (Some(_), Step::Null(..)) => (of_ours(SubjectKind::NullServer), &Target::Embedded),
             (Some(place), _) => {
-                let opened = self.bench.places[place].opened();
+                let opened = &self.opened[self.bench.places[place].target];
                 let subject = record::Subject {
                     name: name.clone(),
                     ..recording::subject(opened)
