@@ -4,14 +4,16 @@ use loadline_measure::words;
 
 use super::rows::{MOST_LABEL, MOST_LOG, ROW};
 use super::{
-    Anchor, BOTTOM, COLOURS, Figure, Frame, HEIGHT, LEFT, LETTER, Labels, RIGHT, TOP, WIDTH, label,
-    log_ticks, svg,
+    Anchor, BOTTOM, COLOURS, Figure, Frame, HEIGHT, LEFT, LETTER, LINE, Labels, RIGHT, TOP, WIDTH,
+    label, log_ticks, svg,
 };
 use crate::clean::{columns, escaped, shortened};
-use crate::document::{DecisionMap, Ladder, Rung, Unit};
+use crate::document::{DecisionMap, Ladder, MapPoint, Rung, Unit};
 
 /// The height of a bar.
 const BAR: f64 = 11.0;
+/// The height of all whiskers of the map together.
+const WHISKERS: f64 = 24.0;
 
 /// The logarithm of a time, if an axis can hold it.
 fn logarithm(ns: f64) -> Option<f64> {
@@ -152,28 +154,120 @@ pub(super) fn map(plot: &DecisionMap) -> Option<Figure> {
         body.push_str(&diagonal(&frame, &mut labels, *ratio, *offset));
     }
     let y = frame.y(recompute);
-    for (point, log) in &points {
-        let (at, colour) = (frame.x(*log), point.colour % COLOURS);
-        if let Some(tail) = point.p99_ns.and_then(logarithm) {
-            body.push_str(&format!(
-                "<line class=\"line k{colour}\" x1=\"{at:.1}\" x2=\"{:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>\n",
-                frame.x(tail)
-            ));
-        }
-        body.push_str(&format!(
-            "<circle class=\"k{colour}\" cx=\"{at:.1}\" cy=\"{y:.1}\" r=\"4\"><title>{}</title></circle>\n",
-            escaped(&point.title)
-        ));
+    let placed: Vec<Placed<'_>> = points
+        .iter()
+        .map(|(point, log)| Placed {
+            point,
+            x: frame.x(*log),
+            tail: point.p99_ns.and_then(logarithm).map(|log| frame.x(log)),
+        })
+        .collect();
+    body.push_str(&whiskers(&placed, y));
+    let unnamed = callouts(&placed, y, &mut labels, &mut body);
+    for one in &placed {
+        body.push_str(&marker(one.point.colour, (one.x, y), &one.point.title));
     }
     body.push_str(&labels.svg);
-    let key = points
-        .iter()
-        .map(|(point, _)| (point.colour, point.label.clone()));
     Some(Figure {
         caption: plot.caption.clone(),
-        key: key.collect(),
+        key: unnamed,
         svg: svg(&plot.caption, HEIGHT, &body),
     })
+}
+
+/// A point with its place on the horizontal axis.
+struct Placed<'p> {
+    point: &'p MapPoint,
+    x: f64,
+    /// The end of its whisker.
+    tail: Option<f64>,
+}
+
+/// Lines to the 99th percentiles, one below the other, because all points have the same height.
+fn whiskers(points: &[Placed<'_>], y: f64) -> String {
+    let count = points.len().max(2) as f64;
+    let step = (WHISKERS / (count - 1.0)).min(3.0);
+    let lines = points.iter().enumerate().filter_map(|(place, one)| {
+        let at = y + (place as f64 - (count - 1.0) / 2.0) * step;
+        let (x, tail) = (one.x, one.tail?);
+        Some(format!(
+            "<polyline class=\"line k{}\" points=\"{x:.1},{y:.1} {x:.1},{at:.1} {tail:.1},{at:.1}\"/>\n",
+            one.point.colour % COLOURS
+        ))
+    });
+    lines.collect()
+}
+
+/// Writes the names of points, each with a line to its point, and returns those without room.
+///
+/// The names that fit to the right of their points are on the side with more room, the leftmost point farthest away, so that
+/// no line crosses a name. The others are on the opposite side, to the left of their points.
+fn callouts(
+    points: &[Placed<'_>],
+    y: f64,
+    labels: &mut Labels,
+    body: &mut String,
+) -> Vec<(usize, String)> {
+    let foot = HEIGHT - BOTTOM;
+    let mut order: Vec<&Placed<'_>> = points.iter().collect();
+    order.sort_by(|one, other| one.x.total_cmp(&other.x));
+    let name = |one: &Placed<'_>| shortened(&one.point.label, MOST_LABEL).into_owned();
+    let fits = |one: &Placed<'_>| one.x + 5.0 + columns(&name(one)) as f64 * LETTER <= WIDTH;
+    let (right, mut left): (Vec<&Placed<'_>>, Vec<&Placed<'_>>) =
+        order.iter().copied().partition(|one| fits(one));
+    left.reverse();
+    let is_below_larger = foot - y > y - TOP;
+    let mut unnamed = Vec::new();
+    for (group, anchor, is_below) in [
+        (right, Anchor::Start, is_below_larger),
+        (left, Anchor::End, !is_below_larger),
+    ] {
+        let (room, sign) = if is_below {
+            (foot - y, 1.0)
+        } else {
+            (y - TOP, -1.0)
+        };
+        let clear = (WHISKERS + LINE) / 2.0;
+        let gaps = group.len().saturating_sub(1).max(1);
+        let step = ((room - clear - 4.0) / gaps as f64).min(1.6 * LINE);
+        for (place, one) in group.iter().enumerate() {
+            let distance = clear + step * (group.len() - 1 - place) as f64;
+            let at = y + sign * distance;
+            let x = match anchor {
+                Anchor::End => one.x - 3.0,
+                _ => one.x + 3.0,
+            };
+            if labels.place((x, at + 4.0), anchor, &name(one)) {
+                body.push_str(&format!(
+                    "<line class=\"k{}\" x1=\"{:.1}\" x2=\"{:.1}\" y1=\"{y:.1}\" y2=\"{:.1}\"/>\n",
+                    one.point.colour % COLOURS,
+                    one.x,
+                    one.x,
+                    at + 4.0
+                ));
+            } else {
+                unnamed.push((one.point.colour, one.point.label.clone()));
+            }
+        }
+    }
+    unnamed
+}
+
+/// A point: as many shapes as colours, shifted against each other once the colours repeat.
+fn marker(place: usize, (x, y): (f64, f64), title: &str) -> String {
+    let shape = match (place + place / COLOURS) % COLOURS {
+        0 => format!("M{:.1},{y:.1}a4,4 0 1,0 8,0a4,4 0 1,0 -8,0z", x - 4.0),
+        1 => format!("M{:.1},{:.1}h7v7h-7z", x - 3.5, y - 3.5),
+        2 => format!("M{:.1},{:.1}h9l-4.5,-8z", x - 4.5, y + 3.5),
+        3 => format!("M{x:.1},{:.1}l5,5l-5,5l-5,-5z", y - 5.0),
+        4 => format!("M{:.1},{:.1}h9l-4.5,8z", x - 4.5, y - 3.5),
+        _ => format!("M{:.1},{:.1}h3v3h3v3h-3v3h-3v-3h-3v-3h3z", x - 1.5, y - 4.5),
+    };
+    format!(
+        "<path class=\"k{}\" d=\"{shape}\"><title>{}</title></path>\n",
+        place % COLOURS,
+        escaped(title)
+    )
 }
 
 /// The line of a hit ratio, from edge to edge of the picture, with its label at the upper end.
