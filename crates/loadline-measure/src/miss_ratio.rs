@@ -137,6 +137,13 @@ impl MissRatioCurve {
         let enough = points.find(|point| 1.0 - point.miss_ratio >= hit_ratio);
         enough.map(|point| point.bytes)
     }
+
+    /// The share of the reads that miss with `bytes` of memory.
+    #[must_use]
+    pub fn miss_ratio(&self, bytes: u64) -> f64 {
+        let below = self.points.iter().rev().find(|point| point.bytes <= bytes);
+        below.map_or(1.0, |point| point.miss_ratio)
+    }
 }
 
 /// Sizes at equal distances, as in the evaluation of SHARDS.
@@ -317,11 +324,6 @@ mod tests {
         followed.curve()
     }
 
-    fn ratio(curve: &MissRatioCurve, bytes: u64) -> f64 {
-        let below = curve.points.iter().rev().find(|point| point.bytes <= bytes);
-        below.map_or(1.0, |point| point.miss_ratio)
-    }
-
     #[test]
     fn without_sampling_it_is_the_list_of_the_last_uses() {
         let trace = trace(400, 6_000, 1);
@@ -331,8 +333,8 @@ mod tests {
             let expected = exact(&trace, memory);
             // Sizes are known to 2 %, and points are half a percent apart.
             let (low, high) = (
-                ratio(&curve, memory * 103 / 100) - 0.006,
-                ratio(&curve, memory * 97 / 100) + 0.006,
+                curve.miss_ratio(memory * 103 / 100) - 0.006,
+                curve.miss_ratio(memory * 97 / 100) + 0.006,
             );
             assert!(
                 (low..=high).contains(&expected),
@@ -349,7 +351,7 @@ mod tests {
         let sample = curve(&trace, 0.1);
         let largest = whole.points.last().unwrap().bytes;
         let differences =
-            sizes(largest).map(|size| (ratio(&whole, size) - ratio(&sample, size)).abs());
+            sizes(largest).map(|size| (whole.miss_ratio(size) - sample.miss_ratio(size)).abs());
         let error = differences.sum::<f64>() / SIZES as f64;
         assert!(error <= 0.01, "{error}");
         assert!((0.0005..=0.05).contains(&sample.error), "{}", sample.error);

@@ -38,8 +38,8 @@ use crate::gate::Row;
 pub use crate::histogram::LatencySummary;
 pub use crate::outliers::Outliers;
 pub use crate::tiers::{
-    BatchCost, BatchSize, Claim, Flaw, TierCost, TierOption, TierVerdict, TieredObject, Tiers,
-    Waterfall,
+    BatchCost, BatchSize, Claim, Flaw, LoadAnswer, LoadPhase, LoadSubject, LoadWindow, TierCost,
+    TierLoad, TierOption, TierVerdict, TieredObject, Tiers, Waterfall,
 };
 
 /// The schema that this version writes and reads.

@@ -2,11 +2,15 @@
 //!
 //! The types of the record only. The verdicts need the costs of `loadline-cache`, so they are made by the command.
 
+mod load;
+
 use serde::{Deserialize, Serialize};
 
 use crate::miss_ratio::MissRatioCurve;
 use crate::record::Bounds;
 use crate::vocabulary::vocabulary;
+
+pub use load::{LoadAnswer, LoadPhase, LoadSubject, LoadWindow, TierLoad};
 
 vocabulary! {
     /// Whether a tier pays, or an option is to be chosen.
@@ -42,6 +46,9 @@ pub struct Tiers {
     /// How much memory gives which hit ratio in a trace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub curve: Option<MissRatioCurve>,
+    /// Caches under load, with `--key-dist`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub load: Option<TierLoad>,
     /// What each flaw of a benchmark adds.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub flaws: Vec<Flaw>,

@@ -57,6 +57,8 @@ fn records() -> Vec<(&'static str, Record)> {
         ("engines", engines::record()),
         ("hostile engines", engines::hostile()),
         ("tiers", tiers::record()),
+        ("crowded tiers", tiers::crowded()),
+        ("a cache under load", tiers::load()),
         ("hostile tiers", tiers::hostile()),
         ("work", flames::record("slowlogPushEntry")),
     ]

@@ -53,6 +53,8 @@ fn no_line_is_longer_than_the_width() {
         clients::record(),
         clients::hostile(),
         tiers::record(),
+        tiers::crowded(),
+        tiers::load(),
         tiers::hostile(),
     ];
     for (number, record) in records.iter().enumerate() {

@@ -3,8 +3,9 @@
 use loadline_measure::Record;
 use loadline_measure::miss_ratio::{CurvePoint, MissRatioCurve};
 use loadline_measure::record::{
-    BatchCost, BatchSize, Bounds, Case, Claim, Flaw, SubjectKind, TierCost, TierOption,
-    TierVerdict, TieredObject, Tiers, Waterfall,
+    BatchCost, BatchSize, Bounds, Case, Claim, Flaw, LoadAnswer, LoadPhase, LoadSubject,
+    LoadWindow, SubjectKind, TierCost, TierLoad, TierOption, TierVerdict, TieredObject, Tiers,
+    Waterfall,
 };
 
 use super::{PIPE, TERMINAL, fixture};
@@ -171,6 +172,114 @@ pub(super) fn record() -> Record {
     record
 }
 
+/// As many tiers as a default run has, some of them as fast as each other.
+pub(super) fn crowded() -> Record {
+    let mut record = record();
+    let tiers = record.tiers.as_mut().expect("it has tiers");
+    let pays = || TierVerdict::Yes;
+    tiers.costs = [
+        ("redis", "columns", 95e3),
+        ("redis-unix", "columns", 71e3),
+        ("store", "columns", 11e3),
+        ("heed", "columns", 9e3),
+        ("redb", "columns", 11.2e3),
+        ("fjall", "columns", 10.8e3),
+        ("redis", "protobuf", 233e3),
+        ("redis", "protobuf-tiles", 757e3),
+    ]
+    .map(|(subject, codec, ns)| cost(subject, codec, ns, Some(0.2), pays()))
+    .into();
+    record
+}
+
+fn answer(by: &str, share: f64, ns: f64) -> LoadAnswer {
+    LoadAnswer {
+        by: by.to_owned(),
+        gets: (share * 3_000.0) as u64,
+        share,
+        get_ns: ns,
+        get_ns_p50: Some((ns * 0.9) as u64),
+        get_ns_p99: None,
+    }
+}
+
+fn load_phase(name: &str, place: usize, tier: Option<f64>) -> LoadPhase {
+    let ns = 300e3 - 80e3 * place as f64;
+    LoadPhase {
+        name: name.to_owned(),
+        gets: 1_000,
+        get_ns: ns,
+        get_ns_p50: Some(120_000),
+        get_ns_p99: None,
+        memory_hit_ratio: 0.5,
+        predicted_memory_hit_ratio: 0.46,
+        tier_hit_ratio: tier,
+        predicted_tier_hit_ratio: tier.map(|ratio| ratio + 0.01),
+        saves_ns: tier.map(|ratio| ratio * 400e3 - 100e3),
+        saves_interval: tier.map(|ratio| Bounds {
+            lo: ratio * 400e3 - 120e3,
+            hi: ratio * 400e3 - 80e3,
+        }),
+        answers: Vec::new(),
+    }
+}
+
+fn load_subject(tier: Option<&str>) -> LoadSubject {
+    let answers = |place: f64| {
+        let below = tier.map(|tier| answer(tier, 0.05 * place, 90e3));
+        let recompute = answer("recompute", 0.5 - 0.05 * place, 500e3);
+        let memory = answer("memory", 0.5, 200.0);
+        [Some(memory), below, Some(recompute)]
+            .into_iter()
+            .flatten()
+            .collect()
+    };
+    let phases = ["cold start", "warm", "restart"];
+    let windows = (0..6).map(|place| LoadWindow {
+        phase: phases[place / 2].to_owned(),
+        first_get: 500 * place as u64,
+        start_ns: 150_000_000 * place as u64,
+        gets: 500,
+        get_ns: 300e3 - 20e3 * place as f64,
+        get_ns_p50: None,
+        get_ns_p99: None,
+        answers: answers(place as f64),
+    });
+    let phase =
+        |place: usize| load_phase(phases[place], place, tier.map(|_| 0.2 * (1 + place) as f64));
+    LoadSubject {
+        name: tier.unwrap_or("no tier").to_owned(),
+        tier: tier.map(Into::into),
+        steady_after_gets: tier.map(|_| 1_000),
+        steady_after_ns: tier.map(|_| 300_000_000),
+        phases: (0..3).map(phase).collect(),
+        answers: answers(3.0),
+        windows: windows.collect(),
+    }
+}
+
+/// A cache under load with a tier and without.
+pub(super) fn load() -> Record {
+    let mut record = fixture::record(vec![case("load", "redis", "warm", 200e3)]);
+    record.tiers = Some(Tiers {
+        object: TieredObject {
+            name: "floor of 100x100 tiles".to_owned(),
+            ..TieredObject::default()
+        },
+        verdict: "Under this load, a get with redis below memory takes 60.0 us less.".to_owned(),
+        load: Some(TierLoad {
+            key_dist: "zipf:0.99".to_owned(),
+            keys: 100_000,
+            memory_bytes: 64 << 20,
+            tier_bytes: 512 << 20,
+            window_gets: 500,
+            subjects: vec![load_subject(None), load_subject(Some("redis"))],
+        }),
+        ..Tiers::default()
+    });
+    record
+}
+
 /// Figures that no axis can hold, and names that try to be more than text.
 pub(super) fn hostile() -> Record {
     let mut record = record();
@@ -243,6 +352,80 @@ fn the_ladder_has_a_bar_for_each_tier() {
         ];
         assert!(bars.is_sorted() && bars[0] < bars[4], "{bars:?}\n{text}");
     }
+}
+
+#[test]
+fn a_load_shows_hit_ratios_beside_predicted_ones_and_what_a_tier_saves() {
+    let wide = crate::TextOptions { width: 120, ..PIPE };
+    let text = text(&load(), &wide);
+    for said in [
+        "a get with redis below memory takes 60.0 us less",
+        "The cache under load: zipf:0.99 over 100k keys, 64 MiB of memory",
+        "no tier: not steady before the restart",
+        "redis: steady after 1k gets (300 ms)",
+        "46.0 %",
+        "60.0 us [40.0 us, 80.0 us]",
+        "140 us [120 us, 160 us]",
+        "What answered, over all phases",
+    ] {
+        assert!(text.contains(said), "{said}:\n{text}");
+    }
+    let page = html(&load());
+    assert!(
+        page.contains(
+            "<h1>What a tier below memory saves for a floor of 100x100 tiles: redis</h1>"
+        )
+    );
+    for plot in [
+        "Mean time of a get",
+        "redis: share of the gets",
+        "redis: median time",
+    ] {
+        assert_eq!(
+            page.matches(&format!("<figcaption>{plot}")).count(),
+            1,
+            "{plot}"
+        );
+    }
+    assert_eq!(page.matches(">restart</text>").count(), 3);
+}
+
+/// Colours repeat after six; shapes and names still differ.
+#[test]
+fn every_tier_of_the_map_has_a_marker_and_a_name_of_its_own() {
+    let page = html(&crowded());
+    let map = page.split("<figcaption>Decision map").nth(1).unwrap();
+    let map = map.split("</figure>").next().unwrap();
+    let markers: Vec<(&str, String)> = map
+        .split("<path class=\"")
+        .skip(1)
+        .map(|path| {
+            let shape = path
+                .split(" d=\"")
+                .nth(1)
+                .unwrap()
+                .split('"')
+                .next()
+                .unwrap();
+            let drawn: String = shape.split_once(['a', 'h', 'l']).unwrap().1.into();
+            (path.split('"').next().unwrap(), drawn)
+        })
+        .collect();
+    assert_eq!(markers.len(), 8);
+    let distinct: std::collections::BTreeSet<_> = markers.iter().collect();
+    assert_eq!(distinct.len(), 8, "{markers:?}");
+    for cost in &crowded().tiers.unwrap().costs {
+        let name = format!("{}, {}", cost.subject, cost.codec.as_deref().unwrap());
+        assert!(map.contains(&format!(">{name}</text>")), "{name}:\n{map}");
+    }
+}
+
+/// The heading asks what was measured, and does not list operations.
+#[test]
+fn the_title_is_the_question() {
+    let page = html(&crowded());
+    let title = "Which tier pays for a floor of 100x100 tiles: recompute, memory, redis, redis-unix, store, heed, redb, fjall";
+    assert!(page.contains(&format!("<h1>{title}</h1>")), "{page}");
 }
 
 #[test]

@@ -62,7 +62,10 @@ pub(crate) fn of_record(record: &Record) -> Document {
     sections.push(facts(record));
     sections.push(machine::section(record));
     Document {
-        title: cases::title(record),
+        title: match &record.tiers {
+            Some(tiers) => tiers::title(tiers),
+            None => cases::title(record),
+        },
         verdict: verdict::of_record(record),
         sections: sections.into_iter().flatten().collect(),
         timestamp: record.run.started_at.clone(),
@@ -174,8 +177,11 @@ fn how_to_read(record: &Record) -> Option<Section> {
         lines.extend(record.not_counted.as_deref());
     } else if record.engines.is_some() {
         lines.extend(engines::LEGEND);
-    } else if record.tiers.is_some() {
-        lines.extend(tiers::LEGEND);
+    } else if let Some(tiers) = &record.tiers {
+        match tiers.load {
+            Some(_) => lines.extend(tiers::LOAD_LEGEND),
+            None => lines.extend(tiers::LEGEND),
+        }
     } else if !record.cases.is_empty() {
         lines.push("CPU us/op: CPU time of the generator + of the server per operation.");
         let open = |case: &Case| case.is_open_loop();

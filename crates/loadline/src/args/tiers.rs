@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use super::{ChoiceArgs, LengthArgs, LoginArgs, ResultArgs};
-use crate::units;
+use crate::units::{self, KeyDistSpec};
 
 pub(super) const HELP: &str = "\
 Examples:
@@ -16,6 +16,7 @@ Examples:
   loadline tiers redis --load-command './render-page 17' --duration 2s
   loadline tiers --reproduce
   loadline tiers --trace cluster52.csv
+  loadline tiers --key-dist zipf:0.99 --keys 100k --ram 64MiB
 
 Tiers: redis (redis-server over TCP), redis-unix (over a Unix socket), embedded (our own server
 over TCP), redis://HOST:PORT (a running server), store (our own store), heed (LMDB), redb, fjall.
@@ -68,6 +69,26 @@ pub(crate) struct TiersArgs {
     /// Measure the flaws of a known benchmark on purpose, and the same operations without them
     #[arg(long, conflicts_with_all = ["object_file", "load_command"])]
     pub(crate) reproduce: bool,
+    /// Run a whole cache under load instead: its keys follow this distribution, such as zipf:0.99
+    ///
+    /// One of uniform, zipf:S, gaussian, sequential, hotspot:K:P and latest.
+    #[arg(
+        long,
+        visible_alias = "distribution",
+        value_name = "DIST",
+        value_parser = units::key_dist,
+        conflicts_with_all = ["batch", "hit_ratio", "reproduce", "trace", "warmup"]
+    )]
+    pub(crate) key_dist: Option<KeyDistSpec>,
+    /// Number of keys of that load [default: 100k]
+    #[arg(long, value_name = "N", value_parser = units::positive_count, requires = "key_dist")]
+    pub(crate) keys: Option<u64>,
+    /// Size of the memory tier under load [default: 64MiB]
+    #[arg(long, value_name = "SIZE", value_parser = units::size, requires = "key_dist")]
+    pub(crate) ram: Option<u64>,
+    /// Most bytes written to each tier below memory under load [default: 8 times --ram]
+    #[arg(long, value_name = "SIZE", value_parser = units::size, requires = "key_dist")]
+    pub(crate) tier_size: Option<u64>,
     /// Directory for the files of embedded stores [default: that for temporary files]
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,

@@ -578,6 +578,7 @@ fn the_page_about_the_record_describes_exactly_the_fields_of_plans() {
         &["capacity", "embedded"],
         &["engines", "map"],
         &["tiers"],
+        &["tiers", "--key-dist", "uniform"],
     ] {
         let cli = Cli::try_parse_from(["loadline"].iter().chain(words)).unwrap();
         let plan = match cli.command {

@@ -29,7 +29,7 @@ use crate::targets::Opened;
 use crate::units::nanoseconds;
 
 pub(crate) use conclusions::{conclude, conclude_modes};
-pub(crate) use tiers::{Parts, TierFacts, conclude_tiers, null_name};
+pub(crate) use tiers::{CacheRan, LoadRan, NO_TIER, Parts, TierFacts, conclude_tiers, null_name};
 
 /// What performed the operations of a case.
 pub(crate) struct Origin<'o> {

@@ -3,6 +3,7 @@
 use loadline_measure::Record;
 use loadline_measure::record::{Case, SubjectKind, TierVerdict, Tiers, Waterfall};
 
+use crate::redis::Redis;
 use crate::util::{Dir, Serving};
 
 /// Small objects and few operations: the figures do not matter here.
@@ -256,6 +257,104 @@ fn an_object_of_the_user_has_the_given_cost_or_that_of_a_command() {
         .failed(69, "exit status: 3");
 }
 
+/// Caches with and without each tier get the same keys; a running server has no keys of the run afterwards.
+#[test]
+fn caches_under_load_start_cold_and_lose_their_memory_at_the_restart() {
+    let (redis, dir) = (Redis::start(&[]), Dir::new());
+    let url = redis.url();
+    // Room for 50 objects in memory, and for all in the tiers.
+    let words = format!(
+        "tiers {url} store --distribution zipf:0.99 --keys 500 --ram 150KiB --tier-size 8MiB \
+         --floor 12x12 --ops 3k --rounds 10 --seed 7 --json out.json --html out.html"
+    );
+    let stdout = dir
+        .run(&words.split_whitespace().collect::<Vec<_>>())
+        .succeeded();
+    redis.answers("DBSIZE\r\n", ":0\r\n");
+    let record = Record::from_json(dir.read("out.json").as_bytes()).unwrap();
+    assert_eq!(record.errors(), 0);
+    assert_eq!(record.cases.len(), 9, "three phases of three caches");
+    let load = tiers(&record).load.as_ref().unwrap();
+    let names: Vec<&str> = load.subjects.iter().map(|one| one.name.as_str()).collect();
+    assert_eq!(names, ["no tier", url.as_str(), "store"]);
+    for subject in &load.subjects {
+        assert_eq!(subject.windows.len(), 30);
+        let [cold, warm, restart] = &subject.phases[..] else {
+            panic!("{subject:?}");
+        };
+        for phase in [cold, warm, restart] {
+            assert_eq!(phase.gets, 1_000);
+            // The seed decides the draws; the cache evicts otherwise than the prediction, by at most a few percent.
+            let error = phase.memory_hit_ratio - phase.predicted_memory_hit_ratio;
+            assert!((-0.1..0.2).contains(&error), "{subject:?}");
+            // The same keys are in memory, whatever is below it.
+            let same = load.subjects[0]
+                .phases
+                .iter()
+                .find(|one| one.name == phase.name);
+            assert_eq!(
+                Some(phase.memory_hit_ratio),
+                same.map(|one| one.memory_hit_ratio)
+            );
+        }
+        if subject.tier.is_none() {
+            assert!(
+                subject
+                    .phases
+                    .iter()
+                    .all(|phase| phase.tier_hit_ratio.is_none())
+            );
+            continue;
+        }
+        let ratios = [cold, warm, restart].map(|phase| phase.tier_hit_ratio.unwrap());
+        assert!(ratios[0] < ratios[1] && ratios[1] < ratios[2], "{ratios:?}");
+        for (phase, ratio) in [cold, warm, restart].into_iter().zip(ratios) {
+            let error = ratio - phase.predicted_tier_hit_ratio.unwrap();
+            assert!(error.abs() < 0.15, "{subject:?}");
+            assert!(phase.saves_interval.is_some());
+        }
+        let by: Vec<&str> = subject.answers.iter().map(|one| one.by.as_str()).collect();
+        assert_eq!(by, ["memory", subject.name.as_str(), "recompute"]);
+        let all: u64 = subject.answers.iter().map(|answer| answer.gets).sum();
+        assert_eq!(all, 3_000);
+    }
+    for said in [
+        "Under this load (zipf:0.99 over 500 keys",
+        "once the cache is warm",
+        "memory LRU",
+        "steady",
+    ] {
+        let joined = stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(joined.contains(said), "{said}:\n{stdout}");
+    }
+    assert!(dir.read("out.html").contains("Mean time of a get"));
+}
+
+/// A tier that has no room left keeps what it has, and the rest is recomputed.
+#[test]
+fn a_tier_under_load_gets_no_more_than_its_size() {
+    let words = [
+        "redis",
+        "--key-dist",
+        "uniform",
+        "--keys",
+        "300",
+        "--ram",
+        "16KiB",
+        "--tier-size",
+        "32KiB",
+    ];
+    let length = [
+        "--floor", "12x12", "--ops", "2400", "--rounds", "8", "--json", "out.json",
+    ];
+    let (record, _) = measured_with(&words, &length);
+    let load = tiers(&record).load.as_ref().unwrap();
+    // An encoded object has 1.3 kB, so there is room for 25 of 300.
+    let restart = &load.subjects[1].phases[2];
+    let ratio = restart.tier_hit_ratio.unwrap();
+    assert!((0.02..0.2).contains(&ratio), "{restart:?}");
+}
+
 #[test]
 fn what_cannot_be_is_refused_before_anything_starts() {
     let dir = Dir::new();
@@ -271,6 +370,21 @@ fn what_cannot_be_is_refused_before_anything_starts() {
         (&["store", "store"], "named twice"),
         (&["cluster://localhost:1"], "a single server is needed"),
         (&["--object-file", "profile.bin"], "--load-cost"),
+        (&["--ram", "64MiB"], "--key-dist"),
+        (&["--key-dist", "zipf:-1"], "zipf:-1"),
+        (
+            &["--key-dist", "uniform", "--keys", "5G"],
+            "at most 4294967296",
+        ),
+        (&["--key-dist", "uniform", "--ram", "1B"], "at least 1KiB"),
+        (
+            &["--key-dist", "uniform", "--reproduce"],
+            "cannot be used with",
+        ),
+        (
+            &["--key-dist", "uniform", "--ram", "900GiB"],
+            "The tiers need up to",
+        ),
     ] {
         dir.run(&[&["tiers"], words].concat()).failed(64, why);
     }

@@ -1,5 +1,7 @@
 //! The tiers of a cache for one object: the options, the ladder, the map, and the tables behind them.
 
+mod load;
+
 use loadline_measure::record::{
     BatchCost, Case, Claim, Flaw, Record, TierCost, TierVerdict, Tiers, ValueBytes, Waterfall,
 };
@@ -10,6 +12,7 @@ use crate::document::{
     Axis, Block, Cell, Column, DecisionMap, Item, Ladder, Lines, MapPoint, Plot, Row, RowGroup,
     Rung, Scale, Section, Series, Table, Tone, Unit,
 };
+pub(super) use load::LEGEND as LOAD_LEGEND;
 
 /// How the tables are read.
 pub(super) const LEGEND: [&str; 6] = [
@@ -39,6 +42,9 @@ const HIT_RATIOS: [f64; 6] = [0.5, 0.7, 0.8, 0.9, 0.95, 0.99];
 
 /// All sections, in the order of reading.
 pub(super) fn sections(record: &Record, tiers: &Tiers) -> Vec<Option<Section>> {
+    if let Some(load) = &tiers.load {
+        return load::sections(load);
+    }
     vec![
         options(tiers),
         pictures(record, tiers),
@@ -51,6 +57,41 @@ pub(super) fn sections(record: &Record, tiers: &Tiers) -> Vec<Option<Section>> {
         flaws(&tiers.flaws),
         claims(&tiers.claims),
     ]
+}
+
+/// The question that is answered.
+pub(super) fn title(tiers: &Tiers) -> String {
+    let object = &tiers.object.name;
+    match &tiers.load {
+        Some(load) => {
+            let names = load
+                .subjects
+                .iter()
+                .filter_map(|subject| subject.tier.as_deref());
+            format!(
+                "What a tier below memory saves for a {object}: {}",
+                listed(names)
+            )
+        }
+        None => {
+            let names = tiers.costs.iter().map(|cost| cost.subject.as_str());
+            format!(
+                "Which tier pays for a {object}: recompute, memory, {}",
+                listed(names)
+            )
+        }
+    }
+}
+
+/// Each name once.
+fn listed<'n>(names: impl Iterator<Item = &'n str>) -> String {
+    let mut known: Vec<&str> = Vec::new();
+    for name in names {
+        if !known.contains(&name) {
+            known.push(name);
+        }
+    }
+    known.join(", ")
 }
 
 fn tone(answer: &TierVerdict) -> Tone {
@@ -111,7 +152,7 @@ fn pictures(record: &Record, tiers: &Tiers) -> Option<Section> {
         rows,
     };
     let map = DecisionMap {
-        caption: "Decision map: a tier pays at the hit ratio of a diagonal if its dot is above it (vertical axis: time to recompute; a write is assumed to take as long as a read; line: to p99)".into(),
+        caption: "Decision map: a tier pays at the hit ratio of a diagonal if its mark is above it (vertical axis: time to recompute; a write is assumed to take as long as a read; line: to p99)".into(),
         recompute_ns: tiers.object.recompute_ns,
         ratios: RATIOS.to_vec(),
         points,

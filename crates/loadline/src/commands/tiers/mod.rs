@@ -1,6 +1,7 @@
 //! `loadline tiers`: which tier of a cache pays for an object.
 
 mod blocks;
+mod load;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -38,6 +39,7 @@ pub(super) fn run(args: &TiersArgs) -> anyhow::Result<ExitCode> {
                 given: plan.source.given(),
                 parts: Vec::new(),
                 curve: None,
+                load: None,
             };
             let mut recorded = measure(&plan, shell, &mut facts)?;
             recording::conclude_tiers(&mut recorded.record, &facts);
@@ -58,11 +60,16 @@ fn measure(
                 .stages
                 .iter()
                 .map(|stage| stage.arms.len() * rounds_of(plan, stage) as usize)
+                .chain(
+                    plan.load
+                        .iter()
+                        .map(|load| Walk::load_blocks(load, plan.places.len())),
+                )
                 .sum();
             let progress = Arc::new(session.progress(blocks as u64));
             progress.say("making the objects");
             let case = &plan.base.cases[0];
-            let pool = Arc::new(Pool::make(&plan.source, case.keys, plan.base.seed)?);
+            let pool = Arc::new(Pool::make(&plan.source, plan.objects, plan.base.seed)?);
             facts.memory_bytes = pool.object(0).bytes();
             if let Some(trace) = &plan.trace {
                 progress.say(&format!("following {}", trace.display()));
@@ -85,6 +92,11 @@ fn measure(
                     break;
                 }
                 walk.stage(stage, session, &mut facts.parts)?;
+            }
+            if let Some(load) = &plan.load {
+                let (ran, broken) = walk.load(load, session)?;
+                facts.load = ran;
+                broken.map_or(Ok(()), Err)?;
             }
             progress.finish();
             Ok(())

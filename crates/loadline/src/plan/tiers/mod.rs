@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 mod arms;
+mod load;
 mod show;
 
 use loadline_load::keys::KeyDist;
@@ -21,6 +22,7 @@ use crate::target::{Choice, Durability, Engine, Kind, Target};
 use crate::workload;
 
 pub(crate) use arms::{Arm, Flawed, Setup, Step, TierOp, TierStage};
+pub(crate) use load::{CacheLoad, PHASES};
 
 /// Time per arm, unless another was asked for: ten blocks of 50 ms.
 const DEFAULT_LENGTH: Duration = Duration::from_millis(500);
@@ -65,6 +67,8 @@ pub(crate) struct TiersPlan {
     /// What belongs to every run. Its only case is a template for those of the arms.
     pub(crate) base: Plan,
     pub(crate) source: Source,
+    /// How many objects are made before the first operation.
+    pub(crate) objects: u64,
     /// The tiers below memory, those over a socket first.
     pub(crate) places: Vec<TierPlace>,
     /// One after the other; the arms of each are measured in the same rounds.
@@ -77,6 +81,8 @@ pub(crate) struct TiersPlan {
     pub(crate) reproduce: bool,
     /// A trace whose miss ratios are estimated.
     pub(crate) trace: Option<PathBuf>,
+    /// A load on whole caches, in place of the stages.
+    pub(crate) load: Option<CacheLoad>,
 }
 
 impl Source {
@@ -165,10 +171,10 @@ pub(crate) fn resolve(args: &TiersArgs, around: &Surroundings) -> Result<TiersPl
             format!("from 2 to {MOST_BATCH}, because the objects of a call are held in memory");
         return Err(Failure::invalid("--batch", "count", batch, why));
     }
-    let (length, rounds, warmup) = lengths::resolve(&with_length(&args.length), 1, MOST_ROUNDS)?;
+    let (length, rounds, warmup) = lengths::resolve(&with_length(args), 1, MOST_ROUNDS)?;
     let bytes = source.bytes()?;
     let format = source.format();
-    let base = Plan {
+    let mut base = Plan {
         targets: chosen,
         latency: Duration::ZERO,
         path: PathShape::resolve(None, None, LinkArg::Auto)?,
@@ -195,9 +201,14 @@ pub(crate) fn resolve(args: &TiersArgs, around: &Surroundings) -> Result<TiersPl
         batches: &batches,
         reproduce: args.reproduce,
     };
-    let stages = shape.stages();
+    let stages = match args.key_dist {
+        Some(_) => Vec::new(),
+        None => shape.stages(),
+    };
+    let load = CacheLoad::resolve(args, &mut base, around)?;
     Ok(TiersPlan {
         base,
+        objects: objects(&source, bytes),
         source,
         stages,
         places,
@@ -205,15 +216,21 @@ pub(crate) fn resolve(args: &TiersArgs, around: &Surroundings) -> Result<TiersPl
         hit_ratio,
         reproduce: args.reproduce,
         trace: args.trace.clone(),
+        load,
     })
 }
 
-/// A length of ten blocks of 50 ms, unless another was asked for.
-fn with_length(args: &LengthArgs) -> LengthArgs {
+/// A length of ten blocks of 50 ms, or of a load, unless another was asked for.
+fn with_length(args: &TiersArgs) -> LengthArgs {
+    let default = match args.key_dist {
+        Some(_) => load::DEFAULT_LENGTH,
+        None => DEFAULT_LENGTH,
+    };
+    let args = &args.length;
     let is_open = args.ops.is_none() && args.duration.is_none();
     LengthArgs {
         ops: args.ops,
-        duration: args.duration.or(is_open.then_some(DEFAULT_LENGTH)),
+        duration: args.duration.or(is_open.then_some(default)),
         warmup: args.warmup,
         rounds: args.rounds,
     }
@@ -246,7 +263,9 @@ fn chosen(args: &TiersArgs, around: &Surroundings) -> Result<Vec<Target>, Failur
     let kinds = [Kind::Store, Kind::Heed, Kind::Redb, Kind::Fjall];
     let built_in = kinds.iter().filter(|kind| kind.is_built_in());
     let built_in = built_in.map(|kind| kind.name());
-    let names: Vec<&str> = if args.tiers.is_empty() {
+    let names: Vec<&str> = if args.tiers.is_empty() && args.key_dist.is_some() {
+        vec![default_names[0]]
+    } else if args.tiers.is_empty() {
         default_names.iter().copied().chain(built_in).collect()
     } else {
         args.tiers.iter().map(String::as_str).collect()

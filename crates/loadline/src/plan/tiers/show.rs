@@ -4,9 +4,9 @@ use serde_json::{Value, json};
 
 use super::super::Length;
 use super::super::description::Description;
-use super::{Source, TiersPlan};
+use super::{CacheLoad, PHASES, Source, TiersPlan};
 use crate::target::Target;
-use crate::units::{count_text, duration_text};
+use crate::units::{bytes_text, count_text, duration_text, key_dist_text};
 
 impl Source {
     /// What reports call the object.
@@ -51,6 +51,14 @@ impl TiersPlan {
             })
             .collect();
         out.entry("tiers", tiers);
+        match &self.load {
+            Some(load) => self.describe_load(load, &mut out),
+            None => self.describe_stages(&mut out),
+        }
+        out
+    }
+
+    fn describe_stages(&self, out: &mut Description) {
         out.section("Measured in the same rounds");
         let stages: Vec<Value> = self
             .stages
@@ -61,8 +69,40 @@ impl TiersPlan {
             })
             .collect();
         out.entry("groups", stages);
-        self.describe_rounds(&mut out);
-        out
+        self.describe_rounds(out);
+    }
+
+    fn describe_load(&self, load: &CacheLoad, out: &mut Description) {
+        let case = &self.base.cases[0];
+        out.section("Caches under load");
+        out.entry("keys", case.keys);
+        out.entry("key_dist", key_dist_text(&case.key_dist));
+        out.line(format!(
+            "{} keys, {}, encoded as {}",
+            count_text(case.keys),
+            key_dist_text(&case.key_dist),
+            self.format
+        ));
+        out.entry("codec", self.format.to_string());
+        out.entry("memory_bytes", load.memory_bytes);
+        out.entry("tier_bytes", load.tier_bytes);
+        out.line(format!(
+            "{} in memory, at most {} in each tier below it",
+            bytes_text(load.memory_bytes),
+            bytes_text(load.tier_bytes)
+        ));
+        out.entry("windows", load.windows);
+        out.entry("seed", self.base.seed);
+        let length = match case.length {
+            Length::Ops(ops) => format!("{} gets", count_text(ops)),
+            Length::Time(time) => format!("about {}", duration_text(time)),
+        };
+        out.line(format!(
+            "{length} for each cache: {}, each in {} windows; the caches take turns in random order; seed {}",
+            PHASES.join(", "),
+            load.windows,
+            self.base.seed
+        ));
     }
 
     fn describe_rounds(&self, out: &mut Description) {

@@ -1,5 +1,6 @@
 //! What the measurements of tiers say: what each tier costs, where its time goes, and which of the four options to choose.
 
+mod load;
 mod reproduce;
 mod waterfall;
 
@@ -21,6 +22,7 @@ use crate::object::{Encoding, Format};
 use crate::plan::{TierOp, TiersPlan};
 use crate::subjects::tier::PartSums;
 
+pub(crate) use load::{CacheRan, LoadRan, NO_TIER};
 pub(crate) use waterfall::null_name;
 
 /// A hit ratio that says "never" and can be ordered.
@@ -39,10 +41,17 @@ pub(crate) struct TierFacts<'f> {
     pub(crate) parts: Parts,
     /// The miss ratios of a trace.
     pub(crate) curve: Option<MissRatioCurve>,
+    /// The gets of caches under load.
+    pub(crate) load: Option<LoadRan>,
 }
 
 /// Adds the answers to `record`.
 pub(crate) fn conclude_tiers(record: &mut Record, facts: &TierFacts<'_>) {
+    if let (Some(load), Some(ran)) = (&facts.plan.load, &facts.load) {
+        let is_measured = ran.caches.iter().any(|cache| !cache.windows.is_empty());
+        record.tiers = is_measured.then(|| load::concluded(load, ran, facts));
+        return;
+    }
     let found = Found {
         cases: &record.cases,
         facts,
@@ -74,6 +83,7 @@ pub(crate) fn conclude_tiers(record: &mut Record, facts: &TierFacts<'_>) {
         waterfalls: found.waterfalls(),
         batches: found.batches(),
         curve: facts.curve.clone(),
+        load: None,
         costs,
         options,
         flaws,

@@ -83,6 +83,7 @@ fn concluded(words: &[&str], get_us: f64, noise: f64) -> record::Tiers {
         given: plan.source.given(),
         parts: Vec::new(),
         curve: None,
+        load: None,
     };
     conclude_tiers(&mut record, &facts);
     record.tiers.unwrap()
@@ -170,6 +171,7 @@ fn the_conclusion_needs_the_cost_to_recompute() {
         given: None,
         parts: Vec::new(),
         curve: None,
+        load: None,
     };
     conclude_tiers(&mut record, &facts);
     assert!(record.tiers.is_none());

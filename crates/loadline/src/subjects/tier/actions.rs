@@ -9,6 +9,7 @@ use loadline_cache::{Cache, Tier};
 use loadline_client::commands::get;
 use loadline_client::{Client, pool};
 
+use super::load;
 use super::pool::Pool;
 use super::probe::Parted;
 use crate::object::{Format, Object};
@@ -43,7 +44,7 @@ impl Action for Parted {
 }
 
 /// Objects in a cache, with their codec.
-struct AnyCodec(Format);
+pub(super) struct AnyCodec(pub(super) Format);
 
 /// No codec of loadline-cache has it.
 const CODEC_ID: u8 = 200;
@@ -58,6 +59,7 @@ impl Codec<Object> for AnyCodec {
     }
 
     fn decode(&self, bytes: &[u8]) -> Result<Object, CodecError> {
+        load::note_decoded();
         Ok(self.0.decode(bytes)?)
     }
 }

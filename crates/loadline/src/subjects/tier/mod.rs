@@ -2,11 +2,13 @@
 //! time in `loadline_load::call`.
 
 mod actions;
+mod load;
 mod place;
 mod pool;
 mod probe;
 
 use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
 
 use loadline_load::block::Block;
 use loadline_load::call::{AHEAD, Callee, Callers};
@@ -25,6 +27,7 @@ use crate::targets::engines::{Batch, Names};
 use actions::{Action, OnTier, SettingUp, Simple, WithFlaw};
 use probe::{Parted, Probe, SharedSums, Site};
 
+pub(crate) use load::{Answerer, CacheSubject, Gets};
 pub(crate) use place::OpenPlace;
 use place::Watched;
 pub(crate) use pool::Pool;
@@ -81,6 +84,31 @@ impl Bench {
             }
         }
         Ok(())
+    }
+
+    /// The time of `calls` reads that find nothing, each followed by a write.
+    ///
+    /// # Errors
+    /// What a codec or the tier says.
+    pub(crate) fn write_time(
+        &self,
+        place: &OpenPlace,
+        format: Format,
+        calls: u32,
+    ) -> Result<Duration, Failure> {
+        let encoded = self.pool.encoded(format)?;
+        let mut handle = place.handle()?;
+        let (names, mut key, mut out) = (self.names(format), Vec::new(), Vec::new());
+        let begun = Instant::now();
+        for (number, bytes) in encoded.iter().cycle().enumerate().take(calls as usize) {
+            key.clear();
+            names.append(number as u64, &mut key);
+            handle
+                .get(&key, &mut out)
+                .and_then(|_| handle.put(&key, bytes))
+                .map_err(|error| place.broken(&error))?;
+        }
+        Ok(begun.elapsed())
     }
 
     fn names(&self, format: Format) -> Names {

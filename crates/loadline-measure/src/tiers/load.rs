@@ -1,0 +1,114 @@
+//! A cache in tiers under load: what answers, how fast, and what the tier below memory saves.
+
+use serde::{Deserialize, Serialize};
+
+use crate::record::Bounds;
+
+/// A load of gets by a distribution of keys, on caches that start empty and are restarted.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TierLoad {
+    /// The distribution of the keys.
+    pub key_dist: String,
+    /// The number of keys.
+    pub keys: u64,
+    /// The size of the memory tier.
+    pub memory_bytes: u64,
+    /// The most bytes that are written to a tier below.
+    pub tier_bytes: u64,
+    /// Gets of each subject in a window, as planned.
+    pub window_gets: u64,
+    /// The cache that only recomputes, and a cache for each tier below memory. All of them are asked for the same keys.
+    pub subjects: Vec<LoadSubject>,
+}
+
+/// A cache under load.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LoadSubject {
+    /// Its name in reports.
+    pub name: String,
+    /// The tier below memory; `None` if there is none.
+    pub tier: Option<String>,
+    /// Gets from the cold start until the mean time of a get no longer shifts; `None` if it still does at the restart.
+    pub steady_after_gets: Option<u64>,
+    /// The time that these gets took.
+    pub steady_after_ns: Option<u64>,
+    /// Cold start, warm, and after a restart.
+    pub phases: Vec<LoadPhase>,
+    /// What answered, over all phases.
+    pub answers: Vec<LoadAnswer>,
+    /// The course.
+    pub windows: Vec<LoadWindow>,
+}
+
+/// A part of the load. Predictions are those of a cache of the same size that evicts the least recently used object.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LoadPhase {
+    /// `cold start`, `warm` or `restart`.
+    pub name: String,
+    /// Gets.
+    pub gets: u64,
+    /// Mean time of a get.
+    pub get_ns: f64,
+    /// Median time of a get; `None` with too few gets.
+    pub get_ns_p50: Option<u64>,
+    /// 99th percentile; `None` with too few gets.
+    pub get_ns_p99: Option<u64>,
+    /// Share of the gets that memory answers.
+    pub memory_hit_ratio: f64,
+    /// The same as predicted.
+    pub predicted_memory_hit_ratio: f64,
+    /// Share of the gets that reach the tier and that it answers; `None` without a tier or without such gets.
+    pub tier_hit_ratio: Option<f64>,
+    /// The same as predicted.
+    pub predicted_tier_hit_ratio: Option<f64>,
+    /// What a get takes less than in the cache that only recomputes: the median over the windows. Negative if it takes
+    /// more; `None` without a tier.
+    pub saves_ns: Option<f64>,
+    /// Its interval over the windows; `None` with too few windows.
+    pub saves_interval: Option<Bounds>,
+    /// What answered.
+    pub answers: Vec<LoadAnswer>,
+}
+
+/// The gets that one tier answered.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LoadAnswer {
+    /// What answered: `memory`, the tier, or `recompute`.
+    pub by: String,
+    /// Gets.
+    pub gets: u64,
+    /// Their share of all gets.
+    pub share: f64,
+    /// Mean time of a get.
+    pub get_ns: f64,
+    /// Median time; `None` with too few gets.
+    pub get_ns_p50: Option<u64>,
+    /// 99th percentile; `None` with too few gets.
+    pub get_ns_p99: Option<u64>,
+}
+
+/// A window of the load.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LoadWindow {
+    /// The phase that it belongs to.
+    pub phase: String,
+    /// Gets before it.
+    pub first_get: u64,
+    /// The time that these took.
+    pub start_ns: u64,
+    /// Gets.
+    pub gets: u64,
+    /// Mean time of a get.
+    pub get_ns: f64,
+    /// Median time of a get; `None` with too few gets.
+    pub get_ns_p50: Option<u64>,
+    /// 99th percentile; `None` with too few gets.
+    pub get_ns_p99: Option<u64>,
+    /// What answered.
+    pub answers: Vec<LoadAnswer>,
+}

@@ -1,0 +1,260 @@
+//! Caches under load: phases, what answered, and the course.
+
+use loadline_measure::record::{LoadAnswer, LoadPhase, LoadSubject, LoadWindow, TierLoad};
+use loadline_measure::words;
+
+use super::{cases, cells, time};
+use crate::document::{
+    Axis, Block, Cell, Column, Lines, Mark, Plot, Row, RowGroup, Scale, Section, Series, Table,
+    Tone, Unit,
+};
+
+/// How the tables are read.
+pub(in crate::view) const LEGEND: [&str; 5] = [
+    "All caches are asked for the same keys in the same order, by one caller in a closed loop, and take turns window by window. The time of a get includes writing what was recomputed to the tier.",
+    "memory, tier: the share of the gets that memory answers, and of those that reach the tier the share that it answers; LRU: the same shares as predicted for tiers of the same sizes that evict the least recently used object.",
+    "saves: how much less a get takes than with no tier, as the median over the windows with its interval; negative if it takes more.",
+    "restart: memory is emptied, and the tier keeps its objects.",
+    "recompute: gets that no tier answered.",
+];
+
+const GETS: Axis = Axis {
+    name: "gets since the cold start",
+    scale: Scale::Linear,
+    unit: Unit::Count,
+};
+
+/// Tables and plots of the load.
+pub(super) fn sections(load: &TierLoad) -> Vec<Option<Section>> {
+    vec![phases(load), answers(load)]
+}
+
+fn phases(load: &TierLoad) -> Option<Section> {
+    let columns = vec![
+        Column::text("phase", 0),
+        Column::figure("get", 0),
+        Column::figure("p50", 2),
+        Column::figure("p99", 2),
+        Column::figure("memory", 0),
+        Column::figure("memory LRU", 3),
+        Column::figure("tier", 0),
+        Column::figure("tier LRU", 3),
+        Column::figure("saves", 0),
+    ];
+    let groups = load.subjects.iter().map(|subject| RowGroup {
+        title: title(subject),
+        rows: subject.phases.iter().map(phase).collect(),
+    });
+    let caption = format!(
+        "The cache under load: {} over {} keys, {} of memory",
+        load.key_dist,
+        words::amount(load.keys),
+        words::bytes(load.memory_bytes)
+    );
+    table(&caption, columns, groups.collect(), course(load))
+}
+
+/// A cache, and when it was steady.
+fn title(subject: &LoadSubject) -> String {
+    let steady = match (subject.steady_after_gets, subject.steady_after_ns) {
+        (Some(0), _) => "steady from the first window".to_owned(),
+        (Some(gets), Some(ns)) => format!(
+            "steady after {} gets ({})",
+            words::amount(gets),
+            words::duration(ns as f64)
+        ),
+        _ => "not steady before the restart".to_owned(),
+    };
+    format!("{}: {steady}", subject.name)
+}
+
+fn share(share: Option<f64>) -> Cell {
+    share.map_or_else(
+        || Cell::new(Tone::Faint, "-"),
+        |share| words::percent(share).into(),
+    )
+}
+
+fn signed(ns: f64) -> String {
+    let sign = if ns < 0.0 { "-" } else { "" };
+    format!("{sign}{}", words::duration(ns.abs()))
+}
+
+fn phase(phase: &LoadPhase) -> Row {
+    let range = phase.saves_interval.map_or_else(String::new, |bounds| {
+        format!(" [{}, {}]", signed(bounds.lo), signed(bounds.hi))
+    });
+    let saves = phase.saves_ns.map(|ns| {
+        let tone = match phase.saves_interval {
+            Some(bounds) if bounds.lo > 0.0 => Tone::Good,
+            Some(bounds) if bounds.hi < 0.0 => Tone::Warn,
+            _ => Tone::Plain,
+        };
+        Cell::new(tone, format!("{}{range}", signed(ns)))
+    });
+    cells(vec![
+        phase.name.as_str().into(),
+        words::duration(phase.get_ns).into(),
+        cases::percentile(phase.get_ns_p50),
+        cases::percentile(phase.get_ns_p99),
+        share(Some(phase.memory_hit_ratio)),
+        share(Some(phase.predicted_memory_hit_ratio)),
+        share(phase.tier_hit_ratio),
+        share(phase.predicted_tier_hit_ratio),
+        saves.unwrap_or_else(|| time(None)),
+    ])
+}
+
+fn answers(load: &TierLoad) -> Option<Section> {
+    let columns = vec![
+        Column::text("answered by", 0),
+        Column::figure("gets", 1),
+        Column::figure("share", 0),
+        Column::figure("mean", 0),
+        Column::figure("p50", 0),
+        Column::figure("p99", 0),
+    ];
+    let groups = load.subjects.iter().map(|subject| RowGroup {
+        title: subject.name.clone(),
+        rows: subject.answers.iter().map(answer).collect(),
+    });
+    let caption = "What answered, over all phases";
+    table(caption, columns, groups.collect(), Vec::new())
+}
+
+fn answer(answer: &LoadAnswer) -> Row {
+    cells(vec![
+        answer.by.as_str().into(),
+        words::amount(answer.gets).into(),
+        words::percent(answer.share).into(),
+        time((answer.gets > 0).then_some(answer.get_ns)),
+        cases::percentile(answer.get_ns_p50),
+        cases::percentile(answer.get_ns_p99),
+    ])
+}
+
+/// A section of a table, if it has rows, with plots.
+fn table(
+    caption: &str,
+    columns: Vec<Column>,
+    groups: Vec<RowGroup>,
+    plots: Vec<Block>,
+) -> Option<Section> {
+    if groups.iter().all(|group| group.rows.is_empty()) {
+        return None;
+    }
+    let table = Table {
+        caption: caption.to_owned(),
+        columns,
+        groups,
+    };
+    let blocks = std::iter::once(Block::Table(table)).chain(plots);
+    Section::new(caption, blocks.collect())
+}
+
+/// The points of the windows of a cache.
+fn points(subject: &LoadSubject, of: impl Fn(&LoadWindow) -> Option<f64>) -> Vec<(f64, f64)> {
+    let windows = subject.windows.iter();
+    windows
+        .filter_map(|window| Some((window.first_get as f64, of(window)?)))
+        .collect()
+}
+
+fn answer_of<'w>(window: &'w LoadWindow, by: &str) -> Option<&'w LoadAnswer> {
+    window.answers.iter().find(|answer| answer.by == by)
+}
+
+fn line(label: String, colour: usize, points: Vec<(f64, f64)>) -> Series {
+    Series {
+        label,
+        colour,
+        dashed: false,
+        points,
+    }
+}
+
+/// How the load went, in plots.
+fn course(load: &TierLoad) -> Vec<Block> {
+    let mut blocks = vec![plot("Mean time of a get", TIME, means(load), load)];
+    for subject in load
+        .subjects
+        .iter()
+        .filter(|subject| subject.tier.is_some())
+    {
+        let (shares, times) = by_answer(subject);
+        let caption = |what: &str| format!("{}: {what}", subject.name);
+        blocks.push(plot(
+            &caption("share of the gets by what answered, in percent"),
+            SHARE,
+            shares,
+            load,
+        ));
+        blocks.push(plot(
+            &caption("median time of a get by what answered"),
+            TIME,
+            times,
+            load,
+        ));
+    }
+    let plots = blocks.into_iter().flatten();
+    plots.map(|plot| Block::Plot(Plot::Lines(plot))).collect()
+}
+
+const TIME: Axis = Axis {
+    name: "",
+    scale: Scale::Log,
+    unit: Unit::Time,
+};
+const SHARE: Axis = Axis {
+    name: "",
+    scale: Scale::Linear,
+    unit: Unit::Count,
+};
+
+fn means(load: &TierLoad) -> Vec<Series> {
+    let subjects = load.subjects.iter().enumerate();
+    subjects
+        .map(|(colour, subject)| {
+            let points = points(subject, |window| Some(window.get_ns).filter(|ns| *ns > 0.0));
+            line(subject.name.clone(), colour, points)
+        })
+        .collect()
+}
+
+/// Shares and medians of what answered the gets of a cache.
+fn by_answer(subject: &LoadSubject) -> (Vec<Series>, Vec<Series>) {
+    let answers = subject.answers.iter().enumerate();
+    let both = answers.map(|(colour, answer)| {
+        let by = answer.by.as_str();
+        let shares = points(subject, |window| Some(answer_of(window, by)?.share * 100.0));
+        let times = points(subject, |window| {
+            answer_of(window, by)?.get_ns_p50.map(|ns| ns as f64)
+        });
+        (
+            line(by.to_owned(), colour, shares),
+            line(by.to_owned(), colour, times),
+        )
+    });
+    both.unzip()
+}
+
+/// A plot over the gets, with a mark at the restart. `None` if no series has a course.
+fn plot(caption: &str, y: Axis, series: Vec<Series>, load: &TierLoad) -> Option<Lines> {
+    let drawn = series.iter().any(|line| line.points.len() > 1);
+    let mut windows = load.subjects.first()?.windows.iter();
+    let restart = windows.find(|window| window.phase == "restart");
+    let restart = restart.map(|window| Mark {
+        is_level: false,
+        at: window.first_get as f64,
+        label: "restart".into(),
+    });
+    drawn.then(|| Lines {
+        caption: caption.to_owned(),
+        x: GETS,
+        y,
+        series,
+        marks: restart.into_iter().collect(),
+        dots: false,
+        in_text: false,
+    })
+}

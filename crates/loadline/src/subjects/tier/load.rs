@@ -1,0 +1,362 @@
+//! A cache under load: gets of keys by a distribution, answered by memory, by the tier below it, or by recomputing.
+
+use std::cell::Cell;
+use std::hint::black_box;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use loadline_cache::{Batch as Writes, Cache, Error as CacheError, KeyValue, Tier};
+use loadline_load::block::Block;
+use loadline_load::call::{AHEAD, Callee, Callers};
+use loadline_load::outcome::Outcome;
+use loadline_load::pacing::Stop;
+use loadline_load::reply::Reply;
+use loadline_load::runner::Subject;
+use loadline_load::workload::{Chooser, Number, Workload};
+use loadline_load::{Control, Error};
+use loadline_measure::Histogram;
+
+use super::actions::AnyCodec;
+use super::place::Watched;
+use super::pool::Pool;
+use super::{Bench, load_block, workload};
+use crate::exit::Failure;
+use crate::object::{Format, Object};
+use crate::plan::{CacheLoad, Case};
+use crate::subjects::failure;
+use crate::targets::engines::Handle;
+
+/// A read or write of a tier that takes longer counts as failed.
+const TIER_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// What answered a get.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Answerer {
+    Memory,
+    Tier,
+    Recompute,
+}
+
+impl Answerer {
+    pub(crate) const ALL: [Self; 3] = [Self::Memory, Self::Tier, Self::Recompute];
+}
+
+thread_local! {
+    /// What has answered the get of this thread so far: decoding means that the tier had the object, and loading that it
+    /// had not.
+    static ANSWERER: Cell<Answerer> = const { Cell::new(Answerer::Memory) };
+}
+
+/// Called by the codec when it decodes an object.
+pub(super) fn note_decoded() {
+    ANSWERER.set(Answerer::Tier);
+}
+
+/// The gets of a block.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Gets {
+    /// Times by what answered, in the order of [`Answerer::ALL`].
+    pub(crate) times: [Histogram; 3],
+    /// Their sums, in nanoseconds.
+    pub(crate) sums: [u64; 3],
+}
+
+impl Gets {
+    /// Gets that `answerer` answered.
+    pub(crate) fn of(&self, answerer: Answerer) -> u64 {
+        self.times[answerer as usize].count()
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        self.times.iter().map(Histogram::count).sum()
+    }
+
+    /// The time of all gets.
+    pub(crate) fn time_ns(&self) -> u64 {
+        self.sums.iter().sum()
+    }
+
+    pub(crate) fn merge(&mut self, other: &Self) {
+        for (own, others) in self.times.iter_mut().zip(&other.times) {
+            own.merge(others);
+        }
+        for (own, others) in self.sums.iter_mut().zip(other.sums) {
+            *own += others;
+        }
+    }
+
+    fn record(&mut self, answerer: Answerer, ns: u64) {
+        self.times[answerer as usize].record(ns);
+        self.sums[answerer as usize] += ns;
+    }
+}
+
+/// A cache, its blocks and its restart.
+pub(crate) struct CacheSubject {
+    callers: Callers<Getter>,
+    block: Block,
+    watched: Option<Watched>,
+    maker: Maker,
+    desk: Arc<Mutex<Desk>>,
+    blocks: u32,
+    /// Blocks before the restart.
+    restart_after: u32,
+}
+
+/// What the caller and the subject pass to each other between blocks.
+#[derive(Default)]
+struct Desk {
+    /// A new cache to use from now on.
+    fresh: Option<Cache<u32, Object>>,
+    gets: Gets,
+}
+
+/// Makes the cache anew, over the same tier.
+struct Maker {
+    pool: Arc<Pool>,
+    load: CacheLoad,
+    format: Format,
+    object_bytes: u64,
+    encoded_bytes: u64,
+    tier: Option<(Arc<OverHandle>, String)>,
+    /// Bytes written to the tier, or about to be.
+    written: Arc<AtomicU64>,
+}
+
+impl Bench {
+    /// Opens a cache over the tier with the place `place`, or over none.
+    ///
+    /// # Errors
+    /// That a connection cannot be opened, or what the cache says.
+    pub(crate) fn open_cache(
+        &self,
+        place: Option<usize>,
+        load: &CacheLoad,
+        format: Format,
+        case: &Case,
+    ) -> Result<CacheSubject, Failure> {
+        let failed = |error: Error| failure(&case.name, &error);
+        let compiled = case
+            .workload
+            .compile(&self.prefix, case.keys, &case.value_size);
+        let workload =
+            workload(compiled.commands, case, &case.key_dist, self.seed).map_err(failed)?;
+        let tier = place.map(|place| {
+            let handle = self.places[place].handle()?;
+            let tier = OverHandle {
+                handle: Mutex::new(handle),
+                failed: Mutex::default(),
+            };
+            Ok::<_, Failure>((Arc::new(tier), format!("{}cache:{place}:", self.prefix)))
+        });
+        let watched = place
+            .map(|place| self.places[place].watched())
+            .transpose()?;
+        let maker = Maker {
+            pool: Arc::clone(&self.pool),
+            load: load.clone(),
+            format,
+            object_bytes: self.pool.object(0).bytes(),
+            encoded_bytes: self.pool.mean_bytes(format)? as u64,
+            tier: tier.transpose()?,
+            written: Arc::default(),
+        };
+        let cache = maker.make().map_err(Failure::unavailable)?;
+        let desk = Arc::new(Mutex::new(Desk::default()));
+        let getter = Getter {
+            cache,
+            desk: Arc::clone(&desk),
+            keys: vec![0; AHEAD],
+            sentence: String::new(),
+        };
+        Ok(CacheSubject {
+            callers: Callers::new(workload, vec![getter], false, self.seed).map_err(failed)?,
+            block: load_block(case, self.seed),
+            watched: watched.flatten(),
+            maker,
+            desk,
+            blocks: 0,
+            restart_after: load.restart_after(),
+        })
+    }
+}
+
+impl Maker {
+    fn make(&self) -> Result<Cache<u32, Object>, String> {
+        let pool = Arc::clone(&self.pool);
+        let mut builder = Cache::<u32, Object>::builder()
+            .memory(self.load.memory_bytes, |_, object| object.bytes())
+            .expected_entry_bytes(self.object_bytes);
+        if let Some((store, prefix)) = &self.tier {
+            let store: Arc<dyn KeyValue> = Arc::<OverHandle>::clone(store);
+            let tier = Tier::store(store)
+                .prefix(prefix.as_bytes())
+                .timeout(TIER_TIMEOUT);
+            let (written, each) = (Arc::clone(&self.written), self.encoded_bytes);
+            let most = self.load.tier_bytes;
+            builder = builder
+                .tier(tier, AnyCodec(self.format))
+                // What a load returns is in no tier, so each write adds an object.
+                .select(move |_, _, _| written.fetch_add(each, Ordering::Relaxed) + each <= most);
+        }
+        let cache = builder.build(move |number: &u32| {
+            ANSWERER.set(Answerer::Recompute);
+            pool.load(*number as usize).map(Some)
+        });
+        cache.map_err(|error| error.to_string())
+    }
+}
+
+impl CacheSubject {
+    /// Takes the gets of the last block.
+    pub(crate) fn take_gets(&mut self) -> Gets {
+        std::mem::take(&mut lock(&self.desk).gets)
+    }
+}
+
+impl Subject for CacheSubject {
+    fn block(&mut self, stop: Stop, seed: u64, control: &Control) -> Result<Outcome, Error> {
+        if self.blocks == self.restart_after {
+            let fresh = self.maker.make();
+            let fresh = fresh.map_err(|why| Error::Subject(why.into()))?;
+            lock(&self.desk).fresh = Some(fresh);
+        }
+        self.blocks += 1;
+        let block = Block {
+            stop,
+            seed,
+            ..self.block
+        };
+        if let Some(watched) = &mut self.watched {
+            watched.begin()?;
+        }
+        let mut outcome = self.callers.run(&block, control)?;
+        if let Some(watched) = &mut self.watched {
+            outcome.target = watched.end()?;
+        }
+        // A cache hides that its tier fails, and its figures would not be those of the tier.
+        match self.maker.tier.as_ref().and_then(|(tier, _)| tier.failed()) {
+            Some(why) => Err(Error::Subject(why.into())),
+            None => Ok(outcome),
+        }
+    }
+}
+
+fn lock(desk: &Mutex<Desk>) -> std::sync::MutexGuard<'_, Desk> {
+    desk.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// One thread that gets.
+struct Getter {
+    cache: Cache<u32, Object>,
+    desk: Arc<Mutex<Desk>>,
+    /// The keys of the calls that are ready.
+    keys: Vec<u32>,
+    /// What the last error said.
+    sentence: String,
+}
+
+impl Callee for Getter {
+    // Each get is timed by itself: a hit in memory is thousands of times as fast as a miss.
+    const ARMS: bool = true;
+
+    fn prepare(&mut self, place: usize, _: usize, chooser: &mut Chooser, workload: &Workload) {
+        self.keys[place] = chooser.number(Number::Key, workload.keys()) as u32;
+        if place == 0
+            && let Some(fresh) = lock(&self.desk).fresh.take()
+        {
+            self.cache = fresh;
+        }
+    }
+
+    fn perform(&mut self, place: usize) -> Reply<'_> {
+        ANSWERER.set(Answerer::Memory);
+        let begun = Instant::now();
+        let found = black_box(self.cache.get(&self.keys[place]));
+        let ns = begun.elapsed().as_nanos() as u64;
+        match found {
+            Ok(_) => {
+                lock(&self.desk).gets.record(ANSWERER.get(), ns);
+                Reply::Other
+            }
+            Err(error) => {
+                self.sentence = format!("TIER {error}");
+                Reply::Error(self.sentence.as_bytes())
+            }
+        }
+    }
+}
+
+/// A tier as the cache calls it, over the same access as that of the other operations.
+struct OverHandle {
+    handle: Mutex<Box<dyn Handle>>,
+    /// The first failure.
+    failed: Mutex<Option<String>>,
+}
+
+impl OverHandle {
+    fn with<T>(
+        &self,
+        call: impl FnOnce(&mut dyn Handle) -> anyhow::Result<T>,
+    ) -> Result<T, CacheError> {
+        let mut handle = self.handle.lock().unwrap_or_else(PoisonError::into_inner);
+        call(&mut **handle).map_err(|error| {
+            let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+            failed.get_or_insert_with(|| format!("{error:#}"));
+            FAILED
+        })
+    }
+
+    fn failed(&self) -> Option<String> {
+        let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        failed.clone()
+    }
+}
+
+/// A cache only counts the failures of a tier.
+const FAILED: CacheError = CacheError::Settings("the tier has failed");
+const NOT_A_CACHE: CacheError = CacheError::Settings("a cache makes no such call");
+
+impl KeyValue for OverHandle {
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, CacheError> {
+        self.with(|handle| {
+            let mut value = Vec::new();
+            Ok(handle.get(key, &mut value)?.then_some(value))
+        })
+    }
+
+    fn get_many(&self, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, CacheError> {
+        keys.iter().map(|key| self.get(key)).collect()
+    }
+
+    fn put(&self, key: &[u8], value: &[u8]) -> Result<(), CacheError> {
+        self.with(|handle| handle.put(key, value))
+    }
+
+    /// Values of the load have no end.
+    fn put_for(&self, _: &[u8], _: &[u8], _: Duration) -> Result<(), CacheError> {
+        Err(NOT_A_CACHE)
+    }
+
+    fn delete(&self, key: &[u8]) -> Result<bool, CacheError> {
+        self.with(|handle| handle.delete(key).map(|()| true))
+    }
+
+    fn compare_and_swap(
+        &self,
+        _: &[u8],
+        _: Option<&[u8]>,
+        _: Option<&[u8]>,
+    ) -> Result<bool, CacheError> {
+        Err(NOT_A_CACHE)
+    }
+
+    fn apply(&self, _: &Writes) -> Result<(), CacheError> {
+        Err(NOT_A_CACHE)
+    }
+
+    fn scan(&self, _: &[u8], _: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), CacheError> {
+        Err(NOT_A_CACHE)
+    }
+}
