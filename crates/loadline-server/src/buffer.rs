@@ -55,11 +55,20 @@ impl Buffer {
     }
 }
 
+/// A part of the replies of a connection, in bytes since its beginning.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Part {
+    pub(crate) begin: u64,
+    pub(crate) end: u64,
+}
+
 /// The replies of a connection. Because one command can request more data than fits in memory, the size is
 /// bounded: when the bound is exceeded, all replies are discarded and the connection must be closed.
 #[derive(Debug)]
 pub(crate) struct Output {
     replies: Buffer,
+    /// Bytes that were consumed from the front since the beginning.
+    consumed: u64,
     bound: usize,
     overflowed: bool,
 }
@@ -69,6 +78,7 @@ impl Output {
     pub(crate) fn new(bound: usize) -> Self {
         Self {
             replies: Buffer::default(),
+            consumed: 0,
             bound,
             overflowed: false,
         }
@@ -88,6 +98,18 @@ impl Output {
 
     pub(crate) fn advance(&mut self, count: usize) {
         self.replies.advance(count);
+        self.consumed += count as u64;
+    }
+
+    /// The place behind the last reply, in bytes since the beginning.
+    pub(crate) fn end(&self) -> u64 {
+        self.consumed + self.len() as u64
+    }
+
+    /// Bytes that are pending before `place`, which is counted from the beginning.
+    pub(crate) fn pending_before(&self, place: u64) -> usize {
+        // It is at most the length of the replies.
+        place.saturating_sub(self.consumed) as usize
     }
 
     /// Truncates the output to `len` bytes.
@@ -95,19 +117,18 @@ impl Output {
         self.replies.truncate(len);
     }
 
-    /// Replaces parts, each with its begin and its end, by `bytes`.
-    pub(crate) fn replace(&mut self, parts: &[(usize, usize)], bytes: &[u8]) {
+    /// Replaces parts that are pending, each with its begin and its end since the beginning, by `bytes`.
+    pub(crate) fn replace(&mut self, parts: &[Part], bytes: &[u8]) {
         if self.overflowed {
             return;
         }
         let old = std::mem::take(&mut self.replies);
         let mut at = 0;
-        for (begin, end) in parts {
-            self.put(&old.as_slice()[at..*begin]);
-            if end > begin {
-                self.put(bytes);
-            }
-            at = *end;
+        for part in parts {
+            let [begin, end] = [part.begin, part.end].map(|place| self.pending_before(place));
+            self.put(&old.as_slice()[at..begin]);
+            self.put(bytes);
+            at = end;
         }
         self.put(&old.as_slice()[at..]);
     }
@@ -171,11 +192,14 @@ mod tests {
         );
         output.truncate(6);
         assert_eq!(output.as_slice(), b"456789");
-        output.replace(&[(0, 1), (2, 2), (3, 5)], b"x");
+        // Four bytes were consumed before.
+        let part = |begin, end| Part { begin, end };
+        output.replace(&[part(4, 5), part(7, 9)], b"x");
         assert_eq!(output.as_slice(), b"x56x9");
+        assert_eq!((output.end(), output.pending_before(6)), (9, 2));
         output.put(b"012345");
         assert!(output.has_overflowed());
-        output.replace(&[(0, 1)], b"x");
+        output.replace(&[part(4, 5)], b"x");
         output.put(b"0");
         output.truncate(6);
         assert!(output.as_slice().is_empty());

@@ -1,5 +1,6 @@
 //! One connection: bytes in, requests executed, bytes out.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use loadline_resp::{Limits, RequestParser, encode};
@@ -16,6 +17,9 @@ use crate::state::{Queue, Session, Shared};
 /// their replies would.
 const PAUSE_BYTES: usize = 1 << 20;
 
+/// The most turns whose replies a connection holds back. It is not read while it holds that many.
+pub(crate) const MOST_HELD: usize = 16;
+
 /// The most bytes written to one connection before the next one gets its turn.
 const WRITE_BYTES: usize = 1 << 20;
 
@@ -27,6 +31,10 @@ pub(crate) struct Connection {
     /// Incomplete requests, and requests that wait because many replies are pending.
     input: Buffer,
     output: Output,
+    /// The replies before this place, counted in bytes since the beginning, can leave.
+    released: u64,
+    /// Replies behind them, which wait until the log has reached the disk.
+    held: VecDeque<Held>,
     /// Whether requests wait for replies to be written.
     paused: bool,
     /// Whether reading has ended, because the peer has finished or was closed. Remaining requests are
@@ -46,6 +54,15 @@ pub(crate) struct Connection {
 pub(crate) struct Bounds {
     pub(crate) request_bytes: usize,
     pub(crate) output_bytes: usize,
+}
+
+/// The replies of a turn that wait until the log has reached the disk.
+#[derive(Debug, Clone, Copy)]
+struct Held {
+    /// The place behind the last of them.
+    end: u64,
+    /// The position of the log that they wait for.
+    position: u64,
 }
 
 /// The end of a connection after a malformed request. Further input is discarded, because closing a socket
@@ -75,6 +92,8 @@ impl Connection {
             parser,
             input: Buffer::default(),
             output: Output::new(bounds.output_bytes),
+            released: 0,
+            held: VecDeque::new(),
             paused: false,
             finished: false,
             malformed: false,
@@ -117,21 +136,92 @@ impl Connection {
         Ok(())
     }
 
-    /// Lets the replies to commands that wrote leave once their changes are in the log. Where these could not be
-    /// written, the replies become errors.
-    pub(crate) fn confirm(&mut self, is_committed: bool, shared: &mut Shared) {
-        if self.session.unconfirmed.is_empty() {
+    /// Ends a turn: the replies since the last one can leave, or are held back until the log has reached the disk up to
+    /// `unsynced`. That is the case for those that depend on the data, and for all behind replies that are held back.
+    /// Where the changes could not be written, the replies to commands that wrote become errors. Returns the position
+    /// that the replies of this turn wait for.
+    pub(crate) fn settle(
+        &mut self,
+        is_committed: bool,
+        unsynced: Option<u64>,
+        shared: &mut Shared,
+    ) -> Option<u64> {
+        let begin = self.held.back().map_or(self.released, |held| held.end);
+        if !is_committed {
+            let old = self.session.unconfirmed.iter();
+            let old = old.take_while(|part| part.begin < begin).count();
+            self.refuse_unconfirmed(old, shared);
+        }
+        let has_seen_data = std::mem::take(&mut self.session.has_seen_data);
+        let position = match self.held.back() {
+            Some(last) => Some(unsynced.unwrap_or(last.position)),
+            None => unsynced.filter(|_| has_seen_data),
+        };
+        let end = self.output.end();
+        match position {
+            Some(position) if end > begin => {
+                self.held.push_back(Held { end, position });
+                Some(position)
+            }
+            Some(_) => None,
+            None => {
+                self.released = end;
+                self.session.unconfirmed.clear();
+                None
+            }
+        }
+    }
+
+    /// Replaces the replies to commands that wrote by errors, except for the first ones.
+    fn refuse_unconfirmed(&mut self, first: usize, shared: &mut Shared) {
+        let Some(Refusal(text)) = shared.misconfigured() else {
+            return;
+        };
+        let mut error = Vec::new();
+        encode::error(&mut error, &text);
+        let unconfirmed = &self.session.unconfirmed[first..];
+        unconfirmed
+            .iter()
+            .for_each(|_| shared.stats.count_error(&text));
+        self.output.replace(unconfirmed, &error);
+        self.session.unconfirmed.truncate(first);
+    }
+
+    /// Lets the replies leave that waited for `position` of the log or one before.
+    pub(crate) fn release(&mut self, position: u64) {
+        while let Some(held) = self.held.pop_front_if(|held| held.position <= position) {
+            self.released = held.end;
+        }
+        let released = self.released;
+        let unconfirmed = &mut self.session.unconfirmed;
+        let confirmed = unconfirmed.partition_point(|part| part.end <= released);
+        unconfirmed.drain(..confirmed);
+    }
+
+    /// Lets all replies leave that are held back, those to commands that wrote as errors: the log did not reach the disk.
+    pub(crate) fn refuse_held(&mut self, shared: &mut Shared) {
+        if self.held.is_empty() {
             return;
         }
-        if !is_committed && let Some(Refusal(text)) = shared.misconfigured() {
-            let mut error = Vec::new();
-            encode::error(&mut error, &text);
-            for _ in &self.session.unconfirmed {
-                shared.stats.count_error(&text);
-            }
-            self.output.replace(&self.session.unconfirmed, &error);
-        }
-        self.session.unconfirmed.clear();
+        self.refuse_unconfirmed(0, shared);
+        self.held.clear();
+        self.released = self.output.end();
+    }
+
+    /// Whether replies are held back until the log has reached the disk.
+    pub(crate) fn is_holding(&self) -> bool {
+        !self.held.is_empty()
+    }
+
+    /// Bytes of requests and replies that wait.
+    #[cfg(test)]
+    pub(crate) fn pending_bytes(&self) -> usize {
+        self.input.len() + self.output.len()
+    }
+
+    /// Whether it is not read until replies that are held back have left.
+    fn is_full(&self) -> bool {
+        self.is_holding() && (self.held.len() >= MOST_HELD || self.output.len() > PAUSE_BYTES)
     }
 
     /// Whether a command is postponed by a pause.
@@ -144,6 +234,9 @@ impl Connection {
     pub(crate) fn receive(&mut self, shared: &mut Shared, buffer: &mut [u8]) -> Result<(), Over> {
         if self.drain.is_some() {
             return self.discard(buffer);
+        }
+        if self.is_full() {
+            return Ok(());
         }
         let bytes = if self.finished {
             0
@@ -190,17 +283,21 @@ impl Connection {
     }
 
     fn write(&mut self, shared: &mut Shared) -> Result<EventFlags, Over> {
-        let reading = if self.finished {
+        let reading = if self.finished || self.is_full() {
             EventFlags::empty()
         } else {
             EventFlags::IN
         };
         let mut written = 0;
-        while self.output.len() > 0 {
+        loop {
+            let released = self.output.pending_before(self.released);
+            if released == 0 {
+                break;
+            }
             if written >= WRITE_BYTES {
                 return Ok(reading | EventFlags::OUT);
             }
-            match rustix::io::write(&self.stream, self.output.as_slice()) {
+            match rustix::io::write(&self.stream, &self.output.as_slice()[..released]) {
                 Ok(bytes) => {
                     shared.stats.bytes_out += bytes as u64;
                     written += bytes;
@@ -210,6 +307,9 @@ impl Connection {
                 Err(Errno::AGAIN) => return Ok(reading | EventFlags::OUT),
                 Err(_) => return Err(Over),
             }
+        }
+        if self.is_holding() {
+            return Ok(reading);
         }
         if self.paused {
             // There is room now, so the next turn executes the waiting requests.

@@ -1,5 +1,10 @@
 //! Data that survives the end of the server: what commands change goes into a log, as one record for each turn of the
 //! event loop, and replies leave after it.
+//!
+//! With the durability `always`, the event loop does not wait for the disk. A thread syncs the log while the loop goes on,
+//! and replies are held back until the sync covers everything that was changed before they were made, by whatever
+//! connection: no client ever sees data that a failure of the machine could take back. Replies that do not depend on the
+//! data, such as those to PING and INFO, leave at once if no reply waits before them.
 
 use std::path::PathBuf;
 
@@ -29,6 +34,14 @@ pub(crate) struct Persistence {
     /// Changes that the log had at that time.
     saved_changes: u64,
     save: Save,
+    /// The position of the log up to which a sync was requested.
+    requested: u64,
+    /// The position of the log that no sync reaches beyond.
+    #[cfg(test)]
+    pub(crate) hangs_at: Option<u64>,
+    /// The error of a sync.
+    #[cfg(test)]
+    pub(crate) fault: Option<String>,
     /// Whether the last one reached the disk.
     last_save_failed: bool,
 }
@@ -77,9 +90,32 @@ impl Persistence {
             last_save: shared.now / 1_000,
             saved_changes: 0,
             save: Save::None,
+            requested: 0,
+            #[cfg(test)]
+            hangs_at: None,
+            #[cfg(test)]
+            fault: None,
             last_save_failed: false,
         });
         Ok(())
+    }
+
+    /// Whether replies wait until the log has reached the disk.
+    pub(crate) fn holds_replies(&self) -> bool {
+        self.log.durability() == Durability::Always
+    }
+
+    fn is_synced(&self, position: u64) -> bool {
+        #[cfg(test)]
+        if self.hangs_at.is_some_and(|at| at < position) {
+            return false;
+        }
+        self.log.is_synced(position)
+    }
+
+    /// Whether a sync was requested and has not ended.
+    pub(crate) fn is_syncing(&self) -> bool {
+        !self.is_synced(self.requested) && self.log.check().is_ok()
     }
 
     /// Whether the last write succeeded.
@@ -134,7 +170,7 @@ impl Persistence {
                 changes,
                 now_ms,
             } => {
-                if self.log.is_synced(position) {
+                if self.is_synced(position) {
                     self.save = Save::None;
                     self.saved(changes, now_ms);
                 }
@@ -213,8 +249,8 @@ impl Shared {
         }
     }
 
-    /// Writes the changes to the log, as durable as was asked for, and returns whether all of them are there. Those that are
-    /// not stay, and [`check_log`](Self::check_log) tries again.
+    /// Writes the changes to the log, and returns whether all of them are there. Those that are not stay, and
+    /// [`check_log`](Self::check_log) tries again. Where replies wait for the disk, [`unsynced`](Self::unsynced) says so.
     pub(crate) fn commit(&mut self) -> bool {
         let Some(persistence) = &mut self.persistence else {
             return true;
@@ -225,15 +261,75 @@ impl Shared {
         if persistence.save == Save::None && persistence.log.pending_bytes() == 0 {
             return true;
         }
-        let committed = persistence.log.commit(&mut self.databases);
-        self.note_outcome(committed)
+        let appended = persistence.log.append(&mut self.databases);
+        self.note_outcome(appended)
+    }
+
+    /// The position of the log that replies have to wait for, if they have to wait: a reply leaves only after everything
+    /// that was changed before it has reached the disk.
+    pub(crate) fn unsynced(&self) -> Option<u64> {
+        let persistence = self.persistence.as_ref();
+        let persistence = persistence.filter(|it| it.holds_replies())?;
+        let log = &persistence.log;
+        let position = log.position();
+        // After an error of a sync there is nothing to wait for.
+        (!persistence.is_synced(position) && log.check().is_ok()).then_some(position)
+    }
+
+    /// Whether the log has reached the disk up to `position`.
+    pub(crate) fn is_synced(&self, position: u64) -> bool {
+        let persistence = self.persistence.as_ref();
+        persistence.is_none_or(|persistence| persistence.is_synced(position))
+    }
+
+    /// Syncs everything before `position`: in the background, or, if the event loop `is_idle`, at once, which saves the way
+    /// to the thread and back.
+    pub(crate) fn sync_to(&mut self, position: u64, is_idle: bool) {
+        let Some(persistence) = &mut self.persistence else {
+            return;
+        };
+        persistence.requested = position;
+        if is_idle {
+            self.sync();
+        } else {
+            persistence.log.sync_later();
+        }
+    }
+
+    /// Whether a sync is under way that replies wait for.
+    pub(crate) fn is_syncing(&self) -> bool {
+        let persistence = self.persistence.as_ref();
+        persistence.is_some_and(Persistence::is_syncing)
+    }
+
+    /// Waits until everything that was written has reached the disk. An error is noted.
+    pub(crate) fn sync(&mut self) {
+        if let Some(persistence) = &self.persistence {
+            let synced = persistence.log.sync();
+            self.note_outcome(synced);
+        }
+    }
+
+    /// Notes an error of a sync in the background. Returns whether the log has failed for good.
+    pub(crate) fn has_failed(&mut self) -> bool {
+        let Some(persistence) = &self.persistence else {
+            return false;
+        };
+        #[cfg(test)]
+        if let Some(reason) = persistence.fault.clone() {
+            return !self.note_outcome(Err(Error::Failed { reason }));
+        }
+        match persistence.log.check() {
+            Ok(()) => false,
+            failed => !self.note_outcome(failed),
+        }
     }
 
     /// Checks for errors of the thread in the background, and tries again what could not be written.
     pub(crate) fn check_log(&mut self) {
         if let Some(persistence) = &mut self.persistence {
-            let committed = persistence.log.commit(&mut self.databases);
-            self.note_outcome(committed);
+            let appended = persistence.log.append(&mut self.databases);
+            self.note_outcome(appended);
         }
     }
 
@@ -247,8 +343,7 @@ impl Shared {
             return Ok(());
         };
         if persistence.writes() {
-            let synced = persistence.log.sync();
-            self.note_outcome(synced);
+            self.sync();
         }
         if let Some(refusal) = self.misconfigured() {
             if let Some(persistence) = &mut self.persistence {

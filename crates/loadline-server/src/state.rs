@@ -8,6 +8,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use loadline_resp::Protocol;
 use loadline_store::{Evicted, Keyspace};
 
+use crate::buffer::Part;
 use crate::commands;
 use crate::listen::Slowdown;
 use crate::memory::Trimmer;
@@ -180,8 +181,10 @@ pub(crate) struct Session {
     watched_bytes: usize,
     /// A command that waits for the end of a pause. Later commands wait behind it.
     pub(crate) postponed: Option<Postponed>,
-    /// Where the replies to commands begin and end whose changes are not in the log yet.
-    pub(crate) unconfirmed: Vec<(usize, usize)>,
+    /// The replies to commands whose changes are not yet as durable as requested.
+    pub(crate) unconfirmed: Vec<Part>,
+    /// Whether a reply of this turn depends on the data.
+    pub(crate) has_seen_data: bool,
     pub(crate) replies: Replies,
     /// The state that other connections can see.
     pub(crate) peer: Arc<Peer>,
@@ -404,6 +407,7 @@ impl Shared {
             watched_bytes: 0,
             postponed: None,
             unconfirmed: Vec::new(),
+            has_seen_data: false,
             replies: Replies::On,
             peer,
         }

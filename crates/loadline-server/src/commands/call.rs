@@ -126,6 +126,7 @@ impl Call<'_> {
         peer.command.store(found.index, Ordering::Relaxed);
         peer.subcommand
             .store(subcommand(found.known, words), Ordering::Relaxed);
+        self.session.has_seen_data |= found.known.sees_data();
         let outcome = self.handle(found.known, words);
         self.shared.stats.commands += 1;
         let stat = &mut self.shared.stats.calls[found.index];

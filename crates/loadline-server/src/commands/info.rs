@@ -148,6 +148,8 @@ fn persistence(shared: &Shared, out: &mut String) {
     line(out, "aof_last_write_status", last_write);
     line(out, "aof_current_size", stats.disk_bytes);
     line(out, "aof_buffer_length", persistence.log.pending_bytes());
+    let is_syncing = u8::from(persistence.is_syncing());
+    line(out, "aof_pending_bio_fsync", is_syncing);
     line(out, "log_durability", persistence.durability());
     line(out, "log_live_bytes", stats.live_bytes);
     line(out, "log_files", stats.segments);

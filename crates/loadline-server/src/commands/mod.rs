@@ -37,7 +37,7 @@ use std::time::{Duration, Instant};
 
 use loadline_resp::Request;
 
-use crate::buffer::Output;
+use crate::buffer::{Output, Part};
 use crate::listen::Slowdown;
 use crate::state::{Replies, Session, Shared};
 use call::Call;
@@ -97,7 +97,13 @@ fn execute_words(words: Words<'_>, session: &mut Session, shared: &mut Shared, o
         session.replies = session.replies.after_command();
     }
     if shared.noted() != noted {
-        session.unconfirmed.push((begin, out.len()));
+        let part = Part {
+            begin: out.end() - (out.len().saturating_sub(begin)) as u64,
+            end: out.end(),
+        };
+        if part.end > part.begin {
+            session.unconfirmed.push(part);
+        }
         shared.commit_much();
     }
 }

@@ -175,6 +175,11 @@ impl Known {
         is(word, "HELP") || self.subcommands.iter().any(|sub| is(word, sub.name))
     }
 
+    /// Whether its reply depends on the data. The figures of INFO about keys do not count.
+    pub(super) fn sees_data(&self) -> bool {
+        self.access != Access::None || ["EXEC", "DBSIZE"].contains(&self.name)
+    }
+
     /// Whether it can add data.
     pub(super) fn grows(&self) -> bool {
         self.access == Access::Write && !NEVER_GROWING.contains(&self.name)

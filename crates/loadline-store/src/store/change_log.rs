@@ -253,6 +253,19 @@ impl ChangeLog {
     /// [`Error::Full`], and [`Error::Io`] for a new file: the changes are kept, and the next commit tries again.
     /// [`Error::Failed`] where a write or a sync has failed, now or before.
     pub fn commit(&mut self, databases: &mut [Keyspace]) -> Result<(), Error> {
+        self.append(databases)?;
+        match self.durability() {
+            Durability::Always => self.sync(),
+            Durability::Process | Durability::Interval(_) => Ok(()),
+        }
+    }
+
+    /// As [`commit`](Self::commit), without waiting for a sync whatever the options say. [`sync_later`](Self::sync_later)
+    /// starts one.
+    ///
+    /// # Errors
+    /// As of [`commit`](Self::commit).
+    pub fn append(&mut self, databases: &mut [Keyspace]) -> Result<(), Error> {
         let disk = self.inner.disk.as_ref();
         let Some(disk) = disk.filter(|_| self.draft.pending_bytes() > 0) else {
             return self.disk().log.check();
@@ -272,9 +285,8 @@ impl ChangeLog {
         self.draft.begin();
         self.committed += std::mem::take(&mut self.pending);
         self.lie_in(appended.segment, databases);
-        let durability = self.inner.options.durability;
-        self.inner
-            .settle_in(databases, self.disk(), appended, durability)
+        self.inner.settle_in(databases, self.disk(), appended);
+        Ok(())
     }
 
     /// Whether a write or a sync has failed since the log was opened; it takes no more changes then.
@@ -304,6 +316,12 @@ impl ChangeLog {
     pub fn sync(&self) -> Result<(), Error> {
         let log = &self.disk().log;
         log.sync(log.position())
+    }
+
+    /// Calls `notify` after each sync of the thread in the background, on that thread. It also calls it after one that
+    /// failed, which [`check`](Self::check) tells. Only the first call of this function has an effect.
+    pub fn on_sync(&self, notify: impl Fn() + Send + Sync + 'static) {
+        self.inner.wakeup.notify_after_sync(Box::new(notify));
     }
 
     /// Lets the thread in the background sync what was committed.

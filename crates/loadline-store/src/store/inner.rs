@@ -101,14 +101,8 @@ impl Inner {
         Ok(())
     }
 
-    /// The same with databases that belong to the caller, who does a part of the reclaiming.
-    pub(crate) fn settle_in(
-        &self,
-        databases: &[Keyspace],
-        disk: &Disk,
-        appended: Appended,
-        durability: Durability,
-    ) -> Result<(), Error> {
+    /// The same with databases that belong to the caller, who does a part of the reclaiming, and waits for the sync.
+    pub(crate) fn settle_in(&self, databases: &[Keyspace], disk: &Disk, appended: Appended) {
         if appended.is_first {
             disk.reclaim.assess(&disk.log, databases);
             self.begin_segment(disk);
@@ -116,10 +110,6 @@ impl Inner {
         if disk.reclaim.is_active() && disk.reclaim.pay(databases, disk, appended.bytes) {
             self.wake_or_work();
         }
-        if durability == Durability::Always {
-            disk.log.sync(appended.end)?;
-        }
-        Ok(())
     }
 
     /// What is done once per segment.
@@ -143,11 +133,10 @@ impl Inner {
     /// reclaimed, and reclaims more. An error of the log stays in it, and the next write returns it.
     pub(crate) fn work(&self) {
         let Some(disk) = &self.disk else { return };
+        let synced = disk.log.sync(disk.log.position());
+        self.wakeup.synced();
         // What is not removed now is removed at the next opening.
-        let removed = disk
-            .log
-            .sync(disk.log.position())
-            .and_then(|()| disk.reclaim.remove(&disk.log, &self.databases));
+        let removed = synced.and_then(|()| disk.reclaim.remove(&disk.log, &self.databases));
         // The owner of a log of changes has the databases, and sweeps them itself.
         if removed.is_ok() && !self.databases.is_empty() {
             let stops = || self.wakeup.stops();

@@ -1,7 +1,8 @@
 //! The thread that works in the background of a store.
 
+use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -22,6 +23,16 @@ pub(crate) struct Wakeup {
     changed: Condvar,
     /// Whether an entry with an expiry was put.
     has_expiries: AtomicBool,
+    on_sync: OnceLock<Notify>,
+}
+
+/// A function that is called after each sync in the background.
+struct Notify(Box<dyn Fn() + Send + Sync>);
+
+impl fmt::Debug for Notify {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Notify")
+    }
 }
 
 #[derive(Debug, Default)]
@@ -52,6 +63,19 @@ impl Wakeup {
         if !self.has_expiries.load(Ordering::Relaxed) {
             self.has_expiries.store(true, Ordering::Relaxed);
             self.wake();
+        }
+    }
+
+    /// Calls `notify` after each sync from now on, unless another function is called already.
+    pub(crate) fn notify_after_sync(&self, notify: Box<dyn Fn() + Send + Sync>) {
+        // The first one stays.
+        let _ = self.on_sync.set(Notify(notify));
+    }
+
+    /// Notes the end of a sync.
+    pub(crate) fn synced(&self) {
+        if let Some(Notify(notify)) = self.on_sync.get() {
+            notify();
         }
     }
 

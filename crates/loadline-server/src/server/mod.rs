@@ -1,12 +1,19 @@
 //! The event loop.
 
+#[cfg(test)]
+mod held;
+mod pace;
+
+use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use hashbrown::HashMap;
 use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::time::Timespec;
@@ -17,16 +24,16 @@ use crate::listen::{Listener, ServerConfig, Stream};
 use crate::persistence::Persistence;
 use crate::settings::Settings;
 use crate::state::{Shared, Warnings, wall_ms};
+use pace::Pace;
 
 const READ_BYTES: usize = 64 << 10;
 const EVENTS: usize = 256;
+/// The token of the event that the log was synced in the background.
+const SYNCED: u64 = u64::MAX;
 /// Open files of a server besides its connections.
 const SPARE_FILES: u64 = 32;
 /// The longest sleep of the loop, which bounds the interval of expiry and the reaction to a stop.
-const LONGEST_SLEEP: Timespec = Timespec {
-    tv_sec: 0,
-    tv_nsec: 100_000_000,
-};
+const LONGEST_SLEEP: Duration = Duration::from_millis(100);
 /// The most entries per database that a sweep checks for expiry.
 const SWEEP_ENTRIES: usize = 20_000;
 const SWEEP_EVERY_MS: u64 = 100;
@@ -42,6 +49,9 @@ pub struct Server {
     next_token: u64,
     /// Connections that were read in this turn and whose replies are sent at its end.
     turn: Vec<u64>,
+    /// Connections with replies that are held back, in the order of the positions of the log that they wait for.
+    held: VecDeque<(u64, u64)>,
+    pace: Pace,
     /// Whether accepting is paused because the process has no more file descriptors.
     full: bool,
     swept_at: u64,
@@ -85,6 +95,7 @@ impl Server {
         if let Some(dir) = config.dir.clone() {
             Persistence::open(dir, config.durability, &mut shared)?;
         }
+        wake_after_syncs(&shared, &epoll)?;
         shared.set(Settings {
             maxmemory: config.max_memory_bytes,
             eviction: config.eviction,
@@ -99,6 +110,8 @@ impl Server {
             shared,
             next_token,
             turn: Vec::new(),
+            held: VecDeque::new(),
+            pace: Pace::default(),
             full: false,
             swept_at: 0,
         })
@@ -121,44 +134,58 @@ impl Server {
         let mut events = Vec::with_capacity(EVENTS);
         let mut buffer = vec![0; READ_BYTES];
         while !stop.load(Ordering::Relaxed) && !self.shared.shutdown {
-            events.clear();
-            let sleep = self.longest_sleep();
-            match epoll::wait(
-                &self.epoll,
-                rustix::buffer::spare_capacity(&mut events),
-                Some(&sleep),
-            ) {
-                Ok(_) | Err(Errno::INTR) => {}
-                Err(errno) => return Err(Error::system("epoll_wait")(errno)),
-            }
-            self.shared.now = wall_ms();
-            for event in &events {
-                let token = event.data.u64();
-                match self.listeners.get(token as usize) {
-                    Some(_) => self.accept(token as usize),
-                    None => self.receive(token, &mut buffer),
-                }
-            }
-            self.end_pause();
+            self.turn(&mut events, &mut buffer)?;
+        }
+        if !self.held.is_empty() {
+            self.shared.sync();
             self.answer();
-            self.sweep();
         }
         // Without a log there is nothing to close.
         self.shared.close()?;
         Ok(())
     }
 
-    /// The longest sleep, which ends with a pause at the latest.
+    /// Waits for events, executes what came with them, and answers.
+    fn turn(&mut self, events: &mut Vec<epoll::Event>, buffer: &mut [u8]) -> Result<(), Error> {
+        events.clear();
+        let sleep = self.longest_sleep();
+        let room = rustix::buffer::spare_capacity(events);
+        match epoll::wait(&self.epoll, room, Some(&sleep)) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(Error::system("epoll_wait")(errno)),
+        }
+        self.shared.now = wall_ms();
+        for event in events {
+            let token = event.data.u64();
+            match self.listeners.get(token as usize) {
+                Some(_) => self.accept(token as usize),
+                // The end of the turn looks how far the log was synced.
+                None if token == SYNCED => {}
+                None => self.receive(token, event.flags, buffer),
+            }
+        }
+        self.end_pause();
+        self.answer();
+        self.sweep();
+        Ok(())
+    }
+
+    /// The longest sleep, which ends with a pause at the latest, and when a sync is due.
     fn longest_sleep(&self) -> Timespec {
-        let Some(pause) = self.shared.pause else {
-            return LONGEST_SLEEP;
-        };
-        let left_ns = i64::try_from(pause.until_ms.saturating_sub(wall_ms()))
-            .unwrap_or(i64::MAX)
-            .saturating_mul(1_000_000);
+        let mut sleep = LONGEST_SLEEP;
+        if let Some(pause) = self.shared.pause {
+            let left_ms = pause.until_ms.saturating_sub(wall_ms());
+            sleep = sleep.min(Duration::from_millis(left_ms));
+        }
+        if !self.held.is_empty()
+            && let Some(due) = self.pace.longest_sleep(Instant::now())
+        {
+            sleep = sleep.min(due);
+        }
+        // It is much shorter than a second.
         Timespec {
             tv_sec: 0,
-            tv_nsec: left_ns.min(LONGEST_SLEEP.tv_nsec),
+            tv_nsec: sleep.subsec_nanos().into(),
         }
     }
 
@@ -184,11 +211,18 @@ impl Server {
         }
     }
 
-    fn receive(&mut self, token: u64, buffer: &mut [u8]) {
+    fn receive(&mut self, token: u64, flags: EventFlags, buffer: &mut [u8]) {
         let Some(connection) = self.connections.get_mut(&token) else {
             return;
         };
-        match connection.receive(&mut self.shared, buffer) {
+        // No one receives the replies that are held back, and the event would come again until they leave.
+        let is_gone = flags.intersects(EventFlags::HUP | EventFlags::ERR);
+        let received = if is_gone && connection.is_holding() {
+            Err(Over)
+        } else {
+            connection.receive(&mut self.shared, buffer)
+        };
+        match received {
             Ok(()) => self.turn.push(token),
             Err(Over) => self.close(token),
         }
@@ -198,28 +232,88 @@ impl Server {
     /// many connections wake up once instead of once per connection.
     fn answer(&mut self) {
         let is_committed = self.shared.commit();
-        let mut turn = std::mem::take(&mut self.turn);
-        for token in turn.drain(..) {
-            let Some(connection) = self.connections.get_mut(&token) else {
+        let unsynced = self.shared.unsynced();
+        for token in &self.turn {
+            let Some(connection) = self.connections.get_mut(token) else {
                 continue;
             };
-            connection.confirm(is_committed, &mut self.shared);
-            let told = connection.flush(&mut self.shared).and_then(|interest| {
-                // The usual case: no change, so no system call.
-                if interest == connection.interest {
-                    return Ok(());
-                }
-                connection.interest = interest;
-                let data = EventData::new_u64(token);
-                epoll::modify(&self.epoll, &connection.stream, data, interest).map_err(|_| Over)
-            });
-            if told == Err(Over) {
-                self.close(token);
-            }
+            let position = connection.settle(is_committed, unsynced, &mut self.shared);
+            self.held
+                .extend(position.map(|position| (position, *token)));
+        }
+        if !self.held.is_empty() {
+            self.sync(unsynced);
+        }
+        let mut turn = std::mem::take(&mut self.turn);
+        for token in turn.drain(..) {
+            self.flush(token);
         }
         self.turn = turn;
         if std::mem::take(&mut self.shared.killed) {
             self.close_where(Connection::is_killed);
+        }
+    }
+
+    /// Lets replies leave that waited for a sync, and begins the next one when it is due. `unsynced` is the position that
+    /// the newest replies wait for.
+    fn sync(&mut self, unsynced: Option<u64>) {
+        let waiting = self.held.len();
+        if self.pace.is_under_way() && !self.shared.is_syncing() {
+            self.pace.end(waiting, Instant::now());
+        }
+        self.release();
+        let Some(position) = unsynced.filter(|_| !self.held.is_empty()) else {
+            return;
+        };
+        let (waiting, now) = (self.held.len(), Instant::now());
+        if !self.pace.is_due(waiting, now) {
+            return;
+        }
+        self.pace.begin(now);
+        // While all connections wait, there is nothing else to do.
+        let is_idle = waiting >= self.connections.len();
+        self.shared.sync_to(position, is_idle);
+        if is_idle {
+            self.pace.end(waiting, Instant::now());
+            self.release();
+        }
+    }
+
+    /// Lets replies leave whose position of the log has reached the disk; after an error of a sync, all of them.
+    fn release(&mut self) {
+        let has_failed = self.shared.has_failed();
+        while let Some((position, token)) = self.held.front().copied()
+            && (has_failed || self.shared.is_synced(position))
+        {
+            self.held.pop_front();
+            // It can be closed already.
+            let Some(connection) = self.connections.get_mut(&token) else {
+                continue;
+            };
+            if has_failed {
+                connection.refuse_held(&mut self.shared);
+            } else {
+                connection.release(position);
+            }
+            self.turn.push(token);
+        }
+    }
+
+    fn flush(&mut self, token: u64) {
+        let Some(connection) = self.connections.get_mut(&token) else {
+            return;
+        };
+        let told = connection.flush(&mut self.shared).and_then(|interest| {
+            // The usual case: no change, so no system call.
+            if interest == connection.interest {
+                return Ok(());
+            }
+            connection.interest = interest;
+            let data = EventData::new_u64(token);
+            epoll::modify(&self.epoll, &connection.stream, data, interest).map_err(|_| Over)
+        });
+        if told == Err(Over) {
+            self.close(token);
         }
     }
 
@@ -330,6 +424,24 @@ impl Server {
             self.listen(EventFlags::IN);
         }
     }
+}
+
+/// Makes syncs of the log in the background wake the event loop, where replies wait for them.
+fn wake_after_syncs(shared: &Shared, epoll: &OwnedFd) -> Result<(), Error> {
+    let persistence = shared.persistence.as_ref();
+    let Some(persistence) = persistence.filter(|persistence| persistence.holds_replies()) else {
+        return Ok(());
+    };
+    let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+    let synced = eventfd(0, flags).map_err(Error::system("eventfd"))?;
+    // Every write to it is an event, so that it need not be read.
+    let (data, interest) = (EventData::new_u64(SYNCED), EventFlags::IN | EventFlags::ET);
+    epoll::add(epoll, &synced, data, interest).map_err(Error::system("epoll_ctl"))?;
+    persistence.log.on_sync(move || {
+        // Without it, the loop looks ten times a second.
+        let _ = rustix::io::write(&synced, &1_u64.to_ne_bytes());
+    });
+    Ok(())
 }
 
 /// Raises the process's limit of open files to fit `max_clients` connections, if the system permits it, and

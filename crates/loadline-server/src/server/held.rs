@@ -1,0 +1,334 @@
+//! Replies that are held back until the log has reached the disk. The tests drive the event loop turn by turn, over unix
+//! sockets, where what was written can be read at once.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+
+use super::*;
+use crate::Durability;
+use crate::connection::MOST_HELD;
+use crate::listen::Listen;
+
+/// A server whose syncs hang from [`hang`](Self::hang) on.
+struct Rig {
+    server: Server,
+    dir: tempfile::TempDir,
+    events: Vec<epoll::Event>,
+    buffer: Vec<u8>,
+}
+
+impl Rig {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let config = ServerConfig {
+            listen: vec![Listen::Unix(dir.path().join("socket"))],
+            dir: Some(dir.path().join("data")),
+            durability: Durability::Always,
+            ..ServerConfig::default()
+        };
+        Self {
+            server: Server::bind(config).unwrap(),
+            dir,
+            events: Vec::with_capacity(EVENTS),
+            buffer: vec![0; READ_BYTES],
+        }
+    }
+
+    /// One that hangs after a first write, with a connection.
+    fn hanging() -> (Self, UnixStream) {
+        let mut rig = Self::new();
+        let mut stream = rig.connect();
+        rig.send(&mut stream, "SET k old");
+        rig.until_said(&mut stream, "+OK\r\n");
+        rig.hang();
+        (rig, stream)
+    }
+
+    fn connect(&mut self) -> UnixStream {
+        let stream = UnixStream::connect(self.dir.path().join("socket")).unwrap();
+        stream.set_nonblocking(true).unwrap();
+        let before = self.server.next_token;
+        while self.server.next_token == before {
+            self.turn();
+        }
+        stream
+    }
+
+    fn turn(&mut self) {
+        self.server
+            .turn(&mut self.events, &mut self.buffer)
+            .unwrap();
+    }
+
+    /// Sends a line, which is read in one turn.
+    fn send(&mut self, stream: &mut UnixStream, line: &str) {
+        stream.write_all(format!("{line}\r\n").as_bytes()).unwrap();
+        self.turn();
+    }
+
+    fn until_said(&mut self, stream: &mut UnixStream, expected: &str) {
+        let mut text = said(stream);
+        while text != expected {
+            assert!(expected.starts_with(&text), "{text}");
+            self.turn();
+            text += &said(stream);
+        }
+    }
+
+    fn persistence(&mut self) -> &mut Persistence {
+        self.server.shared.persistence.as_mut().unwrap()
+    }
+
+    /// No sync reaches further than what is written now.
+    fn hang(&mut self) {
+        let persistence = self.persistence();
+        persistence.hangs_at = Some(persistence.log.position());
+    }
+
+    /// The sync comes to its end.
+    fn go_on(&mut self) {
+        let persistence = self.persistence();
+        persistence.log.sync().unwrap();
+        persistence.hangs_at = None;
+        self.server.answer();
+    }
+}
+
+/// What has arrived. The end of the stream is shown as `(end)`.
+fn said(stream: &mut UnixStream) -> String {
+    let mut bytes = Vec::new();
+    let end = match stream.read_to_end(&mut bytes) {
+        Ok(_) => "(end)",
+        Err(error) if error.kind() == ErrorKind::WouldBlock => "",
+        Err(error) => panic!("{error}"),
+    };
+    String::from_utf8(bytes).unwrap() + end
+}
+
+#[test]
+fn what_depends_on_a_change_waits_for_the_sync_that_covers_it() {
+    let (mut rig, mut writer) = Rig::hanging();
+    let (mut reader, mut watcher) = (rig.connect(), rig.connect());
+    rig.send(&mut reader, "GET k");
+    assert_eq!(said(&mut reader), "$3\r\nold\r\n", "it is on the disk");
+    rig.send(&mut writer, "PING\r\nSET k new");
+    rig.send(&mut reader, "GET k");
+    rig.send(&mut reader, "PING");
+    rig.send(&mut watcher, "PING\r\nECHO x\r\nCLIENT ID");
+    assert_eq!(said(&mut watcher), "+PONG\r\n$1\r\nx\r\n:3\r\n");
+    rig.send(&mut watcher, "INFO persistence");
+    let info = said(&mut watcher);
+    assert!(info.contains("aof_pending_bio_fsync:1"), "{info}");
+    for see in ["DBSIZE", "EXISTS other", "SCAN 0"] {
+        let mut stream = rig.connect();
+        rig.send(&mut stream, see);
+        assert_eq!(said(&mut stream), "", "{see}");
+    }
+    // Nothing leaves before the sync, whatever else happens.
+    for _ in 0..3 {
+        rig.send(&mut watcher, "PING");
+        assert_eq!(said(&mut watcher), "+PONG\r\n");
+    }
+    assert_eq!((said(&mut writer), said(&mut reader)), <_>::default());
+    rig.go_on();
+    assert_eq!(said(&mut writer), "+PONG\r\n+OK\r\n");
+    assert_eq!(said(&mut reader), "$3\r\nnew\r\n+PONG\r\n");
+    rig.send(&mut watcher, "INFO persistence");
+    let info = said(&mut watcher);
+    assert!(info.contains("aof_pending_bio_fsync:0"), "{info}");
+}
+
+#[test]
+fn a_sync_releases_what_it_covers_and_no_more() {
+    let (mut rig, mut first) = Rig::hanging();
+    let mut second = rig.connect();
+    rig.send(&mut first, "SET a 1");
+    let covered = rig.persistence().log.position();
+    rig.send(&mut second, "SET b 2");
+    rig.send(&mut first, "GET b");
+    rig.persistence().log.sync().unwrap();
+    rig.persistence().hangs_at = Some(covered);
+    rig.server.answer();
+    assert_eq!(said(&mut first), "+OK\r\n");
+    assert_eq!(said(&mut second), "");
+    rig.go_on();
+    assert_eq!(said(&mut first), "$1\r\n2\r\n");
+    assert_eq!(said(&mut second), "+OK\r\n");
+}
+
+/// The thread in the background wakes the event loop.
+#[test]
+fn a_sync_in_the_background_is_an_event() {
+    let mut rig = Rig::new();
+    let (mut one, mut other) = (rig.connect(), rig.connect());
+    rig.send(&mut other, "PING");
+    assert_eq!(said(&mut other), "+PONG\r\n");
+    rig.send(&mut one, "SET k v");
+    let mut has_come = false;
+    let mut text = said(&mut one);
+    while text.is_empty() || !has_come {
+        rig.turn();
+        has_come |= rig.events.iter().any(|event| event.data.u64() == SYNCED);
+        text += &said(&mut one);
+    }
+    assert_eq!(text, "+OK\r\n");
+}
+
+#[test]
+fn after_an_error_of_a_sync_held_writes_get_an_error() {
+    const ERROR: &str = "-MISCONF Errors writing to the AOF file: the log has failed and takes no writes until the store \
+                         is opened again: broken\r\n";
+    let (mut rig, mut writer) = Rig::hanging();
+    let (mut reader, mut other) = (rig.connect(), rig.connect());
+    rig.send(
+        &mut writer,
+        "SET a 1\r\nGET a\r\nMULTI\r\nINCR a\r\nGET a\r\nEXEC",
+    );
+    rig.send(&mut writer, "PING\r\nAPPEND k er");
+    rig.send(&mut reader, "GET a");
+    assert_eq!((said(&mut writer), said(&mut reader)), <_>::default());
+    rig.persistence().fault = Some("broken".to_owned());
+    rig.send(&mut other, "PING");
+    assert_eq!(said(&mut other), "+PONG\r\n");
+    let queued = "+OK\r\n+QUEUED\r\n+QUEUED\r\n";
+    assert_eq!(
+        said(&mut writer),
+        format!("{ERROR}$1\r\n1\r\n{queued}{ERROR}+PONG\r\n{ERROR}")
+    );
+    assert_eq!(said(&mut reader), "$1\r\n2\r\n");
+    rig.send(&mut other, "SET a 3\r\nGET k");
+    assert_eq!(said(&mut other), format!("{ERROR}$5\r\nolder\r\n"));
+    rig.send(&mut other, "INFO persistence");
+    let info = said(&mut other);
+    assert!(info.contains("aof_last_write_status:err"), "{info}");
+}
+
+#[test]
+fn transactions_and_watched_keys_are_as_without_a_wait() {
+    let (mut rig, mut writer) = Rig::hanging();
+    let mut watcher = rig.connect();
+    rig.send(&mut watcher, "WATCH k");
+    assert_eq!(said(&mut watcher), "+OK\r\n");
+    rig.send(&mut writer, "MULTI\r\nSET k new\r\nINCR n\r\nEXEC");
+    // It says that the key was changed.
+    rig.send(&mut watcher, "MULTI\r\nPING\r\nEXEC");
+    assert_eq!((said(&mut writer), said(&mut watcher)), <_>::default());
+    rig.go_on();
+    let queued = "+OK\r\n+QUEUED\r\n+QUEUED\r\n";
+    assert_eq!(said(&mut writer), format!("{queued}*2\r\n+OK\r\n:1\r\n"));
+    assert_eq!(said(&mut watcher), "+OK\r\n+QUEUED\r\n*-1\r\n");
+}
+
+#[test]
+fn connections_that_end_while_they_wait() {
+    let (mut rig, mut gone) = Rig::hanging();
+    let [mut half, mut quits, mut faulty, mut killed, mut killer] =
+        std::array::from_fn(|_| rig.connect());
+    rig.send(&mut gone, "SET gone 1");
+    rig.send(&mut half, "SET half 1");
+    half.shutdown(Shutdown::Write).unwrap();
+    rig.turn();
+    rig.send(&mut quits, "SET quits 1\r\nQUIT\r\nSET more 1");
+    rig.send(&mut faulty, "SET faulty 1\r\n*1\r\n$x");
+    rig.send(&mut killed, "CLIENT ID\r\nSET killed 1");
+    // One that is gone is closed at once, instead of waking the loop until the sync.
+    let before = rig.server.connections.len();
+    drop(gone);
+    rig.turn();
+    assert_eq!(rig.server.connections.len(), before - 1);
+    rig.send(&mut killer, "CLIENT KILL ID 5");
+    assert_eq!(said(&mut killer), ":1\r\n");
+    assert_eq!(said(&mut killed), "(end)");
+    assert_eq!(rig.server.connections.len(), before - 2);
+    for stream in [&mut half, &mut quits, &mut faulty] {
+        assert_eq!(said(stream), "");
+    }
+    rig.go_on();
+    assert_eq!(said(&mut half), "+OK\r\n(end)");
+    assert_eq!(said(&mut quits), "+OK\r\n+OK\r\n(end)");
+    assert_eq!(
+        said(&mut faulty),
+        "+OK\r\n-ERR Protocol error: invalid bulk length\r\n(end)"
+    );
+    rig.send(&mut killer, "EXISTS gone half quits faulty killed more");
+    rig.until_said(&mut killer, ":5\r\n");
+}
+
+/// A server that ends syncs the log and answers.
+#[test]
+fn what_is_held_back_leaves_at_the_end() {
+    for is_signal in [true, false] {
+        let (mut rig, mut writer) = Rig::hanging();
+        let mut operator = rig.connect();
+        rig.send(&mut writer, "SET k new\r\nINCR n");
+        assert_eq!(said(&mut writer), "");
+        rig.persistence().hangs_at = None;
+        if !is_signal {
+            operator.write_all(b"SET l 1\r\nSHUTDOWN\r\n").unwrap();
+        }
+        rig.server.run(&AtomicBool::new(is_signal)).unwrap();
+        assert_eq!(said(&mut writer), "+OK\r\n:1\r\n", "{is_signal}");
+        let Rig { server, dir, .. } = rig;
+        drop(server);
+        let expected = if is_signal { "(end)" } else { "+OK\r\n(end)" };
+        assert_eq!(said(&mut operator), expected);
+        let options = loadline_store::Options::new();
+        let (_, databases) =
+            loadline_store::ChangeLog::open(dir.path().join("data"), &options).unwrap();
+        assert_eq!(databases[0].len(), if is_signal { 2 } else { 3 });
+    }
+}
+
+/// A peer that goes on sending is not read any more, and gets all of its replies later.
+#[test]
+fn what_is_held_back_is_bounded() {
+    const TURNS: usize = 3 * MOST_HELD;
+    let (mut rig, mut writer) = Rig::hanging();
+    let (request, reply) = ("INCR n\r\n", ":0\r\n".len());
+    let mut other = rig.connect();
+    for _ in 0..TURNS {
+        writer.write_all(request.as_bytes()).unwrap();
+        rig.send(&mut other, "PING");
+    }
+    assert_eq!(rig.server.held.len(), MOST_HELD);
+    assert_eq!(said(&mut other), "+PONG\r\n".repeat(TURNS));
+    assert_eq!(said(&mut writer), "");
+    rig.go_on();
+    let expected: String = (1..=TURNS).map(|number| format!(":{number}\r\n")).collect();
+    assert!(expected.len() > TURNS * reply);
+    rig.until_said(&mut writer, &expected);
+    // Long replies are bounded by their bytes. Requests wait, and are executed once there is room.
+    rig.hang();
+    let long = "x".repeat(500_000);
+    let requests = format!(
+        "*3\r\n$3\r\nSET\r\n$4\r\nlong\r\n$500000\r\n{long}\r\n{}",
+        "GET long\r\n".repeat(20)
+    );
+    let mut rest = requests.as_bytes();
+    for _ in 0..40 {
+        match writer.write(rest) {
+            Ok(bytes) => rest = &rest[bytes..],
+            Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
+        }
+        rig.send(&mut other, "PING");
+    }
+    let pending = rig
+        .server
+        .connections
+        .values()
+        .map(Connection::pending_bytes);
+    let most = pending.max().unwrap();
+    assert!(most > 500_000 && most < 2_000_000, "{most}");
+    rig.go_on();
+    let mut text = String::new();
+    while text.len() < 20 * long.len() {
+        rig.turn();
+        text += &said(&mut writer);
+    }
+    assert_eq!(
+        text.matches(&format!("${}\r\n{long}\r\n", long.len()))
+            .count(),
+        20
+    );
+}
