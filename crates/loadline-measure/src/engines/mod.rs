@@ -3,14 +3,20 @@
 //! An engine is compared only with others of the same durability, over their common rounds. If the rounds do
 //! not separate two engines, none is named.
 
+mod socket;
+mod writeup;
+
 use serde::{Deserialize, Serialize};
 
 use crate::Metric;
 use crate::compare::{self, Paired, Rules, Verdict};
-use crate::interval::{self, ALPHA};
-use crate::quantile::median;
 use crate::record::{Case, Scenario, SubjectKind};
 use crate::words;
+
+use socket::server;
+
+pub use socket::{SocketShare, socket_share, socket_share_of_reads};
+pub use writeup::writeup;
 
 /// Leads in bytes or opening time below this share are ignored.
 const LEAD: f64 = 0.05;
@@ -85,19 +91,6 @@ impl Footprint {
     pub fn write_amplification(&self) -> Option<f64> {
         Some(self.written_bytes? as f64 / self.logical_bytes.max(1) as f64)
     }
-}
-
-/// The socket's share of the time of a read on the first server, in the first class for which it is known.
-#[must_use]
-pub fn socket_share_of_reads(cases: &[Case]) -> Option<f64> {
-    let groups = groups(cases);
-    let mut reads = groups
-        .iter()
-        .filter(|group| group[0].scenario.workload == "get");
-    reads.find_map(|group| match socket_share(cases, server(group)?)? {
-        SocketShare::Of(share) => Some(share),
-        SocketShare::Inseparable => None,
-    })
 }
 
 /// One sentence for each need that `cases` and `footprints` can answer.
@@ -284,149 +277,6 @@ fn redis(cases: &[Case], groups: &[Vec<&Case>]) -> Option<String> {
         None => {}
     }
     Some(text + ".")
-}
-
-/// The first external server that is called over TCP.
-fn server<'c>(group: &[&'c Case]) -> Option<&'c Case> {
-    group
-        .iter()
-        .find(|case| case.subject.kind == SubjectKind::SpawnedServer)
-        .copied()
-}
-
-/// The socket's share of the time of an operation on a server.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum SocketShare {
-    /// The share, from 0 to 1: the median over the rounds.
-    Of(f64),
-    /// The rounds do not show that the server takes longer than the null server.
-    Inseparable,
-}
-
-/// The socket's share of the time of an operation on `server`: the time of the null server for the same operation
-/// over that of `server`, in the common rounds. `None` for an engine in the process and for a server behind a Unix
-/// socket, if the null server was not measured, and if the rounds are implausible.
-#[must_use]
-pub fn socket_share(cases: &[Case], server: &Case) -> Option<SocketShare> {
-    let is_server = matches!(
-        server.subject.kind,
-        SubjectKind::SpawnedServer | SubjectKind::Embedded
-    );
-    // The null server listens on TCP.
-    let over_unix = ["redis-unix", "spawn-unix:"];
-    if !is_server
-        || over_unix
-            .iter()
-            .any(|name| server.subject.name.starts_with(name))
-    {
-        return None;
-    }
-    let null = cases.iter().find(|case| {
-        case.subject.kind == SubjectKind::NullServer && is_alike(&case.scenario, &server.scenario)
-    })?;
-    let times = |case: &Case| -> Vec<f64> {
-        let rounds = case.rounds.iter();
-        rounds
-            .map(|round| round.duration_ns as f64 / round.ops.max(1) as f64)
-            .collect()
-    };
-    let (null, server) = (times(null), times(server));
-    let shares = null.iter().zip(&server);
-    let shares: Vec<f64> = shares
-        .map(|(null, server)| null / server.max(1.0))
-        .collect();
-    let share = median(&shares).filter(|share| (0.0..=1.2).contains(share))?;
-    // Too few rounds for an interval leave the median itself.
-    let most = interval::of_median(&shares, ALPHA).map_or(share, |interval| interval.hi);
-    Some(if most >= 1.0 {
-        SocketShare::Inseparable
-    } else {
-        SocketShare::Of(share)
-    })
-}
-
-/// The claims of the write-up: workload, name, and throughput over that of Redis.
-const CLAIMS: [(&str, &str, &str); 2] = [("put", "PUT", "1.59x"), ("get", "GET", "2.33x")];
-
-/// What the claims of the write-up compare, and the ratios of the same operations within each class of durability: in
-/// the process, and behind the same kind of socket.
-#[must_use]
-pub fn writeup(cases: &[Case]) -> Vec<String> {
-    let claims = CLAIMS.map(|(_, name, claim)| format!("{name} {claim}"));
-    let mut sentences = vec![format!(
-        "The write-up claims {} over Redis. It calls its store in the process and Redis over a socket, and only one of the two writes to disk, so neither ratio compares the engines.",
-        claims.join(" and ")
-    )];
-    let groups = groups(cases);
-    let mut classes: Vec<&str> = Vec::new();
-    for group in &groups {
-        if !classes.contains(&class(group[0])) {
-            classes.push(class(group[0]));
-        }
-    }
-    for name in classes {
-        let of_class: Vec<&Vec<&Case>> = groups
-            .iter()
-            .filter(|group| class(group[0]) == name)
-            .collect();
-        sentences.extend(in_process(name, &of_class, cases));
-        sentences.extend(behind_sockets(name, &of_class));
-    }
-    sentences
-}
-
-/// Our store in the process over the server, with the share of the socket.
-fn in_process(class: &str, groups: &[&Vec<&Case>], cases: &[Case]) -> Option<String> {
-    let is_store =
-        |case: &Case| case.subject.kind == SubjectKind::Engine && case.subject.name == "store";
-    let ratios = ratios_of(groups, is_store)?;
-    let shares = CLAIMS.iter().filter_map(|(workload, name, _)| {
-        let server = server(
-            groups
-                .iter()
-                .find(|group| group[0].scenario.workload == *workload)?,
-        )?;
-        match socket_share(cases, server)? {
-            SocketShare::Of(share) => {
-                Some(format!("{} of the time of {name}", words::percent(share)))
-            }
-            SocketShare::Inseparable => None,
-        }
-    });
-    let shares: Vec<String> = shares.collect();
-    let socket = if shares.is_empty() {
-        String::new()
-    } else {
-        format!(" The socket is {}.", shares.join(" and "))
-    };
-    Some(format!(
-        "{class}, both sides: our store in the process over Redis across a socket: {ratios}.{socket}"
-    ))
-}
-
-/// Our store behind a socket over the server behind one: like with like.
-fn behind_sockets(class: &str, groups: &[&Vec<&Case>]) -> Option<String> {
-    let ratios = ratios_of(groups, |case| case.subject.kind == SubjectKind::Embedded)?;
-    Some(format!(
-        "{class}, both sides, both across a socket: our server over Redis: {ratios}."
-    ))
-}
-
-/// The ratios of the claimed operations between an engine and the server, over their common rounds.
-fn ratios_of(groups: &[&Vec<&Case>], is_ours: impl Fn(&Case) -> bool) -> Option<String> {
-    let ratios = CLAIMS.iter().filter_map(|(workload, name, _)| {
-        let group = groups
-            .iter()
-            .find(|group| group[0].scenario.workload == *workload)?;
-        let ours = group.iter().find(|case| is_ours(case))?;
-        let paired = paired(server(group)?, ours)?;
-        let bounds = paired.interval.map_or_else(String::new, |(lo, hi)| {
-            format!(" [{}, {}]", words::bound(lo), words::bound(hi))
-        });
-        Some(format!("{name} {}x{bounds}", words::bound(paired.ratio)))
-    });
-    let ratios: Vec<String> = ratios.collect();
-    (!ratios.is_empty()).then(|| ratios.join(", "))
 }
 
 #[cfg(test)]
