@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use clap::{ArgAction, ArgMatches, Args, Parser, Subcommand, ValueEnum};
-use loadline_measure::Limit;
 use loadline_measure::work::WorkRules;
 
 use super::{
@@ -77,7 +76,14 @@ pub(crate) struct MeasureArgs {
     pub(crate) data: DataArgs,
     #[command(flatten)]
     pub(crate) connection: ConnectionArgs,
-    /// Count instructions per operation, on servers that Loadline starts
+    #[command(flatten)]
+    pub(crate) counting: CountingArgs,
+}
+
+/// Instructions per operation.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct CountingArgs {
+    /// Count instructions per operation: of servers that Loadline starts or, in `modes`, of the client
     #[arg(long, value_enum, value_name = "SOURCE", default_value = "auto")]
     pub(crate) instructions: Instructions,
 }
@@ -92,6 +98,17 @@ pub(crate) enum Instructions {
     /// Do not count
     #[default]
     Off,
+}
+
+impl Instructions {
+    /// Whether counts were requested; `None` if there are to be none.
+    pub(crate) fn is_asked(self) -> Option<bool> {
+        match self {
+            Self::Off => None,
+            Self::Auto => Some(false),
+            Self::Valgrind => Some(true),
+        }
+    }
 }
 
 /// The thresholds of verdicts about work: instructions per operation, not time.
@@ -122,9 +139,8 @@ impl WorkArgs {
 /// How a judgement is made and where it goes.
 #[derive(Debug, Args)]
 pub(crate) struct JudgeArgs {
-    /// Limit to keep, such as 'xread.p99<10ms'; repeatable
-    #[arg(long, value_name = "LIMIT")]
-    pub(crate) limit: Vec<Limit>,
+    #[command(flatten)]
+    pub(crate) limits: LimitArgs,
     /// Exit with 3 if the result is inconclusive
     #[arg(long)]
     pub(crate) strict: bool,
@@ -183,11 +199,8 @@ pub(crate) struct BaselineSaveArgs {
     /// Runs, each in fresh processes [default: 8]
     #[arg(long, value_name = "N", value_parser = units::small_count)]
     pub(crate) runs: Option<u32>,
-    /// Limit to keep in the baseline, such as 'xread.p99<10ms'; repeatable
-    ///
-    /// `default` selects the limits of a suite.
-    #[arg(long, value_name = "LIMIT")]
-    pub(crate) limit: Vec<String>,
+    #[command(flatten)]
+    pub(crate) limits: LimitArgs,
     /// Replace an existing file
     #[arg(long)]
     pub(crate) force: bool,
@@ -301,6 +314,7 @@ impl MeasureArgs {
         RunArgs {
             targets,
             limits: LimitArgs::default(),
+            strict: false,
             length: self.length,
             load: self.load,
             data: self.data,

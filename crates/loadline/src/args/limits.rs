@@ -1,6 +1,9 @@
 //! What a run must keep.
 
+use std::str::FromStr;
+
 use clap::Args;
+use loadline_measure::Limit;
 
 /// What must be kept.
 #[derive(Debug, Clone, Default, Args)]
@@ -8,10 +11,27 @@ use clap::Args;
 pub(crate) struct LimitArgs {
     /// Limit to keep, such as 'xread.p99<10ms' or 'throughput>5k'; repeatable
     ///
-    /// A limit that is broken ends the run with exit code 2. `default` selects the limits of a suite.
+    /// A broken limit is a critical result, with exit code 2. `default` selects the limits of a suite.
     #[arg(long, value_name = "LIMIT")]
-    pub(crate) limit: Vec<String>,
-    /// Exit with 3 if a limit cannot be judged
-    #[arg(long, requires = "limit")]
-    pub(crate) strict: bool,
+    pub(crate) limit: Vec<LimitArg>,
+}
+
+/// A value of `--limit`.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum LimitArg {
+    /// The limits of the suite that is measured.
+    Default,
+    /// A limit.
+    Is(Limit),
+}
+
+impl FromStr for LimitArg {
+    type Err = loadline_measure::Error;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == "default" {
+            return Ok(Self::Default);
+        }
+        text.parse().map(Self::Is)
+    }
 }

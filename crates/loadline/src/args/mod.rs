@@ -30,9 +30,10 @@ pub(crate) use groups::{
 };
 pub(crate) use judge::{
     BaselineAddArgs, BaselineArgs, BaselineCommand, BaselineSaveArgs, BaselineShowArgs,
-    CompareArgs, GateArgs, Instructions, JudgeArgs, MeasureArgs, PolicyArg, ProveArgs,
+    CompareArgs, CountingArgs, GateArgs, Instructions, JudgeArgs, MeasureArgs, PolicyArg,
+    ProveArgs,
 };
-pub(crate) use limits::LimitArgs;
+pub(crate) use limits::{LimitArg, LimitArgs};
 pub(crate) use modes::{ClientArgs, CodecArg, LinkArg, Mode, ModesArgs, OpArg};
 pub(crate) use refusal::refusal;
 pub(crate) use tiers::TiersArgs;
@@ -257,6 +258,9 @@ pub(crate) struct RunArgs {
     pub(crate) connection: ConnectionArgs,
     #[command(flatten)]
     pub(crate) limits: LimitArgs,
+    /// Exit with 3 if a limit cannot be judged
+    #[arg(long, requires = "limit", help_heading = "Limits")]
+    pub(crate) strict: bool,
     #[command(flatten)]
     pub(crate) results: ResultArgs,
 }

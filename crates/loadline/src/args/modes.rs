@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use loadline_load::values::ValueSize;
 
-use super::{ChoiceArgs, ConnectionArgs, Instructions, PathArgs, ResultArgs};
+use super::{ChoiceArgs, ConnectionArgs, CountingArgs, PathArgs, ResultArgs};
 use crate::units;
 
 pub(super) const HELP: &str = "\
@@ -85,9 +85,8 @@ pub(crate) struct ModesArgs {
     /// Put all keys of a cluster into one slot, which transactions and scripts need
     #[arg(long)]
     pub(crate) hash_tag: bool,
-    /// Count the instructions that the client executes per operation in each mode
-    #[arg(long, value_enum, value_name = "SOURCE", default_value = "auto")]
-    pub(crate) instructions: Instructions,
+    #[command(flatten)]
+    pub(crate) counting: CountingArgs,
     #[command(flatten)]
     pub(crate) choices: ChoiceArgs,
     #[command(flatten)]

@@ -45,7 +45,7 @@ fn save(args: BaselineSaveArgs) -> anyhow::Result<ExitCode> {
     let around = surroundings();
     let target = args.target.unwrap_or_else(|| default_target(&around));
     let plan = plan::resolve_run(args.measure, target.clone(), &around)?;
-    let limits = plan::limits(&args.limit, &plan)?;
+    let limits = plan::limits(&args.limits, &plan)?;
     let mut description = plan.describe_with(&limits);
     description.section("Runs");
     description.line(format!("{runs}, each in new processes"));

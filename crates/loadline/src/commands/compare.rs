@@ -39,12 +39,13 @@ pub(super) fn is_record(text: &str) -> bool {
 fn targets(args: CompareArgs) -> anyhow::Result<ExitCode> {
     let asked = args.judge.results.clone();
     let answer = Answer::new(NAME, &args.judge)?;
-    let limits = args.judge.limit.clone();
+    let limits = args.judge.limits.clone();
     let thresholds = Thresholds {
         work: args.work.rules(),
         ..Thresholds::default()
     };
     let plan = plan::resolve_compare(args, &surroundings())?;
+    let limits = plan::limits(&limits, &plan)?;
     let Some(shell) = Shell::start_unless_dry(&asked.plan, &asked.display, &plan.describe())?
     else {
         return Ok(ExitCode::SUCCESS);

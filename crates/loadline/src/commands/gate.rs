@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
+use loadline_measure::Limit;
 use loadline_measure::doctor;
 use loadline_measure::gate::classic::Classic;
 use loadline_measure::gate::{
@@ -13,7 +14,7 @@ use loadline_measure::record::Record;
 use super::baseline::{default_target, plan_of};
 use super::compare::is_record;
 use super::surroundings;
-use crate::args::{GateArgs, MeasureArgs, PolicyArg};
+use crate::args::{GateArgs, LimitArg, MeasureArgs, PolicyArg};
 use crate::commands::judging::{self, Answer};
 use crate::exit::Failure;
 use crate::files::{self, Kept};
@@ -55,9 +56,20 @@ pub(super) fn run(args: &GateArgs) -> anyhow::Result<ExitCode> {
     }
 }
 
+/// The limits in `--limit`. Those of a suite are stored in the baseline.
+fn limits(args: &GateArgs) -> Result<Vec<Limit>, Failure> {
+    let one = |limit: &LimitArg| match limit {
+        LimitArg::Is(limit) => Ok(limit.clone()),
+        LimitArg::Default => Err(Failure::usage(
+            "--limit default: a baseline contains the limits of its suite; save it with `loadline baseline save --limit default`.",
+        )),
+    };
+    args.judge.limits.limit.iter().map(one).collect()
+}
+
 /// Judges a candidate by the runs of a baseline.
 fn by_runs(args: &GateArgs, answer: &Answer, mut baseline: Baseline) -> anyhow::Result<ExitCode> {
-    baseline.limits.extend(args.judge.limit.iter().cloned());
+    baseline.limits.extend(limits(args)?);
     let thresholds = thresholds(args)?;
     answered(
         args,
@@ -91,10 +103,11 @@ fn by_numbers(
         classic::give_time(&mut plan);
         Ok(plan)
     };
+    let limits = limits(args)?;
     let judged = |record: &Record| {
         let mut judgement = classic::judgement(numbers, record);
-        if !args.judge.limit.is_empty() {
-            let rows = limits_of_run(&run_of(record)?, None, &args.judge.limit);
+        if !limits.is_empty() {
+            let rows = limits_of_run(&run_of(record)?, None, &limits);
             judgement.keep(rows);
         }
         Ok::<_, Failure>(judgement)

@@ -11,7 +11,7 @@ use crate::session::{self, Ending, Results};
 
 pub(super) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let plan = plan::resolve(args, &surroundings())?;
-    let limits = plan::limits(&args.limits.limit, &plan)?;
+    let limits = plan::limits(&args.limits, &plan)?;
     session::execute(
         "run",
         &args.results,
@@ -23,7 +23,7 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
         },
         |record, _, results| {
             if !limits.is_empty() && !record.run.cut_short {
-                judge(&record.limits, args.limits.strict, results);
+                judge(&record.limits, args.strict, results);
             }
         },
     )

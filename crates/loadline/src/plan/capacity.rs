@@ -116,6 +116,7 @@ fn as_run(args: &CapacityArgs, trial: Duration) -> RunArgs {
         data: args.data.clone(),
         connection: args.connection.clone(),
         limits: LimitArgs::default(),
+        strict: false,
         results: ResultArgs::default(),
     }
 }

@@ -102,7 +102,7 @@ impl Asked {
             rounds: length.rounds,
             length: length.ops.is_some() || length.duration.is_some(),
             warmup: length.warmup.is_some(),
-            instructions: measure.instructions,
+            instructions: measure.counting.instructions,
         }
     }
 }

@@ -3,25 +3,23 @@
 use loadline_measure::Limit;
 
 use super::{Plan, case_name};
+use crate::args::{LimitArg, LimitArgs};
 use crate::exit::Failure;
 
-/// The name for the limits of a bundle.
-const DEFAULT: &str = "default";
-
-/// The limits in `texts`, with `default` replaced by those of the plan's bundle.
+/// The limits in `asked`, with `default` replaced by those of the plan's bundle.
 ///
 /// # Errors
-/// A usage error for an invalid limit, for one about a case that the plan does not have, and for
-/// `default` if the plan has no bundle.
-pub(crate) fn limits(texts: &[String], plan: &Plan) -> Result<Vec<Limit>, Failure> {
+/// A usage error for a limit about a case that the plan does not have, and for `default` if the plan has no
+/// bundle.
+pub(crate) fn limits(asked: &LimitArgs, plan: &Plan) -> Result<Vec<Limit>, Failure> {
     let names: Vec<String> = plan
         .cases
         .iter()
         .map(|case| case_name(case, plan))
         .collect();
     let mut limits = Vec::new();
-    for text in texts {
-        if text == DEFAULT {
+    for limit in &asked.limit {
+        let LimitArg::Is(limit) = limit else {
             let of_bundle = of_bundle(plan);
             if of_bundle.is_empty() {
                 return Err(Failure::usage(
@@ -30,15 +28,12 @@ pub(crate) fn limits(texts: &[String], plan: &Plan) -> Result<Vec<Limit>, Failur
             }
             limits.extend(of_bundle);
             continue;
-        }
-        let limit: Limit = text
-            .parse()
-            .map_err(|error| Failure::usage(format!("--limit: {error}")))?;
+        };
         if !names.iter().any(|name| limit.concerns(name)) {
             let why = format!("unknown case: expected {}", names.join(", "));
-            return Err(Failure::invalid("--limit", "limit", text, why));
+            return Err(Failure::invalid("--limit", "limit", limit, why));
         }
-        limits.push(limit);
+        limits.push(limit.clone());
     }
     Ok(limits)
 }

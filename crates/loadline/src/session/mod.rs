@@ -32,7 +32,7 @@ use crate::targets::{Opened, link};
 
 pub(crate) use finish::{Ending, Results, execute, finish};
 pub(crate) use rounds::{measure, measure_stages};
-pub(crate) use work::{can_count, count_clients, first_case as count_first_case};
+pub(crate) use work::{count_clients, first_case as count_first_case};
 
 /// The connection of a measuring command to its user: output and interrupts.
 #[derive(Debug)]

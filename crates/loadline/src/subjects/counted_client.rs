@@ -91,8 +91,7 @@ impl CountedClient {
         words: Vec<OsString>,
         control: &Control,
     ) -> Result<Self, Failure> {
-        let callgrind = Callgrind::find()?
-            .ok_or_else(|| Failure::unavailable("valgrind is no longer on PATH."))?;
+        let callgrind = Callgrind::new()?;
         let cannot = |error: io::Error| {
             Failure::unavailable(format!("the client could not be started: {error}."))
         };

@@ -22,6 +22,9 @@ const LARGEST_PROFILE_BYTES: u64 = 64 << 20;
 /// What a server reads in place of random numbers. The value does not matter, as long as it never changes.
 const FIXED_RANDOM: [u8; 4_096] = [0x4c; 4_096];
 
+/// The sentence for a machine without valgrind.
+pub(crate) const MISSING: &str = "Instructions per operation were not counted: valgrind is not on PATH. Install the package `valgrind`.";
+
 /// Valgrind, and the directory for the counts of one server.
 #[derive(Debug)]
 pub(crate) struct Callgrind {
@@ -32,16 +35,24 @@ pub(crate) struct Callgrind {
     profiles: u32,
 }
 
+/// Valgrind and its `vgdb`, if both are on PATH.
+fn programs() -> Option<[PathBuf; 2]> {
+    let [valgrind, vgdb] = ["valgrind", "vgdb"].map(|name| find_program(Path::new(name)));
+    Some([valgrind?, vgdb?])
+}
+
 impl Callgrind {
-    /// Finds valgrind on PATH. Returns `None` if it or its `vgdb` is missing.
+    /// Whether the programs for counting are installed.
+    pub(crate) fn is_installed() -> bool {
+        programs().is_some()
+    }
+
+    /// Prepares the counts of one process.
     ///
     /// # Errors
-    /// If no directory can be created for the counts.
-    pub(crate) fn find() -> Result<Option<Self>, Failure> {
-        let program = |name: &str| find_program(Path::new(name));
-        let (Some(valgrind), Some(vgdb)) = (program("valgrind"), program("vgdb")) else {
-            return Ok(None);
-        };
+    /// If valgrind is missing, or no directory can be created for the counts.
+    pub(crate) fn new() -> Result<Self, Failure> {
+        let [valgrind, vgdb] = programs().ok_or_else(|| Failure::unavailable(MISSING))?;
         let dir = tempfile::Builder::new().prefix("loadline-").tempdir();
         let no_directory = |error: std::io::Error| {
             Failure::unavailable(format!(
@@ -50,12 +61,12 @@ impl Callgrind {
         };
         let dir = dir.map_err(no_directory)?;
         std::fs::write(dir.path().join("random"), FIXED_RANDOM).map_err(no_directory)?;
-        Ok(Some(Self {
+        Ok(Self {
             valgrind,
             vgdb,
             dir,
             profiles: 0,
-        }))
+        })
     }
 
     /// The version of valgrind, such as `valgrind-3.19.0`.

@@ -21,6 +21,7 @@ use crate::fingerprint;
 use crate::plan::{self, Plan, Usual};
 use crate::session::{self, Ending, Results, Shell, finish};
 use crate::slowdown::InjectedSlowdown;
+use crate::targets::callgrind::Callgrind;
 
 const DEFAULT_RUNS: u32 = 5;
 const MOST_RUNS: u32 = 1_000;
@@ -98,7 +99,7 @@ pub(super) fn run(args: &ProveArgs) -> anyhow::Result<ExitCode> {
 /// The slowdowns to inject, each kind once; by default all that can be measured here.
 fn injected(asked: &[InjectedSlowdown]) -> Vec<InjectedSlowdown> {
     let mut injected: Vec<InjectedSlowdown> = Vec::new();
-    let counted: &[InjectedSlowdown] = if session::can_count() {
+    let counted: &[InjectedSlowdown] = if Callgrind::is_installed() {
         &InjectedSlowdown::DEFAULT_WORK
     } else {
         &[]

@@ -221,7 +221,7 @@ fn base(
         rounds: args.rounds.unwrap_or(lengths::MODES_ROUNDS),
         schedule: Schedule {
             placement: Placement::pinned_if(is_started),
-            instructions: args.instructions,
+            instructions: args.counting.instructions,
             ..Schedule::PLAIN
         },
         protocol: protocol(&args.connection, Protocol::Resp3),

@@ -7,8 +7,7 @@ use loadline_load::Control;
 use loadline_measure::record::{Case, Record};
 use loadline_measure::work::Work;
 
-use super::{BUDGET, MISSING, MOST_PASSES, PASSES, Session, add, can_count, is_settled, uncounted};
-use crate::args::Instructions;
+use super::{BUDGET, MOST_PASSES, PASSES, Session, add, can_count, is_settled, uncounted};
 use crate::exit::Failure;
 use crate::plan::{Mode, ModesPlan};
 use crate::progress::Progress;
@@ -29,20 +28,14 @@ pub(crate) fn count(
     progress: &Progress,
 ) -> Result<(), Failure> {
     let control = &*session.shell.control;
-    let is_asked = match session.plan.schedule.instructions {
-        Instructions::Off => return Ok(()),
-        Instructions::Auto => false,
-        Instructions::Valgrind => true,
+    let Some(is_asked) = session.plan.schedule.instructions.is_asked() else {
+        return Ok(());
     };
     let cells = cells(plan, &session.record);
     if cells.is_empty() || control.interrupted() {
         return Ok(());
     }
-    if !can_count() {
-        if is_asked {
-            return Err(Failure::unavailable(MISSING));
-        }
-        session.record.not_counted = Some(MISSING.to_owned());
+    if !can_count(is_asked, &mut session.record)? {
         return Ok(());
     }
     progress.say("counting instructions of the client");

@@ -13,7 +13,6 @@ use loadline_measure::work::{self, Pass, Source, Work};
 use sha1_smol::Sha1;
 
 use super::{Session, Shell};
-use crate::args::Instructions;
 use crate::exit::Failure;
 use crate::files::find_program;
 use crate::fingerprint;
@@ -22,7 +21,7 @@ use crate::progress::Progress;
 use crate::subjects::{self, Counted};
 use crate::target::Target;
 use crate::targets::Opened;
-use crate::targets::callgrind::Callgrind;
+use crate::targets::callgrind::{Callgrind, MISSING};
 use crate::targets::servers::has_fixed_random;
 
 pub(crate) use clients::count as count_clients;
@@ -33,7 +32,6 @@ const PASSES: usize = work::LEAST_PASSES;
 const MOST_PASSES: usize = 8;
 /// Processes per side if every process has different random numbers, one pass each.
 const PROCESSES: usize = 6;
-const MISSING: &str = "Instructions per operation were not counted: valgrind is not on PATH. Install the package `valgrind`.";
 /// After this time, no further case or call mode is counted, unless counts were requested.
 const BUDGET: Duration = Duration::from_secs(8);
 
@@ -46,10 +44,8 @@ const BUDGET: Duration = Duration::from_secs(8);
 pub(super) fn count(session: &mut Session<'_>, progress: &Progress) -> Result<(), Failure> {
     let (plan, control) = (session.plan, &*session.shell.control);
     let record = &mut session.record;
-    let is_asked = match plan.schedule.instructions {
-        Instructions::Off => return Ok(()),
-        Instructions::Auto => false,
-        Instructions::Valgrind => true,
+    let Some(is_asked) = plan.schedule.instructions.is_asked() else {
+        return Ok(());
     };
     let cases: Vec<&Case> = plan
         .cases
@@ -72,11 +68,7 @@ pub(super) fn count(session: &mut Session<'_>, progress: &Progress) -> Result<()
         );
         return Ok(());
     }
-    if !can_count() {
-        if is_asked {
-            return Err(Failure::unavailable(MISSING));
-        }
-        record.not_counted = Some(MISSING.to_owned());
+    if !can_count(is_asked, record)? {
         return Ok(());
     }
     let counting = Counting {
@@ -100,11 +92,19 @@ pub(super) fn count(session: &mut Session<'_>, progress: &Progress) -> Result<()
     Ok(())
 }
 
-/// Whether the programs for counting are installed.
-pub(crate) fn can_count() -> bool {
-    ["valgrind", "vgdb"]
-        .iter()
-        .all(|program| find_program(Path::new(program)).is_some())
+/// Whether valgrind is installed; if not, the record says so.
+///
+/// # Errors
+/// If it is missing, and counts were requested.
+fn can_count(is_asked: bool, record: &mut Record) -> Result<bool, Failure> {
+    let can = Callgrind::is_installed();
+    if !can {
+        if is_asked {
+            return Err(Failure::unavailable(MISSING));
+        }
+        record.not_counted = Some(MISSING.to_owned());
+    }
+    Ok(can)
 }
 
 /// Counts the first case of `plan` on every target, without measuring times. Must be called on the main thread,
@@ -113,9 +113,6 @@ pub(crate) fn can_count() -> bool {
 /// # Errors
 /// If valgrind is missing, a server does not start, or its counts cannot be read.
 pub(crate) fn first_case(plan: &Plan, shell: &Shell) -> Result<Vec<Work>, Failure> {
-    if !can_count() {
-        return Err(Failure::unavailable(MISSING));
-    }
     let counting = Counting {
         plan,
         control: &shell.control,
@@ -204,8 +201,7 @@ impl Counting<'_> {
             latency: Duration::ZERO,
             ..self.plan.clone()
         };
-        let callgrind = Callgrind::find()?
-            .ok_or_else(|| Failure::unavailable("valgrind is no longer on PATH."))?;
+        let callgrind = Callgrind::new()?;
         let opened = Opened::open_under(target, &plan, self.control, Some(&callgrind))?;
         let mut children = opened.children().into_iter();
         let fixed_randomness = children.all(has_fixed_random);
