@@ -301,24 +301,31 @@ fn what_was_due_while_the_generator_paused_is_sent_after_the_end_of_the_block() 
     assert_eq!((outcome.ops, outcome.not_sent), (60, 0));
 }
 
+/// Both pacings at the same time, because each waits for the timeout.
 #[test]
 fn a_server_that_never_answers_again_ends_the_block_after_the_timeout() {
-    for pacing in [open(1_000.0), Pacing::Closed] {
-        let server = Server::default();
-        server.frozen.store(true, Ordering::Relaxed);
-        let begun = Instant::now();
-        let stop = Stop::after(Duration::from_secs(3_600));
-        let error = run(&server, 1, pacing, stop).unwrap_err();
-        let Error::Silent { waited, in_flight } = error else {
-            panic!("{error}")
-        };
-        assert!(waited >= RESPONSE_TIMEOUT, "{waited:?}");
-        assert!(
-            begun.elapsed() < 2 * RESPONSE_TIMEOUT,
-            "{:?}",
-            begun.elapsed()
-        );
-        assert_eq!(in_flight, 4);
-        server.frozen.store(false, Ordering::Relaxed);
-    }
+    std::thread::scope(|scope| {
+        for pacing in [open(1_000.0), Pacing::Closed] {
+            scope.spawn(move || never_answered(pacing));
+        }
+    });
+}
+
+fn never_answered(pacing: Pacing) {
+    let server = Server::default();
+    server.frozen.store(true, Ordering::Relaxed);
+    let begun = Instant::now();
+    let stop = Stop::after(Duration::from_secs(3_600));
+    let error = run(&server, 1, pacing, stop).unwrap_err();
+    let Error::Silent { waited, in_flight } = error else {
+        panic!("{error}")
+    };
+    assert!(waited >= RESPONSE_TIMEOUT, "{waited:?}");
+    assert!(
+        begun.elapsed() < 2 * RESPONSE_TIMEOUT,
+        "{:?}",
+        begun.elapsed()
+    );
+    assert_eq!(in_flight, 4);
+    server.frozen.store(false, Ordering::Relaxed);
 }

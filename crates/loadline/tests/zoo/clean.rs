@@ -39,14 +39,20 @@ const SHAPES: [&[&str]; 6] = [
     &["spawn:redis-server", "--workload", "hget"],
     &["spawn:redis-server", "--command", "INCR {key}"],
 ];
-const RUNS: usize = 24;
+
+/// Each shape twice, or four times.
+fn runs() -> usize {
+    let is_long = std::env::var_os("LOADLINE_LONG").is_some_and(|value| value == "1");
+    SHAPES.len() * if is_long { 4 } else { 2 }
+}
 
 #[test]
 fn clean_runs_find_nothing() {
     let _alone = alone();
     let dir = Dir::new();
     let (mut busy, mut excused) = (0, BTreeMap::<String, u32>::new());
-    for run in 0..RUNS {
+    let runs = runs();
+    for run in 0..runs {
         let common = [
             "--rate 8k --connections 4 --threads 1 --keys 1k",
             "--duration 600ms --rounds 3 --warmup 50ms",
@@ -76,7 +82,7 @@ fn clean_runs_find_nothing() {
         }
     }
     println!(
-        "{RUNS} clean runs without a false finding; the machine was busy in {busy} of them, which led to {excused:?}"
+        "{runs} clean runs without a false finding; the machine was busy in {busy} of them, which led to {excused:?}"
     );
 }
 
