@@ -82,6 +82,7 @@ pub(crate) fn run_drivers(asked: &Asked<'_>) -> anyhow::Result<()> {
     }
     folders
         .retain(|folder| asked.folders.is_empty() || asked.folders.contains(&folder.name.as_str()));
+    run_cargo(&["build", "--package", "loadline", "--quiet"], &[])?;
     let mut failed = Vec::new();
     for folder in &folders {
         if asked.install
@@ -105,7 +106,8 @@ pub(crate) fn run_drivers(asked: &Asked<'_>) -> anyhow::Result<()> {
     )
 }
 
-/// Tests the clients that are quick to install, after installing them if `install` says so.
+/// Tests the clients that are quick to install, after installing them if `install` says so, with the program that the tests
+/// of the workspace have built. Building it alone would select other features of its dependencies and compile them again.
 ///
 /// # Errors
 /// If a driver breaks its contract, and if one is missing although it `must_be_there`.
@@ -220,7 +222,6 @@ impl Folder {
 
     /// Tests the conformance of clients, also of those after one that fails.
     fn test(&self, names: &[&str]) -> anyhow::Result<()> {
-        run_cargo(&["build", "--package", "loadline", "--quiet"], &[])?;
         let mut failed = Vec::new();
         for name in names {
             let status = Command::new(program())
