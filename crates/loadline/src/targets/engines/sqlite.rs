@@ -52,7 +52,7 @@ impl Sqlite {
                 // All commits since the last checkpoint are in this file. SQLite holds no locks on it, so closing
                 // it here releases none.
                 let log = File::open(dir.join("data.sqlite-wal"))?;
-                let sync = move || Ok(log.sync_data()?);
+                let sync = move || log.sync_data();
                 Some(Arc::new(Ticker::start(interval, sync)?))
             }
             _ => None,
@@ -97,7 +97,7 @@ struct SqliteHandle {
 
 impl SqliteHandle {
     fn check(&self) -> anyhow::Result<()> {
-        self.ticker.as_ref().map_or(Ok(()), |ticker| ticker.check())
+        Ok(Ticker::check(self.ticker.as_deref())?)
     }
 
     /// Runs `change` in one transaction. It takes the write lock at the start, because a transaction that starts
