@@ -234,9 +234,17 @@ fn load_subject(tier: Option<&str>) -> LoadSubject {
             .flatten()
             .collect()
     };
-    let phases = ["cold start", "warm", "restart"];
+    // Two windows of each phase.
+    let phases = [
+        "cold start",
+        "cold start",
+        "warm",
+        "warm",
+        "restart",
+        "restart",
+    ];
     let windows = (0..6).map(|place| LoadWindow {
-        phase: phases[place / 2].to_owned(),
+        phase: phases[place].to_owned(),
         first_get: 500 * place as u64,
         start_ns: 150_000_000 * place as u64,
         gets: 500,
