@@ -48,6 +48,7 @@
 //! | --- | --- |
 //! | `tokio` | the interfaces for tasks |
 //! | `bitcode`, `postcard`, `message-pack`, `prost`, `json` | a codec each, in [`codec`] |
+//! | `tracing` | spans and events of lookups for the `tracing` crate |
 //! | `lz4`, `zstd` | compression of large values |
 //! | `heed`, `redb`, `fjall` | a store each, in [`engines`] |
 //! | `tls` | `rediss://`, `clusters://` |
@@ -80,7 +81,7 @@ mod tasks;
 mod tiered;
 
 pub use batch::Batch;
-pub use blocking::{KeyValue, open};
+pub use blocking::{Begun, KeyValue, Rest, open};
 pub use error::{Error, LoadError};
 #[cfg(feature = "tokio")]
 #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]

@@ -25,6 +25,12 @@ pub(crate) fn put(key: &[u8], value: &[u8], ttl: Option<Duration>) -> Cmd<()> {
     }
 }
 
+/// Puts a value where there is none. The reply is `OK` if it did.
+pub(crate) fn put_absent(key: &[u8], value: &[u8], ttl: Duration) -> Cmd<Option<Vec<u8>>> {
+    let set = cmd("SET").arg(key).arg(value).arg("NX");
+    set.arg("PX").arg((ttl.as_millis() as u64).max(1))
+}
+
 pub(crate) fn delete(key: &[u8]) -> Cmd<u64> {
     cmd("DEL").arg(key)
 }

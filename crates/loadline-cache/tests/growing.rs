@@ -137,6 +137,22 @@ fn shown(store: &dyn KeyValue, prefix: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
     shown
 }
 
+/// Only servers put values where there are none.
+fn puts_where_nothing_is(store: &dyn KeyValue, is_remote: bool) {
+    let pair: [&[u8]; 2] = [b"absent:1", b"absent:2"];
+    let put = || store.put_absent(&pair, b"token", Duration::from_secs(100));
+    match is_remote {
+        true => {
+            store.put(pair[1], b"other").unwrap();
+            assert_eq!(put().unwrap(), [true, false]);
+            assert_eq!(put().unwrap(), [false, false]);
+            assert_eq!(store.get(pair[1]).unwrap().as_deref(), Some(&b"other"[..]));
+            assert!(store.delete(pair[0]).unwrap() && store.delete(pair[1]).unwrap());
+        }
+        false => assert!(matches!(put(), Err(Error::Settings(_)))),
+    }
+}
+
 #[test]
 fn threads_find_the_same_everywhere() {
     on_each(|url| {
@@ -203,6 +219,7 @@ fn threads_find_the_same_everywhere() {
         }
         assert!(!store.delete(&one).unwrap());
         assert_eq!(shown(&*store, b"threads:"), []);
+        puts_where_nothing_is(&*store, url.contains("://"));
     });
 }
 

@@ -112,6 +112,17 @@ impl KeyValue for ClusterStore {
         self.write(key, || requests::put(key, value, Some(ttl)))
     }
 
+    fn put_absent(&self, keys: &[&[u8]], value: &[u8], ttl: Duration) -> Result<Vec<bool>, Error> {
+        let requests = keys.iter().map(|key| requests::put_absent(key, value, ttl));
+        let requests: Vec<_> = requests.collect();
+        self.on(|cluster| {
+            let replies = cluster.run(requests).into_iter();
+            Ok(replies
+                .map(|reply| Ok(reply?.is_some()))
+                .collect::<Result<_, loadline_client::Error>>()?)
+        })
+    }
+
     fn delete(&self, key: &[u8]) -> Result<bool, Error> {
         Ok(self.write(key, || requests::delete(key))? > 0)
     }

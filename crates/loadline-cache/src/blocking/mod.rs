@@ -44,6 +44,23 @@ pub trait KeyValue: Send + Sync {
     /// Those of [`get`](Self::get).
     fn get_many(&self, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, Error>;
 
+    /// Begins to [get](Self::get) a value, and waits up to `patience` for it. Most stores cannot return before the value
+    /// is there; a Redis server can.
+    fn begin_get(&self, key: &[u8], patience: Duration) -> Begun {
+        let _ = patience;
+        Begun::Done(self.get(key))
+    }
+
+    /// Puts `value` for the time `ttl` at each of `keys` that is not there yet, and returns for each of them whether it
+    /// did. Only servers and clusters can.
+    ///
+    /// # Errors
+    /// Those of [`put`](Self::put); [`Error::Settings`] where the store cannot.
+    fn put_absent(&self, keys: &[&[u8]], value: &[u8], ttl: Duration) -> Result<Vec<bool>, Error> {
+        let _ = (keys, value, ttl);
+        Err(CANNOT_LEASE)
+    }
+
     /// Puts `value` at `key`, without an expiry.
     ///
     /// # Errors
@@ -114,6 +131,22 @@ pub trait KeyValue: Send + Sync {
         })
     }
 }
+
+/// A read that was [begun](KeyValue::begin_get).
+pub enum Begun {
+    /// It is over.
+    Done(Result<Option<Vec<u8>>, Error>),
+    /// It is still under way, and the function waits for its end.
+    Late(Rest),
+}
+
+/// Waits for the end of a read.
+pub type Rest = Box<dyn FnOnce() -> Result<Option<Vec<u8>>, Error> + Send>;
+
+/// The error of a store without [`KeyValue::put_absent`].
+pub(crate) const CANNOT_LEASE: Error = Error::Settings(
+    "only a Redis server or a cluster puts values that expire where there are none",
+);
 
 /// Opens the store that `url` names.
 ///

@@ -1,13 +1,15 @@
 //! A Redis server.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-use loadline_client::Client;
-use loadline_client::blocking::Connection;
+use loadline_client::blocking::{Connection, Sent};
 use loadline_client::commands::{get, mget};
+use loadline_client::{Client, Request};
 
-use super::{KeyValue, apply_on, run_confirmed, swap_on, write_on};
+use super::{Begun, KeyValue, apply_on, run_confirmed, swap_on, write_on};
 use crate::idle::Idle;
 use crate::place::Wait;
 use crate::requests;
@@ -17,7 +19,9 @@ use crate::{Batch, Error};
 #[derive(Debug)]
 pub(super) struct ServerStore {
     client: Client,
-    idle: Idle<(), Connection>,
+    idle: Arc<Idle<(), Connection>>,
+    /// Reads that a caller has left to another thread.
+    late: Arc<AtomicUsize>,
     wait: Option<Wait>,
 }
 
@@ -25,9 +29,14 @@ impl ServerStore {
     pub(super) fn open(url: &str, wait: Option<Wait>) -> Result<Self, Error> {
         let client = Client::open(url)?;
         let first = client.blocking()?;
-        let idle = Idle::new();
+        let idle = Arc::new(Idle::new());
         idle.give_back((), first);
-        Ok(Self { client, idle, wait })
+        Ok(Self {
+            client,
+            idle,
+            late: Arc::default(),
+            wait,
+        })
     }
 
     fn on<R>(&self, work: impl FnOnce(&mut Connection) -> Result<R, Error>) -> Result<R, Error> {
@@ -49,6 +58,30 @@ impl KeyValue for ServerStore {
         self.on(|connection| Ok(connection.run(get(key))?))
     }
 
+    fn begin_get(&self, key: &[u8], patience: Duration) -> Begun {
+        let connection = match self.idle.take(&()) {
+            Some(connection) => connection,
+            None if self.late.load(Relaxed) > 0 => return self.connect_late(key),
+            None => match self.client.blocking() {
+                Ok(connection) => connection,
+                Err(error) => return Begun::Done(Err(error.into())),
+            },
+        };
+        let mut sent = match connection.send(get::<Option<Vec<u8>>>(key.to_vec())) {
+            Ok(sent) => sent,
+            Err(error) => return Begun::Done(Err(error.into())),
+        };
+        let idle = Arc::clone(&self.idle);
+        if sent.is_answered_within(patience) {
+            return Begun::Done(finish(sent, &idle));
+        }
+        let late = Late::count(&self.late);
+        Begun::Late(Box::new(move || {
+            let _late = late;
+            finish(sent, &idle)
+        }))
+    }
+
     fn get_many(&self, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, Error> {
         if keys.is_empty() {
             return Ok(Vec::new());
@@ -63,6 +96,17 @@ impl KeyValue for ServerStore {
     fn put_for(&self, key: &[u8], value: &[u8], ttl: Duration) -> Result<(), Error> {
         let request = requests::put(key, value, Some(ttl));
         self.on(|connection| run_confirmed(connection, request, self.wait))
+    }
+
+    fn put_absent(&self, keys: &[&[u8]], value: &[u8], ttl: Duration) -> Result<Vec<bool>, Error> {
+        let requests = keys.iter().map(|key| requests::put_absent(key, value, ttl));
+        let requests: Vec<_> = requests.collect();
+        self.on(|connection| {
+            let replies = connection.run(requests).into_iter();
+            Ok(replies
+                .map(|reply| Ok(reply?.is_some()))
+                .collect::<Result<_, loadline_client::Error>>()?)
+        })
     }
 
     fn delete(&self, key: &[u8]) -> Result<bool, Error> {
@@ -117,7 +161,45 @@ impl KeyValue for ServerStore {
     }
 }
 
+/// Reads the reply, and keeps the connection if its state is known.
+fn finish<Q>(sent: Sent<Q>, idle: &Idle<(), Connection>) -> Result<Option<Vec<u8>>, Error>
+where
+    Q: Request<Output = Result<Option<Vec<u8>>, loadline_client::Error>>,
+{
+    let (connection, value) = sent.finish();
+    if value.is_ok() {
+        idle.give_back((), connection);
+    }
+    Ok(value?)
+}
+
+/// Counts a late read until it is over.
+struct Late(Arc<AtomicUsize>);
+
+impl Late {
+    fn count(late: &Arc<AtomicUsize>) -> Self {
+        late.fetch_add(1, Relaxed);
+        Self(Arc::clone(late))
+    }
+}
+
+impl Drop for Late {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
+}
+
 impl ServerStore {
+    /// Leaves even the connecting to another thread: the server is slow, and connecting is waiting for it.
+    fn connect_late(&self, key: &[u8]) -> Begun {
+        let (client, idle) = (self.client.clone(), Arc::clone(&self.idle));
+        let (key, late) = (key.to_vec(), Late::count(&self.late));
+        Begun::Late(Box::new(move || {
+            let _late = late;
+            finish(client.blocking()?.send(get::<Option<Vec<u8>>>(key))?, &idle)
+        }))
+    }
+
     /// Shows `visit` the keys with a prefix in pages, until it breaks.
     fn pages(
         &self,

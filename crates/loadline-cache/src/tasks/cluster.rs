@@ -135,6 +135,21 @@ impl AsyncKeyValue for ClusterTasks {
         })
     }
 
+    fn put_absent<'a>(
+        &'a self,
+        keys: &'a [&'a [u8]],
+        value: &'a [u8],
+        ttl: Duration,
+    ) -> Answer<'a, Vec<bool>> {
+        let requests = keys.iter().map(|key| requests::put_absent(key, value, ttl));
+        let requests: Vec<_> = requests.collect();
+        Box::pin(async move {
+            let replies = self.cluster.run(requests).await.into_iter();
+            let taken = replies.map(|reply| Ok(reply?.is_some()));
+            Ok(taken.collect::<Result<_, loadline_client::Error>>()?)
+        })
+    }
+
     fn put<'a>(&'a self, key: &'a [u8], value: &'a [u8]) -> Answer<'a, ()> {
         Box::pin(self.write(key, requests::put(key, value, None)))
     }

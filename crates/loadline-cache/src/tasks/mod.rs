@@ -17,6 +17,7 @@ use self::cluster::ClusterTasks;
 use self::local::LocalTasks;
 use self::server::ServerTasks;
 use crate::batch::Write;
+use crate::blocking::CANNOT_LEASE;
 use crate::place::{Place, Wait};
 use crate::{Batch, Error, requests};
 
@@ -38,6 +39,17 @@ pub trait AsyncKeyValue: Send + Sync {
 
     /// See [`KeyValue::get_many`](crate::KeyValue::get_many).
     fn get_many<'a>(&'a self, keys: &'a [&'a [u8]]) -> Answer<'a, Vec<Option<Vec<u8>>>>;
+
+    /// See [`KeyValue::put_absent`](crate::KeyValue::put_absent).
+    fn put_absent<'a>(
+        &'a self,
+        keys: &'a [&'a [u8]],
+        value: &'a [u8],
+        ttl: Duration,
+    ) -> Answer<'a, Vec<bool>> {
+        let _ = (keys, value, ttl);
+        Box::pin(std::future::ready(Err(CANNOT_LEASE)))
+    }
 
     /// See [`KeyValue::put`](crate::KeyValue::put).
     fn put<'a>(&'a self, key: &'a [u8], value: &'a [u8]) -> Answer<'a, ()>;

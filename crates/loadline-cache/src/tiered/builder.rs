@@ -1,6 +1,7 @@
 //! The settings of a cache.
 
 use std::error::Error as StdError;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -13,6 +14,7 @@ use super::codec::Codec;
 use super::core::{Core, OwnTtl, Weigher};
 use super::entry::Lifetimes;
 use super::flights::Flights;
+use super::hedge::Hedge;
 use super::key::Key;
 use super::lower::{Lower, Select};
 use super::memory::Memory;
@@ -253,6 +255,9 @@ impl<K: Key, V: Send + Sync + 'static> Builder<K, V> {
             };
             notices = Some(Notices::of::<K>(url, &tier.prefix)?);
         }
+        self.tier
+            .as_ref()
+            .map_or(Ok(()), |(tier, _)| tier.check())?;
         let keeps = self.tier.as_ref().map(|(tier, _)| tier.source.keeps());
         let keeps = keeps.transpose()?;
         let lower = self.tier.zip(keeps).map(|((tier, codec), keeps)| {
@@ -265,6 +270,13 @@ impl<K: Key, V: Send + Sync + 'static> Builder<K, V> {
                 mode: tier.mode,
                 select: self.select,
                 timeout: tier.timeout,
+                hedge: tier.hedge.map(|at| {
+                    let most_late = tier.breaker.failures as usize;
+                    Arc::new(Hedge::new(at, tier.timeout, most_late))
+                }),
+                lease: tier.lease,
+                // Its keys are random.
+                nonce: RandomState::new().build_hasher().finish(),
                 batch_bytes: tier.batch_bytes.max(1),
                 breaker: Mutex::new(Breaker::new(tier.breaker)),
                 backlog: Mutex::new(Backlog::new(tier.backlog)),

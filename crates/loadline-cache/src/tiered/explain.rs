@@ -41,6 +41,12 @@ pub enum Found {
     Bypassed,
     /// The tier below failed or took too long.
     TierFailed,
+    /// The read of the tier below takes longer than usual, and the value is loaded beside it.
+    TierSlow,
+    /// Too many reads of the tier below take longer than usual.
+    Overdue,
+    /// Another process is loading the value.
+    LoadedElsewhere,
     /// The application loaded the value.
     Loaded,
     /// The application has no such object.
@@ -53,31 +59,43 @@ pub enum Found {
     NotWritten,
 }
 
+impl Found {
+    /// The tier (`memory`, `tier` or `load`), and what was found there.
+    #[must_use]
+    pub fn parts(&self) -> (&'static str, &'static str) {
+        match self {
+            Self::InMemory => ("memory", "hit"),
+            Self::InMemoryDue => ("memory", "hit, to be refreshed"),
+            Self::NotInMemory => ("memory", "miss"),
+            Self::Waits => ("memory", "miss, waits for another caller"),
+            Self::InTier => ("tier", "hit"),
+            Self::NotInTier => ("tier", "miss"),
+            Self::Expired => ("tier", "expired"),
+            Self::NotNewer => ("tier", "not newer"),
+            Self::Damaged => ("tier", "damaged"),
+            Self::OtherVersion => ("tier", "other version"),
+            Self::Outdated => ("tier", "outdated"),
+            Self::Invalidated => ("tier", "invalidated"),
+            Self::NotAsked => ("tier", "not asked, breaker open"),
+            Self::UnfitKey => ("tier", "cannot keep such a key"),
+            Self::Bypassed => ("tier", "bypassed"),
+            Self::TierFailed => ("tier", "failed"),
+            Self::TierSlow => ("tier", "slow, loads beside it"),
+            Self::Overdue => ("tier", "not asked, reads are overdue"),
+            Self::LoadedElsewhere => ("tier", "another process loads"),
+            Self::Loaded => ("load", "done"),
+            Self::Absent => ("load", "no such object"),
+            Self::LoadFailed => ("load", "failed"),
+            Self::Written => ("tier", "written"),
+            Self::NotWritten => ("tier", "not written"),
+        }
+    }
+}
+
 impl fmt::Display for Found {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::InMemory => "memory: hit",
-            Self::InMemoryDue => "memory: hit, to be refreshed",
-            Self::NotInMemory => "memory: miss",
-            Self::Waits => "memory: miss, waits for another caller",
-            Self::InTier => "tier: hit",
-            Self::NotInTier => "tier: miss",
-            Self::Expired => "tier: expired",
-            Self::NotNewer => "tier: not newer",
-            Self::Damaged => "tier: damaged",
-            Self::OtherVersion => "tier: other version",
-            Self::Outdated => "tier: outdated",
-            Self::Invalidated => "tier: invalidated",
-            Self::NotAsked => "tier: not asked, breaker open",
-            Self::UnfitKey => "tier: cannot keep such a key",
-            Self::Bypassed => "tier: bypassed",
-            Self::TierFailed => "tier: failed",
-            Self::Loaded => "load: done",
-            Self::Absent => "load: no such object",
-            Self::LoadFailed => "load: failed",
-            Self::Written => "tier: written",
-            Self::NotWritten => "tier: not written",
-        })
+        let (tier, outcome) = self.parts();
+        write!(f, "{tier}: {outcome}")
     }
 }
 

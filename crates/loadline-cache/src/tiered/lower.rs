@@ -9,7 +9,9 @@ use super::breaker::Breaker;
 use super::codec::Codec;
 use super::flights::Flight;
 use super::frame::{self, Format, Refused, Times};
+use super::hedge::Hedge;
 use super::metrics::{TierMetrics, TierStats};
+use super::trace;
 use super::worth::Ledger;
 use crate::Error;
 
@@ -45,6 +47,12 @@ pub(crate) struct Lower<K, V> {
     pub(crate) mode: WriteMode,
     pub(crate) select: Option<Select<K, V>>,
     pub(crate) timeout: Duration,
+    /// After how long values are loaded beside a read.
+    pub(crate) hedge: Option<Arc<Hedge>>,
+    /// How long a process that loads keeps others from loading.
+    pub(crate) lease: Option<Duration>,
+    /// A number that no other process has.
+    pub(crate) nonce: u64,
     pub(crate) batch_bytes: usize,
     pub(crate) breaker: Mutex<Breaker>,
     pub(crate) backlog: Mutex<Backlog>,
@@ -181,10 +189,16 @@ impl<K, V> Lower<K, V> {
     /// interrupted.
     pub(crate) fn report(&self, succeeded: bool, elapsed: Duration, now: Duration) {
         let mut breaker = self.breaker();
+        let was_open = breaker.is_open();
         if succeeded && elapsed <= self.timeout {
             breaker.succeeded();
         } else {
             breaker.failed(now);
+        }
+        let is_open = breaker.is_open();
+        drop(breaker);
+        if was_open != is_open {
+            trace::breaker(is_open);
         }
     }
 

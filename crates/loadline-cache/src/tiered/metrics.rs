@@ -184,6 +184,10 @@ pub(crate) struct TierMetrics {
     pub(crate) encodes: Timer,
     pub(crate) decodes: Timer,
     pub(crate) bypassed: Counter,
+    pub(crate) hedges: Counter,
+    pub(crate) hedges_won: Counter,
+    pub(crate) lease_waits: Counter,
+    pub(crate) lease_timeouts: Counter,
     pub(crate) changed: Counter,
     pub(crate) gaps: Counter,
     pub(crate) is_tracking: AtomicBool,
@@ -274,6 +278,14 @@ pub struct TierStats {
     pub decodes: Times,
     /// Keys that were not asked for because the tier costs more than it saves.
     pub bypassed: u64,
+    /// Loads that began beside a read that was still under way; see [`Tier::hedge`](super::Tier::hedge).
+    pub hedges: u64,
+    /// Those of them that ended before the read.
+    pub hedges_won: u64,
+    /// Keys that waited for another process to load them; see [`Tier::shared_loads`](super::Tier::shared_loads).
+    pub lease_waits: u64,
+    /// Those of them that were then loaded without the lease.
+    pub lease_timeouts: u64,
     /// Notices that a value has changed in the tier, including those of the writes of this process.
     pub changed: u64,
     /// Times that memory was emptied because such notices may be missing, or because the database was emptied. The first
@@ -339,6 +351,10 @@ impl TierMetrics {
             encodes: self.encodes.times(),
             decodes: self.decodes.times(),
             bypassed: self.bypassed.get(),
+            hedges: self.hedges.get(),
+            hedges_won: self.hedges_won.get(),
+            lease_waits: self.lease_waits.get(),
+            lease_timeouts: self.lease_timeouts.get(),
             changed: self.changed.get(),
             gaps: self.gaps.get(),
             is_tracking: self.is_tracking.load(Relaxed),

@@ -14,6 +14,7 @@ mod explain;
 mod fetch;
 mod flights;
 mod frame;
+mod hedge;
 mod key;
 mod lower;
 mod memory;
@@ -23,6 +24,7 @@ mod model;
 #[cfg(feature = "tokio")]
 mod tasks;
 mod tier;
+mod trace;
 mod tracking;
 mod warm_up;
 mod worth;

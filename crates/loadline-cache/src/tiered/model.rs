@@ -55,6 +55,9 @@ fn core(clock: &ManualClock, mode: WriteMode, keys: usize, random: &mut Random) 
         mode,
         select: None,
         timeout: Duration::MAX,
+        hedge: None,
+        lease: None,
+        nonce: 0,
         batch_bytes: 1_000,
         breaker: Mutex::new(Breaker::new(BreakerPolicy {
             failures: 2,

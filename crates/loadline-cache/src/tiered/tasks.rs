@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use futures_util::future::{Either, select};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::OnceCell;
 
@@ -12,11 +13,12 @@ use super::backlog::Write;
 use super::builder::Builder;
 use super::core::{Core, Look};
 use super::explain::Explanation;
-use super::fetch::Fetch;
+use super::fetch::{Fetch, Leasing, Question, Release};
 use super::flights::{Flight, Joined, Lead};
 use super::key::Key;
 use super::lower::{Written, to_batch};
 use super::metrics::Stats;
+use super::trace::{self, Lookup};
 use super::tracking::Notices;
 use super::warm_up::WarmUp;
 use super::worth::Worth;
@@ -88,7 +90,10 @@ impl<K: Key, V: Send + Sync + 'static> AsyncCache<K, V> {
     /// [`Error::Load`].
     pub async fn get(&self, key: &K) -> Result<Option<Arc<V>>, Error> {
         match self.shared.core.look(key) {
-            Look::Hit(value) => return Ok(value),
+            Look::Hit(value) => {
+                trace::hit();
+                return Ok(value);
+            }
             Look::Refresh(value) => {
                 self.refresh(key);
                 return Ok(value);
@@ -191,8 +196,9 @@ impl<K: Key, V: Send + Sync + 'static> AsyncCache<K, V> {
     }
 
     async fn fetch(&self, keys: &[K]) -> Fetch<K, V> {
-        let mut fetch = self.shared.core.fetch(keys.iter());
-        self.shared.run(&mut fetch).await;
+        let lookup = Lookup::begin(keys.len());
+        let mut fetch = lookup.within(|| self.shared.core.fetch(keys.iter()));
+        lookup.around(self.shared.run(&mut fetch)).await;
         fetch.due().for_each(|key| self.refresh(key));
         self.drain_later();
         fetch
@@ -266,19 +272,30 @@ impl<K: Key, V> AsRef<Core<K, V>> for Shared<K, V> {
     }
 }
 
-impl<K: Key, V: Send + Sync> Shared<K, V> {
+impl<K: Key, V: Send + Sync + 'static> Shared<K, V> {
     /// Performs what a call needs, until all its keys are answered.
-    async fn run(&self, fetch: &mut Fetch<K, V>) {
+    async fn run(self: &Arc<Self>, fetch: &mut Fetch<K, V>) {
         let core = &self.core;
         loop {
             while let Some(question) = core.question(fetch) {
-                let (values, elapsed) = timed(self.read(&fetch.keys(&question))).await;
-                core.answered(fetch, question, values, elapsed);
+                self.ask(fetch, question).await;
+            }
+            while let Some(leasing) = core.leasing(fetch) {
+                let (taken, elapsed) = timed(self.lease(&leasing)).await;
+                core.leased(fetch, leasing, taken, elapsed);
             }
             self.load_all(fetch).await;
             while let Some(writes) = core.writes(fetch) {
                 let (result, elapsed) = timed(self.write(&writes.writes)).await;
                 core.written(fetch, writes, result, elapsed);
+            }
+            while let Some(release) = core.release(fetch) {
+                self.release(&release).await;
+            }
+            if let Some(pause) = core.pause(fetch) {
+                tokio::time::sleep(pause).await;
+                core.poll(fetch);
+                continue;
             }
             match fetch.next_wait() {
                 Some((index, flight)) => {
@@ -288,6 +305,73 @@ impl<K: Key, V: Send + Sync> Shared<K, V> {
                 None => return,
             }
         }
+    }
+
+    /// Reads the keys of a question. If the read of a single key takes longer than it should, its value is loaded beside it,
+    /// and the first result is used.
+    async fn ask(self: &Arc<Self>, fetch: &mut Fetch<K, V>, question: Question<'_>) {
+        let core = &self.core;
+        let Some(patience) = core.patience(&question) else {
+            let (values, elapsed) = timed(self.read(&fetch.keys(&question))).await;
+            return core.answered(fetch, question, values, elapsed);
+        };
+        let (shared, key) = (Arc::clone(self), fetch.keys(&question)[0].to_vec());
+        let mut read = Box::pin(async move { timed(shared.read(&[&key])).await });
+        if let Ok((values, elapsed)) = tokio::time::timeout(patience, &mut read).await {
+            return core.answered(fetch, question, values, elapsed);
+        }
+        let (loading, late) = core.hedge(fetch, &question, patience);
+        let load = Box::pin(timed((self.load)(fetch.key(&loading).clone())));
+        match select(read, load).await {
+            Either::Left(((values, elapsed), load)) => {
+                core.answered(fetch, question, values, elapsed);
+                if !fetch.is_answered(&loading) {
+                    let (result, elapsed) = load.await;
+                    core.loaded(fetch, loading, result, elapsed);
+                }
+            }
+            Either::Right(((Ok(value), elapsed), read)) => {
+                let shared = Arc::clone(self);
+                tokio::spawn(async move {
+                    let (values, elapsed) = read.await;
+                    shared.core.read_late(values.is_some(), elapsed);
+                    drop(late);
+                });
+                core.load_won(fetch, loading, Ok(value), elapsed);
+            }
+            Either::Right(((Err(error), took), read)) => {
+                let (values, elapsed) = read.await;
+                core.answered(fetch, question, values, elapsed);
+                if !fetch.is_answered(&loading) {
+                    core.loaded(fetch, loading, Err(error), took);
+                }
+            }
+        }
+    }
+
+    async fn lease(&self, leasing: &Leasing<'_>) -> Option<Vec<bool>> {
+        let keys: Vec<&[u8]> = leasing.keys.iter().map(|key| &key[..]).collect();
+        let link = self.link.as_ref()?;
+        let taken = async {
+            let store = link.store().await?;
+            let taken = store.put_absent(&keys, &leasing.token, leasing.time);
+            taken.await.ok()
+        };
+        tokio::time::timeout(link.timeout, taken).await.ok()?
+    }
+
+    /// Removes a lease. One that remains expires.
+    async fn release(&self, release: &Release) {
+        let Some(link) = &self.link else {
+            return;
+        };
+        let removed = async {
+            if let Some(store) = link.store().await {
+                let token = Some(&release.token[..]);
+                let _ = store.compare_and_swap(&release.key, token, None).await;
+            }
+        };
+        let _ = tokio::time::timeout(link.timeout, removed).await;
     }
 
     async fn load_all(&self, fetch: &mut Fetch<K, V>) {

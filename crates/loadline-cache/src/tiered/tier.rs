@@ -6,9 +6,11 @@ use std::time::Duration;
 use super::backlog::Bounds;
 use super::breaker::BreakerPolicy;
 use super::frame::{Compression, Format};
+use super::hedge::HedgeAt;
 use super::lower::{Keeps, WriteMode};
 #[cfg(feature = "tokio")]
 use crate::AsyncKeyValue;
+use crate::blocking::CANNOT_LEASE;
 use crate::place::Place;
 use crate::{Error, KeyValue};
 
@@ -18,6 +20,31 @@ pub(crate) enum Source {
     Threads(Arc<dyn KeyValue>),
     #[cfg(feature = "tokio")]
     Tasks(Arc<dyn AsyncKeyValue>),
+}
+
+impl Tier {
+    /// # Errors
+    /// [`Error::Settings`] if settings contradict each other; [`Error::Url`].
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        if self.lease.is_none() {
+            return Ok(());
+        }
+        let can_lease = match &self.source {
+            Source::Url(url) => {
+                matches!(Place::parse(url)?, Place::Server(..) | Place::Cluster(..))
+            }
+            _ => true,
+        };
+        if !can_lease {
+            return Err(CANNOT_LEASE);
+        }
+        if self.mode != WriteMode::Through || self.hedge.is_some() {
+            return Err(Error::Settings(
+                "processes share loads if values are written before calls return, and loads are not hedged",
+            ));
+        }
+        Ok(())
+    }
 }
 
 impl Source {
@@ -65,6 +92,8 @@ pub struct Tier {
     pub(crate) backlog: Bounds,
     pub(crate) bypass_if_slower: bool,
     pub(crate) is_tracked: bool,
+    pub(crate) hedge: Option<HedgeAt>,
+    pub(crate) lease: Option<Duration>,
 }
 
 impl Tier {
@@ -104,6 +133,8 @@ impl Tier {
             },
             bypass_if_slower: false,
             is_tracked: false,
+            hedge: None,
+            lease: None,
         }
     }
 
@@ -191,6 +222,42 @@ impl Tier {
     #[must_use]
     pub fn tracked(mut self) -> Self {
         self.is_tracked = true;
+        self
+    }
+
+    /// Loads a value while its read is still under way, if that takes longer than all but one in a hundred of the reads
+    /// before. The first result is used. Default off: a read has the [timeout](Self::timeout).
+    ///
+    /// It begins after 32 reads. With as many reads past their deadline as failures open the [breaker](Self::breaker), the
+    /// tier is not asked. Reads of several keys are not hedged. In a cache of threads, a read is hedged if the tier is a
+    /// Redis server, or a store with [`begin_get`](KeyValue::begin_get); the read and the load then end on threads of their
+    /// own. In a cache of tasks, the deadline is exact to the millisecond.
+    #[must_use]
+    pub fn hedge(mut self) -> Self {
+        self.hedge = Some(HedgeAt::P99);
+        self
+    }
+
+    /// The same as [`hedge`](Self::hedge), after a fixed time.
+    #[must_use]
+    pub fn hedge_after(mut self, time: Duration) -> Self {
+        self.hedge = Some(HedgeAt::After(time));
+        self
+    }
+
+    /// Has one process at a time load a key: the others wait until the value is in the tier. Default off: each process
+    /// that misses a key loads it.
+    ///
+    /// The process that loads holds a lease, the key `lease:` with the [prefix](Self::prefix) and the key, and removes it
+    /// once the value is written. If it is killed, the others wait until the lease has expired, so `lease` should be a few
+    /// times what a load takes: a load that takes longer can happen twice, and a process that has waited for that long
+    /// loads. They ask for the value after 1 ms, then at intervals that grow to 16 ms, give or take a half.
+    ///
+    /// A miss costs three more round trips. For a Redis server or a cluster that is [written](Self::mode) before calls
+    /// return; not together with [`hedge`](Self::hedge).
+    #[must_use]
+    pub fn shared_loads(mut self, lease: Duration) -> Self {
+        self.lease = Some(lease);
         self
     }
 

@@ -8,12 +8,16 @@
 mod engines;
 #[cfg(feature = "postcard")]
 mod floors;
+mod hedged;
 mod killed;
 mod nodes;
 mod redis;
+mod shared;
 mod stores;
 mod tasks;
 mod threads;
+#[cfg(feature = "tracing")]
+mod traced;
 mod warm_up;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

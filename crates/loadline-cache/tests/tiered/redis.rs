@@ -53,7 +53,7 @@ impl Redis {
         connection.run(command).unwrap();
     }
 
-    fn signal(&self, signal: &str) {
+    pub(super) fn signal(&self, signal: &str) {
         let status = Command::new("kill")
             .args([signal, &self.process.id().to_string()])
             .status();

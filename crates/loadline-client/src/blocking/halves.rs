@@ -2,7 +2,7 @@
 //! all written to before one is read work at the same time.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::replies::Incoming;
 use super::{Connection, Failed};
@@ -45,6 +45,12 @@ impl Connection {
             deadline: deadlines.reply,
             meter,
         })
+    }
+
+    /// Waits up to `patience` until there is something to read, or the connection has failed.
+    pub(super) fn is_readable_within(&mut self, patience: Duration) -> bool {
+        let socket = self.socket.as_mut();
+        !self.input.is_empty() || socket.is_none_or(|socket| socket.is_readable_within(patience))
     }
 
     /// Reads the replies to a request that was written, at most until the limit, and never longer than a

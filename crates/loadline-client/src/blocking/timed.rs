@@ -98,6 +98,13 @@ impl TimedSocket {
         self.socket.read_some(buf)
     }
 
+    /// Waits up to `patience` until there is something to read. An error counts as something: reading returns it.
+    pub(super) fn is_readable_within(&mut self, patience: Duration) -> bool {
+        let is_silent = |error: &io::Error| error.kind() == io::ErrorKind::WouldBlock;
+        self.socket.has_plaintext()
+            || !wait_for(&self.socket, patience).is_err_and(|error| is_silent(&error))
+    }
+
     /// Writes all of the bytes by the deadline.
     #[inline]
     pub(super) fn write_all(

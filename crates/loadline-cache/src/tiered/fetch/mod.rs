@@ -3,11 +3,15 @@
 //! A [`Fetch`] is the state of one call. Its caller performs what it asks for, in a loop: questions to the tier below,
 //! loads, writes to the tier below, and waiting for other calls. Threads and tasks have a loop each.
 
+mod hedged;
+mod leases;
 pub(super) mod writes;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use self::leases::Lease;
+pub(crate) use self::leases::{Leasing, Release};
 use super::backlog::Write;
 use super::core::{Core, Look};
 use super::entry::{Entry, Freshness};
@@ -16,6 +20,7 @@ use super::flights::{Flight, Joined, Lead, Outcome};
 use super::key::Key;
 use super::lower::{Found, Lower, Why, WriteMode};
 use super::metrics::Held;
+use super::trace;
 use crate::LoadError;
 
 /// The result for one key.
@@ -42,6 +47,12 @@ struct Slot<K: Key, V> {
     is_bypassed: bool,
     /// Whether the tier below has just kept this call waiting in vain.
     was_slow: bool,
+    /// Whether the tier below has answered.
+    was_read: bool,
+    lease: Lease,
+    /// Since when another process has had the lease, and how often the tier was asked since.
+    leased_since: Option<Instant>,
+    polls: u32,
     stamp: u64,
     write: Option<Write>,
     answer: Option<Answered<V>>,
@@ -115,6 +126,10 @@ impl<K: Key, V> Slot<K, V> {
             is_in_no_backlog: false,
             is_bypassed: false,
             was_slow: false,
+            was_read: false,
+            lease: Lease::None,
+            leased_since: None,
+            polls: 0,
             stamp: 0,
             write: None,
             answer: None,
@@ -148,6 +163,7 @@ impl<K: Key, V> Slot<K, V> {
 
     /// Notes a step for `explain`.
     fn step(&mut self, found: Seen, elapsed: Option<Duration>) {
+        trace::step(found, elapsed);
         self.steps.push(Step { found, elapsed });
     }
 }
@@ -260,8 +276,12 @@ impl<K: Key, V> Core<K, V> {
         if slots.is_empty() {
             return None;
         }
+        if lower.hedge.as_ref().is_some_and(|hedge| hedge.is_overdue()) {
+            Self::skip(lower, fetch, Seen::Overdue);
+            return None;
+        }
         if !lower.breaker().permits(self.clock.now()) {
-            Self::skip(lower, fetch);
+            Self::skip(lower, fetch, Seen::NotAsked);
             return None;
         }
         for slot in &slots {
@@ -274,11 +294,13 @@ impl<K: Key, V> Core<K, V> {
     }
 
     /// Leaves out the tier below for all keys that it was not asked for yet.
-    fn skip(lower: &Lower<K, V>, fetch: &mut Fetch<K, V>) {
+    fn skip(lower: &Lower<K, V>, fetch: &mut Fetch<K, V>, why: Seen) {
         for slot in fetch.slots.iter_mut().filter(|slot| slot.asks()) {
             slot.was_asked = true;
+            // A write would wait as long as the reads.
+            slot.was_slow |= why == Seen::Overdue;
             lower.metrics.not_asked.add(1);
-            slot.step(Seen::NotAsked, None);
+            slot.step(why, None);
         }
     }
 
@@ -319,14 +341,19 @@ impl<K: Key, V> Core<K, V> {
                 slot.step(Seen::TierFailed, Some(elapsed));
             }
             // The other batches of this call would wait just as long.
-            Self::skip(lower, fetch);
+            Self::skip(lower, fetch, Seen::NotAsked);
             return;
         };
+        if let (Some(hedge), [_]) = (&lower.hedge, &question.slots[..]) {
+            hedge.record(elapsed);
+        }
         let share = elapsed / question.slots.len().max(1) as u32;
         let values = values.into_iter().chain(std::iter::repeat(None));
         for (index, bytes) in question.slots.into_iter().zip(values) {
             let slot = &mut fetch.slots[index];
-            self.take_found(lower, slot, bytes.as_deref(), Some(elapsed), Some(share));
+            slot.was_read = true;
+            let share = (!slot.is_repeated()).then_some(share);
+            self.take_found(lower, slot, bytes.as_deref(), Some(elapsed), share);
         }
     }
 
@@ -375,6 +402,8 @@ impl<K: Key, V> Core<K, V> {
                     slot.older = Some(self.entry_of(&slot.key, value.map(Arc::new), times));
                 }
             }
+            // Waiting for another process is one step.
+            Found::Nothing(_) if slot.is_repeated() => return,
             Found::Nothing(why) => slot.step(
                 match why {
                     Why::Missing => Seen::NotInTier,
@@ -391,7 +420,8 @@ impl<K: Key, V> Core<K, V> {
     /// Begins the next load.
     pub(crate) fn load(&self, fetch: &mut Fetch<K, V>) -> Option<Loading<'_>> {
         let mut slots = fetch.slots.iter_mut().enumerate();
-        let (index, slot) = slots.find(|(_, slot)| slot.is_open() && slot.stamp == 0)?;
+        let (index, slot) =
+            slots.find(|(_, slot)| slot.is_open() && slot.stamp == 0 && slot.may_load())?;
         slot.stamp = self.stamp();
         Some(Loading {
             slot: index,

@@ -1,5 +1,7 @@
 //! The cache for threads.
 
+mod race;
+
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -8,11 +10,12 @@ use super::backlog::Write;
 use super::builder::Builder;
 use super::core::{Core, Look};
 use super::explain::Explanation;
-use super::fetch::{Answered, Fetch};
+use super::fetch::{Answered, Fetch, Leasing, Release};
 use super::flights::{Flight, Joined, Lead};
 use super::key::Key;
 use super::lower::{Written, to_batch};
 use super::metrics::Stats;
+use super::trace::{self, Lookup};
 use super::tracking::Notices;
 use super::warm_up::WarmUp;
 use super::worth::Worth;
@@ -93,7 +96,10 @@ impl<K: Key, V: Send + Sync + 'static> Cache<K, V> {
     #[inline]
     pub fn get(&self, key: &K) -> Result<Option<Arc<V>>, Error> {
         match self.shared.core.look(key) {
-            Look::Hit(value) => Ok(value),
+            Look::Hit(value) => {
+                trace::hit();
+                Ok(value)
+            }
             Look::Refresh(value) => {
                 self.refresh(key);
                 Ok(value)
@@ -202,8 +208,9 @@ impl<K: Key, V: Send + Sync + 'static> Cache<K, V> {
     }
 
     fn fetch<'k>(&self, keys: impl Iterator<Item = &'k K>) -> Fetch<K, V> {
-        let mut fetch = self.shared.core.fetch(keys);
-        self.shared.run(&mut fetch);
+        let lookup = Lookup::begin(keys.size_hint().0);
+        let mut fetch = lookup.within(|| self.shared.core.fetch(keys));
+        lookup.within(|| self.shared.run(&mut fetch));
         fetch.due().for_each(|key| self.refresh(key));
         self.drain_later();
         fetch
@@ -251,14 +258,17 @@ impl<K: Key, V> AsRef<Core<K, V>> for Shared<K, V> {
     }
 }
 
-impl<K: Key, V> Shared<K, V> {
+impl<K: Key, V: Send + Sync + 'static> Shared<K, V> {
     /// Performs what a call needs, until all its keys are answered.
-    fn run(&self, fetch: &mut Fetch<K, V>) {
+    fn run(self: &Arc<Self>, fetch: &mut Fetch<K, V>) {
         let core = &self.core;
         loop {
             while let Some(question) = core.question(fetch) {
-                let (values, elapsed) = timed(|| self.read(&fetch.keys(&question)));
-                core.answered(fetch, question, values, elapsed);
+                self.ask(fetch, question);
+            }
+            while let Some(leasing) = core.leasing(fetch) {
+                let (taken, elapsed) = timed(|| self.lease(&leasing));
+                core.leased(fetch, leasing, taken, elapsed);
             }
             while let Some(loading) = core.load(fetch) {
                 let (result, elapsed) = timed(|| (self.load)(fetch.key(&loading)));
@@ -268,6 +278,17 @@ impl<K: Key, V> Shared<K, V> {
                 let (result, elapsed) = timed(|| self.write(&writes.writes));
                 core.written(fetch, writes, result, elapsed);
             }
+            while let Some(Release { key, token }) = core.release(fetch) {
+                if let Some(store) = self.link.as_ref().and_then(Link::store) {
+                    // Otherwise it expires.
+                    let _ = store.compare_and_swap(&key, Some(&token), None);
+                }
+            }
+            if let Some(pause) = core.pause(fetch) {
+                std::thread::sleep(pause);
+                core.poll(fetch);
+                continue;
+            }
             match fetch.next_wait() {
                 Some((index, flight)) => core.waited(fetch, index, flight.wait()),
                 None => return,
@@ -275,6 +296,14 @@ impl<K: Key, V> Shared<K, V> {
         }
     }
 
+    fn lease(&self, leasing: &Leasing<'_>) -> Option<Vec<bool>> {
+        let keys: Vec<&[u8]> = leasing.keys.iter().map(|key| &key[..]).collect();
+        let store = self.link.as_ref()?.store()?;
+        store.put_absent(&keys, &leasing.token, leasing.time).ok()
+    }
+}
+
+impl<K: Key, V> Shared<K, V> {
     fn read(&self, keys: &[&[u8]]) -> Option<Vec<Option<Vec<u8>>>> {
         let store = self.link.as_ref()?.store()?;
         match keys {
@@ -341,7 +370,7 @@ impl<K: Key, V: Send + Sync + 'static> Shared<K, V> {
         sender
     }
 
-    fn refresh(&self, key: &K) {
+    fn refresh(self: &Arc<Self>, key: &K) {
         let refresh = || {
             if let Some(mut fetch) = self.core.refresh(key) {
                 self.run(&mut fetch);

@@ -1,0 +1,135 @@
+//! When a value is loaded beside a read of the tier that is still under way.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+
+/// Reads before the first 99th percentile, and between two of them.
+const EVERY: u64 = 32;
+/// Beyond this number of reads, the older ones are forgotten.
+const WINDOW: u64 = 4_096;
+/// A 99th percentile below this says more about the neighbours on the machine than about the tier.
+const LEAST: Duration = Duration::from_micros(50);
+const LONGEST_NS: u64 = 60_000_000_000;
+
+/// The setting.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum HedgeAt {
+    After(Duration),
+    P99,
+}
+
+/// The deadline of reads, after which their values are loaded as well.
+#[derive(Debug)]
+pub(crate) struct Hedge {
+    at: HedgeAt,
+    most: Duration,
+    most_late: usize,
+    reads: Mutex<Histogram<u64>>,
+    p99_ns: AtomicU64,
+    late: AtomicUsize,
+}
+
+impl Hedge {
+    /// `most` is the timeout of the tier; with `most_late` reads past their deadline, the tier is not asked.
+    pub(crate) fn new(at: HedgeAt, most: Duration, most_late: usize) -> Self {
+        let reads = Histogram::new_with_bounds(1, LONGEST_NS, 2);
+        Self {
+            at,
+            most,
+            most_late,
+            reads: Mutex::new(reads.expect("the bounds are in order")),
+            p99_ns: AtomicU64::new(0),
+            late: AtomicUsize::new(0),
+        }
+    }
+
+    /// How long a read has, if that is known yet.
+    pub(crate) fn patience(&self) -> Option<Duration> {
+        match self.at {
+            HedgeAt::After(time) => Some(time.min(self.most)),
+            HedgeAt::P99 => match self.p99_ns.load(Relaxed) {
+                0 => None,
+                ns => Some(Duration::from_nanos(ns).max(LEAST).min(self.most)),
+            },
+        }
+    }
+
+    /// Takes the time of a read that was answered.
+    pub(crate) fn record(&self, time: Duration) {
+        if matches!(self.at, HedgeAt::After(_)) {
+            return;
+        }
+        let mut reads = self.reads.lock().unwrap_or_else(PoisonError::into_inner);
+        reads.saturating_record(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+        if reads.len().is_multiple_of(EVERY) {
+            self.p99_ns
+                .store(reads.value_at_quantile(0.99).max(1), Relaxed);
+        }
+        if reads.len() >= WINDOW {
+            reads.reset();
+        }
+    }
+
+    /// Whether so many reads are past their deadline that another one would be, too.
+    pub(crate) fn is_overdue(&self) -> bool {
+        self.late.load(Relaxed) >= self.most_late
+    }
+
+    /// Counts a read that is past its deadline until the value is dropped.
+    pub(crate) fn late(self: &Arc<Self>) -> LateRead {
+        self.late.fetch_add(1, Relaxed);
+        LateRead(Arc::clone(self))
+    }
+}
+
+/// A read past its deadline.
+#[derive(Debug)]
+pub(crate) struct LateRead(Arc<Hedge>);
+
+impl Drop for LateRead {
+    fn drop(&mut self) {
+        self.0.late.fetch_sub(1, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const US: Duration = Duration::from_micros(1);
+
+    #[test]
+    fn the_deadline_follows_the_slowest_hundredth() {
+        let hedge = Hedge::new(HedgeAt::P99, 10_000 * US, 3);
+        (1..EVERY).for_each(|_| hedge.record(100 * US));
+        assert_eq!(hedge.patience(), None);
+        hedge.record(100 * US);
+        let about = |time: Duration| {
+            (time / 100 * 98..=time / 100 * 102).contains(&hedge.patience().unwrap())
+        };
+        assert!(about(100 * US), "{:?}", hedge.patience());
+        // The window ends, and older times count no more.
+        for _ in 0..2 * WINDOW {
+            hedge.record(300 * US);
+        }
+        assert!(about(300 * US), "{:?}", hedge.patience());
+        (0..2 * WINDOW).for_each(|_| hedge.record(US));
+        assert_eq!(hedge.patience(), Some(LEAST));
+        (0..2 * WINDOW).for_each(|_| hedge.record(1_000_000 * US));
+        assert_eq!(hedge.patience(), Some(10_000 * US));
+    }
+
+    #[test]
+    fn late_reads_are_counted_until_they_end() {
+        let hedge = Arc::new(Hedge::new(HedgeAt::After(US), 10 * US, 2));
+        assert_eq!(hedge.patience(), Some(US));
+        let (one, two) = (hedge.late(), hedge.late());
+        assert!(hedge.is_overdue());
+        drop(one);
+        assert!(!hedge.is_overdue());
+        drop(two);
+    }
+}

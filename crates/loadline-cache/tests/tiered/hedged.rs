@@ -1,0 +1,304 @@
+//! Loads beside reads that take long.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use loadline_cache::codec::Raw;
+use loadline_cache::{AsyncCache, Batch, Begun, Cache, Error, Found, KeyValue, Tier, TierStats};
+
+use super::redis::Redis;
+use super::{Count, Faulty, MS, wait_until};
+
+/// Longer than anything takes that works.
+const LONG: Duration = Duration::from_secs(60);
+
+type Pages = Cache<u32, Vec<u8>>;
+
+/// A store whose reads are late while it is paused.
+struct Gated(Arc<Faulty>);
+
+impl KeyValue for Gated {
+    fn begin_get(&self, key: &[u8], _: Duration) -> Begun {
+        if !*self.0.pause.lock().unwrap() {
+            return Begun::Done(self.0.get(key));
+        }
+        let (store, key) = (Arc::clone(&self.0), key.to_vec());
+        Begun::Late(Box::new(move || store.get(&key)))
+    }
+
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        self.0.get(key)
+    }
+
+    fn get_many(&self, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, Error> {
+        self.0.get_many(keys)
+    }
+
+    fn put(&self, key: &[u8], value: &[u8]) -> Result<(), Error> {
+        self.0.put(key, value)
+    }
+
+    fn put_for(&self, key: &[u8], value: &[u8], ttl: Duration) -> Result<(), Error> {
+        self.0.put_for(key, value, ttl)
+    }
+
+    fn delete(&self, key: &[u8]) -> Result<bool, Error> {
+        self.0.delete(key)
+    }
+
+    fn compare_and_swap(
+        &self,
+        key: &[u8],
+        expected: Option<&[u8]>,
+        next: Option<&[u8]>,
+    ) -> Result<bool, Error> {
+        self.0.compare_and_swap(key, expected, next)
+    }
+
+    fn apply(&self, batch: &Batch) -> Result<(), Error> {
+        self.0.apply(batch)
+    }
+
+    fn scan(&self, prefix: &[u8], visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), Error> {
+        self.0.scan(prefix, visit)
+    }
+}
+
+/// A cache whose loads wait while the gate is closed, and fail where they are to.
+struct Hedged {
+    store: Arc<Faulty>,
+    pages: Pages,
+    loads: Count,
+    is_closed: Arc<AtomicBool>,
+    fails: Arc<AtomicBool>,
+}
+
+fn hedged() -> Hedged {
+    let (store, loads) = (Faulty::new(), Count::default());
+    let (is_closed, fails) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
+    let (count, closed, failing) = (loads.clone(), Arc::clone(&is_closed), Arc::clone(&fails));
+    let tier = Tier::store(Arc::new(Gated(Arc::clone(&store))))
+        .prefix("p:")
+        .timeout(LONG);
+    let pages = Pages::builder()
+        .tier(tier.hedge_after(MS), Raw)
+        .build(move |_| {
+            let number = count.add();
+            wait_until("the gate stays closed", || !closed.load(Ordering::SeqCst));
+            match failing.load(Ordering::SeqCst) {
+                true => Err(io::Error::other("no load")),
+                false => Ok(Some(number.to_string().into_bytes())),
+            }
+        });
+    Hedged {
+        store,
+        pages: pages.unwrap(),
+        loads,
+        is_closed,
+        fails,
+    }
+}
+
+impl Hedged {
+    /// Puts a value into the tier only.
+    fn in_tier(&self, key: u32) {
+        let other = Tier::store(Arc::new(Gated(Arc::clone(&self.store))))
+            .prefix("p:")
+            .timeout(LONG);
+        let load = |_: &u32| Ok::<_, io::Error>(Some(b"stored".to_vec()));
+        Pages::builder()
+            .tier(other, Raw)
+            .build(load)
+            .unwrap()
+            .get(&key)
+            .unwrap();
+    }
+
+    fn steps(&self, key: u32) -> (Vec<u8>, Vec<Found>) {
+        let (value, way) = self.pages.explain(&key);
+        let steps = way.steps.iter().map(|step| step.found).collect();
+        (value.unwrap().unwrap().to_vec(), steps)
+    }
+
+    fn stats(&self) -> TierStats {
+        self.pages.stats().tier.unwrap()
+    }
+}
+
+#[test]
+fn a_load_that_ends_first_is_used_while_the_read_is_under_way() {
+    let hedged = hedged();
+    hedged.in_tier(1);
+    hedged.store.set_paused(true);
+    let (value, steps) = hedged.steps(1);
+    assert_eq!(steps, [Found::NotInMemory, Found::TierSlow, Found::Loaded]);
+    assert_eq!(value, b"1");
+    let stats = hedged.stats();
+    assert_eq!(
+        (stats.hedges, stats.hedges_won, stats.gets.count),
+        (1, 1, 0)
+    );
+    // The read ends in the background, and the tier has answered.
+    hedged.store.set_paused(false);
+    wait_until("the read does not end", || hedged.stats().gets.count == 1);
+    assert_eq!(
+        (hedged.stats().get_errors, hedged.stats().puts.count),
+        (0, 0)
+    );
+    assert_eq!(hedged.steps(2).1[1], Found::NotInTier);
+}
+
+#[test]
+fn a_read_that_ends_first_is_used_while_the_load_is_under_way() {
+    let hedged = hedged();
+    hedged.in_tier(1);
+    hedged.is_closed.store(true, Ordering::SeqCst);
+    hedged.store.set_paused(true);
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| hedged.steps(1));
+        wait_until("nothing is loaded", || hedged.loads.get() == 1);
+        hedged.store.set_paused(false);
+        let (value, steps) = reader.join().unwrap();
+        assert_eq!(steps, [Found::NotInMemory, Found::TierSlow, Found::InTier]);
+        assert_eq!(value, b"stored");
+    });
+    hedged.is_closed.store(false, Ordering::SeqCst);
+    assert_eq!((hedged.stats().hedges, hedged.stats().hedges_won), (1, 0));
+    assert_eq!(hedged.loads.get(), 1);
+}
+
+#[test]
+fn a_read_that_finds_nothing_waits_for_the_load_that_has_begun() {
+    let hedged = hedged();
+    hedged.is_closed.store(true, Ordering::SeqCst);
+    hedged.store.set_paused(true);
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| hedged.steps(1));
+        wait_until("nothing is loaded", || hedged.loads.get() == 1);
+        hedged.store.set_paused(false);
+        wait_until("the read does not end", || hedged.stats().misses == 1);
+        hedged.is_closed.store(false, Ordering::SeqCst);
+        let (value, steps) = reader.join().unwrap();
+        assert_eq!(steps[1..3], [Found::TierSlow, Found::NotInTier]);
+        assert_eq!(steps[3..], [Found::Loaded, Found::Written]);
+        assert_eq!(value, b"1");
+    });
+    assert_eq!((hedged.loads.get(), hedged.stats().hedges_won), (1, 0));
+}
+
+#[test]
+fn a_load_that_fails_leaves_it_to_the_read() {
+    let hedged = hedged();
+    hedged.in_tier(1);
+    hedged.fails.store(true, Ordering::SeqCst);
+    hedged.store.set_paused(true);
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| hedged.steps(1));
+        wait_until("nothing is loaded", || hedged.loads.get() == 1);
+        hedged.store.set_paused(false);
+        assert_eq!(reader.join().unwrap().0, b"stored");
+    });
+    // Both fail: the error is that of the load.
+    hedged.store.set_paused(true);
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| hedged.pages.get(&2));
+        wait_until("nothing is loaded", || hedged.loads.get() == 2);
+        hedged.store.set_down(true);
+        hedged.store.set_paused(false);
+        let error = reader.join().unwrap().unwrap_err().to_string();
+        assert!(error.contains("no load"), "{error}");
+    });
+}
+
+/// One load per key, and no more reads than open the breaker.
+#[test]
+fn a_frozen_tier_leads_to_no_stampede() {
+    let hedged = hedged();
+    hedged.store.set_paused(true);
+    std::thread::scope(|scope| {
+        for caller in 0..200 {
+            let pages = &hedged.pages;
+            scope.spawn(move || pages.get(&(caller % 20)).unwrap().unwrap());
+        }
+    });
+    assert_eq!(hedged.loads.get(), 20);
+    let stats = hedged.stats();
+    // Callers that look at the same moment can add some to the three.
+    assert!((3..=20).contains(&stats.hedges), "{stats:?}");
+    assert_eq!(hedged.steps(100).1[1..], [Found::Overdue, Found::Loaded]);
+    hedged.store.set_paused(false);
+    wait_until("the tier does not recover", || {
+        hedged.stats().in_flight == 0 && hedged.stats().gets.count == stats.hedges
+    });
+    assert_eq!(hedged.steps(101).1[1], Found::NotInTier);
+}
+
+#[test]
+fn a_frozen_server_does_not_delay_the_first_call() {
+    let (redis, loads) = (Redis::start(), Count::default());
+    let tier = || {
+        Tier::open(&redis.url())
+            .prefix("p:")
+            .timeout(LONG)
+            .hedge_after(MS)
+    };
+    let count = loads.clone();
+    let load = move |_: &u32| Ok::<_, io::Error>(Some(count.add().to_string().into_bytes()));
+    let pages = Pages::builder().tier(tier(), Raw).build(load).unwrap();
+    (0..10).for_each(|key| drop(pages.get(&key).unwrap()));
+    redis.signal("-STOP");
+    let begun = Instant::now();
+    (10..50).for_each(|key| drop(pages.get(&key).unwrap().unwrap()));
+    assert!(begun.elapsed() < LONG / 2, "{:?}", begun.elapsed());
+    let stats = pages.stats().tier.unwrap();
+    assert!(stats.hedges_won >= 3 && stats.get_errors == 0, "{stats:?}");
+    redis.signal("-CONT");
+    // None of the reads has failed, so the breaker is closed.
+    wait_until("the reads do not end", || {
+        let now = pages.stats().tier.unwrap();
+        now.gets.count >= now.hedges_won
+    });
+    let mut key = 1_000;
+    wait_until("the server is not asked again", || {
+        key += 1;
+        pages.explain(&key).1.steps[1].found == Found::NotInTier
+    });
+}
+
+#[test]
+fn tasks_do_not_wait_for_a_frozen_server_at_the_first_call() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    runtime.unwrap().block_on(async {
+        let (redis, loads) = (Redis::start(), Count::default());
+        let count = loads.clone();
+        let load = move |_: u32| {
+            let number = count.add();
+            async move { Ok::<_, io::Error>(Some(number.to_string().into_bytes())) }
+        };
+        let tier = Tier::open(&redis.url())
+            .prefix("p:")
+            .timeout(LONG)
+            .hedge_after(MS);
+        let pages = AsyncCache::<u32, Vec<u8>>::builder().tier(tier, Raw);
+        let pages = pages.build_async(load).await.unwrap();
+        assert!(pages.get(&1).await.unwrap().is_some());
+        redis.signal("-STOP");
+        let begun = Instant::now();
+        for key in 10..50 {
+            assert!(pages.get(&key).await.unwrap().is_some());
+        }
+        assert!(begun.elapsed() < LONG / 2, "{:?}", begun.elapsed());
+        let won = pages.stats().tier.unwrap().hedges_won;
+        assert!(won >= 3);
+        redis.signal("-CONT");
+        let until = Instant::now() + LONG;
+        while pages.stats().tier.unwrap().gets.count < won {
+            assert!(Instant::now() < until, "the reads do not end");
+            tokio::time::sleep(MS).await;
+        }
+    });
+}
