@@ -53,6 +53,8 @@ pub struct ClientRow {
     pub max_rss_bytes: u64,
     /// Share of the measured time in the garbage collector.
     pub gc_share: Option<f64>,
+    /// System calls of the driver's process per operation, counted by strace in a block of its own.
+    pub system_calls_per_op: Option<f64>,
 }
 
 impl Clients {
@@ -95,10 +97,10 @@ impl Clients {
     fn advise(&self, groups: &[Vec<Entry<'_>>]) -> Option<String> {
         let mut found: Vec<(bool, f64, String)> = Vec::new();
         for group in groups {
-            let Some(own) = group
+            let own = group
                 .iter()
-                .find(|entry| entry.row.driver == self.reference)
-            else {
+                .find(|entry| entry.row.driver == self.reference && !entry.case.is_open_loop());
+            let Some(own) = own else {
                 continue;
             };
             for other in group.iter().filter(|other| other.row.case != own.row.case) {
@@ -175,7 +177,11 @@ fn best(group: &[Entry<'_>]) -> String {
             .filter_map(|entry| Some((of(entry.case)?, entry.case)));
         rated.max_by(|one, other| one.0.total_cmp(&other.0))
     };
-    let fastest = most(|case| Some(case.throughput_ops_per_s));
+    // At a given rate all have the same throughput.
+    let is_open = group.iter().any(|entry| entry.case.is_open_loop());
+    let fastest = most(|case| Some(case.throughput_ops_per_s)).filter(|_| !is_open);
+    let soonest = most(|case| case.response_time_ns.p50.map(|ns| -(ns as f64)));
+    let soonest = soonest.filter(|_| is_open);
     let frugal = most(|case| case.cost.client_cpu_ns_per_op.map(|ns| -ns));
     let mut clauses = Vec::new();
     if let Some((rate, case)) = fastest {
@@ -184,6 +190,14 @@ fn best(group: &[Entry<'_>]) -> String {
             case.subject.name,
             words::count(rate),
             beside(Metric::Throughput, case, group)
+        ));
+    }
+    if let Some((ns, case)) = soonest {
+        clauses.push(format!(
+            "{} with a median response time of {}{}",
+            case.subject.name,
+            words::duration(-ns),
+            beside(Metric::P50, case, group)
         ));
     }
     if let Some((ns, case)) = frugal {

@@ -1,6 +1,6 @@
 use super::*;
 use crate::gate::RowVerdict;
-use crate::record::{Environment, Record, RoundSummary, Run, Subject};
+use crate::record::{Environment, Pacing, Record, RoundSummary, Run, Subject};
 
 /// A case with throughputs and CPU times by round.
 fn case(name: &str, rates: [f64; 10], cpu_ns: f64) -> Case {
@@ -78,6 +78,27 @@ fn the_advice_stays_in_the_language_and_the_best_is_the_best_of_all() {
             "get in pipelines of 100: loadline-client with 908 operations per second; least CPU time by loadline-client with 300 ns per operation."
         ]
     );
+}
+
+#[test]
+fn at_a_rate_the_answer_is_a_time() {
+    let (mut record, mut clients) = measured();
+    for (case, ns) in record.cases.iter_mut().zip([90_000, 40_000, 70_000]) {
+        case.scenario.pacing = Pacing::Rate(100.0);
+        case.response_time_ns.p50 = Some(ns);
+        for round in &mut case.rounds {
+            round.response_time_ns_p50 = Some(ns);
+        }
+    }
+    clients.conclude(&record.cases);
+    assert!(
+        clients.best[0].starts_with(
+            "get in pipelines of 100: redis-py 1 hiredis with a median response time of 40"
+        ),
+        "{:?}",
+        clients.best
+    );
+    assert_eq!(clients.advice, "");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use loadline_measure::Record;
 use loadline_measure::clients::{Behaviour, ClientRow, Clients, Ending, Fault, Operations};
-use loadline_measure::record::{Mode, SubjectKind};
+use loadline_measure::record::{Mode, Pacing, SubjectKind};
 
 use super::{TERMINAL, fixture};
 use crate::{html, markdown, text};
@@ -37,7 +37,10 @@ pub(super) fn record() -> Record {
                 commands_per_read: Some(pipeline as f64),
                 max_rss_bytes: 32 << 20,
                 gc_share: Some(0.01),
+                system_calls_per_op: Some(2.0 / pipeline as f64),
             });
+            case.cost.client_bytes_per_connection = Some(9_216.0);
+            case.cost.server_bytes_per_connection = Some(22_528.0);
             record.cases.push(case);
         }
         fixture::compare(&mut record, first, first + 1);
@@ -98,6 +101,34 @@ fn an_operation_is_a_group_and_the_advice_is_the_verdict() {
             assert!(text.contains(part), "{part}:\n{text}");
         }
         assert_eq!(text.matches("For users of redis-py").count(), 2, "{text}");
+    }
+    // A terminal is too narrow for all columns.
+    let wide = markdown(&record);
+    assert!(
+        wide.contains("| calls/op | memory | memory/conn |"),
+        "{wide}"
+    );
+    assert!(wide.contains("| 2 | 32 MiB | 9 KiB+22 KiB |"), "{wide}");
+}
+
+/// Two clients at a rate that one of them does not keep.
+#[test]
+fn an_open_loop_shows_all_its_times_and_what_was_not_called() {
+    let mut record = record();
+    for case in &mut record.cases {
+        case.scenario.pacing = Pacing::Rate(5_000.0);
+        case.lag_ns = Some(case.response_time_ns);
+        case.not_sent = Some(0);
+    }
+    record.cases[1].not_sent = Some(123);
+    for text in [text(&record, &TERMINAL), markdown(&record), html(&record)] {
+        for part in [
+            "service p99",
+            "lag p99",
+            "123 operations that were due were not called",
+        ] {
+            assert!(text.contains(part), "{part}:\n{text}");
+        }
     }
 }
 

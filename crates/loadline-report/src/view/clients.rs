@@ -8,13 +8,15 @@ use super::cases::{self, ratio_cell, shown};
 use crate::document::{Block, Cell, Column, Item, Row, RowGroup, Section, Table, Tone};
 
 /// How the tables are read.
-pub(super) const LEGEND: [&str; 5] = [
+pub(super) const LEGEND: [&str; 6] = [
     "The ratio is throughput over that of the reference in the same round: the median over rounds, with its interval. More is faster.",
     "CPU us/op: of the driver's process + of the server. The loop of the driver is part of it, and it is the same for all clients of a language.",
     "cmds/read: commands that the server found in one read from a socket. A pipeline that is sent as one has many.",
+    "calls/op: system calls of the driver's process per operation, counted by strace in a block of its own. memory/conn: growth of the process per connection + memory of the server for it.",
     "In a pipeline every command takes as long as its call, and percentiles show that.",
-    "A closed loop waits for replies before it sends more: it shows capacity.",
+    PACING,
 ];
+const PACING: &str = "A closed loop waits for replies before it sends more: it shows capacity. In an open loop operations are due at a rate, and p50 and p99 count from then; service p99 counts from the call, and lag p99 is how late the driver called.";
 /// How the runs with faults are read.
 pub(super) const FAULTS: &str = "With faults, clients have their default settings, and each operation is an INCR of a key of its own: a value above 1 is a write that was executed more than once.";
 
@@ -36,20 +38,29 @@ pub(super) fn known(clients: &Clients) -> usize {
 }
 
 fn table(record: &Record, clients: &Clients) -> Option<Section> {
-    let columns = vec![
+    let is_open = record.cases.iter().any(Case::is_open_loop);
+    let columns = [
         Column::text("client", 0),
         Column::figure("ops/s", 0),
         Column::figure(format!("vs {}", clients.reference), 0),
         Column::figure("CPU us/op", 1),
         Column::figure("p50", 2),
         Column::figure("p99", 3),
-        Column::figure("cmds/read", 4),
-        Column::figure("memory", 5),
     ];
+    let open = ["service p99", "lag p99"].map(|head| Column::figure(head, 3));
+    let others = [
+        ("cmds/read", 4),
+        ("calls/op", 4),
+        ("memory", 5),
+        ("memory/conn", 5),
+    ];
+    let others = others.map(|(head, drop)| Column::figure(head, drop));
+    let open = open.into_iter().filter(|_| is_open);
+    let columns = columns.into_iter().chain(open).chain(others).collect();
     let mut groups: Vec<RowGroup> = Vec::new();
     for (place, case) in record.cases.iter().enumerate() {
         let title = operation(&case.scenario);
-        let row = row(record, clients.row(place), place, case);
+        let row = row(record, clients.row(place), place, case, is_open);
         match groups.iter_mut().find(|group| group.title == title) {
             Some(group) => group.rows.push(row),
             None => groups.push(RowGroup {
@@ -72,7 +83,13 @@ fn table(record: &Record, clients: &Clients) -> Option<Section> {
     Section::new(&heading, vec![Block::Table(table)])
 }
 
-fn row(record: &Record, about: Option<&ClientRow>, place: usize, case: &Case) -> Row {
+fn row(
+    record: &Record,
+    about: Option<&ClientRow>,
+    place: usize,
+    case: &Case,
+    is_open: bool,
+) -> Row {
     let cost = &case.cost;
     let cpu = match (cost.client_cpu_ns_per_op, cost.server_cpu_ns_per_op) {
         (None, None) => "-".to_owned(),
@@ -94,24 +111,52 @@ fn row(record: &Record, about: Option<&ClientRow>, place: usize, case: &Case) ->
         notes.push(Item::new(Tone::Bad, text));
     }
     notes.extend(cases::notes(case));
+    if let Some(not_sent) = case.not_sent.filter(|count| *count > 0) {
+        let text = format!(
+            "{} operations that were due were not called",
+            words::amount(not_sent)
+        );
+        notes.push(Item::new(Tone::Bad, text));
+    }
+    let mut cells = vec![
+        case.subject.name.as_str().into(),
+        words::count(case.throughput_ops_per_s).into(),
+        ratio,
+        cpu.into(),
+        cases::percentile(case.response_time_ns.p50),
+        cases::percentile(case.response_time_ns.p99),
+    ];
+    if is_open {
+        cells.push(cases::percentile(case.service_time_ns.p99));
+        cells.push(cases::percentile(
+            case.lag_ns.as_ref().and_then(|lag| lag.p99),
+        ));
+    }
+    let of = |of: fn(&ClientRow) -> Option<f64>| shown(about.and_then(of).map(words::count));
+    cells.extend([
+        of(|about| about.commands_per_read),
+        of(|about| about.system_calls_per_op),
+        shown(about.map(|about| words::bytes(about.max_rss_bytes))),
+        connection(case),
+    ]);
     Row {
-        cells: vec![
-            case.subject.name.as_str().into(),
-            words::count(case.throughput_ops_per_s).into(),
-            ratio,
-            cpu.into(),
-            cases::percentile(case.response_time_ns.p50),
-            cases::percentile(case.response_time_ns.p99),
-            shown(
-                about
-                    .and_then(|about| about.commands_per_read)
-                    .map(words::count),
-            ),
-            shown(about.map(|about| words::bytes(about.max_rss_bytes))),
-        ],
+        cells,
         notes,
         ..Row::default()
     }
+}
+
+/// The memory of a connection: that of the client + that of the server.
+fn connection(case: &Case) -> Cell {
+    let cost = &case.cost;
+    let bytes =
+        |value: Option<f64>| value.map_or("-".to_owned(), |value| words::bytes(value as u64));
+    let (client, server) = (
+        cost.client_bytes_per_connection,
+        cost.server_bytes_per_connection,
+    );
+    let is_known = client.is_some() || server.is_some();
+    shown(is_known.then(|| format!("{}+{}", bytes(client), bytes(server))))
 }
 
 /// One group of rows for each fault.

@@ -14,6 +14,8 @@ Examples:
   loadline clients
   loadline clients --only redis-py,redis-py.hiredis --ops get,pipeline-100
   loadline clients redis://localhost --reference go-redis --resp 2,3 --json clients.json
+  loadline clients --only loadline,go-redis --ops get --rate 5k --duration 15s
+  loadline clients spawn-cluster:redis-server --only loadline,redis-rs,go-redis
   loadline clients --only hiredis,redis-py --gate 'hiredis.get >= 1.28 * redis-py.get'
   loadline clients --list
   loadline clients --conformance ./my-driver
@@ -74,6 +76,9 @@ pub(crate) struct ClientsArgs {
     /// Round-trip time added to the path of every client [default: 0]
     #[arg(long, value_name = "T")]
     pub(crate) latency: Option<String>,
+    /// Operations per second of every client (open loop) [default: closed loop]
+    #[arg(long, value_name = "OPS", value_parser = units::positive_count, conflicts_with = "gate")]
+    pub(crate) rate: Option<u64>,
     /// Time per operation and client [default: 1500ms]
     #[arg(long, value_name = "T", value_parser = units::duration)]
     pub(crate) duration: Option<Duration>,

@@ -492,7 +492,7 @@ fn case(
         threads: threads(load.traffic.threads, connections, around.cores)?,
         pipeline: pipeline.map_or_else(|| window(load, connections), Ok)?,
         batch: is_batched(&workload).then(|| load.traffic.batch.unwrap_or(DEFAULT_BATCH)),
-        pacing: pacing(load)?,
+        pacing: pacing(load.rate, load.arrivals)?,
         length,
         keys,
         key_dist,
@@ -512,15 +512,15 @@ fn case(
     })
 }
 
-fn pacing(load: &LoadArgs) -> Result<Pacing, Failure> {
-    let Some(rate) = load.rate else {
+fn pacing(rate: Option<u64>, arrivals: Option<ArrivalsArg>) -> Result<Pacing, Failure> {
+    let Some(rate) = rate else {
         return Ok(Pacing::Closed);
     };
     if !(1..=HIGHEST_RATE).contains(&rate) {
         let why = format!("expected 1 to {HIGHEST_RATE} operations per second");
         return Err(Failure::invalid("--rate", "rate", rate, why));
     }
-    let arrivals = match load.arrivals {
+    let arrivals = match arrivals {
         Some(ArrivalsArg::Poisson) => ArrivalProcess::Poisson,
         Some(ArrivalsArg::Uniform) | None => ArrivalProcess::Uniform,
     };

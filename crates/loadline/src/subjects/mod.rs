@@ -41,7 +41,7 @@ use wire::{Place, WireSubject};
 
 pub(crate) use counted::{Counted, can_count};
 pub(crate) use counted_client::{CountedClient, obey};
-pub(crate) use driver::{Driven, DriverSubject};
+pub(crate) use driver::{Admins, Driven, DriverSubject};
 pub(crate) use load::load;
 pub(crate) use null::NullPings;
 pub(crate) use reference::Reference;

@@ -17,6 +17,7 @@ mod nodes;
 mod null;
 mod opened;
 pub(crate) mod servers;
+pub(crate) mod strace;
 pub(crate) mod threads;
 mod tls;
 mod watch;

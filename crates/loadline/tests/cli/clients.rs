@@ -2,7 +2,7 @@
 
 use loadline_measure::clients::{Ending, Fault};
 use loadline_measure::gate::RowVerdict;
-use loadline_measure::record::{Record, SubjectKind};
+use loadline_measure::record::{Pacing, Record, SubjectKind};
 
 use crate::util::Dir;
 
@@ -12,7 +12,7 @@ trap '' PIPE
 read -r config
 field() { [[ $config =~ \"$1\":\"?([^,\"}]*) ]] && printf '%s' "${BASH_REMATCH[1]}"; }
 client=$(field client) prefix=$(field key_prefix) size=$(field value_bytes) keys=$(field keys)
-mode=$(field mode) operation=$(field operation) host=$(field host) port=$(field port)
+mode=$(field mode) operation=$(field operation) host=$(field host) port=$(field port) rate=$(field rate)
 connect() { exec 3<>"/dev/tcp/$host/$port"; }
 connect 2>/dev/null
 value=$(printf 'x%.0s' $(seq "$size"))
@@ -36,10 +36,20 @@ send() { # in one write: the kernel would hold back a second one
     printf '%s' "$out"
 }
 while read -r verb time most seed; do
+    if [[ $verb == open ]]; then
+        for ((i = 0; i < time; i++)); do exec {another}<>"/dev/tcp/$host/$port"; done
+        printf '{"opened":%d}\n' "$time"
+        continue
+    fi
     start=${EPOCHREALTIME/[.,]/}000 cpu=$(ticks) n=0 misses=0 wrong=0 failed=0
     [[ $client == deserter ]] && exit 0
     end=$((start + time))
     while ((most == 0 || n < most)) && { ((time == 0 || n == 0)) || ((${EPOCHREALTIME/[.,]/}000 < end)); }; do
+        if ((rate > 0)) && [[ $client != eager ]]; then
+            due=$((start + n * 1000000000 / rate))
+            ((time > 0 && n > 0 && due >= end)) && break
+            while left=$((due - ${EPOCHREALTIME/[.,]/}000)); ((left > 0)); do sleep "0.00$((left / 1000000 % 10))1"; done
+        fi
         seed=$(((seed ^ seed << 13) & 0xffffffff)) seed=$((seed ^ seed >> 17)) seed=$(((seed ^ seed << 5) & 0xffffffff))
         printf -v key '%s%08d' "$prefix" $((seed % keys))
         if [[ $mode == faults ]]; then
@@ -67,7 +77,9 @@ while read -r verb time most seed; do
     [[ $client == liar ]] && n=$((n * 2))
     printf '{"result":{"ops":%d,"errors":{"WRONGTYPE":%d,"WRONGVALUE":%d},"misses":%d,"elapsed_ns":%d,' \
         $n $failed $wrong $misses $((${EPOCHREALTIME/[.,]/}000 - start))
-    printf '"user_cpu_ns":%d,"system_cpu_ns":0,"max_rss_bytes":1,"histogram":[[9000,%d]]}}\n' $(($(ticks) - cpu)) $n
+    printf '"user_cpu_ns":%d,"system_cpu_ns":0,"max_rss_bytes":1,"histogram":[[9000,%d]]' $(($(ticks) - cpu)) $n
+    ((rate == 0)) || printf ',"service_histogram":[[8000,%d]],"lag_histogram":[[7,%d]]' $n $n
+    printf '}}\n'
 done
 "#;
 
@@ -78,10 +90,13 @@ fn drivers(dir: &Dir) {
     std::fs::write(folder.join("driver.sh"), DRIVER).unwrap();
     let mut manifest = "language = \"Bash\"\ncommand = [\"bash\", \"driver.sh\"]\n".to_owned();
     for name in [
-        "one", "two", "liar", "mute", "dead", "babble", "endless", "deserter",
+        "one", "two", "liar", "mute", "dead", "babble", "endless", "deserter", "eager", "paced",
     ] {
         manifest +=
             &format!("[[client]]\nname = \"{name}\"\nmodes = [\"sync\", \"faults\"]\nresp = [2]\n");
+        if ["eager", "paced"].contains(&name) {
+            manifest += "rate = true\nconnections = true\n";
+        }
     }
     std::fs::write(folder.join("driver.toml"), manifest).unwrap();
 }
@@ -141,6 +156,16 @@ fn two_drivers_are_compared_and_gates_are_judged() {
             .iter()
             .all(|case| case.subject.kind == SubjectKind::Client && case.ops > 0)
     );
+    let is_counted = clients
+        .rows
+        .iter()
+        .all(|row| row.system_calls_per_op.is_some_and(|calls| calls > 0.5));
+    let why = |finding: &String| finding.starts_with("System calls were not counted: ");
+    assert!(
+        is_counted || record.findings.iter().any(why),
+        "{:?}",
+        clients.rows
+    );
     assert_eq!(record.limits[0].verdict, RowVerdict::Equivalent);
     assert!(record.limits[0].lo.is_some(), "{:?}", record.limits);
     let words = quick(&[
@@ -156,6 +181,62 @@ fn two_drivers_are_compared_and_gates_are_judged() {
     let ended = dir.run(&words);
     assert_eq!(ended.code, Some(2), "{}\n{}", ended.stderr, ended.stdout);
     assert!(ended.stdout.contains("loadline: clients: critical (2)"));
+}
+
+/// A block of an open loop ends when nothing more is due. A driver that calls without regard to the rate is refused, and so is
+/// one that says that it has none.
+#[test]
+fn an_open_loop_calls_what_is_due() {
+    let dir = Dir::new();
+    drivers(&dir);
+    let run = |name: &str, rate: &str| {
+        let words = ["--only", name, "--rate", rate, "--duration", "600ms"];
+        dir.run(&quick(
+            &[&words[..], &["--rounds", "2", "--json", "out.json"]].concat(),
+        ))
+    };
+    let ended = run("paced", "100");
+    assert_eq!(ended.code, Some(0), "{}\n{}", ended.stderr, ended.stdout);
+    let record = record(&dir);
+    let case = &record.cases[0];
+    assert_eq!(case.scenario.pacing, Pacing::Rate(100.0));
+    assert_eq!(case.planned, Some(60));
+    assert_eq!(case.not_sent, Some(60 - case.ops));
+    assert!(case.ops > 4, "{case:?}");
+    // Slots 9000, 8000 and 7 of the histograms.
+    assert!(case.response_time_ns.max > case.service_time_ns.max);
+    assert_eq!(case.lag_ns.as_ref().and_then(|lag| lag.max), Some(7));
+    assert!(
+        case.cost.client_bytes_per_connection.is_some(),
+        "{:?}",
+        case.cost
+    );
+    run("eager", "10").failed(69, "operations of 3 that were due");
+    run("one", "10").failed(64, "one does not support a rate");
+}
+
+#[test]
+fn latency_is_in_the_path_of_every_client() {
+    let dir = Dir::new();
+    drivers(&dir);
+    let words = [
+        "--only",
+        "one",
+        "--latency",
+        "5ms",
+        "--duration",
+        "200ms",
+        "--rounds",
+        "2",
+    ];
+    let ended = dir.run(&quick(&[&words[..], &["--json", "out.json"]].concat()));
+    assert_eq!(ended.code, Some(0), "{}\n{}", ended.stderr, ended.stdout);
+    let case = &record(&dir).cases[0];
+    assert_eq!(case.scenario.latency_ns, 5_000_000);
+    assert!(
+        case.ops > 0 && case.duration_ns / case.ops >= 5_000_000,
+        "{case:?}"
+    );
 }
 
 #[test]
@@ -210,7 +291,7 @@ fn a_driver_that_breaks_the_contract_ends_the_run_with_a_sentence() {
     dir.run(&["clients", "--only", "three"])
         .failed(64, "unknown driver `three`");
     let listed = dir.run(&["clients", "--list"]).succeeded();
-    assert_eq!(listed.lines().count(), 8, "{listed}");
+    assert_eq!(listed.lines().count(), 10, "{listed}");
 }
 
 #[test]

@@ -16,7 +16,7 @@ use crate::plan::{ClientsPlan, Driver, DriverMode, Op as Operation, run_prefix};
 use crate::progress::Progress;
 use crate::session::Session;
 use crate::targets::Opened;
-use crate::targets::client::{Blocking, Connector};
+use crate::targets::client::Blocking;
 use crate::targets::drivers::{Broken, Op, OpOutcome, Running};
 use crate::targets::faulty::Faulty;
 use crate::units::nanoseconds;
@@ -79,11 +79,8 @@ pub(super) fn observe(
         return Ok(Vec::new());
     }
     let (_, server) = way_to(target)?;
-    let Connector::Server(client) = target.connector(None)? else {
-        return Ok(Vec::new());
-    };
     let unreachable = |error: loadline_client::Error| Failure::unavailable(format!("{error}."));
-    let mut direct = Blocking::Server(Box::new(client.blocking().map_err(unreachable)?));
+    let mut direct = target.connector(None)?.blocking().map_err(unreachable)?;
     let upstream = address(&server)?;
     let mut pairs: Vec<(Fault, Duration, &Driver)> = FAULTS
         .into_iter()

@@ -1,9 +1,7 @@
 //! `loadline clients --conformance DRIVER`: what every driver must do, also one that is not ours.
 
-use std::cell::RefCell;
 use std::fs;
 use std::process::ExitCode;
-use std::rc::Rc;
 use std::time::Duration;
 
 use loadline_client::cmd;
@@ -19,9 +17,10 @@ use crate::files;
 use crate::plan::{self, Case, ClientsPlan, Driver, DriverMode, Op, run_prefix};
 use crate::printer::printable;
 use crate::session::Shell;
-use crate::targets::client::{Blocking, Connector};
+use crate::subjects::Admins;
+use crate::targets::client::Blocking;
 use crate::targets::drivers::{Block, Config, OpOutcome, Running};
-use crate::targets::{Admin, Opened, SECTIONS};
+use crate::targets::{Opened, SECTIONS};
 
 /// Commands of a pipeline, and callers.
 const SIZE: u32 = 10;
@@ -36,6 +35,10 @@ const LINES: u64 = 20;
 const MANY_LINES: Duration = Duration::from_secs(10);
 /// What the kernel counts of a process's CPU time, in steps of 10 ms.
 const TICK: Duration = Duration::from_millis(10);
+/// Operations per second of an open loop, its time, and for how long the server pauses at its beginning.
+const RATE: u64 = 200;
+const PACED: Duration = Duration::from_millis(600);
+const PAUSE: Duration = Duration::from_millis(300);
 /// Further connections.
 const CONNECTIONS: u64 = 3;
 /// The kinds of keys: there, absent, of another type, of another length.
@@ -73,7 +76,7 @@ struct Test<'t> {
     control: &'t Control,
     server: Server,
     direct: Blocking,
-    admin: Rc<RefCell<Admin>>,
+    admins: Admins,
     prefix: String,
     failed: u32,
 }
@@ -92,17 +95,14 @@ impl<'t> Test<'t> {
         control: &'t Control,
         run_id: &str,
     ) -> Result<Self, Failure> {
-        let (admin, server) = way_to(target)?;
-        let Connector::Server(client) = target.connector(None)? else {
-            return Err(Failure::usage("conformance needs one server."));
-        };
-        let direct = client.blocking().map_err(|error| unreachable(&error))?;
+        let (admins, server) = way_to(target)?;
+        let direct = target.connector(None)?.blocking();
         Ok(Self {
             case: &plan.base.cases[0],
             control,
             server,
-            direct: Blocking::Server(Box::new(direct)),
-            admin,
+            direct: direct.map_err(|error| unreachable(&error))?,
+            admins,
             prefix: run_prefix(run_id),
             failed: 0,
         })
@@ -153,6 +153,10 @@ impl<'t> Test<'t> {
                         size,
                     },
                 };
+                // Faults are those of a single server.
+                if mode == DriverMode::Faults && self.server.is_cluster {
+                    continue;
+                }
                 if mode == DriverMode::Faults {
                     let checked = self.lines(case);
                     self.say(
@@ -164,7 +168,7 @@ impl<'t> Test<'t> {
                     self.mode(case)?;
                 }
             }
-            if driver.connections {
+            if driver.connections && !self.server.is_cluster {
                 let case = Subject {
                     driver,
                     resp,
@@ -190,7 +194,7 @@ impl<'t> Test<'t> {
             },
             ..case
         };
-        let checks: [(&str, Checked); 7] = [
+        let mut checks: Vec<(&str, Checked)> = vec![
             ("reads as often as the server counts", self.counted(case)),
             (
                 "writes as often as the server counts, and what it should",
@@ -205,6 +209,12 @@ impl<'t> Test<'t> {
             ("looks at what it reads", self.values(case)),
             ("ends when its input ends", self.ends(case)),
         ];
+        if case.driver.rate {
+            checks.push((
+                "keeps a rate, and counts the time since calls were due",
+                self.paced(case),
+            ));
+        }
         for (what, checked) in checks {
             self.say(case, what, checked)?;
         }
@@ -260,17 +270,18 @@ impl<'t> Test<'t> {
 
     /// Commands of a name that the server has counted.
     fn commands(&self, name: &str) -> Result<u64, String> {
-        let info = self
-            .admin
-            .borrow_mut()
-            .info(&SECTIONS)
-            .map_err(|failure| failure.to_string())?;
-        if info.commands().next().is_none() {
-            return Err("the server does not count commands".into());
+        let mut all = 0;
+        for admin in self.admins.borrow_mut().iter_mut() {
+            let info = admin.info(&SECTIONS);
+            let info = info.map_err(|failure| failure.to_string())?;
+            if info.commands().next().is_none() {
+                return Err("the server does not count commands".into());
+            }
+            let mut counts = info.commands();
+            let own = counts.find(|(known, _)| *known == name);
+            all += own.map_or(0, |(_, stat)| stat.calls);
         }
-        let mut counts = info.commands();
-        let own = counts.find(|(known, _)| *known == name);
-        Ok(own.map_or(0, |(_, stat)| stat.calls))
+        Ok(all)
     }
 
     fn counted(&self, case: Subject<'_>) -> Checked {
@@ -396,6 +407,47 @@ impl<'t> Test<'t> {
         }
     }
 
+    /// A block of an open loop, in which the server pauses: operations that were due meanwhile have waited for it, also those
+    /// that were called later.
+    fn paced(&mut self, case: Subject<'_>) -> Checked {
+        let config = Config {
+            rate: RATE,
+            ..self.config(case, SPACES[0])
+        };
+        let mut running = Running::start(case.driver, &config, self.control)
+            .map_err(|failure| failure.to_string())?;
+        let pause = PAUSE.as_millis().to_string();
+        for admin in self.admins.borrow_mut().iter_mut() {
+            admin.pause(&pause).map_err(|failure| failure.to_string())?;
+        }
+        let block = running.block(Stop::after(PACED), 7, self.control);
+        let (outcome, said) = block.map_err(|broken| running.failure(broken).to_string())?;
+        let size = u64::from(config.depth);
+        let due = PACED.as_millis() as u64 * RATE / 1_000;
+        // A slow client may leave some out at the end of the block.
+        check((due / 2..=due + size).contains(&outcome.ops), || {
+            format!("{} operations, and {due} were due", outcome.ops)
+        })?;
+        let slow = |slots: &[(u64, u64)]| -> u64 {
+            let bound = slot_of(PAUSE / 4);
+            let slow = slots.iter().filter(|(slot, _)| *slot >= bound);
+            slow.map(|(_, count)| count).sum()
+        };
+        let (responses, services) = (
+            slow(&said.histogram),
+            slow(said.service_histogram.as_deref().unwrap_or_default()),
+        );
+        let waited = due * (PAUSE.as_millis() as u64) / (PACED.as_millis() as u64);
+        check(responses >= waited / 4, || {
+            format!(
+                "{responses} operations are slow, and the server paused while {waited} were due"
+            )
+        })?;
+        check(services <= responses, || {
+            format!("{services} calls were slow, and {responses} operations")
+        })
+    }
+
     fn lines(&mut self, case: Subject<'_>) -> Checked {
         let space = format!("lines-{}-{}", case.driver.name, case.resp);
         let mut running = self.start(case, &space)?;
@@ -423,8 +475,11 @@ impl<'t> Test<'t> {
 
     fn connections(&self, case: Subject<'_>) -> Checked {
         let connected = || {
-            let info = self.admin.borrow_mut().info(&["clients"]);
-            let info = info.map_err(|failure| failure.to_string())?;
+            let mut admins = self.admins.borrow_mut();
+            let first = admins.first_mut().ok_or("there is no server")?;
+            let info = first
+                .info(&["clients"])
+                .map_err(|failure| failure.to_string())?;
             info.number("connected_clients")
                 .ok_or_else(|| "the server does not count clients".to_owned())
         };
@@ -437,6 +492,13 @@ impl<'t> Test<'t> {
             format!("the server has {after} clients after {before}")
         })
     }
+}
+
+/// The slot of a time in the histogram of a driver.
+fn slot_of(time: Duration) -> u64 {
+    let ns = crate::units::nanoseconds(time);
+    let shift = u64::from((u64::BITS - ns.leading_zeros()).saturating_sub(11));
+    1_024 * shift + (ns >> shift)
 }
 
 /// A driver in one way of calling.

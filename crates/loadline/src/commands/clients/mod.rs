@@ -2,6 +2,7 @@
 
 mod behaviour;
 mod conformance;
+mod connections;
 mod list;
 mod way;
 
@@ -69,9 +70,11 @@ fn measure(plan: &ClientsPlan, shell: &Shell) -> Result<Recorded, Failure> {
                 progress: &progress,
                 clients: &mut clients,
                 broken: Vec::new(),
+                traces: true,
             };
             let done = comparison.run(session, &mut opened[0]);
             let done = done.and_then(|()| {
+                comparison.connections(session, &opened[0])?;
                 let behaviour = behaviour::observe(plan, session, &opened[0], &progress)?;
                 comparison.clients.behaviour = behaviour;
                 Ok(())
@@ -118,6 +121,8 @@ struct Comparison<'c> {
     clients: &'c mut Clients,
     /// Drivers that failed, by name and protocol.
     broken: Vec<(String, u8)>,
+    /// Whether system calls can be counted, as far as it is known.
+    traces: bool,
 }
 
 /// A driver that is measured.
@@ -227,7 +232,7 @@ impl<'c> Comparison<'c> {
         session: &mut Session<'_>,
         target: &Opened,
     ) -> Result<Vec<Entrant<'c>>, Failure> {
-        let (admin, address) = way_to(target)?;
+        let (admins, address) = way_to(target)?;
         let plan = self.plan;
         let mut entrants = Vec::new();
         for (driver, resp) in able(plan, op) {
@@ -243,7 +248,7 @@ impl<'c> Comparison<'c> {
                 Ok(running) => entrants.push(Entrant {
                     driver,
                     resp,
-                    subject: DriverSubject::new(running, Rc::clone(&admin), op.command()),
+                    subject: DriverSubject::new(running, Rc::clone(&admins), &config),
                 }),
                 Err(failure) => self.give_up(driver, resp, failure, &mut session.record)?,
             }
@@ -330,7 +335,20 @@ impl<'c> Comparison<'c> {
             record
                 .doctor
                 .extend(recording::examine(&entry, case, measured, around.clone()));
-            let row = row(record.cases.len(), entrant.driver, &about, &driven);
+            let mut row = row(record.cases.len(), entrant.driver, &about, &driven);
+            if self.traces {
+                self.progress
+                    .say(&format!("{op}: system calls of {}", row.driver));
+                match entrant.subject.system_calls(&session.shell.control) {
+                    Ok(calls) => row.system_calls_per_op = Some(calls),
+                    Err(why) => {
+                        self.traces = false;
+                        record
+                            .findings
+                            .push(format!("System calls were not counted: {why}."));
+                    }
+                }
+            }
             if !row.is_valid {
                 record.findings.push(format!(
                     "{}, {op}: invalid: it reported {} operations and the server counted {}.",
@@ -394,5 +412,6 @@ fn row(case: usize, driver: &Driver, about: &About, driven: &Driven) -> ClientRo
             .map(|reads| commands as f64 / reads as f64),
         max_rss_bytes: driven.max_rss_bytes,
         gc_share: driven.gc_ns.map(share),
+        system_calls_per_op: None,
     }
 }

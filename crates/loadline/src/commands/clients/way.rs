@@ -4,11 +4,12 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use loadline_client::commands::set;
+use loadline_load::pacing::Pacing;
 
 use crate::exit::Failure;
 use crate::plan::{Case, Driver, DriverMode, Op};
+use crate::subjects::Admins;
 use crate::target::Address;
-use crate::targets::client::Connector;
 use crate::targets::drivers::Config;
 use crate::targets::{Access, Admin, Opened};
 
@@ -17,20 +18,28 @@ const PROTOCOL: u32 = 1;
 /// Keys that are written in one call.
 const LOAD_SIZE: usize = 100;
 
-/// The lab's own connection to the server, and where drivers call it.
-pub(super) fn way_to(target: &Opened) -> Result<(Rc<RefCell<Admin>>, Server), Failure> {
-    let Access::Server(server) = &target.access else {
-        return Err(Failure::usage(format!(
-            "{}: not a single server.",
-            target.name
-        )));
+/// The lab's own connections to the servers that execute operations, and where drivers call them.
+pub(super) fn way_to(target: &Opened) -> Result<(Admins, Server), Failure> {
+    let (admins, known) = match &target.access {
+        Access::Server(server) => {
+            let through = server.path.as_ref().map(|(_, further)| further);
+            let through = through.unwrap_or(&server.endpoint);
+            let admin = Admin::open(&server.endpoint)?;
+            (vec![admin], through.server().clone())
+        }
+        Access::Cluster(cluster) => {
+            let masters = target
+                .nodes_asked()?
+                .into_iter()
+                .filter(|node| node.is_master);
+            let admins = masters.map(|node| node.admin).collect();
+            // A client learns the others from any node; the first one is a master.
+            (admins, cluster.nodes().swap_remove(0))
+        }
+        Access::Ram(_) | Access::Engine(_) => {
+            return Err(Failure::usage(format!("{}: not a server.", target.name)));
+        }
     };
-    let admin = Admin::open(&server.endpoint)?;
-    let through = server
-        .path
-        .as_ref()
-        .map_or(&server.endpoint, |(_, further)| further);
-    let known = through.server();
     let Address::Tcp { host, port } = &known.address else {
         return Err(Failure::usage(format!(
             "{}: not reached by TCP.",
@@ -40,6 +49,7 @@ pub(super) fn way_to(target: &Opened) -> Result<(Rc<RefCell<Admin>>, Server), Fa
     let server = Server {
         host: host.clone(),
         port: *port,
+        is_cluster: target.target.is_cluster(),
         user: known.login.user.clone(),
         password: known
             .login
@@ -48,7 +58,7 @@ pub(super) fn way_to(target: &Opened) -> Result<(Rc<RefCell<Admin>>, Server), Fa
             .map(|one| one.reveal().to_owned()),
         database: known.database,
     };
-    Ok((Rc::new(RefCell::new(admin)), server))
+    Ok((Rc::new(RefCell::new(admins)), server))
 }
 
 /// Writes the keys of a case. The values are those that drivers write, text that every client can read as a string.
@@ -59,13 +69,7 @@ pub(super) fn load(target: &Opened, case: &Case, prefix: &str) -> Result<(), Fai
             target.name
         ))
     };
-    let Connector::Server(client) = target.connector(None)? else {
-        return Err(Failure::usage(format!(
-            "{}: not a single server.",
-            target.name
-        )));
-    };
-    let mut connection = client.blocking().map_err(failed)?;
+    let mut connection = target.connector(None)?.blocking().map_err(failed)?;
     let value = "x".repeat(usize::try_from(case.value_size.max()).unwrap_or(usize::MAX));
     let mut numbers = (0..case.keys).peekable();
     while numbers.peek().is_some() {
@@ -85,6 +89,7 @@ pub(super) fn load(target: &Opened, case: &Case, prefix: &str) -> Result<(), Fai
 pub(super) struct Server {
     pub(super) host: String,
     pub(super) port: u16,
+    pub(super) is_cluster: bool,
     pub(super) user: Option<String>,
     pub(super) password: Option<String>,
     pub(super) database: u32,
@@ -105,6 +110,7 @@ pub(super) fn config(
         client: driver.name.clone(),
         host: server.host.clone(),
         port: server.port,
+        cluster: server.is_cluster,
         user: server.user.clone(),
         password: server.password.clone(),
         database: server.database,
@@ -116,6 +122,10 @@ pub(super) fn config(
             1
         },
         concurrency: if is_concurrent { op.size } else { 1 },
+        rate: match case.pacing {
+            Pacing::Open { rate, .. } if op.mode != DriverMode::Faults => rate as u64,
+            _ => 0,
+        },
         operation: op.command(),
         key_prefix: prefix,
         keys: case.keys,

@@ -72,6 +72,10 @@ pub(crate) struct Driver {
     pub(crate) resp: Vec<u8>,
     /// Whether it opens further connections, so that their memory can be measured.
     pub(crate) connections: bool,
+    /// Whether it makes calls at a rate (open loop).
+    pub(crate) rate: bool,
+    /// Whether it calls a cluster.
+    pub(crate) cluster: bool,
 }
 
 /// A `driver.toml`. The fields of installations belong to `cargo xtask drivers`.
@@ -95,6 +99,10 @@ struct Entry {
     resp: Vec<u8>,
     #[serde(default)]
     connections: bool,
+    #[serde(default)]
+    rate: bool,
+    #[serde(default)]
+    cluster: bool,
 }
 
 impl Driver {
@@ -217,6 +225,8 @@ pub(crate) fn in_folder(folder: &Path) -> Result<Vec<Driver>, Failure> {
             modes: entry.modes,
             resp: entry.resp,
             connections: entry.connections,
+            rate: entry.rate,
+            cluster: entry.cluster,
         });
     }
     if drivers.iter().any(|driver| driver.command.is_empty()) {

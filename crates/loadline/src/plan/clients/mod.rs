@@ -15,7 +15,8 @@ use loadline_measure::clients::{Gate, Side};
 use super::bounds::check_memory;
 use super::description::Description;
 use super::{
-    Case, Length, MOST_ROUNDS, Placement, Plan, Schedule, Surroundings, lengths, path, targets,
+    Case, Length, MOST_ROUNDS, Placement, Plan, Schedule, Surroundings, lengths, pacing, path,
+    targets,
 };
 use crate::args::{ClientsArgs, LengthArgs, OpArg};
 use crate::exit::Failure;
@@ -79,7 +80,8 @@ pub(crate) fn resolve(
     let target = target(args, around)?;
     let ops = operations(&args.ops)?;
     let is_chosen = !args.only.is_empty();
-    let (drivers, left_out) = chosen(args, known)?;
+    let (drivers, mut left_out) = chosen(args, known)?;
+    let drivers = able(args, &target, drivers, &mut left_out)?;
     let reference = reference(args, &drivers)?;
     let mut resp = args.resp.clone();
     resp.sort_unstable();
@@ -96,10 +98,16 @@ pub(crate) fn resolve(
     };
     let (length, rounds, warmup) = lengths::resolve(&asked, 1, MOST_ROUNDS)?;
     let is_started = target.is_started();
+    let latency = path::latency(args.latency.as_deref().unwrap_or("0"))?;
+    if target.is_cluster() && !latency.is_zero() {
+        return Err(Failure::usage(
+            "--latency: clients learn the addresses of the nodes from the cluster, so there is no link to them.",
+        ));
+    }
     let cases = ops.iter().map(|op| case(args, *op, length));
     let base = Plan {
         targets: vec![target],
-        latency: path::latency(args.latency.as_deref().unwrap_or("0"))?,
+        latency,
         cases: cases.collect::<Result<_, _>>()?,
         rounds,
         warmup,
@@ -128,7 +136,7 @@ pub(crate) fn resolve(
     })
 }
 
-/// A server that drivers can reach: by TCP and without TLS, by default a redis-server if one is found.
+/// A server or cluster that drivers can reach: by TCP and without TLS, by default a redis-server if one is found.
 fn target(args: &ClientsArgs, around: &Surroundings) -> Result<Target, Failure> {
     let mut target = match &args.target {
         Some(text) => Target::parse(text)?,
@@ -137,12 +145,13 @@ fn target(args: &ClientsArgs, around: &Surroundings) -> Result<Target, Failure> 
     };
     let is_fit = match &target {
         Target::Server(server) => !server.tls && matches!(server.address, Address::Tcp { .. }),
-        Target::Embedded | Target::Spawn(_) => true,
+        Target::Cluster(seeds) => seeds.iter().all(|seed| !seed.tls),
+        Target::Embedded | Target::Spawn(_) | Target::SpawnCluster(_) => true,
         _ => false,
     };
     if !is_fit {
         return Err(Failure::usage(format!(
-            "{target}: drivers call one server over TCP without TLS; use redis://, spawn: or embedded."
+            "{target}: drivers call a server or a cluster over TCP without TLS; use redis://, spawn:, embedded, cluster:// or spawn-cluster:."
         )));
     }
     targets::log_in(slice::from_mut(&mut target), &args.login, around)?;
@@ -200,6 +209,56 @@ fn chosen(args: &ClientsArgs, known: Vec<Driver>) -> Result<(Vec<Driver>, Vec<St
     Ok((drivers, Vec::new()))
 }
 
+/// What not every driver can do.
+#[derive(Debug, Clone, Copy)]
+enum Need {
+    Rate,
+    Cluster,
+}
+
+impl Need {
+    fn is_met(self, driver: &Driver) -> bool {
+        match self {
+            Self::Rate => driver.rate,
+            Self::Cluster => driver.cluster,
+        }
+    }
+}
+
+/// The drivers that can do what is asked for; sentences about the others.
+fn able(
+    args: &ClientsArgs,
+    target: &Target,
+    mut drivers: Vec<Driver>,
+    left_out: &mut Vec<String>,
+) -> Result<Vec<Driver>, Failure> {
+    let is_chosen = !args.only.is_empty() || args.conformance.is_some();
+    let is_asked = |need: &Need| match need {
+        Need::Rate => args.rate.is_some(),
+        Need::Cluster => target.is_cluster(),
+    };
+    for need in [Need::Rate, Need::Cluster].into_iter().filter(is_asked) {
+        let (able, unable): (Vec<_>, Vec<_>) =
+            drivers.into_iter().partition(|driver| need.is_met(driver));
+        drivers = able;
+        let names: Vec<String> = unable.into_iter().map(|driver| driver.name).collect();
+        if names.is_empty() {
+            continue;
+        }
+        let verb = if names.len() == 1 { "does" } else { "do" };
+        let what = match need {
+            Need::Rate => "a rate (--rate)",
+            Need::Cluster => "clusters",
+        };
+        let sentence = format!("{} {verb} not support {what}", names.join(", "));
+        if is_chosen || drivers.is_empty() {
+            return Err(Failure::usage(format!("{sentence}.")));
+        }
+        left_out.push(format!("Left out: {sentence}."));
+    }
+    Ok(drivers)
+}
+
 fn find<'d>(flag: &str, name: &str, known: &'d [Driver]) -> Result<&'d Driver, Failure> {
     let found = known.iter().find(|driver| driver.name == name);
     found.ok_or_else(|| {
@@ -251,7 +310,7 @@ fn case(args: &ClientsArgs, op: Op, length: Length) -> Result<Case, Failure> {
         threads: 1,
         pipeline: if is(DriverMode::Pipeline) { op.size } else { 1 },
         batch: None,
-        pacing: Pacing::Closed,
+        pacing: pacing(args.rate, None)?,
         length,
         keys,
         key_dist: KeyDist::Uniform,
@@ -264,6 +323,14 @@ fn case(args: &ClientsArgs, op: Op, length: Length) -> Result<Case, Failure> {
 }
 
 impl ClientsPlan {
+    /// The rate of an open loop.
+    pub(crate) fn rate(&self) -> Option<u64> {
+        match self.base.cases[0].pacing {
+            Pacing::Closed => None,
+            Pacing::Open { rate, .. } => Some(rate as u64),
+        }
+    }
+
     /// Reads a gate, both of whose rows are measured.
     fn gate(&self, text: &str) -> Result<Gate, Failure> {
         let gate: Gate = text
@@ -341,6 +408,21 @@ impl ClientsPlan {
         for sentence in &self.left_out {
             out.line(sentence);
         }
+        self.describe_operations(&mut out);
+        out.entry("faults", self.with_faults);
+        out.line_of(
+            self.with_faults
+                .then_some("then a short run of each client with each fault"),
+        );
+        let gates: Vec<String> = self.gates.iter().map(Gate::to_string).collect();
+        for gate in &gates {
+            out.line(format!("judged  {gate}"));
+        }
+        out.entry("gates", gates);
+        out
+    }
+
+    fn describe_operations(&self, out: &mut Description) {
         out.section("Operations");
         let ops: Vec<String> = self.ops.iter().map(Op::to_string).collect();
         out.line(ops.join(", "));
@@ -367,6 +449,11 @@ impl ClientsPlan {
             duration_text(self.base.warmup),
             self.base.seed
         ));
+        out.entry("rate", self.rate());
+        let rate = self
+            .rate()
+            .map(|rate| format!("open loop, {} operations per second", count_text(rate)));
+        out.line_of(rate);
         let latency = (!self.base.latency.is_zero()).then(|| {
             format!(
                 "{} added to every round trip",
@@ -374,17 +461,6 @@ impl ClientsPlan {
             )
         });
         out.line_of(latency);
-        out.entry("faults", self.with_faults);
-        out.line_of(
-            self.with_faults
-                .then_some("then a short run of each client with each fault"),
-        );
-        let gates: Vec<String> = self.gates.iter().map(Gate::to_string).collect();
-        for gate in &gates {
-            out.line(format!("judged  {gate}"));
-        }
-        out.entry("gates", gates);
-        out
     }
 }
 

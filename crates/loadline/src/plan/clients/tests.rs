@@ -32,6 +32,8 @@ fn folder() -> tempfile::TempDir {
         name = "one.fast"
         modes = ["sync"]
         resp = [3]
+        rate = true
+        cluster = true
         [[client]]
         name = "absent"
         command = ["no-such-program-anywhere"]
@@ -85,10 +87,43 @@ fn what_cannot_be_is_refused_with_a_sentence() {
         (&["--ops", "del"], Exit::Usage, "expected get, set"),
         (&["ram"], Exit::Usage, "over TCP"),
         (&["rediss://h"], Exit::Usage, "over TCP"),
-        (&["cluster://h:1"], Exit::Usage, "over TCP"),
+        (&["clusters://h:1"], Exit::Usage, "over TCP"),
+        (
+            &["--only", "one", "cluster://h:1"],
+            Exit::Usage,
+            "one does not support clusters",
+        ),
+        (
+            &["cluster://h:1", "--resp", "3", "--latency", "1ms"],
+            Exit::Usage,
+            "no link",
+        ),
+        (
+            &["--only", "one", "--rate", "50"],
+            Exit::Usage,
+            "one does not support a rate",
+        ),
+        (&["--rate", "2G"], Exit::Usage, "1 to 1000000000"),
         (&["--value-size", "1B..2B"], Exit::Usage, "one size"),
         (&["--keys", "2M"], Exit::Usage, "at most 1000000"),
-        (&["--gate", "one.get"], Exit::Usage, "invalid gate"),
+    ] {
+        is_refused(words, exit, reason);
+    }
+}
+
+/// Asserts that `words` are refused for a reason.
+fn is_refused(words: &[&str], exit: Exit, reason: &str) {
+    let failure = resolved(words).expect_err(&words.join(" "));
+    assert_eq!(failure.exit(), exit, "{words:?}: {failure}");
+    let said = failure.to_string();
+    assert!(said.contains(reason), "{words:?}: {said}");
+    assert!(!said.contains("?."), "{words:?}: {said}");
+}
+
+#[test]
+fn a_gate_names_two_rows_that_are_measured() {
+    for (words, exit, reason) in [
+        (&["--gate", "one.get"][..], Exit::Usage, "invalid gate"),
         (
             &["--gate", "one.get >= 1 * two.get"],
             Exit::Usage,
@@ -120,15 +155,29 @@ fn what_cannot_be_is_refused_with_a_sentence() {
             "RESP3",
         ),
     ] {
-        let failure = resolved(words).expect_err(&words.join(" "));
-        assert_eq!(failure.exit(), exit, "{words:?}: {failure}");
-        let said = failure.to_string();
-        assert!(said.contains(reason), "{words:?}: {said}");
-        assert!(!said.contains("?."), "{words:?}: {said}");
+        is_refused(words, exit, reason);
     }
     let gate = "one.fast.get@3 >= 1.28 * one.get@2";
     let plan = resolved(&["--resp", "2,3", "--gate", gate]).unwrap();
     assert_eq!(plan.gates[0].to_string(), gate);
+}
+
+#[test]
+fn what_drivers_cannot_do_leaves_them_out() {
+    for words in [&["--rate", "50"][..], &["spawn-cluster:redis-server"]] {
+        let plan = resolved(words).unwrap();
+        let names = plan.drivers.iter().map(|driver| driver.name.as_str());
+        assert_eq!(names.collect::<Vec<_>>(), ["one.fast"], "{words:?}");
+        let sentences = plan.left_out.join(" ");
+        assert!(sentences.contains("Left out: one do"), "{sentences}");
+    }
+    let plan = resolved(&["--rate", "50"]).unwrap();
+    assert_eq!(plan.rate(), Some(50));
+    assert!(
+        !resolved(&["spawn-cluster:redis-server"])
+            .unwrap()
+            .with_faults
+    );
 }
 
 #[test]

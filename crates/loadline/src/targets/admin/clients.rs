@@ -23,6 +23,18 @@ pub(super) fn monitors(list: &str) -> u64 {
     list.lines().filter(watches).count() as u64
 }
 
+/// The memory of clients in the text of CLIENT LIST that are not this program's, in bytes; `None` if the server does not
+/// report it.
+pub(super) fn memory_of_others(list: &str) -> Option<u64> {
+    let others = list
+        .lines()
+        .filter(|line| field(line, "name") != Some(CLIENT_NAME));
+    let memory = |line: &str| field(line, "tot-mem")?.parse::<u64>().ok();
+    others
+        .map(memory)
+        .try_fold(0_u64, |sum, one| sum.checked_add(one?))
+}
+
 /// The value of `name` in a line of CLIENT LIST.
 fn field<'l>(line: &'l str, name: &str) -> Option<&'l str> {
     line.split(' ')
@@ -41,6 +53,10 @@ mod tests {
                     id=6 addr=127.0.0.1:4 name= idle=400 flags=N cmd=ping\n\
                     nonsense\n";
         assert_eq!(active_others(list, Duration::from_millis(2_500)), 1);
+        assert_eq!(memory_of_others(list), None);
+        let sized =
+            "id=3 name=loadline tot-mem=900\nid=4 name= tot-mem=20\nid=5 name=x tot-mem=3\n";
+        assert_eq!(memory_of_others(sized), Some(23));
         assert_eq!(active_others("", Duration::from_secs(1)), 0);
         assert_eq!(monitors(list), 0);
         assert_eq!(

@@ -14,7 +14,7 @@ use loadline_resp::{Frame, OwnedReply};
 use super::connect::{Endpoint, command, reply_of, shown_text};
 use super::hints::hint;
 use crate::exit::Failure;
-use clients::{active_others, monitors};
+use clients::{active_others, memory_of_others, monitors};
 
 pub(crate) use rights::{Refusals, refusals};
 
@@ -128,6 +128,17 @@ impl Admin {
         })
     }
 
+    /// Lets the server execute no commands of its clients for a number of milliseconds.
+    ///
+    /// # Errors
+    /// If the server refuses that or does not answer.
+    pub(crate) fn pause(&mut self, milliseconds: &str) -> Result<(), Failure> {
+        match self.call(&["CLIENT", "PAUSE", milliseconds, "ALL"])? {
+            refusal if refusal.is_error() => Err(self.unexpected("CLIENT PAUSE", &refusal)),
+            _ => Ok(()),
+        }
+    }
+
     /// The number of other clients that were active within the last `within`, if the server reports it.
     ///
     /// # Errors
@@ -154,6 +165,15 @@ impl Admin {
         let reply = self.call(&["CLUSTER", "NODES"])?;
         let table = reply.as_bytes().filter(|_| !reply.is_error());
         Ok(table.and_then(|table| own_slots(&String::from_utf8_lossy(table))))
+    }
+
+    /// The memory of the server for other clients in bytes, if it reports it.
+    ///
+    /// # Errors
+    /// If the server does not answer.
+    pub(crate) fn memory_of_other_clients(&mut self) -> Result<Option<u64>, Failure> {
+        let list = self.clients()?;
+        Ok(list.and_then(|list| memory_of_others(&list)))
     }
 
     fn clients(&mut self) -> Result<Option<String>, Failure> {

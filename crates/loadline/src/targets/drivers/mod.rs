@@ -41,6 +41,8 @@ pub(crate) struct Running {
     input: Option<ChildStdin>,
     lines: Receiver<Line>,
     said: Tail,
+    /// Whether its operations have times at which they are due.
+    is_open: bool,
     pub(crate) about: About,
 }
 
@@ -134,6 +136,7 @@ impl Running {
             process,
             lines,
             said,
+            is_open: config.rate > 0,
             about: About::default(),
         };
         let line = serde_json::to_string(config)
@@ -172,7 +175,7 @@ impl Running {
         let patience = stop.duration.unwrap_or_default() + PATIENCE;
         match self.message(patience, control)? {
             Message::Result(block) => {
-                let outcome = block.outcome().map_err(Broken::Nonsense)?;
+                let outcome = block.outcome(self.is_open).map_err(Broken::Nonsense)?;
                 Ok((outcome, block))
             }
             _ => Err(Broken::Nonsense("expected `result`".into())),

@@ -21,6 +21,8 @@ pub(crate) struct Config {
     pub(crate) client: String,
     pub(crate) host: String,
     pub(crate) port: u16,
+    /// Whether the server is a node of a cluster.
+    pub(crate) cluster: bool,
     pub(crate) user: Option<String>,
     pub(crate) password: Option<String>,
     pub(crate) database: u32,
@@ -28,6 +30,8 @@ pub(crate) struct Config {
     pub(crate) mode: &'static str,
     pub(crate) depth: u32,
     pub(crate) concurrency: u32,
+    /// Operations per second of an open loop; 0 for a closed one.
+    pub(crate) rate: u64,
     pub(crate) operation: &'static str,
     pub(crate) key_prefix: String,
     pub(crate) keys: u64,
@@ -76,6 +80,12 @@ pub(crate) struct Block {
     pub(crate) gc_ns: Option<u64>,
     #[serde(default)]
     pub(crate) histogram: Vec<(u64, u64)>,
+    /// Times since calls began, instead of since they were due (open loop).
+    #[serde(default)]
+    pub(crate) service_histogram: Option<Vec<(u64, u64)>>,
+    /// How late the driver itself began calls (open loop).
+    #[serde(default)]
+    pub(crate) lag_histogram: Option<Vec<(u64, u64)>>,
 }
 
 /// What a driver says about an operation of a run with faults.
@@ -142,9 +152,9 @@ impl Op {
 }
 
 impl Block {
-    /// The block as the lab's own outcome, if its figures agree with each other.
-    pub(super) fn outcome(&self) -> Result<Outcome, String> {
-        let histogram = Histogram::of_slots(&self.histogram).map_err(|error| error.to_string())?;
+    /// A histogram that counts the operations of the block.
+    fn times(&self, slots: &[(u64, u64)]) -> Result<Histogram, String> {
+        let histogram = Histogram::of_slots(slots).map_err(|error| error.to_string())?;
         if histogram.count() != self.ops {
             return Err(format!(
                 "the histogram counts {} operations and the result {}",
@@ -152,6 +162,12 @@ impl Block {
                 self.ops
             ));
         }
+        Ok(histogram)
+    }
+
+    /// The block as the lab's own outcome, if its figures agree with each other.
+    pub(super) fn outcome(&self, is_open: bool) -> Result<Outcome, String> {
+        let histogram = self.times(&self.histogram)?;
         if self.ops > 0 && self.elapsed_ns == 0 {
             return Err("the block took no time".into());
         }
@@ -178,8 +194,18 @@ impl Block {
         outcome.ops = self.ops;
         outcome.nils = self.misses;
         outcome.duration = Duration::from_nanos(self.elapsed_ns);
-        outcome.response = histogram.clone();
-        outcome.service = histogram;
+        outcome.service = histogram.clone();
+        if is_open {
+            let all = self
+                .service_histogram
+                .as_ref()
+                .zip(self.lag_histogram.as_ref());
+            let (service, lag) = all
+                .ok_or("the result of an open loop has `service_histogram` and `lag_histogram`")?;
+            outcome.service = self.times(service)?;
+            outcome.lag = self.times(lag)?;
+        }
+        outcome.response = histogram;
         outcome.clock_reads = self.ops;
         outcome.generator = ThreadCost {
             cpu: Duration::from_nanos(cpu),
@@ -205,11 +231,11 @@ mod tests {
 
     #[test]
     fn figures_that_contradict_each_other_are_refused() {
-        assert_eq!(block().outcome().unwrap().ops, 3);
+        assert_eq!(block().outcome(false).unwrap().ops, 3);
         let with = |change: fn(&mut Block)| {
             let mut block = block();
             change(&mut block);
-            block.outcome().unwrap_err()
+            block.outcome(false).unwrap_err()
         };
         assert!(with(|block| block.ops = 4).contains("counts 3 operations"));
         assert!(with(|block| block.histogram.push((1 << 40, 1))).contains("slot"));
@@ -226,6 +252,22 @@ mod tests {
             block.errors = (0..40).map(|kind| (kind.to_string(), 0)).collect();
         };
         assert!(with(many).contains("up to 32"));
+    }
+
+    #[test]
+    fn an_open_loop_has_three_times() {
+        let mut block = block();
+        let lacking = block.outcome(true).unwrap_err();
+        assert!(lacking.contains("service_histogram"), "{lacking}");
+        block.service_histogram = Some(vec![(4, 3)]);
+        block.lag_histogram = Some(vec![(1, 2)]);
+        let short = block.outcome(true).unwrap_err();
+        assert!(short.contains("counts 2 operations"), "{short}");
+        block.lag_histogram = Some(vec![(1, 3)]);
+        let outcome = block.outcome(true).unwrap();
+        assert_eq!(outcome.service.value_at(0.5), Some(4));
+        assert_eq!(outcome.lag.value_at(0.5), Some(1));
+        assert_eq!(outcome.response.value_at(1.0), Some(9));
     }
 
     #[test]
