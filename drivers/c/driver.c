@@ -16,7 +16,7 @@ enum { LINE_BYTES = 1 << 16, KEY_BYTES = 512, SLOTS = 2048 + 31 * 1024, KINDS = 
 
 static struct {
     char host[256], user[256], password[1024], mode[32], operation[16], prefix[256];
-    long port, database, resp, depth, keys, value_bytes;
+    long port, database, resp, depth, keys, value_bytes, rate;
 } config;
 
 static redisContext *context;
@@ -26,6 +26,8 @@ static char *value;
 
 /* What a block has counted. */
 static uint64_t slots[SLOTS];
+/* In an open loop, slots count from when calls were due, and these count from when they began, and how late that was. */
+static uint64_t service[SLOTS], lag[SLOTS];
 static struct {
     char kind[KIND_BYTES];
     uint64_t count;
@@ -79,6 +81,7 @@ static void read_config(const char *line) {
     config.database = number(line, "database");
     config.resp = number(line, "resp");
     config.depth = number(line, "depth");
+    config.rate = number(line, "rate");
     config.keys = number(line, "keys");
     config.value_bytes = number(line, "value_bytes");
 }
@@ -89,7 +92,7 @@ static uint64_t now_ns(void) {
     return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
 }
 
-static void record(uint64_t ns, uint64_t count) {
+static void record(uint64_t *slots, uint64_t ns, uint64_t count) {
     int shift = ns < 2048 ? 0 : 53 - __builtin_clzll(ns);
     uint64_t slot = (uint64_t)shift * 1024 + (ns >> shift);
     slots[slot < SLOTS ? slot : SLOTS - 1] += count;
@@ -156,11 +159,28 @@ static void check(redisReply *reply, bool is_get) {
     freeReplyObject(reply);
 }
 
+/* Waits for the time of a call, and returns how late that ended: 0 if it did not have to wait. */
+static uint64_t wait_until(uint64_t due) {
+    if (now_ns() >= due)
+        return 0;
+    struct timespec time = {.tv_sec = (time_t)(due / 1000000000), .tv_nsec = (long)(due % 1000000000)};
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &time, NULL) == EINTR)
+        ;
+    return now_ns() - due;
+}
+
 static void run_block(uint64_t duration, uint64_t most, uint32_t choice) {
     bool is_get = strcmp(config.operation, "get") == 0;
     long depth = strcmp(config.mode, "pipeline") == 0 ? config.depth : 1;
     uint64_t start = now_ns(), now = start;
     while ((most == 0 || ops < most) && (duration == 0 || ops == 0 || now - start < duration)) {
+        uint64_t due = 0, late = 0;
+        if (config.rate > 0) {
+            due = start + (uint64_t)((unsigned __int128)ops * 1000000000 / (uint64_t)config.rate);
+            if (duration > 0 && ops > 0 && due - start >= duration)
+                break;
+            late = wait_until(due);
+        }
         uint64_t begun = now_ns();
         for (long i = 0; i < depth; i++) {
             choice ^= choice << 13;
@@ -177,7 +197,11 @@ static void run_block(uint64_t duration, uint64_t most, uint32_t choice) {
             check(reply, is_get);
         }
         now = now_ns();
-        record(now - begun, (uint64_t)depth);
+        record(slots, now - (config.rate > 0 ? due : begun), (uint64_t)depth);
+        if (config.rate > 0) {
+            record(service, now - begun, (uint64_t)depth);
+            record(lag, late, (uint64_t)depth);
+        }
         ops += (uint64_t)depth;
     }
 }
@@ -216,6 +240,18 @@ static uint64_t time_ns(struct timeval time) {
     return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_usec * 1000;
 }
 
+static void say_times(const char *name, const uint64_t *counts) {
+    printf(",\"%s\":[", name);
+    const char *comma = "";
+    for (int slot = 0; slot < SLOTS; slot++) {
+        if (counts[slot] > 0) {
+            printf("%s[%d,%" PRIu64 "]", comma, slot, counts[slot]);
+            comma = ",";
+        }
+    }
+    printf("]");
+}
+
 static void say_result(uint64_t elapsed, const struct rusage *before) {
     struct rusage after;
     getrusage(RUSAGE_SELF, &after);
@@ -225,15 +261,13 @@ static void say_result(uint64_t elapsed, const struct rusage *before) {
     printf(",\"max_rss_bytes\":%" PRIu64 ",\"errors\":{", (uint64_t)after.ru_maxrss * 1024);
     for (int i = 0; i < KINDS && errors[i].count > 0; i++)
         printf("%s\"%s\":%" PRIu64, i ? "," : "", errors[i].kind, errors[i].count);
-    printf("},\"histogram\":[");
-    const char *comma = "";
-    for (int slot = 0; slot < SLOTS; slot++) {
-        if (slots[slot] > 0) {
-            printf("%s[%d,%" PRIu64 "]", comma, slot, slots[slot]);
-            comma = ",";
-        }
+    printf("}");
+    say_times("histogram", slots);
+    if (config.rate > 0) {
+        say_times("service_histogram", service);
+        say_times("lag_histogram", lag);
     }
-    printf("]}}\n");
+    printf("}}\n");
     fflush(stdout);
 }
 
@@ -252,8 +286,12 @@ int main(void) {
         uint64_t duration, most, seed;
         long more;
         if (sscanf(line, "open %ld", &more) == 1) {
-            for (long i = 0; i < more; i++)
-                connect_to();
+            for (long i = 0; i < more; i++) {
+                redisReply *reply = redisCommand(connect_to(), "PING");
+                if (reply == NULL)
+                    die("cannot connect", "no reply to PING");
+                freeReplyObject(reply);
+            }
             printf("{\"opened\":%ld}\n", more);
             fflush(stdout);
             continue;
@@ -261,6 +299,8 @@ int main(void) {
         if (sscanf(line, "go %" SCNu64 " %" SCNu64 " %" SCNu64, &duration, &most, &seed) != 3)
             die("unknown line", line);
         memset(slots, 0, sizeof slots);
+        memset(service, 0, sizeof service);
+        memset(lag, 0, sizeof lag);
         memset(errors, 0, sizeof errors);
         ops = misses = 0;
         struct rusage before;

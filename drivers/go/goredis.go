@@ -9,7 +9,7 @@ import (
 
 type goRedis struct {
 	options *redis.Options
-	client  *redis.Client
+	client  redis.UniversalClient
 	held    []*redis.Conn
 }
 
@@ -24,7 +24,15 @@ func openGoRedis(config *config) client {
 	if config.Mode == "pool" {
 		options.PoolSize = config.Concurrency
 	}
-	c := &goRedis{options: options, client: redis.NewClient(options)}
+	c := &goRedis{options: options}
+	if config.Cluster {
+		c.client = redis.NewClusterClient(&redis.ClusterOptions{
+			Addrs: []string{options.Addr}, Username: options.Username, Password: options.Password,
+			Protocol: options.Protocol, PoolSize: options.PoolSize,
+		})
+	} else {
+		c.client = redis.NewClient(options)
+	}
 	if err := c.client.Ping(context.Background()).Err(); err != nil {
 		die(err)
 	}

@@ -33,6 +33,8 @@ type config struct {
 	Mode        string  `json:"mode"`
 	Depth       int     `json:"depth"`
 	Concurrency int     `json:"concurrency"`
+	Rate        int64   `json:"rate"`
+	Cluster     bool    `json:"cluster"`
 	Operation   string  `json:"operation"`
 	KeyPrefix   string  `json:"key_prefix"`
 	Keys        int     `json:"keys"`
@@ -77,22 +79,50 @@ type part struct {
 	block  *block
 	choice uint32
 	slots  []uint64
-	errors map[string]uint64
-	ops    uint64
-	misses uint64
+	// Times since calls began, and how late they began (open loop).
+	service, lag []uint64
+	errors       map[string]uint64
+	ops          uint64
+	misses       uint64
 }
 
-func (b *block) goesOn(size int) bool {
+func newPart(b *block, choice uint32) *part {
+	p := &part{block: b, choice: choice, slots: make([]uint64, slots), errors: map[string]uint64{}}
+	if b.config.Rate > 0 {
+		p.service, p.lag = make([]uint64, slots), make([]uint64, slots)
+	}
+	return p
+}
+
+// goesOn tells whether another call of size operations begins and, in an open loop, when it is due.
+func (b *block) goesOn(size int) (due time.Time, ok bool) {
 	b.mutex.Lock()
 	defer b.mutex.Unlock()
 	if b.most > 0 && b.begun >= b.most {
-		return false
+		return due, false
 	}
-	if b.duration > 0 && b.begun > 0 && time.Since(b.start) >= b.duration {
-		return false
+	isTimed := b.duration > 0 && b.begun > 0
+	if isTimed && time.Since(b.start) >= b.duration {
+		return due, false
+	}
+	if b.config.Rate > 0 {
+		after := time.Duration(float64(b.begun) * 1e9 / float64(b.config.Rate))
+		if isTimed && after >= b.duration {
+			return due, false
+		}
+		due = b.start.Add(after)
 	}
 	b.begun += int64(size)
-	return true
+	return due, true
+}
+
+// wait waits for the time of a call, and tells how late that ended: 0 if it did not have to wait.
+func wait(due time.Time) time.Duration {
+	if due.IsZero() || time.Until(due) <= 0 {
+		return 0
+	}
+	time.Sleep(time.Until(due))
+	return time.Since(due)
 }
 
 // choose is xorshift32, the same in all drivers.
@@ -103,12 +133,22 @@ func (p *part) choose() int {
 	return int(p.choice % uint32(p.block.config.Keys))
 }
 
-func (p *part) done(begun time.Time, size int) {
-	ns := uint64(time.Since(begun))
-	shift := max(bits.Len64(ns)-11, 0)
-	slot := min(uint64(shift)*1024+ns>>shift, slots-1)
-	p.slots[slot] += uint64(size)
+func (p *part) done(due, begun time.Time, lag time.Duration, size int) {
+	now := time.Now()
+	if due.IsZero() {
+		record(p.slots, now.Sub(begun), size)
+	} else {
+		record(p.slots, now.Sub(due), size)
+		record(p.service, now.Sub(begun), size)
+		record(p.lag, lag, size)
+	}
 	p.ops += uint64(size)
+}
+
+func record(counts []uint64, time time.Duration, size int) {
+	ns := uint64(time)
+	shift := max(bits.Len64(ns)-11, 0)
+	counts[min(uint64(shift)*1024+ns>>shift, slots-1)] += uint64(size)
 }
 
 func (p *part) note(value []byte, err error) {
@@ -140,7 +180,12 @@ func (p *part) run(ctx context.Context, c client, keys []string, value string) {
 		depth = p.block.config.Depth
 	}
 	chosen := make([]string, depth)
-	for p.block.goesOn(depth) {
+	for {
+		due, ok := p.block.goesOn(depth)
+		if !ok {
+			return
+		}
+		lag := wait(due)
 		for i := range chosen {
 			chosen[i] = keys[p.choose()]
 		}
@@ -155,13 +200,16 @@ func (p *part) run(ctx context.Context, c client, keys []string, value string) {
 				p.note(nil, err)
 			}
 		}
-		p.done(begun, depth)
+		p.done(due, begun, lag, depth)
 	}
 }
 
 // withFaults increments a key of its own, one after the other, with a line for each.
 func withFaults(ctx context.Context, c client, b *block) {
-	for sequence := 0; b.goesOn(1); sequence++ {
+	for sequence := 0; ; sequence++ {
+		if _, ok := b.goesOn(1); !ok {
+			return
+		}
 		key := fmt.Sprintf("%s%d", b.config.KeyPrefix, sequence)
 		begun := time.Now()
 		err := c.increment(ctx, key)
@@ -209,14 +257,14 @@ func measure(c client, config *config, keys []string, value string, duration, mo
 	user, system, _ := usage()
 	gc := pauses()
 	b := &block{config: config, duration: time.Duration(duration), most: most, start: time.Now()}
-	all := part{slots: make([]uint64, slots), errors: map[string]uint64{}}
+	all := newPart(b, 0)
 	if config.Mode == "faults" {
 		withFaults(ctx, c, b)
 	} else {
 		parts := make([]*part, config.Concurrency)
 		var wait sync.WaitGroup
 		for i := range parts {
-			parts[i] = &part{block: b, choice: seed + uint32(i)*2654435761 | 1, slots: make([]uint64, slots), errors: map[string]uint64{}}
+			parts[i] = newPart(b, seed+uint32(i)*2654435761|1)
 			wait.Add(1)
 			go func() {
 				defer wait.Done()
@@ -230,27 +278,42 @@ func measure(c client, config *config, keys []string, value string, duration, mo
 	}
 	elapsed := time.Since(b.start)
 	userAfter, systemAfter, rss := usage()
-	histogram := [][2]uint64{}
-	for slot, count := range all.slots {
-		if count > 0 {
-			histogram = append(histogram, [2]uint64{uint64(slot), count})
-		}
-	}
-	return map[string]any{
+	result := map[string]any{
 		"ops": all.ops, "errors": all.errors, "misses": all.misses, "elapsed_ns": elapsed,
 		"user_cpu_ns": userAfter - user, "system_cpu_ns": systemAfter - system,
-		"max_rss_bytes": rss, "gc_ns": pauses() - gc, "histogram": histogram,
+		"max_rss_bytes": rss, "gc_ns": pauses() - gc, "histogram": used(all.slots),
 	}
+	if config.Rate > 0 {
+		result["service_histogram"], result["lag_histogram"] = used(all.service), used(all.lag)
+	}
+	return result
+}
+
+// used lists the slots that are used, with their counts.
+func used(counts []uint64) [][2]uint64 {
+	list := [][2]uint64{}
+	for slot, count := range counts {
+		if count > 0 {
+			list = append(list, [2]uint64{uint64(slot), count})
+		}
+	}
+	return list
 }
 
 func (p *part) join(other *part) {
 	p.ops += other.ops
 	p.misses += other.misses
-	for slot, count := range other.slots {
-		p.slots[slot] += count
-	}
+	add(p.slots, other.slots)
+	add(p.service, other.service)
+	add(p.lag, other.lag)
 	for kind, count := range other.errors {
 		p.errors[kind] += count
+	}
+}
+
+func add(sum, other []uint64) {
+	for slot, count := range other {
+		sum[slot] += count
 	}
 }
 

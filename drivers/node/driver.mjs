@@ -19,6 +19,23 @@ const kindOf = (error) => {
   return /^[A-Z]+$/.test(word) ? word : (error?.code ?? error?.name ?? "Error");
 };
 
+function record(slots, time, size) {
+  const ns = Number(time);
+  const bits = ns < 2048 ? 0 : Math.floor(Math.log2(ns)) - 10;
+  const slot = bits * 1024 + Math.floor(ns / 2 ** bits);
+  slots.set(slot, (slots.get(slot) ?? 0) + size);
+}
+
+/** Waits for the time of a call; returns how late that ended: 0 if it did not have to wait. */
+async function wait(due) {
+  if (due === true || now() >= due) return 0n;
+  // The timer has steps of a millisecond; the remainder goes to other callers and sockets.
+  const ms = Number(due - now()) / 1e6;
+  if (ms > 2) await new Promise((resolve) => setTimeout(resolve, ms - 2));
+  while (now() < due) await new Promise((resolve) => setImmediate(resolve));
+  return now() - due;
+}
+
 /** One block of operations: which keys, when it ends, and what it has counted. */
 class Block {
   constructor(config, duration, most, seed) {
@@ -26,6 +43,9 @@ class Block {
     this.most = most;
     this.choice = seed >>> 0 || 1;
     this.slots = new Map();
+    /** Times since calls began, and how late they began (open loop). */
+    this.service = new Map();
+    this.lag = new Map();
     this.errors = {};
     this.misses = 0;
     this.begun = 0;
@@ -36,11 +56,16 @@ class Block {
     this.end = duration > 0n ? this.start + duration : null;
   }
 
+  /** Whether another call of `size` operations begins; in an open loop, when it is due. */
   goesOn(size) {
     if (this.most > 0 && this.begun >= this.most) return false;
-    if (this.end !== null && this.begun > 0 && now() >= this.end) return false;
+    const isTimed = this.end !== null && this.begun > 0;
+    if (isTimed && now() >= this.end) return false;
+    const rate = this.config.rate ?? 0;
+    const due = rate > 0 ? this.start + BigInt(Math.floor((this.begun * 1e9) / rate)) : null;
+    if (isTimed && due !== null && due >= this.end) return false;
     this.begun += size;
-    return true;
+    return due ?? true;
   }
 
   /** xorshift32, the same in all drivers. */
@@ -53,11 +78,15 @@ class Block {
     return this.choice % this.config.keys;
   }
 
-  done(begun, size) {
-    const ns = Number(now() - begun);
-    const bits = ns < 2048 ? 0 : Math.floor(Math.log2(ns)) - 10;
-    const slot = bits * 1024 + Math.floor(ns / 2 ** bits);
-    this.slots.set(slot, (this.slots.get(slot) ?? 0) + size);
+  /** Counts a call that has ended now. In an open loop its time is that since it was due. */
+  done(due, begun, lag, size) {
+    const end = now();
+    if (due === true) record(this.slots, end - begun, size);
+    else {
+      record(this.slots, end - due, size);
+      record(this.service, end - begun, size);
+      record(this.lag, lag, size);
+    }
     this.ops += size;
   }
 
@@ -75,6 +104,8 @@ class Block {
   result() {
     const elapsed = Number(now() - this.start);
     const cpu = process.cpuUsage(this.cpu);
+    const pairs = (slots) => [...slots].sort((a, b) => a[0] - b[0]);
+    const open = { service_histogram: pairs(this.service), lag_histogram: pairs(this.lag) };
     return {
       ops: this.ops,
       errors: this.errors,
@@ -84,7 +115,8 @@ class Block {
       system_cpu_ns: cpu.system * 1000,
       max_rss_bytes: process.resourceUsage().maxRSS * 1024,
       gc_ns: Math.round(gcNs - this.gcBefore),
-      histogram: [...this.slots].sort((a, b) => a[0] - b[0]),
+      histogram: pairs(this.slots),
+      ...(this.config.rate > 0 ? open : {}),
     };
   }
 }
@@ -189,7 +221,8 @@ class NodeRedis {
 async function task(client, config, keys, value, block) {
   const isGet = config.operation === "get";
   const depth = config.mode === "pipeline" ? config.depth : 1;
-  while (block.goesOn(depth)) {
+  for (let due = block.goesOn(depth); due !== false; due = block.goesOn(depth)) {
+    const lag = await wait(due);
     const chosen = Array.from({ length: depth }, () => keys[block.choose()]);
     const begun = now();
     try {
@@ -198,13 +231,13 @@ async function task(client, config, keys, value, block) {
     } catch (error) {
       block.fail(error, depth);
     }
-    block.done(begun, depth);
+    block.done(due, begun, lag, depth);
   }
 }
 
 /** INCR of a key of its own, one after the other, with a line for each. */
 async function withFaults(client, config, block) {
-  for (let sequence = 0; block.goesOn(1); sequence += 1) {
+  for (let sequence = 0; block.goesOn(1) !== false; sequence += 1) {
     const key = config.key_prefix + sequence;
     const begun = now();
     const op = { kind: "incr", key, sequence, outcome: "acknowledged" };

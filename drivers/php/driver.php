@@ -42,6 +42,12 @@ function maxRss(): int
 final class Block
 {
     private array $slots = [];
+    /** Times since calls began, and how late they began (open loop). */
+    private array $service = [];
+    private array $lag = [];
+    private int $rate;
+    private ?int $due = null;
+    private int $late = 0;
     private array $errors = [];
     private int $misses = 0;
     private int $ops = 0;
@@ -53,23 +59,43 @@ final class Block
 
     public function __construct(private array $config, int $duration, private int $most, int $seed)
     {
+        $this->rate = $config['rate'] ?? 0;
         $this->state = max($seed & 0xFFFFFFFF, 1);
         $this->cpu = cpuTimes();
         $this->start = hrtime(true);
         $this->end = $duration > 0 ? $this->start + $duration : null;
     }
 
-    /** Whether another call of `$size` operations begins. */
+    /** Whether another call of `$size` operations begins, which an open loop waits for. */
     public function goesOn(int $size): bool
     {
         if ($this->most > 0 && $this->begun >= $this->most) {
             return false;
         }
-        if ($this->end !== null && $this->begun > 0 && hrtime(true) >= $this->end) {
+        $isTimed = $this->end !== null && $this->begun > 0;
+        if ($isTimed && hrtime(true) >= $this->end) {
             return false;
+        }
+        if ($this->rate > 0) {
+            $this->due = $this->start + (int) ($this->begun * 1e9 / $this->rate);
+            if ($isTimed && $this->due >= $this->end) {
+                return false;
+            }
+            $this->late = $this->wait();
         }
         $this->begun += $size;
         return true;
+    }
+
+    /** Waits for the time of the next call; returns how late that ended: 0 if it did not have to wait. */
+    private function wait(): int
+    {
+        $left = $this->due - hrtime(true);
+        if ($left <= 0) {
+            return 0;
+        }
+        time_nanosleep(intdiv($left, 1_000_000_000), $left % 1_000_000_000);
+        return max(hrtime(true) - $this->due, 0);
     }
 
     /** The number of the next key: xorshift32, the same in all drivers. */
@@ -83,17 +109,36 @@ final class Block
         return $state % $this->config['keys'];
     }
 
-    /** Counts a call of `$size` operations that began at `$begun` and has ended now. */
+    /**
+     * Counts a call of `$size` operations that began at `$begun` and has ended now. In an open loop its time is that since
+     * it was due.
+     */
     public function done(int $begun, int $size): void
     {
-        $ns = hrtime(true) - $begun;
+        $now = hrtime(true);
+        self::record($this->slots, $now - ($this->due ?? $begun), $size);
+        if ($this->due !== null) {
+            self::record($this->service, $now - $begun, $size);
+            self::record($this->lag, $this->late, $size);
+        }
+        $this->ops += $size;
+    }
+
+    private static function record(array &$slots, int $ns, int $size): void
+    {
         $shift = 0;
         while ($ns >> $shift >= 1 << SLOT_BITS) {
             $shift++;
         }
         $slot = $shift * 1024 + ($ns >> $shift);
-        $this->slots[$slot] = ($this->slots[$slot] ?? 0) + $size;
-        $this->ops += $size;
+        $slots[$slot] = ($slots[$slot] ?? 0) + $size;
+    }
+
+    /** The slots with their counts. */
+    private static function pairs(array $slots): array
+    {
+        ksort($slots);
+        return array_map(null, array_keys($slots), array_values($slots));
     }
 
     /** Looks at what a read returned. */
@@ -115,7 +160,10 @@ final class Block
     {
         $elapsed = hrtime(true) - $this->start;
         $cpu = cpuTimes();
-        ksort($this->slots);
+        $open = [
+            'service_histogram' => self::pairs($this->service),
+            'lag_histogram' => self::pairs($this->lag),
+        ];
         return [
             'ops' => $this->ops,
             'errors' => (object) $this->errors,
@@ -124,8 +172,8 @@ final class Block
             'user_cpu_ns' => $cpu[0] - $this->cpu[0],
             'system_cpu_ns' => $cpu[1] - $this->cpu[1],
             'max_rss_bytes' => maxRss(),
-            'histogram' => array_map(null, array_keys($this->slots), array_values($this->slots)),
-        ];
+            'histogram' => self::pairs($this->slots),
+        ] + ($this->rate > 0 ? $open : []);
     }
 }
 

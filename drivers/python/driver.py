@@ -22,11 +22,15 @@ class Recorder:
         self.slots = {}
         self.errors = {}
         self.misses = 0
+        # Times since calls began, and how late they began (open loop).
+        self.service = {}
+        self.lag = {}
 
-    def add(self, ns, count):
+    @staticmethod
+    def add(slots, ns, count):
         shift = max(ns.bit_length() - SLOT_BITS, 0)
         slot = shift * 1024 + (ns >> shift)
-        self.slots[slot] = self.slots.get(slot, 0) + count
+        slots[slot] = slots.get(slot, 0) + count
 
     def fail(self, error, count):
         kind = kind_of(error)
@@ -97,28 +101,58 @@ class Block:
         self.before = resource.getrusage(resource.RUSAGE_SELF)
         self.start = time.perf_counter_ns()
         self.end = self.start + duration if duration else None
+        self.rate = config.get("rate", 0)
         self.begun = 0
         self.ops = 0
 
-    def goes_on(self, size):
-        """Whether another call of `size` operations begins."""
+    def take(self, size):
+        """The next call: when it is due, which is 0 in a closed loop. None at the end of the block."""
         if self.most and self.begun >= self.most:
-            return False
-        if self.end and self.begun and time.perf_counter_ns() >= self.end:
-            return False
+            return None
+        is_timed = self.end and self.begun
+        if is_timed and time.perf_counter_ns() >= self.end:
+            return None
+        due = self.start + self.begun * 1_000_000_000 // self.rate if self.rate else 0
+        if is_timed and due >= self.end:
+            return None
         self.begun += size
-        return True
+        return due
 
-    def done(self, begun, replies, is_get):
+    def calls(self, size):
+        """Calls of `size` operations, each once it is due: its time, and how late its caller is who waited."""
+        while (due := self.take(size)) is not None:
+            wait = due - time.perf_counter_ns() if due else 0
+            if wait > 0:
+                time.sleep(wait / 1e9)
+            yield due, max(time.perf_counter_ns() - due, 0) if wait > 0 else 0
+
+    async def calls_of_task(self, size):
+        while (due := self.take(size)) is not None:
+            wait = due - time.perf_counter_ns() if due else 0
+            if wait > 0:
+                await asyncio.sleep(wait / 1e9)
+            yield due, max(time.perf_counter_ns() - due, 0) if wait > 0 else 0
+
+    def done(self, call, begun, replies, is_get):
         now = time.perf_counter_ns()
-        self.recorder.add(now - begun, len(replies))
-        self.recorder.check(replies, is_get, self.config["value_bytes"])
-        self.ops += len(replies)
+        due, lag = call
+        recorder, count = self.recorder, len(replies)
+        recorder.add(recorder.slots, now - (due or begun), count)
+        if due:
+            recorder.add(recorder.service, now - begun, count)
+            recorder.add(recorder.lag, lag, count)
+        recorder.check(replies, is_get, self.config["value_bytes"])
+        self.ops += count
 
     def result(self):
         elapsed = time.perf_counter_ns() - self.start
         after = resource.getrusage(resource.RUSAGE_SELF)
         ns = lambda field: round(1e9 * (getattr(after, field) - getattr(self.before, field)))
+        recorder = self.recorder
+        open_loop = {
+            "service_histogram": sorted(recorder.service.items()),
+            "lag_histogram": sorted(recorder.lag.items()),
+        }
         return {
             "ops": self.ops,
             "errors": self.recorder.errors,
@@ -128,7 +162,8 @@ class Block:
             "system_cpu_ns": ns("ru_stime"),
             "max_rss_bytes": after.ru_maxrss * 1024,
             "gc_ns": self.collections.ns - self.gc_before,
-            "histogram": sorted(self.recorder.slots.items()),
+            "histogram": sorted(recorder.slots.items()),
+            **(open_loop if self.rate else {}),
         }
 
 
@@ -145,10 +180,11 @@ class Blocking:
         self.redis = redis
         self.config = config
         self.options = ["hiredis"] if has_hiredis else []
-        self.make = lambda: redis.Redis(
+        # A cluster has one database.
+        kind = redis.RedisCluster if config.get("cluster") else lambda **rest: redis.Redis(db=config["database"], **rest)
+        self.make = lambda: kind(
             host=config["host"],
             port=config["port"],
-            db=config["database"],
             username=config.get("user"),
             password=config.get("password"),
             protocol=config["resp"],
@@ -175,16 +211,16 @@ class Blocking:
         client, choice = self.client, block.choice
         depth = self.config["depth"]
         if self.config["mode"] == "sync":
-            while block.goes_on(1):
+            for call in block.calls(1):
                 key = keys[next(choice) % count]
                 begun = time.perf_counter_ns()
                 try:
                     reply = client.get(key) if is_get else client.set(key, value)
                 except self.redis.RedisError as error:
                     reply = error
-                block.done(begun, (reply,), is_get)
+                block.done(call, begun, (reply,), is_get)
             return
-        while block.goes_on(depth):
+        for call in block.calls(depth):
             chosen = [keys[next(choice) % count] for _ in range(depth)]
             begun = time.perf_counter_ns()
             pipeline = client.pipeline(transaction=False)
@@ -197,7 +233,7 @@ class Blocking:
                 replies = pipeline.execute(raise_on_error=False)
             except self.redis.RedisError as error:
                 replies = [error] * depth
-            block.done(begun, replies, is_get)
+            block.done(call, begun, replies, is_get)
 
     def increment(self, key):
         return self.client.incr(key)
@@ -249,13 +285,13 @@ class Tasks:
         is_get = self.config["operation"] == "get"
         depth = self.config["depth"] if self.config["mode"] == "pipeline" else 1
         keys, value, count, choice = self.keys, self.value, len(self.keys), block.choice
-        while block.goes_on(depth):
+        async for call in block.calls_of_task(depth):
             chosen = [keys[next(choice) % count] for _ in range(depth)]
             begun = time.perf_counter_ns()
             try:
                 if depth == 1:
-                    call = self.client.get(chosen[0]) if is_get else self.client.set(chosen[0], value)
-                    replies = [await call]
+                    reply = self.client.get(chosen[0]) if is_get else self.client.set(chosen[0], value)
+                    replies = [await reply]
                 else:
                     pipeline = self.client.pipeline(transaction=False)
                     for key in chosen:
@@ -263,7 +299,7 @@ class Tasks:
                     replies = await pipeline.execute(raise_on_error=False)
             except self.redis.RedisError as error:
                 replies = [error] * depth
-            block.done(begun, replies, is_get)
+            block.done(call, begun, replies, is_get)
 
 
 class Glide:
@@ -309,13 +345,13 @@ class Glide:
         is_get = self.config["operation"] == "get"
         depth = self.config["depth"] if self.config["mode"] == "pipeline" else 1
         keys, value, count, choice = self.keys, self.value, len(self.keys), block.choice
-        while block.goes_on(depth):
+        async for call in block.calls_of_task(depth):
             chosen = [keys[next(choice) % count] for _ in range(depth)]
             begun = time.perf_counter_ns()
             try:
                 if depth == 1:
-                    call = self.client.get(chosen[0]) if is_get else self.client.set(chosen[0], value)
-                    replies = [await call]
+                    reply = self.client.get(chosen[0]) if is_get else self.client.set(chosen[0], value)
+                    replies = [await reply]
                 else:
                     batch = self.glide.Batch(is_atomic=False)
                     for key in chosen:
@@ -323,7 +359,7 @@ class Glide:
                     replies = await self.client.exec(batch, raise_on_error=False)
             except self.glide.GlideError as error:
                 replies = [error] * depth
-            block.done(begun, replies, is_get)
+            block.done(call, begun, replies, is_get)
 
 
 def client_of(config):

@@ -30,6 +30,10 @@ class Block
     @most = most
     @state = [seed & 0xFFFFFFFF, 1].max
     @slots = Hash.new(0)
+    # Times since calls began, and how late they began (open loop).
+    @service = Hash.new(0)
+    @lag = Hash.new(0)
+    @rate = config["rate"].to_i
     @errors = Hash.new(0)
     @misses = @ops = @begun = 0
     @gc = GC.total_time
@@ -38,13 +42,30 @@ class Block
     @end = duration.zero? ? nil : @start + duration
   end
 
-  # Whether another call of `size` operations begins.
+  # Whether another call of `size` operations begins, which an open loop waits for.
   def goes_on?(size)
     return false if @most.positive? && @begun >= @most
-    return false if @end && @begun.positive? && now >= @end
 
+    is_timed = @end && @begun.positive?
+    return false if is_timed && now >= @end
+
+    if @rate.positive?
+      @due = @start + @begun * 1_000_000_000 / @rate
+      return false if is_timed && @due >= @end
+
+      @late = wait
+    end
     @begun += size
     true
+  end
+
+  # Waits for the time of the next call; returns how late that ended: 0 if it did not have to wait.
+  def wait
+    left = @due - now
+    return 0 unless left.positive?
+
+    sleep(left / 1e9)
+    [now - @due, 0].max
   end
 
   # The number of the next key: xorshift32, the same in all drivers.
@@ -57,12 +78,21 @@ class Block
     state % @keys
   end
 
-  # Counts a call of `size` operations that began at `begun` and has ended now.
+  # Counts a call of `size` operations that began at `begun` and has ended now. In an open loop its time is that since it
+  # was due.
   def done(begun, size)
-    ns = now - begun
-    shift = [ns.bit_length - SLOT_BITS, 0].max
-    @slots[shift * 1024 + (ns >> shift)] += size
+    ended = now
+    record(@slots, ended - (@due || begun), size)
+    if @due
+      record(@service, ended - begun, size)
+      record(@lag, @late, size)
+    end
     @ops += size
+  end
+
+  def record(slots, ns, size)
+    shift = [ns.bit_length - SLOT_BITS, 0].max
+    slots[shift * 1024 + (ns >> shift)] += size
   end
 
   # Looks at what a read returned.
@@ -81,6 +111,7 @@ class Block
   def result
     elapsed = now - @start
     cpu = Process.times
+    open_loop = { service_histogram: @service.sort, lag_histogram: @lag.sort }
     {
       ops: @ops,
       errors: @errors,
@@ -90,7 +121,8 @@ class Block
       system_cpu_ns: ((cpu.stime - @cpu.stime) * 1e9).round,
       max_rss_bytes: File.read("/proc/self/status")[/^VmHWM:\s+(\d+)/, 1].to_i * 1024,
       gc_ns: GC.total_time - @gc,
-      histogram: @slots.sort
+      histogram: @slots.sort,
+      **(@rate.positive? ? open_loop : {})
     }
   end
 end

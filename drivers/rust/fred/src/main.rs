@@ -1,7 +1,6 @@
 //! The driver of fred: tasks that share a connection.
 
 use std::rc::Rc;
-use std::time::Instant;
 
 use anyhow::bail;
 use driver_harness::{
@@ -74,9 +73,9 @@ impl Driver for Fred {
             let (client, block) = (self.client.clone(), Rc::clone(block));
             let (keys, value) = (Rc::clone(&self.keys), Rc::clone(&self.value));
             async move {
-                while block.goes_on(depth) {
+                while let Some(call) = block.next_of_task(depth).await {
                     let chosen: Vec<_> = (0..depth).map(|_| block.choose()).collect();
-                    let begun = Instant::now();
+                    let begun = call.begin();
                     if depth > 1 {
                         pipeline(&client, &block, is_get, &chosen, &keys, &value).await?;
                     } else if is_get {
@@ -87,7 +86,7 @@ impl Driver for Fred {
                     {
                         block.fail(kind(&error), 1);
                     }
-                    block.done(begun, depth);
+                    block.done(&begun);
                 }
                 Ok(())
             }

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use tokio::task::LocalSet;
 
-pub use block::Block;
+pub use block::{Begun, Block, Call};
 
 /// Between two operations of a run with faults.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -28,6 +28,9 @@ pub struct Config {
     pub host: String,
     /// Its port.
     pub port: u16,
+    /// Whether it is a node of a cluster.
+    #[serde(default)]
+    pub cluster: bool,
     /// The user, if one logs in.
     #[serde(default)]
     pub user: Option<String>,
@@ -45,6 +48,9 @@ pub struct Config {
     pub depth: usize,
     /// Concurrent tasks.
     pub concurrency: usize,
+    /// Operations per second of an open loop; 0 for a closed one.
+    #[serde(default)]
+    pub rate: u64,
     /// The operation.
     pub operation: Operation,
     /// What every key begins with.
@@ -266,7 +272,7 @@ fn say(line: &Value) -> anyhow::Result<()> {
 
 fn with_faults(driver: &mut dyn Driver, config: &Config, block: &Block) -> anyhow::Result<()> {
     let mut sequence = 0_u64;
-    while block.goes_on(1) {
+    while block.next(1).is_some() {
         let key = format!("{}{sequence}", config.key_prefix);
         let begun = Instant::now();
         let done = driver.increment(&key);

@@ -1,14 +1,14 @@
 //! The driver of loadline-client: a blocking connection, or tasks that share one.
 
 use std::rc::Rc;
-use std::time::Instant;
 
 use anyhow::bail;
 use driver_harness::{
     About, Block, Config, Driver, Failed, Mode, Operation, run_tasks, runtime, serve,
 };
+use loadline_client::cluster::{self, Cluster};
 use loadline_client::commands::{get, incr, set};
-use loadline_client::{Client, Error, blocking, multiplexed};
+use loadline_client::{Client, Error, Request, blocking, multiplexed};
 use tokio::runtime::Runtime;
 
 fn main() -> anyhow::Result<()> {
@@ -25,20 +25,59 @@ struct Ours {
 }
 
 enum Way {
-    Blocking(Box<blocking::Connection>),
-    Tasks(Runtime, multiplexed::Connection),
+    Blocking(Blocking),
+    Tasks(Runtime, Shared),
+}
+
+/// A connection of one thread.
+enum Blocking {
+    Server(Box<blocking::Connection>),
+    Cluster(Box<blocking::Cluster>),
+}
+
+/// A connection that tasks share.
+#[derive(Clone)]
+enum Shared {
+    Server(multiplexed::Connection),
+    Cluster(Cluster),
+}
+
+impl Blocking {
+    fn run<Q: Request>(&mut self, request: Q) -> Q::Output {
+        match self {
+            Self::Server(connection) => connection.run(request),
+            Self::Cluster(cluster) => cluster.run(request),
+        }
+    }
+}
+
+impl Shared {
+    async fn run<Q: Request>(&self, request: Q) -> Q::Output {
+        match self {
+            Self::Server(connection) => connection.run(request).await,
+            Self::Cluster(cluster) => cluster.run(request).await,
+        }
+    }
 }
 
 impl Ours {
     fn open(config: &Config) -> anyhow::Result<(Self, About)> {
         let client = Client::open(&format!("{}?resp={}", config.url(), config.resp))?;
+        let cluster = || cluster::Builder::from_config(client.config().clone());
         let mut options = Vec::new();
         let way = match config.client.as_str() {
-            "loadline" => Way::Blocking(Box::new(client.blocking()?)),
+            "loadline" if config.cluster => {
+                Way::Blocking(Blocking::Cluster(Box::new(cluster()?.open_blocking()?)))
+            }
+            "loadline" => Way::Blocking(Blocking::Server(Box::new(client.blocking()?))),
             "loadline.tasks" => {
                 options.push("tasks");
                 let runtime = runtime()?;
-                let connection = runtime.block_on(client.multiplexed())?;
+                let connection = if config.cluster {
+                    Shared::Cluster(runtime.block_on(cluster()?.open())?)
+                } else {
+                    Shared::Server(runtime.block_on(client.multiplexed())?)
+                };
                 Way::Tasks(runtime, connection)
             }
             other => bail!("unknown client `{other}`"),
@@ -66,22 +105,22 @@ impl Driver for Ours {
         let (keys, value) = (&self.keys, &self.value);
         match (&mut self.way, self.config.mode) {
             (Way::Blocking(connection), Mode::Sync) => {
-                while block.goes_on(1) {
+                while let Some(call) = block.next(1) {
                     let key = &keys[block.choose()];
-                    let begun = Instant::now();
+                    let begun = call.begin();
                     if is_get {
                         note(block, connection.run(get::<Option<Vec<u8>>>(key)));
                     } else if let Err(error) = connection.run(set(key, &**value)) {
                         block.fail(kind(&error), 1);
                     }
-                    block.done(begun, 1);
+                    block.done(&begun);
                 }
                 Ok(())
             }
             (Way::Blocking(connection), Mode::Pipeline) => {
-                while block.goes_on(self.config.depth) {
+                while let Some(call) = block.next(self.config.depth) {
                     let chosen: Vec<_> = (0..self.config.depth).map(|_| block.choose()).collect();
-                    let begun = Instant::now();
+                    let begun = call.begin();
                     if is_get {
                         let commands: Vec<_> = chosen
                             .iter()
@@ -103,7 +142,7 @@ impl Driver for Ours {
                             block.fail(kind(&error), 1);
                         }
                     }
-                    block.done(begun, self.config.depth);
+                    block.done(&begun);
                 }
                 Ok(())
             }
@@ -112,15 +151,15 @@ impl Driver for Ours {
                     let (connection, block) = (connection.clone(), Rc::clone(block));
                     let (keys, value) = (Rc::clone(keys), Rc::clone(value));
                     async move {
-                        while block.goes_on(1) {
+                        while let Some(call) = block.next_of_task(1).await {
                             let key = &keys[block.choose()];
-                            let begun = Instant::now();
+                            let begun = call.begin();
                             if is_get {
                                 note(&block, connection.run(get::<Option<Vec<u8>>>(key)).await);
                             } else if let Err(error) = connection.run(set(key, &*value)).await {
                                 block.fail(kind(&error), 1);
                             }
-                            block.done(begun, 1);
+                            block.done(&begun);
                         }
                         Ok(())
                     }

@@ -1,14 +1,14 @@
-//! The driver of redis-rs: a blocking connection, or tasks that share a `ConnectionManager`.
+//! The driver of redis-rs: a blocking connection, or tasks that share a `ConnectionManager`; or those of a cluster.
 
 use std::rc::Rc;
-use std::time::Instant;
 
 use anyhow::bail;
 use driver_harness::{
     About, Block, Config, Driver, Failed, Mode, Operation, run_tasks, runtime, serve,
 };
-use redis::aio::ConnectionManager;
-use redis::{RedisError, RedisResult, cmd};
+use redis::aio::{self, ConnectionManager};
+use redis::cluster::{ClusterClient, ClusterConnection, cluster_pipe};
+use redis::{ConnectionLike, RedisError, RedisResult, cluster_async, cmd};
 use tokio::runtime::Runtime;
 
 fn main() -> anyhow::Result<()> {
@@ -26,22 +26,32 @@ struct RedisRs {
 
 enum Way {
     Blocking(Box<redis::Connection>),
+    Cluster(Box<ClusterConnection>),
     Tasks(Runtime, ConnectionManager),
+    ClusterTasks(Runtime, cluster_async::ClusterConnection),
 }
 
 impl RedisRs {
     fn open(config: &Config) -> anyhow::Result<(Self, About)> {
-        let client = redis::Client::open(format!("{}?protocol={}", config.url(), config.resp))?;
+        let url = format!("{}?protocol={}", config.url(), config.resp);
+        let client = redis::Client::open(url.as_str())?;
+        let cluster = || ClusterClient::new([url.as_str()]);
         let mut options = Vec::new();
-        let way = match config.client.as_str() {
-            "redis-rs" => Way::Blocking(Box::new(client.get_connection()?)),
-            "redis-rs.tasks" => {
+        let way = match (config.client.as_str(), config.cluster) {
+            ("redis-rs", false) => Way::Blocking(Box::new(client.get_connection()?)),
+            ("redis-rs", true) => Way::Cluster(Box::new(cluster()?.get_connection()?)),
+            ("redis-rs.tasks", is_cluster) => {
                 options.push("tasks");
                 let runtime = runtime()?;
-                let manager = runtime.block_on(client.get_connection_manager())?;
-                Way::Tasks(runtime, manager)
+                if is_cluster {
+                    let connection = runtime.block_on(cluster()?.get_async_connection())?;
+                    Way::ClusterTasks(runtime, connection)
+                } else {
+                    let manager = runtime.block_on(client.get_connection_manager())?;
+                    Way::Tasks(runtime, manager)
+                }
             }
-            other => bail!("unknown client `{other}`"),
+            (other, _) => bail!("unknown client `{other}`"),
         };
         let about = About {
             client: "redis-rs",
@@ -62,52 +72,33 @@ impl RedisRs {
 
 impl Driver for RedisRs {
     fn block(&mut self, block: &Rc<Block>) -> anyhow::Result<()> {
-        let is_get = self.config.operation == Operation::Get;
-        let (keys, value) = (&self.keys, &self.value);
+        let work = Work {
+            is_get: self.config.operation == Operation::Get,
+            block: Rc::clone(block),
+            keys: Rc::clone(&self.keys),
+            value: Rc::clone(&self.value),
+        };
+        let Config {
+            depth, concurrency, ..
+        } = self.config;
         match (&mut self.way, self.config.mode) {
-            (Way::Blocking(connection), Mode::Sync) => {
-                while block.goes_on(1) {
-                    let key = &keys[block.choose()];
-                    let begun = Instant::now();
-                    if is_get {
-                        note(block, cmd("GET").arg(key).query(connection));
-                    } else {
-                        written(block, cmd("SET").arg(key).arg(&**value).query(connection));
-                    }
-                    block.done(begun, 1);
-                }
-                Ok(())
-            }
-            (Way::Blocking(connection), Mode::Pipeline) => {
-                pipelines(block, connection, (is_get, self.config.depth), keys, value);
-                Ok(())
+            (Way::Blocking(connection), Mode::Sync) => work.one_by_one(&mut **connection),
+            (Way::Cluster(connection), Mode::Sync) => work.one_by_one(&mut **connection),
+            (Way::Blocking(connection), Mode::Pipeline) => work.in_pipelines(connection, depth),
+            (Way::Cluster(connection), Mode::Pipeline) => {
+                work.in_pipelines_of_cluster(connection, depth);
             }
             (Way::Tasks(runtime, manager), Mode::Sync | Mode::Multiplexed) => {
-                run_tasks(runtime, self.config.concurrency, || {
-                    let (mut manager, block) = (manager.clone(), Rc::clone(block));
-                    let (keys, value) = (Rc::clone(keys), Rc::clone(value));
-                    async move {
-                        while block.goes_on(1) {
-                            let key = &keys[block.choose()];
-                            let begun = Instant::now();
-                            if is_get {
-                                note(&block, cmd("GET").arg(key).query_async(&mut manager).await);
-                            } else {
-                                let set = cmd("SET")
-                                    .arg(key)
-                                    .arg(&*value)
-                                    .query_async(&mut manager)
-                                    .await;
-                                written(&block, set);
-                            }
-                            block.done(begun, 1);
-                        }
-                        Ok(())
-                    }
-                })
+                return run_tasks(runtime, concurrency, || work.clone().task(manager.clone()));
+            }
+            (Way::ClusterTasks(runtime, connection), Mode::Sync | Mode::Multiplexed) => {
+                return run_tasks(runtime, concurrency, || {
+                    work.clone().task(connection.clone())
+                });
             }
             (_, mode) => bail!("{} has no mode {mode:?}", self.config.client),
         }
+        Ok(())
     }
 
     fn increment(&mut self, key: &str) -> Result<(), Failed> {
@@ -121,8 +112,12 @@ impl Driver for RedisRs {
                 }
                 cmd("INCR").arg(key).query(connection)
             }
+            Way::Cluster(connection) => cmd("INCR").arg(key).query(&mut **connection),
             Way::Tasks(runtime, manager) => {
                 runtime.block_on(async { cmd("INCR").arg(key).query_async(manager).await })
+            }
+            Way::ClusterTasks(runtime, connection) => {
+                runtime.block_on(async { cmd("INCR").arg(key).query_async(connection).await })
             }
         };
         done.map(drop).map_err(|error| {
@@ -141,35 +136,107 @@ impl Driver for RedisRs {
     }
 }
 
-fn pipelines(
-    block: &Block,
-    connection: &mut redis::Connection,
-    (is_get, depth): (bool, usize),
-    keys: &[String],
-    value: &str,
-) {
-    while block.goes_on(depth) {
-        let chosen: Vec<_> = (0..depth).map(|_| block.choose()).collect();
-        let begun = Instant::now();
-        let mut pipeline = redis::pipe();
-        for key in chosen {
-            if is_get {
-                pipeline.get(&keys[key]);
+/// What the calls of a block need.
+#[derive(Clone)]
+struct Work {
+    is_get: bool,
+    block: Rc<Block>,
+    keys: Rc<[String]>,
+    value: Rc<str>,
+}
+
+impl Work {
+    fn one_by_one(&self, connection: &mut impl ConnectionLike) {
+        while let Some(call) = self.block.next(1) {
+            let key = &self.keys[self.block.choose()];
+            let begun = call.begin();
+            if self.is_get {
+                note(&self.block, cmd("GET").arg(key).query(connection));
             } else {
-                pipeline.set(&keys[key], value).ignore();
+                let set = cmd("SET").arg(key).arg(&*self.value).query(connection);
+                written(&self.block, set);
             }
+            self.block.done(&begun);
         }
-        if is_get {
-            match pipeline.query::<Vec<Option<Vec<u8>>>>(connection) {
-                Ok(values) => values
-                    .iter()
-                    .for_each(|value| block.check(value.as_deref())),
-                Err(error) => failed(block, error, depth),
+    }
+
+    async fn task(self, mut connection: impl aio::ConnectionLike) -> anyhow::Result<()> {
+        let block = &self.block;
+        while let Some(call) = block.next_of_task(1).await {
+            let key = &self.keys[block.choose()];
+            let begun = call.begin();
+            if self.is_get {
+                let get = cmd("GET").arg(key).query_async(&mut connection).await;
+                note(block, get);
+            } else {
+                let mut set = cmd("SET");
+                set.arg(key).arg(&*self.value);
+                written(block, set.query_async(&mut connection).await);
             }
-        } else if let Err(error) = pipeline.query::<()>(connection) {
-            failed(block, error, depth);
+            block.done(&begun);
         }
-        block.done(begun, depth);
+        Ok(())
+    }
+
+    fn chosen(&self, depth: usize) -> Vec<&String> {
+        let choose = || &self.keys[self.block.choose()];
+        std::iter::repeat_with(choose).take(depth).collect()
+    }
+
+    fn in_pipelines(&self, connection: &mut redis::Connection, depth: usize) {
+        while let Some(call) = self.block.next(depth) {
+            let chosen = self.chosen(depth);
+            let begun = call.begin();
+            let mut pipeline = redis::pipe();
+            if self.is_get {
+                chosen.into_iter().for_each(|key| {
+                    pipeline.get(key);
+                });
+                self.read(pipeline.query(connection), depth);
+            } else {
+                chosen.into_iter().for_each(|key| {
+                    pipeline.set(key, &*self.value).ignore();
+                });
+                self.wrote(pipeline.query(connection), depth);
+            }
+            self.block.done(&begun);
+        }
+    }
+
+    /// A pipeline of a cluster is split by the nodes of its keys.
+    fn in_pipelines_of_cluster(&self, connection: &mut ClusterConnection, depth: usize) {
+        while let Some(call) = self.block.next(depth) {
+            let chosen = self.chosen(depth);
+            let begun = call.begin();
+            let mut pipeline = cluster_pipe();
+            if self.is_get {
+                chosen.into_iter().for_each(|key| {
+                    pipeline.get(key);
+                });
+                self.read(pipeline.query(connection), depth);
+            } else {
+                chosen.into_iter().for_each(|key| {
+                    pipeline.set(key, &*self.value).ignore();
+                });
+                self.wrote(pipeline.query(connection), depth);
+            }
+            self.block.done(&begun);
+        }
+    }
+
+    fn read(&self, replies: RedisResult<Vec<Option<Vec<u8>>>>, depth: usize) {
+        match replies {
+            Ok(values) => values
+                .iter()
+                .for_each(|value| self.block.check(value.as_deref())),
+            Err(error) => failed(&self.block, error, depth),
+        }
+    }
+
+    fn wrote(&self, replies: RedisResult<()>, depth: usize) {
+        if let Err(error) = replies {
+            failed(&self.block, error, depth);
+        }
     }
 }
 

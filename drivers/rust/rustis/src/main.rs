@@ -1,7 +1,6 @@
 //! The driver of rustis: tasks that share a connection.
 
 use std::rc::Rc;
-use std::time::Instant;
 
 use anyhow::bail;
 use driver_harness::{
@@ -59,9 +58,9 @@ impl Driver for Rustis {
             let (client, block) = (self.client.clone(), Rc::clone(block));
             let (keys, value) = (Rc::clone(&self.keys), Rc::clone(&self.value));
             async move {
-                while block.goes_on(depth) {
+                while let Some(call) = block.next_of_task(depth).await {
                     let chosen: Vec<_> = (0..depth).map(|_| block.choose()).collect();
-                    let begun = Instant::now();
+                    let begun = call.begin();
                     if depth > 1 {
                         pipeline(&client, &block, is_get, &chosen, &keys, &value).await;
                     } else if is_get {
@@ -69,7 +68,7 @@ impl Driver for Rustis {
                     } else if let Err(error) = client.set(keys[chosen[0]].as_str(), &*value).await {
                         block.fail(kind(&error), 1);
                     }
-                    block.done(begun, depth);
+                    block.done(&begun);
                 }
                 Ok(())
             }
