@@ -13,6 +13,8 @@ use crate::{is_on_path, say, target_dir};
 
 const DIR: &str = "drivers";
 const MANIFEST: &str = "driver.toml";
+/// What clients of a cluster are also tested with.
+const CLUSTER: &str = "spawn-cluster:redis-server";
 
 /// What to do.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -44,6 +46,9 @@ struct Manifest {
 #[derive(Debug, Deserialize)]
 struct Client {
     name: String,
+    /// Whether it calls a cluster.
+    #[serde(default)]
+    cluster: bool,
 }
 
 /// A folder with drivers.
@@ -91,9 +96,11 @@ pub(crate) fn run_drivers(asked: &Asked<'_>) -> anyhow::Result<()> {
             say(&format!("drivers: {} is left out: {error:#}", folder.name));
             continue;
         }
-        let clients = folder.manifest.client.iter();
-        let names: Vec<&str> = clients.map(|client| client.name.as_str()).collect();
-        if let Err(error) = folder.test(&names) {
+        let clients = || folder.manifest.client.iter();
+        let of_cluster = clients().filter(|client| client.cluster);
+        let names: Vec<&str> = clients().map(|client| client.name.as_str()).collect();
+        let of_cluster: Vec<&str> = of_cluster.map(|client| client.name.as_str()).collect();
+        if let Err(error) = folder.test(&names, &of_cluster) {
             failed.push(format!("{}: {error:#}", folder.name));
         }
     }
@@ -120,7 +127,7 @@ pub(crate) fn test_quick(install: bool, must_be_there: bool) -> anyhow::Result<(
             folder.install()?;
         }
         let names: Vec<&str> = folder.manifest.quick.iter().map(String::as_str).collect();
-        match folder.test(&names) {
+        match folder.test(&names, &[]) {
             Err(error) if must_be_there || folder.is_installed()? => return Err(error),
             Err(_) => say(&format!(
                 "drivers: {} is not installed and was not tested; `cargo xtask test --install` installs it",
@@ -220,16 +227,21 @@ impl Folder {
         Ok(self.manifest.client.iter().all(of))
     }
 
-    /// Tests the conformance of clients, also of those after one that fails.
-    fn test(&self, names: &[&str]) -> anyhow::Result<()> {
+    /// Tests the conformance of clients, and of some on a cluster; also of those after one that fails.
+    fn test(&self, names: &[&str], of_cluster: &[&str]) -> anyhow::Result<()> {
         let mut failed = Vec::new();
-        for name in names {
+        let alone = names.iter().map(|name| (None, name));
+        let together = of_cluster.iter().map(|name| (Some(CLUSTER), name));
+        for (target, name) in alone.chain(together) {
             let status = Command::new(program())
-                .args(["clients", "--drivers", DIR, "--conformance", name])
+                .arg("clients")
+                .args(target)
+                .args(["--drivers", DIR, "--conformance", name])
                 .status()
                 .context("the program could not be started")?;
             if !status.success() {
-                failed.push(format!("{name} ({status})"));
+                let target = target.unwrap_or("one server");
+                failed.push(format!("{name} with {target} ({status})"));
             }
         }
         if failed.is_empty() {
