@@ -12,6 +12,9 @@ use crate::vocabulary::vocabulary;
 
 pub use load::{LoadAnswer, LoadPhase, LoadSubject, LoadWindow, TierLoad};
 
+/// The share of the whole that the parts of an operation may leave.
+const MOST_RESIDUAL: f64 = 0.05;
+
 vocabulary! {
     /// Whether a tier pays, or an option is to be chosen.
     pub enum TierVerdict {
@@ -135,6 +138,9 @@ pub struct Waterfall {
     pub decode_ns: Option<f64>,
     /// The rest of the whole; negative if the parts add up to more.
     pub unattributed_ns: f64,
+    /// The interval of the rest of a round, in which disturbances affect the whole and the parts alike. `None` with too few
+    /// rounds.
+    pub unattributed_interval: Option<Bounds>,
 }
 
 /// One of the options for a tier.
@@ -239,6 +245,12 @@ impl Waterfall {
     #[must_use]
     pub fn residual(&self) -> f64 {
         self.unattributed_ns / self.whole_ns.max(1.0)
+    }
+
+    /// Whether the rest is larger than the parts may leave: 5 % of the whole.
+    #[must_use]
+    pub fn is_incomplete(&self) -> bool {
+        self.residual().abs() > MOST_RESIDUAL
     }
 }
 

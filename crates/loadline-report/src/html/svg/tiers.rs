@@ -217,7 +217,7 @@ fn callouts(
         order.iter().copied().partition(|one| fits(one));
     left.reverse();
     let is_below_larger = foot - y > y - TOP;
-    let mut unnamed = Vec::new();
+    let mut left_out: Vec<&Placed<'_>> = Vec::new();
     for (group, anchor, is_below) in [
         (right, Anchor::Start, is_below_larger),
         (left, Anchor::End, !is_below_larger),
@@ -238,19 +238,41 @@ fn callouts(
                 _ => one.x + 3.0,
             };
             if labels.place((x, at + 4.0), anchor, &name(one)) {
-                body.push_str(&format!(
-                    "<line class=\"k{}\" x1=\"{:.1}\" x2=\"{:.1}\" y1=\"{y:.1}\" y2=\"{:.1}\"/>\n",
-                    one.point.colour % COLOURS,
-                    one.x,
-                    one.x,
-                    at + 4.0
-                ));
+                body.push_str(&leader(one, y, at));
             } else {
-                unnamed.push((one.point.colour, one.point.label.clone()));
+                left_out.push(*one);
             }
         }
     }
+    // Any place that is free, also if its line crosses others.
+    let rows = || (0..12).map(|row| (WHISKERS + LINE) / 2.0 + LINE * f64::from(row));
+    left_out.retain(|one| {
+        let places = rows().flat_map(|distance| [y + distance, y - distance]);
+        let mut inside = places.filter(|at| (TOP + LINE..foot - 4.0).contains(at));
+        let sides = [(one.x + 3.0, Anchor::Start), (one.x - 3.0, Anchor::End)];
+        let found = inside.find(|at| {
+            sides
+                .iter()
+                .any(|(x, anchor)| labels.place((*x, at + 4.0), *anchor, &name(one)))
+        });
+        body.push_str(&found.map_or_else(String::new, |at| leader(one, y, at)));
+        found.is_none()
+    });
+    let unnamed = left_out.iter();
     unnamed
+        .map(|one| (one.point.colour, one.point.label.clone()))
+        .collect()
+}
+
+/// The line from a point to its name.
+fn leader(one: &Placed<'_>, y: f64, at: f64) -> String {
+    format!(
+        "<line class=\"k{}\" x1=\"{:.1}\" x2=\"{:.1}\" y1=\"{y:.1}\" y2=\"{:.1}\"/>\n",
+        one.point.colour % COLOURS,
+        one.x,
+        one.x,
+        at + 4.0
+    )
 }
 
 /// A point: as many shapes as colours, shifted against each other once the colours repeat.

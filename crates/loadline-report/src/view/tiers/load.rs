@@ -3,7 +3,7 @@
 use loadline_measure::record::{LoadAnswer, LoadPhase, LoadSubject, LoadWindow, TierLoad};
 use loadline_measure::words;
 
-use super::{cases, cells, time};
+use super::{cases, cells, signed, time};
 use crate::document::{
     Axis, Block, Cell, Column, Lines, Mark, Plot, Row, RowGroup, Scale, Section, Series, Table,
     Tone, Unit,
@@ -73,11 +73,6 @@ fn share(share: Option<f64>) -> Cell {
         || Cell::new(Tone::Faint, "-"),
         |share| words::percent(share).into(),
     )
-}
-
-fn signed(ns: f64) -> String {
-    let sign = if ns < 0.0 { "-" } else { "" };
-    format!("{sign}{}", words::duration(ns.abs()))
 }
 
 fn phase(phase: &LoadPhase) -> Row {

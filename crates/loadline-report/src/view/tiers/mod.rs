@@ -104,10 +104,24 @@ fn tone(answer: &TierVerdict) -> Tone {
 
 fn options(tiers: &Tiers) -> Option<Section> {
     let items = tiers.options.iter().map(|option| {
-        Item::new(tone(&option.answer), option.reason.as_str())
-            .labelled(format!("{}, {}", option.name, option.answer))
+        Item::new(tone(&option.answer), option.reason.as_str()).labelled(format!(
+            "{}, {}",
+            in_words(&option.name),
+            option.answer
+        ))
     });
     Section::new("The options", vec![Block::List(items.collect())])
+}
+
+/// What an option means.
+fn in_words(option: &str) -> &str {
+    match option {
+        "drop" => "drop the server",
+        "fix" => "fix the codec",
+        "selective" => "keep the server for expensive objects only",
+        "embedded" => "use an embedded store",
+        other => other,
+    }
 }
 
 /// A tier with its codec.
@@ -345,7 +359,7 @@ fn waterfalls(tiers: &Tiers) -> Option<Section> {
         let residual = waterfall.residual();
         let sign = if residual < 0.0 { "-" } else { "" };
         let share = format!("{sign}{}", words::percent(residual.abs()));
-        let is_large = residual.abs() > 0.05;
+        let is_large = waterfall.is_incomplete();
         all.push(Cell::new(
             if is_large { Tone::Warn } else { Tone::Plain },
             share,
@@ -354,14 +368,35 @@ fn waterfalls(tiers: &Tiers) -> Option<Section> {
             let text = format!("the server counts {} for the command", words::duration(ns));
             Item::new(Tone::Faint, text)
         });
+        let rest = is_large.then(|| Item::new(Tone::Warn, unattributed(waterfall)));
         Row {
             cells: all,
-            notes: command.into_iter().collect(),
+            notes: rest.into_iter().chain(command).collect(),
             ..Row::default()
         }
     };
     let rows = tiers.waterfalls.iter().map(row).collect();
     table("Where the time goes", columns, rows)
+}
+
+/// That the parts leave much of the whole, or add up to more.
+fn unattributed(waterfall: &Waterfall) -> String {
+    let rest = signed(waterfall.unattributed_ns);
+    let range = waterfall
+        .unattributed_interval
+        .map_or_else(String::new, |bounds| {
+            format!(" [{}, {}]", signed(bounds.lo), signed(bounds.hi))
+        });
+    if waterfall.unattributed_ns < 0.0 {
+        format!("the parts add up to more than the whole: unattributed {rest}{range}")
+    } else {
+        format!("unattributed: {rest}{range} that no part explains")
+    }
+}
+
+fn signed(ns: f64) -> String {
+    let sign = if ns < 0.0 { "-" } else { "" };
+    format!("{sign}{}", words::duration(ns.abs()))
 }
 
 fn codecs(record: &Record) -> Option<Section> {
@@ -524,10 +559,6 @@ fn flaws(flaws: &[Flaw]) -> Option<Section> {
         Column::figure("without", 0),
         Column::figure("adds", 0),
     ];
-    let signed = |ns: f64| {
-        let sign = if ns < 0.0 { "-" } else { "" };
-        format!("{sign}{}", words::duration(ns.abs()))
-    };
     let row = |flaw: &Flaw| {
         let range = flaw.adds_interval.map_or_else(String::new, |bounds| {
             format!(" [{}, {}]", signed(bounds.lo), signed(bounds.hi))

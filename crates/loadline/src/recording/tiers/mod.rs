@@ -79,7 +79,7 @@ pub(crate) fn conclude_tiers(record: &mut Record, facts: &TierFacts<'_>) {
             is_recompute_given: facts.given.is_some(),
         },
         hit_ratio: facts.plan.hit_ratio,
-        verdict: verdict(&recompute, &costs, &options),
+        verdict: verdict(&recompute, &costs, &options, facts.plan.hit_ratio),
         waterfalls: found.waterfalls(),
         batches: found.batches(),
         curve: facts.curve.clone(),
@@ -462,30 +462,39 @@ fn bound(ratio: f64) -> String {
 }
 
 /// The answer in a few sentences.
-fn verdict(recompute: &Recompute, costs: &[TierCost], options: &[TierOption]) -> String {
+fn verdict(
+    recompute: &Recompute,
+    costs: &[TierCost],
+    options: &[TierOption],
+    hit_ratio: f64,
+) -> String {
     let of = |wanted: TierVerdict| {
         let tiers = costs.iter().filter(|cost| cost.pays == wanted);
         let texts = tiers.map(|cost| match cost.break_even {
-            Some(ratio) => format!("{} above {}", tier(cost), words::percent(ratio)),
-            None => tier(cost),
+            Some(ratio) => format!("{} ({})", tier(cost), words::percent(ratio)),
+            None => format!("{} (none)", tier(cost)),
         });
-        texts.collect::<Vec<_>>().join(", ")
+        Some(texts.collect::<Vec<_>>().join(", ")).filter(|text| !text.is_empty())
     };
+    let groups = [
+        ("tiers that pay", of(TierVerdict::Yes)),
+        ("tiers that do not pay", of(TierVerdict::No)),
+        ("inconclusive", of(TierVerdict::Inconclusive)),
+    ];
+    let groups: Vec<String> = groups
+        .into_iter()
+        .filter_map(|(what, tiers)| Some(format!("{what}: {}", tiers?)))
+        .collect();
     let mut text = format!(
         "Recomputing this object takes {}.",
         words::duration(recompute.ns)
     );
-    let yes = of(TierVerdict::Yes);
-    if !yes.is_empty() {
-        text += &format!(" Tiers that pay, with the hit ratio: {yes}.");
-    }
-    let no = of(TierVerdict::No);
-    if !no.is_empty() {
-        text += &format!(" Tiers that do not pay: {no}.");
-    }
-    let open = of(TierVerdict::Inconclusive);
-    if !open.is_empty() {
-        text += &format!(" Inconclusive: {open}.");
+    if !groups.is_empty() {
+        text += &format!(
+            " At the expected hit ratio of {}, {} (in brackets: the hit ratio above which it pays).",
+            words::percent(hit_ratio),
+            groups.join("; ")
+        );
     }
     let chosen: Vec<&str> = options
         .iter()

@@ -1,7 +1,8 @@
 //! Where the time of an operation on a tier goes.
 
+use loadline_measure::interval;
 use loadline_measure::quantile::median;
-use loadline_measure::record::{Case, Waterfall};
+use loadline_measure::record::{Bounds, Case, Waterfall};
 
 use super::Found;
 use crate::plan::TierOp;
@@ -49,10 +50,12 @@ impl Found<'_> {
         };
         let null = self.null(subject, &parted.scenario.workload);
         let Some((null_case, null_blocks)) = null else {
+            let rests = blocks.iter().map(|sums| sums.whole_ns() - own_ns(sums));
             return Some(
                 Waterfall {
                     write_ns: part(|sums| sums.write).filter(|_| writes),
                     read_ns: part(|sums| sums.read).filter(|_| !writes),
+                    unattributed_interval: bounds(&rests.collect::<Vec<_>>()),
                     ..known
                 }
                 .with_rest(),
@@ -73,6 +76,11 @@ impl Found<'_> {
                 server_command_ns: command,
                 read_ns: part(|sums| sums.read),
                 parse_ns: part(|sums| sums.parse),
+                unattributed_interval: bounds(&rests(
+                    (blocks, null_blocks),
+                    (plain, null_case),
+                    beyond.or(command),
+                )),
                 ..known
             }
             .with_rest(),
@@ -88,6 +96,38 @@ impl Found<'_> {
             is_it.then_some((case, &blocks[..]))
         })
     }
+}
+
+/// The parts of an operation that the client performs.
+fn own_ns(sums: &PartSums) -> f64 {
+    sums.each(sums.encode + sums.client + sums.write + sums.read + sums.parse + sums.decode)
+}
+
+/// The rest of each round: of the operation, less its parts, the wait for the null server, and the work of the server in the
+/// same round, or `server` where rounds do not know it.
+fn rests(
+    (blocks, null_blocks): (&[PartSums], &[PartSums]),
+    (plain, null_case): (&Case, &Case),
+    server: Option<f64>,
+) -> Vec<f64> {
+    let rounds = plain.rounds.iter().zip(&null_case.rounds);
+    let beyond = rounds.map(|(plain, null)| {
+        let both = plain.server_cpu_ns_per_op.zip(null.server_cpu_ns_per_op);
+        let of_round = both.map(|(server, null)| (server - null).max(0.0));
+        of_round.or(server).unwrap_or(0.0)
+    });
+    let both = blocks.iter().zip(null_blocks).zip(beyond);
+    both.filter(|((sums, null), _)| sums.ops > 0 && null.ops > 0)
+        .map(|((sums, null), server)| sums.whole_ns() - own_ns(sums) - null.wait_ns() - server)
+        .collect()
+}
+
+fn bounds(values: &[f64]) -> Option<Bounds> {
+    let found = interval::of_median(values, interval::ALPHA)?;
+    Some(Bounds {
+        lo: found.lo,
+        hi: found.hi,
+    })
 }
 
 fn median_of(blocks: &[PartSums], of: impl Fn(&PartSums) -> f64) -> Option<f64> {
