@@ -11,6 +11,7 @@ use rustix::net::{Shutdown, shutdown};
 use crate::buffer::{Buffer, Output};
 use crate::commands::{self, Refusal};
 use crate::listen::Stream;
+use crate::lookahead;
 use crate::state::{Queue, Session, Shared};
 
 /// The pending replies at which execution of further requests pauses. Waiting requests take less memory than
@@ -388,14 +389,28 @@ impl Connection {
         }
     }
 
+    /// Brings the keys of the next requests into the cache of the processor, where there are several of them, and
+    /// returns the size of these requests in bytes.
+    fn look_ahead(&self, bytes: &[u8], shared: &Shared) -> usize {
+        let (keys, used) = lookahead::keys(bytes);
+        if keys.len() > 1 && self.session.authenticated {
+            shared.databases[self.session.database].warm(&keys);
+        }
+        // Where it finds nothing, it looks again behind the next request.
+        used.max(1)
+    }
+
     /// Executes requests from the front of `bytes` and returns their size in bytes.
     fn execute(&mut self, bytes: &[u8], shared: &mut Shared) -> usize {
-        let mut at = 0;
+        let (mut at, mut seen) = (0, 0);
         self.paused = false;
         while !self.session.closing && !self.output.has_overflowed() && !self.is_postponed() {
             if self.output.len() > PAUSE_BYTES {
                 self.paused = at < bytes.len();
                 return at;
+            }
+            if at >= seen {
+                seen = at + self.look_ahead(&bytes[at..], shared);
             }
             match self.parser.parse(&bytes[at..]) {
                 Ok((used, Some(request))) => {

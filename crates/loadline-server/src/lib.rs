@@ -26,6 +26,7 @@ mod error;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod listen;
+mod lookahead;
 mod memory;
 mod persistence;
 mod server;

@@ -61,6 +61,18 @@ impl Keyspace {
         locked
     }
 
+    /// Brings the entries of `keys` into the cache of the processor, for operations on these keys that follow. One after
+    /// the other, the operations wait for the memory several times each; here the waits of all of them overlap. It
+    /// changes and counts nothing.
+    pub fn warm(&self, keys: &[&[u8]]) {
+        if self.shards.get().is_none() {
+            return;
+        }
+        let mut hashes: Vec<u64> = keys.iter().map(|key| self.hash(key)).collect();
+        hashes.sort_unstable_by_key(|hash| self.index_of(*hash));
+        drop(self.lock_all(hashes.iter().copied()));
+    }
+
     /// Shows the entries of `keys`, in their order, as they are at one moment; counts hits and misses.
     ///
     /// # Errors

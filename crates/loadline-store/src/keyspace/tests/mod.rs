@@ -493,3 +493,32 @@ fn hits_and_misses_are_counted_where_asked() {
     let tally = store.tally();
     assert_eq!((tally.hits, tally.misses, tally.keys), (1, 2, 1));
 }
+
+#[test]
+fn warming_keys_changes_and_counts_nothing() {
+    let mut keyspace = Keyspace::new();
+    keyspace.warm(&[b"before the first"]);
+    keyspace.count_uses(true);
+    for key in 0..1_000_u32 {
+        let expires_at = key.is_multiple_of(2).then_some(5);
+        keyspace.put_string(&key.to_le_bytes(), b"value", 0, |_| Some(expires_at));
+    }
+    let state = |keyspace: &Keyspace| {
+        let uses: Vec<_> = (0..1_000_u32)
+            .map(|key| keyspace.uses(&key.to_le_bytes(), 0))
+            .collect();
+        (
+            keyspace.tally(),
+            keyspace.len(),
+            keyspace.charged_bytes(),
+            uses,
+        )
+    };
+    let before = state(&keyspace);
+    let keys: Vec<[u8; 4]> = (0..2_000_u32).map(u32::to_le_bytes).collect();
+    let mut keys: Vec<&[u8]> = keys.iter().map(<[u8; 4]>::as_slice).collect();
+    keys.extend([&b""[..], b"", &[7; 1_000]]);
+    keyspace.warm(&keys);
+    keyspace.warm(&[]);
+    assert_eq!(state(&keyspace), before);
+}

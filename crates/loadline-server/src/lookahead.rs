@@ -1,0 +1,128 @@
+//! A look at the requests of a pipeline before they are executed.
+
+/// The most requests that are looked at.
+const REQUESTS: usize = 16;
+/// A request with more words ends the look.
+const WORDS: usize = 8;
+
+/// The second words of the first requests, which are keys in most commands, and the bytes of these requests. It is a hint:
+/// a request that is unusual, malformed or incomplete ends the look.
+pub(crate) fn keys(bytes: &[u8]) -> (Vec<&[u8]>, usize) {
+    let mut keys = Vec::new();
+    let mut at = 0;
+    while keys.len() < REQUESTS
+        && let Some((key, used)) = request(&bytes[at..])
+    {
+        if keys.is_empty() {
+            keys.reserve_exact(REQUESTS);
+        }
+        keys.push(key);
+        at += used;
+    }
+    (keys, at)
+}
+
+/// The second word of the first request, and the bytes of the request.
+fn request(bytes: &[u8]) -> Option<(&[u8], usize)> {
+    let (words, mut at) = number(bytes, b'*')?;
+    let mut key = None;
+    for word in 0..words.min(WORDS + 1) {
+        let (length, used) = number(&bytes[at..], b'$')?;
+        let begin = at + used;
+        let end = begin.checked_add(length)?;
+        let text = bytes.get(begin..end)?;
+        if word == 1 {
+            key = Some(text);
+        }
+        at = end + 2;
+        if at > bytes.len() {
+            return None;
+        }
+    }
+    let key = key.filter(|_| words <= WORDS)?;
+    Some((key, at))
+}
+
+/// The number of a line that begins with `sign`, and the bytes of the line.
+fn number(bytes: &[u8], sign: u8) -> Option<(usize, usize)> {
+    /// More digits make no number of a usual request.
+    const DIGITS: usize = 9;
+    let (first, rest) = bytes.split_first()?;
+    if *first != sign {
+        return None;
+    }
+    let mut number = 0;
+    for (index, byte) in rest.iter().take(DIGITS + 1).enumerate() {
+        match byte {
+            b'0'..=b'9' => number = 10 * number + usize::from(byte - b'0'),
+            b'\r' if index > 0 => {
+                return (rest.get(index + 1)? == &b'\n').then_some((number, index + 3));
+            }
+            _ => return None,
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use loadline_resp::{Limits, RequestParser, encode};
+    use proptest::prelude::*;
+
+    #[test]
+    fn keys_are_the_second_words() {
+        let mut bytes = Vec::new();
+        encode::command(&mut bytes, &["SET", "key", "value"]);
+        encode::command(&mut bytes, &["GET", ""]);
+        let usual = bytes.len();
+        assert_eq!(keys(&bytes), (vec![&b"key"[..], b""], usual));
+        for other in [
+            &b"*1\r\n$4\r\nPING\r\n"[..],
+            b"GET key\r\n",
+            b"*2\r\n$3\r\nGET\r\n$9\r\nkey\r\n",
+            b"*2\r\n$3\r\nGET\r\n$3\r\nkey",
+            b"*2\r\n$99999999999999999999\r\n",
+            b"*9\r\n",
+            b"*-1\r\n",
+            b"*",
+        ] {
+            let mut bytes = bytes.clone();
+            bytes.extend_from_slice(other);
+            assert_eq!(keys(&bytes), (vec![&b"key"[..], b""], usual), "{other:?}");
+        }
+        let many = [&bytes[..]; 20].concat();
+        assert_eq!(keys(&many).0.len(), REQUESTS);
+        assert_eq!(keys(&many).1, REQUESTS / 2 * usual);
+    }
+
+    proptest! {
+        /// Whatever comes, it agrees with the parser where it finds something.
+        #[test]
+        fn it_finds_what_the_parser_finds(
+            parts in proptest::collection::vec(
+                prop_oneof![
+                    Just(b"*2\r\n".to_vec()), Just(b"*3\r\n".to_vec()), Just(b"$3\r\n".to_vec()), Just(b"key\r\n".to_vec()),
+                    Just(b"$0\r\n".to_vec()), Just(b"\r\n".to_vec()), Just(b"$".to_vec()), Just(b"\r".to_vec()),
+                    proptest::collection::vec(any::<u8>(), 0..4),
+                ],
+                0..40,
+            )
+        ) {
+            let bytes = parts.concat();
+            let (found, used) = keys(&bytes);
+            let mut parser = RequestParser::new(Limits::default());
+            let mut at = 0;
+            for key in found {
+                let (step, request) = match parser.parse(&bytes[at..]) {
+                    Ok((step, Some(request))) => (step, request),
+                    // It does not look at the ends of words.
+                    _ => return Ok(()),
+                };
+                prop_assert_eq!(request.get(1), Some(key));
+                at += step;
+            }
+            prop_assert_eq!(at, used);
+        }
+    }
+}
