@@ -40,7 +40,7 @@ impl Notices {
                 prefix: prefix.to_vec(),
             }),
             _ => Err(Error::Settings(
-                "only a Redis server that is named by its URL reports changes",
+                "only a single Redis server that is named by its URL reports changes, and no cluster",
             )),
         }
     }

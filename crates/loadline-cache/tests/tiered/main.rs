@@ -16,8 +16,6 @@ mod shared;
 mod stores;
 mod tasks;
 mod threads;
-#[cfg(feature = "tracing")]
-mod traced;
 mod warm_up;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

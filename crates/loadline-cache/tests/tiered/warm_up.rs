@@ -9,9 +9,11 @@ use loadline_cache::codec::Raw;
 use loadline_cache::{AsyncCache, Cache, Error, Found, KeyValue, ManualClock, Tier, WarmUpEnd};
 
 use super::redis::Redis;
-use super::{Count, Faulty, MS};
+use super::{Count, Faulty};
 
 const LONG: Duration = Duration::from_secs(60);
+/// The clock of the cache is moved by hand, and that of the store below is not: its values must not end meanwhile.
+const HOUR: Duration = Duration::from_secs(3_600);
 
 type Pages = Cache<u32, Vec<u8>>;
 
@@ -26,7 +28,7 @@ fn numbered(tier: Tier, clock: &ManualClock, loads: &Count) -> Pages {
     let builder = Pages::builder()
         .clock(clock.clone())
         .jitter(0.0)
-        .ttl(100 * MS);
+        .ttl(100 * HOUR);
     let load = move |_: &u32| Ok::<_, io::Error>(Some(loads.add().to_string().into_bytes()));
     builder
         .memory(1 << 20, |_, page| page.len() as u64)
@@ -46,7 +48,7 @@ fn a_new_process_takes_over_what_the_tier_has() {
     let (store, clock, loads) = (Faulty::new(), ManualClock::new(), Count::default());
     let first = numbered(tier(&store), &clock, &loads);
     (0..50).for_each(|key| drop(first.get(&key)));
-    clock.advance(60 * MS);
+    clock.advance(60 * HOUR);
     (50..100).for_each(|key| drop(first.get(&key)));
     store.put(b"p:7", b"garbage").unwrap();
     store.put(b"p:seven", b"not a key").unwrap();
@@ -67,7 +69,7 @@ fn a_new_process_takes_over_what_the_tier_has() {
     assert_eq!(first_step(&second, 3), Found::InMemory);
     assert_eq!(first_step(&second, 7), Found::NotInMemory);
     // Values keep the end of their time to live, and those past it are left out.
-    clock.advance(40 * MS);
+    clock.advance(40 * HOUR);
     assert_eq!(first_step(&second, 4), Found::NotInMemory);
     assert_eq!(first_step(&second, 60), Found::InMemory);
     let done = numbered(self::tier(&store), &clock, &loads)

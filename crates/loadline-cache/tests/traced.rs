@@ -1,4 +1,10 @@
-//! Events and spans of lookups.
+//! Events and spans of lookups. In a process of its own: `tracing` remembers for a moment that the threads of other tests have
+//! no subscriber.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test ends with the error that it did not expect"
+)]
 
 use std::fmt;
 use std::io;
