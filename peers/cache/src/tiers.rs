@@ -258,13 +258,13 @@ fn recompute() {
     }
 }
 
-/// A server that is frozen under load.
-fn frozen() -> anyhow::Result<()> {
+/// A server that is frozen under load. `limit`: what bounds the reads of the tier.
+fn frozen(limit: &str, limited: impl Fn(Tier) -> Tier) -> anyhow::Result<()> {
     let mut firsts = Vec::new();
     let (mut opens, mut recoveries, mut requests) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         let server = Server::start()?;
-        let tier = Tier::open(&server.url()).timeout(RECOMPUTE);
+        let tier = limited(Tier::open(&server.url()));
         let cache = Cache::<u32, Vec<u8>>::builder()
             .tier(tier, Raw)
             .build(|_| {
@@ -304,7 +304,7 @@ fn frozen() -> anyhow::Result<()> {
         requests.push((after - before) as f64);
     }
     println!(
-        "frozen server, in times of a load of {RECOMPUTE:?}: first miss {:.2} (goal 2), with the breaker open {:.2} (goal 1.05); \
+        "frozen server, {limit}, in times of a load of {RECOMPUTE:?}: first miss {:.2} (goal 2), with the breaker open {:.2} (goal 1.05); \
          recovery after {:.0} ms and {:.0} requests",
         middle(&firsts),
         middle(&opens),
@@ -315,9 +315,9 @@ fn frozen() -> anyhow::Result<()> {
 }
 
 /// From the beginning of a process to its first hit in a store.
-fn reopening() -> anyhow::Result<()> {
+fn reopening(store: &str) -> anyhow::Result<()> {
     let directory = tempfile::tempdir()?;
-    let url = format!("store:{}", directory.path().display());
+    let url = format!("{store}:{}", directory.path().display());
     let (value, _) = floor();
     let build = || {
         let value = value.clone();
@@ -331,7 +331,7 @@ fn reopening() -> anyhow::Result<()> {
         times.push(build_and_get(&build, 1)? * 1e3);
     }
     println!(
-        "reopening a store with 50 floors to the first hit: {:.2} ms (goal 0.3)",
+        "reopening {store} with 50 floors to the first hit: {:.2} ms (goal 0.3)",
         middle(&times)
     );
     Ok(())
@@ -363,6 +363,8 @@ pub(crate) fn run() -> anyhow::Result<()> {
     hits(&server)?;
     batches(&server)?;
     drop(server);
-    frozen()?;
-    reopening()
+    frozen("timeout of a load", |tier| tier.timeout(RECOMPUTE))?;
+    frozen("hedged at the 99th percentile, timeout of 100 ms", Tier::hedge)?;
+    reopening("store")?;
+    reopening("heed")
 }
