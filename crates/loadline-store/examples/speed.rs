@@ -1,8 +1,9 @@
 //! Nanoseconds per operation of a store, in a directory or in memory: `cargo run --release -p loadline-store --example
-//! speed -- [DIRECTORY]`.
+//! speed -- [DIRECTORY [VALUE_BYTES [KEYS]]]`.
 //!
 //! Each figure is that of the fastest tenth of many short blocks, and the median block is in brackets: on a machine that
-//! does other work, the former changes less from run to run.
+//! does other work, the former changes less from run to run. Without KEYS, there are a million keys, or fewer with values
+//! of more than 100 bytes, of which there are 100 MB.
 
 use std::hint::black_box;
 use std::io::Write;
@@ -11,8 +12,9 @@ use std::time::Instant;
 use loadline_measure::quantile::median;
 use loadline_store::{Batch, Durability, Error, Options, Store};
 
-const KEYS: u64 = 1_000_000;
-const VALUE: [u8; 100] = [7; 100];
+const MOST_KEYS: u64 = 1_000_000;
+const DATA_BYTES: u64 = 100_000_000;
+/// Operations per block with values of 100 bytes.
 const BLOCK: usize = 10_000;
 const BLOCKS: usize = 200;
 const BATCH: usize = 100;
@@ -55,110 +57,150 @@ fn key(number: u64) -> [u8; 16] {
     key
 }
 
-#[expect(clippy::disallowed_methods, reason = "an example that measures")]
-fn timed(
-    name: &str,
-    among: u64,
-    mut work: impl FnMut(&[[u8; 16]]) -> Result<(), Error>,
-) -> Result<(), Error> {
-    let mut keys = Keys::new(among);
-    let mut blocks = Vec::with_capacity(BLOCKS);
-    for _ in 0..BLOCKS {
-        keys.prepare(BLOCK);
-        let begun = Instant::now();
-        work(&keys.block)?;
-        blocks.push(begun.elapsed().as_nanos() as f64 / BLOCK as f64);
+/// What is measured.
+struct Setting {
+    keys: u64,
+    value: Vec<u8>,
+    /// Operations per block: larger values take longer.
+    block: usize,
+}
+
+impl Setting {
+    /// That of the command line's second and third argument.
+    fn of(bytes: Option<String>, keys: Option<String>) -> Option<Self> {
+        let bytes: u64 = bytes.map_or(Some(100), |bytes| bytes.parse().ok())?;
+        let most = MOST_KEYS.min(DATA_BYTES / bytes.max(1)).max(1);
+        let keys: u64 = keys.map_or(Some(most), |keys| keys.parse().ok())?;
+        Some(Self {
+            keys: keys.max(1),
+            value: vec![7; usize::try_from(bytes).ok()?],
+            block: BLOCK / (bytes / 1_000).clamp(1, 100) as usize,
+        })
     }
-    blocks.sort_by(f64::total_cmp);
-    let fast = blocks[BLOCKS / 10];
-    let middle = median(&blocks).expect("there are blocks");
-    let _ = writeln!(
-        std::io::stdout(),
-        "{name:<24} {fast:>7.0} ns ({middle:>5.0})"
-    );
-    Ok(())
-}
 
-fn get(store: &Store, keys: &[[u8; 16]]) -> Result<(), Error> {
-    let mut out = Vec::with_capacity(VALUE.len());
-    for key in keys {
-        out.clear();
-        store.get_with(key, |value| {
-            out.extend_from_slice(value.unwrap_or_default());
-        })?;
-        black_box(&out);
-    }
-    Ok(())
-}
-
-fn put(store: &Store, keys: &[[u8; 16]]) -> Result<(), Error> {
-    keys.iter().try_for_each(|key| store.put(key, &VALUE))
-}
-
-fn get_batches(store: &Store, keys: &[[u8; 16]]) -> Result<(), Error> {
-    let mut out = Vec::with_capacity(BATCH * VALUE.len());
-    for keys in keys.chunks(BATCH) {
-        out.clear();
-        let keys = keys.iter().map(|key| &key[..]);
-        store.get_many_with(keys, |_, value| {
-            out.extend_from_slice(value.unwrap_or_default());
-        })?;
-        black_box(&out);
-    }
-    Ok(())
-}
-
-fn put_batches(store: &Store, keys: &[[u8; 16]]) -> Result<(), Error> {
-    let mut batch = Batch::new();
-    for keys in keys.chunks(BATCH) {
-        batch.clear();
-        for key in keys {
-            batch.put(key, &VALUE);
+    #[expect(clippy::disallowed_methods, reason = "an example that measures")]
+    fn timed(
+        &self,
+        name: &str,
+        among: u64,
+        mut work: impl FnMut(&[[u8; 16]]) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let mut keys = Keys::new(among);
+        let mut blocks = Vec::with_capacity(BLOCKS);
+        for _ in 0..BLOCKS {
+            keys.prepare(self.block);
+            let begun = Instant::now();
+            work(&keys.block)?;
+            blocks.push(begun.elapsed().as_nanos() as f64 / self.block as f64);
         }
-        store.apply(&batch)?;
+        blocks.sort_by(f64::total_cmp);
+        let fast = blocks[BLOCKS / 10];
+        let middle = median(&blocks).expect("there are blocks");
+        let _ = writeln!(
+            std::io::stdout(),
+            "{name:<24} {fast:>7.0} ns ({middle:>5.0})"
+        );
+        Ok(())
     }
-    Ok(())
+
+    fn get(&self, store: &Store, keys: &[[u8; 16]]) -> Result<(), Error> {
+        let mut out = Vec::with_capacity(self.value.len());
+        for key in keys {
+            out.clear();
+            store.get_with(key, |value| {
+                out.extend_from_slice(value.unwrap_or_default());
+            })?;
+            black_box(&out);
+        }
+        Ok(())
+    }
+
+    fn put(&self, store: &Store, keys: &[[u8; 16]]) -> Result<(), Error> {
+        keys.iter().try_for_each(|key| store.put(key, &self.value))
+    }
+
+    fn get_batches(&self, store: &Store, keys: &[[u8; 16]]) -> Result<(), Error> {
+        let mut out = Vec::with_capacity(BATCH * self.value.len());
+        for keys in keys.chunks(BATCH) {
+            out.clear();
+            let keys = keys.iter().map(|key| &key[..]);
+            store.get_many_with(keys, |_, value| {
+                out.extend_from_slice(value.unwrap_or_default());
+            })?;
+            black_box(&out);
+        }
+        Ok(())
+    }
+
+    fn put_batches(&self, store: &Store, keys: &[[u8; 16]]) -> Result<(), Error> {
+        let mut batch = Batch::new();
+        for keys in keys.chunks(BATCH) {
+            batch.clear();
+            for key in keys {
+                batch.put(key, &self.value);
+            }
+            store.apply(&batch)?;
+        }
+        Ok(())
+    }
 }
 
-#[expect(clippy::disallowed_methods, reason = "an example that measures")]
 fn main() -> Result<(), Error> {
-    const FEW: u64 = 1_000;
-    let dir = std::env::args().nth(1);
+    let mut args = std::env::args().skip(1);
+    let dir = args.next();
+    let Some(setting) = Setting::of(args.next(), args.next()) else {
+        let _ = writeln!(std::io::stderr(), "speed [DIRECTORY [VALUE_BYTES [KEYS]]]");
+        return Ok(());
+    };
     let open = || match &dir {
         Some(dir) => Store::open(dir, Options::new()),
         None => Ok(Store::in_memory(Options::new())),
     };
     let store = open()?;
-    for number in 0..KEYS {
-        store.put(&key(number), &VALUE)?;
+    for number in 0..setting.keys {
+        store.put(&key(number), &setting.value)?;
     }
-    timed("GET, 1,000 keys", FEW, |keys| get(&store, keys))?;
-    timed("GET", KEYS, |keys| get(&store, keys))?;
-    timed("GET in batches of 100", KEYS, |keys| {
-        get_batches(&store, keys)
+    let all = setting.keys;
+    let few = all.min(1_000);
+    let few_gets = format!("GET, {few} keys");
+    let few_puts = format!("PUT, {few} keys");
+    setting.timed(&few_gets, few, |keys| setting.get(&store, keys))?;
+    setting.timed("GET", all, |keys| setting.get(&store, keys))?;
+    setting.timed("GET in batches of 100", all, |keys| {
+        setting.get_batches(&store, keys)
     })?;
-    timed("PUT, 1,000 keys", FEW, |keys| put(&store, keys))?;
-    timed("PUT", KEYS, |keys| put(&store, keys))?;
-    timed("PUT in batches of 100", KEYS, |keys| {
-        put_batches(&store, keys)
+    setting.timed(&few_puts, few, |keys| setting.put(&store, keys))?;
+    setting.timed("PUT", all, |keys| setting.put(&store, keys))?;
+    setting.timed("PUT in batches of 100", all, |keys| {
+        setting.put_batches(&store, keys)
     })?;
     let stats = store.stats();
     let _ = writeln!(std::io::stdout(), "{stats:?}");
     if dir.is_some() {
-        let writer = store.writer(Durability::Always);
-        let begun = Instant::now();
-        let count = 500;
-        (0..count).try_for_each(|number| writer.put(&key(number), &VALUE))?;
-        let each = begun.elapsed().as_secs_f64() / count as f64;
-        drop(store);
-        let begun = Instant::now();
-        drop(black_box(open()?));
-        let opened = begun.elapsed();
-        let _ = writeln!(
-            std::io::stdout(),
-            "PUT with fsync {:.0} us; open {opened:.2?}",
-            each * 1e6
-        );
+        sync_and_open(store, &setting, open)?;
     }
+    Ok(())
+}
+
+#[expect(clippy::disallowed_methods, reason = "an example that measures")]
+fn sync_and_open(
+    store: Store,
+    setting: &Setting,
+    open: impl Fn() -> Result<Store, Error>,
+) -> Result<(), Error> {
+    let writer = store.writer(Durability::Always);
+    let begun = Instant::now();
+    let count = 500;
+    (0..count).try_for_each(|number| writer.put(&key(number % setting.keys), &setting.value))?;
+    let each = begun.elapsed().as_secs_f64() / count as f64;
+    drop(store);
+    let begun = Instant::now();
+    drop(black_box(open()?));
+    let opened = begun.elapsed();
+    let _ = writeln!(
+        std::io::stdout(),
+        "PUT with fsync {:.0} us; open {opened:.2?}",
+        each * 1e6
+    );
     Ok(())
 }

@@ -25,7 +25,7 @@ fn key(number: u64) -> [u8; 8] {
 }
 
 fn options(way: &str) -> Options {
-    let options = Options::new().segment_bytes(1 << 18);
+    let options = Options::new().segment_bytes(1 << 18).burst_bytes(1 << 20);
     match way {
         "process" => options,
         "calls" => options.without_mapping(),

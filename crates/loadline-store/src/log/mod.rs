@@ -198,6 +198,15 @@ impl Log {
             return Ok(());
         }
         self.check()?;
+        let target = self.sync_segments(&mut unsynced, 0)?;
+        unsynced.segments.clear();
+        self.sync_names(&mut unsynced)?;
+        self.synced.store(target, Ordering::Release);
+        Ok(())
+    }
+
+    /// Syncs the segments from `oldest` on that were not synced, and returns the position up to which they reach.
+    fn sync_segments(&self, unsynced: &mut Unsynced, oldest: u32) -> Result<u64, Error> {
         let (target, active) = {
             let mut tail = locked(&self.tail);
             unsynced.segments.append(&mut tail.full);
@@ -208,17 +217,20 @@ impl Log {
                 active.map(|active| Arc::clone(&active.segment)),
             )
         };
-        for segment in unsynced.segments.iter().chain(&active) {
+        let segments = unsynced.segments.iter().chain(&active);
+        for segment in segments.filter(|segment| segment.head.id >= oldest) {
             let synced = segment.file.sync();
             synced.map_err(|error| self.sync_failed(&segment::name(segment.head.id), &error))?;
         }
-        unsynced.segments.clear();
+        Ok(target)
+    }
+
+    fn sync_names(&self, unsynced: &mut Unsynced) -> Result<(), Error> {
         if unsynced.names {
             let synced = self.storage.sync_names();
             synced.map_err(|error| self.sync_failed("", &error))?;
             unsynced.names = false;
         }
-        self.synced.store(target, Ordering::Release);
         Ok(())
     }
 
@@ -299,31 +311,49 @@ impl Log {
         Ok(tail.next_segment - 1)
     }
 
-    /// Forgets all segments before `oldest`, and removes their files. The record that says so has to be on
-    /// the disk.
+    /// Syncs the segments from `oldest` on, forgets those before it, and removes their files. The record that says so
+    /// ends at `position`.
+    ///
+    /// Segments that go and were never synced are not synced first: most of what was written to a small store was
+    /// overwritten before it had to reach the disk. Until their files have gone, their content after a failure of the
+    /// machine is uncertain, so `synced` stays where it was: recovery then finds a torn log, and not a damaged one. Files are
+    /// removed from the newest one on, because the first one that is missing separates all others from the segments that
+    /// stay.
     ///
     /// # Errors
-    /// [`Error::Io`] for a file that could not be removed. The next opening removes it.
-    pub(crate) fn remove_before(&self, oldest: u32) -> Result<(), Error> {
-        loop {
-            {
-                let segments = self.segments.write();
-                let mut segments = segments.unwrap_or_else(PoisonError::into_inner);
-                match segments.front() {
-                    Some(front) if front.head.id < oldest && segments.len() > 1 => {}
-                    _ => return Ok(()),
-                }
-                let Some(front) = segments.pop_front() else {
-                    return Ok(());
-                };
-                drop(segments);
-                let name = segment::name(front.head.id);
-                drop(front);
-                self.storage
-                    .remove(&name)
-                    .map_err(|error| Error::io(&self.storage.path(&name), error))?;
-            }
+    /// [`Error::Failed`] of a sync; [`Error::Io`] for a file that could not be removed. The next opening removes it.
+    pub(crate) fn retire_before(&self, oldest: u32, position: u64) -> Result<(), Error> {
+        self.check()?;
+        let mut unsynced = locked(&self.syncing);
+        self.check()?;
+        let is_synced = self.synced.load(Ordering::Acquire) >= position;
+        let target = match is_synced {
+            true => None,
+            false => Some(self.sync_segments(&mut unsynced, oldest)?),
+        };
+        for segment in self.forget_before(oldest).into_iter().rev() {
+            let name = segment::name(segment.head.id);
+            drop(segment);
+            self.storage
+                .remove(&name)
+                .map_err(|error| Error::io(&self.storage.path(&name), error))?;
+            unsynced.names = true;
         }
+        if let Some(target) = target {
+            self.sync_names(&mut unsynced)?;
+            unsynced.segments.clear();
+            self.synced.store(target, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// Takes the segments before `oldest` out of the list, the oldest first.
+    fn forget_before(&self, oldest: u32) -> Vec<Arc<Segment>> {
+        let segments = self.segments.write();
+        let mut segments = segments.unwrap_or_else(PoisonError::into_inner);
+        let most = segments.len().saturating_sub(1);
+        let count = segments.partition_point(|segment| segment.head.id < oldest);
+        segments.drain(..count.min(most)).collect()
     }
 
     /// Sets the room of the segments that are made from now on.

@@ -233,6 +233,11 @@ impl Journal {
         }
     }
 
+    /// Whether an event removes a file.
+    pub(crate) fn is_removal(&self, index: usize) -> bool {
+        self.with(|state| matches!(state.events[index], Event::Remove { .. }))
+    }
+
     /// Bytes of an event.
     pub(crate) fn event_bytes(&self, index: usize) -> usize {
         self.with(|state| match &state.events[index] {

@@ -6,6 +6,7 @@
 //!    which needs `&mut self` for it.
 //! 2. **Written once.** The appender writes at `published` and above it, and then raises it (`Release`). Readers
 //!    get slices below it only (`Acquire`). So no byte changes while a slice to it exists.
+//!    Records of [`CALL_BYTES`] and more are written by a system call, which shares the page cache with the mapping.
 //! 3. **The room is there.** The file is as long as the mapping, and its blocks are allocated (`fallocate`, on
 //!    file systems that keep that promise) before it is mapped. A full disk is noticed there, and writing
 //!    to the mapping cannot raise SIGBUS for it.
@@ -21,12 +22,18 @@
 
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use memmap2::{MmapOptions, MmapRaw, UncheckedAdvice};
 
 use super::{Appender, Stored};
+
+/// Bytes of a record from which on a system call writes it in less time than a copy into the mapping: a copy enters the
+/// kernel at every page that is written for the first time. In a virtual machine, 89 KB take 35 microseconds by a call and
+/// 124 by a copy, 4 KB 3.6 and 5.1, and 1 KB 2.0 and 1.5.
+const CALL_BYTES: usize = 4 << 10;
 
 /// A mapped file.
 #[derive(Debug)]
@@ -152,6 +159,11 @@ impl Appender for MappedAppender {
         let end = at.checked_add(bytes.len());
         let end = end.filter(|end| *end <= mapping.map.len());
         let end = end.ok_or(io::ErrorKind::WriteZero)?;
+        if bytes.len() >= CALL_BYTES {
+            mapping.file.write_all_at(bytes, at as u64)?;
+            mapping.published.store(end, Ordering::Release);
+            return Ok(());
+        }
         // SAFETY: the range [at, end) is inside the mapping, which is writable, and as long as the file, since
         // nothing truncates it while this appender exists (3, 4). No slice to it exists, because
         // `mapped` hands out bytes below `published` only (2), and this is the only writer (1). `bytes`
@@ -236,6 +248,37 @@ mod tests {
         }
         assert_eq!(mapping.released.load(Ordering::Relaxed), 4 << 16);
         assert_eq!(mapping.mapped(0, BYTES), Some(&expected[..]));
+    }
+
+    #[test]
+    fn long_and_short_parts_follow_each_other() {
+        use std::os::unix::fs::FileExt;
+        const BYTES: usize = 400_000;
+        let file = new_file(BYTES as u64);
+        let other = file.try_clone().unwrap();
+        let (mut appender, mapping) = Mapping::create(file, BYTES, 0).unwrap();
+        let expected: Vec<u8> = (0..BYTES).map(|byte| (byte / 11) as u8).collect();
+        let lengths = [1, CALL_BYTES, 77, 3 * CALL_BYTES + 5, CALL_BYTES - 1];
+        let mut at = 0;
+        for (number, length) in lengths.into_iter().cycle().enumerate() {
+            let Some(part) = expected.get(at..at + length) else {
+                break;
+            };
+            appender.append(part).unwrap();
+            assert_eq!(mapping.mapped(at as u64, length), Some(part));
+            assert_eq!(mapping.mapped(at as u64, length + 1), None);
+            at += length;
+            if number % 16 == 7 {
+                mapping.sync().unwrap();
+            }
+        }
+        let mut buffer = vec![0; at];
+        other.read_exact_at(&mut buffer, 0).unwrap();
+        assert!(buffer == expected[..at] && mapping.mapped(0, at) == Some(&buffer[..]));
+        // As short ones do, a long one that does not fit changes nothing.
+        assert!(appender.append(&vec![1; BYTES]).is_err());
+        appender.append(&expected[at..at + 1]).unwrap();
+        assert_eq!(mapping.mapped(at as u64, 1), Some(&expected[at..=at]));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::collections;
-use super::inner::{Disk, Inner};
+use super::inner::{Disk, Inner, SyncMode};
 use super::options::{Durability, Options};
 use super::recover;
 use super::upkeep::Upkeep;
@@ -96,7 +96,7 @@ impl ChangeLog {
         let upkeep = Upkeep::start(&log.inner);
         log.upkeep = Some(upkeep.map_err(|error| Error::io(dir, error))?);
         // What was recovered is synced while the databases are in use already.
-        log.inner.wakeup.wake();
+        log.inner.wakeup.wake(SyncMode::Always);
         Ok((log, databases))
     }
 
@@ -110,6 +110,8 @@ impl ChangeLog {
             durability: options.durability,
             segment_bytes: options.segment_bytes,
             slack_bytes: options.slack_bytes,
+            // Its owner sweeps it, and does so only while it writes.
+            burst_bytes: 0,
             mapped: options.mapped,
             ..Options::default()
         };
@@ -326,8 +328,8 @@ impl ChangeLog {
 
     /// Lets the thread in the background sync what was committed.
     pub fn sync_later(&self) {
-        if !self.inner.wakeup.wake() {
-            self.inner.work();
+        if !self.inner.wakeup.wake(SyncMode::Always) {
+            self.inner.work(SyncMode::Always);
         }
     }
 

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use super::limits;
 use super::options::{Durability, Options};
-use super::reclaim::Reclaim;
+use super::reclaim::{Load, Reclaim};
 use super::upkeep::Wakeup;
 use crate::error::Error;
 use crate::keyspace::Keyspace;
@@ -104,7 +104,7 @@ impl Inner {
     /// The same with databases that belong to the caller, who does a part of the reclaiming, and waits for the sync.
     pub(crate) fn settle_in(&self, databases: &[Keyspace], disk: &Disk, appended: Appended) {
         if appended.is_first {
-            disk.reclaim.assess(&disk.log, databases);
+            disk.reclaim.assess(&disk.log, databases, Load::Busy);
             self.begin_segment(disk);
         }
         if disk.reclaim.is_active() && disk.reclaim.pay(databases, disk, appended.bytes) {
@@ -116,7 +116,7 @@ impl Inner {
     #[cold]
     fn begin_segment(&self, disk: &Disk) {
         if disk.reclaim.is_behind(&disk.log) {
-            self.work();
+            self.work(SyncMode::IfUseful);
         } else {
             self.wake_or_work();
         }
@@ -124,25 +124,50 @@ impl Inner {
 
     /// Lets the background thread work, or this one where there is none.
     fn wake_or_work(&self) {
-        if !self.wakeup.wake() {
-            self.work();
+        if !self.wakeup.wake(SyncMode::IfUseful) {
+            self.work(SyncMode::IfUseful);
         }
     }
 
-    /// What the background thread does when it is woken: syncs segments that are full, removes those that were
-    /// reclaimed, and reclaims more. An error of the log stays in it, and the next write returns it.
-    pub(crate) fn work(&self) {
+    /// What the background thread does when it is woken: syncs segments that are full, unless they probably go soon, removes
+    /// those that were reclaimed, and reclaims more. An error of the log stays in it, and the next write returns it.
+    pub(crate) fn work(&self, sync: SyncMode) {
+        self.work_under(Load::Busy, sync, || self.wakeup.stops());
+    }
+
+    /// What the background thread does when nothing was written for a while: syncs everything, and reclaims what the log
+    /// was allowed in addition while it was written.
+    pub(crate) fn rest(&self) {
+        self.work_under(Load::Idle, SyncMode::Always, || self.wakeup.interrupts());
+    }
+
+    /// Both, with the load and the interruption that they differ in.
+    pub(crate) fn work_under(&self, load: Load, sync: SyncMode, stops: impl Fn() -> bool) {
         let Some(disk) = &self.disk else { return };
-        let synced = disk.log.sync(disk.log.position());
-        self.wakeup.synced();
+        let synced = match sync {
+            SyncMode::IfUseful if disk.reclaim.is_lazy() => Ok(()),
+            SyncMode::IfUseful | SyncMode::Always => {
+                let synced = disk.log.sync(disk.log.position());
+                self.wakeup.synced();
+                synced
+            }
+        };
         // What is not removed now is removed at the next opening.
         let removed = synced.and_then(|()| disk.reclaim.remove(&disk.log, &self.databases));
         // The owner of a log of changes has the databases, and sweeps them itself.
         if removed.is_ok() && !self.databases.is_empty() {
-            let stops = || self.wakeup.stops();
-            let _ = disk.reclaim.sweep(&self.databases, disk, stops);
+            let _ = disk.reclaim.sweep(&self.databases, disk, load, stops);
         }
     }
+}
+
+/// Whether the background thread syncs the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum SyncMode {
+    /// If most of what is not synced stays.
+    #[default]
+    IfUseful,
+    Always,
 }
 
 /// Gives `work` a record to write, whose memory serves again for the next one of the thread.

@@ -24,7 +24,7 @@ pub use change_log::{ChangeLog, Edit, LogStats};
 use inner::{Disk, Inner};
 pub use operators::{Checked, Damage};
 pub use options::{AtLimit, Durability, Options};
-use reclaim::Reclaim;
+use reclaim::{Load, Reclaim};
 pub use snapshot::StoreSnapshot;
 use upkeep::Upkeep;
 pub use writer::Writer;
@@ -51,7 +51,7 @@ fn recover(
     let room = reclaim::segment_bytes(live, options.slack_bytes, options.segment_bytes);
     let log = Log::new(storage, recovered, room);
     let reclaim = Reclaim::new(options, log.oldest());
-    reclaim.assess(&log, &databases);
+    reclaim.assess(&log, &databases, Load::Busy);
     Ok((Disk { log, reclaim }, databases, torn))
 }
 
@@ -134,7 +134,7 @@ impl Store {
         let upkeep = Upkeep::start(&store.inner);
         store.upkeep = Some(upkeep.map_err(|error| Error::io(dir, error))?);
         // What was recovered is synced while the store is in use already.
-        store.inner.wakeup.wake();
+        store.inner.wakeup.wake(inner::SyncMode::Always);
         Ok(store)
     }
 

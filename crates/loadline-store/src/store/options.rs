@@ -30,6 +30,10 @@ pub struct Options {
     /// Bytes of the log that are allowed besides what is in proportion to the live bytes. With little, a log that holds
     /// few data is reclaimed often, and its segments are small.
     pub slack_bytes: u64,
+    /// Bytes of the log that are allowed besides the live ones while writes go on, if that is more than the above. A second
+    /// after the last one, the log shrinks. With little, everything that is written to a small store has to reach the
+    /// disk, and writers wait for it.
+    pub burst_bytes: u64,
     /// Whether the log is written through mapped memory where the file system allows it, and not by system
     /// calls.
     pub mapped: bool,
@@ -62,6 +66,7 @@ impl Default for Options {
             value_in_log_bytes: 4 << 10,
             segment_bytes: 64 << 20,
             slack_bytes: 512 << 10,
+            burst_bytes: 48 << 20,
             mapped: true,
             max_keys: None,
             max_memory_bytes: None,
@@ -142,6 +147,15 @@ impl Options {
     pub fn slack_bytes(self, bytes: u64) -> Self {
         Self {
             slack_bytes: bytes,
+            ..self
+        }
+    }
+
+    /// The same, with `bytes` bytes of the log allowed besides the live ones while writes go on.
+    #[must_use]
+    pub fn burst_bytes(self, bytes: u64) -> Self {
+        Self {
+            burst_bytes: bytes,
             ..self
         }
     }

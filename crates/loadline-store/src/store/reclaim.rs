@@ -31,6 +31,10 @@ const COPY_BYTES: usize = 8 << 10;
 /// The part of the segments that one sweep reclaims.
 const PART: u32 = 8;
 
+/// Bytes of files for each live byte from which on a sweep reclaims all segments. It copies all that is alive, which is
+/// little then, and what was overwritten in the meantime never has to reach the disk.
+const WHOLE: u64 = 3;
+
 /// Reclaiming, as far as it has come.
 #[derive(Debug)]
 pub(crate) struct Reclaim {
@@ -42,9 +46,24 @@ pub(crate) struct Reclaim {
     bytes_per_shard: AtomicU64,
     /// Bytes that were written since the last shard was swept.
     owed: AtomicU64,
+    /// Whether the next sweep reclaims all segments.
+    is_whole: AtomicBool,
+    /// Whether sweeps reclaim all segments when they begin at the limit, so that few of the segments that become full are
+    /// ever synced.
+    is_lazy: AtomicBool,
     progress: Mutex<Progress>,
     largest_segment_bytes: u64,
     slack_bytes: u64,
+    burst_bytes: u64,
+}
+
+/// Whether writes go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Load {
+    /// A small log is allowed to grow before it is swept.
+    Busy,
+    /// The log shrinks to what is in proportion to the live bytes.
+    Idle,
 }
 
 #[derive(Debug)]
@@ -88,6 +107,8 @@ impl Reclaim {
             limit: AtomicU64::new(u64::MAX),
             bytes_per_shard: AtomicU64::new(u64::MAX),
             owed: AtomicU64::new(0),
+            is_whole: AtomicBool::new(false),
+            is_lazy: AtomicBool::new(false),
             progress: Mutex::new(Progress {
                 reclaimed: oldest,
                 sweep: None,
@@ -97,6 +118,7 @@ impl Reclaim {
             }),
             largest_segment_bytes: options.segment_bytes,
             slack_bytes: options.slack_bytes,
+            burst_bytes: options.burst_bytes,
         }
     }
 
@@ -106,22 +128,46 @@ impl Reclaim {
         self.is_active.load(Ordering::Relaxed)
     }
 
+    /// Whether segments that became full are to be synced only when it is known that they stay.
+    pub(crate) fn is_lazy(&self) -> bool {
+        self.is_lazy.load(Ordering::Relaxed)
+    }
+
     /// Finds out whether there is more garbage than is allowed, and how large the next segment is to be.
-    pub(crate) fn assess(&self, log: &Log, databases: &[Keyspace]) {
+    pub(crate) fn assess(&self, log: &Log, databases: &[Keyspace], load: Load) {
         let live = live_bytes(databases);
-        let allowed = live + live * 9 / 25 + self.slack_bytes;
-        let is_active = log.allocated_bytes() > allowed;
-        self.is_active.store(is_active, Ordering::Relaxed);
-        // A sweep reclaims an eighth of the segments, so it has to end before many bytes were written.
-        let sweep_bytes = live / 16 + (self.slack_bytes / 16).max(256 << 10);
-        self.limit.store(allowed + sweep_bytes, Ordering::Relaxed);
+        let allocated = log.allocated_bytes();
+        let at_rest = live + live * 9 / 25 + self.slack_bytes;
+        let in_burst = at_rest.max(live + self.burst_bytes);
+        let allowed = match load {
+            Load::Busy => in_burst,
+            Load::Idle => at_rest,
+        };
+        self.is_active.store(allocated > allowed, Ordering::Relaxed);
+        self.is_whole
+            .store(allocated > WHOLE * live, Ordering::Relaxed);
+        let is_lazy = in_burst > WHOLE * live;
+        self.is_lazy.store(is_lazy, Ordering::Relaxed);
+        // A sweep reclaims an eighth of the segments, so it has to end before many bytes were written. One that reclaims
+        // all of them can take longer, and first adds what is alive.
+        let mut sweep_bytes = live / 16 + (self.slack_bytes / 16).max(256 << 10);
+        let mut copied_bytes = 0;
+        if is_lazy {
+            sweep_bytes = sweep_bytes.max(in_burst / 8);
+            copied_bytes = live;
+        }
+        self.limit
+            .store(in_burst + sweep_bytes + copied_bytes, Ordering::Relaxed);
         let shards: usize = databases.iter().map(Keyspace::shard_count).sum();
         let bytes_per_shard = sweep_bytes / (shards as u64).max(1);
         let bytes_per_shard = bytes_per_shard.max(1);
         self.bytes_per_shard
             .store(bytes_per_shard, Ordering::Relaxed);
         let (slack, largest) = (self.slack_bytes, self.largest_segment_bytes);
-        log.set_segment_bytes(segment_bytes(live, slack, largest));
+        // Larger ones while a small log grows: a file for every few records would take longer than these.
+        let grown = allocated.min(self.burst_bytes) / 16;
+        let segment = segment_bytes(live, slack, largest);
+        log.set_segment_bytes(segment.max(grown).min(largest));
     }
 
     /// Whether there is so much garbage that writers have to wait until segments are removed, as where the thread in the
@@ -148,7 +194,7 @@ impl Reclaim {
         }
         self.owed.store(owed, Ordering::Relaxed);
         if is_done {
-            self.assess(&disk.log, databases);
+            self.assess(&disk.log, databases, Load::Busy);
         }
         is_done
     }
@@ -168,15 +214,16 @@ impl Reclaim {
         &self,
         databases: &[Keyspace],
         disk: &Disk,
+        load: Load,
         stops: impl Fn() -> bool,
     ) -> Result<(), Error> {
-        self.assess(&disk.log, databases);
+        self.assess(&disk.log, databases, load);
         while self.is_active() && !stops() {
             match self.step(databases, disk)? {
                 Step::Shard => {}
                 Step::Done => {
                     self.remove(&disk.log, databases)?;
-                    self.assess(&disk.log, databases);
+                    self.assess(&disk.log, databases, load);
                 }
                 Step::Nothing => break,
             }
@@ -187,7 +234,7 @@ impl Reclaim {
     /// Removes the segments that were reclaimed, when the copies of what was alive in them have reached the disk.
     ///
     /// # Errors
-    /// Those of [`Log::sync`] and [`Log::remove_before`].
+    /// Those of [`Log::retire_before`].
     pub(crate) fn remove(&self, log: &Log, databases: &[Keyspace]) -> Result<(), Error> {
         // A snapshot may read from them. They go the next time.
         if databases.iter().any(Keyspace::has_snapshots) {
@@ -195,8 +242,7 @@ impl Reclaim {
         }
         let removable = self.progress().removable;
         if let Some((oldest, position)) = removable {
-            log.sync(position)?;
-            log.remove_before(oldest)?;
+            log.retire_before(oldest, position)?;
             let mut progress = self.progress();
             if progress.removable == removable {
                 progress.removable = None;
@@ -212,7 +258,7 @@ impl Reclaim {
     pub(crate) fn compact(&self, inner: &Inner, disk: &Disk) -> Result<(), Error> {
         let end = disk.log.roll()?;
         while self.progress().reclaimed < end {
-            let step = self.progress().step(&inner.databases, disk)?;
+            let step = self.progress().step(&inner.databases, disk, false)?;
             match step {
                 Step::Shard => {}
                 Step::Done => self.remove(&disk.log, &inner.databases)?,
@@ -220,7 +266,7 @@ impl Reclaim {
             }
         }
         self.remove(&disk.log, &inner.databases)?;
-        self.assess(&disk.log, &inner.databases);
+        self.assess(&disk.log, &inner.databases, Load::Idle);
         Ok(())
     }
 
@@ -235,7 +281,8 @@ impl Reclaim {
         if progress.removable.is_some() && databases.iter().any(Keyspace::has_snapshots) {
             return Ok(Step::Nothing);
         }
-        progress.step(databases, disk)
+        let is_whole = self.is_whole.load(Ordering::Relaxed);
+        progress.step(databases, disk, is_whole)
     }
 }
 
@@ -251,9 +298,10 @@ pub(crate) fn segment_bytes(live: u64, slack: u64, largest: u64) -> u64 {
 }
 
 impl Progress {
-    /// Sweeps the next shard.
-    fn step(&mut self, databases: &[Keyspace], disk: &Disk) -> Result<Step, Error> {
-        let Some(sweep) = self.sweep.or_else(|| self.next_sweep(&disk.log)) else {
+    /// Sweeps the next shard. A sweep that begins reclaims all segments if it `is_whole`.
+    fn step(&mut self, databases: &[Keyspace], disk: &Disk, is_whole: bool) -> Result<Step, Error> {
+        let sweep = self.sweep.or_else(|| self.next_sweep(&disk.log, is_whole));
+        let Some(sweep) = sweep else {
             return Ok(Step::Nothing);
         };
         self.sweep = Some(sweep);
@@ -293,9 +341,10 @@ impl Progress {
     }
 
     /// The next sweep, if there are segments besides the one that is written.
-    fn next_sweep(&self, log: &Log) -> Option<Sweep> {
+    fn next_sweep(&self, log: &Log, is_whole: bool) -> Option<Sweep> {
         let sealed = log.newest().saturating_sub(self.reclaimed);
-        let until = self.reclaimed + (sealed / PART).max(1);
+        let part = if is_whole { 1 } else { PART };
+        let until = self.reclaimed + (sealed / part).max(1);
         (sealed > 0).then_some(Sweep {
             until,
             database: 0,

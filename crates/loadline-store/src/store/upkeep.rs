@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use super::inner::Inner;
+use super::inner::{Inner, SyncMode};
 use super::options::Durability;
 use crate::clock::now_ms;
 
@@ -15,6 +15,12 @@ const SWEEP_EVERY: Duration = Duration::from_millis(100);
 
 /// Entries that are looked at in one sweep.
 const SWEEP_ENTRIES: usize = 20_000;
+
+/// A store to which nothing was written for this time rests: it syncs, and reclaims what is left.
+const REST_AFTER_MS: u64 = 1_000;
+
+/// How often a store that is written all the time syncs, if its durability asks for no more.
+const SYNC_EVERY_MS: u64 = 5_000;
 
 /// Wakes the background thread.
 #[derive(Debug, Default)]
@@ -39,14 +45,19 @@ impl fmt::Debug for Notify {
 struct State {
     is_running: bool,
     is_wanted: bool,
+    /// What is wanted.
+    sync: SyncMode,
     stops: bool,
 }
 
 impl Wakeup {
     /// Lets the thread work; returns whether there is one.
-    pub(crate) fn wake(&self) -> bool {
+    pub(crate) fn wake(&self, sync: SyncMode) -> bool {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.is_wanted = state.is_running;
+        if sync == SyncMode::Always {
+            state.sync = sync;
+        }
         self.changed.notify_one();
         state.is_running
     }
@@ -57,12 +68,18 @@ impl Wakeup {
         state.stops
     }
 
+    /// Whether the thread is to end, or to do other work.
+    pub(crate) fn interrupts(&self) -> bool {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.stops || state.is_wanted
+    }
+
     /// Notes that entries can expire.
     #[inline]
     pub(crate) fn has_expiries(&self) {
         if !self.has_expiries.load(Ordering::Relaxed) {
             self.has_expiries.store(true, Ordering::Relaxed);
-            self.wake();
+            self.wake(SyncMode::IfUseful);
         }
     }
 
@@ -79,8 +96,8 @@ impl Wakeup {
         }
     }
 
-    /// Waits for work, at most for `timeout`. Returns whether there is some, and `None` when it is to end.
-    fn wait(&self, timeout: Option<Duration>) -> Option<bool> {
+    /// Waits for work, at most for `timeout`. Returns it, and `None` when the thread is to end.
+    fn wait(&self, timeout: Option<Duration>) -> Option<Option<SyncMode>> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let is_idle = |state: &mut State| !state.is_wanted && !state.stops;
         let mut state = match timeout {
@@ -95,7 +112,11 @@ impl Wakeup {
                     .0
             }
         };
-        (!state.stops).then(|| std::mem::take(&mut state.is_wanted))
+        if state.stops {
+            return None;
+        }
+        let sync = std::mem::take(&mut state.sync);
+        Some(std::mem::take(&mut state.is_wanted).then_some(sync))
     }
 }
 
@@ -151,18 +172,34 @@ fn run(inner: &Inner) {
         Durability::Process | Durability::Always => None,
     };
     let wakeup = &inner.wakeup;
+    let mut synced_at = now_ms();
+    // When it was woken last, until it has rested.
+    let mut woken_at = None;
     loop {
         let sweeps = wakeup.has_expiries.load(Ordering::Relaxed);
         let sweep = sweeps.then_some(SWEEP_EVERY);
-        let timeout = match (interval, sweep) {
-            (Some(interval), Some(sweep)) => Some(interval.min(sweep)),
-            (one, other) => one.or(other),
-        };
-        let Some(is_wanted) = wakeup.wait(timeout) else {
+        let rest = woken_at.map(|_| Duration::from_millis(REST_AFTER_MS));
+        let timeout = [interval, sweep, rest].into_iter().flatten().min();
+        let Some(wanted) = wakeup.wait(timeout) else {
             return;
         };
-        if is_wanted || interval.is_some() {
-            inner.work();
+        let now = now_ms();
+        if let Some(wanted) = wanted {
+            woken_at = Some(now);
+            let is_due = now.abs_diff(synced_at) >= SYNC_EVERY_MS;
+            let sync = match is_due || interval.is_some() {
+                true => SyncMode::Always,
+                false => wanted,
+            };
+            if sync == SyncMode::Always {
+                synced_at = now;
+            }
+            inner.work(sync);
+        } else if woken_at.is_some_and(|woken_at| now.abs_diff(woken_at) >= REST_AFTER_MS) {
+            woken_at = None;
+            inner.rest();
+        } else if interval.is_some() {
+            inner.work(SyncMode::Always);
         }
         if sweeps {
             for database in &inner.databases {

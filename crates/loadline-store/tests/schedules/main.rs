@@ -78,7 +78,8 @@ fn open(memory: &Memory, durability: Durability) -> Store {
         .max_keys(1_000)
         .value_in_log_bytes(2_000)
         .segment_bytes(64 << 10)
-        .slack_bytes(0);
+        .slack_bytes(0)
+        .burst_bytes(0);
     Store::open_on(Box::new(memory.clone()), options).expect("the storage does not fail")
 }
 

@@ -319,6 +319,50 @@ fn a_log_that_failed_takes_no_writes_until_it_is_opened_again() {
     assert_eq!(held(&store).len(), 2);
 }
 
+/// Most of what is written to a small store is overwritten before it has to reach the disk, and never synced. Whatever of it
+/// a failure of the machine leaves behind while its files are removed, what was synced before is there.
+#[test]
+fn what_was_overwritten_is_not_synced_and_spoils_nothing() {
+    let put = |number: u8| Step::Put(number % 4, vec![number; 12_000]);
+    let sync_at = |number: u8| [5, 20].contains(&number).then_some(Step::Sync);
+    let steps: Vec<Step> = (0..110)
+        .flat_map(|number| [Some(put(number)), sync_at(number)])
+        .flatten()
+        .collect();
+    let history = History::new(&steps, Durability::Process);
+    let journal = &history.journal;
+    let count = journal.events();
+    let bytes = |events: &[usize]| -> usize {
+        let bytes = events.iter().map(|event| journal.event_bytes(*event));
+        bytes.sum()
+    };
+    let all: Vec<usize> = (0..count).collect();
+    let (written, unsynced) = (bytes(&all), bytes(&journal.unsynced(count)));
+    assert!(
+        unsynced > written / 2,
+        "{} of {written} bytes were synced",
+        written - unsynced
+    );
+    let mut states = 0;
+    for events in (1..=count).filter(|events| journal.is_removal(events - 1)) {
+        let is_name = |event: &usize| journal.event_bytes(*event) == 0;
+        let mut names = journal.unsynced(events);
+        names.retain(is_name);
+        // No byte of the unsynced ones is left, with every prefix of the changes of names.
+        for kept in (0..=names.len()).step_by(if is_long() { 1 } else { 3 }) {
+            let first_lost = names.get(kept).copied().unwrap_or(usize::MAX);
+            let keep = |event: usize| {
+                let stays = event < first_lost && names.binary_search(&event).is_ok();
+                (!stays).then_some(0)
+            };
+            history.check(&journal.crashed(events, keep), events, true);
+            states += 1;
+        }
+    }
+    println!("{states} states while files were removed");
+    assert!(states > 50, "{states}");
+}
+
 /// A store with some records that were synced, and some after that.
 fn synced_and_not() -> Journal {
     let journal = Journal::default();

@@ -41,6 +41,8 @@ fn held(store: &Store) -> Map {
 /// Opens a store in `journal`. Its segments are small, and long values are kept in the log only.
 fn open(journal: &Journal, options: Options) -> Result<Store, Error> {
     let options = options.segment_bytes(64 << 10).value_in_log_bytes(100);
+    // Without a thread in the background, nothing would be reclaimed afterwards.
+    let options = options.burst_bytes(0);
     Store::open_on(Box::new(journal.clone()), options)
 }
 

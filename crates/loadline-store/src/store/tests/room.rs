@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::store::Batch;
+use crate::store::inner::SyncMode;
+use crate::store::reclaim::Load;
 
 /// Many times the live bytes are written; the files take no more than 1.5 times these, and what is fixed.
 #[test]
@@ -24,7 +26,9 @@ fn the_room_on_the_disk_is_bounded() {
             .unwrap();
         if number % KEYS == KEYS - 1 {
             // What was reclaimed is removed by the thread in the background.
-            store.inner.work();
+            store
+                .inner
+                .work_under(Load::Idle, SyncMode::Always, || false);
             most = most.max(store.stats().disk_bytes);
         }
     }
@@ -44,6 +48,36 @@ fn the_room_on_the_disk_is_bounded() {
         held(&Store::open(dir.path(), Options::new()).unwrap()),
         expected
     );
+}
+
+/// While writes go on, a small store takes more room, up to a limit, and gives it back when it rests.
+#[test]
+fn a_burst_of_writes_takes_a_limited_room() {
+    const KEYS: u32 = 400;
+    const BURST_BYTES: u64 = 8 << 20;
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options::new().burst_bytes(BURST_BYTES);
+    let store = Store::open(dir.path(), options).unwrap();
+    let mut most = 0;
+    for number in 0..75 * KEYS {
+        let key = number % KEYS;
+        store
+            .put(&key.to_le_bytes(), &[number as u8; 1_000])
+            .unwrap();
+        if number % 50 == 0 {
+            most = most.max(store.stats().disk_bytes);
+        }
+    }
+    let live = store.stats().live_bytes;
+    let allowed = live + BURST_BYTES;
+    // In addition, what is written during a sweep, what the sweep copies, and the segment that is written.
+    let limit = allowed + allowed / 8 + live + (2 << 20);
+    assert!((allowed / 2..limit).contains(&most), "{most} of {limit}");
+    store
+        .inner
+        .work_under(Load::Idle, SyncMode::Always, || false);
+    let at_rest = store.stats().disk_bytes;
+    assert!(at_rest <= live + live / 2 + (1 << 20), "{at_rest}");
 }
 
 #[test]
