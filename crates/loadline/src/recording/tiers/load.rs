@@ -308,28 +308,20 @@ fn saving(phase: &LoadPhase, without: &LoadPhase) -> String {
         return "an unknown time".into();
     };
     let whole = words::duration(without.get_ns);
-    match phase.saves_interval {
-        Some(Bounds { lo, hi }) if lo > 0.0 => format!(
-            "{} less [{}, {}] than the {whole} without it",
-            words::duration(saves),
-            words::duration(lo),
-            words::duration(hi)
-        ),
-        Some(Bounds { lo, hi }) if hi < 0.0 => format!(
-            "{} more [{}, {}] than the {whole} without it",
-            words::duration(-saves),
-            words::duration(-hi),
-            words::duration(-lo)
-        ),
-        Some(Bounds { lo, hi }) => format!(
-            "about as long as the {whole} without it (difference inconclusive: [{}, {}])",
-            signed(-hi),
-            signed(-lo)
-        ),
-        None => format!(
-            "{} {} than the {whole} without it (too few windows for an interval)",
-            words::duration(saves.abs()),
-            if saves < 0.0 { "more" } else { "less" }
-        ),
+    let is_more = saves < 0.0;
+    let comparison = format!(
+        "{} {} than the {whole} without it",
+        words::duration(saves.abs()),
+        if is_more { "more" } else { "less" }
+    );
+    let Some(Bounds { lo, hi }) = phase.saves_interval else {
+        return format!("{comparison} (too few windows for an interval)");
+    };
+    let (from, to) = if is_more { (-hi, -lo) } else { (lo, hi) };
+    let bounds = format!("[{}, {}]", signed(from), signed(to));
+    if lo <= 0.0 && hi >= 0.0 {
+        format!("{comparison} (inconclusive: {bounds})")
+    } else {
+        format!("{comparison} {bounds}")
     }
 }
