@@ -35,19 +35,14 @@ pub(super) fn p_value(c: f64, freedom: f64, mean_variance: f64) -> f64 {
     if c.is_nan() {
         return 1.0;
     }
-    let error = mean_variance.sqrt();
-    let (mut sum, mut whole) = (0.0, 0.0);
-    for (ratio, weight) in ratios(freedom) {
-        whole += weight;
-        sum += weight * given(c * ratio, error);
-    }
-    sum / whole
+    Grid::new(freedom).p_value(c, mean_variance.sqrt())
 }
 
 /// The number of deviations that two further runs exceed with probability `p`: the inverse of [`p_value`],
 /// for `p` below a fourth.
 pub(super) fn quantile(p: f64, freedom: f64, mean_variance: f64) -> f64 {
-    let beyond = |c: f64| (p_value(c, freedom, mean_variance) / p).ln();
+    let (grid, error) = (Grid::new(freedom), mean_variance.sqrt());
+    let beyond = |c: f64| (grid.p_value(c, error) / p).ln();
     let (mut lo, mut hi) = ((0.0, beyond(0.0)), (4.0, beyond(4.0)));
     // With one degree of freedom, larger bounds are meaningless.
     while hi.1 > 0.0 && hi.0 < 1e6 {
@@ -72,15 +67,44 @@ pub(super) fn quantile(p: f64, freedom: f64, mean_variance: f64) -> f64 {
     hi.0
 }
 
-/// The probability for a known deviation, averaged over the error of the mean.
-fn given(bound: f64, error: f64) -> f64 {
-    let steps = (f64::from(REACH) / STEP) as i32;
+/// The points of both integrals and their weights. A search for a quantile integrates about ten times over the same ones.
+struct Grid {
+    /// Ratios of a deviation to the true one.
+    ratios: Vec<(f64, f64)>,
+    /// Errors of the mean, in its standard deviations.
+    errors: Vec<(f64, f64)>,
+}
+
+impl Grid {
+    fn new(freedom: f64) -> Self {
+        let steps = (f64::from(REACH) / STEP) as i32;
+        let errors = (-steps..=steps).map(|step| {
+            let z = f64::from(step) * STEP;
+            (z, (-0.5 * z * z).exp())
+        });
+        Self {
+            ratios: ratios(freedom).collect(),
+            errors: errors.collect(),
+        }
+    }
+
+    /// See [`p_value`]; `error` is the standard deviation of the mean.
+    fn p_value(&self, c: f64, error: f64) -> f64 {
+        mean(&self.ratios, |ratio| self.given(c * ratio, error))
+    }
+
+    /// The probability for a known deviation, averaged over the error of the mean.
+    fn given(&self, bound: f64, error: f64) -> f64 {
+        mean(&self.errors, |z| upper(bound + error * z).powi(2))
+    }
+}
+
+/// The weighted mean of `value` over points with weights.
+fn mean(points: &[(f64, f64)], value: impl Fn(f64) -> f64) -> f64 {
     let (mut sum, mut whole) = (0.0, 0.0);
-    for step in -steps..=steps {
-        let z = f64::from(step) * STEP;
-        let weight = (-0.5 * z * z).exp();
+    for (point, weight) in points {
         whole += weight;
-        sum += weight * upper(bound + error * z).powi(2);
+        sum += weight * value(*point);
     }
     sum / whole
 }
