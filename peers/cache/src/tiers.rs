@@ -364,7 +364,10 @@ pub(crate) fn run() -> anyhow::Result<()> {
     batches(&server)?;
     drop(server);
     frozen("timeout of a load", |tier| tier.timeout(RECOMPUTE))?;
-    frozen("hedged at the 99th percentile, timeout of 100 ms", Tier::hedge)?;
+    frozen(
+        "hedged at the 99th percentile, timeout of 100 ms",
+        Tier::hedge,
+    )?;
     reopening("store")?;
     reopening("heed")
 }

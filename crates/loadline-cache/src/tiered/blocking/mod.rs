@@ -160,7 +160,7 @@ impl<K: Key, V: Send + Sync + 'static> Cache<K, V> {
     ///
     /// # Errors
     /// [`Error::Settings`] if there is no tier, or keys cannot be read back
-    /// ([`Key::IS_READABLE`](crate::Key::IS_READABLE)). A failure of the tier is no error, but
+    /// ([`Key::IS_READABLE`]). A failure of the tier is no error, but
     /// [`WarmUpEnd::TierFailed`](crate::WarmUpEnd::TierFailed).
     pub fn warm_up(&self, bytes: u64, time: Duration) -> Result<WarmUp, Error> {
         let shared = &self.shared;
