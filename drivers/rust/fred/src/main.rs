@@ -1,10 +1,11 @@
 //! The driver of fred: tasks that share a connection.
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use anyhow::bail;
 use driver_harness::{
-    About, Block, Config, Driver, Failed, Mode, Operation, run_tasks, runtime, serve,
+    About, Block, Config, Driver, Failed, Mode, Operation, idle, run_tasks, runtime, serve,
 };
 use fred::prelude::{
     Builder, Client, ClientLike, Error, ErrorKind, KeysInterface, ReconnectPolicy,
@@ -103,6 +104,10 @@ impl Driver for Fred {
             | ErrorKind::Protocol => Failed::Lost(kind(&error)),
             _ => Failed::Refused(kind(&error)),
         })
+    }
+
+    fn pause(&mut self, time: Duration) {
+        idle(&self.runtime, time);
     }
 
     fn connect_another(&mut self) -> anyhow::Result<()> {

@@ -156,6 +156,11 @@ pub trait Driver {
     /// What the client says.
     fn increment(&mut self, key: &str) -> Result<(), Failed>;
 
+    /// Waits between two operations of a run with faults. The tasks of a client go on meanwhile, so that it can connect again.
+    fn pause(&mut self, time: Duration) {
+        std::thread::sleep(time);
+    }
+
     /// Opens one more connection and holds it.
     ///
     /// # Errors
@@ -199,6 +204,11 @@ pub fn runtime() -> anyhow::Result<Runtime> {
     Ok(tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?)
+}
+
+/// Lets the tasks of a runtime go on for a while.
+pub fn idle(runtime: &Runtime, time: Duration) {
+    runtime.block_on(tokio::time::sleep(time));
 }
 
 /// Runs `count` tasks to their ends.
@@ -286,7 +296,7 @@ fn with_faults(driver: &mut dyn Driver, config: &Config, block: &Block) -> anyho
             "kind": "incr", "key": key, "sequence": sequence, "outcome": outcome, "error": error, "ns": ns,
         }}))?;
         sequence += 1;
-        std::thread::sleep(PAUSE);
+        driver.pause(PAUSE);
     }
     Ok(())
 }

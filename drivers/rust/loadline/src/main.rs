@@ -1,10 +1,11 @@
 //! The driver of loadline-client: a blocking connection, or tasks that share one.
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use anyhow::bail;
 use driver_harness::{
-    About, Block, Config, Driver, Failed, Mode, Operation, run_tasks, runtime, serve,
+    About, Block, Config, Driver, Failed, Mode, Operation, idle, run_tasks, runtime, serve,
 };
 use loadline_client::cluster::{self, Cluster};
 use loadline_client::commands::{get, incr, set};
@@ -180,6 +181,13 @@ impl Driver for Ours {
             Ok(_) => Ok(()),
             Err(error @ Error::Server(_)) => Err(Failed::Refused(kind(&error))),
             Err(error) => Err(Failed::Lost(kind(&error))),
+        }
+    }
+
+    fn pause(&mut self, time: Duration) {
+        match &self.way {
+            Way::Tasks(runtime, _) => idle(runtime, time),
+            Way::Blocking(_) => std::thread::sleep(time),
         }
     }
 

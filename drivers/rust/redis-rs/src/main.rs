@@ -1,10 +1,11 @@
 //! The driver of redis-rs: a blocking connection, or tasks that share a `ConnectionManager`; or those of a cluster.
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use anyhow::bail;
 use driver_harness::{
-    About, Block, Config, Driver, Failed, Mode, Operation, run_tasks, runtime, serve,
+    About, Block, Config, Driver, Failed, Mode, Operation, idle, run_tasks, runtime, serve,
 };
 use redis::aio::{self, ConnectionManager};
 use redis::cluster::{ClusterClient, ClusterConnection, cluster_pipe};
@@ -128,6 +129,13 @@ impl Driver for RedisRs {
                 Failed::Lost(kind(&error))
             }
         })
+    }
+
+    fn pause(&mut self, time: Duration) {
+        match &self.way {
+            Way::Tasks(runtime, _) | Way::ClusterTasks(runtime, _) => idle(runtime, time),
+            Way::Blocking(_) | Way::Cluster(_) => std::thread::sleep(time),
+        }
     }
 
     fn connect_another(&mut self) -> anyhow::Result<()> {

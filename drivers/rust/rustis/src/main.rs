@@ -1,10 +1,11 @@
 //! The driver of rustis: tasks that share a connection.
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use anyhow::bail;
 use driver_harness::{
-    About, Block, Config, Driver, Failed, Mode, Operation, run_tasks, runtime, serve,
+    About, Block, Config, Driver, Failed, Mode, Operation, idle, run_tasks, runtime, serve,
 };
 use rustis::client::{BatchPreparedCommand, Client};
 use rustis::commands::StringCommands;
@@ -83,6 +84,10 @@ impl Driver for Rustis {
             }
             Err(error) => Err(Failed::Lost(kind(&error))),
         }
+    }
+
+    fn pause(&mut self, time: Duration) {
+        idle(&self.runtime, time);
     }
 
     fn connect_another(&mut self) -> anyhow::Result<()> {
