@@ -212,7 +212,7 @@ impl Tier {
 
     /// Has the server report every change of the keys with the [prefix](Self::prefix), by whatever process, and drops the
     /// values from memory. For a Redis server that is named by its URL, not for a cluster, and with keys that can be read
-    /// back ([`Key::IS_READABLE`]). Default off.
+    /// back ([`Key::IS_READABLE`](crate::Key::IS_READABLE)). Default off.
     ///
     /// A value in memory is then older than the last write to the server for as long as the notice is on its way. While
     /// there is no connection for the notices ([`TierStats::is_tracking`](super::TierStats::is_tracking)), values stay until
