@@ -208,7 +208,7 @@ pub fn runtime() -> anyhow::Result<Runtime> {
 
 /// Lets the tasks of a runtime go on for a while.
 pub fn idle(runtime: &Runtime, time: Duration) {
-    runtime.block_on(tokio::time::sleep(time));
+    runtime.block_on(async { tokio::time::sleep(time).await });
 }
 
 /// Runs `count` tasks to their ends.
