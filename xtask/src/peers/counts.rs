@@ -124,20 +124,24 @@ mod tests {
     }
 
     /// A shell executes the same for each turn of a loop, and so does a shell that it starts.
+    ///
+    /// How much that is depends on the names in the environment (where they fall in the shell's
+    /// table of variables moved it by 7 %), so both start with none. A process that is not counted
+    /// makes the ratio 0, and one that is counted twice makes it 2.
     #[test]
     fn instructions_are_those_of_all_processes() {
         let dir = tempfile::tempdir().unwrap();
         let count = |line: &str| {
             let words = |ops: u64| {
                 let line = line.replace("OPS", &ops.to_string());
-                vec!["sh".to_owned(), "-c".into(), line]
+                ["env", "-i", "sh", "-c", &line].map(String::from).to_vec()
             };
             instructions(dir.path(), 500, words).unwrap()
         };
         let alone = count("i=0; while [ $i -lt OPS ]; do i=$((i+1)); done");
         let inner = count("sh -c 'i=0; while [ $i -lt OPS ]; do i=$((i+1)); done'; true");
         assert!(alone > 100.0, "{alone}");
-        assert!((0.95..1.05).contains(&(inner / alone)), "{inner} {alone}");
+        assert!((0.8..1.2).contains(&(inner / alone)), "{inner} {alone}");
         let ended = instructions(dir.path(), 1, |_| vec!["false".to_owned()]);
         assert!(ended.is_err());
     }
