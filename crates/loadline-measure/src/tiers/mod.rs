@@ -6,7 +6,9 @@ mod load;
 
 use serde::{Deserialize, Serialize};
 
+use crate::interval;
 use crate::miss_ratio::MissRatioCurve;
+use crate::quantile::median;
 use crate::record::Bounds;
 use crate::vocabulary::vocabulary;
 
@@ -136,10 +138,10 @@ pub struct Waterfall {
     pub parse_ns: Option<f64>,
     /// Decoding the object.
     pub decode_ns: Option<f64>,
-    /// The rest of the whole; negative if the parts add up to more.
+    /// The rest of the whole in a round, in which disturbances affect the whole and the parts alike: the median over the
+    /// rounds. Negative if the parts add up to more.
     pub unattributed_ns: f64,
-    /// The interval of the rest of a round, in which disturbances affect the whole and the parts alike. `None` with too few
-    /// rounds.
+    /// Its interval over the same rounds. `None` with too few rounds.
     pub unattributed_interval: Option<Bounds>,
 }
 
@@ -231,14 +233,38 @@ impl Waterfall {
             .filter_map(|(name, part)| Some((name, part?)))
     }
 
-    /// The same with its rest: the whole less all parts.
+    /// The same with its rest, from the rests of single rounds: their median and its interval. Without any, the rest is the
+    /// whole less all parts, and has no interval.
     #[must_use]
-    pub fn with_rest(self) -> Self {
-        let parts: f64 = self.parts().map(|(_, part)| part).sum();
+    pub fn with_rests(self, rests_ns: &[f64]) -> Self {
+        let found = interval::of_median(rests_ns, interval::ALPHA);
         Self {
-            unattributed_ns: self.whole_ns - parts,
+            unattributed_ns: median(rests_ns).unwrap_or(self.whole_ns - self.parts_ns()),
+            unattributed_interval: found.map(|found| Bounds {
+                lo: found.lo,
+                hi: found.hi,
+            }),
             ..self
         }
+    }
+
+    /// All parts together.
+    #[must_use]
+    pub fn parts_ns(&self) -> f64 {
+        self.parts().map(|(_, part)| part).sum()
+    }
+
+    /// By how much the whole exceeds the parts and the rest together. Each is a median over the rounds, so this is not zero if
+    /// the parts vary independently of each other.
+    #[must_use]
+    pub fn excess_ns(&self) -> f64 {
+        self.whole_ns - self.parts_ns() - self.unattributed_ns
+    }
+
+    /// Whether the parts and the rest add up to something else than the whole: by more than 5 % of it.
+    #[must_use]
+    pub fn is_uneven(&self) -> bool {
+        self.excess_ns().abs() > MOST_RESIDUAL * self.whole_ns
     }
 
     /// The share of the whole that no part explains; negative if the parts add up to more than the whole.
@@ -296,11 +322,42 @@ mod tests {
             decode_ns: Some(35.0),
             ..Waterfall::default()
         }
-        .with_rest();
+        .with_rests(&[]);
         assert_eq!(waterfall.unattributed_ns, 5.0);
+        assert_eq!(waterfall.unattributed_interval, None);
         assert_eq!(waterfall.residual(), 0.05);
+        assert!(!waterfall.is_uneven());
         let names: Vec<&str> = waterfall.parts().map(|(name, _)| name).collect();
         assert_eq!(names, ["network", "decode"]);
+    }
+
+    /// The rest of each round is small, while the difference of the medians is not.
+    #[test]
+    fn the_rest_lies_in_its_interval() {
+        // Of the two parts, one or the other is slow, and in four of twelve rounds neither is.
+        let round = |number: usize| match number % 3 {
+            0 => (50.0, 60.0),
+            1 => (50.0, 160.0),
+            _ => (150.0, 60.0),
+        };
+        let of = |part: fn((f64, f64)) -> f64| {
+            let values: Vec<f64> = (0..12).map(|number| part(round(number))).collect();
+            median(&values)
+        };
+        let rests: Vec<f64> = (0..12).map(|number| f64::from(number) / 10.0).collect();
+        let waterfall = Waterfall {
+            whole_ns: of(|(encode, write)| encode + write).unwrap(),
+            encode_ns: of(|(encode, _)| encode),
+            write_ns: of(|(_, write)| write),
+            ..Waterfall::default()
+        }
+        .with_rests(&rests);
+        let bounds = waterfall.unattributed_interval.as_ref().unwrap();
+        assert_eq!((bounds.lo, bounds.hi), (0.1, 1.0));
+        assert_eq!(waterfall.unattributed_ns, 0.55);
+        // The medians leave 100.
+        assert_eq!(waterfall.whole_ns - waterfall.parts_ns(), 100.0);
+        assert!(!waterfall.is_incomplete() && waterfall.is_uneven());
     }
 
     /// The figures of the write-up: SET 3.9 ms alone and 10.9 ms for ten, GET 6.19 and 17.2 ms.

@@ -71,13 +71,25 @@ fn waterfalls() -> Vec<Waterfall> {
         whole_ns: 9e3,
         read_ns: Some(5e3),
         decode_ns: Some(5e3),
-        unattributed_interval: Some(Bounds {
-            lo: -1.2e3,
-            hi: -0.8e3,
-        }),
         ..Waterfall::default()
     };
-    vec![waterfall.with_rest(), embedded.with_rest()]
+    let rests: Vec<f64> = (0..9)
+        .map(|round| -1_200.0 + 50.0 * f64::from(round))
+        .collect();
+    let uneven = Waterfall {
+        subject: "fjall".to_owned(),
+        operation: "set".to_owned(),
+        codec: Some("columns".to_owned()),
+        whole_ns: 120e3,
+        encode_ns: Some(60e3),
+        write_ns: Some(49e3),
+        ..Waterfall::default()
+    };
+    vec![
+        waterfall.with_rests(&[]),
+        embedded.with_rests(&rests),
+        uneven.with_rests(&[300.0; 8]),
+    ]
 }
 
 /// What is not about a tier by itself.
@@ -335,6 +347,7 @@ fn the_verdict_and_the_options_come_before_the_ladder() {
     for said in [
         "the server counts 2.00 us for the command",
         "the parts add up to more than the whole: unattributed -1.00 us [-1.20 us, -800 ns]",
+        "the parts vary from round to round: with the rest, their medians add up to 109 us",
         "never",
         "hit ratio 80.0 %: 64 MiB",
         "hit ratio 90.0 %: not at any size",

@@ -15,11 +15,12 @@ use crate::document::{
 pub(super) use load::LEGEND as LOAD_LEGEND;
 
 /// How the tables are read.
-pub(super) const LEGEND: [&str; 6] = [
+pub(super) const LEGEND: [&str; 7] = [
     "A time is the mean of an operation: the median over the rounds. hit: read and decode; miss: read what is not there; set: encode and write.",
     "pays above: the hit ratio at which a tier saves as much as it costs, h* = (miss + set) / (recompute - hit + miss + set), with its interval over the rounds.",
     "pays from: how long an object must take to recompute for the tier to pay at the expected hit ratio.",
-    "network: the wait for a server that replies the same bytes and does no work; server: its CPU time beyond that of the other one. rest: what no part explains; negative if the parts add up to more.",
+    "network: the wait for a server that replies the same bytes and does no work; server: its CPU time beyond that of the other one.",
+    "rest: what no part of the same round explains, negative if the parts add up to more. It is the median over the rounds like each part, so parts that vary need not add up to the whole.",
     "write, read: CPU time of the system calls, or the whole call of an embedded store.",
     "Objects, connections and keys are made before the clock starts; what they cost is in the table of the set-up.",
 ];
@@ -369,9 +370,16 @@ fn waterfalls(tiers: &Tiers) -> Option<Section> {
             Item::new(Tone::Faint, text)
         });
         let rest = is_large.then(|| Item::new(Tone::Warn, unattributed(waterfall)));
+        let sum = waterfall.is_uneven().then(|| {
+            let sum = signed(waterfall.whole_ns - waterfall.excess_ns());
+            let text = format!(
+                "the parts vary from round to round: with the rest, their medians add up to {sum}"
+            );
+            Item::new(Tone::Faint, text)
+        });
         Row {
             cells: all,
-            notes: rest.into_iter().chain(command).collect(),
+            notes: rest.into_iter().chain(sum).chain(command).collect(),
             ..Row::default()
         }
     };

@@ -198,20 +198,23 @@ impl<'f> Found<'f> {
         let count = each.0.len().min(each.1.len()).min(each.2.len());
         let of_round = |round: usize| {
             let recompute = recompute.of_round(round);
-            costs(recompute, each.0[round], each.1[round], each.2[round]).break_even()
+            costs(recompute, each.0[round], each.1[round], each.2[round])
         };
-        let break_evens: Vec<f64> = (0..count).map(|round| of_round(round).min(NEVER)).collect();
+        let rounds: Vec<Costs> = (0..count).map(of_round).collect();
+        let break_evens = rounds.iter().map(|costs| costs.break_even().min(NEVER));
+        let break_evens: Vec<f64> = break_evens.collect();
         let interval = interval::of_median(&break_evens, interval::ALPHA);
-        let whole = costs(recompute.ns, known.get_ns, time(miss), time(set));
+        let least = rounds
+            .iter()
+            .filter_map(|costs| costs.least_recompute(expected));
+        let least: Vec<f64> = least.map(|least| least.as_nanos() as f64).collect();
         TierCost {
             break_even: median(&break_evens).filter(|ratio| *ratio <= 1.0),
             break_even_interval: interval.map(|found| Bounds {
                 lo: found.lo,
                 hi: found.hi,
             }),
-            least_recompute_ns: whole
-                .least_recompute(expected)
-                .map(|least| least.as_nanos() as f64),
+            least_recompute_ns: median(&least),
             pays: match interval {
                 Some(found) if found.hi < expected => TierVerdict::Yes,
                 Some(found) if found.lo > expected => TierVerdict::No,

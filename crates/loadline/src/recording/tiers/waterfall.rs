@@ -1,8 +1,7 @@
 //! Where the time of an operation on a tier goes.
 
-use loadline_measure::interval;
 use loadline_measure::quantile::median;
-use loadline_measure::record::{Bounds, Case, Waterfall};
+use loadline_measure::record::{Case, Waterfall};
 
 use super::Found;
 use crate::plan::TierOp;
@@ -50,16 +49,14 @@ impl Found<'_> {
         };
         let null = self.null(subject, &parted.scenario.workload);
         let Some((null_case, null_blocks)) = null else {
-            let rests = blocks.iter().map(|sums| sums.whole_ns() - own_ns(sums));
-            return Some(
-                Waterfall {
-                    write_ns: part(|sums| sums.write).filter(|_| writes),
-                    read_ns: part(|sums| sums.read).filter(|_| !writes),
-                    unattributed_interval: bounds(&rests.collect::<Vec<_>>()),
-                    ..known
-                }
-                .with_rest(),
-            );
+            let rests = blocks.iter().filter(|sums| sums.ops > 0);
+            let rests = rests.map(|sums| sums.whole_ns() - own_ns(sums));
+            let waterfall = Waterfall {
+                write_ns: part(|sums| sums.write).filter(|_| writes),
+                read_ns: part(|sums| sums.read).filter(|_| !writes),
+                ..known
+            };
+            return Some(waterfall.with_rests(&rests.collect::<Vec<_>>()));
         };
         let command = plain.parts_ns.server.map(|ns| ns as f64);
         // What the server does beyond receiving and sending the same bytes. Of a server elsewhere, only its own count of
@@ -67,24 +64,18 @@ impl Found<'_> {
         let beyond = server_cpu(plain)
             .zip(server_cpu(null_case))
             .map(|(server, null)| (server - null).max(0.0));
-        Some(
-            Waterfall {
-                client_ns: part(|sums| sums.client),
-                write_ns: part(|sums| sums.write),
-                network_ns: median_of(null_blocks, PartSums::wait_ns),
-                server_ns: beyond.or(command),
-                server_command_ns: command,
-                read_ns: part(|sums| sums.read),
-                parse_ns: part(|sums| sums.parse),
-                unattributed_interval: bounds(&rests(
-                    (blocks, null_blocks),
-                    (plain, null_case),
-                    beyond.or(command),
-                )),
-                ..known
-            }
-            .with_rest(),
-        )
+        let waterfall = Waterfall {
+            client_ns: part(|sums| sums.client),
+            write_ns: part(|sums| sums.write),
+            network_ns: median_of(null_blocks, PartSums::wait_ns),
+            server_ns: beyond.or(command),
+            server_command_ns: command,
+            read_ns: part(|sums| sums.read),
+            parse_ns: part(|sums| sums.parse),
+            ..known
+        };
+        let (both, cases) = ((blocks, null_blocks), (plain, null_case));
+        Some(waterfall.with_rests(&rests(both, cases, beyond.or(command))))
     }
 
     /// The case and the blocks of the null server for `subject`.
@@ -120,14 +111,6 @@ fn rests(
     both.filter(|((sums, null), _)| sums.ops > 0 && null.ops > 0)
         .map(|((sums, null), server)| sums.whole_ns() - own_ns(sums) - null.wait_ns() - server)
         .collect()
-}
-
-fn bounds(values: &[f64]) -> Option<Bounds> {
-    let found = interval::of_median(values, interval::ALPHA)?;
-    Some(Bounds {
-        lo: found.lo,
-        hi: found.hi,
-    })
 }
 
 fn median_of(blocks: &[PartSums], of: impl Fn(&PartSums) -> f64) -> Option<f64> {
