@@ -33,6 +33,7 @@ mod server;
 mod settings;
 mod state;
 mod stats;
+mod unsynced;
 
 /// The version of Redis that the replies follow. Clients use it to decide which commands they can send.
 const REDIS_VERSION: &str = "7.0.15";

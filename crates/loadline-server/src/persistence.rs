@@ -3,8 +3,9 @@
 //!
 //! With the durability `always`, the event loop does not wait for the disk. A thread syncs the log while the loop goes on,
 //! and replies are held back until the sync covers everything that was changed before they were made, by whatever
-//! connection: no client ever sees data that a failure of the machine could take back. Replies that do not depend on the
-//! data, such as those to PING and INFO, leave at once if no reply waits before them.
+//! connection: no client ever sees data that a failure of the machine could take back. Replies that do not depend on
+//! unsynced changes, such as those to PING and INFO and to GET of a key that was not changed since the last sync, leave at
+//! once if no reply waits before them.
 
 use std::path::PathBuf;
 
@@ -12,6 +13,7 @@ use loadline_store::{ChangeLog, Durability, Error, LogStats, Options};
 
 use crate::commands::Refusal;
 use crate::state::Shared;
+use crate::unsynced::Unsynced;
 
 /// Changes of a turn from which on they are written before its end, between two commands.
 const MUCH_BYTES: usize = 16 << 20;
@@ -34,6 +36,8 @@ pub(crate) struct Persistence {
     /// Changes that the log had at that time.
     saved_changes: u64,
     save: Save,
+    /// What was changed since the log was synced, where replies wait for that.
+    unsynced: Unsynced,
     /// The position of the log up to which a sync was requested.
     requested: u64,
     /// The position of the log that no sync reaches beyond.
@@ -90,6 +94,7 @@ impl Persistence {
             last_save: shared.now / 1_000,
             saved_changes: 0,
             save: Save::None,
+            unsynced: Unsynced::default(),
             requested: 0,
             #[cfg(test)]
             hangs_at: None,
@@ -103,6 +108,39 @@ impl Persistence {
     /// Whether replies wait until the log has reached the disk.
     pub(crate) fn holds_replies(&self) -> bool {
         self.log.durability() == Durability::Always
+    }
+
+    /// The log, for a change of `key`.
+    #[inline]
+    pub(crate) fn change(&mut self, database: usize, key: &[u8]) -> &mut ChangeLog {
+        if self.holds_replies() {
+            self.unsynced.note(database, key);
+        }
+        &mut self.log
+    }
+
+    /// The log, for a change of whole databases.
+    pub(crate) fn change_all(&mut self) -> &mut ChangeLog {
+        if self.holds_replies() {
+            self.unsynced.note_all();
+        }
+        &mut self.log
+    }
+
+    /// Whether a change of `key` may not have reached the disk.
+    pub(crate) fn is_unsynced(&self, database: usize, key: &[u8]) -> bool {
+        self.unsynced.contains(database, key)
+    }
+
+    fn forget_synced(&mut self) {
+        let position = self.unsynced.position();
+        if position.is_some_and(|position| self.is_synced(position)) {
+            self.unsynced.forget();
+        }
+        // Changes that could not be written are behind that position.
+        if self.unsynced.is_uncovered() && self.log.pending_bytes() == 0 {
+            self.unsynced.cover(self.log.position());
+        }
     }
 
     fn is_synced(&self, position: u64) -> bool {
@@ -208,7 +246,8 @@ impl Shared {
     #[inline]
     pub(crate) fn touched(&mut self, database: usize, key: &[u8]) {
         self.watched.touch(database, key);
-        if let Some(Persistence { log, .. }) = &mut self.persistence {
+        if let Some(persistence) = &mut self.persistence {
+            let log = persistence.change(database, key);
             self.databases[database].peek(key, self.now, |value| match value {
                 Some((value, expires_at)) => log.put(database, key, value, expires_at),
                 None => log.delete(database, key),
@@ -219,7 +258,8 @@ impl Shared {
     /// Notes that a key goes at another time, or has gone.
     pub(crate) fn expiry_touched(&mut self, database: usize, key: &[u8]) {
         self.watched.touch(database, key);
-        if let Some(Persistence { log, .. }) = &mut self.persistence {
+        if let Some(persistence) = &mut self.persistence {
+            let log = persistence.change(database, key);
             self.databases[database].peek(key, self.now, |value| match value {
                 Some((_, expires_at)) => log.expire(database, key, expires_at),
                 None => log.delete(database, key),
@@ -282,16 +322,18 @@ impl Shared {
         persistence.is_none_or(|persistence| persistence.is_synced(position))
     }
 
-    /// Syncs everything before `position`: in the background, or, if the event loop `is_idle`, at once, which saves the way
-    /// to the thread and back.
-    pub(crate) fn sync_to(&mut self, position: u64, is_idle: bool) {
-        let Some(persistence) = &mut self.persistence else {
-            return;
-        };
-        persistence.requested = position;
-        if is_idle {
-            self.sync();
-        } else {
+    /// Forgets the changes that have reached the disk.
+    pub(crate) fn forget_synced(&mut self) {
+        if let Some(persistence) = &mut self.persistence {
+            persistence.forget_synced();
+        }
+    }
+
+    /// Syncs everything before `position` in the background. The event loop goes on even if all of its connections wait: a
+    /// disk that hangs must not keep it from new ones.
+    pub(crate) fn sync_to(&mut self, position: u64) {
+        if let Some(persistence) = &mut self.persistence {
+            persistence.requested = position;
             persistence.log.sync_later();
         }
     }

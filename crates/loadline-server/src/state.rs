@@ -481,7 +481,7 @@ impl Shared {
             let visit = |key: &[u8]| {
                 watched.touch(database, key);
                 if let Some(persistence) = persistence {
-                    persistence.log.delete(database, key);
+                    persistence.change(database, key).delete(database, key);
                 }
             };
             match self.databases[database].evict(is_volatile, None, visit) {

@@ -126,7 +126,7 @@ impl Call<'_> {
         peer.command.store(found.index, Ordering::Relaxed);
         peer.subcommand
             .store(subcommand(found.known, words), Ordering::Relaxed);
-        self.session.has_seen_data |= found.known.sees_data();
+        self.session.has_seen_data |= self.sees_unsynced(found.known, words);
         let outcome = self.handle(found.known, words);
         self.shared.stats.commands += 1;
         let stat = &mut self.shared.stats.calls[found.index];
@@ -139,6 +139,18 @@ impl Call<'_> {
             stat.failed += 1;
             self.refuse(&refusal);
         }
+    }
+
+    /// Whether the reply has to wait if there are unsynced changes. It matters only where replies can wait.
+    #[inline]
+    fn sees_unsynced(&self, known: &Known, words: Words<'_>) -> bool {
+        let persistence = self.shared.persistence.as_ref();
+        persistence
+            .filter(|persistence| persistence.holds_replies())
+            .is_some_and(|persistence| {
+                let database = self.session.database;
+                known.sees_unsynced(words, |key| persistence.is_unsynced(database, key))
+            })
     }
 
     pub(super) fn handle(&mut self, known: &Known, words: Words<'_>) -> Result<(), Refusal> {

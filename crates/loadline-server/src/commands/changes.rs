@@ -40,7 +40,8 @@ impl Call<'_> {
         let database = self.session.database;
         self.shared.watched.touch(database, key);
         if let Some(persistence) = &mut self.shared.persistence {
-            persistence.log.put_string(database, key, bytes, expires_at);
+            let log = persistence.change(database, key);
+            log.put_string(database, key, bytes, expires_at);
         }
     }
 
@@ -110,9 +111,8 @@ impl Call<'_> {
         match &mut self.shared.persistence {
             Some(persistence) if is_part => {
                 self.shared.watched.touch(database, key);
-                note(&result, &mut |edit| {
-                    persistence.log.edit(database, key, edit);
-                });
+                let log = persistence.change(database, key);
+                note(&result, &mut |edit| log.edit(database, key, edit));
             }
             _ => self.touched(key),
         }

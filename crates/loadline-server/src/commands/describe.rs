@@ -3,6 +3,7 @@
 use super::glob::glob;
 use super::refusal::{Refusal, SYNTAX, lower, no_such_form};
 use super::reply::Reply;
+use super::table::keys_at;
 use super::{Access, Call, FAMILIES, Keys, Known, Words, all, find, fits, is, names, other, sub};
 
 pub(super) const TABLE: &[Known] = &[other("COMMAND", -1, command).with(&[
@@ -147,14 +148,7 @@ fn keys_of<'w>(words: &[&'w [u8]]) -> Result<Vec<&'w [u8]>, Refusal> {
     }
     Ok(match known.keys {
         Keys::None => Vec::new(),
-        Keys::At(first, last, step) => {
-            let length = words.len() as i32;
-            let end = if last < 0 { length + last } else { last };
-            (first..=end.min(length - 1))
-                .step_by(step.unsigned_abs() as usize)
-                .map(|place| words[place as usize])
-                .collect()
-        }
+        Keys::At(first, last, step) => keys_at(words, first, last, step).collect(),
         Keys::Counted(place) => {
             let keys = usize::try_from(leading_number(words[place])).ok();
             let keys = keys.and_then(|count| words[place + 1..].get(..count));

@@ -93,7 +93,7 @@ fn flush(call: &mut Call<'_>, words: Words<'_>, databases: Range<usize>) -> Resu
     for index in databases {
         stores[index].clear();
         if let Some(persistence) = persistence {
-            persistence.log.clear(index);
+            persistence.change_all().clear(index);
         }
     }
     call.reply().ok();
@@ -124,7 +124,7 @@ fn swap(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
         });
         stores.swap(one, other);
         if let Some(persistence) = persistence {
-            persistence.log.exchange(one, other);
+            persistence.change_all().exchange(one, other);
         }
     }
     call.reply().ok();

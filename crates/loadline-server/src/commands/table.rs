@@ -144,6 +144,23 @@ pub(super) fn full_name(command: usize, subcommand: usize) -> String {
     name.to_ascii_lowercase()
 }
 
+/// The keys of [`Keys::At`].
+pub(super) fn keys_at<'w>(
+    words: &[&'w [u8]],
+    first: i32,
+    last: i32,
+    step: i32,
+) -> impl Iterator<Item = &'w [u8]> {
+    let length = words.len() as i32;
+    let end = if last < 0 { length + last } else { last };
+    (first..=end.min(length - 1))
+        .step_by(step.unsigned_abs() as usize)
+        .map(|place| words[place as usize])
+}
+
+/// Reading commands that read other keys besides those that they name.
+const READS_OTHERS: [&str; 1] = ["SORT_RO"];
+
 /// Writing commands that are allowed when memory is full, because they add no data.
 pub(super) const NEVER_GROWING: [&str; 21] = [
     "DEL",
@@ -178,6 +195,24 @@ impl Known {
     /// Whether its reply depends on the data. The figures of INFO about keys do not count.
     pub(super) fn sees_data(&self) -> bool {
         self.access != Access::None || ["EXEC", "DBSIZE"].contains(&self.name)
+    }
+
+    /// Whether its reply depends on changes that are not on the disk: those of the keys for which `is_unsynced`.
+    pub(super) fn sees_unsynced(
+        &self,
+        words: Words<'_>,
+        is_unsynced: impl Fn(&[u8]) -> bool,
+    ) -> bool {
+        match self.keys {
+            Keys::At(first, last, step)
+                if self.access == Access::Read && !READS_OTHERS.contains(&self.name) =>
+            {
+                let mut keys = keys_at(words, first, last, step).peekable();
+                // Subcommands without a key can be about all of them.
+                keys.peek().is_none() || keys.any(is_unsynced)
+            }
+            _ => self.sees_data(),
+        }
     }
 
     /// Whether it can add data.

@@ -155,6 +155,7 @@ impl Server {
             Err(errno) => return Err(Error::system("epoll_wait")(errno)),
         }
         self.shared.now = wall_ms();
+        self.shared.forget_synced();
         for event in events {
             let token = event.data.u64();
             match self.listeners.get(token as usize) {
@@ -270,13 +271,7 @@ impl Server {
             return;
         }
         self.pace.begin(now);
-        // While all connections wait, there is nothing else to do.
-        let is_idle = waiting >= self.connections.len();
-        self.shared.sync_to(position, is_idle);
-        if is_idle {
-            self.pace.end(waiting, Instant::now());
-            self.release();
-        }
+        self.shared.sync_to(position);
     }
 
     /// Lets replies leave whose position of the log has reached the disk; after an error of a sync, all of them.
