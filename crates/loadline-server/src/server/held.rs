@@ -7,7 +7,6 @@ use std::os::unix::net::UnixStream;
 
 use super::*;
 use crate::Durability;
-use crate::connection::MOST_HELD;
 use crate::listen::Listen;
 
 /// A server whose syncs hang from [`hang`](Self::hang) on.
@@ -348,6 +347,31 @@ fn what_is_held_back_leaves_at_the_end() {
             loadline_store::ChangeLog::open(dir.path().join("data"), &options).unwrap();
         assert_eq!(databases[0].len(), if is_signal { 2 } else { 3 });
     }
+}
+
+/// Connections that write and go leave nothing behind but their changes.
+#[test]
+fn connections_that_come_and_go_while_a_sync_hangs_do_not_add_up() {
+    const COUNT: usize = 500;
+    let (mut rig, mut writer) = Rig::hanging();
+    rig.send(&mut writer, "SET k new");
+    for _ in 0..COUNT {
+        let mut stream = rig.connect();
+        rig.send(&mut stream, "INCR n");
+        drop(stream);
+        while rig.server.connections.len() > 1 {
+            rig.turn();
+        }
+    }
+    assert!(
+        rig.server.held.len() <= 4 * MOST_HELD,
+        "{}",
+        rig.server.held.len()
+    );
+    rig.go_on();
+    assert_eq!(said(&mut writer), "+OK\r\n");
+    rig.send(&mut writer, "GET n");
+    rig.until_said(&mut writer, &format!("$3\r\n{COUNT}\r\n"));
 }
 
 /// A peer that goes on sending is not read any more, and gets all of its replies later.

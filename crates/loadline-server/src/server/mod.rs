@@ -19,7 +19,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::time::Timespec;
 
 use crate::Error;
-use crate::connection::{Bounds, Connection, Over};
+use crate::connection::{Bounds, Connection, MOST_HELD, Over};
 use crate::listen::{Listener, ServerConfig, Stream};
 use crate::persistence::Persistence;
 use crate::settings::Settings;
@@ -372,6 +372,12 @@ impl Server {
             self.shared.watched.forget(session);
         }
         self.shared.clients = self.connections.len();
+        // While a sync hangs, closed connections must not add up. Half of the entries or more are theirs.
+        if self.held.len() > 2 * MOST_HELD * (self.connections.len() + 1) {
+            let connections = &self.connections;
+            self.held
+                .retain(|(_, token)| connections.contains_key(token));
+        }
     }
 
     fn close_where(&mut self, is_over: impl Fn(&Connection) -> bool) {
