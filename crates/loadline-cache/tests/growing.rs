@@ -6,7 +6,7 @@
     reason = "a test ends with the error that it did not expect"
 )]
 
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpStream};
 use std::ops::ControlFlow;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -25,18 +25,19 @@ mod nodes;
 #[expect(dead_code, reason = "an example has a main function of its own")]
 mod example;
 
+use nodes::port::Port;
+
 /// A redis-server that ends with its value.
 struct Redis {
     process: Child,
     url: String,
+    _port: Port,
     _dir: tempfile::TempDir,
 }
 
 impl Redis {
     fn start() -> Self {
-        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let port = free.local_addr().unwrap().port();
-        drop(free);
+        let port = Port::reserve();
         let dir = tempfile::tempdir().unwrap();
         let process = Command::new("redis-server")
             .args(["--port", &port.to_string(), "--save", "", "--dir"])
@@ -44,14 +45,15 @@ impl Redis {
             .stdout(Stdio::null())
             .spawn()
             .expect("this test needs redis-server; `cargo xtask test --install` installs it");
-        let until = Instant::now() + Duration::from_secs(30);
-        while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
+        let until = Instant::now() + Duration::from_secs(60);
+        while TcpStream::connect((Ipv4Addr::LOCALHOST, port.number())).is_err() {
             assert!(Instant::now() < until, "redis-server does not come up");
             std::thread::sleep(Duration::from_millis(5));
         }
         Self {
             process,
             url: format!("redis://127.0.0.1:{port}"),
+            _port: port,
             _dir: dir,
         }
     }
@@ -164,7 +166,7 @@ fn threads_find_the_same_everywhere() {
         store.put(&one, b"a\0b").unwrap();
         assert_eq!(store.get(&one).unwrap().as_deref(), Some(&b"a\0b"[..]));
         store
-            .put_for(&two, b"short", Duration::from_millis(300))
+            .put_for(&two, b"short", Duration::from_secs(1_000))
             .unwrap();
         let both = store.get_many(&[&two, b"threads:none", &one]).unwrap();
         assert_eq!(
@@ -209,7 +211,10 @@ fn threads_find_the_same_everywhere() {
         assert_eq!(shown(&*store, b"threads:*"), []);
         assert_eq!(shown(&*store, &one), [(one.clone(), b"d".to_vec())]);
 
-        let until = Instant::now() + Duration::from_secs(30);
+        store
+            .put_for(&two, b"short", Duration::from_millis(100))
+            .unwrap();
+        let until = Instant::now() + Duration::from_secs(60);
         while store.get(&two).unwrap().is_some() {
             assert!(Instant::now() < until, "a key stays");
             std::thread::sleep(Duration::from_millis(20));

@@ -7,6 +7,8 @@
     reason = "a test ends with the error that it did not expect"
 )]
 
+#[path = "redis/port.rs"]
+mod port;
 #[path = "redis/server.rs"]
 #[expect(dead_code, reason = "other tests need more of it")]
 mod server;

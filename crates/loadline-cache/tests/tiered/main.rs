@@ -11,6 +11,8 @@ mod floors;
 mod hedged;
 mod killed;
 mod nodes;
+#[path = "../../../loadline-client/tests/redis/port.rs"]
+mod port;
 mod redis;
 mod shared;
 mod stores;

@@ -1,33 +1,32 @@
 //! A Redis server below memory, in every bad state.
 
 use std::io;
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpStream};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use loadline_cache::codec::Raw;
 use loadline_cache::{AsyncCache, Cache, Found, Tier};
 use loadline_client::{Client, cmd};
 
+use super::port::Port;
 use super::{Count, MS, wait_until};
 
 /// The limit for a call that must not hang. Without the breaker, calls would take the timeout each.
-const TIMEOUT: Duration = Duration::from_millis(250);
+const TIMEOUT: Duration = Duration::from_millis(500);
 
 pub(super) struct Redis {
     process: Child,
-    port: u16,
+    port: Arc<Port>,
 }
 
 impl Redis {
     pub(super) fn start() -> Self {
-        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let port = free.local_addr().unwrap().port();
-        drop(free);
-        Self::start_at(port)
+        Self::start_at(Arc::new(Port::reserve()))
     }
 
-    fn start_at(port: u16) -> Self {
+    fn start_at(port: Arc<Port>) -> Self {
         let process = Command::new("redis-server")
             .args(["--port", &port.to_string(), "--save", ""])
             .args(["--dir", "/tmp", "--dbfilename", "never-written.rdb"])
@@ -35,7 +34,7 @@ impl Redis {
             .spawn()
             .expect("this test needs redis-server; `cargo xtask test --install` installs it");
         wait_until("redis-server does not come up", || {
-            TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok()
+            TcpStream::connect((Ipv4Addr::LOCALHOST, port.number())).is_ok()
         });
         Self { process, port }
     }
@@ -117,7 +116,7 @@ fn a_killed_server_costs_no_error_and_is_found_again() {
     pages.invalidate(&1);
     let stats = pages.stats().tier.unwrap();
     assert!(stats.opened >= 1 && stats.backlog == 1, "{stats:?}");
-    let _redis = Redis::start_at(redis.port);
+    let _redis = Redis::start_at(Arc::clone(&redis.port));
     recovers(&pages, 1_000);
     wait_until("the backlog stays", || {
         pages.stats().tier.unwrap().backlog == 0
@@ -130,7 +129,7 @@ fn a_server_that_is_not_there_yet_is_found_later() {
     redis.kill();
     let pages = pages(&redis, &loads);
     assert!(pages.get(&1).unwrap().is_some());
-    let _redis = Redis::start_at(redis.port);
+    let _redis = Redis::start_at(Arc::clone(&redis.port));
     recovers(&pages, 1_000);
 }
 

@@ -1,7 +1,7 @@
 //! A cluster of a test's own.
 
 use std::io::{BufRead, BufReader, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -10,11 +10,16 @@ use loadline_client::cluster::{Builder, Node};
 use loadline_client::commands::ping;
 use loadline_client::{Client, Error, blocking, cmd};
 
+#[path = "../redis/port.rs"]
+pub(crate) mod port;
+
+use port::Port;
+
 /// Masters, and as many replicas.
 const MASTERS: usize = 3;
 const SLOTS: usize = 16_384;
 /// How long a cluster may take to agree on something.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Starts a server, and ends it, without mercy, as soon as standard input is closed
 /// any more: then the test has ended, in whatever way. Its directory goes with it.
@@ -40,6 +45,8 @@ pub(crate) struct Server {
     /// Where it speaks TLS, if it does.
     tls_port: Option<u16>,
     bus: u16,
+    /// Its ports stay its own.
+    _ports: [Option<Port>; 3],
     supervisor: Child,
 }
 
@@ -104,8 +111,12 @@ impl Cluster {
 
     /// Two of the nodes, of which one is a replica; the client finds the others.
     pub(crate) fn builder(&self) -> Builder {
+        Builder::from_url(&self.url()).unwrap()
+    }
+
+    pub(crate) fn url(&self) -> String {
         let (master, replica) = (self.nodes[0].port, self.nodes[2 * MASTERS - 1].port);
-        Builder::from_url(&format!("cluster://127.0.0.1:{replica},127.0.0.1:{master}")).unwrap()
+        format!("cluster://127.0.0.1:{replica},127.0.0.1:{master}")
     }
 
     pub(crate) fn masters(&self) -> &[Server] {
@@ -172,8 +183,12 @@ impl Cluster {
 
 impl Server {
     fn start(options: &[&str]) -> Self {
-        let (port, bus) = (free_port(), free_port());
-        let tls_port = options.contains(&"--tls-cluster").then(free_port);
+        let speaks_tls = options.contains(&"--tls-cluster");
+        let ports = [true, true, speaks_tls].map(|wanted| wanted.then(Port::reserve));
+        let numbers = ports.each_ref().map(|port| port.as_ref().map(Port::number));
+        let [Some(port), Some(bus), tls_port] = numbers else {
+            unreachable!("both are wanted");
+        };
         let dir = tempfile::tempdir().unwrap().keep();
         let supervisor = Command::new("sh")
             .args(["-c", SUPERVISOR, "sh"])
@@ -220,6 +235,7 @@ impl Server {
             port,
             tls_port,
             bus,
+            _ports: ports,
             supervisor,
         };
         let deadline = Instant::now() + PATIENCE;
@@ -343,11 +359,6 @@ fn move_keys(connection: &mut blocking::Connection, slot: u16, to: &Node) -> boo
     let moved: Result<(), Error> = connection.run(migrate);
     moved.unwrap();
     true
-}
-
-fn free_port() -> u16 {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    listener.local_addr().unwrap().port()
 }
 
 pub(crate) fn runtime() -> tokio::runtime::Runtime {

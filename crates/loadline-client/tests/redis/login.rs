@@ -92,7 +92,8 @@ fn a_database_that_is_not_there_is_refused() {
 
 #[test]
 fn nobody_there_is_said_at_once() {
-    let url = format!("redis://127.0.0.1:{}", crate::server::free_port());
+    let port = crate::port::Port::reserve();
+    let url = format!("redis://127.0.0.1:{port}");
     let client = Client::open(&url).unwrap();
     let refused = client.blocking().unwrap_err();
     assert!(matches!(
@@ -120,7 +121,7 @@ mod tls {
     use rcgen::CertifiedKey;
 
     use super::*;
-    use crate::server::free_port;
+    use crate::port::Port;
 
     #[test]
     fn certificates_are_checked_and_everything_works_encrypted() {
@@ -132,7 +133,7 @@ mod tls {
             file
         };
         let (certificate, key) = (file(cert.pem()), file(signing_key.serialize_pem()));
-        let port = free_port();
+        let port = Port::reserve();
         let redis = Redis::start_with(&[
             "--tls-port",
             &port.to_string(),
@@ -210,7 +211,7 @@ mod tls {
         let (server, client) = (signed("localhost"), signed("client"));
         let files = [file(&server.0), file(&server.1), file(&authority.pem())];
         let [certificate, key, ca] = files.each_ref().map(|file| file.path().to_str().unwrap());
-        let port = free_port();
+        let port = Port::reserve();
         let redis = Redis::start_with(&[
             "--tls-port",
             &port.to_string(),

@@ -29,6 +29,7 @@ mod login;
 mod outages;
 mod pipelines;
 mod pool;
+mod port;
 mod pubsub;
 mod runtimes;
 mod scan;

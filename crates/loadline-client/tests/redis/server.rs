@@ -1,7 +1,7 @@
 //! Servers of a test's own, ended with it.
 
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -9,10 +9,15 @@ use std::time::{Duration, Instant};
 use loadline_client::{Builder, Client};
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::port::Port;
+
+/// How long a server may take to start or to answer, on a machine with other work too.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// A real redis-server on a port and a socket.
 pub(crate) struct Redis {
     process: Child,
-    port: u16,
+    port: Port,
     extra: Vec<String>,
     dir: tempfile::TempDir,
 }
@@ -24,9 +29,9 @@ impl Redis {
 
     pub(crate) fn start_with(extra: &[&str]) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let port = free_port();
+        let port = Port::reserve();
         let extra: Vec<String> = extra.iter().map(|&arg| arg.to_owned()).collect();
-        let process = spawn(port, dir.path().to_owned(), &extra);
+        let process = spawn(&port, dir.path().to_owned(), &extra);
         let mut server = Self {
             process,
             port,
@@ -38,7 +43,7 @@ impl Redis {
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
-        (Ipv4Addr::LOCALHOST, self.port).into()
+        (Ipv4Addr::LOCALHOST, self.port.number()).into()
     }
 
     pub(crate) fn url(&self) -> String {
@@ -60,9 +65,7 @@ impl Redis {
     /// Says something to the server past the client under test, and returns the answer as it is.
     pub(crate) fn ask(&self, inline: &str) -> String {
         let mut stream = TcpStream::connect(self.address()).unwrap();
-        stream
-            .set_read_timeout(Some(Duration::from_secs(10)))
-            .unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream
             .write_all(format!("{inline}\r\nQUIT\r\n").as_bytes())
             .unwrap();
@@ -83,12 +86,12 @@ impl Redis {
 
     /// Starts the server again on the same port, without what it knew; the moment when it was up.
     pub(crate) fn restart(&mut self) -> Instant {
-        self.process = spawn(self.port, self.dir.path().to_owned(), &self.extra);
+        self.process = spawn(&self.port, self.dir.path().to_owned(), &self.extra);
         self.wait_until_up()
     }
 
     fn wait_until_up(&mut self) -> Instant {
-        let deadline = Instant::now() + Duration::from_secs(20);
+        let deadline = Instant::now() + PATIENCE;
         loop {
             let ended = self.process.try_wait().unwrap();
             assert!(ended.is_none(), "redis-server does not start: {ended:?}");
@@ -123,7 +126,7 @@ impl Drop for Redis {
     }
 }
 
-fn spawn(port: u16, dir: PathBuf, extra: &[String]) -> Child {
+fn spawn(port: &Port, dir: PathBuf, extra: &[String]) -> Child {
     Command::new("redis-server")
         .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
         .args(["--save", "", "--appendonly", "no", "--unixsocket"])
@@ -134,11 +137,6 @@ fn spawn(port: u16, dir: PathBuf, extra: &[String]) -> Child {
         .stdout(Stdio::null())
         .spawn()
         .expect("these tests need redis-server; `cargo xtask test --install` installs it")
-}
-
-pub(crate) fn free_port() -> u16 {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    listener.local_addr().unwrap().port()
 }
 
 pub(crate) fn runtime() -> tokio::runtime::Runtime {

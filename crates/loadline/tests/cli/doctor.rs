@@ -1,11 +1,10 @@
 //! `loadline doctor`: what it says of setups whose flaws are known, and that it leaves servers as it
 //! found them.
 
-use std::net::TcpListener;
-
 use loadline_measure::Record;
 use loadline_measure::record::Severity;
 
+use crate::port::Port;
 use crate::redis::Redis;
 use crate::util::{Dir, Ended, Serving, wait_until};
 
@@ -129,11 +128,11 @@ fn findings_about_a_cluster_name_the_node() {
     let dir = Dir::new();
     let node =
         |settings: &[&str]| Redis::start(&[&["--cluster-enabled", "yes"], settings].concat());
-    let plain = node(&["--cluster-port", &free_port()]);
-    let bus = free_port();
+    let [first, bus] = [(), ()].map(|()| Port::reserve());
+    let plain = node(&["--cluster-port", &first.to_string()]);
     let odd = node(&[
         "--cluster-port",
-        &bus,
+        &bus.to_string(),
         "--appendonly",
         "yes",
         "--slowlog-log-slower-than",
@@ -179,11 +178,6 @@ fn findings_about_a_cluster_name_the_node() {
     for one in [&plain, &odd] {
         one.answers("DBSIZE\r\n", ":0\r\n");
     }
-}
-
-fn free_port() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().port().to_string()
 }
 
 #[test]

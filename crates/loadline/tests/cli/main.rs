@@ -17,6 +17,8 @@ mod limits;
 mod masters;
 mod modes;
 mod outputs;
+#[path = "../../../loadline-client/tests/redis/port.rs"]
+mod port;
 mod redaction;
 mod redis;
 mod report;

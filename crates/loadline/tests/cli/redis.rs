@@ -1,26 +1,23 @@
 //! A real redis-server for a test, ended with it.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 
+use crate::port::Port;
 use crate::util::{Dir, PATIENCE, converse, wait_until};
 
 /// A redis-server of a test's own, ended with it.
 pub(crate) struct Redis {
     process: Child,
-    port: u16,
+    port: Port,
     dir: Dir,
 }
 
 impl Redis {
     pub(crate) fn start(settings: &[&str]) -> Self {
-        let port = TcpListener::bind("127.0.0.1:0")
-            .unwrap()
-            .local_addr()
-            .unwrap()
-            .port();
+        let port = Port::reserve();
         let dir = Dir::new();
         let process = Command::new("redis-server")
             .args([
@@ -48,7 +45,7 @@ impl Redis {
     }
 
     pub(crate) fn port(&self) -> u16 {
-        self.port
+        self.port.number()
     }
 
     pub(crate) fn url(&self) -> String {
@@ -106,7 +103,7 @@ impl Redis {
     }
 
     fn ask(&self, command: &str) -> String {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port())).unwrap();
         let request = format!("{command}\r\nQUIT\r\n");
         stream.write_all(request.as_bytes()).unwrap();
         let mut text = String::new();

@@ -1,19 +1,19 @@
 //! Servers and clusters that are reached by TLS.
 
-use std::net::TcpListener;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use loadline_measure::record::Record;
 use rcgen::{CertificateParams, KeyPair};
 
+use crate::port::Port;
 use crate::redis::Redis;
 use crate::util::{Dir, wait_until};
 
 /// A server with a TLS port, whose certificate is self-signed and for 127.0.0.1.
 struct Encrypted {
     redis: Redis,
-    port: u16,
+    port: Port,
     files: Dir,
 }
 
@@ -25,7 +25,7 @@ impl Encrypted {
         let certificate = certificate.self_signed(&key).unwrap();
         let certificate = files.write("cert.pem", &certificate.pem());
         let key = files.write("key.pem", &key.serialize_pem());
-        let port = free_port();
+        let port = Port::reserve();
         let tls = [
             "--tls-port",
             &port.to_string(),
@@ -45,11 +45,6 @@ impl Encrypted {
     fn certificate(&self) -> PathBuf {
         self.files.path().join("cert.pem")
     }
-}
-
-fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().port()
 }
 
 fn record(dir: &Dir) -> Record {
@@ -183,6 +178,7 @@ fn tls_on_one_side_only_is_found_out_soon() {
             begun.elapsed()
         });
         let quickest = took.min().unwrap();
-        assert!(quickest < Duration::from_secs(1), "{url}: {quickest:?}");
+        // Less than a connection waits for an answer.
+        assert!(quickest < Duration::from_secs(4), "{url}: {quickest:?}");
     }
 }

@@ -12,6 +12,8 @@ mod bench;
 mod clean;
 mod commands;
 mod hours;
+#[path = "../../../loadline-client/tests/redis/port.rs"]
+mod port;
 #[path = "../cli/redis.rs"]
 #[expect(
     dead_code,
