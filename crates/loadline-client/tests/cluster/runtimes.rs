@@ -10,7 +10,7 @@ use loadline_client::commands::{get, set};
 use crate::nodes::{runtime, shared};
 
 /// Longer than anything here takes, and shorter than a test that hangs.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 async fn open() -> Cluster {
     // So that a request that is tried again until its deadline hangs for this test.

@@ -89,7 +89,7 @@ fn commands_redirections_subscriptions_and_failover_work_encrypted() {
             pubsub.next().await,
             Some(Event::Resubscribed { .. })
         ));
-        let event = heard.next(Duration::from_secs(20));
+        let event = heard.next(Duration::from_secs(60));
         assert!(
             matches!(event, Some(Event::Resubscribed { .. })),
             "{event:?}"
@@ -98,7 +98,7 @@ fn commands_redirections_subscriptions_and_failover_work_encrypted() {
         servers.kill(&lost);
         let killed = Instant::now();
         while let Err(error) = cluster.run(set("{tls:lost}", "after")).await {
-            assert!(killed.elapsed() < Duration::from_secs(30), "{error}");
+            assert!(killed.elapsed() < Duration::from_secs(60), "{error}");
         }
         println!(
             "from SIGKILL of a master to the next write, encrypted: {:?}",

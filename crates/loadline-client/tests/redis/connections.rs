@@ -70,9 +70,9 @@ fn each_reply_of_a_pipeline_is_lent_in_its_order() {
 #[test]
 fn commands_that_wait_may_take_longer_than_a_reply() {
     let redis = Redis::start();
-    let timeout = Some(Duration::from_millis(280));
+    let timeout = Some(Duration::from_secs(1));
     let client = redis.builder().response_timeout(timeout).build();
-    let wait = Duration::from_millis(300);
+    let wait = Duration::from_millis(1_100);
     let mut connection = client.blocking().unwrap();
     let begun = Instant::now();
     assert_eq!(connection.run(blpop::<String>("l", wait)).unwrap(), None);

@@ -11,7 +11,7 @@ use crate::fake::{greet, serve};
 /// The time between two reads or writes of a slow peer: well within each timeout.
 pub(crate) const DRIP: Duration = Duration::from_millis(20);
 /// Far beyond each timeout here, and far below the time that the peers would take.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(15);
 
 #[test]
 fn a_peer_that_reads_slowly_is_given_up_in_time() {
@@ -54,7 +54,11 @@ fn a_short_timeout_is_not_rounded_up_to_ticks() {
         assert!(took >= SHORT, "{took:?}");
         took
     };
-    // One of them is not interrupted by other work of the machine.
-    let fastest = (0..20).map(|_| took()).min().unwrap();
-    assert!(fastest < SHORT * 3 / 2, "{fastest:?}");
+    // One of them is not interrupted by other work of the machine; with ticks of 4 ms, each would take as long.
+    let until = Instant::now() + Duration::from_secs(60);
+    let mut fastest = took();
+    while fastest >= SHORT * 3 / 2 {
+        assert!(Instant::now() < until, "{fastest:?}");
+        fastest = fastest.min(took());
+    }
 }

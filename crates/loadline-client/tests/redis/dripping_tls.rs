@@ -93,7 +93,7 @@ fn an_encrypted_reply_that_comes_byte_by_byte_is_given_up_in_time() {
     let drips = Arc::new(AtomicBool::new(false));
     let proxy = dripping_proxy(server, Arc::clone(&drips));
     let url = format!(
-        "rediss://localhost:{}?response_timeout=300ms&retry=never",
+        "rediss://localhost:{}?response_timeout=1s&retry=never",
         proxy.port()
     );
     let trusting = loadline_client::Tls::trusting([certificate]).unwrap();

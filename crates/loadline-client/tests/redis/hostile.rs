@@ -83,7 +83,7 @@ fn an_announced_length_reserves_nothing_and_silence_is_a_timeout() {
     let begun = Instant::now();
     let error = connection.run(get::<String>("k")).unwrap_err();
     assert!(matches!(error, Error::Timeout { .. }), "{error}");
-    assert!(begun.elapsed() < Duration::from_secs(2));
+    assert!(begun.elapsed() < Duration::from_secs(20));
     assert!(connection.buffer_bytes() < 64 << 10);
     runtime().block_on(async {
         let connection = client.multiplexed().await.unwrap();
@@ -117,7 +117,7 @@ fn a_server_that_trickles_is_given_up_in_time() {
     let error = connection.run(get::<String>("k")).unwrap_err();
     assert!(matches!(error, Error::Timeout { .. }), "{error}");
     assert!(
-        begun.elapsed() < Duration::from_secs(2),
+        begun.elapsed() < Duration::from_secs(20),
         "{:?}",
         begun.elapsed()
     );
@@ -140,16 +140,24 @@ fn a_server_that_hangs_up_on_everyone_is_not_stormed() {
             }
         }
     });
+    let begun = Instant::now();
+    let mut attempts = 0;
     runtime().block_on(async {
         let connection = Client::open(&url).unwrap().multiplexed().await.unwrap();
-        tokio::time::sleep(Duration::from_millis(500)).await;
+        while attempts < 5 || begun.elapsed() < Duration::from_millis(500) {
+            assert!(
+                begun.elapsed() < Duration::from_secs(60),
+                "{attempts} attempts"
+            );
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            attempts += counted.try_iter().count();
+        }
         drop(connection);
     });
-    let attempts = counted.try_iter().count();
-    assert!(
-        (5..100).contains(&attempts),
-        "{attempts} attempts in half a second"
-    );
+    // The pauses are 12.5 to 25 ms each after the first few.
+    let took = begun.elapsed();
+    let most = 20 + took.as_millis() as usize / 12;
+    assert!(attempts < most, "{attempts} attempts in {took:?}");
 }
 
 #[test]
@@ -197,7 +205,7 @@ fn a_server_that_hangs_up_after_each_batch_keeps_nobody_waiting() {
         }
     });
     assert!(
-        begun.elapsed() < Duration::from_secs(5),
+        begun.elapsed() < Duration::from_secs(15),
         "{:?}",
         begun.elapsed()
     );

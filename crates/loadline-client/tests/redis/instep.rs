@@ -2,6 +2,8 @@
 
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use loadline_client::commands::{echo, get, incr, ping, set};
@@ -15,20 +17,26 @@ const LATER: Duration = Duration::from_millis(20);
 
 #[test]
 fn a_reply_that_comes_unasked_shifts_no_other() {
-    let address = serve(|mut stream, number| {
+    let (read_one, one_was_read) = channel();
+    let one_was_read = Arc::new(Mutex::new(one_was_read));
+    let (written, was_written) = channel();
+    let address = serve(move |mut stream, number| {
         greet(&mut stream);
         if number > 0 {
             return answer(&mut stream, &[b"$3\r\nnew\r\n"]);
         }
         read(&mut stream);
         stream.write_all(b"$3\r\none\r\n").unwrap();
-        std::thread::sleep(LATER / 2);
+        one_was_read.lock().unwrap().recv().unwrap();
         stream.write_all(b"$7\r\nunasked\r\n").unwrap();
+        written.send(()).unwrap();
         answer(&mut stream, &[b"$3\r\ntwo\r\n"]);
     });
     let client = Client::open(&format!("redis://{address}")).unwrap();
     let mut connection = client.blocking().unwrap();
     assert_eq!(connection.run(get::<String>("k")).unwrap(), "one");
+    read_one.send(()).unwrap();
+    was_written.recv().unwrap();
     std::thread::sleep(LATER);
     // Nothing was written to the connection that is out of step, so this one can be sent to the next.
     assert_eq!(connection.run(get::<String>("k")).unwrap(), "new");
