@@ -14,7 +14,7 @@ use loadline_link::l4::Route;
 use loadline_link::shape::Shape;
 
 const MS: Duration = Duration::from_millis(1);
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A server played by the test, behind a link.
 struct Behind {

@@ -20,7 +20,7 @@ use rand::{RngExt, SeedableRng};
 
 const MS: Duration = Duration::from_millis(1);
 /// A timeout that turns a hang into a failure; nothing takes this long.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A server played by the test, behind a proxy.
 struct Behind {
@@ -189,16 +189,16 @@ fn nothing_is_early() {
 
 #[test]
 fn what_is_sent_together_travels_together() {
-    let behind = Behind::new(Shape::round_trip(40 * MS));
+    let behind = Behind::new(Shape::round_trip(400 * MS));
     let (mut client, mut server) = behind.connection();
     let start = Instant::now();
     for index in 0..50u8 {
         client.write_all(&[index]).unwrap();
     }
     assert_eq!(read_exactly(&mut server, 50), (0..50).collect::<Vec<u8>>());
-    // In sequence they would take a second.
+    // In sequence they would take ten seconds.
     let elapsed = start.elapsed();
-    assert!(elapsed >= 20 * MS && elapsed < 900 * MS, "{elapsed:?}");
+    assert!(elapsed >= 200 * MS && elapsed < 9_000 * MS, "{elapsed:?}");
 }
 
 #[test]
@@ -277,18 +277,23 @@ fn a_stalled_reader_stops_the_sender() {
     let (mut client, mut server) = behind.connection();
     client.set_write_timeout(Some(300 * MS)).unwrap();
     let chunk = vec![7; 1 << 20];
-    let mut sent = 0;
-    let stopped = (0..200).find_map(|_| match client.write(&chunk) {
-        Ok(bytes) => {
-            sent += bytes;
-            None
+    let (mut sent, begun) = (0, Instant::now());
+    let stats = loop {
+        match client.write(&chunk) {
+            Ok(bytes) => sent += bytes,
+            // A write also takes as long where the proxy does not run; then there is still room.
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                let stats = behind.proxy.stats();
+                if stats.bytes_in_flight > LIMIT_BYTES as u64 / 2 {
+                    break stats;
+                }
+            }
+            Err(error) => panic!("{error}"),
         }
-        Err(error) => Some(error.kind()),
-    });
-    assert_eq!(stopped, Some(ErrorKind::WouldBlock), "{sent} bytes went in");
-    let stats = behind.proxy.stats();
+        assert!(sent < 200 << 20, "{sent} bytes went in");
+        assert!(begun.elapsed() < PATIENCE, "{:?}", behind.proxy.stats());
+    };
     assert!(stats.bytes_in_flight_peak <= LIMIT_BYTES as u64);
-    assert!(stats.bytes_in_flight > LIMIT_BYTES as u64 / 2);
     // The data was delayed, not lost.
     let mut rest = vec![0; 1 << 20];
     let mut got = 0;
@@ -478,7 +483,7 @@ fn refused_are_new_connections_only_and_until_it_is_cleared() {
 fn a_slow_close_delays_the_end_and_not_the_bytes() {
     let behind = Behind::new(Shape::round_trip(MS));
     let (client, mut server) = behind.connection();
-    let delay = 400 * MS;
+    let delay = 1_000 * MS;
     behind.proxy.inject(Fault::SlowClose { delay }).unwrap();
     let start = Instant::now();
     (&client).write_all(b"last words").unwrap();

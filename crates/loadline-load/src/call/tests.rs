@@ -216,9 +216,8 @@ fn an_open_loop_that_is_far_behind_ends_with_its_block() {
         Stop::after(Duration::from_secs(1)),
     );
     assert_eq!(outcome.ops + outcome.not_sent, 100_000);
-    // The overtime would be half a second.
-    let end = Duration::from_millis(1_400);
-    assert!(outcome.duration < end, "{:?}", outcome.duration);
+    // At least 2 ms each, and the last one may begin at the end. The overtime, half a second, has room for 250 more.
+    assert!((1..=501).contains(&outcome.ops), "{}", outcome.ops);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use std::{iter, thread};
 
@@ -38,6 +38,10 @@ impl Framing for Bytes {
 #[derive(Clone, Default)]
 struct Server {
     frozen: Arc<AtomicBool>,
+    /// The number of requests so far.
+    requests: Arc<AtomicUsize>,
+    /// The request at which it stops by itself.
+    freezes_at: Option<usize>,
     /// The duration of a request.
     takes: Duration,
 }
@@ -50,6 +54,13 @@ impl Server {
             let requests = (rest + bytes) / 8;
             rest = (rest + bytes) % 8;
             thread::sleep(self.takes * requests as u32);
+            let before = self.requests.fetch_add(requests, Ordering::Relaxed);
+            if self
+                .freezes_at
+                .is_some_and(|at| (before..before + requests).contains(&at))
+            {
+                self.frozen.store(true, Ordering::Relaxed);
+            }
             while self.frozen.load(Ordering::Relaxed) {
                 thread::sleep(Duration::from_millis(1));
             }
@@ -149,7 +160,7 @@ fn a_server_that_stops_leaves_one_stall_with_its_start_and_length() {
 }
 
 /// The most runs of a test that needs an undisturbed machine.
-const TRIES: usize = 5;
+const TRIES: usize = 20;
 
 /// Freezes a server under load, and describes what is wrong with the longest stall.
 fn stall_of_a_frozen_server(pacing: Pacing, threads: usize) -> Result<(), String> {
@@ -207,23 +218,25 @@ fn an_overloaded_open_loop_ends_and_says_what_was_not_sent() {
         assert_eq!(outcome.ops + outcome.not_sent, planned);
         // Of two million Poisson arrivals, six standard deviations are 0.4 %.
         assert!((planned as f64 / 2e6 - 1.0).abs() < 0.005, "{planned}");
-        // Half of the block's length may follow it, and the longest stall.
-        let stalled = longest(&outcome).length;
-        let latest = time + time / 2 + stalled + SPARE;
-        assert!(
-            outcome.duration < latest,
-            "{:?} of {latest:?}",
-            outcome.duration
-        );
+        // Half of the block's length may follow it, and the longest stall. The time of the end would tell as much, but
+        // another program can delay it; nothing makes a request shorter than a millisecond.
+        let latest = time + time / 2 + longest(&outcome).length;
+        let most = 4 * (latest.as_millis() as u64 + 2);
+        assert!(outcome.ops <= most, "{} of {most}", outcome.ops);
     }
 }
 
 #[test]
 fn what_waits_behind_a_stall_is_sent_after_the_end_of_the_block() {
-    let server = Server::default();
+    let server = Server {
+        freezes_at: Some(50),
+        ..Server::default()
+    };
     let freezing = server.clone();
     let freezer = thread::spawn(move || {
-        thread::sleep(Duration::from_millis(50));
+        while !freezing.frozen.load(Ordering::Relaxed) {
+            thread::sleep(Duration::from_millis(1));
+        }
         freezing.freeze(Duration::from_millis(600))
     });
     let stop = Stop::after(Duration::from_millis(200));
@@ -231,7 +244,7 @@ fn what_waits_behind_a_stall_is_sent_after_the_end_of_the_block() {
     let frozen = freezer.join().unwrap();
     assert_eq!((outcome.ops, outcome.not_sent), (200, 0));
     let longest_ns = outcome.response.summary().max.unwrap();
-    assert!(longest_ns as u128 + SPARE.as_nanos() >= frozen.as_nanos());
+    assert!(longest_ns as u128 >= frozen.as_nanos());
 }
 
 /// A connection on which the generator's thread pauses, once for all of them, where no reply is out.
@@ -322,7 +335,7 @@ fn never_answered(pacing: Pacing) {
     };
     assert!(waited >= RESPONSE_TIMEOUT, "{waited:?}");
     assert!(
-        begun.elapsed() < 2 * RESPONSE_TIMEOUT,
+        begun.elapsed() < 6 * RESPONSE_TIMEOUT,
         "{:?}",
         begun.elapsed()
     );

@@ -147,7 +147,7 @@ fn a_refused_connection_does_not_stay() {
         (0..1_000).any(|_| busy.write_all(&junk).is_err()),
         "a gigabyte was read"
     );
-    let until = Instant::now() + Duration::from_secs(20);
+    let until = Instant::now() + Duration::from_secs(60);
     while !ask(&mut one, "INFO clients").contains("connected_clients:1\r\n") {
         assert!(Instant::now() < until, "{}", ask(&mut one, "CLIENT LIST"));
     }
@@ -164,7 +164,7 @@ fn one_that_sends_and_never_reads_is_closed_before_it_fills_the_memory() {
     ask(&mut one, &format!("SET big {}", "x".repeat(60_000)));
     let mut greedy = ours.connect();
     greedy
-        .set_write_timeout(Some(Duration::from_secs(10)))
+        .set_write_timeout(Some(Duration::from_secs(60)))
         .unwrap();
     let requests = "GET big\r\n".repeat(1_000);
     let mut refusals = (0..2_000).filter_map(|_| greedy.write_all(requests.as_bytes()).err());
@@ -283,7 +283,7 @@ fn a_flood_of_watched_keys_holds_nobody_up() {
     assert_eq!(ask(&mut stream, "PING"), "+OK\r\n+PONG\r\n");
     // It was a minute when every key was compared with all before, and is far below a second.
     assert!(
-        begun.elapsed() < Duration::from_secs(10),
+        begun.elapsed() < Duration::from_secs(30),
         "{:?}",
         begun.elapsed()
     );
@@ -309,14 +309,21 @@ fn silent_connections_are_probed() {
     );
     let port = |port: u16| format!("0100007F:{port:04X}");
     let ends = [ours.address.port(), client.local_addr().unwrap().port()].map(port);
-    let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
-    let fields = table
-        .lines()
-        .map(|line| line.split_whitespace().collect::<Vec<_>>());
-    // The local end, the other end, the state, the queues, and the timer that runs: 2 is keep-alive.
-    let mut servers = fields.filter(|fields| fields[1..3] == ends);
-    let timer = servers.next().expect("the connection is in the table")[5];
-    assert!(timer.starts_with("02:"), "{timer}");
+    // Until the reply is acknowledged, the timer is that of its repetition.
+    let until = Instant::now() + Duration::from_secs(60);
+    loop {
+        let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+        let fields = table
+            .lines()
+            .map(|line| line.split_whitespace().collect::<Vec<_>>());
+        // The local end, the other end, the state, the queues, and the timer that runs: 2 is keep-alive.
+        let mut servers = fields.filter(|fields| fields[1..3] == ends);
+        let timer = servers.next().expect("the connection is in the table")[5];
+        if timer.starts_with("02:") {
+            break;
+        }
+        assert!(Instant::now() < until, "{timer}");
+    }
 }
 
 /// A burst of connections waits in the kernel until the server has its turn. Where its queue is shorter
@@ -350,7 +357,7 @@ fn a_pipeline_that_is_sent_before_a_reply_is_read_is_answered_whole() {
     requests.push_str("QUIT\r\n");
     // More than the buffers of both sockets hold.
     stream
-        .set_write_timeout(Some(Duration::from_secs(20)))
+        .set_write_timeout(Some(Duration::from_secs(60)))
         .unwrap();
     stream.write_all(requests.as_bytes()).unwrap();
     let mut replies = String::new();
@@ -426,7 +433,7 @@ fn one_more_client_than_allowed_is_told_so() {
     assert!(info.contains("rejected_connections:1\r\n"), "{info}");
     // As soon as one goes, the next may come.
     drop(clients.pop());
-    let until = Instant::now() + Duration::from_secs(10);
+    let until = Instant::now() + Duration::from_secs(60);
     loop {
         let mut client = ours.connect();
         client.write_all(b"QUIT\r\n").unwrap();
@@ -471,7 +478,7 @@ fn expired_keys_go_under_load() {
             .collect();
         ask(&mut stream, sets.trim_end());
     }
-    let until = Instant::now() + Duration::from_secs(20);
+    let until = Instant::now() + Duration::from_secs(60);
     loop {
         let busy = "INCR counter\r\n".repeat(1_000);
         ask(&mut stream, busy.trim_end());

@@ -37,7 +37,7 @@ impl Ours {
     pub(crate) fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(self.address).unwrap();
         stream
-            .set_read_timeout(Some(Duration::from_secs(10)))
+            .set_read_timeout(Some(Duration::from_secs(60)))
             .unwrap();
         stream
     }
@@ -81,12 +81,12 @@ impl Redis {
     }
 
     pub(crate) fn connect(&self) -> UnixStream {
-        let deadline = Instant::now() + Duration::from_secs(10);
+        let deadline = Instant::now() + Duration::from_secs(60);
         loop {
             match UnixStream::connect(self.dir.path().join("socket")) {
                 Ok(stream) => {
                     stream
-                        .set_read_timeout(Some(Duration::from_secs(10)))
+                        .set_read_timeout(Some(Duration::from_secs(60)))
                         .unwrap();
                     return stream;
                 }
