@@ -238,8 +238,8 @@ fn a_run_ends_soon_after_its_server_froze() {
     let (code, said) = run.ended();
     let took = frozen.elapsed();
     assert_eq!(code, Some(69), "{said}");
-    // A reply may take 5 s, and cleaning up waits for one more answer, shortly.
-    assert!(took < Duration::from_secs(15), "{took:?}");
+    // A reply may take 5 s, and cleaning up waits for one more answer, shortly and not for its two minutes.
+    assert!(took < Duration::from_secs(45), "{took:?}");
     finished_rounds(&dir);
 }
 
@@ -293,7 +293,7 @@ fn interrupted_tiers_do_not_wait_for_a_server_that_is_frozen() {
     run.signal("INT");
     let (code, said) = run.ended();
     let took = begun.elapsed();
-    assert!(took < Duration::from_secs(20), "{took:?}");
+    assert!(took < Duration::from_secs(45), "{took:?}");
     assert_eq!(code, Some(130), "{said}");
     assert!(
         said.contains("no reply, so the keys were not removed"),

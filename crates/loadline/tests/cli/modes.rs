@@ -123,7 +123,7 @@ fn the_plan_says_how_long_it_would_take_in_full() {
 fn objects_are_encoded_and_decoded_and_both_are_timed_apart() {
     let dir = Dir::new();
     let words = "modes spawn:redis-server --codec raw,json,msgpack,protobuf --ops 200 --latency 0 \
-        --budget 300ms --sizes 1,20 --batch 20 --in-flight 8 --keys 300 --json out.json --color never";
+        --budget 100ms --sizes 1,20 --batch 20 --in-flight 8 --keys 300 --json out.json --color never";
     let (text, record) = measured(&dir, words);
     for codec in [None, Some("json"), Some("msgpack"), Some("protobuf")] {
         for op in ["get", "set"] {

@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
+use std::process::{Command, Stdio};
 
 use crate::util::{Dir, PATIENCE, Serving, converse, signal, wait_until};
 
@@ -226,12 +227,33 @@ fn a_directory_that_is_in_use_or_damaged_is_refused() {
         .failed(65, "0000000001.log is damaged at byte 64");
 }
 
+/// What one redis-cli prints for these commands, a line each.
+fn replies(serving: &Serving, commands: impl Iterator<Item = String>) -> Vec<String> {
+    let commands: Vec<String> = commands.collect();
+    let mut process = Command::new("redis-cli")
+        .args(["-p", &serving.address.port().to_string()])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = process.stdin.take().unwrap();
+    let lines = commands.join("\n");
+    let writing = std::thread::spawn(move || input.write_all(lines.as_bytes()).unwrap());
+    let output = process.wait_with_output().unwrap();
+    writing.join().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let printed = String::from_utf8(output.stdout).unwrap();
+    let printed: Vec<String> = printed.lines().map(str::to_owned).collect();
+    assert_eq!(printed.len(), commands.len(), "{printed:?}");
+    printed
+}
+
 #[test]
 fn the_tools_of_redis_find_their_data_after_a_kill() {
     let dir = Dir::new();
     let tool = |serving: &Serving, program: &str, words: &[&str]| {
         let port = serving.address.port().to_string();
-        let output = std::process::Command::new(program)
+        let output = Command::new(program)
             .args(["-p", &port])
             .args(words)
             .output();
@@ -267,20 +289,25 @@ fn the_tools_of_redis_find_their_data_after_a_kill() {
             .map(str::to_owned)
             .collect();
         keys.sort();
-        let dumps = keys
+        let others: Vec<&String> = keys
             .iter()
             .filter(|key| !key.starts_with("key:0"))
-            .map(|key| {
-                let kind = tool(serving, "redis-cli", &["type", key]);
-                let size = match kind.trim() {
-                    "list" => tool(serving, "redis-cli", &["llen", key]),
-                    "set" => tool(serving, "redis-cli", &["scard", key]),
-                    "hash" => tool(serving, "redis-cli", &["hlen", key]),
-                    _ => tool(serving, "redis-cli", &["get", key]),
-                };
-                format!("{key} {kind} {size}")
+            .collect();
+        let types = replies(serving, others.iter().map(|key| format!("type {key}")));
+        let sizes = others
+            .iter()
+            .zip(&types)
+            .map(|(key, kind)| match &kind[..] {
+                "list" => format!("llen {key}"),
+                "set" => format!("scard {key}"),
+                "hash" => format!("hlen {key}"),
+                _ => format!("get {key}"),
             });
-        let dumps: Vec<String> = dumps.collect();
+        let sizes = replies(serving, sizes);
+        let dumps = others.iter().zip(types).zip(sizes);
+        let dumps: Vec<String> = dumps
+            .map(|((key, kind), size)| format!("{key} {kind} {size}"))
+            .collect();
         (keys, dumps)
     };
     let before = of(&serving);

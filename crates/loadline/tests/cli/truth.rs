@@ -15,9 +15,10 @@ fn record(dir: &Dir) -> Record {
     Record::from_json(dir.read("out.json").as_bytes()).unwrap()
 }
 
-/// At 10,000 requests per second for 6 s, those due while the server is frozen for T wait from T down
-/// to nothing. The slowest hundredth are 600 of them, due in the first 60 ms: so the response time's
-/// p99 on paper is T less 60 ms. Service times, from the sending, must show nothing of it.
+/// At 2,000 requests per second for 6 s, those due while the server is frozen for T wait from T down
+/// to nothing. The slowest hundredth are 120 of them, due in the first 60 ms: so the response time's
+/// p99 on paper is T less 60 ms. The server is frozen for at least the time between the two signals and at most that with
+/// the signals, and other programs can delay replies further. Service times, from the sending, must show nothing of it.
 #[test]
 fn a_frozen_server_is_seen_in_full() {
     let (redis, dir) = (Redis::start(&[]), Dir::new());
@@ -30,7 +31,7 @@ fn a_frozen_server_is_seen_in_full() {
         "--keys",
         "1000",
         "--rate",
-        "10k",
+        "2k",
         "--duration",
         "6s",
         "--rounds",
@@ -42,24 +43,25 @@ fn a_frozen_server_is_seen_in_full() {
         "out.json",
     ];
     let mut run = dir.command(&words).spawn().unwrap();
-    wait_until("the run is on its way", || redis.calls("get") > 10_000);
+    wait_until("the run is on its way", || redis.calls("get") > 2_000);
+    let begun = Instant::now();
     signal(redis.pid(), "STOP");
     let frozen = Instant::now();
     // Not a wait for something to happen: the freeze is what happens.
     std::thread::sleep(Duration::from_secs(1));
+    let least = frozen.elapsed().as_secs_f64();
     signal(redis.pid(), "CONT");
-    let frozen = frozen.elapsed().as_secs_f64();
+    let most = begun.elapsed().as_secs_f64();
     assert!(run.wait().unwrap().success());
     let record = record(&dir);
     let case = &record.cases[0];
-    assert_eq!(case.planned, Some(60_000));
-    assert_eq!(case.ops + case.not_sent.unwrap(), 60_000);
+    assert_eq!(case.planned, Some(12_000));
+    assert_eq!(case.ops + case.not_sent.unwrap(), 12_000);
     let p99 = case.response_time_ns.p99.unwrap() as f64 / 1e9;
-    let paper = frozen - 0.06;
-    println!("frozen for {frozen:.3} s: p99 {p99:.3} s, on paper {paper:.3} s");
+    println!("frozen for {least:.3} to {most:.3} s: p99 {p99:.3} s");
     assert!(
-        (p99 / paper - 1.0).abs() < 0.05,
-        "p99 {p99} s, on paper {paper} s"
+        p99 >= 0.98 * (least - 0.06) && p99 <= most + 0.5,
+        "p99 {p99} s"
     );
     assert!(case.service_time_ns.p99.unwrap() < 500_000_000);
 }
@@ -153,8 +155,8 @@ fn bare_median_us(port: u16, rounds: usize) -> f64 {
 }
 
 /// A server that takes 500 us longer than redis-server, as our generator sees it and as a bare
-/// blocking socket does, in turns: what disturbs one disturbs the other. Of twelve turns the second
-/// smallest and the second largest difference are bounds of the true median, each wrong in 0.3 % of
+/// blocking socket does, in turns: what disturbs one disturbs the other. Of eight turns the smallest
+/// and the largest difference are bounds of the true median, each wrong in 0.4 % of
 /// cases (order statistics); between them there must be a difference of at most 20 us. On a quiet
 /// machine the turns differ by a few microseconds, on a busy one the bounds say how little is known.
 #[test]
@@ -181,7 +183,7 @@ fn a_known_delay_is_seen_as_a_bare_socket_sees_it() {
         "--json",
         "out.json",
     ];
-    let mut differences: Vec<f64> = (0..12)
+    let mut differences: Vec<f64> = (0..8)
         .map(|_| {
             let bare = bare_median_us(port, 1_000);
             dir.run(&words).succeeded();
@@ -192,7 +194,7 @@ fn a_known_delay_is_seen_as_a_bare_socket_sees_it() {
         })
         .collect();
     differences.sort_by(f64::total_cmp);
-    let (lo, hi) = (differences[1], differences[10]);
+    let (lo, hi) = (differences[0], differences[7]);
     assert!(lo <= 20.0 && hi >= -20.0, "{differences:?} us");
 }
 

@@ -167,7 +167,11 @@ fn work_whose_result_nobody_reads() {
         assert_eq!(replies.len() as u64, units);
         work(units, begun)
     };
-    let none = doctor::time_stays_flat("zoo", eagerly(small), eagerly(large));
+    // The shortest of some, since a pause of the machine can be as long as the large one.
+    let shortest = (0..20)
+        .map(|_| eagerly(small))
+        .min_by_key(|work| work.duration_ns);
+    let none = doctor::time_stays_flat("zoo", shortest.unwrap(), eagerly(large));
     assert_eq!(none, None);
 }
 

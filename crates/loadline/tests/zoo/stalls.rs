@@ -1,5 +1,6 @@
 //! Runs that something interrupts: a server that is stopped, a host that takes the CPUs.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -39,10 +40,13 @@ fn disturbed(redis: &Redis, duration: &str, disturb: impl FnOnce() + Send) -> Re
 fn a_server_that_is_stopped_for_a_second() {
     let _alone = alone();
     let redis = Redis::start(&[]);
+    let stopped = Mutex::new(Duration::ZERO);
     let record = disturbed(&redis, "4s", || {
+        let begun = Instant::now();
         signal(redis.pid(), "STOP");
         thread::sleep(Duration::from_secs(1));
         signal(redis.pid(), "CONT");
+        *stopped.lock().unwrap() = begun.elapsed();
     });
     let found = caught("a server that stops", "LL037", &record.doctor);
     assert!(
@@ -54,9 +58,12 @@ fn a_server_that_is_stopped_for_a_second() {
     let longest = stalls.max_by_key(|stall| stall.length_ns).unwrap();
     assert_eq!(longest.cause, StallCause::Server, "{longest:?}");
     let length_ms = longest.length_ns / 1_000_000;
-    assert!((950..1_500).contains(&length_ms), "{longest:?}");
+    // The signals take their time too, and so does the server until it goes on.
+    let most_ms = stopped.lock().unwrap().as_millis() as u64 + 500;
+    assert!((950..most_ms).contains(&length_ms), "{longest:?}");
+    // The load was under way for half a second, and a warm-up is a part of that.
     let start_ms = longest.start_ns / 1_000_000;
-    assert!((300..3_000).contains(&start_ms), "{longest:?}");
+    assert!((300..4_000).contains(&start_ms), "{longest:?}");
     let sentence = &record.findings[0];
     for part in ["p50 ", "p99 ", " s without a reply"] {
         assert!(sentence.contains(part), "{sentence}");
