@@ -104,9 +104,9 @@ fn engines_in_memory_stand_beside_redis_and_every_row_names_the_class() {
         );
     }
     assert_eq!(ratios.count(), 9 * 5);
-    // A call is far from a round trip; a pause of the machine is long beside all calls, and moves no median.
-    let median = |name| of(&record, name, "get").response_time_ns.p50.unwrap();
-    assert!(median("store") * 2 < median("redis"));
+    // A call is far from a round trip. No pause of the machine is in the fastest ones.
+    let fastest = |name| of(&record, name, "get").response_time_ns.min.unwrap();
+    assert!(fastest("store") * 2 < fastest("redis"));
     // The tests run an unoptimized build, and the doctor says so.
     let found = |rule: &str| {
         record

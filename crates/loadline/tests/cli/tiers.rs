@@ -136,45 +136,63 @@ const SINGLE: [&str; 9] = [
 /// the rests over the rounds decides, and not the difference of two medians.
 #[test]
 fn an_added_latency_is_found_in_the_network() {
+    undisturbed(an_added_latency);
+}
+
+/// Repeats a test of parts that are differences of times, until it succeeds or has failed five times. Other programs can
+/// disturb one side of a difference and not the other; a part that goes to the wrong place is there in all runs.
+fn undisturbed(test: fn() -> Result<(), String>) {
+    let faults: Vec<String> = (0..5).map_while(|_| test().err()).collect();
+    assert!(faults.len() < 5, "{faults:#?}");
+}
+
+fn ensure(holds: bool, what: &str, waterfall: &Waterfall) -> Result<(), String> {
+    if holds {
+        return Ok(());
+    }
+    Err(format!("{what}: {waterfall:?}"))
+}
+
+fn an_added_latency() -> Result<(), String> {
     let length = [&SINGLE[..], &["160ms", "--rounds", "16"]].concat();
     let (record, _) = measured_with(&["redis", "--latency", "20ms"], &length);
     assert_eq!(record.links.len(), 1);
     for operation in ["get", "set"] {
         let far = waterfall(&record, "redis +20ms", operation);
         let network = far.network_ns.unwrap();
-        assert!(network >= 19.5e6, "{operation}: {far:?}");
-        // Nothing without the delay takes half as long, however busy the machine is.
+        ensure((19.5e6..40e6).contains(&network), "network", far)?;
         let others: f64 = far.parts().map(|(_, part)| part).sum::<f64>() - network;
-        assert!(others < network / 2.0, "{operation}: {far:?}");
+        ensure(others < 5e6, "other parts", far)?;
         let near = waterfall(&record, "redis", operation);
-        assert!(
-            near.network_ns.unwrap() < network / 2.0,
-            "{operation}: {near:?}"
-        );
+        ensure(near.network_ns.unwrap() < 10e6, "network", near)?;
         let rest = far.unattributed_interval.unwrap();
         let limit = 0.05 * far.whole_ns;
-        assert!(
-            rest.lo <= limit && rest.hi >= -limit,
-            "{operation}: {far:?}"
-        );
+        ensure(rest.lo <= limit && rest.hi >= -limit, "rest", far)?;
     }
+    Ok(())
 }
 
 /// A slow server is found in the server, although it is not a process of this run.
 #[test]
 fn a_slow_command_is_found_in_the_server() {
+    undisturbed(a_slow_command);
+}
+
+fn a_slow_command() -> Result<(), String> {
     let dir = Dir::new();
     let slow = Serving::start(&dir, &["--burn-per-command", "3ms"]);
     let url = format!("redis://{}", slow.address);
     let length = [&SINGLE[..], &["30ms", "--rounds", "10"]].concat();
     let (record, stdout) = measured_with(&[&url], &length);
-    let get = waterfall(&record, &url, "get");
-    let server = get.server_ns.unwrap();
-    // Another program on its CPU makes the command of 3 ms longer.
-    assert!(server >= 2.9e6, "{get:?}");
-    assert!(get.network_ns.unwrap() < server / 2.0, "{get:?}");
     // A cache opens connections of its own, so it is measured on servers of the run only.
     assert!(!stdout.contains("get through the cache"), "{stdout}");
+    let get = waterfall(&record, &url, "get");
+    ensure(
+        (2.9e6..6e6).contains(&get.server_ns.unwrap()),
+        "server",
+        get,
+    )?;
+    ensure(get.network_ns.unwrap() < 1.5e6, "network", get)
 }
 
 #[test]
