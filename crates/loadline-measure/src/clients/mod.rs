@@ -24,7 +24,8 @@ pub struct Clients {
     pub rows: Vec<ClientRow>,
     /// One sentence for each operation: the fastest client, and the one with the least CPU time.
     pub best: Vec<String>,
-    /// One sentence for the users of the reference; empty without a faster client.
+    /// For the users of the reference: the client of the same language that gains them the most, and what gains more in
+    /// another language; empty without a faster client.
     pub advice: String,
     /// What clients did while something failed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -93,9 +94,9 @@ impl Clients {
         groups
     }
 
-    /// The client that is the most faster than the reference, of the same language if there is one.
+    /// What gains the most over the reference: within its language, and of all languages if that is another client.
     fn advise(&self, groups: &[Vec<Entry<'_>>]) -> Option<String> {
-        let mut found: Vec<(bool, f64, String)> = Vec::new();
+        let mut gains: Vec<Gain<'_>> = Vec::new();
         for group in groups {
             let own = group
                 .iter()
@@ -103,27 +104,57 @@ impl Clients {
             let Some(own) = own else {
                 continue;
             };
-            for other in group.iter().filter(|other| other.row.case != own.row.case) {
-                let faster = paired(Metric::Throughput, own.case, other.case)
-                    .filter(|paired| paired.verdict == Verdict::Faster);
-                let Some((paired, (lo, _))) =
-                    faster.and_then(|paired| Some((paired, paired.interval?)))
-                else {
-                    continue;
-                };
-                let sentence = format!(
-                    "For users of {}: {} is {} times as fast with {}{}.",
-                    own.case.subject.name,
-                    operation(&own.case.scenario),
-                    words::ratio(paired.ratio).trim_end_matches('x'),
-                    other.case.subject.name,
-                    server_side(own.case, other.case),
-                );
-                found.push((other.row.language == own.row.language, lo, sentence));
-            }
+            let others = group.iter().filter(|other| other.row.case != own.row.case);
+            gains.extend(others.filter_map(|other| Gain::of(own, other)));
         }
-        found.sort_by(|one, other| one.0.cmp(&other.0).then(one.1.total_cmp(&other.1)));
-        found.pop().map(|(_, _, sentence)| sentence)
+        gains.sort_by(|one, other| other.lo.total_cmp(&one.lo));
+        let first = gains.first()?;
+        let (users, language) = (&first.own.case.subject.name, &first.own.row.language);
+        let within = gains
+            .iter()
+            .find(|gain| gain.other.row.language == *language);
+        let mut advice = match within {
+            Some(gain) => format!("For users of {users}: {}.", gain.clause()),
+            None => format!("For users of {users}: no other client in {language} is faster here."),
+        };
+        if first.other.row.language != *language {
+            let other = &first.other.row.language;
+            let clause = first.clause();
+            advice += &format!(" Of all languages: {clause}, which is a client in {other}.");
+        }
+        Some(advice)
+    }
+}
+
+/// A client that is faster than the reference at an operation.
+struct Gain<'c> {
+    own: Entry<'c>,
+    other: Entry<'c>,
+    ratio: f64,
+    /// The lower bound of the ratio.
+    lo: f64,
+}
+
+impl<'c> Gain<'c> {
+    fn of(own: &Entry<'c>, other: &Entry<'c>) -> Option<Self> {
+        let paired = paired(Metric::Throughput, own.case, other.case)?;
+        let (lo, _) = paired.interval?;
+        (paired.verdict == Verdict::Faster).then_some(Self {
+            own: *own,
+            other: *other,
+            ratio: paired.ratio,
+            lo,
+        })
+    }
+
+    fn clause(&self) -> String {
+        format!(
+            "{} is {} times as fast with {}{}",
+            operation(&self.own.case.scenario),
+            words::ratio(self.ratio).trim_end_matches('x'),
+            self.other.case.subject.name,
+            server_side(self.own.case, self.other.case),
+        )
     }
 }
 
