@@ -81,6 +81,17 @@ impl Arena {
         std::hint::black_box(lines.map(Option::<&u8>::copied));
     }
 
+    /// Reads the addresses of the first pages, so that they lie in the cache of the processor.
+    #[inline]
+    pub(crate) fn warm_pages(&self) {
+        /// Pages whose addresses lie in one line of the cache.
+        const LINE_PAGES: usize = 64 / size_of::<Page>();
+        /// Those of a shard of a million keys, with usual values.
+        const LINES: usize = 8;
+        let pages = self.pages.iter().step_by(LINE_PAGES).take(LINES);
+        std::hint::black_box(pages.fold(0, |all, page| all ^ page.garbage));
+    }
+
     #[inline]
     fn bytes_mut(&mut self, at: u32) -> &mut [u8] {
         &mut self.pages[(at >> OFFSET_BITS) as usize].records[offset(at)..]
@@ -413,6 +424,12 @@ impl Arena {
     pub(crate) fn held_bytes(&self) -> usize {
         let live = self.pages.iter().map(Page::live_bytes);
         live.sum::<usize>() + self.slab.held_bytes()
+    }
+
+    /// Addresses of its pages, with their bytes.
+    pub(crate) fn addresses(&self) -> impl Iterator<Item = (usize, usize)> {
+        let records = self.pages.iter().map(|page| &page.records);
+        records.map(|records| (records.as_ptr().addr(), records.capacity()))
     }
 
     /// Bytes of memory that it takes, without what an allocator adds.

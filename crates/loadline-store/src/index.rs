@@ -112,6 +112,13 @@ impl Index {
         std::hint::black_box(line.map(|line| line.tags[0]));
     }
 
+    /// Reads the segment of a key with this hash, so that it lies in the cache of the processor.
+    #[inline]
+    pub(crate) fn warm_segment(&self, hash: u64) {
+        let segments = self.segments.get(self.home(hash));
+        std::hint::black_box(segments.map(|segments| segments[0]));
+    }
+
     /// The position of the entry for this hash that `is_it` accepts.
     #[inline]
     pub(crate) fn position(
@@ -294,6 +301,14 @@ impl Index {
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.len == 0
+    }
+
+    /// Addresses of its parts, with their bytes.
+    pub(crate) fn addresses(&self) -> [(usize, usize); 2] {
+        [
+            (self.lines.as_ptr().addr(), size_of_val(&*self.lines)),
+            (self.segments.as_ptr().addr(), size_of_val(&*self.segments)),
+        ]
     }
 
     /// Bytes of memory that it takes, without what an allocator adds.

@@ -74,6 +74,8 @@ impl Shard {
     #[inline]
     pub(crate) fn find(&self, hash: u64, key: &[u8]) -> Option<u32> {
         let arena = &self.arena;
+        // The record's page is known only after the index. Both are read from the memory at the same time this way.
+        arena.warm_pages();
         self.index.find(hash, |at| arena.slot(at).key() == key)
     }
 
@@ -93,6 +95,20 @@ impl Shard {
     #[inline]
     pub(crate) fn warm_index(&self, hash: u64) {
         self.index.warm(hash);
+    }
+
+    /// Brings the part of the index for this hash into the cache of the processor, with what a change of the entry reads
+    /// besides.
+    #[inline]
+    pub(crate) fn warm_index_to_change(&self, hash: u64) {
+        self.index.warm(hash);
+        self.index.warm_segment(hash);
+    }
+
+    /// Brings the addresses of pages into the cache of the processor.
+    #[inline]
+    pub(crate) fn warm_pages(&self) {
+        self.arena.warm_pages();
     }
 
     /// Brings the entry at `at` into the cache of the processor.
@@ -415,6 +431,11 @@ impl Shard {
     #[inline]
     pub(crate) fn charged_bytes(&self) -> usize {
         self.arena.charged_bytes() + self.index.memory_bytes()
+    }
+
+    /// Addresses of its memory, with their bytes.
+    pub(crate) fn addresses(&self) -> impl Iterator<Item = (usize, usize)> {
+        self.arena.addresses().chain(self.index.addresses())
     }
 
     /// Counts an entry whose expiry has become another.

@@ -50,6 +50,11 @@ impl<'k> Locked<'k> {
         }
     }
 
+    #[inline]
+    pub(super) fn hash(&self) -> u64 {
+        self.hash
+    }
+
     /// Goes over to another key of the shard, with this hash.
     #[inline]
     pub(super) fn aim(&mut self, hash: u64) {

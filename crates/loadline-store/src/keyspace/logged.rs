@@ -24,6 +24,13 @@ pub(crate) enum NewString<'v> {
     Outside(Outside),
 }
 
+/// What keys are locked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    Read,
+    Change,
+}
+
 impl Keyspace {
     /// Locks the shard of `key`.
     #[inline]
@@ -34,7 +41,11 @@ impl Keyspace {
     }
 
     /// Locks the shards of keys with these hashes, which have to be sorted by their shards.
-    pub(crate) fn lock_all(&self, hashes: impl Iterator<Item = u64> + Clone) -> LockedKeys<'_> {
+    pub(crate) fn lock_all(
+        &self,
+        hashes: impl Iterator<Item = u64> + Clone,
+        purpose: Purpose,
+    ) -> LockedKeys<'_> {
         let shards = self.shards.get_or_init(|| self.make_shards());
         let batch = self.snapshots.batches.read();
         let batch = batch.unwrap_or_else(PoisonError::into_inner);
@@ -57,7 +68,7 @@ impl Keyspace {
             at: 0,
             _batch: batch,
         };
-        locked.warm(hashes);
+        locked.warm(hashes, purpose);
         locked
     }
 
@@ -70,7 +81,7 @@ impl Keyspace {
         }
         let mut hashes: Vec<u64> = keys.iter().map(|key| self.hash(key)).collect();
         hashes.sort_unstable_by_key(|hash| self.index_of(*hash));
-        drop(self.lock_all(hashes.iter().copied()));
+        drop(self.lock_all(hashes.iter().copied(), Purpose::Read));
     }
 
     /// Shows the entries of `keys`, in their order, as they are at one moment; counts hits and misses.
@@ -85,7 +96,8 @@ impl Keyspace {
         let hashes = keys.clone().map(|key| self.hash(key)).enumerate();
         let mut sorted: Vec<(usize, u64)> = hashes.collect();
         sorted.sort_unstable_by_key(|(_, hash)| self.index_of(*hash));
-        let mut locked = self.lock_all(sorted.iter().map(|(_, hash)| *hash));
+        let hashes = sorted.iter().map(|(_, hash)| *hash);
+        let mut locked = self.lock_all(hashes, Purpose::Read);
         // Hashes in the order of the keys, each with the place of its lock.
         let mut places = vec![(0, 0); sorted.len()];
         for (number, hash) in sorted {
@@ -170,6 +182,13 @@ impl LockedKey<'_> {
         }
     }
 
+    /// Brings what finds the entry of the key into the cache of the processor, for a change that follows.
+    #[inline]
+    pub(crate) fn warm(&self) {
+        self.locked.warm_index_to_change(self.locked.hash());
+        self.locked.warm_pages();
+    }
+
     /// The entry of the key, also where its time has come.
     pub(crate) fn find_any(&self, key: &[u8]) -> Option<Slot<'_>> {
         let at = self.locked.find_any(key)?;
@@ -248,7 +267,7 @@ pub(crate) struct LockedKeys<'k> {
 impl<'k> LockedKeys<'k> {
     /// Brings the entries of keys with these hashes into the cache of the processor. One after the other, each
     /// look-up waits for the memory several times; here the waits of many keys overlap.
-    fn warm(&self, hashes: impl Iterator<Item = u64> + Clone) {
+    fn warm(&self, hashes: impl Iterator<Item = u64> + Clone, purpose: Purpose) {
         let mut at = 0;
         let keys = hashes.map(|hash| {
             let index = self.keyspace.index_of(hash);
@@ -258,7 +277,13 @@ impl<'k> LockedKeys<'k> {
             (at, hash)
         });
         // Lines of the index first, then guesses, which wait for them, and then the records, which wait for guesses.
-        let keys = keys.inspect(|(at, hash)| self.keys[*at].1.locked.warm_index(*hash));
+        let keys = keys.inspect(|(at, hash)| {
+            let locked = &self.keys[*at].1.locked;
+            match purpose {
+                Purpose::Read => locked.warm_index(*hash),
+                Purpose::Change => locked.warm_index_to_change(*hash),
+            }
+        });
         let keys: Vec<(usize, u64)> = keys.collect();
         let guesses = keys.iter().filter_map(|(at, hash)| {
             let place = self.keys[*at].1.locked.guess(*hash)?;

@@ -1,5 +1,6 @@
 //! The keyspace.
 
+mod huge;
 mod locked;
 mod logged;
 mod snapshot;
@@ -18,7 +19,7 @@ use crate::sync::MutexGuard;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::value::{Change, Entry, Expiry, Shape, Value, View};
 
-pub(crate) use self::logged::{LockedKey, NewString};
+pub(crate) use self::logged::{LockedKey, NewString, Purpose};
 pub use self::snapshot::Snapshot;
 pub(crate) use self::sweep::{Found, LockedShard};
 

@@ -8,7 +8,7 @@ use super::options::Options;
 use super::writer::new_string;
 use crate::clock::now_ms;
 use crate::error::Error;
-use crate::keyspace::{Keyspace, LockedKey, NewString};
+use crate::keyspace::{Keyspace, LockedKey, NewString, Purpose};
 use crate::log::Appended;
 use crate::log::op::{Kind, Op, Ops};
 use crate::log::record::{HEADER_BYTES, bodies};
@@ -163,7 +163,7 @@ impl Part<'_> {
         });
         for group in waiting.chunk_by(|one, other| one.op.database == other.op.database) {
             let hashes = group.iter().map(|waiting| waiting.hash);
-            let mut locked = keyspace(&group[0]).lock_all(hashes);
+            let mut locked = keyspace(&group[0]).lock_all(hashes, Purpose::Change);
             for waiting in group {
                 if let Some(key) = waiting.op.key() {
                     self.perform(locked.key(waiting.hash), key, waiting)?;

@@ -8,7 +8,7 @@ use super::inner::{Disk, Inner, with_draft};
 use super::options::{Durability, Options};
 use crate::clock::{millis, now_ms};
 use crate::error::Error;
-use crate::keyspace::{Keyspace, LockedKey, NewString};
+use crate::keyspace::{Keyspace, LockedKey, NewString, Purpose};
 use crate::log::Appended;
 use crate::log::op::{Kind, MAX_KEY_BYTES, Op, Ops};
 use crate::log::record::{Draft, MAX_BODY_BYTES};
@@ -108,7 +108,8 @@ impl<'s> Writer<'s> {
         self.inner.check_limit(None)?;
         let keyspace = self.inner.keyspace();
         let planned = plan(keyspace, &batch.body);
-        let mut locked = keyspace.lock_all(planned.iter().map(|planned| planned.hash));
+        let hashes = planned.iter().map(|planned| planned.hash);
+        let mut locked = keyspace.lock_all(hashes, Purpose::Change);
         let appended = match &self.inner.disk {
             None => None,
             Some(disk) => Some(with_draft(|draft| {
@@ -189,6 +190,8 @@ impl<'s> Writer<'s> {
             },
             None => Kind::Delete { key },
         };
+        // The memory is read while the record is made.
+        locked.warm();
         let appended = append(disk, kind)?;
         match value {
             Some(value) => {
