@@ -44,6 +44,30 @@ pub trait KeyValue: Send + Sync {
     /// Those of [`get`](Self::get).
     fn get_many(&self, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, Error>;
 
+    /// Shows `visit` the values of `keys`, in their order, as [`get_many`](Self::get_many) copies them. A Redis server and the
+    /// embedded engines lend them without a copy. `value_bytes` is the expected size of a value: large ones are asked of a
+    /// server one by one in the same round trip, so that they are shown while others are still on their way. `visit` must
+    /// not call this store. If there is an error, some values may have been shown.
+    ///
+    /// # Errors
+    /// Those of [`get`](Self::get).
+    fn visit_many(
+        &self,
+        keys: &[&[u8]],
+        value_bytes: u64,
+        visit: &mut dyn FnMut(Option<&[u8]>),
+    ) -> Result<(), Error> {
+        let _ = value_bytes;
+        match keys {
+            [key] => visit(self.get(key)?.as_deref()),
+            keys => {
+                let values = self.get_many(keys)?;
+                values.iter().for_each(|value| visit(value.as_deref()));
+            }
+        }
+        Ok(())
+    }
+
     /// Begins to [get](Self::get) a value, and waits up to `patience` for it. Most stores cannot return before the value
     /// is there; a Redis server can.
     fn begin_get(&self, key: &[u8], patience: Duration) -> Begun {

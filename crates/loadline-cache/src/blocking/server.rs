@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use loadline_client::blocking::{Connection, Sent};
 use loadline_client::commands::{get, mget};
-use loadline_client::{Client, Request};
+use loadline_client::{Client, Reply, Request};
 
 use super::{Begun, KeyValue, apply_on, run_confirmed, swap_on, write_on};
 use crate::idle::Idle;
@@ -89,6 +89,33 @@ impl KeyValue for ServerStore {
         self.on(|connection| Ok(connection.run(mget(keys))?))
     }
 
+    fn visit_many(
+        &self,
+        keys: &[&[u8]],
+        value_bytes: u64,
+        visit: &mut dyn FnMut(Option<&[u8]>),
+    ) -> Result<(), Error> {
+        self.on(|connection| match keys {
+            [] => Ok(()),
+            [key] => {
+                let reply = connection.run_ref(&get::<()>(*key))?;
+                visit(reply.as_bytes());
+                Ok(())
+            }
+            keys if value_bytes < ALONE_BYTES => {
+                let reply = connection.run_ref(&mget::<()>(keys))?;
+                let Reply::Array(values) = reply else {
+                    return Err(Error::Settings(
+                        "the server does not answer MGET with a list",
+                    ));
+                };
+                values.iter().for_each(|value| visit(value.as_bytes()));
+                Ok(())
+            }
+            keys => visit_each(connection, keys, visit),
+        })
+    }
+
     fn put(&self, key: &[u8], value: &[u8]) -> Result<(), Error> {
         self.on(|connection| run_confirmed(connection, requests::put(key, value, None), self.wait))
     }
@@ -158,6 +185,29 @@ impl KeyValue for ServerStore {
         self.pages(prefix, |_, keys| {
             Ok(keys.iter().try_for_each(|key| visit(key)))
         })
+    }
+}
+
+/// Values from this size on are asked for by a command each. They are then used while others are still on their way, and the
+/// receive buffer holds one at a time, so that it stays in the cache of the processor.
+const ALONE_BYTES: u64 = 16 << 10;
+
+/// Shows `visit` the values of keys as they arrive. As with MGET, keys of another type have none.
+fn visit_each(
+    connection: &mut Connection,
+    keys: &[&[u8]],
+    visit: &mut dyn FnMut(Option<&[u8]>),
+) -> Result<(), Error> {
+    let gets: Vec<_> = keys.iter().map(|key| get::<()>(*key)).collect();
+    let mut refused = None;
+    connection.run_each(&gets, |reply| match reply {
+        Ok(reply) => visit(reply.as_bytes()),
+        Err(error) if error.code() == "WRONGTYPE" => visit(None),
+        Err(error) => refused = Some(error),
+    })?;
+    match refused {
+        None => Ok(()),
+        Some(error) => Err(loadline_client::Error::Server(error).into()),
     }
 }
 

@@ -118,6 +118,18 @@ impl<E: Engine> KeyValue for EngineStore<E> {
         Ok(values)
     }
 
+    fn visit_many(
+        &self,
+        keys: &[&[u8]],
+        _: u64,
+        visit: &mut dyn FnMut(Option<&[u8]>),
+    ) -> Result<(), Error> {
+        keys.iter().try_for_each(|key| Self::check(key))?;
+        let now = unix_ms();
+        let show = |value: Option<&[u8]>| visit(value.and_then(|value| live(value, now)));
+        self.engine.read(keys.iter().copied(), show)
+    }
+
     fn put(&self, key: &[u8], value: &[u8]) -> Result<(), Error> {
         self.write(key, value, None)
     }

@@ -93,6 +93,23 @@ pub(crate) enum Found<V> {
     Nothing(Why),
 }
 
+/// What a tier has at a key, and how long it took to decode.
+#[derive(Debug)]
+pub(crate) struct Decoded<V> {
+    pub(crate) found: Found<V>,
+    pub(crate) took: Duration,
+}
+
+impl<V> Decoded<V> {
+    /// Nothing.
+    pub(crate) fn missing() -> Self {
+        Self {
+            found: Found::Nothing(Why::Missing),
+            took: Duration::ZERO,
+        }
+    }
+}
+
 /// Why there is no usable value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Why {
@@ -119,13 +136,17 @@ impl<K, V> Lower<K, V> {
         [&self.prefix, key].concat()
     }
 
-    /// Values of one request, by the sizes of those seen before.
-    pub(crate) fn batch_len(&self) -> usize {
-        let mean = match self.mean_bytes.load(Relaxed) {
+    /// The size of a value, by those seen before.
+    pub(crate) fn value_bytes(&self) -> u64 {
+        match self.mean_bytes.load(Relaxed) {
             0 => FIRST_MEAN_BYTES,
             mean => mean,
-        };
-        usize::try_from(self.batch_bytes as u64 / mean)
+        }
+    }
+
+    /// Values of one request, by the sizes of those seen before.
+    pub(crate) fn batch_len(&self) -> usize {
+        usize::try_from(self.batch_bytes as u64 / self.value_bytes())
             .unwrap_or(usize::MAX)
             .max(1)
     }
@@ -165,6 +186,18 @@ impl<K, V> Lower<K, V> {
             return Found::Expired(value, times);
         }
         Found::Value(value, times)
+    }
+
+    /// Reads a frame as by [`read`](Self::read), and measures it.
+    pub(crate) fn decode(&self, key: &[u8], bytes: Option<&[u8]>, unix_us: u64) -> Decoded<V> {
+        if bytes.is_none() {
+            return Decoded::missing();
+        }
+        let begun = Instant::now();
+        let found = self.read(key, bytes, unix_us);
+        let took = begun.elapsed();
+        self.metrics.decodes.record(took);
+        Decoded { found, took }
     }
 
     /// The bytes of a value, and how long the tier keeps them.

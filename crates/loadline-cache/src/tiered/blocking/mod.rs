@@ -13,7 +13,7 @@ use super::explain::Explanation;
 use super::fetch::{Answered, Fetch, Leasing, Release};
 use super::flights::{Flight, Joined, Lead};
 use super::key::Key;
-use super::lower::{Written, to_batch};
+use super::lower::{Decoded, Written, to_batch};
 use super::metrics::Stats;
 use super::trace::{self, Lookup};
 use super::tracking::Notices;
@@ -304,12 +304,32 @@ impl<K: Key, V: Send + Sync + 'static> Shared<K, V> {
 }
 
 impl<K: Key, V> Shared<K, V> {
+    /// Copies of the values of keys.
     fn read(&self, keys: &[&[u8]]) -> Option<Vec<Option<Vec<u8>>>> {
         let store = self.link.as_ref()?.store()?;
         match keys {
             [key] => Some(vec![store.get(key).ok()?]),
             keys => store.get_many(keys).ok(),
         }
+    }
+
+    /// Reads keys and decodes their values where they were received. Returns the time without decoding as well.
+    fn read_decoded(&self, keys: &[&[u8]]) -> (Option<Vec<Decoded<V>>>, Duration) {
+        let (core, mut decoding) = (&self.core, Duration::ZERO);
+        let (read, elapsed) = timed(|| {
+            let (lower, store) = (core.lower.as_ref()?, self.link.as_ref()?.store()?);
+            let (mut decoded, mut left) = (Vec::with_capacity(keys.len()), keys.iter());
+            let mut visit = |bytes: Option<&[u8]>| {
+                if let Some(key) = left.next() {
+                    let value = lower.decode(key, bytes, core.unix_us());
+                    decoding += value.took;
+                    decoded.push(value);
+                }
+            };
+            let visited = store.visit_many(keys, lower.value_bytes(), &mut visit);
+            visited.is_ok().then_some(decoded)
+        });
+        (read, elapsed.saturating_sub(decoding))
     }
 
     fn write(&self, writes: &[(Vec<u8>, Write)]) -> Written {

@@ -103,8 +103,8 @@ impl<K: Key, V: Send + Sync + 'static> Shared<K, V> {
         let core = &self.core;
         let store = self.link.as_ref().and_then(Link::store);
         let (Some(patience), Some(store)) = (core.patience(&question), store) else {
-            let (values, elapsed) = timed(|| self.read(&fetch.keys(&question)));
-            return core.answered(fetch, question, values, elapsed);
+            let (values, elapsed) = self.read_decoded(&fetch.keys(&question));
+            return core.decoded(fetch, question, values, elapsed);
         };
         let begun = Instant::now();
         match store.begin_get(fetch.keys(&question)[0], patience) {

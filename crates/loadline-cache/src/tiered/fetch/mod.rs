@@ -18,7 +18,7 @@ use super::entry::{Entry, Freshness};
 use super::explain::{Found as Seen, Step};
 use super::flights::{Flight, Joined, Lead, Outcome};
 use super::key::Key;
-use super::lower::{Found, Lower, Why, WriteMode};
+use super::lower::{Decoded, Found, Lower, Why, WriteMode};
 use super::metrics::Held;
 use super::trace;
 use crate::LoadError;
@@ -313,7 +313,10 @@ impl<K: Key, V> Core<K, V> {
         drop(backlog);
         match write {
             Write::Delete => slot.step(Seen::Invalidated, None),
-            Write::Put { frame, .. } => self.take_found(lower, slot, Some(&frame), None, None),
+            Write::Put { frame, .. } => {
+                let decoded = lower.decode(&slot.bytes, Some(&frame), self.unix_us());
+                self.take_found(lower, slot, decoded, None, None);
+            }
         }
         true
     }
@@ -324,6 +327,23 @@ impl<K: Key, V> Core<K, V> {
         fetch: &mut Fetch<K, V>,
         question: Question<'_>,
         values: Option<Vec<Option<Vec<u8>>>>,
+        elapsed: Duration,
+    ) {
+        let lower = self.lower.as_ref().expect("a tier was asked");
+        let decoded = values.map(|values| {
+            let both = fetch.keys(&question).into_iter().zip(&values);
+            both.map(|(key, value)| lower.decode(key, value.as_deref(), self.unix_us()))
+                .collect()
+        });
+        self.decoded(fetch, question, decoded, elapsed);
+    }
+
+    /// The same with values that were decoded where they were received. `elapsed` is the time without it.
+    pub(crate) fn decoded(
+        &self,
+        fetch: &mut Fetch<K, V>,
+        question: Question<'_>,
+        values: Option<Vec<Decoded<V>>>,
         elapsed: Duration,
     ) {
         let lower = self.lower.as_ref().expect("a tier was asked");
@@ -348,12 +368,16 @@ impl<K: Key, V> Core<K, V> {
             hedge.record(elapsed);
         }
         let share = elapsed / question.slots.len().max(1) as u32;
-        let values = values.into_iter().chain(std::iter::repeat(None));
-        for (index, bytes) in question.slots.into_iter().zip(values) {
+        let values = values
+            .into_iter()
+            .map(Some)
+            .chain(std::iter::repeat_with(|| None));
+        for (index, decoded) in question.slots.into_iter().zip(values) {
             let slot = &mut fetch.slots[index];
             slot.was_read = true;
             let share = (!slot.is_repeated()).then_some(share);
-            self.take_found(lower, slot, bytes.as_deref(), Some(elapsed), share);
+            let decoded = decoded.unwrap_or_else(Decoded::missing);
+            self.take_found(lower, slot, decoded, Some(elapsed), share);
         }
     }
 
@@ -362,21 +386,16 @@ impl<K: Key, V> Core<K, V> {
         &self,
         lower: &Lower<K, V>,
         slot: &mut Slot<K, V>,
-        bytes: Option<&[u8]>,
+        decoded: Decoded<V>,
         elapsed: Option<Duration>,
         share: Option<Duration>,
     ) {
         let newest = slot.older.as_ref().map(|older| older.stamp);
-        let begun = Instant::now();
-        let found = lower.read(&slot.bytes, bytes, self.unix_us());
-        let decode = begun.elapsed();
-        if bytes.is_some() {
-            lower.metrics.decodes.record(decode);
-        }
+        let Decoded { found, took } = decoded;
         if let Some(share) = share {
             match found {
-                Found::Value(..) => lower.ledger.hit(&slot.bytes, share + decode),
-                _ => lower.ledger.miss(&slot.bytes, share + decode),
+                Found::Value(..) => lower.ledger.hit(&slot.bytes, share + took),
+                _ => lower.ledger.miss(&slot.bytes, share + took),
             }
         }
         match found {
