@@ -47,7 +47,7 @@
 //! | feature | adds |
 //! | --- | --- |
 //! | `tokio` | the interfaces for tasks |
-//! | `bitcode`, `postcard`, `message-pack`, `prost`, `json` | a codec each, in [`codec`] |
+//! | `bitcode`, `postcard`, `message-pack`, `prost`, `json`, `rkyv` | a codec each, in [`codec`] |
 //! | `tracing` | spans and events of lookups for the `tracing` crate |
 //! | `lz4`, `zstd` | compression of large values |
 //! | `heed`, `redb`, `fjall` | a store each, in [`engines`] |

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use loadline_cache::codec::Raw;
-use loadline_cache::{AsyncCache, Cache, Found, Tier};
+use loadline_cache::{AsyncCache, Cache, Found, Tier, open};
 use loadline_client::{Client, cmd};
 
 use super::port::Port;
@@ -255,4 +255,39 @@ fn tasks_do_not_wait_for_a_frozen_server_either() {
         assert!(value.unwrap().is_some());
         assert_eq!(way.steps[1].found, Found::NotInTier);
     });
+}
+
+/// Small values come in one reply, large ones in a reply each; in both, what is no string is not there.
+#[test]
+fn values_are_shown_in_the_order_of_their_keys() {
+    let redis = Redis::start();
+    let store = open(&redis.url()).unwrap();
+    redis.run(&["RPUSH", "list", "element"]);
+    let large = vec![b'x'; 300_000];
+    store.put(b"small", b"y").unwrap();
+    store.put(b"large", &large).unwrap();
+    let keys: [&[u8]; 5] = [b"large", b"list", b"absent", b"small", b"large"];
+    let expected = store.get_many(&keys).unwrap();
+    assert_eq!(expected[0].as_deref(), Some(&large[..]));
+    assert_eq!(expected[1..3], [None, None]);
+    for value_bytes in [10, 100_000] {
+        let mut shown = Vec::new();
+        let mut visit = |value: Option<&[u8]>| shown.push(value.map(<[u8]>::to_vec));
+        store.visit_many(&keys, value_bytes, &mut visit).unwrap();
+        assert!(shown == expected, "{value_bytes}");
+        for key in &keys[2..] {
+            let mut visit = |value: Option<&[u8]>| {
+                assert_eq!(value, store.get(key).unwrap().as_deref());
+            };
+            store.visit_many(&[key], value_bytes, &mut visit).unwrap();
+        }
+        store
+            .visit_many(&[], value_bytes, &mut |_| panic!())
+            .unwrap();
+        assert!(
+            store
+                .visit_many(&[b"list"], value_bytes, &mut |_| panic!())
+                .is_err()
+        );
+    }
 }

@@ -11,6 +11,8 @@ mod postcard;
 #[cfg(feature = "prost")]
 mod prost;
 mod raw;
+#[cfg(feature = "rkyv")]
+mod rkyv;
 
 #[cfg(feature = "bitcode")]
 #[cfg_attr(docsrs, doc(cfg(feature = "bitcode")))]
@@ -28,6 +30,9 @@ pub use self::postcard::Postcard;
 #[cfg_attr(docsrs, doc(cfg(feature = "prost")))]
 pub use self::prost::Prost;
 pub use self::raw::Raw;
+#[cfg(feature = "rkyv")]
+#[cfg_attr(docsrs, doc(cfg(feature = "rkyv")))]
+pub use self::rkyv::{Flat, Rkyv};
 
 /// The reason why a value could not be encoded or decoded.
 pub type CodecError = Box<dyn std::error::Error + Send + Sync>;
@@ -69,6 +74,8 @@ mod tests {
     #[cfg(feature = "prost")]
     use super::Prost;
     use super::{Codec, Raw};
+    #[cfg(feature = "rkyv")]
+    use super::{Flat, Rkyv};
 
     #[cfg(feature = "prost")]
     #[derive(Clone, PartialEq, ::prost::Message)]
@@ -82,6 +89,11 @@ mod tests {
     }
 
     #[cfg_attr(feature = "bitcode", derive(bitcode::Encode, bitcode::Decode))]
+    #[cfg_attr(
+        feature = "rkyv",
+        derive(::rkyv::Archive, ::rkyv::Serialize),
+        rkyv(derive(Debug, PartialEq))
+    )]
     #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
     struct Value {
         number: u32,
@@ -132,6 +144,8 @@ mod tests {
             check(&MessagePack, &value, &other);
             #[cfg(feature = "postcard")]
             check(&Postcard, &value, &other);
+            #[cfg(feature = "rkyv")]
+            check(&Rkyv, &Flat::new(&value).unwrap(), &other);
             drop(value);
         }
     }
@@ -149,6 +163,8 @@ mod tests {
         ids.push(Codec::<Value>::id(&Postcard));
         #[cfg(feature = "prost")]
         ids.push(Codec::<Message>::id(&Prost));
+        #[cfg(feature = "rkyv")]
+        ids.push(Codec::<Flat<Value>>::id(&Rkyv));
         let count = ids.len();
         ids.sort_unstable();
         ids.dedup();
