@@ -11,7 +11,7 @@ use crate::document::{
 
 /// How the tables are read.
 pub(in crate::view) const LEGEND: [&str; 5] = [
-    "All caches are asked for the same keys in the same order, by one caller in a closed loop, and take turns window by window. The time of a get includes writing what was recomputed to the tier.",
+    "All caches are asked for the same keys in the same order, by one caller in a closed loop, and take turns window by window. The time of a get includes writing what was recomputed to the tier. It is a service time: a get begins once the one before it has ended, so no time of waiting for a turn is in it, as it would be in an open loop.",
     "memory, tier: the share of the gets that memory answers, and of those that reach the tier the share that it answers; LRU: the same shares as predicted for tiers of the same sizes that evict the least recently used object.",
     "saves: how much less a get takes than with no tier, as the median over the windows with its interval; negative if it takes more.",
     "restart: memory is emptied, and the tier keeps its objects.",
