@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use anyhow::bail;
 
-use crate::{cargo, medians, peers, run, say, settings, storeys};
+use crate::{cargo, features, medians, peers, run, say, settings, storeys};
 
 pub(crate) fn run_cargo(arguments: &[&str], environment: &[(&str, &str)]) -> anyhow::Result<()> {
     run(&cargo(), arguments, environment)
@@ -23,14 +23,14 @@ const CHECKS: [Check; 11] = [
             "clippy",
             "--workspace",
             "--all-targets",
-            "--all-features",
+            &features::flag(false)?,
             "--",
             "-D",
             "warnings",
         ];
         run_cargo(&arguments, &[])
     }),
-    // Applications without features get this configuration; the workspace is only checked with all features.
+    // Applications without features get this configuration; the workspace is only checked with its features.
     ("clippy of the client alone", || {
         let arguments = ["clippy", "-p", "loadline-client", "--all-targets"];
         run_cargo(&[&arguments[..], &["--", "-D", "warnings"]].concat(), &[])
@@ -71,7 +71,7 @@ const CHECKS: [Check; 11] = [
             "doc",
             "--workspace",
             "--no-deps",
-            "--all-features",
+            &features::flag(false)?,
             "--document-private-items",
         ];
         run_cargo(&arguments, &[("RUSTDOCFLAGS", "-D warnings")])

@@ -2,6 +2,7 @@
 //! man | picture | drivers | peers`.
 
 mod drivers;
+mod features;
 mod instructions;
 mod layers;
 mod lint;
@@ -22,10 +23,12 @@ cargo xtask storeys            dependencies go down, between crates and inside t
 cargo xtask medians            medians are computed in loadline-measure only
 cargo xtask settings           tests use no other variable than LOADLINE_LONG for long settings
 cargo xtask lint               format, clippy, all checks above, docs: all without warnings
-cargo xtask test [--install] [--long] [-- ARGUMENT...]
+cargo xtask test [--install] [--long] [--rocksdb] [-- ARGUMENT...]
                                every test; --install installs the programs that tests need,
                                --long uses the long settings of tests (LOADLINE_LONG=1),
-                               arguments go to `cargo test --workspace --all-features`
+                               --rocksdb includes RocksDB, which takes long to build and needs
+                               libclang (Debian: libclang-dev); arguments go to
+                               `cargo test --workspace` with the features
 cargo xtask instructions [--save]
                                instructions of our own parts, against xtask/instructions.json;
                                --save writes that file

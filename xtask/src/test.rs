@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 
 use crate::lint::run_cargo;
-use crate::{drivers, instructions, is_on_path, peers, run, say, settings, target_dir};
+use crate::{drivers, features, instructions, is_on_path, peers, run, say, settings, target_dir};
 
 /// A program that tests run, and the Debian package it comes in.
 type Needed = (&'static str, &'static str);
@@ -37,6 +37,7 @@ pub(crate) const PAUSE: Duration = Duration::from_secs(5);
 pub(crate) struct Asked<'a> {
     install: bool,
     long: bool,
+    rocksdb: bool,
     /// Arguments of `cargo test`.
     arguments: &'a [&'a str],
 }
@@ -49,6 +50,7 @@ impl<'a> Asked<'a> {
             match *word {
                 "--install" => asked.install = true,
                 "--long" => asked.long = true,
+                "--rocksdb" => asked.rocksdb = true,
                 "--" => {
                     asked.arguments = &words[place + 1..];
                     return Some(asked);
@@ -78,7 +80,8 @@ pub(crate) fn run_tests(asked: &Asked<'_>) -> anyhow::Result<()> {
     } else {
         refuse_missing_axe(is_ci)?;
     }
-    let words = ["test", "--workspace", "--all-features"];
+    let features = features::flag(asked.rocksdb)?;
+    let words = ["test", "--workspace", &features];
     let long = [(settings::LONG, "1")];
     let environment = if asked.long { &long[..] } else { &[] };
     run_cargo(&[&words, asked.arguments].concat(), environment)?;
@@ -241,8 +244,9 @@ mod tests {
             "--long",
         ];
         let asked = Asked::parse(&words).unwrap();
-        assert!(asked.install && asked.long);
+        assert!(asked.install && asked.long && !asked.rocksdb);
         assert_eq!(asked.arguments, ["-p", "loadline-store", "--long"]);
+        assert!(Asked::parse(&["--rocksdb"]).unwrap().rocksdb);
         assert_eq!(Asked::parse(&[]), Some(Asked::default()));
         assert_eq!(Asked::parse(&["-p", "loadline-store"]), None);
     }

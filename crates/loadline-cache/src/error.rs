@@ -20,7 +20,7 @@ pub enum Error {
     /// The store of this process failed.
     #[error(transparent)]
     Store(#[from] loadline_store::Error),
-    /// An engine of this process failed: LMDB, redb or fjall.
+    /// An engine of this process failed: LMDB, redb, fjall or RocksDB.
     #[error(transparent)]
     Engine(Box<dyn std::error::Error + Send + Sync>),
     /// The store cannot keep a key of this length. Nothing was written.

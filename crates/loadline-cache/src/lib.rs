@@ -7,7 +7,7 @@
 //! | --- | --- |
 //! | `ram` | a store in the memory of this process |
 //! | `store:DIR` | a store of this process in a directory |
-//! | `heed:DIR`, `redb:DIR`, `fjall:DIR` | LMDB, redb or fjall in a directory |
+//! | `heed:DIR`, `redb:DIR`, `fjall:DIR`, `rocksdb:DIR` | LMDB, redb, fjall or RocksDB in a directory |
 //! | `redis://HOST:PORT` (and `rediss://`, `unix://`) | a Redis or Valkey server |
 //! | `cluster://HOST:PORT,...` | a Redis or Valkey Cluster |
 //!
@@ -50,7 +50,7 @@
 //! | `bitcode`, `postcard`, `message-pack`, `prost`, `json`, `rkyv` | a codec each, in [`codec`] |
 //! | `tracing` | spans and events of lookups for the `tracing` crate |
 //! | `lz4`, `zstd` | compression of large values |
-//! | `heed`, `redb`, `fjall` | a store each, in [`engines`] |
+//! | `heed`, `redb`, `fjall`, `rocksdb` | a store each, in [`engines`] |
 //! | `tls` | `rediss://`, `clusters://` |
 //!
 //! A store by itself:

@@ -74,7 +74,9 @@ impl Place {
                 let options = Options::new().durability(own.durability()?);
                 Ok(Self::Directory(dir.into(), options))
             }
-            Some((name @ ("heed" | "redb" | "fjall"), dir)) if !dir.is_empty() && !is_remote => {
+            Some((name @ ("heed" | "redb" | "fjall" | "rocksdb"), dir))
+                if !dir.is_empty() && !is_remote =>
+            {
                 match EngineAt::named(name, dir.into(), own.durability()?) {
                     Some(engine) => Ok(Self::Engine(engine)),
                     None => Err(invalid(&format!(
@@ -85,7 +87,7 @@ impl Place {
             Some(("redis" | "rediss" | "unix", _)) if is_remote => Ok(Self::Server(full, wait)),
             Some(("cluster" | "clusters", _)) if is_remote => Ok(Self::Cluster(full, wait)),
             _ => Err(invalid(
-                "expected ram, store:DIR, heed:DIR, redb:DIR, fjall:DIR, redis://HOST:PORT or cluster://HOST:PORT",
+                "expected ram, store:DIR, heed:DIR, redb:DIR, fjall:DIR, rocksdb:DIR, redis://HOST:PORT or cluster://HOST:PORT",
             )),
         }
     }
@@ -229,6 +231,8 @@ mod tests {
             ("redb:x?durability=maybe", "expected durability"),
             #[cfg(not(feature = "fjall"))]
             ("fjall:x", "feature `fjall`"),
+            #[cfg(not(feature = "rocksdb"))]
+            ("rocksdb:x", "feature `rocksdb`"),
             ("http://ann:secret@h", "expected ram"),
         ] {
             let text = Place::parse(url).unwrap_err().to_string();

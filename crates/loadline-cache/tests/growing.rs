@@ -95,6 +95,8 @@ const ENGINES: &[&str] = &[
     "redb",
     #[cfg(feature = "fjall")]
     "fjall",
+    #[cfg(feature = "rocksdb")]
+    "rocksdb",
 ];
 
 /// Runs `test` on every kind of store.

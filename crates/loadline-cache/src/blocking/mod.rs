@@ -177,7 +177,7 @@ pub(crate) const CANNOT_LEASE: Error = Error::Settings(
 /// | URL | options |
 /// | --- | --- |
 /// | `ram` | |
-/// | `store:DIR`, and with the feature of their name `heed:DIR` (LMDB), `redb:DIR`, `fjall:DIR` | `durability=process` (default), `interval` (with `interval_ms=1000`) or `always` |
+/// | `store:DIR`, and with the feature of their name `heed:DIR` (LMDB), `redb:DIR`, `fjall:DIR`, `rocksdb:DIR` | `durability=process` (default), `interval` (with `interval_ms=1000`) or `always` |
 /// | `redis://`, `rediss://`, `unix://`, `cluster://`, `clusters://` | `wait_replicas=N` (with `wait_ms=1000`): each write waits for replicas; and those of [`loadline_client::Config::from_url`] |
 ///
 /// # Errors

@@ -1,4 +1,4 @@
-//! Embedded engines behind one interface: LMDB, redb and fjall, each with one table of bytes by key in a directory.
+//! Embedded engines behind one interface: LMDB, redb, fjall and RocksDB, each with one table of bytes by key in a directory.
 //!
 //! A cache names them by a URL, such as `heed:DIR` ([`open`](crate::open)), and keeps its values with their expiry. This
 //! module opens the engines themselves.
@@ -7,10 +7,17 @@
 mod fjall;
 #[cfg(feature = "heed")]
 mod heed;
-#[cfg(any(feature = "fjall", feature = "heed", feature = "redb"))]
+#[cfg(any(
+    feature = "fjall",
+    feature = "heed",
+    feature = "redb",
+    feature = "rocksdb"
+))]
 mod kept;
 #[cfg(feature = "redb")]
 mod redb;
+#[cfg(feature = "rocksdb")]
+mod rocksdb;
 mod ticker;
 
 use std::fmt::Debug;
@@ -28,6 +35,9 @@ pub use self::heed::Lmdb;
 #[cfg(feature = "redb")]
 #[cfg_attr(docsrs, doc(cfg(feature = "redb")))]
 pub use self::redb::Redb;
+#[cfg(feature = "rocksdb")]
+#[cfg_attr(docsrs, doc(cfg(feature = "rocksdb")))]
+pub use self::rocksdb::RocksDb;
 pub use self::ticker::Ticker;
 use crate::{Error, KeyValue};
 
@@ -102,6 +112,8 @@ enum Kind {
     Lmdb,
     #[cfg(feature = "redb")]
     Redb,
+    #[cfg(feature = "rocksdb")]
+    RocksDb,
 }
 
 impl EngineAt {
@@ -114,6 +126,8 @@ impl EngineAt {
             "heed" => Some(Kind::Lmdb),
             #[cfg(feature = "redb")]
             "redb" => Some(Kind::Redb),
+            #[cfg(feature = "rocksdb")]
+            "rocksdb" => Some(Kind::RocksDb),
             _ => None,
         };
         Some(Self {
@@ -132,6 +146,8 @@ impl EngineAt {
             Kind::Lmdb => Lmdb::keeps(key),
             #[cfg(feature = "redb")]
             Kind::Redb => Redb::keeps(key),
+            #[cfg(feature = "rocksdb")]
+            Kind::RocksDb => RocksDb::keeps(key),
         }
     }
 
@@ -141,7 +157,7 @@ impl EngineAt {
         match self.kind {
             #[cfg(feature = "redb")]
             Kind::Redb => !matches!(self.durability, Durability::Interval(_)),
-            #[cfg(any(feature = "fjall", feature = "heed"))]
+            #[cfg(any(feature = "fjall", feature = "heed", feature = "rocksdb"))]
             _ => self.durability == Durability::Always,
         }
     }
@@ -165,6 +181,10 @@ impl EngineAt {
             )?))),
             #[cfg(feature = "redb")]
             Kind::Redb => Ok(Box::new(kept::EngineStore::new(Redb::open(
+                dir, durability,
+            )?))),
+            #[cfg(feature = "rocksdb")]
+            Kind::RocksDb => Ok(Box::new(kept::EngineStore::new(RocksDb::open(
                 dir, durability,
             )?))),
         }

@@ -79,7 +79,7 @@ impl Source {
 /// | --- | --- | --- |
 /// | `ram` | values of this process in their encoded form, which needs less memory than objects | - |
 /// | `store:DIR` | values of this process, over a restart | - |
-/// | `heed:DIR` (LMDB), `redb:DIR`, `fjall:DIR` | the same. Expired values are removed as others are written; nothing is evicted, so give values a time to live | - |
+/// | `heed:DIR` (LMDB), `redb:DIR`, `fjall:DIR`, `rocksdb:DIR` | the same. Expired values are removed as others are written; nothing is evicted, so give values a time to live | - |
 /// | `redis://`, `cluster://` | values that all processes share, until it evicts them | the breaker opens after three failures; one call at a time probes it |
 pub struct Tier {
     pub(crate) source: Source,

@@ -18,6 +18,8 @@ const ENGINES: &[&str] = &[
     "redb",
     #[cfg(feature = "fjall")]
     "fjall",
+    #[cfg(feature = "rocksdb")]
+    "rocksdb",
 ];
 
 type Pages = Cache<String, Vec<u8>>;

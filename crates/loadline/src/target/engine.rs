@@ -25,6 +25,8 @@ pub(crate) enum Kind {
     Redb,
     /// fjall.
     Fjall,
+    /// RocksDB.
+    RocksDb,
     /// SQLite.
     Sqlite,
 }
@@ -81,12 +83,13 @@ pub(crate) struct Engine {
 
 impl Kind {
     /// All of them, with their names.
-    pub(crate) const ALL: [(&'static str, Self); 6] = [
+    pub(crate) const ALL: [(&'static str, Self); 7] = [
         ("map", Self::Map),
         ("store", Self::Store),
         ("heed", Self::Heed),
         ("redb", Self::Redb),
         ("fjall", Self::Fjall),
+        ("rocksdb", Self::RocksDb),
         ("sqlite", Self::Sqlite),
     ];
 
@@ -97,6 +100,7 @@ impl Kind {
             Self::Heed => cfg!(feature = "heed"),
             Self::Redb => cfg!(feature = "redb"),
             Self::Fjall => cfg!(feature = "fjall"),
+            Self::RocksDb => cfg!(feature = "rocksdb"),
             Self::Sqlite => cfg!(feature = "sqlite"),
         }
     }
@@ -112,13 +116,11 @@ impl Kind {
         match (self, durability) {
             (Self::Store, _) | (Self::Map, Durability::Memory) => None,
             (Self::Map, _) => Some("it keeps nothing on disk"),
-            (Self::Heed | Self::Redb | Self::Fjall | Self::Sqlite, Durability::Memory) => {
-                Some("its data are files")
-            }
+            (_, Durability::Memory) => Some("its data are files"),
             (Self::Redb, Durability::Process) => {
                 Some("a commit that it does not sync is lost with the process")
             }
-            (Self::Heed | Self::Redb | Self::Fjall | Self::Sqlite, _) => None,
+            (Self::Heed | Self::Redb | Self::Fjall | Self::RocksDb | Self::Sqlite, _) => None,
         }
     }
 }

@@ -32,11 +32,12 @@ fn measured(words: &[&str]) -> (Record, String) {
 }
 
 /// Engines that only some builds have.
-const BEHIND_FEATURES: &[&str] = if cfg!(feature = "sqlite") {
-    &["sqlite"]
-} else {
-    &[]
-};
+const BEHIND_FEATURES: &[&str] = &[
+    #[cfg(feature = "rocksdb")]
+    "rocksdb",
+    #[cfg(feature = "sqlite")]
+    "sqlite",
+];
 
 /// `first`, what the build has besides, and `rest`.
 fn of_build<'w>(first: &[&'w str], rest: &[&'w str]) -> Vec<&'w str> {

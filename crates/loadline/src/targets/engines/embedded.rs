@@ -1,4 +1,4 @@
-//! The engines that a cache can have as a tier: LMDB, redb and fjall.
+//! The engines that a cache can have as a tier: LMDB, redb, fjall and RocksDB.
 
 use std::path::Path;
 use std::sync::Arc;

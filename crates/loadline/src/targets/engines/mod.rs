@@ -2,7 +2,12 @@
 
 mod batch;
 mod contents;
-#[cfg(any(feature = "fjall", feature = "heed", feature = "redb"))]
+#[cfg(any(
+    feature = "fjall",
+    feature = "heed",
+    feature = "redb",
+    feature = "rocksdb"
+))]
 mod embedded;
 mod footprint;
 mod map;
@@ -23,6 +28,8 @@ use loadline_cache::engines::Fjall;
 use loadline_cache::engines::Lmdb;
 #[cfg(feature = "redb")]
 use loadline_cache::engines::Redb;
+#[cfg(feature = "rocksdb")]
+use loadline_cache::engines::RocksDb;
 use tempfile::TempDir;
 
 use super::threads;
@@ -197,12 +204,15 @@ fn open(
         Kind::Redb => embedded::open(dir, durability, Redb::open)?,
         #[cfg(feature = "fjall")]
         Kind::Fjall => embedded::open(dir, durability, Fjall::open)?,
+        #[cfg(feature = "rocksdb")]
+        Kind::RocksDb => embedded::open(dir, durability, RocksDb::open)?,
         #[cfg(feature = "sqlite")]
         Kind::Sqlite => Box::new(sqlite::Sqlite::open(dir, durability)?),
         #[cfg(not(all(
             feature = "fjall",
             feature = "heed",
             feature = "redb",
+            feature = "rocksdb",
             feature = "sqlite"
         )))]
         other => anyhow::bail!("{} is not in this build", other.name()),

@@ -1,0 +1,151 @@
+//! The features that the checks of the workspace use: all but those that build RocksDB, whose C++ takes longer to compile
+//! than all other checks together.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+
+use anyhow::{Context, bail};
+use serde::Deserialize;
+
+use crate::cargo;
+
+/// The feature that is left out, in every crate.
+const HEAVY: &str = "rocksdb";
+
+#[derive(Deserialize)]
+struct Metadata {
+    packages: Vec<Package>,
+}
+
+#[derive(Deserialize)]
+struct Package {
+    name: String,
+    /// What each feature enables.
+    features: BTreeMap<String, Vec<String>>,
+}
+
+/// The argument of cargo that enables the features of the workspace; with `heavy` all of them.
+///
+/// # Errors
+/// If cargo does not list them.
+pub(crate) fn flag(heavy: bool) -> anyhow::Result<String> {
+    if heavy {
+        return Ok("--all-features".to_owned());
+    }
+    let output = Command::new(cargo())
+        .args(["metadata", "--no-deps", "--format-version", "1"])
+        .output()
+        .context("`cargo metadata` could not be started")?;
+    if !output.status.success() {
+        bail!(
+            "`cargo metadata` failed: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+    let metadata: Metadata = serde_json::from_slice(&output.stdout)
+        .context("`cargo metadata` is not what it should be")?;
+    Ok(format!("--features={}", light(&metadata).join(",")))
+}
+
+/// The features that do not enable the one that is left out.
+fn light(metadata: &Metadata) -> Vec<String> {
+    let packages = metadata.packages.iter();
+    let all = packages.flat_map(|package| {
+        let names = package.features.keys();
+        names.map(|name| format!("{}/{name}", package.name))
+    });
+    all.filter(|feature| !is_heavy(metadata, feature, &mut Vec::new()))
+        .collect()
+}
+
+/// Whether `feature`, as `package/feature`, enables the one that is left out. `seen` are those on the way to it.
+fn is_heavy(metadata: &Metadata, feature: &str, seen: &mut Vec<String>) -> bool {
+    let Some((name, feature)) = feature.split_once('/') else {
+        return false;
+    };
+    if feature == HEAVY {
+        return true;
+    }
+    let full = format!("{name}/{feature}");
+    if seen.contains(&full) {
+        return false;
+    }
+    seen.push(full);
+    let mut packages = metadata.packages.iter();
+    let package = packages.find(|package| package.name == name);
+    let enables = package.and_then(|package| package.features.get(feature));
+    enables.into_iter().flatten().any(|other| {
+        let other = match other.split_once('/') {
+            // `package?/feature` enables a feature of a package only if something else enables the package.
+            Some((package, feature)) => format!("{}/{feature}", package.trim_end_matches('?')),
+            None => format!("{name}/{other}"),
+        };
+        is_heavy(metadata, &other, seen)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_enables_the_heavy_feature_is_left_out() {
+        let package = |name: &str, features: &[(&str, &[&str])]| Package {
+            name: name.to_owned(),
+            features: (features.iter())
+                .map(|(name, enables)| {
+                    let enables = enables.iter().map(|other| (*other).to_owned());
+                    ((*name).to_owned(), enables.collect())
+                })
+                .collect(),
+        };
+        let metadata = Metadata {
+            packages: vec![
+                package(
+                    "lab",
+                    &[
+                        ("all", &["light", "engines"]),
+                        ("engines", &["cache?/more"]),
+                        ("light", &["cache/light", "loop"]),
+                        ("loop", &["light"]),
+                        ("rocksdb", &["dep:other"]),
+                    ],
+                ),
+                package(
+                    "cache",
+                    &[
+                        ("light", &["dep:rocksdb-free"]),
+                        ("more", &["light", "rocksdb"]),
+                        ("rocksdb", &["dep:rocksdb"]),
+                    ],
+                ),
+            ],
+        };
+        assert_eq!(light(&metadata), ["lab/light", "lab/loop", "cache/light"]);
+    }
+
+    /// The checks leave out nothing else of the workspace.
+    #[test]
+    fn all_other_features_of_the_workspace_are_checked() {
+        let flag = flag(false).unwrap();
+        let (_, features) = flag.split_once('=').unwrap();
+        let features: Vec<&str> = features.split(',').collect();
+        let with = [
+            "loadline/sqlite",
+            "loadline/zstd",
+            "loadline-cache/fjall",
+            "loadline-client/tls",
+        ];
+        for feature in with {
+            assert!(features.contains(&feature), "{feature}: {flag}");
+        }
+        let without = [
+            "loadline/engines-all",
+            "loadline/rocksdb",
+            "loadline-cache/rocksdb",
+        ];
+        for feature in without {
+            assert!(!features.contains(&feature), "{feature}: {flag}");
+        }
+    }
+}
