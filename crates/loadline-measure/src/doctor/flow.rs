@@ -92,13 +92,18 @@ pub(super) fn stall(seen: &Evidence) -> Option<Finding> {
     let longest = seen.stalls.iter().max_by_key(|stall| stall.length_ns)?;
     let total: u64 = seen.stalls.iter().map(|stall| stall.length_ns).sum();
     let share = total as f64 / seen.measured_ns.max(1) as f64;
+    let what = if seen.is_in_process {
+        "No call returned"
+    } else {
+        "No reply arrived"
+    };
     let mut evidence = format!(
-        "No reply arrived for {}, from {} into round {}, with {} in flight: {}.",
+        "{what} for {}, from {} into round {}, with {} in flight: {}.",
         words::duration(longest.length_ns as f64),
         words::duration(longest.start_ns as f64),
         longest.round + 1,
         words::plural(longest.in_flight, "operation"),
-        because(&longest.cause),
+        because(seen, &longest.cause),
     );
     if seen.stalls.len() > 1 {
         evidence.push_str(&format!(
@@ -114,12 +119,17 @@ pub(super) fn stall(seen: &Evidence) -> Option<Finding> {
     } else {
         Severity::Info
     };
-    let advice = advice(&longest.cause);
+    let advice = advice(seen, &longest.cause);
     Some(seen.finding(Rule::Stall, severity, evidence, advice))
 }
 
-fn because(cause: &StallCause) -> &'static str {
+fn because(seen: &Evidence, cause: &StallCause) -> &'static str {
     match cause {
+        // The generator's threads execute the subject as well.
+        StallCause::Generator if seen.is_in_process => "its thread waited for a CPU",
+        StallCause::Server | StallCause::ServerOrPath if seen.is_in_process => {
+            "the call itself took that long"
+        }
         StallCause::Server => "the server did not answer",
         StallCause::Generator => "the generator did not run or was busy",
         StallCause::Host => "the host took a CPU away from this machine",
@@ -129,8 +139,14 @@ fn because(cause: &StallCause) -> &'static str {
     }
 }
 
-fn advice(cause: &StallCause) -> &'static str {
+fn advice(seen: &Evidence, cause: &StallCause) -> &'static str {
     match cause {
+        StallCause::Generator if seen.is_in_process => {
+            "Stop other programs on this machine; scheduling causes this tail."
+        }
+        StallCause::Server | StallCause::ServerOrPath if seen.is_in_process => {
+            "Look at what the call did at that time: a sync, a page fault, a compaction or a checkpoint."
+        }
         StallCause::Server => {
             "Look at what the server did at that time: a fork or fsync (INFO persistence), a slow command (SLOWLOG GET, LATENCY DOCTOR), swapping, or a stop by a signal."
         }

@@ -18,7 +18,7 @@ mod tests;
 use serde::{Deserialize, Serialize};
 
 use crate::histogram::LatencySummary;
-use crate::record::{Case, CpuPauses, Stall};
+use crate::record::{Case, CpuPauses, Stall, SubjectKind};
 
 pub use blind::NotExamined;
 pub use cluster::{ClusterNode, examine_cluster};
@@ -63,6 +63,8 @@ pub struct Finding {
 pub struct Evidence {
     /// The subject of the findings, such as "embedded, get".
     pub scope: String,
+    /// Whether the generator's threads execute the operations themselves, without a server.
+    pub is_in_process: bool,
     /// Operations that the generator counted.
     pub ops: u64,
     /// Connections of the scenario, over all rounds.
@@ -139,6 +141,10 @@ impl Evidence {
         let main_error = case.errors.iter().max_by_key(|(_, count)| **count);
         Self {
             scope: scope(case),
+            is_in_process: matches!(
+                case.subject.kind,
+                SubjectKind::Engine | SubjectKind::Application
+            ),
             ops: case.ops,
             connections: case
                 .scenario

@@ -318,13 +318,22 @@ fn overloaded(seen: &Evidence) -> Option<Finding> {
     let growth = seen
         .response_growth
         .filter(|growth| *growth > GROWTH && queued.is_some_and(|times| times > GROWTH));
+    // A busy machine or a slow generator keeps a rate from being reached, too.
+    let is_server = seen
+        .server_busy
+        .is_some_and(|busy| of_its_chance(busy, seen.server_wait) > BUSY);
+    let limit = if is_server {
+        "The rate exceeds the capacity of the target"
+    } else {
+        "The rate was not kept"
+    };
     let evidence = match (not_sent, growth) {
         (0, None) => return None,
-        (0, Some(growth)) => format!(
-            "The rate exceeds the capacity of the target: the median response time grew {growth:.1}-fold within a block.",
-        ),
+        (0, Some(growth)) => {
+            format!("{limit}: the median response time grew {growth:.1}-fold within a block.",)
+        }
         _ => format!(
-            "The rate exceeds the capacity of the target: {not_sent} of {planned} planned operations ({}) were never sent.",
+            "{limit}: {not_sent} of {planned} planned operations ({}) were never sent.",
             percent(not_sent as f64 / planned.max(1) as f64),
         ),
     };

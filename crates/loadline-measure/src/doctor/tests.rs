@@ -1,6 +1,7 @@
 use super::*;
 use crate::record::{
-    CpuPauses, Interval, Pacing, RoundSummary, Scenario, Stall, StallCause, Subject, ValueBytes,
+    CpuPauses, Interval, Pacing, RoundSummary, Scenario, Stall, StallCause, Subject, SubjectKind,
+    ValueBytes,
 };
 
 type Change = fn(&mut Evidence);
@@ -17,6 +18,7 @@ fn clean() -> Evidence {
     };
     Evidence {
         scope: "embedded, get".to_owned(),
+        is_in_process: false,
         ops: 200_000,
         connections: 500,
         connections_opened: Some(502),
@@ -514,6 +516,58 @@ fn a_stall_that_decides_about_the_tail_is_a_warning() {
     ] {
         let found = examine(&Evidence { stalls, ..clean() });
         assert_eq!(found[0].severity, severity, "{found:?}");
+    }
+}
+
+/// A null server's rate, reached by neither: the server waited for a CPU, or had time to spare.
+#[test]
+fn only_a_busy_server_is_called_too_slow_for_a_rate() {
+    let said = |server_busy: Option<f64>, server_wait: Option<f64>| {
+        let seen = Evidence {
+            not_sent: Some(500),
+            server_busy,
+            server_wait,
+            ..clean()
+        };
+        let found = examine(&seen);
+        let of_rate = found.iter().find(|found| found.rule == Rule::Overloaded);
+        of_rate
+            .unwrap()
+            .evidence
+            .contains("exceeds the capacity of the target")
+    };
+    assert!(said(Some(0.95), None));
+    assert!(said(Some(0.5), Some(0.45)), "busy whenever it had a CPU");
+    assert!(!said(Some(0.13), Some(0.2)));
+    assert!(!said(None, None));
+}
+
+/// There is no server, and the thread that calls is the generator.
+#[test]
+fn a_stall_of_a_call_in_this_process_does_not_name_a_server_or_a_generator() {
+    for kind in [SubjectKind::Engine, SubjectKind::Application] {
+        for (cause, what, advice) in [
+            (StallCause::Server, "the call itself", "a checkpoint"),
+            (StallCause::Generator, "waited for a CPU", "other programs"),
+        ] {
+            let mut case = Case {
+                stalls: vec![short(0, cause)],
+                ..Case::default()
+            };
+            case.subject.kind = kind.clone();
+            let found = examine(&Evidence::of_case(&case));
+            let stall = found
+                .iter()
+                .find(|found| found.rule == Rule::Stall)
+                .unwrap();
+            let text = format!("{} {}", stall.evidence, stall.what_to_do);
+            assert!(text.starts_with("No call returned for"), "{text}");
+            assert!(text.contains(what) && text.contains(advice), "{text}");
+            assert!(
+                !text.contains("server") && !text.contains("enerator"),
+                "{text}"
+            );
+        }
     }
 }
 
