@@ -174,6 +174,16 @@ pub fn value(metric: Metric, value: f64) -> String {
     }
 }
 
+/// "redis", "redis and heed", "redis, heed and redb".
+#[must_use]
+pub fn list(names: &[&str]) -> String {
+    match names {
+        [] => String::new(),
+        [name] => (*name).to_owned(),
+        [names @ .., last] => format!("{} and {last}", names.join(", ")),
+    }
+}
+
 /// "1 round", "2 rounds".
 #[must_use]
 pub fn plural(count: u64, noun: &str) -> String {

@@ -18,8 +18,10 @@ use socket::server;
 pub use socket::{SocketShare, socket_share, socket_share_of_reads};
 pub use writeup::writeup;
 
-/// Leads in bytes or opening time below this share are ignored.
+/// Leads in bytes below this share are ignored.
 const LEAD: f64 = 0.05;
+/// Leads in opening time below this share are ignored: it is the median of a few openings.
+const OPEN_LEAD: f64 = 0.5;
 
 /// The results of a comparison of engines besides its cases.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -114,9 +116,15 @@ pub fn needs(cases: &[Case], footprints: &[Footprint]) -> Vec<String> {
     }
     let disk = |footprint: &Footprint| footprint.space();
     let factor = |value: f64| format!("{value:.2} bytes per live byte");
-    needs.extend(least("Smallest on disk", footprints, disk, factor));
+    needs.extend(least("Smallest on disk", LEAD, footprints, disk, factor));
     let open = |footprint: &Footprint| footprint.open_ns.map(|ns| ns as f64);
-    needs.extend(least("Fastest to open", footprints, open, words::duration));
+    needs.extend(least(
+        "Fastest to open",
+        OPEN_LEAD,
+        footprints,
+        open,
+        words::duration,
+    ));
     needs.extend(redis(cases, &groups));
     needs
 }
@@ -193,9 +201,8 @@ fn fastest(group: &[&Case]) -> String {
             others[0].subject.name
         ),
         _ => format!(
-            "{title}: inconclusive between {} and {}",
-            best.subject.name,
-            level.join(" and ")
+            "{title}: inconclusive between {}",
+            words::list(&[&[best.subject.name.as_str()], &level[..]].concat())
         ),
     }
 }
@@ -211,9 +218,10 @@ fn per_op(case: &Case) -> String {
     words::duration(case.duration_ns as f64 / case.ops.max(1) as f64)
 }
 
-/// The engine with the smallest figure, by class, if its lead exceeds noise.
+/// The engine with the smallest figure, by class, if it leads by more than the share `lead`.
 fn least(
     need: &str,
+    lead: f64,
     footprints: &[Footprint],
     of: impl Fn(&Footprint) -> Option<f64>,
     show: impl Fn(f64) -> String,
@@ -235,7 +243,7 @@ fn least(
         let (best, name) = *here.first()?;
         let level: Vec<&str> = here[1..]
             .iter()
-            .filter(|(value, _)| *value <= best * (1.0 + LEAD))
+            .filter(|(value, _)| *value <= best * (1.0 + lead))
             .map(|(_, name)| *name)
             .collect();
         let about = format!("{class}, {} of data", words::bytes(*live));
@@ -243,8 +251,8 @@ fn least(
             (1, _) => format!("{about}: {name} with {}, alone in its class", show(best)),
             (_, true) => format!("{about}: {name} with {}", show(best)),
             _ => format!(
-                "{about}: no difference that matters between {name} and {} ({})",
-                level.join(" and "),
+                "{about}: no difference that matters between {} ({})",
+                words::list(&[&[name], &level[..]].concat()),
                 show(best)
             ),
         })

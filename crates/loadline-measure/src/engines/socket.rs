@@ -37,7 +37,7 @@ pub enum SocketShare {
 
 /// The socket's share of the time of an operation on `server`: the time of the null server for the same operation
 /// over that of `server`, in the common rounds. `None` for an engine in the process and for a server behind a Unix
-/// socket, if the null server was not measured, and if the rounds are implausible.
+/// socket, if the null server was not measured, and if the rounds are implausible or too few for an interval.
 #[must_use]
 pub fn socket_share(cases: &[Case], server: &Case) -> Option<SocketShare> {
     let is_server = matches!(
@@ -68,8 +68,8 @@ pub fn socket_share(cases: &[Case], server: &Case) -> Option<SocketShare> {
         .map(|(null, server)| null / server.max(1.0))
         .collect();
     let share = median(&shares).filter(|share| (0.0..=1.2).contains(share))?;
-    // Too few rounds for an interval leave the median itself.
-    let most = interval::of_median(&shares, ALPHA).map_or(share, |interval| interval.hi);
+    // Too few rounds have no interval.
+    let most = interval::of_median(&shares, ALPHA)?.hi;
     Some(if most >= 1.0 {
         SocketShare::Inseparable
     } else {
