@@ -36,10 +36,10 @@ pub fn show(judgement: &Judgement) {
         command: "gate",
         strict: true,
     };
-    let plain = judgement_text(judgement, asked, &PLAIN);
+    let plain = judgement_text(judgement, &[], asked, &PLAIN);
     assert!(!plain.contains('\u{1b}'), "{plain:?}");
     let forms = [
-        judgement_text(judgement, asked, &RICH),
+        judgement_text(judgement, &[], asked, &RICH),
         judgement_markdown(judgement, asked),
         judgement_junit(judgement, asked),
     ];

@@ -1,6 +1,7 @@
 //! Judgements in every form.
 
 use loadline_measure::Metric;
+use loadline_measure::doctor::{Finding, Rule, Severity};
 use loadline_measure::gate::{Basis, Judgement, Outcome, Policy, Row, RowVerdict};
 use loadline_measure::work::FunctionDifference;
 
@@ -183,7 +184,7 @@ fn the_last_line_is_what_scripts_rely_on() {
     ] {
         assert_eq!(last_line(&judgement, asked), expected);
         for width in [20, 80] {
-            let text = judgement_text(&judgement, asked, &TextOptions { width, ..TERMINAL });
+            let text = judgement_text(&judgement, &[], asked, &TextOptions { width, ..TERMINAL });
             assert_eq!(text.lines().last(), Some(expected), "{text}");
         }
     }
@@ -191,7 +192,7 @@ fn the_last_line_is_what_scripts_rely_on() {
 
 #[test]
 fn a_warning_in_a_pipe() {
-    insta::assert_snapshot!(judgement_text(&warned(), GATE, &PIPE), @r#"
+    insta::assert_snapshot!(judgement_text(&warned(), &[], GATE, &PIPE), @r#"
     Warning: get, p50 10 % higher [7.2, 14]; 1 of 5 figures got worse.
 
     What changed
@@ -234,7 +235,7 @@ fn a_row_of_work_names_its_functions() {
         function("dictFind", 812.0, 1_204.0),
         function("readQuery", 90.0, 0.0),
     ];
-    let text = judgement_text(&judgement, GATE, &PIPE);
+    let text = judgement_text(&judgement, &[], GATE, &PIPE);
     let note = "  where: dictFind +392";
     assert!(
         text.contains(note) && text.contains(", readQuery -90"),
@@ -246,19 +247,61 @@ fn a_row_of_work_names_its_functions() {
 fn figures_that_do_not_have_their_ratio_say_why() {
     let mut judgement = warned();
     judgement.rows[3].candidate = Some(402_000.0 * 1.4);
-    let text = judgement_text(&judgement, GATE, &PIPE).replace("\n    ", " ");
+    let text = judgement_text(&judgement, &[], GATE, &PIPE).replace("\n    ", " ");
     assert!(text.contains("without the part that the echo"), "{text}");
     judgement.basis = Basis::Pairs;
-    let text = judgement_text(&judgement, GATE, &PIPE).replace("\n    ", " ");
+    let text = judgement_text(&judgement, &[], GATE, &PIPE).replace("\n    ", " ");
     assert!(
         text.contains("the median of the ratios of single"),
         "{text}"
     );
-    let agrees = judgement_text(&warned(), GATE, &PIPE);
+    let agrees = judgement_text(&warned(), &[], GATE, &PIPE);
     assert!(
         !agrees.contains("echo") && !agrees.contains("median of"),
         "{agrees}"
     );
+}
+
+/// Figures that noise hides are no evidence against a regression.
+#[test]
+fn no_regression_is_claimed_of_figures_that_are_inconclusive() {
+    let verdict = |last: RowVerdict| {
+        let rows = vec![
+            row("get", Metric::ServerCpu, RowVerdict::Faster, 0.85, "lower"),
+            row("get", Metric::Throughput, last, 0.91, ""),
+        ];
+        judgement_text(&judgement(Outcome::None, rows), &[], GATE, &PIPE)
+    };
+    let equal = verdict(RowVerdict::Slower);
+    assert!(
+        equal.starts_with("No regression: of 2 figures, 1 got better and 1 slightly worse."),
+        "{equal}"
+    );
+    let open = verdict(RowVerdict::Inconclusive);
+    let said =
+        "No regression found: of 2 figures, 1 got better, 0 slightly worse and 1 inconclusive.";
+    assert!(open.replace("\n  ", " ").starts_with(said), "{open}");
+}
+
+#[test]
+fn the_grave_findings_about_the_candidate_are_below_its_judgement() {
+    let finding = |rule, severity, evidence: &str| Finding {
+        rule,
+        severity,
+        scope: "embedded, get".to_owned(),
+        evidence: evidence.to_owned(),
+        what_to_do: "Stop other programs.".to_owned(),
+    };
+    let doctor = [
+        finding(Rule::Contention, Severity::Warning, "Tasks waited."),
+        finding(Rule::TooFewSamples, Severity::Info, "Few samples."),
+    ];
+    let text = judgement_text(&warned(), &doctor, GATE, &PIPE);
+    assert!(
+        text.contains("warning LL005: embedded, get: Tasks waited.\n    -> Stop other programs."),
+        "{text}"
+    );
+    assert!(!text.contains("LL006"), "{text}");
 }
 
 #[test]
@@ -268,7 +311,7 @@ fn a_baseline_of_a_noisy_machine_names_the_way_out() {
         row.verdict = RowVerdict::Inconclusive;
         row.minimum_detectable_effect = Some(0.31);
     }
-    let text = judgement_text(&judgement, GATE, &PIPE);
+    let text = judgement_text(&judgement, &[], GATE, &PIPE);
     let verdict =
         "Inconclusive: this machine is too noisy for a baseline to show 10 %; run `compare";
     assert!(text.replace("\n  ", " ").starts_with(verdict), "{text}");
@@ -276,7 +319,7 @@ fn a_baseline_of_a_noisy_machine_names_the_way_out() {
 
 #[test]
 fn a_broken_limit_in_a_pipe() {
-    insta::assert_snapshot!(judgement_text(&critical(), GATE, &PIPE), @r#"
+    insta::assert_snapshot!(judgement_text(&critical(), &[], GATE, &PIPE), @r#"
     Critical: xread, limit xread.p99<10ms: 12.3 ms breaks xread.p99<10ms; 1 of 4
       figures got worse or broke a limit, 1 critically.
 
@@ -302,7 +345,7 @@ fn a_broken_limit_in_a_pipe() {
 
 #[test]
 fn nothing_that_could_be_told_in_a_pipe() {
-    insta::assert_snapshot!(judgement_text(&inconclusive(), GATE, &PIPE), @r#"
+    insta::assert_snapshot!(judgement_text(&inconclusive(), &[], GATE, &PIPE), @r#"
     Inconclusive: The baseline holds 5 of the 8 runs that it needs to raise an
       alarm: add 3 more. Until then only limits can fail.
 
@@ -325,7 +368,7 @@ fn nothing_that_could_be_told_in_a_pipe() {
 
 #[test]
 fn a_refusal_in_a_pipe() {
-    insta::assert_snapshot!(judgement_text(&refused(), GATE, &PIPE), @r#"
+    insta::assert_snapshot!(judgement_text(&refused(), &[], GATE, &PIPE), @r#"
     These cannot be compared: The baseline is of the workload a1, the run of b2;
       measure with the baseline's plan.
 
@@ -412,13 +455,13 @@ fn colours_tell_the_verdict_and_change_nothing_else() {
         (critical(), "31"),
         (inconclusive(), "33"),
     ] {
-        let coloured = judgement_text(&judgement, GATE, &colour);
+        let coloured = judgement_text(&judgement, &[], GATE, &colour);
         assert!(coloured.starts_with(&format!("\x1b[{code}m")), "{coloured}");
         let mut plain = coloured;
         for code in ["0", "1", "2", "31", "32", "33"] {
             plain = plain.replace(&format!("\x1b[{code}m"), "");
         }
-        assert_eq!(plain, judgement_text(&judgement, GATE, &TERMINAL));
+        assert_eq!(plain, judgement_text(&judgement, &[], GATE, &TERMINAL));
     }
 }
 
@@ -426,7 +469,7 @@ fn colours_tell_the_verdict_and_change_nothing_else() {
 fn no_line_is_longer_than_the_width_and_nothing_steers_a_terminal() {
     for judgement in all() {
         for width in [40, 80, 120] {
-            let text = judgement_text(&judgement, GATE, &TextOptions { width, ..TERMINAL });
+            let text = judgement_text(&judgement, &[], GATE, &TextOptions { width, ..TERMINAL });
             assert!(widest(&text) <= width, "{width}:\n{text}");
             assert!(!text.chars().any(|c| c.is_control() && c != '\n'), "{text}");
         }

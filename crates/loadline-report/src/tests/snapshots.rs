@@ -227,8 +227,8 @@ fn an_open_loop_shows_service_time_and_lag_too() {
       embedded    █████▇▅▄▃▂▂▂▁▁▁▁▁▁ ▁ ▁    ▁         ▁  ▅▂▆▇▆▄█▅▃▇▅█ 9.59k to 10.4k
 
     Doctor: what makes these figures unreliable
-      critical LL013: embedded, get: The rate exceeds the capacity of the target:
-        400 of 400400 planned operations (0.10 %) were never sent.
+      critical LL013: embedded, get: The rate was not kept: 400 of 400400 planned
+        operations (0.10 %) were never sent.
         -> Lower --rate: these response times are those of a queue that keeps
            growing.
 
@@ -244,6 +244,67 @@ fn an_open_loop_shows_service_time_and_lag_too() {
         CPU pressure up to 4.3 %
       command: loadline run
     "#);
+}
+
+#[test]
+fn the_verdict_of_an_open_loop_says_how_much_of_its_rate_was_kept() {
+    let verdict = |ops_per_s: f64| {
+        let mut record = fixture::open_loop();
+        record.cases[0].throughput_ops_per_s = ops_per_s;
+        text(&record, &PIPE)
+    };
+    let kept = verdict(9_910.0);
+    assert!(
+        kept.starts_with("embedded at 9.91k GETs per second"),
+        "{kept}"
+    );
+    let missed = verdict(5_500.0);
+    assert!(
+        missed.starts_with("embedded at 5.50k of 10k planned GETs per second: p50"),
+        "{missed}"
+    );
+}
+
+/// Intervals of few operations have no p99.
+#[test]
+fn a_plot_over_time_without_a_p99_does_not_promise_one() {
+    let captions = |strip: bool| {
+        let mut record = fixture::over_time();
+        let cases = record.cases.iter_mut();
+        for interval in cases.flat_map(|case| &mut case.series).filter(|_| strip) {
+            interval.p99 = None;
+        }
+        crate::html(&record)
+    };
+    assert!(captions(false).contains("p99 over time (dashed: p50)"));
+    let without = captions(true);
+    assert!(without.contains("p50 over time") && !without.contains("p99 over time"));
+    assert!(
+        !without.contains("embedded, p99"),
+        "no line, so no name of one"
+    );
+}
+
+/// The cases of a sweep are named after their target and their mode, and a null server is no subject of its own.
+#[test]
+fn the_title_names_each_target_once() {
+    let mut record = fixture::over_time();
+    let names = [
+        "redis://h, sync",
+        "redis://h, pipeline",
+        "null",
+        "redis://h, sync",
+    ];
+    for (case, name) in record.cases.iter_mut().zip(names) {
+        case.subject.name = name.to_owned();
+        if let Some((_, mode)) = name.split_once(", ") {
+            case.scenario.mode = mode.into();
+        } else {
+            case.subject.kind = SubjectKind::NullServer;
+        }
+    }
+    let page = crate::html(&record);
+    assert!(page.contains("<h1>get on redis://h</h1>"), "{page}");
 }
 
 #[test]

@@ -325,6 +325,19 @@ pub(super) fn hostile() -> Record {
     record
 }
 
+/// A batch whose objects take longer than one alone.
+#[test]
+fn a_batch_that_loses_has_a_gain_below_one() {
+    let mut record = record();
+    let batch = &mut record.tiers.as_mut().unwrap().batches[0];
+    batch.sizes[1].per_object_ns = 80e3;
+    let text = text(&record, &PIPE);
+    let row = text
+        .lines()
+        .find(|line| line.starts_with("redis get  40.0 us  80.0 us"));
+    assert!(row.is_some_and(|row| row.contains("0.50x")), "{text}");
+}
+
 #[test]
 fn the_verdict_and_the_options_come_before_the_ladder() {
     let text = text(&record(), &PIPE);

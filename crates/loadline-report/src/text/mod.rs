@@ -6,6 +6,7 @@ mod page;
 mod spread;
 mod table;
 
+use loadline_measure::doctor::Finding;
 use loadline_measure::gate::{Baseline, Judgement};
 use loadline_measure::proof::Proof;
 use loadline_measure::record::Record;
@@ -46,10 +47,16 @@ pub fn diagnosis(record: &Record, options: &TextOptions) -> String {
     print(&view::examination(record), options)
 }
 
-/// The judgement as text. Its last line is [`last_line`](crate::last_line).
+/// The judgement as text, with the warnings and critical ones of the findings about its candidate. Its last line is
+/// [`last_line`](crate::last_line).
 #[must_use]
-pub fn judgement_text(judgement: &Judgement, asked: Asked<'_>, options: &TextOptions) -> String {
-    print(&view::judgement(judgement, asked), options)
+pub fn judgement_text(
+    judgement: &Judgement,
+    doctor: &[Finding],
+    asked: Asked<'_>,
+    options: &TextOptions,
+) -> String {
+    print(&view::judgement_of(judgement, doctor, asked), options)
 }
 
 /// The proof as text, with a line feed at the end.

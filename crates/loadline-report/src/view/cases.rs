@@ -1,6 +1,6 @@
 //! Cases of measured targets: one table over all scenarios, and the plots of each.
 
-use loadline_measure::record::{Case, Comparison, Record, Scenario};
+use loadline_measure::record::{Case, Comparison, Record, Scenario, SubjectKind};
 use loadline_measure::{Histogram, LatencySummary, words};
 
 use super::{compared, verdict};
@@ -52,6 +52,14 @@ pub(super) fn groups(record: &Record) -> Vec<Group<'_>> {
     groups
 }
 
+/// The subject of a case, without the call mode that a sweep adds to it.
+fn place(case: &Case) -> &str {
+    let name = case.subject.name.as_str();
+    let target = name.strip_suffix(case.scenario.mode.as_str());
+    let target = target.and_then(|target| target.strip_suffix(", "));
+    target.unwrap_or(name)
+}
+
 /// What was measured: workloads on targets.
 pub(super) fn title(record: &Record) -> String {
     let listed = |names: Vec<&str>| {
@@ -77,13 +85,13 @@ pub(super) fn title(record: &Record) -> String {
             .map(|case| case.scenario.workload.as_str())
             .collect(),
     );
-    let subjects = listed(cases().map(|case| case.subject.name.as_str()).collect());
+    let measured = cases().filter(|case| case.subject.kind != SubjectKind::NullServer);
+    let subjects = listed(measured.map(place).collect());
     let what = if record.capacity.is_some() {
         "Capacity: "
     } else {
         ""
     };
-    // A sweep names no subject in its cases.
     let place = if subjects.is_empty() {
         String::new()
     } else {
@@ -310,7 +318,13 @@ fn plots(group: &Group<'_>, title: &str) -> Vec<Plot> {
     let nines = axis("percentile", Scale::Nines, Unit::Count);
     plots.extend(lines(what, nines, TIME, percentiles(group), false));
     let over_time = axis("measured time", Scale::Linear, Unit::Time);
-    let what = "p99 over time (dashed: p50)";
+    // Short intervals have too few samples for a p99.
+    let mut intervals = group.cases.iter().flat_map(|(_, case)| &case.series);
+    let what = if intervals.any(|interval| interval.p99.is_some()) {
+        "p99 over time (dashed: p50)"
+    } else {
+        "p50 over time"
+    };
     plots.extend(lines(what, over_time, TIME, times(group), false));
     let count = axis("", Scale::Linear, Unit::Count);
     let what = "errors over time";
@@ -404,12 +418,15 @@ fn times(group: &Group<'_>) -> Vec<Series> {
             |what: &str, dashed, of: fn(&loadline_measure::record::Interval) -> Option<u64>| {
                 let points = intervals.iter();
                 let points = points.filter_map(|(at, interval)| Some((*at, of(interval)? as f64)));
-                series.push(Series {
-                    label: format!("{}, {what}", case.subject.name),
-                    colour,
-                    dashed,
-                    points: points.collect(),
-                });
+                let points: Vec<(f64, f64)> = points.collect();
+                if !points.is_empty() {
+                    series.push(Series {
+                        label: format!("{}, {what}", case.subject.name),
+                        colour,
+                        dashed,
+                        points,
+                    });
+                }
             };
         line("p99", false, |interval| interval.p99);
         line("p50", true, |interval| interval.p50);

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use loadline_measure::Metric;
 use loadline_measure::capacity::Answer;
+use loadline_measure::doctor::{Finding, Severity};
 use loadline_measure::gate::{Basis, Judgement, Row as Judged, RowVerdict};
 use loadline_measure::record::{Comparison, Record, Verdict as Told};
 use loadline_measure::words;
@@ -28,10 +29,25 @@ const ROUNDING: f64 = 0.02;
 
 /// The document of a judgement that a command was asked for.
 pub(crate) fn judgement(judgement: &Judgement, asked: Asked<'_>) -> Document {
+    judgement_of(judgement, &[], asked)
+}
+
+/// The document of a judgement with the grave ones of the findings about its candidate.
+pub(crate) fn judgement_of(
+    judgement: &Judgement,
+    doctor: &[Finding],
+    asked: Asked<'_>,
+) -> Document {
+    let is_grave = |finding: &&Finding| finding.severity > Severity::Info;
+    let grave: Vec<Finding> = doctor.iter().filter(is_grave).cloned().collect();
+    let mut sections = sections(judgement);
+    if !grave.is_empty() {
+        sections.push(super::doctor(&grave));
+    }
     Document {
         title: format!("loadline {}", asked.command),
         verdict: verdict::of_judgement(judgement),
-        sections: sections(judgement).into_iter().flatten().collect(),
+        sections: sections.into_iter().flatten().collect(),
         timestamp: String::new(),
         last: Some(last_line(judgement, asked)),
     }

@@ -10,12 +10,13 @@ use crate::document::{
 };
 
 /// How the tables are read.
-pub(super) const LEGEND: [&str; 5] = [
+pub(super) const LEGEND: [&str; 6] = [
     "memory: nothing survives the process. process: acknowledged writes survive kill -9. interval:T: synced every T. always: synced before a call returns.",
     "time/op is the time in calls over the operations; in a batch each operation takes as long as the call, and percentiles show that. CPU us/op: of the caller + of the engine's own threads or server.",
     "p99/p50: how far the slowest of a hundred operations is from the usual one.",
     "null is a server that replies and does no work: its time over that of a server is the share of the socket.",
     "The ratio is throughput over that of the reference in the same round: the median over rounds, with its interval. More is faster.",
+    "allocs: calls of malloc, calloc and realloc per get/put/delete.",
 ];
 
 /// The needs, a table for each class and value size, and the footprints.
@@ -233,7 +234,7 @@ fn footprints(footprints: &[Footprint]) -> Option<Section> {
         Column::figure("written/data", 1),
         Column::figure("open", 0),
         Column::figure("lost", 1),
-        Column::figure("allocs get/put/del", 3),
+        Column::figure("allocs", 3),
     ];
     let mut groups: Vec<RowGroup> = Vec::new();
     for footprint in footprints {

@@ -22,7 +22,7 @@ use crate::document::{Block, Document, Item, Section, Tone};
 
 pub(crate) use baseline::baseline;
 pub use capacity::capacity_findings;
-pub(crate) use compared::{judgement, last_line};
+pub(crate) use compared::{judgement, judgement_of, last_line};
 pub(crate) use proof::proof;
 
 /// A rule that found something more often than this has the rest counted.
@@ -54,7 +54,7 @@ pub(crate) fn of_record(record: &Record) -> Document {
         sections.extend(cases::sections(record));
     }
     sections.push(flames::section(record));
-    sections.push(doctor(record));
+    sections.push(doctor(&record.doctor));
     let findings = record.findings.iter().skip(known);
     let findings = findings.map(|text| Item::new(Tone::Plain, text)).collect();
     sections.push(Section::new("Findings", vec![Block::List(findings)]));
@@ -126,12 +126,12 @@ fn seen(finding: &Finding) -> String {
 }
 
 /// The doctor's findings, the gravest first, each rule with its advice once.
-fn doctor(record: &Record) -> Option<Section> {
-    if record.doctor.is_empty() {
+fn doctor(found: &[Finding]) -> Option<Section> {
+    if found.is_empty() {
         let text = "Doctor: no findings.".to_owned();
         return Section::new("", vec![Block::Sentence(Tone::Plain, text)]);
     }
-    let mut findings: Vec<&Finding> = record.doctor.iter().collect();
+    let mut findings: Vec<&Finding> = found.iter().collect();
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     let mut known: Vec<(&Finding, usize, Item)> = Vec::new();
     for finding in findings {

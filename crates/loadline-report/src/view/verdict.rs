@@ -2,7 +2,7 @@
 
 use loadline_measure::Metric;
 use loadline_measure::gate::{Basis, Judgement, Outcome, Row, RowVerdict, outcome_of};
-use loadline_measure::record::{Case, Comparison, Record, Severity, Verdict as Told};
+use loadline_measure::record::{Case, Comparison, Pacing, Record, Severity, Verdict as Told};
 use loadline_measure::words;
 
 use super::{compared, sweep};
@@ -10,6 +10,8 @@ use crate::document::{CheckResult, Tone, Verdict};
 
 /// A change that a baseline is expected to detect.
 const EXPECTED: f64 = 0.10;
+/// The largest missing share of a rate that was kept.
+const KEPT: f64 = 0.01;
 /// Groups of cases are named one by one up to here, then counted.
 const MOST_NAMED: usize = 2;
 
@@ -151,8 +153,15 @@ fn alone(record: &Record, case: &Case) -> String {
                 format!("longest stall {length} (cause: {})", stall.cause)
             },
         );
+        // The schedule held more than was done.
+        let of = match case.scenario.pacing {
+            Pacing::Rate(planned) if case.throughput_ops_per_s < (1.0 - KEPT) * planned => {
+                format!(" of {} planned", words::amount(planned.round() as u64))
+            }
+            _ => String::new(),
+        };
         format!(
-            "{name} at {rate} {noun} per second: p50 {}, p99 {}, {longest} (open loop)",
+            "{name} at {rate}{of} {noun} per second: p50 {}, p99 {}, {longest} (open loop)",
             words::percentile(times.p50),
             words::percentile(times.p99),
         )
@@ -390,10 +399,17 @@ pub(super) fn of_judgement(judgement: &Judgement) -> Verdict {
         Outcome::Inconclusive => Verdict::new(CheckResult::Skipped, inconclusive(judgement)),
         Outcome::None => {
             let (faster, slower) = (of(&[RowVerdict::Faster]), of(&[RowVerdict::Slower]));
-            let sentence = format!(
-                "No regression: {}of {figures}, {faster} got better and {slower} slightly worse.",
-                worst(judgement, RowVerdict::Equivalent)
-            );
+            let worst = worst(judgement, RowVerdict::Equivalent);
+            let open = of(&[RowVerdict::Inconclusive]);
+            let sentence = if open == 0 {
+                format!(
+                    "No regression: {worst}of {figures}, {faster} got better and {slower} slightly worse."
+                )
+            } else {
+                format!(
+                    "No regression found: {worst}of {figures}, {faster} got better, {slower} slightly worse and {open} inconclusive."
+                )
+            };
             Verdict {
                 tone: Tone::Good,
                 ..Verdict::new(CheckResult::Passed, sentence)

@@ -62,7 +62,8 @@ impl Answer {
             };
             results.files = self.outputs.render(record, Some(asked))?;
             let options = printer.text_options();
-            results.text = loadline_report::judgement_text(judgement, asked, &options);
+            results.text =
+                loadline_report::judgement_text(judgement, &record.doctor, asked, &options);
             results.is_closed = true;
             let code = judgement.exit_code(self.strict);
             results.ending = Ending::answer(judgement.outcome.name(), code);

@@ -456,11 +456,8 @@ fn batches(tiers: &Tiers) -> Option<Section> {
         };
         let mut all: Vec<Cell> = vec![format!("{} {}", batch.subject, batch.operation).into()];
         all.extend(first.sizes.iter().map(|size| time(time_of(size.objects))));
-        let best = batch
-            .sizes
-            .iter()
-            .map(|size| size.per_object_ns)
-            .reduce(f64::min);
+        let calls = batch.sizes.iter().filter(|size| size.objects > 1);
+        let best = calls.map(|size| size.per_object_ns).reduce(f64::min);
         let gain = time_of(1).zip(best).filter(|(_, best)| *best > 0.0);
         all.push(match gain {
             Some((alone, best)) => words::ratio(alone / best).into(),
