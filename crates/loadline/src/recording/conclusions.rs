@@ -160,18 +160,29 @@ fn best_mode(here: &[&record::Case]) -> Option<String> {
     let size = answer.as_ref().and_then(sizes::Answer::recommended);
     let recommended = curve().find(|case| Some(sizes::of_case(case)) == size);
     let chosen = recommended.as_ref().unwrap_or(chosen);
-    // If noise determines which size is the fastest, no size is named.
+    // If noise determines which size is the fastest, no size is named, and the figure is that of the curve's end.
     let is_open = answer.is_some() && size.is_none();
-    let mode = if is_open {
-        chosen.scenario.mode.to_string()
+    let (mode, chosen) = if is_open {
+        (best.scenario.mode.to_string(), best)
     } else {
-        sized_mode(chosen)
+        (sized_mode(chosen), chosen)
     };
-    let mut text = format!(
-        "{mode}, {} operations per second",
-        units::count_text(throughput(chosen).round() as u64)
-    );
-    if let Some(worst) = worst.filter(|worst| worst.scenario.mode != chosen.scenario.mode) {
+    let rivals = rivals(best, here.iter().copied().filter(|case| counts(&case)));
+    let mut text = match &rivals[..] {
+        [] => format!("{mode}, "),
+        names => format!(
+            "{mode} or {} (inconclusive: their rounds overlap), by {} ",
+            names.join(" or "),
+            best.scenario.mode
+        ),
+    };
+    text += &units::count_text(throughput(chosen).round() as u64);
+    text += " operations per second";
+    let is_slower = |worst: &&&record::Case| {
+        let mode = worst.scenario.mode.to_string();
+        mode != chosen.scenario.mode.to_string() && !rivals.contains(&mode)
+    };
+    if let Some(worst) = worst.filter(is_slower) {
         let times = throughput(chosen) / throughput(worst).max(1e-9);
         let times = if times < 10.0 {
             format!("{times:.1}")
@@ -187,6 +198,31 @@ fn best_mode(here: &[&record::Case]) -> Option<String> {
         text += &format!(" ({})", answer.summary());
     }
     Some(text)
+}
+
+/// The other modes that can be as fast as the mode of `best`: the rounds of their fastest cells overlap with those of
+/// `best`. The cells of two modes share no rounds, so they are not compared in pairs.
+fn rivals<'c>(best: &record::Case, cells: impl Iterator<Item = &'c record::Case>) -> Vec<String> {
+    let range = |case: &record::Case| {
+        let rounds = case.rounds.iter();
+        let rates = rounds.map(|round| (round.throughput_ops_per_s, round.throughput_ops_per_s));
+        rates.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)))
+    };
+    let mut fastest: Vec<&record::Case> = Vec::new();
+    for cell in cells.filter(|cell| cell.scenario.mode != best.scenario.mode) {
+        let mut of_mode = fastest.iter_mut();
+        match of_mode.find(|known| known.scenario.mode == cell.scenario.mode) {
+            Some(known) if known.throughput_ops_per_s < cell.throughput_ops_per_s => *known = cell,
+            Some(_) => {}
+            None => fastest.push(cell),
+        }
+    }
+    let overlaps = |cell: &&record::Case| {
+        let ranges = range(best).zip(range(cell));
+        ranges.is_some_and(|(best, other)| best.0 <= other.1 && other.0 <= best.1)
+    };
+    let rivals = fastest.into_iter().filter(overlaps);
+    rivals.map(|cell| cell.scenario.mode.to_string()).collect()
 }
 
 /// A mode with its size: `batch of 1,000`, `async with 100 in flight`.
@@ -351,6 +387,39 @@ mod tests {
             [
                 "Fastest with no latency added: get by batch of 1,000, 995 operations per second, 2.0 times as fast as sync, the slowest (sizes from 1k to 10k can be within 5 % of the best, and all others are slower)."
             ]
+        );
+    }
+
+    /// A batch that is faster on average, but not in every round.
+    #[test]
+    fn a_mode_is_the_fastest_only_if_its_rounds_lie_above_those_of_the_others() {
+        let verdict = |pipeline: &[f64], sync: &[f64]| {
+            let mut record = Record::new(Run::default(), Environment::default());
+            for (mode, rates) in [
+                ("sync", sync),
+                ("pipeline", pipeline),
+                ("batch", &[900.0, 1_000.0, 1_100.0]),
+            ] {
+                let mean = rates.iter().sum::<f64>() / rates.len() as f64;
+                let size = if mode == "sync" { 1 } else { 100 };
+                let cell = cell(mode, Some(1_000), size, mean);
+                record.cases.push(with_rounds(cell, rates));
+            }
+            conclude_modes(&mut record);
+            record.findings.remove(0)
+        };
+        let slow = [90.0, 100.0, 110.0];
+        assert_eq!(
+            verdict(&[700.0, 800.0, 890.0], &slow),
+            "Fastest with no latency added: get by batch of 100, 1,000 operations per second, 10 times as fast as sync, the slowest."
+        );
+        assert_eq!(
+            verdict(&[700.0, 800.0, 910.0], &slow),
+            "Fastest with no latency added: get by batch of 100 or pipeline (inconclusive: their rounds overlap), by batch 1,000 operations per second, 10 times as fast as sync, the slowest."
+        );
+        assert_eq!(
+            verdict(&[700.0, 800.0, 910.0], &[90.0, 100.0, 950.0]),
+            "Fastest with no latency added: get by batch of 100 or sync or pipeline (inconclusive: their rounds overlap), by batch 1,000 operations per second."
         );
     }
 
