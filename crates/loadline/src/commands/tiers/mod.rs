@@ -9,11 +9,13 @@ use std::time::Duration;
 
 use loadline_load::runner::Rounds;
 use loadline_load::values::ValueSize;
-use loadline_measure::record::{self, Mode, SubjectKind};
+use loadline_measure::doctor::{self, Class, Evidence, Finding};
+use loadline_measure::record::{self, Mode, Record, SubjectKind};
 
 use super::surroundings;
 use crate::args::TiersArgs;
 use crate::exit::Failure;
+use crate::fingerprint;
 use crate::plan::{self, Arm, Case, Step, TierStage, TiersPlan};
 use crate::progress::Progress;
 use crate::recording::{self, Origin, Parts, TierFacts, null_name};
@@ -91,11 +93,15 @@ fn measure(
                 if shell.interrupted() {
                     break;
                 }
+                let machine = fingerprint::Counters::read();
                 walk.stage(stage, session, &mut facts.parts)?;
+                note_machine(&mut session.record, stage.name, &machine);
             }
             if let Some(load) = &plan.load {
+                let machine = fingerprint::Counters::read();
                 let (ran, broken) = walk.load(load, session)?;
                 facts.load = ran;
+                note_machine(&mut session.record, "load", &machine);
                 broken.map_or(Ok(()), Err)?;
             }
             progress.finish();
@@ -120,6 +126,18 @@ fn places(
         places.push(place);
     }
     Ok(places)
+}
+
+/// Adds what the machine did during a stage: tasks that waited for a CPU, and CPU time that the host took.
+fn note_machine(record: &mut Record, stage: &str, machine: &fingerprint::Counters) {
+    let seen = Evidence {
+        scope: stage.to_owned(),
+        ..machine.since()
+    };
+    session::note_steal(record, &seen);
+    let findings = doctor::examine(&seen).into_iter();
+    let of_machine = |finding: &Finding| finding.rule.class() == Class::Machine;
+    record.doctor.extend(findings.filter(of_machine));
 }
 
 /// The rounds of a stage: those without a verdict have half as many.
