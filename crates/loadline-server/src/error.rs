@@ -17,7 +17,7 @@ pub enum Error {
     #[error("a server needs an address or a socket to listen on")]
     Nowhere,
     /// Listening on an address or path failed.
-    #[error("{place} cannot be listened on: {source}")]
+    #[error("cannot listen on {place}: {source}")]
     Listen {
         /// The address or the path.
         place: String,

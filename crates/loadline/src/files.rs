@@ -182,6 +182,12 @@ pub(crate) fn read_kept(path: &Path) -> Result<Kept, Failure> {
 fn read_baseline_bytes(path: &Path) -> Result<Vec<u8>, Failure> {
     if path.try_exists().is_ok_and(|exists| !exists) {
         let path = path.display();
+        if path.to_string().contains(':') {
+            let path = crate::secret::redact_argument(&path.to_string());
+            return Err(Failure::bad_file(format!(
+                "{path} could not be read: there is no such file.\nName the file of a baseline; a TARGET comes after it, or is that of the baseline."
+            )));
+        }
         return Err(Failure::bad_file(format!(
             "{path} could not be read: there is no such file.\nSave a baseline with `loadline baseline save {path}`, or check the name."
         )));

@@ -1,6 +1,6 @@
 //! Whole reports, as they look.
 
-use loadline_measure::record::{Record, Stall, StallCause, Verdict};
+use loadline_measure::record::{Record, Stall, StallCause, SubjectKind, Verdict};
 
 use super::{PIPE, TERMINAL, fixture};
 use crate::{TextOptions, csv, diagnosis, html, junit, markdown, text};

@@ -82,6 +82,7 @@ pub(crate) struct MeasureArgs {
 
 /// Instructions per operation.
 #[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Work per operation")]
 pub(crate) struct CountingArgs {
     /// Count instructions per operation: of servers that Loadline starts or, in `modes`, of the client
     #[arg(long, value_enum, value_name = "SOURCE", default_value = "auto")]
@@ -113,6 +114,7 @@ impl Instructions {
 
 /// The thresholds of verdicts about work: instructions per operation, not time.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Work per operation")]
 pub(crate) struct WorkArgs {
     /// Warn from this many more instructions per operation [default: 2%]
     #[arg(long, value_name = "PERCENT", value_parser = units::percent)]

@@ -34,6 +34,7 @@ pub(super) fn run(args: &EnginesArgs) -> anyhow::Result<ExitCode> {
 
 /// Measures the engines, and adds the conclusions.
 fn measure(plan: &EnginesPlan, shell: &Shell) -> Result<Recorded, Failure> {
+    check_directories(plan)?;
     let mut footprints = Vec::new();
     let mut recorded = session::measure_stages(
         &plan.base,
@@ -52,6 +53,17 @@ fn measure(plan: &EnginesPlan, shell: &Shell) -> Result<Recorded, Failure> {
         footprints,
     });
     Ok(recorded.refuse_errors())
+}
+
+/// Fails now, and not after minutes, if the directory for the files cannot be used.
+fn check_directories(plan: &EnginesPlan) -> Result<(), Failure> {
+    let targets = plan.stages.iter().flat_map(|stage| &stage.targets);
+    for target in targets {
+        if let Target::Engine(engine) = target {
+            drop(engines::directory(engine)?);
+        }
+    }
+    Ok(())
 }
 
 /// The input of the doctor: the disk, the data, the build, and which engines are behind a socket.

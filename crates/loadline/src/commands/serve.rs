@@ -1,5 +1,6 @@
 //! `loadline serve`: our store as a server.
 
+use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::process::ExitCode;
@@ -90,6 +91,11 @@ fn failure(error: &Error, dir: Option<&Path>) -> Failure {
         (Error::Unprotected { .. }, _) => Failure::usage(format!(
             "{error}.\nName a file that contains one with --password-file."
         )),
+        (Error::Listen { source, .. }, _) if source.kind() == ErrorKind::AddrInUse => {
+            Failure::unavailable(format!(
+                "{error}.\nEnd the program that listens there, or choose another address with --listen or --unix."
+            ))
+        }
         _ => Failure::unavailable(format!("{error}.")),
     }
 }

@@ -273,9 +273,21 @@ fn find<'d>(flag: &str, name: &str, known: &'d [Driver]) -> Result<&'d Driver, F
     })
 }
 
+/// A driver that a flag names among those that are measured.
+fn measured<'d>(flag: &str, name: &str, drivers: &'d [Driver]) -> Result<&'d Driver, Failure> {
+    let found = drivers.iter().find(|driver| driver.name == name);
+    found.ok_or_else(|| {
+        let names: Vec<&str> = drivers.iter().map(|driver| driver.name.as_str()).collect();
+        Failure::usage(format!(
+            "{flag}: `{name}` is not among the drivers that are measured: {}.\n`loadline clients --list` lists all drivers, and whether they are installed.",
+            names.join(", ")
+        ))
+    })
+}
+
 fn reference(args: &ClientsArgs, drivers: &[Driver]) -> Result<String, Failure> {
     if let Some(name) = &args.reference {
-        return find("--reference", name, drivers).map(|driver| driver.name.clone());
+        return measured("--reference", name, drivers).map(|driver| driver.name.clone());
     }
     let usual = drivers
         .iter()
@@ -344,7 +356,7 @@ impl ClientsPlan {
 
     fn check_side(&self, text: &str, side: &Side) -> Result<(), Failure> {
         let refused = |why: String| Failure::invalid("--gate", "claim", text, why);
-        let driver = find("--gate", &side.driver, &self.drivers)?;
+        let driver = measured("--gate", &side.driver, &self.drivers)?;
         let names: Vec<String> = self.ops.iter().map(Op::to_string).collect();
         let Some(place) = names.iter().position(|name| *name == side.op) else {
             return Err(refused(format!(

@@ -83,7 +83,11 @@ fn what_cannot_be_is_refused_with_a_sentence() {
             "did you mean `one.fast`?",
         ),
         (&["--only", "absent"], Exit::Unavailable, "not installed"),
-        (&["--reference", "two"], Exit::Usage, "unknown driver"),
+        (
+            &["--reference", "absent"],
+            Exit::Usage,
+            "`absent` is not among the drivers that are measured: one",
+        ),
         (&["--ops", "del"], Exit::Usage, "expected get, set"),
         (&["ram"], Exit::Usage, "over TCP"),
         (&["rediss://h"], Exit::Usage, "over TCP"),
@@ -125,9 +129,9 @@ fn a_gate_names_two_rows_that_are_measured() {
     for (words, exit, reason) in [
         (&["--gate", "one.get"][..], Exit::Usage, "invalid gate"),
         (
-            &["--gate", "one.get >= 1 * two.get"],
+            &["--gate", "one.get >= 1 * absent.get"],
             Exit::Usage,
-            "unknown driver",
+            "`absent` is not among the drivers that are measured: one",
         ),
         (
             &["--ops", "get", "--gate", "one.set >= 1 * one.get"],
