@@ -1,3 +1,4 @@
+import com.google.gson.JsonElement;
 import com.google.gson.JsonObject;
 import java.io.IOException;
 import java.lang.management.GarbageCollectorMXBean;
@@ -8,17 +9,25 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.concurrent.locks.LockSupport;
 
 /** One block of operations: its end, its times and its costs. Callers on several threads can share it. */
 final class Block {
     /** Nanoseconds of a tick, the unit in which the kernel reports CPU times. */
     private static final long TICK = 10_000_000;
 
+    private static final long SECOND = 1_000_000_000;
+
     private final int valueBytes;
     private final int keys;
     private final long most;
     private final long duration;
+    /** Operations per second of an open loop; 0 for a closed one. */
+    private final long rate;
     private final Map<Integer, Long> slots = new TreeMap<>();
+    /** Times since calls began, and how late they began (open loop). */
+    private final Map<Integer, Long> service = new TreeMap<>();
+    private final Map<Integer, Long> lag = new TreeMap<>();
     private final Map<String, Long> errors = new TreeMap<>();
     private final long gcBefore = gcMillis();
     private final long[] cpuBefore = cpuTicks();
@@ -28,24 +37,72 @@ final class Block {
     private long ops;
     private long misses;
 
-    Block(int valueBytes, int keys, String[] words) throws IOException {
+    /** A call of {@code size} operations. */
+    final class Call {
+        private final int size;
+        private final long due;
+        private long lag;
+        private long begun;
+
+        private Call(int size, long due) {
+            this.size = size;
+            this.due = due;
+        }
+
+        /** Nanoseconds until it is due in an open loop; 0 if it is. */
+        long untilDue() {
+            return rate > 0 ? Math.max(due - System.nanoTime(), 0) : 0;
+        }
+
+        /** Notes how late its caller is, who waited for it. */
+        Call waited() {
+            lag = Math.max(System.nanoTime() - due, 0);
+            return this;
+        }
+
+        Call begin() {
+            begun = System.nanoTime();
+            return this;
+        }
+    }
+
+    Block(int valueBytes, int keys, long rate, String[] words) throws IOException {
         this.valueBytes = valueBytes;
         this.keys = keys;
+        this.rate = rate;
         duration = Long.parseLong(words[1]);
         most = Long.parseLong(words[2]);
         state = Math.max((int) Long.parseLong(words[3]), 1);
     }
 
-    /** Whether another call of {@code size} operations begins. */
-    synchronized boolean goesOn(int size) {
-        if (most > 0 && begun >= most) {
-            return false;
+    /** The next call, once it is due; null at the end of the block. */
+    Call next(int size) {
+        Call call = take(size);
+        if (call == null || call.untilDue() == 0) {
+            return call;
         }
-        if (duration > 0 && begun > 0 && System.nanoTime() - start >= duration) {
-            return false;
+        for (long wait = call.untilDue(); wait > 0; wait = call.untilDue()) {
+            LockSupport.parkNanos(wait);
+        }
+        return call.waited();
+    }
+
+    /** The next call, which may not be due yet; null at the end of the block. */
+    synchronized Call take(int size) {
+        if (most > 0 && begun >= most) {
+            return null;
+        }
+        boolean isTimed = duration > 0 && begun > 0;
+        if (isTimed && System.nanoTime() - start >= duration) {
+            return null;
+        }
+        // Split, since the number of operations and nanoseconds of a second together can exceed a long.
+        long due = rate > 0 ? begun / rate * SECOND + begun % rate * SECOND / rate : 0;
+        if (isTimed && rate > 0 && due >= duration) {
+            return null;
         }
         begun += size;
-        return true;
+        return new Call(size, start + due);
     }
 
     /** The number of the next key: xorshift32, the same in all drivers. */
@@ -56,12 +113,22 @@ final class Block {
         return Integer.remainderUnsigned(state, keys);
     }
 
-    /** Counts a call of {@code size} operations that began at {@code begun} and has ended now. */
-    synchronized void done(long begun, int size) {
-        long ns = System.nanoTime() - begun;
+    /** Counts a call that has ended now. In an open loop its time is that since it was due. */
+    synchronized void done(Call call) {
+        long now = System.nanoTime();
+        if (rate > 0) {
+            record(slots, now - call.due, call.size);
+            record(service, now - call.begun, call.size);
+            record(lag, call.lag, call.size);
+        } else {
+            record(slots, now - call.begun, call.size);
+        }
+        ops += call.size;
+    }
+
+    private static void record(Map<Integer, Long> slots, long ns, int size) {
         int shift = Math.max(64 - Long.numberOfLeadingZeros(ns) - 11, 0);
         slots.merge(shift * 1024 + (int) (ns >>> shift), (long) size, Long::sum);
-        ops += size;
     }
 
     /** Looks at what a read returned. */
@@ -97,10 +164,18 @@ final class Block {
         result.addProperty("system_cpu_ns", (cpu[1] - cpuBefore[1]) * TICK);
         result.addProperty("max_rss_bytes", maxRss());
         result.addProperty("gc_ns", (gcMillis() - gcBefore) * 1_000_000);
-        List<long[]> histogram = new ArrayList<>();
-        slots.forEach((slot, count) -> histogram.add(new long[] {slot, count}));
-        result.add("histogram", Driver.GSON.toJsonTree(histogram));
+        result.add("histogram", pairs(slots));
+        if (rate > 0) {
+            result.add("service_histogram", pairs(service));
+            result.add("lag_histogram", pairs(lag));
+        }
         return result;
+    }
+
+    private static JsonElement pairs(Map<Integer, Long> slots) {
+        List<long[]> pairs = new ArrayList<>();
+        slots.forEach((slot, count) -> pairs.add(new long[] {slot, count}));
+        return Driver.GSON.toJsonTree(pairs);
     }
 
     /** User and system time of the process, all threads together. */

@@ -52,7 +52,7 @@ public final class Driver {
                 say("opened", count);
                 continue;
             }
-            Block block = new Block(config.value().length, config.keys().length, words);
+            Block block = new Block(config.value().length, config.keys().length, config.rate(), words);
             switch (config.mode()) {
                 case "sync" -> client.oneByOne(block);
                 case "pipeline" -> client.inPipelines(block, config.depth());
@@ -66,7 +66,7 @@ public final class Driver {
 
     /** INCR of a key of its own, one after the other, with a line for each. */
     private static void withFaults(Client client, Config config, Block block) throws InterruptedException {
-        for (long sequence = 0; block.goesOn(1); sequence++) {
+        for (long sequence = 0; block.next(1) != null; sequence++) {
             JsonObject operation = new JsonObject();
             operation.addProperty("kind", "incr");
             operation.addProperty("key", config.prefix() + sequence);

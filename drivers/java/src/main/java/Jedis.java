@@ -40,9 +40,9 @@ final class Jedis implements Client {
 
     @Override
     public void oneByOne(Block block) {
-        while (block.goesOn(1)) {
+        for (Block.Call call = block.next(1); call != null; call = block.next(1)) {
             byte[] key = config.keyBytes()[block.choose()];
-            long begun = System.nanoTime();
+            call.begin();
             try {
                 if (config.isGet()) {
                     block.check(jedis.get(key));
@@ -52,18 +52,18 @@ final class Jedis implements Client {
             } catch (JedisException error) {
                 block.fail(error, 1);
             }
-            block.done(begun, 1);
+            block.done(call);
         }
     }
 
     @Override
     public void inPipelines(Block block, int depth) {
-        while (block.goesOn(depth)) {
+        for (Block.Call call = block.next(depth); call != null; call = block.next(depth)) {
             byte[][] chosen = new byte[depth][];
             for (int i = 0; i < depth; i++) {
                 chosen[i] = config.keyBytes()[block.choose()];
             }
-            long begun = System.nanoTime();
+            call.begin();
             List<Response<?>> replies = new ArrayList<>(depth);
             try (Pipeline pipeline = jedis.pipelined()) {
                 for (byte[] key : chosen) {
@@ -74,7 +74,7 @@ final class Jedis implements Client {
             } catch (JedisException error) {
                 block.fail(error, depth);
             }
-            block.done(begun, depth);
+            block.done(call);
         }
     }
 

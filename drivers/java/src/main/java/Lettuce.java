@@ -14,12 +14,17 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutionException;
+import java.util.concurrent.Executors;
+import java.util.concurrent.ScheduledExecutorService;
+import java.util.concurrent.TimeUnit;
 
 /** Lettuce: calls that share a connection, of which a thread of netty reads and writes. */
 final class Lettuce implements Client {
     private final Config config;
     private final RedisClient client;
     private final StatefulRedisConnection<String, byte[]> connection;
+    /** Begins calls of an open loop that are not due yet. */
+    private final ScheduledExecutorService timer = Executors.newSingleThreadScheduledExecutor();
     private final List<StatefulRedisConnection<String, byte[]>> held = new ArrayList<>();
 
     Lettuce(Config config) {
@@ -52,9 +57,9 @@ final class Lettuce implements Client {
     @Override
     public void oneByOne(Block block) {
         var commands = connection.sync();
-        while (block.goesOn(1)) {
+        for (Block.Call call = block.next(1); call != null; call = block.next(1)) {
             String key = config.keys()[block.choose()];
-            long begun = System.nanoTime();
+            call.begin();
             try {
                 if (config.isGet()) {
                     block.check(commands.get(key));
@@ -64,7 +69,7 @@ final class Lettuce implements Client {
             } catch (RedisException error) {
                 block.fail(error, 1);
             }
-            block.done(begun, 1);
+            block.done(call);
         }
     }
 
@@ -72,12 +77,12 @@ final class Lettuce implements Client {
     public void inPipelines(Block block, int depth) {
         var commands = connection.async();
         connection.setAutoFlushCommands(false);
-        while (block.goesOn(depth)) {
+        for (Block.Call call = block.next(depth); call != null; call = block.next(depth)) {
             String[] chosen = new String[depth];
             for (int i = 0; i < depth; i++) {
                 chosen[i] = config.keys()[block.choose()];
             }
-            long begun = System.nanoTime();
+            call.begin();
             List<RedisFuture<?>> replies = new ArrayList<>(depth);
             for (String key : chosen) {
                 replies.add(call(commands, key));
@@ -92,7 +97,7 @@ final class Lettuce implements Client {
                     throw new IllegalStateException(error);
                 }
             }
-            block.done(begun, depth);
+            block.done(call);
         }
         connection.setAutoFlushCommands(true);
     }
@@ -106,21 +111,33 @@ final class Lettuce implements Client {
         running.await();
     }
 
-    /** One caller: the end of a call begins the next. */
+    /** One caller: the end of a call begins the next, once it is due. */
     private void next(Block block, RedisAsyncCommands<String, byte[]> commands, CountDownLatch running) {
-        if (!block.goesOn(1)) {
+        Block.Call call = block.take(1);
+        if (call == null) {
             running.countDown();
             return;
         }
+        long wait = call.untilDue();
+        if (wait == 0) {
+            begin(block, call, commands, running);
+        } else {
+            Runnable due = () -> begin(block, call.waited(), commands, running);
+            timer.schedule(due, wait, TimeUnit.NANOSECONDS);
+        }
+    }
+
+    private void begin(
+            Block block, Block.Call call, RedisAsyncCommands<String, byte[]> commands, CountDownLatch running) {
         String key = config.keys()[block.choose()];
-        long begun = System.nanoTime();
+        call.begin();
         call(commands, key).whenComplete((value, error) -> {
             if (error == null) {
                 note(block, value);
             } else {
                 block.fail(error, 1);
             }
-            block.done(begun, 1);
+            block.done(call);
             next(block, commands, running);
         });
     }
