@@ -168,14 +168,7 @@ fn best_mode(here: &[&record::Case]) -> Option<String> {
         (sized_mode(chosen), chosen)
     };
     let rivals = rivals(best, here.iter().copied().filter(|case| counts(&case)));
-    let mut text = match &rivals[..] {
-        [] => format!("{mode}, "),
-        names => format!(
-            "{mode} or {} (inconclusive: their rounds overlap), by {} ",
-            names.join(" or "),
-            best.scenario.mode
-        ),
-    };
+    let mut text = beside(&mode, &rivals, &best.scenario.mode);
     text += &units::count_text(throughput(chosen).round() as u64);
     text += " operations per second";
     let is_slower = |worst: &&&record::Case| {
@@ -198,6 +191,17 @@ fn best_mode(here: &[&record::Case]) -> Option<String> {
         text += &format!(" ({})", answer.summary());
     }
     Some(text)
+}
+
+/// The fastest mode, and those that can be as fast, before its figure.
+fn beside(sized: &str, rivals: &[String], mode: &Mode) -> String {
+    if rivals.is_empty() {
+        return format!("{sized}, ");
+    }
+    format!(
+        "{sized} or {} (inconclusive: their rounds overlap), by {mode} ",
+        rivals.join(" or ")
+    )
 }
 
 /// The other modes that can be as fast as the mode of `best`: the rounds of their fastest cells overlap with those of
