@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::thread;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::mpsc::{self, Sender};
+use std::thread::{self, Scope};
 use std::time::{Duration, Instant};
 
 use loadline_client::cmd;
@@ -14,7 +16,7 @@ use super::way::{Server, config, way_to};
 use crate::exit::Failure;
 use crate::plan::{ClientsPlan, Driver, DriverMode, Op as Operation, run_prefix};
 use crate::progress::Progress;
-use crate::session::Session;
+use crate::session::{Session, Shell};
 use crate::targets::Opened;
 use crate::targets::client::Blocking;
 use crate::targets::drivers::{Broken, Op, OpOutcome, Running};
@@ -25,7 +27,8 @@ use crate::units::nanoseconds;
 const MEMORY_BYTES: u64 = 8 << 30;
 /// The most operations of a run: at one every 5 ms, more than the longest run has.
 const MOST_OPS: u64 = 4_000;
-/// Drivers that run at the same time.
+/// Drivers that run at the same time: calls that wait for an answer need no CPU, and others need little, with their pauses.
+const WAITING_TOGETHER: usize = 16;
 const TOGETHER: usize = 8;
 /// How long a call may take beyond the end of its run before it is given up.
 const GRACE: Duration = Duration::from_secs(2);
@@ -89,31 +92,26 @@ pub(super) fn observe(
                 .map(move |driver| (fault.clone(), time, *driver))
         })
         .collect();
-    // Runs of about the same length run at the same time.
+    // Runs that mostly wait come first, and run together.
     pairs.sort_by_key(|(_, time, _)| std::cmp::Reverse(*time));
+    let (shell, run_id) = (session.shell, session.run_id.clone());
     let mut all: Vec<Behaviour> = Vec::new();
-    for some in pairs.chunks(TOGETHER) {
-        if session.shell.interrupted() {
-            break;
-        }
+    let prepare = |number: usize| {
+        let (fault, time, driver) = &pairs[number];
+        let prefix = format!("{}faults:{number}:", run_prefix(&run_id));
+        let prepared = prepare(plan, driver, fault, *time, prefix, &server, upstream);
+        let note = |failure: Failure| session.record.findings.push(failure.to_string());
+        prepared.map_err(note).ok()
+    };
+    run_all(&pairs, shell, prepare, |seen| {
+        all.push(seen.judged(&mut direct)?);
         progress.say(&format!(
             "with faults: {} of {} runs",
             all.len(),
             pairs.len()
         ));
-        let mut runs = Vec::new();
-        for (fault, time, driver) in some {
-            let number = all.len() + runs.len();
-            let prefix = format!("{}faults:{number}:", run_prefix(&session.run_id));
-            match prepare(plan, driver, fault, *time, prefix, &server, upstream) {
-                Ok(run) => runs.push(run),
-                Err(failure) => session.record.findings.push(failure.to_string()),
-            }
-        }
-        for seen in together(runs, &session.shell.control) {
-            all.push(seen.judged(&mut direct)?);
-        }
-    }
+        Ok(())
+    })?;
     let place = |one: &Behaviour| {
         let fault = FAULTS.iter().position(|(fault, _)| *fault == one.fault);
         let driver = able.iter().position(|driver| driver.name == one.driver);
@@ -121,6 +119,38 @@ pub(super) fn observe(
     };
     all.sort_by_key(place);
     Ok(all)
+}
+
+/// Prepares runs one by one and lets several go on at the same time, until all have ended or the user interrupts.
+fn run_all<'p>(
+    pairs: &[(Fault, Duration, &'p Driver)],
+    shell: &Shell,
+    mut prepare: impl FnMut(usize) -> Option<Run<'p>>,
+    mut ended: impl FnMut(Seen) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    thread::scope(|scope| {
+        let (sender, seen) = mpsc::channel();
+        let (mut next, mut running) = (0, 0);
+        loop {
+            let more = pairs.get(next).filter(|_| !shell.interrupted());
+            if let Some((fault, ..)) = more
+                && running < together(fault)
+            {
+                if let Some(run) = prepare(next) {
+                    run.begin(scope, &shell.control, sender.clone());
+                    running += 1;
+                }
+                next += 1;
+                continue;
+            }
+            if running == 0 {
+                return Ok(());
+            }
+            let one: thread::Result<Seen> = seen.recv().expect("a run ends and says so");
+            running -= 1;
+            ended(one.unwrap_or_else(|panicked| resume_unwind(panicked)))?;
+        }
+    })
 }
 
 fn address(server: &Server) -> Result<SocketAddr, Failure> {
@@ -172,22 +202,31 @@ fn prepare<'p>(
     })
 }
 
-/// Runs several at the same time.
-fn together(runs: Vec<Run<'_>>, control: &Control) -> Vec<Seen> {
-    thread::scope(|scope| {
-        let threads: Vec<_> = runs
-            .into_iter()
-            .map(|run| scope.spawn(|| run.observe(control)))
-            .collect();
-        let seen = threads.into_iter().map(|thread| match thread.join() {
-            Ok(seen) => seen,
-            Err(panicked) => std::panic::resume_unwind(panicked),
-        });
-        seen.collect()
-    })
+/// How many runs with this fault and those after it go on at the same time.
+fn together(fault: &Fault) -> usize {
+    match fault {
+        Fault::Silent | Fault::Frozen => WAITING_TOGETHER,
+        _ => TOGETHER,
+    }
 }
 
-impl Run<'_> {
+impl<'p> Run<'p> {
+    /// Observes it on a thread of its own, which sends what was seen.
+    fn begin<'scope, 'env>(
+        self,
+        scope: &'scope Scope<'scope, 'env>,
+        control: &'env Control,
+        sender: Sender<thread::Result<Seen>>,
+    ) where
+        'p: 'scope,
+    {
+        scope.spawn(move || {
+            // The receiver waits for every run.
+            let observed = catch_unwind(AssertUnwindSafe(|| self.observe(control)));
+            let _ = sender.send(observed);
+        });
+    }
+
     /// Lets the driver run and notes what it says.
     fn observe(mut self, control: &Control) -> Seen {
         let mut behaviour = Behaviour {
