@@ -35,6 +35,18 @@ send() { # in one write: the kernel would hold back a second one
     for word; do printf -v part '$%d\r\n%s\r\n' ${#word} "$word" && out+=$part; done
     printf '%s' "$out"
 }
+record() { # counts a time in the histogram of a name
+    local -n into=$1
+    local shift=0
+    while (($2 >> shift >= 2048)); do shift=$((shift + 1)); done
+    into[1024 * shift + ($2 >> shift)]=$((${into[1024 * shift + ($2 >> shift)]:-0} + 1))
+}
+pairs() {
+    local -n from=$1
+    local slot text=
+    for slot in "${!from[@]}"; do text+=",[$slot,${from[slot]}]"; done
+    printf '[%s]' "${text#,}"
+}
 while read -r verb time most seed; do
     if [[ $verb == open ]]; then
         for ((i = 0; i < time; i++)); do exec {another}<>"/dev/tcp/$host/$port"; done
@@ -43,11 +55,12 @@ while read -r verb time most seed; do
     fi
     start=${EPOCHREALTIME/[.,]/}000 cpu=$(ticks) n=0 misses=0 wrong=0 failed=0
     [[ $client == deserter ]] && exit 0
-    end=$((start + time))
+    end=$((start + time)) response=() service=() lag=()
     while ((most == 0 || n < most)) && { ((time == 0 || n == 0)) || ((${EPOCHREALTIME/[.,]/}000 < end)); }; do
         if ((rate > 0)) && [[ $client != eager ]]; then
             due=$((start + n * 1000000000 / rate))
             ((time > 0 && n > 0 && due >= end)) && break
+            waits=$((due > ${EPOCHREALTIME/[.,]/}000))
             while left=$((due - ${EPOCHREALTIME/[.,]/}000)); ((left > 0)); do sleep "0.00$((left / 1000000 % 10))1"; done
         fi
         seed=$(((seed ^ seed << 13) & 0xffffffff)) seed=$((seed ^ seed >> 17)) seed=$(((seed ^ seed << 5) & 0xffffffff))
@@ -66,18 +79,32 @@ while read -r verb time most seed; do
             sleep 0.005
             continue
         fi
+        begun=${EPOCHREALTIME/[.,]/}000
         if [[ $operation == get ]]; then send GET "$key" >&3; else send SET "$key" "$value" >&3; fi
         reply
         if [[ $kind == - ]]; then failed=$((failed + 1))
         elif [[ $kind$body == '$-1' ]]; then misses=$((misses + 1))
         elif [[ $operation == get && $body != "$size" ]]; then wrong=$((wrong + 1)); fi
         n=$((n + 1))
+        if ((rate > 0)) && [[ $client == punctual || $client == omitting ]]; then
+            now=${EPOCHREALTIME/[.,]/}000 since=$due
+            [[ $client == punctual ]] || since=$begun
+            record response $((now - since))
+            record service $((now - begun))
+            record lag $((waits ? begun - due : 0))
+        fi
     done
     [[ $mode == faults ]] && n=0
     [[ $client == liar ]] && n=$((n * 2))
     printf '{"result":{"ops":%d,"errors":{"WRONGTYPE":%d,"WRONGVALUE":%d},"misses":%d,"elapsed_ns":%d,' \
         $n $failed $wrong $misses $((${EPOCHREALTIME/[.,]/}000 - start))
-    printf '"user_cpu_ns":%d,"system_cpu_ns":0,"max_rss_bytes":1,"histogram":[[9000,%d]]' $(($(ticks) - cpu)) $n
+    printf '"user_cpu_ns":%d,"system_cpu_ns":0,"max_rss_bytes":1' $(($(ticks) - cpu))
+    if ((${#response[@]} > 0)); then
+        printf ',"histogram":%s,"service_histogram":%s,"lag_histogram":%s}}\n' \
+            "$(pairs response)" "$(pairs service)" "$(pairs lag)"
+        continue
+    fi
+    printf ',"histogram":[[9000,%d]]' $n
     ((rate == 0)) || printf ',"service_histogram":[[8000,%d]],"lag_histogram":[[7,%d]]' $n $n
     printf '}}\n'
 done
@@ -91,10 +118,11 @@ fn drivers(dir: &Dir) {
     let mut manifest = "language = \"Bash\"\ncommand = [\"bash\", \"driver.sh\"]\n".to_owned();
     for name in [
         "one", "two", "liar", "mute", "dead", "babble", "endless", "deserter", "eager", "paced",
+        "punctual", "omitting",
     ] {
         manifest +=
             &format!("[[client]]\nname = \"{name}\"\nmodes = [\"sync\", \"faults\"]\nresp = [2]\n");
-        if ["eager", "paced"].contains(&name) {
+        if ["eager", "paced", "punctual", "omitting"].contains(&name) {
             manifest += "rate = true\nconnections = true\n";
         }
     }
@@ -291,7 +319,7 @@ fn a_driver_that_breaks_the_contract_ends_the_run_with_a_sentence() {
     dir.run(&["clients", "--only", "three"])
         .failed(64, "unknown driver `three`");
     let listed = dir.run(&["clients", "--list"]).succeeded();
-    assert_eq!(listed.lines().count(), 10, "{listed}");
+    assert_eq!(listed.lines().count(), 12, "{listed}");
 }
 
 #[test]
@@ -338,6 +366,39 @@ fn conformance_passes_a_good_driver_and_names_what_a_bad_one_does() {
         bad.stdout
     );
     run("nothing").failed(64, "unknown driver");
+}
+
+/// In counts, which hold on a busy machine too.
+#[test]
+fn conformance_finds_drivers_that_do_not_keep_a_rate() {
+    const WHAT: &str = "RESP2 sync: keeps a rate, and counts the time since calls were due";
+    let dir = Dir::new();
+    drivers(&dir);
+    let words = ["clients", "embedded", "--keys", "200", "--conformance"];
+    let run = |name: &str| dir.run(&[&words[..], &[name]].concat());
+    let good = run("punctual");
+    assert_eq!(good.code, Some(0), "{}{}", good.stdout, good.stderr);
+    for what in [
+        WHAT,
+        "RESP2 sync: opens the connections that it is asked for",
+    ] {
+        let line = format!("ok      punctual {what}\n");
+        assert!(good.stdout.contains(&line), "{}", good.stdout);
+    }
+    // One leaves out the time that an operation waited behind the one before, and the other does not wait until calls are due.
+    for name in ["omitting", "eager"] {
+        let bad = run(name);
+        assert_eq!(bad.code, Some(2), "{}{}", bad.stdout, bad.stderr);
+        let failed = format!("FAILED  {name} {WHAT}: ");
+        let lines: Vec<&str> = bad.stdout.lines().collect();
+        let failures = lines.iter().filter(|line| line.starts_with("FAILED"));
+        let failures: Vec<_> = failures.collect();
+        assert!(
+            matches!(&failures[..], [line] if line.starts_with(&failed)),
+            "{}",
+            bad.stdout
+        );
+    }
 }
 
 #[test]

@@ -16,7 +16,7 @@ use crate::targets::{Access, Admin, Opened};
 /// The version of the lines between the lab and a driver.
 const PROTOCOL: u32 = 1;
 /// Keys that are written in one call.
-const LOAD_SIZE: usize = 100;
+pub(super) const LOAD_SIZE: usize = 100;
 
 /// The lab's own connections to the servers that execute operations, and where drivers call them.
 pub(super) fn way_to(target: &Opened) -> Result<(Admins, Server), Failure> {
