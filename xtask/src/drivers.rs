@@ -1,8 +1,14 @@
 //! `cargo xtask drivers`: installs, builds and tests the drivers of clients in other languages (`drivers/`).
 
 use std::fs;
+use std::io::Write;
+use std::num::NonZero;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Instant;
 
 use anyhow::{Context, bail};
 use serde::Deserialize;
@@ -37,9 +43,11 @@ struct Manifest {
     libraries: Vec<String>,
     /// The commands that install and build the drivers.
     install: Vec<Vec<String>>,
-    /// The clients that every test of the project tests.
-    #[serde(default)]
-    quick: Vec<String>,
+    /// What has to be installed for `cargo xtask drivers` only, with the reason; else every test of the project installs and
+    /// tests all clients of the folder.
+    elsewhere: Option<String>,
+    /// The language of the clients.
+    language: String,
     client: Vec<Client>,
 }
 
@@ -88,7 +96,7 @@ pub(crate) fn run_drivers(asked: &Asked<'_>) -> anyhow::Result<()> {
     folders
         .retain(|folder| asked.folders.is_empty() || asked.folders.contains(&folder.name.as_str()));
     run_cargo(&["build", "--package", "loadline", "--quiet"], &[])?;
-    let mut failed = Vec::new();
+    let mut runs = Vec::new();
     for folder in &folders {
         if asked.install
             && let Err(error) = folder.install()
@@ -96,47 +104,114 @@ pub(crate) fn run_drivers(asked: &Asked<'_>) -> anyhow::Result<()> {
             say(&format!("drivers: {} is left out: {error:#}", folder.name));
             continue;
         }
-        let clients = || folder.manifest.client.iter();
-        let of_cluster = clients().filter(|client| client.cluster);
-        let names: Vec<&str> = clients().map(|client| client.name.as_str()).collect();
-        let of_cluster: Vec<&str> = of_cluster.map(|client| client.name.as_str()).collect();
-        if let Err(error) = folder.test(&names, &of_cluster) {
-            failed.push(format!("{}: {error:#}", folder.name));
-        }
+        runs.extend(folder.runs());
+        let of_cluster = folder.manifest.client.iter();
+        let of_cluster = of_cluster.filter(|client| client.cluster);
+        runs.extend(of_cluster.map(|client| Run {
+            target: Some(CLUSTER),
+            client: client.name.clone(),
+        }));
     }
-    if failed.is_empty() {
-        return Ok(());
-    }
-    bail!(
-        "see the lines above; not installed, or {}",
-        failed.join("; ")
-    )
+    test_all(&runs).context("see the lines above; not installed, or")
 }
 
-/// Tests the clients that are quick to install, after installing them if `install` says so, with the program that the tests
-/// of the workspace have built. Building it alone would select other features of its dependencies and compile them again.
+/// Tests every client whose folder does not say that it is tested elsewhere, after installing them if `install` says so, with
+/// the program that the tests of the workspace have built. Building it alone would select other features of its dependencies
+/// and compile them again.
 ///
 /// # Errors
 /// If a driver breaks its contract, and if one is missing although it `must_be_there`.
 pub(crate) fn test_quick(install: bool, must_be_there: bool) -> anyhow::Result<()> {
+    let mut runs = Vec::new();
     for folder in folders()? {
-        if folder.manifest.quick.is_empty() {
+        let name = &folder.name;
+        if let Some(reason) = &folder.manifest.elsewhere {
+            say(&format!(
+                "drivers: {name} is not tested here: {reason}; `cargo xtask drivers --install {name}` installs and tests it"
+            ));
             continue;
         }
         if install {
-            folder.install()?;
+            let begun = Instant::now();
+            folder.install().with_context(|| folder.not_installed())?;
+            let seconds = begun.elapsed().as_secs_f64();
+            say(&format!("drivers: {name} is installed ({seconds:.1} s)"));
         }
-        let names: Vec<&str> = folder.manifest.quick.iter().map(String::as_str).collect();
-        match folder.test(&names, &[]) {
-            Err(error) if must_be_there || folder.is_installed()? => return Err(error),
-            Err(_) => say(&format!(
-                "drivers: {} is not installed and was not tested; `cargo xtask test --install` installs it",
-                folder.name
-            )),
-            Ok(()) => {}
+        if must_be_there || folder.is_installed()? {
+            runs.extend(folder.runs());
+        } else {
+            say(&format!(
+                "drivers: {name} is not installed and was not tested; `cargo xtask test --install` installs it"
+            ));
         }
     }
-    Ok(())
+    test_all(&runs)
+}
+
+/// A client to be tested.
+#[derive(Debug)]
+struct Run {
+    /// A cluster, if not a single server.
+    target: Option<&'static str>,
+    client: String,
+}
+
+impl Run {
+    /// Tests the conformance of the client and prints all lines about it at once.
+    ///
+    /// # Errors
+    /// If it breaks its contract.
+    fn test(&self) -> anyhow::Result<()> {
+        let begun = Instant::now();
+        let output = Command::new(program())
+            .arg("clients")
+            .args(self.target)
+            .args(["--drivers", DIR, "--conformance", &self.client])
+            .output()
+            .context("the program could not be started")?;
+        let target = self.target.unwrap_or("one server");
+        let shown = format!("{} with {target}", self.client);
+        let mut lines = std::io::stdout().lock();
+        let seconds = begun.elapsed().as_secs_f64();
+        // Closed outputs change nothing about what is found.
+        let _ = lines.write_all(&output.stdout);
+        let _ = writeln!(lines, "drivers: {shown}: {seconds:.1} s");
+        let _ = lines.flush();
+        if !output.stderr.is_empty() {
+            say(String::from_utf8_lossy(&output.stderr).trim_end());
+        }
+        if !output.status.success() {
+            bail!("{shown} ({})", output.status);
+        }
+        Ok(())
+    }
+}
+
+/// Tests clients, one more at the same time than there are CPUs, since they also wait; also those after one that fails.
+fn test_all(runs: &[Run]) -> anyhow::Result<()> {
+    let next = AtomicUsize::new(0);
+    let failed = Mutex::new(Vec::new());
+    let cpus = thread::available_parallelism().map_or(1, NonZero::get);
+    thread::scope(|scope| {
+        for _ in 0..=cpus {
+            scope.spawn(|| {
+                while let Some(run) = runs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    if let Err(error) = run.test() {
+                        let mut failed = failed.lock().expect("no thread panics with the lock");
+                        failed.push(format!("{error:#}"));
+                    }
+                }
+            });
+        }
+    });
+    let failed = failed.into_inner().expect("no thread panics with the lock");
+    if failed.is_empty() {
+        return Ok(());
+    }
+    bail!(
+        "not as docs/driver-protocol.md requires: {}",
+        failed.join(", ")
+    )
 }
 
 /// All folders, by their names.
@@ -227,29 +302,21 @@ impl Folder {
         Ok(self.manifest.client.iter().all(of))
     }
 
-    /// Tests the conformance of clients, and of some on a cluster; also of those after one that fails.
-    fn test(&self, names: &[&str], of_cluster: &[&str]) -> anyhow::Result<()> {
-        let mut failed = Vec::new();
-        let alone = names.iter().map(|name| (None, name));
-        let together = of_cluster.iter().map(|name| (Some(CLUSTER), name));
-        for (target, name) in alone.chain(together) {
-            let status = Command::new(program())
-                .arg("clients")
-                .args(target)
-                .args(["--drivers", DIR, "--conformance", name])
-                .status()
-                .context("the program could not be started")?;
-            if !status.success() {
-                let target = target.unwrap_or("one server");
-                failed.push(format!("{name} with {target} ({status})"));
-            }
-        }
-        if failed.is_empty() {
-            return Ok(());
-        }
-        bail!(
-            "not as docs/driver-protocol.md requires: {}",
-            failed.join(", ")
+    /// All clients, each with one server.
+    fn runs(&self) -> impl Iterator<Item = Run> {
+        let clients = self.manifest.client.iter();
+        clients.map(|client| Run {
+            target: None,
+            client: client.name.clone(),
+        })
+    }
+
+    /// What to say where the drivers could not be installed.
+    fn not_installed(&self) -> String {
+        let Self { name, manifest, .. } = self;
+        format!(
+            "the clients in {} of {DIR}/{name} could not be installed in {TRIES} tries, and were not tested; where a registry or mirror could not be reached (see above), try again later",
+            manifest.language
         )
     }
 }
@@ -279,11 +346,32 @@ mod tests {
         assert_eq!(Asked::parse(&["--quick"]), None);
     }
 
+    #[test]
+    fn what_could_not_be_installed_is_no_broken_contract() {
+        let manifest = "language = \"Zig\"\nprogram = \"sh\"\ninstall = [[\"false\"]]\nclient = []";
+        let folder = Folder {
+            name: "zig".into(),
+            path: ".".into(),
+            manifest: toml::from_str(manifest).unwrap(),
+        };
+        let error = folder.step(&["false".into()]).unwrap_err();
+        let error = format!("{:#}", error.context(folder.not_installed()));
+        assert!(
+            error
+                .starts_with("the clients in Zig of drivers/zig could not be installed in 3 tries")
+        );
+        assert!(
+            error.ends_with("`false` ended with exit status: 1"),
+            "{error}"
+        );
+        assert!(!error.contains("driver-protocol"), "{error}");
+    }
+
     /// Each folder in the repository can be installed by its manifest, and none names where packages come from.
     #[test]
     fn every_manifest_is_one() {
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name(DIR);
-        let mut seen = 0;
+        let (mut seen, mut everywhere) = (0, 0);
         for entry in fs::read_dir(root).unwrap() {
             let path = entry.unwrap().path().join(MANIFEST);
             let Ok(text) = fs::read_to_string(&path) else {
@@ -291,18 +379,13 @@ mod tests {
             };
             let manifest: Manifest = toml::from_str(&text).unwrap();
             assert!(!manifest.install.is_empty() && !manifest.client.is_empty());
-            let names = || manifest.client.iter().map(|client| &client.name);
-            assert!(
-                manifest
-                    .quick
-                    .iter()
-                    .all(|quick| names().any(|name| name == quick)),
-                "{}",
-                path.display()
-            );
+            let reason = manifest.elsewhere.as_deref();
+            assert!(reason.is_none_or(|reason| !reason.trim().is_empty()));
+            everywhere += manifest.client.iter().filter(|_| reason.is_none()).count();
             assert!(!text.contains("://"), "{}", path.display());
             seen += 1;
         }
         assert!(seen >= 3, "{seen} folders");
+        assert!(everywhere >= 15, "every test tests {everywhere} clients");
     }
 }
