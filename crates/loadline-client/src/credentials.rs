@@ -1,6 +1,7 @@
 //! Credentials that change while the client runs.
 
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::Password;
@@ -8,9 +9,14 @@ use crate::Password;
 /// A user and password that can be replaced at any time, such as a token that expires. A clone is the same
 /// credentials.
 ///
-/// Every handshake takes the present ones, those of reconnections too. A task of the application fetches new tokens
-/// and replaces the old one in time; a connection that the server closes because its token expired then logs in with
-/// the new one. Connections that are open stay logged in as they are.
+/// A task of the application fetches new tokens and replaces the old one in time. Every handshake takes the present
+/// credentials, those of reconnections too. An open connection logs in again, with `AUTH` in front of its next request;
+/// a [multiplexed](crate::Multiplexed) one without requests does so when its next keepalive is due. If the server
+/// refuses them, the connection stays logged in as it was, and the application gets
+/// [`ConnectionEvent::LoginRefused`](crate::ConnectionEvent::LoginRefused).
+///
+/// A connection of a subscriber logs in with them when it is made again, and so does one on which the application has
+/// sent `AUTH` itself, which keeps that login. A transaction that was begun with `MULTI` or `WATCH` ends first.
 ///
 /// ```
 /// use loadline_client::{Client, Credentials, Password};
@@ -27,7 +33,13 @@ use crate::Password;
 /// ```
 #[derive(Clone)]
 pub struct Credentials {
-    login: Arc<Mutex<(Option<String>, Password)>>,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    login: Mutex<(Option<String>, Password)>,
+    /// The number of replacements.
+    version: AtomicU64,
 }
 
 impl Credentials {
@@ -35,18 +47,32 @@ impl Credentials {
     #[must_use]
     pub fn new(user: Option<String>, password: Password) -> Self {
         Self {
-            login: Arc::new(Mutex::new((user, password))),
+            shared: Arc::new(Shared {
+                login: Mutex::new((user, password)),
+                version: AtomicU64::new(0),
+            }),
         }
     }
 
-    /// Replaces the password, for all connections from now on.
+    /// Replaces the password, for new connections and open ones.
     pub fn replace(&self, password: Password) {
-        self.lock().1 = password;
+        self.change(|login| login.1 = password);
     }
 
-    /// Replaces the user and the password, for all connections from now on.
+    /// Replaces the user and the password, for new connections and open ones.
     pub fn replace_login(&self, user: Option<String>, password: Password) {
-        *self.lock() = (user, password);
+        self.change(|login| *login = (user, password));
+    }
+
+    fn change(&self, what: impl FnOnce(&mut (Option<String>, Password))) {
+        let mut login = self.lock();
+        what(&mut login);
+        self.shared.version.fetch_add(1, Ordering::Release);
+    }
+
+    /// The number of replacements so far.
+    pub(crate) fn version(&self) -> u64 {
+        self.shared.version.load(Ordering::Acquire)
     }
 
     /// The present user and password.
@@ -55,7 +81,10 @@ impl Credentials {
     }
 
     fn lock(&self) -> MutexGuard<'_, (Option<String>, Password)> {
-        self.login.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared
+            .login
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 

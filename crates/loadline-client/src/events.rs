@@ -40,6 +40,14 @@ pub enum ConnectionEvent {
         /// The reason.
         error: Error,
     },
+    /// The server refused [credentials](crate::Credentials) that were replaced while the connection was open. It stays
+    /// logged in as it was.
+    LoginRefused {
+        /// The address of the server.
+        address: Address,
+        /// The reason.
+        error: Error,
+    },
     /// A node of a cluster said that a slot is on another node by now.
     Moved {
         /// The slot.

@@ -13,9 +13,39 @@ impl Connection {
     #[inline]
     pub(super) fn ensure_connected(&mut self, begun: Instant) -> Result<(), Error> {
         match self.socket {
-            Some(_) => Ok(()),
+            Some(_) => self.renew_login(begun),
             None => self.connect_again(begun),
         }
+    }
+
+    /// Logs in again if the credentials have been replaced.
+    #[inline]
+    fn renew_login(&mut self, begun: Instant) -> Result<(), Error> {
+        let mut flight = Vec::new();
+        if !self.session.renew(&mut flight) {
+            return Ok(());
+        }
+        match self.send_login(&flight) {
+            Ok(()) => Ok(()),
+            Err(error) => {
+                // The request was not sent yet, and the handshake takes the present credentials.
+                self.give_up(&error);
+                self.connect_again(begun)
+            }
+        }
+    }
+
+    #[cold]
+    fn send_login(&mut self, flight: &[u8]) -> Result<(), Error> {
+        let after = self.config.connect_timeout;
+        let deadline = Instant::now() + after;
+        let socket = self.socket.as_mut().expect("there is a connection");
+        let written = socket.write_all(flight, Some(deadline));
+        written.map_err(|unwritten| Error::connection(unwritten.error, false))?;
+        let range = self.next_reply(Some(deadline), after)?;
+        self.session.renewed(self.input.text(range));
+        self.unavailable = None;
+        Ok(())
     }
 
     #[cold]

@@ -8,14 +8,14 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use loadline_resp::{Protocol, Reply};
+use loadline_resp::{Protocol, Reply, encode};
 
 use super::backoff::Backoff;
 use super::carried::{Carried, Outcome};
 use super::greeting::Greeting;
 use crate::cluster::Node;
 use crate::config::Peer;
-use crate::{Address, Config, ConnectionEvent, Error, Flags};
+use crate::{Address, Config, ConnectionEvent, Credentials, Error, Flags, ServerError};
 
 /// The most times that a request is handed to a server, whatever the policy.
 pub(crate) const MOST_TRIES: u8 = 3;
@@ -33,6 +33,8 @@ pub(crate) struct Session {
     config: Arc<Config>,
     phase: Phase,
     pub(crate) carried: Carried,
+    /// The version of the credentials with which the connection has logged in last.
+    login: u64,
     /// When the last bytes came.
     heard: Instant,
     /// The number of sockets so far.
@@ -94,6 +96,7 @@ impl Session {
             config,
             phase: Phase::Down,
             carried: Carried::default(),
+            login: 0,
             heard: now,
             sockets: 0,
             ready_since: None,
@@ -192,6 +195,8 @@ impl Session {
     pub(crate) fn connected(&mut self, now: Instant, out: &mut Vec<u8>) {
         self.heard = now;
         self.sockets += 1;
+        // Before they are read: those that replace them meanwhile are sent again, and no replacement is missed.
+        self.login = self.credentials_version();
         self.phase = Phase::Greeting {
             greeting: Greeting::resume(&self.config, self.carried.settings(), out),
             deadline: now + self.config.connect_timeout,
@@ -226,6 +231,54 @@ impl Session {
             },
         });
         Ok(true)
+    }
+
+    fn credentials_version(&self) -> u64 {
+        let credentials = self.config.credentials.as_ref();
+        credentials.map_or(0, Credentials::version)
+    }
+
+    /// Appends an `AUTH` to `out`, in front of the next request, if the credentials have been replaced since the
+    /// connection has logged in. [`Session::renewed`] takes its reply.
+    #[inline]
+    pub(crate) fn renew(&mut self, out: &mut Vec<u8>) -> bool {
+        self.config.credentials.is_some() && self.renew_login(out)
+    }
+
+    #[cold]
+    fn renew_login(&mut self, out: &mut Vec<u8>) -> bool {
+        let Some(credentials) = &self.config.credentials else {
+            return false;
+        };
+        let version = credentials.version();
+        // A login by a command stays, and in a transaction the server would queue the command.
+        let own = self.carried.settings().login.is_some();
+        let leaves = self.carried.leaves(Flags::READ_ONLY);
+        if version == self.login || own || !leaves || !self.is_ready() {
+            return false;
+        }
+        let (user, password) = credentials.present();
+        match &user {
+            Some(user) => encode::command(out, &["AUTH", user, password.reveal()]),
+            None => encode::command(out, &["AUTH", password.reveal()]),
+        }
+        self.login = version;
+        true
+    }
+
+    /// Takes the reply to a renewed login, by its bytes.
+    pub(crate) fn renewed(&self, reply: &[u8]) {
+        let Some(text) = reply.strip_prefix(b"-") else {
+            return;
+        };
+        // The remainder could repeat the password.
+        let code = text.split(|byte| b" \r\n".contains(byte)).next();
+        let answer = ServerError::new(code.unwrap_or_default());
+        let step = "AUTH";
+        self.tell(|address| ConnectionEvent::LoginRefused {
+            address,
+            error: Error::Login { step, answer },
+        });
     }
 
     /// Takes note of the end of the connection, or of an attempt to make one.

@@ -1,7 +1,10 @@
 //! Users, passwords, databases and certificates.
 
-use loadline_client::commands::{acl_who_am_i, get, ping, set};
-use loadline_client::{Client, Credentials, Error, Password, Protocol};
+use loadline_client::cmd;
+use loadline_client::commands::{acl_who_am_i, client_id, get, ping, set};
+use loadline_client::{
+    Client, ConnectionEvent, ConnectionEvents, Credentials, Error, Password, Protocol,
+};
 
 use crate::server::{Redis, runtime};
 
@@ -78,6 +81,105 @@ fn a_connection_that_is_lost_logs_in_with_the_present_token() {
         assert!(matches!(refused, Error::Login { .. }), "{refused}");
         assert!(!refused.to_string().contains("guess"), "{refused}");
     }
+}
+
+/// Logins with a token and refused ones, as the server has logged and counted them.
+fn auths(redis: &Redis) -> u64 {
+    let stats = redis.ask("INFO commandstats");
+    let line = stats
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("cmdstat_auth:calls="));
+    let count = line.and_then(|line| line.split(',').next());
+    count.map_or(0, |count| count.parse().unwrap())
+}
+
+/// The connections stay the same ones: they are logged in as another user, and the first is deleted only after that.
+#[test]
+fn open_connections_log_in_again_when_credentials_are_replaced() {
+    for protocol in [Protocol::Resp2, Protocol::Resp3] {
+        let redis = Redis::start_with(&["--user", "app", "on", ">token-1", "~*", "+@all"]);
+        redis.ask("ACL SETUSER other on >token-3 ~* +@all");
+        let credentials = Credentials::new(Some("app".into()), Password::new("token-1"));
+        let events = ConnectionEvents::new(100);
+        let client = redis
+            .builder()
+            .protocol(Some(protocol))
+            .credentials(credentials.clone())
+            .events(events.clone())
+            .build();
+        let mut blocking = client.blocking().unwrap();
+        let runtime = runtime();
+        let shared = runtime.block_on(client.multiplexed()).unwrap();
+        let ids = |blocking: &mut loadline_client::blocking::Connection| {
+            let shared = runtime.block_on(shared.run(client_id()));
+            let own = blocking.run(client_id());
+            (own.unwrap(), shared.unwrap())
+        };
+        let before = (ids(&mut blocking), auths(&redis));
+        // The same user with another token: once per connection, and not with each request.
+        redis.ask("ACL SETUSER app >token-2 <token-1");
+        credentials.replace(Password::new("token-2"));
+        ids(&mut blocking);
+        assert_eq!(
+            (ids(&mut blocking), auths(&redis)),
+            (before.0, before.1 + 2)
+        );
+        // In a transaction the login waits for its end.
+        let _: () = blocking.run(cmd("MULTI")).unwrap();
+        credentials.replace_login(Some("other".into()), Password::new("token-3"));
+        let _: String = blocking.run(cmd("ACL").arg("WHOAMI")).unwrap();
+        let within: Vec<String> = blocking.run(cmd("EXEC")).unwrap();
+        assert_eq!(within, ["app"]);
+        assert_eq!(blocking.run(acl_who_am_i()).unwrap(), "other");
+        let who = runtime.block_on(shared.run(acl_who_am_i())).unwrap();
+        assert_eq!(who, "other");
+        // This ends all connections of that user.
+        redis.ask("ACL DELUSER app");
+        assert_eq!(ids(&mut blocking), before.0);
+        // Refused credentials leave a connection as it was, and are tried once.
+        credentials.replace(Password::new("guess"));
+        assert_eq!(blocking.run(acl_who_am_i()).unwrap(), "other");
+        assert_eq!(blocking.run(acl_who_am_i()).unwrap(), "other");
+        let mut refusals = 0;
+        while let Some(event) = events.try_next() {
+            match event {
+                ConnectionEvent::LoginRefused { error, .. } => {
+                    assert!(error.to_string().contains("WRONGPASS"), "{error}");
+                    assert!(!error.to_string().contains("guess"), "{error}");
+                    refusals += 1;
+                }
+                ConnectionEvent::Connected { .. } => {}
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(refusals, 1);
+    }
+}
+
+/// Without a request, the keepalive brings the new login.
+#[test]
+fn a_quiet_connection_logs_in_again_with_its_keepalive() {
+    let redis = Redis::start_with(&["--user", "app", "on", ">token-1", "~*", "+@all"]);
+    let credentials = Credentials::new(Some("app".into()), Password::new("token-1"));
+    let client = redis
+        .builder()
+        .credentials(credentials.clone())
+        .keepalive(Some(std::time::Duration::from_millis(20)))
+        // A slow answer must not end the connection: the next one would log in by its handshake.
+        .response_timeout(Some(std::time::Duration::from_secs(60)))
+        .build();
+    let runtime = runtime();
+    let shared = runtime.block_on(client.multiplexed()).unwrap();
+    let before = auths(&redis);
+    redis.ask("ACL SETUSER app >token-2 <token-1");
+    credentials.replace(Password::new("token-2"));
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while auths(&redis) == before {
+        assert!(std::time::Instant::now() < deadline, "it does not log in");
+        runtime.block_on(async { tokio::time::sleep(std::time::Duration::from_millis(5)).await });
+    }
+    let who = runtime.block_on(shared.run(acl_who_am_i())).unwrap();
+    assert_eq!((who.as_str(), auths(&redis)), ("app", before + 1));
 }
 
 #[test]

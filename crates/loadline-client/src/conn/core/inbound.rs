@@ -140,7 +140,11 @@ impl Conn {
         let entry = *entry;
         if entry.bound {
             let outcome = Outcome::of(&self.inbound.own_bytes);
-            self.inbound.outcomes.push(outcome);
+            if entry.owner == Owner::Login {
+                self.session.renewed(&self.inbound.own_bytes);
+            } else {
+                self.inbound.outcomes.push(outcome);
+            }
             self.inbound.own_bytes.clear();
         }
         if let Owner::Slot(slot) = entry.owner {

@@ -80,6 +80,8 @@ enum Owner {
     /// The caller was dropped.
     Dropped,
     Keepalive,
+    /// Credentials that were replaced.
+    Login,
 }
 
 /// All requests below a number came at this time or before.
@@ -171,6 +173,7 @@ impl Conn {
                 maybe_executed: false,
             });
         }
+        self.renew_login();
         let before = self.out.pending.len();
         let mut requests = Requests::new(&mut self.out.pending, second_try);
         request.encode(&mut requests);
@@ -198,6 +201,31 @@ impl Conn {
             bound,
         });
         Ok((slot, self.driver.take()))
+    }
+
+    /// Logs in again if the credentials have been replaced; whether it does.
+    #[inline]
+    fn renew_login(&mut self) -> bool {
+        let before = self.out.pending.len();
+        let renews = self.session.renew(&mut self.out.pending);
+        if renews {
+            self.append_own(Owner::Login, before);
+        }
+        renews
+    }
+
+    /// Appends a command of the connection's own, whose bytes were just added.
+    fn append_own(&mut self, owner: Owner, before: usize) {
+        self.queue.push_back(Entry {
+            owner,
+            bytes: self.out.pending.len() - before,
+            commands: 1,
+            replies_left: 1,
+            flags: Flags::READ_ONLY,
+            wait: Duration::ZERO,
+            tries: 0,
+            bound: true,
+        });
     }
 
     /// Whether a request whose bytes were just added is taken, and whether it is bound to this very
@@ -389,7 +417,7 @@ impl Conn {
         let quiet = self
             .queue
             .iter()
-            .all(|entry| entry.owner == Owner::Keepalive);
+            .all(|entry| matches!(entry.owner, Owner::Keepalive | Owner::Login));
         if quiet {
             self.out.shrink();
             self.slots.shrink();

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use loadline_resp::encode;
 
 use super::{Conn, Entry, Events, Owner, Stamp};
-use crate::{Error, Flags};
+use crate::Error;
 
 impl Conn {
     /// What time does: stamps new requests, asks a silent server whether it is there, and fails requests
@@ -94,24 +94,18 @@ impl Conn {
 
     pub(super) fn allowed(&self, entry: &Entry) -> Option<Duration> {
         match entry.owner {
-            Owner::Keepalive => self.session.allowed_for_keepalive(),
+            Owner::Keepalive | Owner::Login => self.session.allowed_for_keepalive(),
             _ => self.session.allowed(entry.wait),
         }
     }
 
     fn ask_for_life(&mut self, now: Instant) {
-        let before = self.out.pending.len();
-        encode::command(&mut self.out.pending, &["PING"]);
-        self.queue.push_back(Entry {
-            owner: Owner::Keepalive,
-            bytes: self.out.pending.len() - before,
-            commands: 1,
-            replies_left: 1,
-            flags: Flags::READ_ONLY,
-            wait: Duration::ZERO,
-            tries: 0,
-            bound: true,
-        });
+        // A login says as well whether the server is there.
+        if !self.renew_login() {
+            let before = self.out.pending.len();
+            encode::command(&mut self.out.pending, &["PING"]);
+            self.append_own(Owner::Keepalive, before);
+        }
         self.stamp(now);
     }
 }
