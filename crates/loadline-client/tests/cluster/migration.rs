@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use loadline_client::cluster::{Cluster, slot_of};
+use loadline_client::cluster::{Builder, Cluster, Node, slot_of};
 use loadline_client::commands::*;
-use loadline_client::{atomic, cmd};
+use loadline_client::{Config, ConnectionEvent, ConnectionEvents, atomic, cmd};
 
 use crate::nodes::{Server, runtime, shared};
 
@@ -61,6 +61,54 @@ fn writes_to_a_slot_that_moves_run_once_each_and_none_is_lost() {
         }
         println!("{moves} moves under {all_keys} writes of each kind; MOVED, ASK, TRYAGAIN before {before:?}, after {after:?}");
     });
+}
+
+/// A client that calls the old master of a slot is redirected, and the application gets to know of it, for both kinds of
+/// cluster.
+#[test]
+fn a_slot_that_moves_is_an_event() {
+    const KEY: &str = "{an event}";
+    let slot = slot_of(KEY.as_bytes());
+    let open = || {
+        let events = ConnectionEvents::new(1_000);
+        let seed = shared().masters()[0].node();
+        let mut config =
+            Config::from_url(&format!("redis://{}:{}", seed.host(), seed.port())).unwrap();
+        config.events = Some(events.clone());
+        (Builder::from_config(config).unwrap(), events)
+    };
+    let ((builder, of_blocking), (other, of_async)) = (open(), open());
+    let mut blocking = builder.open_blocking().unwrap();
+    let runtime = runtime();
+    let cluster = runtime.block_on(other.open()).unwrap();
+    let _: () = blocking.run(set(KEY, 1)).unwrap();
+    let value: u32 = runtime.block_on(cluster.run(get(KEY))).unwrap();
+    assert_eq!(value, 1);
+    let before = [moved(&of_blocking, slot), moved(&of_async, slot)];
+    assert_eq!(before, [vec![], vec![]], "it has not moved yet");
+    shared().move_slot(slot);
+    let masters = shared().masters();
+    let master = masters.iter().find(|server| server.serves(slot)).unwrap();
+    let value: u32 = blocking.run(get(KEY)).unwrap();
+    assert_eq!(value, 1);
+    let value: u32 = runtime.block_on(cluster.run(get(KEY))).unwrap();
+    assert_eq!(value, 1);
+    for (kind, events) in [("blocking", of_blocking), ("async", of_async)] {
+        assert_eq!(moved(&events, slot), [master.node()], "{kind}");
+    }
+}
+
+/// Where the events of a queue say that a slot is.
+fn moved(events: &ConnectionEvents, slot: u16) -> Vec<Node> {
+    let mut nodes = Vec::new();
+    while let Some(event) = events.try_next() {
+        if let ConnectionEvent::Moved { slot: of, node } = event
+            && of == slot
+        {
+            nodes.push(node);
+        }
+    }
+    nodes
 }
 
 /// Writes to the slot in every way, and looks at each result, until the slot has moved for the last time.

@@ -315,7 +315,7 @@ impl Server {
     }
 
     /// Whether the node says that it serves a slot itself.
-    fn serves(&self, slot: u16) -> bool {
+    pub(crate) fn serves(&self, slot: u16) -> bool {
         self.gives(slot, &self.ask("CLUSTER MYID"))
     }
 
