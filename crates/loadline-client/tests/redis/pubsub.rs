@@ -1,13 +1,13 @@
 //! Subscriptions on a real server that kills them, dies, freezes and comes back.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use loadline_client::commands::publish;
-use loadline_client::multiplexed::Dedicated;
 use loadline_client::pubsub::{Event, Kind, Message, PubSub};
 use loadline_client::{Error, Protocol, cmd};
 use rustix::process::Signal;
+use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::server::{Redis, runtime};
@@ -97,16 +97,6 @@ fn the_first_connection_is_tried_once() {
 
 /// Ten thousand numbered messages, and a subscriber whose connection is killed again and again: where
 /// numbers are missing, an event said so right there.
-/// Waits until the channel `numbers` has a subscriber.
-async fn wait_for_subscriber(asking: &mut Dedicated) {
-    let begun = Instant::now();
-    let count = cmd::<HashMap<String, u64>>("PUBSUB").arg(("NUMSUB", "numbers"));
-    while asking.run(&count).await.unwrap()["numbers"] == 0 {
-        assert!(begun.elapsed() < LIMIT, "the subscriber does not come back");
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
-}
-
 #[test]
 fn every_gap_is_announced_while_the_connection_is_killed() {
     const MESSAGES: u64 = 10_000;
@@ -116,16 +106,22 @@ fn every_gap_is_announced_while_the_connection_is_killed() {
         let mut publisher = redis.client().dedicated().await.unwrap();
         let mut pubsub = redis.client().pubsub().await.unwrap();
         pubsub.subscribe("numbers").await.unwrap();
+        let (tell, mut told) = watch::channel(0);
         let publishing = tokio::spawn(async move {
             for number in 0..MESSAGES {
-                let heard = publisher.run(publish("numbers", number)).await.unwrap();
+                publisher.run(publish("numbers", number)).await.unwrap();
                 match number % (MESSAGES / KILLS) {
                     100 => {
                         let kill = cmd::<u64>("CLIENT").arg(("KILL", "TYPE", "pubsub"));
                         assert_eq!(publisher.run(kill).await.unwrap(), 1);
                     }
-                    // Some messages meet the outage, and the others have a subscriber again.
-                    150 if heard == 0 => wait_for_subscriber(&mut publisher).await,
+                    // Some messages meet the outage, and the others have a subscriber again. It has told of it: a
+                    // kill amid its handshake would be part of the same outage.
+                    150 => {
+                        let kills = number / (MESSAGES / KILLS) + 1;
+                        let back = timeout(LIMIT, told.wait_for(|outages| *outages == kills));
+                        back.await.expect("the subscriber comes back").unwrap();
+                    }
                     _ => {}
                 }
             }
@@ -150,7 +146,10 @@ fn every_gap_is_announced_while_the_connection_is_killed() {
                     (received, missing) = (received + 1, missing + number - due);
                     (due, announced) = (number + 1, false);
                 }
-                Event::Resubscribed { .. } => (announced, outages) = (true, outages + 1),
+                Event::Resubscribed { .. } => {
+                    (announced, outages) = (true, outages + 1);
+                    tell.send_replace(outages);
+                }
                 other => panic!("{other:?}"),
             }
         }
