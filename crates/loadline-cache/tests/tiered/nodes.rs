@@ -93,19 +93,33 @@ fn tasks_receive_notices_too() {
     });
 }
 
-/// Ends the connections that bring notices.
+/// Ends the connections that bring notices to two caches, as soon as both have one.
 fn kill_tracking(client: &mut loadline_client::blocking::Connection) {
-    let clients: String = client.run(cmd("CLIENT").arg("LIST")).unwrap();
-    for line in clients.lines() {
-        let field = |name: &str| {
-            let mut fields = line.split(' ');
-            fields.find_map(|field| field.strip_prefix(name)?.strip_prefix('='))
-        };
-        if field("flags").is_some_and(|flags| flags.contains('B')) {
-            let kill = cmd::<u64>("CLIENT").arg(("KILL", "ID", field("id").unwrap()));
-            client.run(kill).unwrap();
+    let until = Instant::now() + Duration::from_secs(60);
+    let numbers = loop {
+        let clients: String = client.run(cmd("CLIENT").arg("LIST")).unwrap();
+        let numbers: Vec<String> = clients.lines().filter_map(tracking).collect();
+        if numbers.len() == 2 {
+            break numbers;
         }
+        assert!(Instant::now() < until, "a cache does not come back");
+        std::thread::sleep(MS);
+    };
+    for number in numbers {
+        let kill = cmd::<u64>("CLIENT").arg(("KILL", "ID", number));
+        assert_eq!(client.run(kill).unwrap(), 1);
     }
+}
+
+/// The number of a connection that brings notices, by its line in the list of clients.
+fn tracking(line: &str) -> Option<String> {
+    let field = |name: &str| {
+        let mut fields = line.split(' ');
+        fields.find_map(|field| field.strip_prefix(name)?.strip_prefix('='))
+    };
+    field("flags")?
+        .contains('B')
+        .then(|| field("id").map(Into::into))?
 }
 
 /// One process writes, another one reads all the time, and the connections for the notices are killed again and again.
