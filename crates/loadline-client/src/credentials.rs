@@ -11,7 +11,7 @@ use crate::Password;
 ///
 /// A task of the application fetches new tokens and replaces the old one in time. Every handshake takes the present
 /// credentials, those of reconnections too. An open connection logs in again, with `AUTH` in front of its next request;
-/// a [multiplexed](crate::Multiplexed) one without requests does so when its next keepalive is due. If the server
+/// a multiplexed one without requests does so when its next keepalive is due. If the server
 /// refuses them, the connection stays logged in as it was, and the application gets
 /// [`ConnectionEvent::LoginRefused`](crate::ConnectionEvent::LoginRefused).
 ///
