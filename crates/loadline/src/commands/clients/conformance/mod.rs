@@ -32,7 +32,7 @@ const OPS: u64 = 200;
 /// Time of a timed block.
 const TIME: Duration = Duration::from_millis(200);
 /// Timed blocks of which one has to be right.
-const TIMED_BLOCKS: u32 = 3;
+const TIMED_BLOCKS: u32 = 8;
 /// How much later than that it may end.
 const LATE: Duration = Duration::from_secs(2);
 /// Operations with lines of their own.
