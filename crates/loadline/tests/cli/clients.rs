@@ -18,6 +18,7 @@ connect 2>/dev/null
 value=$(printf 'x%.0s' $(seq "$size"))
 case $client in
 mute) touch started; sleep 60 ;;
+late) [[ $mode == faults ]] && { touch waiting; sleep 60; } ;;
 dead) echo 'no memory' >&2; exit 3 ;;
 babble) echo 'hello' ;;
 endless) while :; do printf 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx'; done ;;
@@ -117,8 +118,8 @@ fn drivers(dir: &Dir) {
     std::fs::write(folder.join("driver.sh"), DRIVER).unwrap();
     let mut manifest = "language = \"Bash\"\ncommand = [\"bash\", \"driver.sh\"]\n".to_owned();
     for name in [
-        "one", "two", "liar", "mute", "dead", "babble", "endless", "deserter", "eager", "paced",
-        "punctual", "omitting",
+        "one", "two", "liar", "mute", "late", "dead", "babble", "endless", "deserter", "eager",
+        "paced", "punctual", "omitting",
     ] {
         manifest +=
             &format!("[[client]]\nname = \"{name}\"\nmodes = [\"sync\", \"faults\"]\nresp = [2]\n");
@@ -319,7 +320,7 @@ fn a_driver_that_breaks_the_contract_ends_the_run_with_a_sentence() {
     dir.run(&["clients", "--only", "three"])
         .failed(64, "unknown driver `three`");
     let listed = dir.run(&["clients", "--list"]).succeeded();
-    assert_eq!(listed.lines().count(), 12, "{listed}");
+    assert_eq!(listed.lines().count(), 13, "{listed}");
 }
 
 #[test]
@@ -443,4 +444,32 @@ fn runs_with_faults_count_what_clients_do() {
     // It has no timeout.
     assert_eq!(of(Fault::Frozen).ending, Ending::Hung);
     assert_eq!(of(Fault::Silent).ending, Ending::Hung);
+}
+
+/// What a client has done until then says nothing about it.
+#[test]
+fn an_interrupt_is_no_failure_of_a_client() {
+    let dir = Dir::new();
+    drivers(&dir);
+    let words = quick(&["--only", "late", "--duration", "50ms", "--rounds", "1"]);
+    let words = words.into_iter().filter(|word| *word != "--no-faults");
+    let words: Vec<&str> = words.chain(["--json", "out.json"]).collect();
+    let mut child = dir
+        .command(&words)
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    crate::util::wait_until("the driver waits", || {
+        dir.path().join("drivers/bash/waiting").exists()
+    });
+    crate::util::signal(child.id(), "INT");
+    let mut code = None;
+    crate::util::wait_until("the run ends", || {
+        code = child.try_wait().unwrap();
+        code.is_some()
+    });
+    assert_eq!(code.unwrap().code(), Some(130));
+    let clients = record(&dir).clients.unwrap();
+    assert!(clients.behaviour.is_empty(), "{:?}", clients.behaviour);
 }

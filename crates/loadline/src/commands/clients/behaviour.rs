@@ -146,9 +146,11 @@ fn run_all<'p>(
             if running == 0 {
                 return Ok(());
             }
-            let one: thread::Result<Seen> = seen.recv().expect("a run ends and says so");
+            let one: thread::Result<Option<Seen>> = seen.recv().expect("a run ends and says so");
             running -= 1;
-            ended(one.unwrap_or_else(|panicked| resume_unwind(panicked)))?;
+            if let Some(seen) = one.unwrap_or_else(|panicked| resume_unwind(panicked)) {
+                ended(seen)?;
+            }
         }
     })
 }
@@ -216,7 +218,7 @@ impl<'p> Run<'p> {
         self,
         scope: &'scope Scope<'scope, 'env>,
         control: &'env Control,
-        sender: Sender<thread::Result<Seen>>,
+        sender: Sender<thread::Result<Option<Seen>>>,
     ) where
         'p: 'scope,
     {
@@ -227,8 +229,8 @@ impl<'p> Run<'p> {
         });
     }
 
-    /// Lets the driver run and notes what it says.
-    fn observe(mut self, control: &Control) -> Seen {
+    /// Lets the driver run and notes what it says; nothing if the user interrupts, because that is no failure of the client.
+    fn observe(mut self, control: &Control) -> Option<Seen> {
         let mut behaviour = Behaviour {
             subject: self.driver.name.clone(),
             driver: self.driver.name.clone(),
@@ -267,6 +269,8 @@ impl<'p> Run<'p> {
         behaviour.max_rss_bytes = self.running.peak_memory();
         match ended {
             Ok(()) => {}
+            // A signal to the whole group of processes ends the driver as well.
+            Err(_) if control.interrupted() => return None,
             Err(Broken::Silent(_)) => {
                 behaviour.ending = Ending::Hung;
                 behaviour.longest_call_ns = Some(waited);
@@ -288,11 +292,11 @@ impl<'p> Run<'p> {
             .ended()
             .and_then(|ended| recovery(&arrived, ended));
         outcomes.extend(arrived.iter().map(|(_, op)| (op.sequence, op.outcome)));
-        Seen {
+        Some(Seen {
             behaviour,
             outcomes,
             prefix: self.prefix,
-        }
+        })
     }
 }
 
