@@ -79,7 +79,7 @@ pub(crate) struct ClientsArgs {
     /// Operations per second of every client (open loop) [default: closed loop]
     #[arg(long, value_name = "OPS", value_parser = units::positive_count, conflicts_with = "gate")]
     pub(crate) rate: Option<u64>,
-    /// Time per operation and client [default: 1500ms]
+    /// Time per operation and client [default: 1s]
     #[arg(long, value_name = "T", value_parser = units::duration)]
     pub(crate) duration: Option<Duration>,
     /// Warm-up time, up to three times as long until it is steady [default: 500ms]

@@ -41,8 +41,8 @@ const DEFAULT_KEYS: u64 = 1_000;
 const MOST_KEYS: u64 = 1_000_000;
 const DEFAULT_VALUE_BYTES: u64 = 64;
 const LARGEST_VALUE_BYTES: u64 = 1 << 20;
-/// Time per operation and client: ten blocks of 150 ms.
-const DEFAULT_LENGTH: Duration = Duration::from_millis(1_500);
+/// Time per operation and client: ten blocks of 100 ms.
+const DEFAULT_LENGTH: Duration = Duration::from_secs(1);
 /// Compilers at run time need longer than the warm-up of a server.
 const DEFAULT_WARMUP: Duration = Duration::from_millis(500);
 const MOST_OPS: usize = 32;
