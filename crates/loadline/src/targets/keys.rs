@@ -1,6 +1,7 @@
 //! The keys of runs on an existing server: finding them, removing them, and the command to remove remaining ones.
 
 use std::collections::BTreeMap;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use loadline_client::Protocol;
@@ -21,6 +22,8 @@ use crate::units::count_text;
 const LOOK_FOR: Duration = Duration::from_secs(2);
 /// Time limit for scanning all keys.
 const PATIENCE: Duration = Duration::from_secs(120);
+/// How long a server may take to notice that connections were closed.
+const NOTICE: Duration = Duration::from_secs(1);
 /// Number of scans of a cluster while keys migrate between its nodes.
 const PASSES: u32 = 5;
 
@@ -261,13 +264,26 @@ impl Opened {
         if self.target.is_ours() {
             return Ok(());
         }
-        if hurry && self.holders(true).is_err() {
+        if hurry && self.reach(true).is_err() {
             return Err(Failure::unavailable(format!(
                 "{}: no reply, so the keys were not removed.",
                 self.name
             )));
         }
-        self.holders(false)?.remove(run_id).map(drop)
+        self.reach(false)?.remove(run_id).map(drop)
+    }
+
+    /// New connections, also to a server that has as many clients as it takes and did not notice yet that those of the
+    /// run have gone.
+    fn reach(&self, hurry: bool) -> Result<Holders, Failure> {
+        let begun = Instant::now();
+        loop {
+            let holders = self.holders(hurry);
+            if holders.is_ok() || begun.elapsed() >= NOTICE {
+                return holders;
+            }
+            thread::sleep(NOTICE / 20);
+        }
     }
 
     /// The commands of `cases`, and those in `further`, that the user of an existing server cannot run.
