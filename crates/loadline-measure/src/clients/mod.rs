@@ -120,7 +120,7 @@ impl Clients {
         if first.other.row.language != *language {
             let other = &first.other.row.language;
             let clause = first.clause();
-            advice += &format!(" Of all languages: {clause}, which is a client in {other}.");
+            advice += &format!(" The best of all languages is a client in {other}: {clause}.");
         }
         Some(advice)
     }

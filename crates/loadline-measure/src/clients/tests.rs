@@ -71,7 +71,7 @@ fn the_advice_stays_in_the_language_and_the_best_is_the_best_of_all() {
     assert_eq!(
         clients.advice,
         "For users of redis-py 1: get in pipelines of 100 is 3.10 times as fast with redis-py 1 hiredis, and the server's CPU time is the same. \
-         Of all languages: get in pipelines of 100 is 9.00 times as fast with loadline-client, and the server's CPU time is the same, which is a client in Rust."
+         The best of all languages is a client in Rust: get in pipelines of 100 is 9.00 times as fast with loadline-client, and the server's CPU time is the same."
     );
     assert_eq!(
         clients.best,
@@ -89,7 +89,7 @@ fn a_client_of_another_language_is_named_as_one() {
     assert_eq!(
         clients.advice,
         "For users of redis-py 1: no other client in Python is faster here. \
-         Of all languages: get in pipelines of 100 is 9.00 times as fast with loadline-client, and the server's CPU time is the same, which is a client in Rust."
+         The best of all languages is a client in Rust: get in pipelines of 100 is 9.00 times as fast with loadline-client, and the server's CPU time is the same."
     );
     // The best of all may be one of the language.
     clients.rows[1].is_valid = true;
