@@ -2,12 +2,10 @@
 //! than all other checks together.
 
 use std::collections::BTreeMap;
-use std::process::Command;
 
-use anyhow::{Context, bail};
 use serde::Deserialize;
 
-use crate::cargo;
+use crate::metadata;
 
 /// The feature that is left out, in every crate.
 const HEAVY: &str = "rocksdb";
@@ -32,18 +30,7 @@ pub(crate) fn flag(heavy: bool) -> anyhow::Result<String> {
     if heavy {
         return Ok("--all-features".to_owned());
     }
-    let output = Command::new(cargo())
-        .args(["metadata", "--no-deps", "--format-version", "1"])
-        .output()
-        .context("`cargo metadata` could not be started")?;
-    if !output.status.success() {
-        bail!(
-            "`cargo metadata` failed: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-    }
-    let metadata: Metadata = serde_json::from_slice(&output.stdout)
-        .context("`cargo metadata` is not what it should be")?;
+    let metadata: Metadata = metadata()?;
     Ok(format!("--features={}", light(&metadata).join(",")))
 }
 

@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, bail};
+use serde::de::DeserializeOwned;
 
 const USAGE: &str = "\
 cargo xtask storeys            dependencies go down, between crates and inside the binary
@@ -128,6 +129,24 @@ fn target_dir() -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
     // Joining keeps an absolute path unchanged.
     root.join(target)
+}
+
+/// What cargo says about the packages of the workspace.
+///
+/// # Errors
+/// If cargo does not say it, or says something else than `T`.
+fn metadata<T: DeserializeOwned>() -> anyhow::Result<T> {
+    let output = Command::new(cargo())
+        .args(["metadata", "--no-deps", "--format-version", "1"])
+        .output()
+        .context("`cargo metadata` could not be started")?;
+    if !output.status.success() {
+        bail!(
+            "`cargo metadata` failed: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+    serde_json::from_slice(&output.stdout).context("`cargo metadata` is not what it should be")
 }
 
 /// The cargo that runs this program.

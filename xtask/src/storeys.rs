@@ -2,12 +2,11 @@
 //! that a room is allowed to use. The same holds for modules inside the binary.
 
 use std::collections::BTreeMap;
-use std::process::Command;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use serde::Deserialize;
 
-use crate::{cargo, layers, say};
+use crate::{layers, metadata, say};
 
 /// The storey of each crate. Every crate must be listed.
 const STOREYS: [(&str, u32); 12] = [
@@ -73,18 +72,7 @@ struct Dependency {
 }
 
 pub(crate) fn check() -> anyhow::Result<()> {
-    let output = Command::new(cargo())
-        .args(["metadata", "--no-deps", "--format-version", "1"])
-        .output()
-        .context("`cargo metadata` could not be started")?;
-    if !output.status.success() {
-        bail!(
-            "`cargo metadata` failed: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-    }
-    let metadata: Metadata = serde_json::from_slice(&output.stdout)
-        .context("`cargo metadata` is not what it should be")?;
+    let metadata: Metadata = metadata()?;
     let mut faults = faults(&metadata);
     faults.extend(layers::faults()?);
     for fault in &faults {
