@@ -1,6 +1,6 @@
 //! The clock of a store. The keyspace below takes the time as an argument.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// Milliseconds since the Unix epoch.
 #[expect(
@@ -10,6 +10,15 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub(crate) fn now_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, millis)
+}
+
+/// The time of the monotonic clock, for durations.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the store is the shell that owns the clock"
+)]
+pub(crate) fn monotonic() -> Instant {
+    Instant::now()
 }
 
 /// Whole milliseconds, at most as many as fit.

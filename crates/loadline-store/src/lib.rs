@@ -38,6 +38,7 @@ mod value;
 pub use error::Error;
 pub use keyspace::{Evicted, Keyspace, Snapshot, Tally};
 pub use list::List;
+pub use log::pace::Pace;
 pub use log::recovery::Torn;
 pub use store::{
     AtLimit, Batch, ChangeLog, Checked, Damage, Durability, Edit, LogStats, Options, Stats, Store,

@@ -2,7 +2,6 @@
 
 #[cfg(test)]
 mod held;
-mod pace;
 
 use std::collections::VecDeque;
 use std::io;
@@ -12,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use hashbrown::HashMap;
+use loadline_store::Pace;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
@@ -24,7 +24,6 @@ use crate::listen::{Listener, ServerConfig, Stream};
 use crate::persistence::Persistence;
 use crate::settings::Settings;
 use crate::state::{Shared, Warnings, wall_ms};
-use pace::Pace;
 
 const READ_BYTES: usize = 64 << 10;
 const EVENTS: usize = 256;

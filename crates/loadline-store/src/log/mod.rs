@@ -1,6 +1,7 @@
 //! The log: operations in the order in which they happened, in segments.
 
 pub(crate) mod op;
+pub(crate) mod pace;
 pub(crate) mod record;
 pub(crate) mod recovery;
 pub(crate) mod segment;
@@ -10,12 +11,14 @@ use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::sync::{Arc, OnceLock, PoisonError};
 
+use crate::clock::monotonic;
 use crate::error::Error;
 use crate::record::Outside;
 use crate::storage::{Appender, NewFile, Storage};
 use crate::sync::atomic::{AtomicU64, Ordering};
-use crate::sync::{Mutex, MutexGuard, RwLock};
+use crate::sync::{Condvar, Mutex, MutexGuard, RwLock, wait};
 use op::{Kind, Op};
+use pace::Pace;
 use record::{Draft, HEADER_BYTES, MAX_BODY_BYTES};
 use segment::{HEAD_BYTES, Head, Segment};
 
@@ -66,6 +69,9 @@ pub(crate) struct Log {
     synced: AtomicU64,
     /// Held by the thread that syncs, with the segments that wait for it.
     syncing: Mutex<Unsynced>,
+    /// The threads that wait for a sync, and the notification of its end.
+    writers: Mutex<Writers>,
+    sync_ended: Condvar,
     /// The first error of a write or a sync.
     failure: OnceLock<String>,
 }
@@ -97,6 +103,22 @@ struct Active {
 struct Unsynced {
     segments: Vec<Arc<Segment>>,
     names: bool,
+}
+
+/// The threads that wait until their records have reached the disk.
+#[derive(Debug, Default)]
+struct Writers {
+    /// Position behind the record of each of them. Those before `synced` no longer wait.
+    positions: Vec<u64>,
+    pace: Pace,
+}
+
+impl Writers {
+    /// The number of threads that still wait when everything before `synced` has reached the disk.
+    fn waiting(&mut self, synced: u64) -> usize {
+        self.positions.retain(|position| *position > synced);
+        self.positions.len()
+    }
 }
 
 /// Locks even where a thread panicked: what these locks protect is changed in single steps.
@@ -131,6 +153,8 @@ impl Log {
             segments: RwLock::new(recovered.segments.into()),
             synced: AtomicU64::new(recovered.synced),
             syncing: Mutex::new(unsynced),
+            writers: Mutex::default(),
+            sync_ended: Condvar::new(),
             failure: OnceLock::new(),
         }
     }
@@ -183,8 +207,39 @@ impl Log {
         })
     }
 
-    /// Returns when everything before `position` has reached the disk. Threads that wait at the same time share
-    /// one sync.
+    /// Returns when everything before `position`, the end of a record of this thread, has reached the disk. Threads
+    /// share syncs: the next one waits a moment for the threads of the last one, as [`Pace`] says.
+    ///
+    /// # Errors
+    /// Those of [`sync`](Self::sync).
+    pub(crate) fn sync_shared(&self, position: u64) -> Result<(), Error> {
+        let mut writers = locked(&self.writers);
+        writers.positions.push(position);
+        loop {
+            let synced = self.synced();
+            if synced >= position {
+                return Ok(());
+            }
+            self.check()?;
+            let now = monotonic();
+            let waiting = writers.waiting(synced);
+            if writers.pace.is_due(waiting, now) {
+                writers.pace.begin(now);
+                drop(writers);
+                let outcome = self.sync(position);
+                writers = locked(&self.writers);
+                let waiting = writers.positions.len();
+                writers.pace.end(waiting, monotonic());
+                self.sync_ended.notify_all();
+                return outcome;
+            }
+            let timeout = writers.pace.longest_sleep(now);
+            writers = wait(&self.sync_ended, &self.writers, writers, timeout);
+        }
+    }
+
+    /// Returns when everything before `position` has reached the disk, and starts a sync for that at once. Threads that
+    /// call it at the same time share one.
     ///
     /// # Errors
     /// [`Error::Failed`]; what has reached the disk is uncertain then.

@@ -96,7 +96,7 @@ impl Inner {
             self.begin_segment(disk);
         }
         if durability == Durability::Always {
-            disk.log.sync(appended.end)?;
+            disk.log.sync_shared(appended.end)?;
         }
         Ok(())
     }

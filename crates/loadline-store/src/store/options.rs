@@ -12,8 +12,9 @@ pub enum Durability {
     /// As [`Process`](Self::Process); and what is older than this interval has reached the disk, provided a
     /// sync takes less than half of it.
     Interval(Duration),
-    /// A failure of the machine: the write has reached the disk (fdatasync). Writers that wait at the same time
-    /// share one.
+    /// A failure of the machine: the write has reached the disk (fdatasync). Threads share syncs. For that, a sync
+    /// waits until as many threads have written as waited at the end of the last one, or for a quarter of the time that
+    /// the last one took. A single thread never waits.
     Always,
 }
 

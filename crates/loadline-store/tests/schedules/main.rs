@@ -13,8 +13,6 @@
 
 #[path = "../../src/arena.rs"]
 mod arena;
-#[path = "../../src/clock.rs"]
-mod clock;
 #[path = "../../src/error.rs"]
 mod error;
 #[path = "../../src/index.rs"]
@@ -43,9 +41,43 @@ mod table;
 #[path = "../../src/value.rs"]
 mod value;
 
+/// A clock that goes on by a millisecond whenever it is read, in the place of `src/clock.rs`: the same order of threads
+/// takes the same time.
+mod clock {
+    use std::sync::LazyLock;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::time::{Duration, Instant};
+
+    static NOW: AtomicU64 = AtomicU64::new(0);
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "there is no other way to get an instant"
+    )]
+    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+
+    pub(crate) fn now_ms() -> u64 {
+        NOW.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Lets time pass.
+    pub(crate) fn advance(millis: u64) {
+        NOW.fetch_add(millis, Ordering::Relaxed);
+    }
+
+    pub(crate) fn monotonic() -> Instant {
+        *START + Duration::from_millis(now_ms())
+    }
+
+    pub(crate) fn millis(time: Duration) -> u64 {
+        u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
 /// The locks of shuttle, in the place of `src/sync.rs`.
 mod sync {
-    pub(crate) use shuttle::sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard};
+    use std::time::Duration;
+
+    pub(crate) use shuttle::sync::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard};
     pub(crate) use shuttle::thread_local;
 
     pub(crate) mod atomic {
@@ -53,6 +85,21 @@ mod sync {
     }
 
     pub(crate) fn warm<T>(_: &Mutex<T>) {}
+
+    /// With a timeout, it gives way to other threads once. (The timeouts of shuttle never end.)
+    pub(crate) fn wait<'m, T>(
+        changed: &Condvar,
+        mutex: &'m Mutex<T>,
+        guard: MutexGuard<'m, T>,
+        timeout: Option<Duration>,
+    ) -> MutexGuard<'m, T> {
+        if timeout.is_none() {
+            return changed.wait(guard).expect("no thread panics");
+        }
+        drop(guard);
+        shuttle::thread::yield_now();
+        mutex.lock().expect("no thread panics")
+    }
 }
 
 // The examples in the documentation of the modules name these.
@@ -66,6 +113,7 @@ pub use value::{Change, Entry, Expiry, Fields, Members, Shape, Value, View};
 
 use std::io::Write;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use memory::Memory;
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
@@ -122,6 +170,39 @@ fn writers_share_syncs() {
     }
 }
 
+/// Syncs and writes of [`two_writers_share_most_syncs`], in all orders.
+static SHARED: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
+
+/// Two writers that write all the time seldom sync alone. If each sync began as soon as the last one had ended, the thread
+/// that waited for it would begin the next one before the other thread has written again.
+fn two_writers_share_most_syncs() {
+    const WRITES: u64 = 6;
+    /// Steps of a thread between two writes.
+    const WORK: u64 = 60;
+    let memory = Memory::default();
+    let store = Arc::new(open(&memory, Durability::Always));
+    store.put(b"first", b"value").expect("it is written");
+    memory.slow_down();
+    let before = memory.syncs();
+    let writers = [1_u8, 2].map(|number| {
+        let store = Arc::clone(&store);
+        thread::spawn(move || {
+            for value in 0..WRITES {
+                let written = store.put(&[number], &value.to_le_bytes());
+                written.expect("it is written");
+                (0..WORK).for_each(|_| thread::yield_now());
+            }
+        })
+    });
+    for writer in writers {
+        writer.join().expect("it has not panicked");
+    }
+    let syncs = memory.syncs() - before;
+    assert!((WRITES..=2 * WRITES).contains(&syncs), "{syncs} syncs");
+    SHARED[0].fetch_add(syncs, Ordering::Relaxed);
+    SHARED[1].fetch_add(2 * WRITES, Ordering::Relaxed);
+}
+
 /// A snapshot shows all of a batch or nothing, and what it shows stays, also in the log, while that is reclaimed.
 fn snapshots_stay_while_the_log_is_reclaimed() {
     const KEYS: [&[u8]; 3] = [b"short", b"other", b"long"];
@@ -176,8 +257,9 @@ fn main() {
     if asked.iter().any(|asked| asked == "--list") {
         return;
     }
-    let tests: [(&str, fn()); 2] = [
+    let tests: [(&str, fn()); 3] = [
         ("writers_share_syncs", writers_share_syncs),
+        ("two_writers_share_most_syncs", two_writers_share_most_syncs),
         (
             "snapshots_stay_while_the_log_is_reclaimed",
             snapshots_stay_while_the_log_is_reclaimed,
@@ -193,4 +275,8 @@ fn main() {
             in_many_orders(name, work);
         }
     }
+    let [syncs, writes] = SHARED.each_ref().map(|count| count.load(Ordering::Relaxed));
+    let _ = writeln!(std::io::stdout(), "{syncs} syncs for {writes} writes");
+    // It was more than six tenths when each sync began at once.
+    assert!(syncs <= writes * 11 / 20, "many writers have synced alone");
 }

@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use shuttle::thread::yield_now;
 
+use crate::clock;
 use crate::storage::{Appender, NewFile, Storage, Stored};
 
 #[derive(Debug, Default, Clone)]
@@ -19,11 +21,15 @@ struct Content {
 
 /// A directory; a clone is the same one. Its lock is not one of shuttle's, and no thread gives way while it holds it.
 #[derive(Debug, Default, Clone)]
-pub(crate) struct Memory(Arc<Mutex<BTreeMap<String, Content>>>);
+pub(crate) struct Memory {
+    files: Arc<Mutex<BTreeMap<String, Content>>>,
+    syncs: Arc<AtomicU64>,
+    is_slow: Arc<AtomicBool>,
+}
 
 impl Memory {
     fn with<R>(&self, work: impl FnOnce(&mut BTreeMap<String, Content>) -> R) -> R {
-        work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        work(&mut self.files.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// What is there after the machine has stopped: what was synced.
@@ -41,7 +47,20 @@ impl Memory {
             });
             left.collect()
         });
-        Self(Arc::new(Mutex::new(left)))
+        Self {
+            files: Arc::new(Mutex::new(left)),
+            ..Self::default()
+        }
+    }
+
+    /// Lets syncs take long, so that other threads have time to write meanwhile.
+    pub(crate) fn slow_down(&self) {
+        self.is_slow.store(true, Ordering::Relaxed);
+    }
+
+    /// Number of syncs of files so far.
+    pub(crate) fn syncs(&self) -> u64 {
+        self.syncs.load(Ordering::Relaxed)
     }
 
     fn file(&self, name: &str) -> File {
@@ -147,8 +166,17 @@ impl Stored for File {
 
     /// What is written after the call has begun has not reached the disk when it ends.
     fn sync(&self) -> io::Result<()> {
+        self.memory.syncs.fetch_add(1, Ordering::Relaxed);
         let bytes = self.with(|file| file.bytes.clone())?;
-        yield_now();
+        let steps = if self.memory.is_slow.load(Ordering::Relaxed) {
+            400
+        } else {
+            1
+        };
+        for _ in 0..steps {
+            clock::advance(1);
+            yield_now();
+        }
         self.with(|file| file.synced = bytes)
     }
 

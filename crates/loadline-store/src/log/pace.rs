@@ -1,34 +1,36 @@
-//! When a sync of the log begins that replies wait for.
+//! When a sync of the log begins that writers wait for.
 
 use std::time::{Duration, Instant};
 
-/// Decides when the next sync begins. Connections take turns otherwise: while a sync for one half of them is under way,
-/// the other half writes, and each waits for two syncs. So a sync begins once as many connections wait as took part in
-/// the last one, or after a quarter of the time that the last one took. That is next to nothing on a fast disk, where it
-/// is better to execute commands during a sync than to share it.
+/// Decides when the next sync of a log begins, for the threads or connections that share it.
+///
+/// Without a wait, they take turns: while a sync for one half of them is under way, the other half writes, and each waits
+/// for two syncs. So a sync begins once as many wait as at the end of the last one (those whose sync ended, and those that
+/// came later), or after a quarter of the time that the last one took. A single writer never waits.
 #[derive(Debug, Default)]
-pub(super) struct Pace {
+pub struct Pace {
     /// When the sync that is under way began.
     begun: Option<Instant>,
     /// When the next one begins at the latest.
     latest: Option<Instant>,
-    /// Connections that waited at the end of the last sync.
+    /// How many waited at the end of the last sync.
     crowd: usize,
 }
 
 impl Pace {
     /// Notes that a sync begins.
-    pub(super) fn begin(&mut self, now: Instant) {
+    pub fn begin(&mut self, now: Instant) {
         self.begun = Some(now);
     }
 
     /// Whether a sync is under way.
-    pub(super) fn is_under_way(&self) -> bool {
+    #[must_use]
+    pub fn is_under_way(&self) -> bool {
         self.begun.is_some()
     }
 
-    /// Notes that the sync has ended. `waiting` connections waited for it or wait for the next one.
-    pub(super) fn end(&mut self, waiting: usize, now: Instant) {
+    /// Notes that the sync has ended. `waiting` is the number of those that waited for it or wait for the next one.
+    pub fn end(&mut self, waiting: usize, now: Instant) {
         let Some(begun) = self.begun.take() else {
             return;
         };
@@ -36,14 +38,16 @@ impl Pace {
         self.latest = Some(now + (now - begun) / 4);
     }
 
-    /// Whether it is time for the next sync, for which `waiting` connections wait.
-    pub(super) fn is_due(&self, waiting: usize, now: Instant) -> bool {
+    /// Whether it is time for the next sync, for which `waiting` threads or connections wait.
+    #[must_use]
+    pub fn is_due(&self, waiting: usize, now: Instant) -> bool {
         let is_late = self.latest.is_none_or(|latest| latest <= now);
         self.begun.is_none() && (waiting >= self.crowd || is_late)
     }
 
-    /// How long the event loop can sleep while replies wait: no longer than until the next sync is due.
-    pub(super) fn longest_sleep(&self, now: Instant) -> Option<Duration> {
+    /// The time until the next sync is due; `None` while one is under way.
+    #[must_use]
+    pub fn longest_sleep(&self, now: Instant) -> Option<Duration> {
         let latest = self.latest.filter(|_| self.begun.is_none())?;
         Some(latest.saturating_duration_since(now))
     }
@@ -55,7 +59,7 @@ mod tests {
 
     #[test]
     fn a_sync_waits_for_those_of_the_last_one_and_not_long() {
-        let start = Instant::now();
+        let start = crate::clock::monotonic();
         let at = |ms| start + Duration::from_millis(ms);
         let mut pace = Pace::default();
         assert!(pace.is_due(1, at(0)));
