@@ -2,7 +2,8 @@
 //! speed -- [DIRECTORY [VALUE_BYTES [KEYS]]]`.
 //!
 //! Each figure is that of the fastest tenth of many short blocks, and the median block is in brackets: on a machine that
-//! does other work, the former changes less from run to run. Without KEYS, there are a million keys, or fewer with values
+//! does other work, the former changes less from run to run. The last figure is the CPU time of the calling
+//! thread in the median block. Without KEYS, there are a million keys, or fewer with values
 //! of more than 100 bytes, of which there are 100 MB.
 
 use std::hint::black_box;
@@ -11,6 +12,7 @@ use std::time::Instant;
 
 use loadline_measure::quantile::median;
 use loadline_store::{Batch, Durability, Error, Options, Store};
+use rustix::time::{ClockId, clock_gettime};
 
 const MOST_KEYS: u64 = 1_000_000;
 const DATA_BYTES: u64 = 100_000_000;
@@ -57,6 +59,12 @@ fn key(number: u64) -> [u8; 16] {
     key
 }
 
+/// CPU time of this thread, in nanoseconds.
+fn cpu_ns() -> i64 {
+    let spent = clock_gettime(ClockId::ThreadCPUTime);
+    spent.tv_sec * 1_000_000_000 + spent.tv_nsec
+}
+
 /// What is measured.
 struct Setting {
     keys: u64,
@@ -87,18 +95,22 @@ impl Setting {
     ) -> Result<(), Error> {
         let mut keys = Keys::new(among);
         let mut blocks = Vec::with_capacity(BLOCKS);
+        let mut cpu_blocks = Vec::with_capacity(BLOCKS);
         for _ in 0..BLOCKS {
             keys.prepare(self.block);
+            let cpu_begun = cpu_ns();
             let begun = Instant::now();
             work(&keys.block)?;
             blocks.push(begun.elapsed().as_nanos() as f64 / self.block as f64);
+            cpu_blocks.push((cpu_ns() - cpu_begun) as f64 / self.block as f64);
         }
+        let cpu = median(&cpu_blocks).expect("there are blocks");
         blocks.sort_by(f64::total_cmp);
         let fast = blocks[BLOCKS / 10];
         let middle = median(&blocks).expect("there are blocks");
         let _ = writeln!(
             std::io::stdout(),
-            "{name:<24} {fast:>7.0} ns ({middle:>5.0})"
+            "{name:<24} {fast:>7.0} ns ({middle:>5.0}), {cpu:>5.0} ns of CPU"
         );
         Ok(())
     }
