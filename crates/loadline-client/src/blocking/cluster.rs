@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use super::halves::Written;
 use super::interleaved::Interleaved;
-use super::{Connection, PubSub};
+use super::{Connection, PubSub, Tracking};
 use crate::cluster::batch::{Batch, Group, Next, unserved};
 use crate::cluster::builder::Plain;
 use crate::cluster::plan::{Outcome, Plan};
@@ -20,7 +20,7 @@ use crate::cluster::view::{View, question};
 use crate::cluster::{Builder, Node, node_methods, slot_of};
 use crate::pubsub::core::Core;
 use crate::request::Failed;
-use crate::{Config, Error, FromReply, Request, Scan};
+use crate::{Config, Error, FromReply, Request, Scan, ToArgs};
 
 /// A cluster for one thread, with a connection to each node that is used. See [`cluster`](crate::cluster) for the
 /// rules of routing and of sending again.
@@ -175,19 +175,32 @@ impl Cluster {
     pub fn pubsub(&mut self) -> Result<PubSub, Error> {
         // Any part of the number will do.
         let turn = self.next_turn() as usize;
-        let (plain, topology) = (self.plain.clone(), self.topology.clone());
-        let config = plain.config.clone();
-        let seeds = plain.seeds.clone();
-        let core = Core::of_cluster(config, topology.clone(), seeds, turn, Instant::now());
-        let cluster = Self {
-            plain,
-            topology,
+        let config = self.plain.config.clone();
+        let seeds = self.plain.seeds.clone();
+        let core = Core::of_cluster(config, self.topology(), seeds, turn, Instant::now());
+        PubSub::on_cluster(self.apart(), core)
+    }
+
+    /// Opens connections to all masters that report changes of the keys with these prefixes; see
+    /// [`tracking`](crate::tracking). The empty prefix is all keys. One prefix must not begin with another one.
+    ///
+    /// # Errors
+    /// Fails if the single connection attempt to a master fails, if it refuses a prefix, and without RESP3. Later on
+    /// connections come back by themselves.
+    pub fn tracking(&self, prefixes: impl ToArgs) -> Result<Tracking, Error> {
+        Tracking::on_cluster(self.apart(), &prefixes)
+    }
+
+    /// The same cluster with connections of its own.
+    fn apart(&self) -> Self {
+        Self {
+            plain: self.plain.clone(),
+            topology: self.topology(),
             connections: HashMap::new(),
             turn: self.turn,
             asked: self.asked,
             stale: false,
-        };
-        PubSub::on_cluster(cluster, core)
+        }
     }
 
     /// Asks some nodes for the map of slots. This happens automatically when a redirection or a lost node shows that

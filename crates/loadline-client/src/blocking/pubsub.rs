@@ -160,8 +160,8 @@ impl PubSub {
     pub fn next(&mut self, timeout: Duration) -> Option<Event> {
         let deadline = Instant::now().checked_add(timeout);
         loop {
-            if let Poll::Ready(event) = self.core.poll_next(Waker::noop()) {
-                return event;
+            if let Some(event) = self.waiting() {
+                return Some(event);
             }
             if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
                 return None;
@@ -196,31 +196,60 @@ impl PubSub {
         }
     }
 
+    /// The next event if there is one by now.
+    pub(super) fn waiting(&mut self) -> Option<Event> {
+        match self.core.poll_next(Waker::noop()) {
+            Poll::Ready(event) => event,
+            Poll::Pending => None,
+        }
+    }
+
     /// What is due on each connection, and one read where there is something, until `deadline`.
     fn step(&mut self, deadline: Option<Instant>) {
+        Self::step_all(&mut [self], deadline);
+    }
+
+    /// The same for several subscribers, of which each can end the wait.
+    pub(super) fn step_all(pubsubs: &mut [&mut Self], deadline: Option<Instant>) {
+        for pubsub in &mut *pubsubs {
+            pubsub.send_all();
+        }
+        let now = Instant::now();
+        let steps = pubsubs.iter().filter_map(|pubsub| pubsub.next_step());
+        let until = steps.chain(deadline).min();
+        let wait = until.map(|until| until.saturating_duration_since(now));
+        // A single socket waits by itself, which saves a call.
+        let mut read_wait = Some(Duration::ZERO);
+        let wires = pubsubs.iter_mut().flat_map(|pubsub| &mut pubsub.wires);
+        let mut wires: Vec<&mut Wire> = wires.collect();
+        let waited = match &mut wires[..] {
+            [only] if only.socket.is_some() => {
+                (only.readable, read_wait) = (true, wait);
+                Ok(())
+            }
+            wires => wait_for_any(wires, wait),
+        };
+        if let (Err(error), Some(first)) = (waited, pubsubs.first_mut()) {
+            // The sockets are all the same to the system, so it is the first that gets the blame.
+            first.look_at(0, Err(Error::connection(error, true)));
+        }
+        for pubsub in pubsubs {
+            pubsub.receive_all(read_wait);
+        }
+    }
+
+    fn send_all(&mut self) {
         self.follow_cluster();
         for place in 0..self.wires.len() {
             let done = self.send(place);
             self.look_at(place, done);
         }
-        let now = Instant::now();
-        let until = self.next_step().into_iter().chain(deadline).min();
-        let wait = until.map(|until| until.saturating_duration_since(now));
-        // A single socket waits by itself, which saves a call.
-        let mut read_wait = Some(Duration::ZERO);
-        match &mut self.wires[..] {
-            [only] if only.socket.is_some() => (only.readable, read_wait) = (true, wait),
-            wires => {
-                let waited = wait_for_any(wires, wait).map_err(|error| {
-                    // The sockets are all the same to the system, so it is the first that gets the blame.
-                    Error::connection(error, true)
-                });
-                self.look_at(0, waited);
-            }
-        }
+    }
+
+    fn receive_all(&mut self, wait: Option<Duration>) {
         for place in 0..self.wires.len() {
             if std::mem::take(&mut self.wires[place].readable) {
-                let done = self.receive(place, read_wait);
+                let done = self.receive(place, wait);
                 self.look_at(place, done);
             }
         }

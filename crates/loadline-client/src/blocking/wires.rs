@@ -77,20 +77,20 @@ impl Wire {
 
 /// Waits until one of the wires has something to read, for at most `wait` (`None` is without end), and marks
 /// those that have.
-pub(super) fn wait_for_any(wires: &mut [Wire], wait: Option<Duration>) -> io::Result<()> {
+pub(super) fn wait_for_any(wires: &mut [&mut Wire], wait: Option<Duration>) -> io::Result<()> {
     let decrypted = |wire: &mut Wire| {
         let socket = wire.socket.as_mut();
         socket.is_some_and(|socket| socket.socket.has_plaintext())
     };
     let mut ready = false;
-    for wire in &mut *wires {
+    for wire in wires.iter_mut() {
         wire.readable = decrypted(wire);
         ready |= wire.readable;
     }
     // The operating system does not know of what is decrypted already.
     let wait = if ready { Some(Duration::ZERO) } else { wait };
     let wait = wait.and_then(|wait| Timespec::try_from(wait).ok());
-    let with_socket = |wire: &&mut Wire| wire.socket.is_some();
+    let with_socket = |wire: &&mut &mut Wire| wire.socket.is_some();
     let mut fds: Vec<PollFd<'_>> = wires
         .iter()
         .filter_map(|wire| wire.socket.as_ref())

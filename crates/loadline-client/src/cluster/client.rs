@@ -24,7 +24,8 @@ use crate::multiplexed::{Connection, Dedicated, Running};
 use crate::pubsub::PubSub;
 use crate::pubsub::core::Core;
 use crate::request::Failed;
-use crate::{Error, FromReply, Request, Scan, meter};
+use crate::tracking::Tracking;
+use crate::{Config, Error, FromReply, Request, Scan, ToArgs, meter};
 
 /// A cluster that any number of tasks share; a clone is the same. See the [module](super).
 ///
@@ -186,6 +187,21 @@ impl Cluster {
         let config = plain.config.clone();
         let core = Core::of_cluster(config, topology, seeds, turn, Instant::now());
         PubSub::on_cluster(self.clone(), plain, core).await
+    }
+
+    /// Opens connections to all masters that report changes of the keys with these prefixes; see
+    /// [`tracking`](crate::tracking). The empty prefix is all keys. One prefix must not begin with another one.
+    ///
+    /// # Errors
+    /// Fails if the single connection attempt to a master fails, if it refuses a prefix, and without RESP3. Later on
+    /// connections come back by themselves.
+    pub async fn tracking(&self, prefixes: impl ToArgs) -> Result<Tracking, Error> {
+        Tracking::on_cluster(self.clone(), &prefixes).await
+    }
+
+    /// The configuration of a connection to a node as to a single server.
+    pub(crate) fn config_of(&self, node: &Node) -> Config {
+        self.shared.plain.server(node)
     }
 
     /// Returns whether there is a connection to any node, as far as is known.

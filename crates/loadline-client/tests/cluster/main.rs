@@ -17,4 +17,5 @@ mod runtimes;
 mod scan;
 #[cfg(feature = "tls")]
 mod tls;
+mod tracking;
 mod unreachable;

@@ -24,7 +24,10 @@
 //! # Ok::<(), loadline_client::Error>(())
 //! ```
 //!
-//! On a cluster, each master reports the changes of its own keys only; there is no connection to all of them yet.
+//! On a cluster (`cluster::Cluster::tracking`, [`blocking::Cluster::tracking`](crate::blocking::Cluster::tracking)), each master
+//! reports the changes of its own keys, so there is a connection to each of them. The map is asked for once per second, and
+//! ten times per second while a master does not report. A new master announces a gap once it reports: what was read from it
+//! before can be outdated.
 //!
 //! See [Client-side caching](https://redis.io/docs/latest/develop/reference/client-side-caching/).
 
@@ -34,8 +37,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use loadline_resp::Protocol;
 
+use crate::cluster::Node;
 use crate::pubsub::Event;
 use crate::{Config, Error};
+
+/// How often the map of a cluster is asked for.
+pub(crate) const MAP_PERIOD: Duration = Duration::from_secs(1);
+/// The same while a master does not report its changes.
+pub(crate) const MAP_PAUSE: Duration = Duration::from_millis(100);
 
 /// What has changed.
 #[derive(Clone, Debug)]
@@ -47,8 +56,9 @@ pub enum Invalidation {
     All,
     /// Changes are missing here: any key can have changed.
     Gap {
-        /// The time from the last byte of the lost connection until the server confirmed the new one; `None` if the queue
-        /// of [`Config::max_queue_bytes`](crate::Config) was full.
+        /// The time from the last byte of the lost connection until the server confirmed the new one, or the time since
+        /// all masters of a cluster were known to report; `None` if the queue of
+        /// [`Config::max_queue_bytes`](crate::Config) was full.
         outage: Option<Duration>,
     },
     /// The server did not accept the prefix again after an outage. Its changes are not reported any more.
@@ -88,39 +98,30 @@ pub(crate) fn with_resp3(config: &Config) -> Result<Arc<Config>, Error> {
     Ok(Arc::new(config))
 }
 
+/// Drops nodes that are no masters any more. Returns the masters that do not report yet.
+pub(crate) fn keep_masters<S>(nodes: &mut Vec<(Node, S)>, masters: &[Node]) -> Vec<Node> {
+    nodes.retain(|(node, _)| masters.contains(node));
+    let missing = |master: &&Node| !nodes.iter().any(|(node, _)| node == *master);
+    masters.iter().filter(missing).cloned().collect()
+}
+
+#[cfg(feature = "tokio")]
+mod tasks;
 #[cfg(feature = "tokio")]
 #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
 pub use tasks::Tracking;
 
-#[cfg(feature = "tokio")]
-mod tasks {
-    use super::{Invalidation, with_resp3};
-    use crate::pubsub::{Kind, PubSub};
-    use crate::{Config, Error, ToArgs};
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-    /// A connection that reports changes of keys; see the [module](super). It is closed when it is dropped.
-    #[derive(Debug)]
-    pub struct Tracking {
-        pubsub: PubSub,
-    }
-
-    impl Tracking {
-        pub(crate) async fn open(config: &Config, prefixes: &impl ToArgs) -> Result<Self, Error> {
-            let pubsub = PubSub::open(with_resp3(config)?).await?;
-            pubsub.change(Kind::Keys, prefixes, true).await?;
-            Ok(Self { pubsub })
-        }
-
-        /// The next change; `None` once the runtime that the connection was opened in has ended. A future that is dropped
-        /// loses nothing.
-        pub async fn next(&mut self) -> Option<Invalidation> {
-            self.pubsub.next().await.map(Invalidation::from)
-        }
-
-        /// The reason why there is no connection; `None` while there is one, as far as is known.
-        #[must_use]
-        pub fn outage(&self) -> Option<Error> {
-            self.pubsub.outage()
-        }
+    #[test]
+    fn nodes_follow_the_map() {
+        let node = |port| Node::new("n", port);
+        let mut nodes = vec![(node(1), 'a'), (node(2), 'b')];
+        let missing = keep_masters(&mut nodes, &[node(3), node(2), node(4)]);
+        assert_eq!(nodes, [(node(2), 'b')]);
+        assert_eq!(missing, [node(3), node(4)]);
+        assert!(keep_masters(&mut nodes, &[node(2)]).is_empty());
     }
 }
