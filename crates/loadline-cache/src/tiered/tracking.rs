@@ -4,8 +4,8 @@ use std::sync::Weak;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use loadline_client::Client;
 use loadline_client::tracking::Invalidation;
+use loadline_client::{Client, blocking};
 
 use super::core::Core;
 use super::key::Key;
@@ -20,8 +20,14 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// Where the notices come from.
 pub(crate) struct Notices {
-    client: Client,
+    from: Reporter,
     prefix: Vec<u8>,
+}
+
+enum Reporter {
+    Server(Client),
+    /// The URL of a cluster.
+    Cluster(String),
 }
 
 impl Notices {
@@ -34,14 +40,38 @@ impl Notices {
             ));
         }
         // Not within the timeout of the tier: a server that is slow for a moment has lost no notices.
-        match url.map(Place::parse).transpose()? {
-            Some(Place::Server(url, _)) => Ok(Self {
-                client: Client::open(&url)?,
-                prefix: prefix.to_vec(),
-            }),
-            _ => Err(Error::Settings(
-                "only a single Redis server that is named by its URL reports changes, and no cluster",
-            )),
+        let from = match url.map(Place::parse).transpose()? {
+            Some(Place::Server(url, _)) => Reporter::Server(Client::open(&url)?),
+            Some(Place::Cluster(url, _)) => Reporter::Cluster(url),
+            _ => {
+                return Err(Error::Settings(
+                    "only a Redis server or a cluster that is named by its URL reports changes",
+                ));
+            }
+        };
+        let prefix = prefix.to_vec();
+        Ok(Self { from, prefix })
+    }
+
+    fn connect(&self) -> Result<blocking::Tracking, loadline_client::Error> {
+        let prefix = &self.prefix[..];
+        match &self.from {
+            Reporter::Server(client) => client.blocking_tracking(prefix),
+            Reporter::Cluster(url) => blocking::Cluster::open(url)?.tracking(prefix),
+        }
+    }
+
+    #[cfg(feature = "tokio")]
+    async fn connect_task(
+        &self,
+    ) -> Result<loadline_client::tracking::Tracking, loadline_client::Error> {
+        let prefix = &self.prefix[..];
+        match &self.from {
+            Reporter::Server(client) => client.tracking(prefix).await,
+            Reporter::Cluster(url) => {
+                let cluster = loadline_client::cluster::Cluster::open(url).await?;
+                cluster.tracking(prefix).await
+            }
         }
     }
 
@@ -49,7 +79,7 @@ impl Notices {
     pub(crate) fn take<K: Key, V>(&self, shared: &Weak<impl AsRef<Core<K, V>>>) {
         let mut attempts = Attempts::new();
         while shared.strong_count() > 0 {
-            if let Ok(mut tracking) = self.client.blocking_tracking(&self.prefix[..]) {
+            if let Ok(mut tracking) = self.connect() {
                 attempts.succeeded();
                 let mut notice = Some(Invalidation::All);
                 loop {
@@ -69,7 +99,7 @@ impl Notices {
     pub(crate) async fn take_on_task<K: Key, V>(&self, shared: Weak<impl AsRef<Core<K, V>>>) {
         let mut attempts = Attempts::new();
         while shared.strong_count() > 0 {
-            if let Ok(mut tracking) = self.client.tracking(&self.prefix[..]).await {
+            if let Ok(mut tracking) = self.connect_task().await {
                 attempts.succeeded();
                 let mut notice = Some(Invalidation::All);
                 loop {

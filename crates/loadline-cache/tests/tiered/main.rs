@@ -5,16 +5,18 @@
     reason = "a test ends with the error that it did not expect"
 )]
 
+#[path = "../../../loadline-client/tests/cluster/nodes.rs"]
+#[expect(dead_code, reason = "the tests of the client use all of it")]
+mod cluster;
 mod engines;
 #[cfg(feature = "postcard")]
 mod floors;
 mod hedged;
 mod killed;
 mod nodes;
-#[path = "../../../loadline-client/tests/redis/port.rs"]
-mod port;
 mod redis;
 mod shared;
+mod slots;
 mod stores;
 mod tasks;
 mod threads;
@@ -24,6 +26,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
+use cluster::port;
 use loadline_cache::{Batch, Error, KeyValue, open};
 
 const MS: Duration = Duration::from_millis(1);
