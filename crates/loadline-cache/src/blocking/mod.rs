@@ -68,11 +68,14 @@ pub trait KeyValue: Send + Sync {
         Ok(())
     }
 
-    /// Begins to [get](Self::get) a value, and waits up to `patience` for it. Most stores cannot return before the value
-    /// is there; a Redis server can.
-    fn begin_get(&self, key: &[u8], patience: Duration) -> Begun {
+    /// Begins to [get](Self::get_many) values, and waits up to `patience` for them. Most stores cannot return before the
+    /// values are there; a Redis server can.
+    fn begin_get(&self, keys: &[&[u8]], patience: Duration) -> Begun {
         let _ = patience;
-        Begun::Done(self.get(key))
+        Begun::Done(match keys {
+            [key] => self.get(key).map(|value| vec![value]),
+            keys => self.get_many(keys),
+        })
     }
 
     /// Puts `value` for the time `ttl` at each of `keys` that is not there yet, and returns for each of them whether it
@@ -159,13 +162,13 @@ pub trait KeyValue: Send + Sync {
 /// A read that was [begun](KeyValue::begin_get).
 pub enum Begun {
     /// It is over.
-    Done(Result<Option<Vec<u8>>, Error>),
+    Done(Result<Vec<Option<Vec<u8>>>, Error>),
     /// It is still under way, and the function waits for its end.
     Late(Rest),
 }
 
 /// Waits for the end of a read.
-pub type Rest = Box<dyn FnOnce() -> Result<Option<Vec<u8>>, Error> + Send>;
+pub type Rest = Box<dyn FnOnce() -> Result<Vec<Option<Vec<u8>>>, Error> + Send>;
 
 /// The error of a store without [`KeyValue::put_absent`].
 pub(crate) const CANNOT_LEASE: Error = Error::Settings(

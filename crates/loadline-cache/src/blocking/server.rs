@@ -58,28 +58,18 @@ impl KeyValue for ServerStore {
         self.on(|connection| Ok(connection.run(get(key))?))
     }
 
-    fn begin_get(&self, key: &[u8], patience: Duration) -> Begun {
-        let connection = match self.idle.take(&()) {
-            Some(connection) => connection,
-            None if self.late.load(Relaxed) > 0 => return self.connect_late(key),
-            None => match self.client.blocking() {
-                Ok(connection) => connection,
-                Err(error) => return Begun::Done(Err(error.into())),
-            },
-        };
-        let mut sent = match connection.send(get::<Option<Vec<u8>>>(key.to_vec())) {
-            Ok(sent) => sent,
-            Err(error) => return Begun::Done(Err(error.into())),
-        };
-        let idle = Arc::clone(&self.idle);
-        if sent.is_answered_within(patience) {
-            return Begun::Done(finish(sent, &idle));
+    fn begin_get(&self, keys: &[&[u8]], patience: Duration) -> Begun {
+        match keys {
+            [] => Begun::Done(Ok(Vec::new())),
+            [key] => self.begin(get::<Option<Vec<u8>>>(*key).encoded(), patience, |value| {
+                vec![value]
+            }),
+            keys => self.begin(
+                mget::<Option<Vec<u8>>>(keys).encoded(),
+                patience,
+                |values| values,
+            ),
         }
-        let late = Late::count(&self.late);
-        Begun::Late(Box::new(move || {
-            let _late = late;
-            finish(sent, &idle)
-        }))
     }
 
     fn get_many(&self, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, Error> {
@@ -212,9 +202,9 @@ fn visit_each(
 }
 
 /// Reads the reply, and keeps the connection if its state is known.
-fn finish<Q>(sent: Sent<Q>, idle: &Idle<(), Connection>) -> Result<Option<Vec<u8>>, Error>
+fn finish<Q, T>(sent: Sent<Q>, idle: &Idle<(), Connection>) -> Result<T, Error>
 where
-    Q: Request<Output = Result<Option<Vec<u8>>, loadline_client::Error>>,
+    Q: Request<Output = Result<T, loadline_client::Error>>,
 {
     let (connection, value) = sent.finish();
     if value.is_ok() {
@@ -240,13 +230,53 @@ impl Drop for Late {
 }
 
 impl ServerStore {
-    /// Leaves even the connecting to another thread: the server is slow, and connecting is waiting for it.
-    fn connect_late(&self, key: &[u8]) -> Begun {
-        let (client, idle) = (self.client.clone(), Arc::clone(&self.idle));
-        let (key, late) = (key.to_vec(), Late::count(&self.late));
+    /// Sends a read, and waits up to `patience` for its reply.
+    fn begin<Q, T: 'static>(
+        &self,
+        request: Q,
+        patience: Duration,
+        values: fn(T) -> Vec<Option<Vec<u8>>>,
+    ) -> Begun
+    where
+        Q: Request<Output = Result<T, loadline_client::Error>> + Send + 'static,
+    {
+        let connection = match self.idle.take(&()) {
+            Some(connection) => connection,
+            None if self.late.load(Relaxed) > 0 => return self.connect_late(request, values),
+            None => match self.client.blocking() {
+                Ok(connection) => connection,
+                Err(error) => return Begun::Done(Err(error.into())),
+            },
+        };
+        let mut sent = match connection.send(request) {
+            Ok(sent) => sent,
+            Err(error) => return Begun::Done(Err(error.into())),
+        };
+        let idle = Arc::clone(&self.idle);
+        if sent.is_answered_within(patience) {
+            return Begun::Done(finish(sent, &idle).map(values));
+        }
+        let late = Late::count(&self.late);
         Begun::Late(Box::new(move || {
             let _late = late;
-            finish(client.blocking()?.send(get::<Option<Vec<u8>>>(key))?, &idle)
+            finish(sent, &idle).map(values)
+        }))
+    }
+
+    /// Leaves even the connecting to another thread: the server is slow, and connecting is waiting for it.
+    fn connect_late<Q, T: 'static>(
+        &self,
+        request: Q,
+        values: fn(T) -> Vec<Option<Vec<u8>>>,
+    ) -> Begun
+    where
+        Q: Request<Output = Result<T, loadline_client::Error>> + Send + 'static,
+    {
+        let (client, idle) = (self.client.clone(), Arc::clone(&self.idle));
+        let late = Late::count(&self.late);
+        Begun::Late(Box::new(move || {
+            let _late = late;
+            finish(client.blocking()?.send(request)?, &idle).map(values)
         }))
     }
 

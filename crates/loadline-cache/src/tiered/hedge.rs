@@ -27,41 +27,31 @@ pub(crate) struct Hedge {
     at: HedgeAt,
     most: Duration,
     most_late: usize,
-    reads: Mutex<Histogram<u64>>,
-    p99_ns: AtomicU64,
+    /// Reads of one key.
+    single: Times,
+    /// Reads of several keys, by the time per key.
+    each: Times,
     late: AtomicUsize,
 }
 
-impl Hedge {
-    /// `most` is the timeout of the tier; with `most_late` reads past their deadline, the tier is not asked.
-    pub(crate) fn new(at: HedgeAt, most: Duration, most_late: usize) -> Self {
+/// The 99th percentile of the latest reads.
+#[derive(Debug)]
+struct Times {
+    reads: Mutex<Histogram<u64>>,
+    /// 0 until it is known.
+    p99_ns: AtomicU64,
+}
+
+impl Times {
+    fn new() -> Self {
         let reads = Histogram::new_with_bounds(1, LONGEST_NS, 2);
         Self {
-            at,
-            most,
-            most_late,
             reads: Mutex::new(reads.expect("the bounds are in order")),
             p99_ns: AtomicU64::new(0),
-            late: AtomicUsize::new(0),
         }
     }
 
-    /// How long a read has, if that is known yet.
-    pub(crate) fn patience(&self) -> Option<Duration> {
-        match self.at {
-            HedgeAt::After(time) => Some(time.min(self.most)),
-            HedgeAt::P99 => match self.p99_ns.load(Relaxed) {
-                0 => None,
-                ns => Some(Duration::from_nanos(ns).max(LEAST).min(self.most)),
-            },
-        }
-    }
-
-    /// Takes the time of a read that was answered.
-    pub(crate) fn record(&self, time: Duration) {
-        if matches!(self.at, HedgeAt::After(_)) {
-            return;
-        }
+    fn record(&self, time: Duration) {
         let mut reads = self.reads.lock().unwrap_or_else(PoisonError::into_inner);
         reads.saturating_record(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
         if reads.len().is_multiple_of(EVERY) {
@@ -70,6 +60,53 @@ impl Hedge {
         }
         if reads.len() >= WINDOW {
             reads.reset();
+        }
+    }
+
+    fn p99(&self) -> Option<Duration> {
+        match self.p99_ns.load(Relaxed) {
+            0 => None,
+            ns => Some(Duration::from_nanos(ns)),
+        }
+    }
+}
+
+impl Hedge {
+    /// `most` is the timeout of the tier; with `most_late` reads past their deadline, the tier is not asked.
+    pub(crate) fn new(at: HedgeAt, most: Duration, most_late: usize) -> Self {
+        Self {
+            at,
+            most,
+            most_late,
+            single: Times::new(),
+            each: Times::new(),
+            late: AtomicUsize::new(0),
+        }
+    }
+
+    /// How long a read of `keys` keys has, if that is known yet. Several keys have the time of their number, and at least
+    /// that of a single one.
+    pub(crate) fn patience(&self, keys: usize) -> Option<Duration> {
+        let usual = match (self.at, keys) {
+            (HedgeAt::After(time), _) => return Some(time.min(self.most)),
+            (HedgeAt::P99, ..=1) => self.single.p99()?,
+            (HedgeAt::P99, keys) => {
+                let all =
+                    (self.each.p99()?).saturating_mul(u32::try_from(keys).unwrap_or(u32::MAX));
+                all.max(self.single.p99().unwrap_or_default())
+            }
+        };
+        Some(usual.max(LEAST).min(self.most))
+    }
+
+    /// Takes the time of a read of `keys` keys that was answered.
+    pub(crate) fn record(&self, keys: usize, time: Duration) {
+        match (self.at, keys) {
+            (HedgeAt::After(_), _) => {}
+            (HedgeAt::P99, ..=1) => self.single.record(time),
+            (HedgeAt::P99, keys) => self
+                .each
+                .record(time / u32::try_from(keys).unwrap_or(u32::MAX)),
         }
     }
 
@@ -104,28 +141,51 @@ mod tests {
     #[test]
     fn the_deadline_follows_the_slowest_hundredth() {
         let hedge = Hedge::new(HedgeAt::P99, 10_000 * US, 3);
-        (1..EVERY).for_each(|_| hedge.record(100 * US));
-        assert_eq!(hedge.patience(), None);
-        hedge.record(100 * US);
+        (1..EVERY).for_each(|_| hedge.record(1, 100 * US));
+        assert_eq!(hedge.patience(1), None);
+        hedge.record(1, 100 * US);
         let about = |time: Duration| {
-            (time / 100 * 98..=time / 100 * 102).contains(&hedge.patience().unwrap())
+            (time / 100 * 98..=time / 100 * 102).contains(&hedge.patience(1).unwrap())
         };
-        assert!(about(100 * US), "{:?}", hedge.patience());
+        assert!(about(100 * US), "{:?}", hedge.patience(1));
         // The window ends, and older times count no more.
         for _ in 0..2 * WINDOW {
-            hedge.record(300 * US);
+            hedge.record(1, 300 * US);
         }
-        assert!(about(300 * US), "{:?}", hedge.patience());
-        (0..2 * WINDOW).for_each(|_| hedge.record(US));
-        assert_eq!(hedge.patience(), Some(LEAST));
-        (0..2 * WINDOW).for_each(|_| hedge.record(1_000_000 * US));
-        assert_eq!(hedge.patience(), Some(10_000 * US));
+        assert!(about(300 * US), "{:?}", hedge.patience(1));
+        (0..2 * WINDOW).for_each(|_| hedge.record(1, US));
+        assert_eq!(hedge.patience(1), Some(LEAST));
+        (0..2 * WINDOW).for_each(|_| hedge.record(1, 1_000_000 * US));
+        assert_eq!(hedge.patience(1), Some(10_000 * US));
+    }
+
+    #[test]
+    fn several_keys_have_the_time_of_their_number() {
+        let hedge = Hedge::new(HedgeAt::P99, 10_000 * US, 3);
+        assert_eq!(hedge.patience(10), None);
+        (0..EVERY).for_each(|_| hedge.record(20, 400 * US));
+        let about = |keys: usize, time: Duration| {
+            let patience = hedge.patience(keys).unwrap();
+            assert!(
+                (time / 100 * 98..=time / 100 * 102).contains(&patience),
+                "{patience:?}"
+            );
+        };
+        about(10, 200 * US);
+        about(100, 2_000 * US);
+        assert_eq!(hedge.patience(1), None);
+        // No fewer than a single key.
+        (0..EVERY).for_each(|_| hedge.record(1, 300 * US));
+        about(1, 300 * US);
+        about(10, 300 * US);
+        about(100, 2_000 * US);
+        assert_eq!(hedge.patience(usize::MAX), Some(10_000 * US));
     }
 
     #[test]
     fn late_reads_are_counted_until_they_end() {
         let hedge = Arc::new(Hedge::new(HedgeAt::After(US), 10 * US, 2));
-        assert_eq!(hedge.patience(), Some(US));
+        assert_eq!((hedge.patience(1), hedge.patience(9)), (Some(US), Some(US)));
         let (one, two) = (hedge.late(), hedge.late());
         assert!(hedge.is_overdue());
         drop(one);

@@ -278,9 +278,9 @@ pub struct TierStats {
     pub decodes: Times,
     /// Keys that were not asked for because the tier costs more than it saves.
     pub bypassed: u64,
-    /// Loads that began beside a read that was still under way; see [`Tier::hedge`](super::Tier::hedge).
+    /// Reads beside which values were loaded, since they took long; see [`Tier::hedge`](super::Tier::hedge).
     pub hedges: u64,
-    /// Those of them that ended before the read.
+    /// Those of them that ended after all of these loads.
     pub hedges_won: u64,
     /// Keys that waited for another process to load them; see [`Tier::shared_loads`](super::Tier::shared_loads).
     pub lease_waits: u64,

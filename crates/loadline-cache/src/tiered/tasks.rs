@@ -307,45 +307,58 @@ impl<K: Key, V: Send + Sync + 'static> Shared<K, V> {
         }
     }
 
-    /// Reads the keys of a question. If the read of a single key takes longer than it should, its value is loaded beside it,
-    /// and the first result is used.
+    /// Reads the keys of a question. If the read takes longer than it should, its values are loaded beside it, and for each
+    /// key the first result is used.
     async fn ask(self: &Arc<Self>, fetch: &mut Fetch<K, V>, question: Question<'_>) {
         let core = &self.core;
         let Some(patience) = core.patience(&question) else {
             let (values, elapsed) = timed(self.read(&fetch.keys(&question))).await;
             return core.answered(fetch, question, values, elapsed);
         };
-        let (shared, key) = (Arc::clone(self), fetch.keys(&question)[0].to_vec());
-        let mut read = Box::pin(async move { timed(shared.read(&[&key])).await });
+        let keys: Vec<Vec<u8>> = fetch.keys(&question).into_iter().map(Into::into).collect();
+        let (shared, count) = (Arc::clone(self), keys.len());
+        let mut read = Box::pin(async move {
+            let keys: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
+            timed(shared.read(&keys)).await
+        });
         if let Ok((values, elapsed)) = tokio::time::timeout(patience, &mut read).await {
             return core.answered(fetch, question, values, elapsed);
         }
-        let (loading, late) = core.hedge(fetch, &question, patience);
-        let load = Box::pin(timed((self.load)(fetch.key(&loading).clone())));
-        match select(read, load).await {
-            Either::Left(((values, elapsed), load)) => {
-                core.answered(fetch, question, values, elapsed);
-                if !fetch.is_answered(&loading) {
-                    let (result, elapsed) = load.await;
-                    core.loaded(fetch, loading, result, elapsed);
+        let late = core.hedge(fetch, &question, patience);
+        let mut loads = FuturesUnordered::new();
+        while let Some(loading) = core.load_beside(fetch, &question) {
+            let load = (self.load)(fetch.key(&loading).clone());
+            loads.push(async { (timed(load).await, loading) });
+        }
+        let mut failed = Vec::new();
+        let (values, elapsed) = loop {
+            match select(&mut read, loads.next()).await {
+                Either::Left((read, _)) => break read,
+                Either::Right((Some(((Ok(value), elapsed), loading)), _)) => {
+                    core.loaded_beside(fetch, loading, value, elapsed);
                 }
-            }
-            Either::Right(((Ok(value), elapsed), read)) => {
-                let shared = Arc::clone(self);
-                tokio::spawn(async move {
-                    let (values, elapsed) = read.await;
-                    shared.core.read_late(values.is_some(), elapsed);
-                    drop(late);
-                });
-                core.load_won(fetch, loading, Ok(value), elapsed);
-            }
-            Either::Right(((Err(error), took), read)) => {
-                let (values, elapsed) = read.await;
-                core.answered(fetch, question, values, elapsed);
-                if !fetch.is_answered(&loading) {
-                    core.loaded(fetch, loading, Err(error), took);
+                Either::Right((Some((load, loading)), _)) => failed.push((load, loading)),
+                Either::Right((None, _)) if failed.is_empty() => {
+                    let shared = Arc::clone(self);
+                    tokio::spawn(async move {
+                        let (values, elapsed) = read.await;
+                        shared.core.read_late(count, values.is_some(), elapsed);
+                        drop(late);
+                    });
+                    return core.loads_won();
                 }
+                Either::Right((None, _)) => break read.await,
             }
+        };
+        core.answered(fetch, question, values, elapsed);
+        for ((result, elapsed), loading) in failed {
+            core.loaded_late(fetch, loading, result, elapsed);
+        }
+        // Loads of keys that the read has answered end here.
+        while fetch.is_loading()
+            && let Some(((result, elapsed), loading)) = loads.next().await
+        {
+            core.loaded_late(fetch, loading, result, elapsed);
         }
     }
 

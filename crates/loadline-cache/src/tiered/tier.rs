@@ -211,12 +211,13 @@ impl Tier {
     }
 
     /// Has the server report every change of the keys with the [prefix](Self::prefix), by whatever process, and drops the
-    /// values from memory. For a Redis server that is named by its URL, not for a cluster, and with keys that can be read
-    /// back ([`Key::IS_READABLE`](crate::Key::IS_READABLE)). Default off.
+    /// values from memory. For a Redis server or a cluster that is named by its URL, and with keys that can be read back
+    /// ([`Key::IS_READABLE`](crate::Key::IS_READABLE)). Default off.
     ///
     /// A value in memory is then older than the last write to the server for as long as the notice is on its way. While
     /// there is no connection for the notices ([`TierStats::is_tracking`](super::TierStats::is_tracking)), values stay until
-    /// their time to live ends; once there is one again, memory is emptied.
+    /// their time to live ends; once there is one again, memory is emptied. On a cluster that holds for the connection to
+    /// each master. A node that becomes a master reports after a second at most, and memory is emptied then.
     ///
     /// The server reports this process's own writes as well, so the call after a load reads the value back from the tier.
     #[must_use]
@@ -229,7 +230,9 @@ impl Tier {
     /// before. The first result is used. Default off: a read has the [timeout](Self::timeout).
     ///
     /// It begins after 32 reads. With as many reads past their deadline as failures open the [breaker](Self::breaker), the
-    /// tier is not asked. Reads of several keys are not hedged. In a cache of threads, a read is hedged if the tier is a
+    /// tier is not asked. Reads of several keys have the time of their number, by the time per key of those before, and
+    /// begin after 32 of them; their values are then copied before they are decoded. A cache of threads loads late keys one
+    /// after the other, a cache of tasks at the same time, as it does after a miss. In a cache of threads, a read is hedged if the tier is a
     /// Redis server, or a store with [`begin_get`](KeyValue::begin_get); the read and the load then end on threads of their
     /// own. In a cache of tasks, the deadline is exact to the millisecond.
     #[must_use]

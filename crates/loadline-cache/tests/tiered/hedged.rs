@@ -8,6 +8,9 @@ use std::time::{Duration, Instant};
 use loadline_cache::codec::Raw;
 use loadline_cache::{AsyncCache, Batch, Begun, Cache, Error, Found, KeyValue, Tier, TierStats};
 
+use loadline_client::Client;
+use loadline_client::commands::exists;
+
 use super::redis::Redis;
 use super::{Count, Faulty, MS, wait_until};
 
@@ -20,12 +23,16 @@ type Pages = Cache<u32, Vec<u8>>;
 struct Gated(Arc<Faulty>);
 
 impl KeyValue for Gated {
-    fn begin_get(&self, key: &[u8], _: Duration) -> Begun {
+    fn begin_get(&self, keys: &[&[u8]], _: Duration) -> Begun {
         if !*self.0.pause.lock().unwrap() {
-            return Begun::Done(self.0.get(key));
+            return Begun::Done(self.0.get_many(keys));
         }
-        let (store, key) = (Arc::clone(&self.0), key.to_vec());
-        Begun::Late(Box::new(move || store.get(&key)))
+        let keys: Vec<Vec<u8>> = keys.iter().map(|key| key.to_vec()).collect();
+        let store = Arc::clone(&self.0);
+        Begun::Late(Box::new(move || {
+            let keys: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
+            store.get_many(&keys)
+        }))
     }
 
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
@@ -212,6 +219,72 @@ fn a_load_that_fails_leaves_it_to_the_read() {
     });
 }
 
+/// The values of several keys.
+fn many(pages: &Pages, keys: &[u32]) -> Vec<String> {
+    let values = pages.get_many(keys).into_iter();
+    let text = |value: Vec<u8>| String::from_utf8(value).unwrap();
+    values
+        .map(|value| text(value.unwrap().unwrap().to_vec()))
+        .collect()
+}
+
+#[test]
+fn several_keys_are_loaded_while_their_read_is_under_way() {
+    let hedged = hedged();
+    (1..4).for_each(|key| hedged.in_tier(key));
+    hedged.store.set_paused(true);
+    // Loaded one after the other.
+    assert_eq!(many(&hedged.pages, &[1, 2, 3]), ["1", "2", "3"]);
+    let stats = hedged.stats();
+    assert_eq!(
+        (stats.hedges, stats.hedges_won, stats.gets.count),
+        (1, 1, 0)
+    );
+    hedged.store.set_paused(false);
+    wait_until("the read does not end", || hedged.stats().gets.count == 1);
+    // What was loaded is in memory, and was not written to a tier that is slow.
+    assert_eq!(many(&hedged.pages, &[3, 2, 1]), ["3", "2", "1"]);
+    assert_eq!((hedged.loads.get(), hedged.stats().puts.count), (3, 0));
+}
+
+#[test]
+fn a_read_of_several_keys_that_ends_amid_the_loads_answers_the_others() {
+    let hedged = hedged();
+    // The fourth one is in no tier.
+    (1..4).for_each(|key| hedged.in_tier(key));
+    hedged.is_closed.store(true, Ordering::SeqCst);
+    hedged.store.set_paused(true);
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| many(&hedged.pages, &[1, 2, 3, 4]));
+        wait_until("nothing is loaded", || hedged.loads.get() == 1);
+        hedged.store.set_paused(false);
+        wait_until("the read does not end", || hedged.stats().hits == 3);
+        hedged.is_closed.store(false, Ordering::SeqCst);
+        let values = reader.join().unwrap();
+        assert_eq!(values, ["stored", "stored", "stored", "2"]);
+    });
+    assert_eq!((hedged.stats().hedges, hedged.stats().hedges_won), (1, 0));
+    assert_eq!(hedged.loads.get(), 2, "the late key, and the missing one");
+}
+
+#[test]
+fn keys_whose_loads_fail_are_left_to_the_read() {
+    let hedged = hedged();
+    hedged.in_tier(1);
+    hedged.fails.store(true, Ordering::SeqCst);
+    hedged.store.set_paused(true);
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| hedged.pages.get_many(&[1, 2]));
+        wait_until("not all are loaded", || hedged.loads.get() == 2);
+        hedged.store.set_paused(false);
+        let values = reader.join().unwrap();
+        assert_eq!(**values[0].as_ref().unwrap().as_ref().unwrap(), *b"stored");
+        let error = values[1].as_ref().unwrap_err().to_string();
+        assert!(error.contains("no load"), "{error}");
+    });
+    assert_eq!(hedged.stats().hedges_won, 0);
+}
+
 /// One load per key, and no more reads than open the breaker.
 #[test]
 fn a_frozen_tier_leads_to_no_stampede() {
@@ -250,6 +323,9 @@ fn a_frozen_server_does_not_delay_the_first_call() {
     (0..10).for_each(|key| drop(pages.get(&key).unwrap()));
     redis.signal("-STOP");
     let begun = Instant::now();
+    // Several keys first: a second read would be left to a thread that connects.
+    let keys: Vec<u32> = (100..110).collect();
+    assert_eq!(many(&pages, &keys).len(), 10);
     (10..50).for_each(|key| drop(pages.get(&key).unwrap().unwrap()));
     assert!(begun.elapsed() < LONG / 2, "{:?}", begun.elapsed());
     let stats = pages.stats().tier.unwrap();
@@ -288,6 +364,10 @@ fn tasks_do_not_wait_for_a_frozen_server_at_the_first_call() {
         assert!(pages.get(&1).await.unwrap().is_some());
         redis.signal("-STOP");
         let begun = Instant::now();
+        let keys: Vec<u32> = (100..110).collect();
+        for value in pages.get_many(&keys).await {
+            assert!(value.unwrap().is_some());
+        }
         for key in 10..50 {
             assert!(pages.get(&key).await.unwrap().is_some());
         }
@@ -301,4 +381,68 @@ fn tasks_do_not_wait_for_a_frozen_server_at_the_first_call() {
             tokio::time::sleep(MS).await;
         }
     });
+}
+
+/// A cache for tasks whose loads of odd keys wait for the gate.
+async fn gated(
+    redis: &Redis,
+    text: &'static str,
+    loads: &Count,
+    gate: &tokio::sync::watch::Receiver<bool>,
+) -> AsyncCache<u32, Vec<u8>> {
+    let (loads, gate) = (loads.clone(), gate.clone());
+    let load = move |key: u32| {
+        loads.add();
+        let mut gate = gate.clone();
+        async move {
+            if key % 2 == 1 {
+                gate.wait_for(|is_open| *is_open).await.unwrap();
+            }
+            Ok::<_, io::Error>(Some(text.as_bytes().to_vec()))
+        }
+    };
+    let tier = Tier::open(&redis.url()).prefix("p:").timeout(LONG);
+    let pages = AsyncCache::<u32, Vec<u8>>::builder().tier(tier.hedge_after(MS), Raw);
+    pages.build_async(load).await.unwrap()
+}
+
+#[test]
+fn tasks_take_each_key_from_the_read_or_the_load_that_ends_first() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    runtime.unwrap().block_on(async {
+        let (redis, loads) = (Redis::start(), Count::default());
+        let (gate, is_open) = tokio::sync::watch::channel(true);
+        let other = gated(&redis, "stored", &loads, &is_open).await;
+        wait_for_value(&redis, &other).await;
+        let pages = gated(&redis, "loaded", &loads, &is_open).await;
+        let before = loads.get();
+        gate.send(false).unwrap();
+        redis.signal("-STOP");
+        let values = tokio::spawn(async move { pages.get_many(&[1, 2]).await });
+        let until = Instant::now() + LONG;
+        while loads.get() < before + 2 {
+            assert!(Instant::now() < until, "nothing is loaded");
+            tokio::time::sleep(MS).await;
+        }
+        // The load of the first key is never finished.
+        redis.signal("-CONT");
+        let values = values.await.unwrap().into_iter();
+        let values: Vec<Vec<u8>> = values
+            .map(|value| value.unwrap().unwrap().to_vec())
+            .collect();
+        assert_eq!(values, [&b"stored"[..], b"loaded"]);
+    });
+}
+
+/// Puts the value of key 1 into the tier. A machine that pauses can make its write late, which leaves it out.
+async fn wait_for_value(redis: &Redis, pages: &AsyncCache<u32, Vec<u8>>) {
+    let until = Instant::now() + LONG;
+    pages.insert(&1, b"stored".to_vec()).await;
+    let mut connection = Client::open(&redis.url()).unwrap().blocking().unwrap();
+    while connection.run(exists("p:1")).unwrap() == 0 {
+        assert!(Instant::now() < until, "the value is not written");
+        tokio::time::sleep(MS).await;
+    }
 }

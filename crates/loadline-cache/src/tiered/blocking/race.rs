@@ -1,11 +1,11 @@
-//! A read of the tier, and a load beside it once the read takes long.
+//! A read of the tier, and loads beside it once the read takes long.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::super::fetch::{Fetch, Question};
+use super::super::fetch::{Fetch, Loading, Question};
 use super::super::key::Key;
 use super::{Link, Shared, timed};
 use crate::LoadError;
@@ -32,8 +32,7 @@ struct State<V> {
 /// What the caller goes on with.
 enum First<V> {
     Read(Read),
-    /// A load that succeeded. One that failed waits for the read.
-    Load(Option<V>, Duration),
+    Load(Load<V>),
 }
 
 impl<V> Race<V> {
@@ -69,36 +68,49 @@ impl<V> Race<V> {
         self.changed.notify_one();
     }
 
+    /// Waits for the read, or for a load.
     fn first(&self) -> First<V> {
-        let is_undecided = |state: &mut State<V>| {
-            state.read.is_none() && !matches!(state.load, Some((Ok(Ok(_)), _)))
-        };
+        let is_undecided = |state: &mut State<V>| state.read.is_none() && state.load.is_none();
         let state = self.changed.wait_while(self.lock(), is_undecided);
         let mut state = state.unwrap_or_else(PoisonError::into_inner);
-        if let Some(read) = state.read.take() {
-            return First::Read(read);
-        }
-        state.is_over = true;
-        match state.load.take() {
-            Some((Ok(Ok(value)), elapsed)) => First::Load(value, elapsed),
-            _ => unreachable!("there is a read or a load that succeeded"),
+        match (state.read.take(), state.load.take()) {
+            // What was loaded before is not needed any more.
+            (Some(read), load) => {
+                state.load = load;
+                First::Read(read)
+            }
+            (None, Some(load)) => First::Load(load),
+            (None, None) => unreachable!("there is a read or a load"),
         }
     }
 
     /// Waits for the load.
-    fn load(&self) -> (Result<Option<V>, LoadError>, Duration) {
+    fn load(&self) -> Load<V> {
         let is_loading = |state: &mut State<V>| state.load.is_none();
         let state = self.changed.wait_while(self.lock(), is_loading);
         let mut state = state.unwrap_or_else(PoisonError::into_inner);
-        let (result, elapsed) = state.load.take().expect("the load has ended");
-        drop(state);
-        (result.unwrap_or_else(|panic| resume_unwind(panic)), elapsed)
+        state.load.take().expect("the load has ended")
+    }
+
+    /// Waits for the read.
+    fn read(&self) -> Read {
+        let is_reading = |state: &mut State<V>| state.read.is_none();
+        let state = self.changed.wait_while(self.lock(), is_reading);
+        let mut state = state.unwrap_or_else(PoisonError::into_inner);
+        state.read.take().expect("the read has ended")
+    }
+
+    /// Leaves the read to itself. Returns it if it has ended.
+    fn leave(&self) -> Option<Read> {
+        let mut state = self.lock();
+        state.is_over = true;
+        state.read.take()
     }
 }
 
 impl<K: Key, V: Send + Sync + 'static> Shared<K, V> {
-    /// Reads the keys of a question. If the read of a single key takes longer than it should, its value is loaded beside it,
-    /// and the first result is used.
+    /// Reads the keys of a question. If the read takes longer than it should, its values are loaded beside it, one after the
+    /// other, until the read has ended.
     pub(super) fn ask(self: &Arc<Self>, fetch: &mut Fetch<K, V>, question: Question<'_>) {
         let core = &self.core;
         let store = self.link.as_ref().and_then(Link::store);
@@ -107,11 +119,8 @@ impl<K: Key, V: Send + Sync + 'static> Shared<K, V> {
             return core.decoded(fetch, question, values, elapsed);
         };
         let begun = Instant::now();
-        match store.begin_get(fetch.keys(&question)[0], patience) {
-            Begun::Done(value) => {
-                let values = value.ok().map(|value| vec![value]);
-                core.answered(fetch, question, values, begun.elapsed());
-            }
+        match store.begin_get(&fetch.keys(&question), patience) {
+            Begun::Done(values) => core.answered(fetch, question, values.ok(), begun.elapsed()),
             Begun::Late(rest) => self.race(fetch, question, rest, begun),
         }
     }
@@ -124,40 +133,77 @@ impl<K: Key, V: Send + Sync + 'static> Shared<K, V> {
         begun: Instant,
     ) {
         let core = &self.core;
-        let (loading, late) = core.hedge(fetch, &question, begun.elapsed());
-        let race = Race::new();
-        let (shared, key, end) = (
-            Arc::clone(self),
-            fetch.key(&loading).clone(),
-            Arc::clone(&race),
-        );
-        let load = move || {
-            let load = || catch_unwind(AssertUnwindSafe(|| (shared.load)(&key)));
-            end.load_ended(timed(load));
-        };
-        let (shared, end) = (Arc::clone(self), Arc::clone(&race));
-        let read = move || {
-            let value = catch_unwind(AssertUnwindSafe(rest))
-                .ok()
-                .and_then(Result::ok);
-            let values = value.map(|value| vec![value]);
-            if let Some((values, elapsed)) = end.read_ended((values, begun.elapsed())) {
-                shared.core.read_late(values.is_some(), elapsed);
-            }
-            drop(late);
-        };
-        start("cache-load", load);
-        start("cache-read", read);
-        match race.first() {
-            First::Load(value, elapsed) => core.load_won(fetch, loading, Ok(value), elapsed),
-            First::Read((values, elapsed)) => {
-                core.answered(fetch, question, values, elapsed);
-                if !fetch.is_answered(&loading) {
-                    let (result, elapsed) = race.load();
-                    core.loaded(fetch, loading, result, elapsed);
+        let race = self.start_read(fetch, &question, rest, begun);
+        let mut failed = Vec::new();
+        while let Some(loading) = core.load_beside(fetch, &question) {
+            self.start_load(fetch.key(&loading).clone(), &race);
+            match race.first() {
+                First::Load((Ok(Ok(value)), elapsed)) => {
+                    core.loaded_beside(fetch, loading, value, elapsed);
+                }
+                First::Load(load) => failed.push((loading, load)),
+                First::Read((values, elapsed)) => {
+                    core.answered(fetch, question, values, elapsed);
+                    if !fetch.is_answered(&loading) {
+                        failed.push((loading, race.load()));
+                    }
+                    return self.take_late(fetch, failed);
                 }
             }
         }
+        let read = match &failed[..] {
+            [] => race.leave(),
+            _ => Some(race.read()),
+        };
+        match read {
+            None => core.loads_won(),
+            Some((values, elapsed)) => {
+                core.answered(fetch, question, values, elapsed);
+                self.take_late(fetch, failed);
+            }
+        }
+    }
+
+    /// Takes loads whose keys the read may have answered.
+    fn take_late(&self, fetch: &mut Fetch<K, V>, loads: Vec<(Loading<'_>, Load<V>)>) {
+        for (loading, (result, elapsed)) in loads {
+            if !fetch.is_answered(&loading) {
+                let result = result.unwrap_or_else(|panic| resume_unwind(panic));
+                self.core.loaded_late(fetch, loading, result, elapsed);
+            }
+        }
+    }
+
+    /// Has a thread wait for the end of a read.
+    fn start_read(
+        self: &Arc<Self>,
+        fetch: &mut Fetch<K, V>,
+        question: &Question<'_>,
+        rest: Rest,
+        begun: Instant,
+    ) -> Arc<Race<V>> {
+        let race = Race::new();
+        let keys = fetch.keys(question).len();
+        let late = self.core.hedge(fetch, question, begun.elapsed());
+        let (shared, end) = (Arc::clone(self), Arc::clone(&race));
+        start("cache-read", move || {
+            let values = catch_unwind(AssertUnwindSafe(rest));
+            let values = values.ok().and_then(Result::ok);
+            if let Some((values, elapsed)) = end.read_ended((values, begun.elapsed())) {
+                shared.core.read_late(keys, values.is_some(), elapsed);
+            }
+            drop(late);
+        });
+        race
+    }
+
+    /// Loads a value on a thread of its own.
+    fn start_load(self: &Arc<Self>, key: K, race: &Arc<Race<V>>) {
+        let (shared, end) = (Arc::clone(self), Arc::clone(race));
+        start("cache-load", move || {
+            let load = || catch_unwind(AssertUnwindSafe(|| (shared.load)(&key)));
+            end.load_ended(timed(load));
+        });
     }
 }
 

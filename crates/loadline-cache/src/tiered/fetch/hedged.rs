@@ -1,4 +1,4 @@
-//! A load beside the read of a [`Fetch`] that is still under way.
+//! Loads beside the read of a [`Fetch`] that is still under way.
 
 use std::time::Duration;
 
@@ -14,64 +14,98 @@ impl<K: Key, V> Fetch<K, V> {
     pub(crate) fn is_answered(&self, loading: &Loading<'_>) -> bool {
         self.slots[loading.slot].answer.is_some()
     }
+
+    /// Whether a load has begun whose key has no answer.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn is_loading(&self) -> bool {
+        let mut slots = self.slots.iter();
+        slots.any(|slot| slot.is_open() && slot.stamp != 0)
+    }
 }
 
 impl<K: Key, V> Core<K, V> {
-    /// How long to wait for the answer to a question before its value is loaded as well. `None`: until the timeout. That
-    /// holds for several keys, too, whose loads could take much longer than the read.
+    /// How long to wait for the answer to a question before its values are loaded as well. `None`: until the timeout.
     pub(crate) fn patience(&self, question: &Question<'_>) -> Option<Duration> {
         let hedge = self.lower.as_ref()?.hedge.as_ref()?;
-        match question.slots[..] {
-            [_] => hedge.patience(),
-            _ => None,
-        }
+        hedge.patience(question.slots.len())
     }
 
-    /// Begins to load the key of a question that has waited for `elapsed`.
+    /// Notes that a question has waited for `elapsed`, and that its values are loaded from here on.
     pub(crate) fn hedge(
         &self,
         fetch: &mut Fetch<K, V>,
         question: &Question<'_>,
         elapsed: Duration,
-    ) -> (Loading<'_>, LateRead) {
+    ) -> LateRead {
         let lower = self.lower.as_ref().expect("a tier was asked");
         let hedge = lower.hedge.as_ref().expect("its reads have a deadline");
-        let slot = question.slots[0];
-        fetch.slots[slot].stamp = self.stamp();
-        fetch.slots[slot].step(Seen::TierSlow, Some(elapsed));
+        for slot in &question.slots {
+            fetch.slots[*slot].step(Seen::TierSlow, Some(elapsed));
+        }
         lower.metrics.hedges.add(1);
-        let loading = Loading {
-            slot,
-            _in_flight: self.metrics.loading.hold(),
-        };
-        (loading, hedge.late())
+        hedge.late()
     }
 
-    /// Takes the value of a load that ended before the read. The read is left to itself.
-    pub(crate) fn load_won(
+    /// Begins the next load beside the read of a question.
+    pub(crate) fn load_beside(
+        &self,
+        fetch: &mut Fetch<K, V>,
+        question: &Question<'_>,
+    ) -> Option<Loading<'_>> {
+        let mut slots = question.slots.iter();
+        let slot = *slots.find(|slot| {
+            let slot = &fetch.slots[**slot];
+            slot.is_open() && slot.stamp == 0
+        })?;
+        fetch.slots[slot].stamp = self.stamp();
+        Some(Loading {
+            slot,
+            _in_flight: self.metrics.loading.hold(),
+        })
+    }
+
+    /// Takes a value that was loaded before the read has ended.
+    pub(crate) fn loaded_beside(
+        &self,
+        fetch: &mut Fetch<K, V>,
+        loading: Loading<'_>,
+        value: Option<V>,
+        elapsed: Duration,
+    ) {
+        // A write would be as slow.
+        fetch.slots[loading.slot].was_slow = true;
+        self.loaded(fetch, loading, Ok(value), elapsed);
+    }
+
+    /// Takes the result of a load once the read has ended, unless the read has answered its key.
+    pub(crate) fn loaded_late(
         &self,
         fetch: &mut Fetch<K, V>,
         loading: Loading<'_>,
         result: Result<Option<V>, LoadError>,
         elapsed: Duration,
     ) {
+        if !fetch.is_answered(&loading) {
+            self.loaded(fetch, loading, result, elapsed);
+        }
+    }
+
+    /// All values of a question were loaded before its read has ended. The read is left to itself.
+    pub(crate) fn loads_won(&self) {
         if let Some(lower) = &self.lower {
             lower.metrics.hedges_won.add(1);
         }
-        // A write would be as slow.
-        fetch.slots[loading.slot].was_slow = true;
-        self.loaded(fetch, loading, result, elapsed);
     }
 
-    /// Takes the end of a read that was left to itself.
-    pub(crate) fn read_late(&self, succeeded: bool, elapsed: Duration) {
+    /// Takes the end of a read of `keys` keys that was left to itself.
+    pub(crate) fn read_late(&self, keys: usize, succeeded: bool, elapsed: Duration) {
         let Some(lower) = &self.lower else {
             return;
         };
         lower.metrics.gets.record(elapsed);
         lower.report(succeeded, elapsed, self.clock.now());
         match &lower.hedge {
-            Some(hedge) if succeeded => hedge.record(elapsed),
+            Some(hedge) if succeeded => hedge.record(keys, elapsed),
             _ => lower.metrics.get_errors.add(1),
         }
     }

@@ -357,6 +357,9 @@ impl<K: Key, V> Core<K, V> {
             }
             for slot in question.slots {
                 let slot = &mut fetch.slots[slot];
+                if slot.answer.is_some() {
+                    continue;
+                }
                 lower.ledger.failed(&slot.bytes, elapsed);
                 slot.step(Seen::TierFailed, Some(elapsed));
             }
@@ -364,8 +367,8 @@ impl<K: Key, V> Core<K, V> {
             Self::skip(lower, fetch, Seen::NotAsked);
             return;
         };
-        if let (Some(hedge), [_]) = (&lower.hedge, &question.slots[..]) {
-            hedge.record(elapsed);
+        if let Some(hedge) = &lower.hedge {
+            hedge.record(question.slots.len(), elapsed);
         }
         let share = elapsed / question.slots.len().max(1) as u32;
         let values = values
@@ -374,6 +377,10 @@ impl<K: Key, V> Core<K, V> {
             .chain(std::iter::repeat_with(|| None));
         for (index, decoded) in question.slots.into_iter().zip(values) {
             let slot = &mut fetch.slots[index];
+            // Loaded beside the read.
+            if slot.answer.is_some() {
+                continue;
+            }
             slot.was_read = true;
             let share = (!slot.is_repeated()).then_some(share);
             let decoded = decoded.unwrap_or_else(Decoded::missing);
