@@ -116,6 +116,31 @@ impl<K: Key, V> Core<K, V> {
         }
     }
 
+    /// Replaces or removes a value that only memory has. Returns `false` if another write of the key is under way.
+    pub(crate) fn overwrite_alone(
+        &self,
+        key: &K,
+        value: Option<&(Arc<V>, Option<Duration>)>,
+    ) -> bool {
+        // What the application does, and what drops its values, is outside the lock of the flights.
+        let entry = value.map(|(value, ttl)| {
+            // Without a tier below, stamps are compared with those of this process only.
+            let stamp = 1 + self.last_stamp.fetch_add(1, Ordering::Relaxed);
+            let (entry, _) = self.entry(key, Some(Arc::clone(value)), *ttl, stamp);
+            (key.clone(), entry)
+        });
+        match entry {
+            Some((own, entry)) => {
+                let write = || self.memory.insert(own, entry);
+                self.flights.write_at_once(key, write).is_some()
+            }
+            None => {
+                let write = || self.memory.remove(key);
+                self.flights.write_at_once(key, write).is_some()
+            }
+        }
+    }
+
     /// Takes a notice of the server. Returns whether there will be more.
     pub(crate) fn take_notice(&self, notice: Invalidation) -> bool {
         let Some(lower) = &self.lower else {

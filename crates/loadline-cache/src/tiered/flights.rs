@@ -11,6 +11,8 @@ use std::task::Poll;
 use std::task::Waker;
 use std::time::Duration;
 
+use quick_cache::DefaultHashBuilder;
+
 use crate::LoadError;
 
 /// What a flight ended with.
@@ -173,7 +175,9 @@ fn remember(wakers: &mut Vec<Waker>, waker: &Waker) {
     }
 }
 
-type Table<K, V> = Mutex<HashMap<K, Arc<Flight<V>>>>;
+/// Hashed with a key of this process, as memory is, and faster than by the standard library.
+type Map<K, V> = HashMap<K, Arc<Flight<V>>, DefaultHashBuilder>;
+type Table<K, V> = Mutex<Map<K, V>>;
 
 /// The flights of all keys.
 #[derive(Debug)]
@@ -222,6 +226,22 @@ impl<K: Hash + Eq + Clone, V> Flights<K, V> {
         Joined::Lead(self.lead(key, flight))
     }
 
+    /// Writes a key at once, unless another write is under way. It overtakes a load, and none begins meanwhile.
+    pub(crate) fn write_at_once<R>(&self, key: &K, work: impl FnOnce() -> R) -> Option<R> {
+        let mut table = lock(&self.table);
+        if let Some(flight) = table.get(key) {
+            let mut state = flight.lock();
+            if state.phase == Phase::Writing {
+                return None;
+            }
+            state.phase = Phase::Overtaken;
+            drop(state);
+            // Those who come from here on do not wait for the older value.
+            table.remove(key);
+        }
+        Some(work())
+    }
+
     /// The value of a key has changed elsewhere: one that is being put into memory does not stay there.
     pub(crate) fn doubt(&self, key: &K) {
         if let Some(flight) = lock(&self.table).get(key) {
@@ -245,7 +265,7 @@ impl<K: Hash + Eq + Clone, V> Flights<K, V> {
     }
 }
 
-fn lock<K, V>(table: &Table<K, V>) -> MutexGuard<'_, HashMap<K, Arc<Flight<V>>>> {
+fn lock<K, V>(table: &Table<K, V>) -> MutexGuard<'_, Map<K, V>> {
     table.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

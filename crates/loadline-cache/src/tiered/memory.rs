@@ -2,8 +2,8 @@
 
 use std::hash::Hash;
 
-use quick_cache::sync::{Cache, DefaultLifecycle};
-use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
+use quick_cache::sync::Cache;
+use quick_cache::{DefaultHashBuilder, Lifecycle, OptionsBuilder, Weighter};
 
 use super::entry::Entry;
 
@@ -22,7 +22,39 @@ impl<K, V> Weighter<K, Entry<V>> for Weight {
     }
 }
 
-type Entries<K, V> = Cache<K, Entry<V>, Weight, DefaultHashBuilder, DefaultLifecycle<K, Entry<V>>>;
+/// What an insert has pushed out. The default of `quick_cache` keeps two of them, and drops others under its lock, where
+/// a value that uses the cache when it is dropped would wait for itself.
+#[derive(Debug, Clone, Copy)]
+struct KeepEvicted;
+
+/// Entries to be dropped once nothing is locked.
+#[derive(Debug)]
+pub(crate) struct Evicted<K, V> {
+    first: Option<(K, Entry<V>)>,
+    others: Vec<(K, Entry<V>)>,
+}
+
+impl<K, V> Lifecycle<K, Entry<V>> for KeepEvicted {
+    type RequestState = Evicted<K, V>;
+
+    #[inline]
+    fn begin_request(&self) -> Self::RequestState {
+        Evicted {
+            first: None,
+            others: Vec::new(),
+        }
+    }
+
+    #[inline]
+    fn on_evict(&self, evicted: &mut Self::RequestState, key: K, entry: Entry<V>) {
+        match &evicted.first {
+            None => evicted.first = Some((key, entry)),
+            Some(_) => evicted.others.push((key, entry)),
+        }
+    }
+}
+
+type Entries<K, V> = Cache<K, Entry<V>, Weight, DefaultHashBuilder, KeepEvicted>;
 
 /// Entries up to a weight in bytes.
 #[derive(Debug)]
@@ -50,12 +82,8 @@ impl<K: Hash + Eq + Clone, V> Memory<K, V> {
             .weight_capacity(capacity)
             .build()
             .expect("both capacities are set");
-        let entries = Cache::with_options(
-            options,
-            Weight,
-            DefaultHashBuilder::default(),
-            DefaultLifecycle::default(),
-        );
+        let entries =
+            Cache::with_options(options, Weight, DefaultHashBuilder::default(), KeepEvicted);
         Self { entries, budget }
     }
 
@@ -64,12 +92,14 @@ impl<K: Hash + Eq + Clone, V> Memory<K, V> {
         self.entries.get(key)
     }
 
-    pub(crate) fn insert(&self, key: K, entry: Entry<V>) {
-        self.entries.insert(key, entry);
+    /// Inserts an entry. Returns what it has replaced and pushed out.
+    pub(crate) fn insert(&self, key: K, entry: Entry<V>) -> (Option<Entry<V>>, Evicted<K, V>) {
+        let older = self.entries.get(&key);
+        (older, self.entries.insert_with_lifecycle(key, entry))
     }
 
-    pub(crate) fn remove(&self, key: &K) {
-        self.entries.remove(key);
+    pub(crate) fn remove(&self, key: &K) -> Option<(K, Entry<V>)> {
+        self.entries.remove(key)
     }
 
     pub(crate) fn clear(&self) {

@@ -206,6 +206,9 @@ impl<K: Key, V: Send + Sync + 'static> AsyncCache<K, V> {
 
     async fn overwrite(&self, key: &K, value: Option<(Arc<V>, Option<Duration>)>) {
         let core = &self.shared.core;
+        if core.lower.is_none() && core.overwrite_alone(key, value.as_ref()) {
+            return;
+        }
         let lead: Lead<K, V> = loop {
             match core.flights.write(key) {
                 Joined::Lead(lead) => break lead,

@@ -15,6 +15,40 @@ fn pages(clock: &ManualClock) -> Builder<u32, String> {
     Pages::builder().clock(clock.clone()).jitter(0.0)
 }
 
+/// A page of some size that looks for another one when it is dropped.
+struct Last(u64, Arc<OnceLock<Cache<u32, Last>>>);
+
+impl Drop for Last {
+    fn drop(&mut self) {
+        if let Some(pages) = self.1.get()
+            && self.0 > 0
+        {
+            assert!(pages.get(&u32::MAX).unwrap().is_none());
+        }
+    }
+}
+
+#[test]
+fn a_value_can_use_the_cache_when_it_is_dropped() {
+    let own: Arc<OnceLock<Cache<u32, Last>>> = Arc::default();
+    let pages = Cache::<u32, Last>::builder().memory(20_000, |_, page: &Last| page.0);
+    let pages = pages.build(|_| Ok::<_, io::Error>(None)).unwrap();
+    assert!(own.set(pages.clone()).is_ok());
+    let (over, is_over) = std::sync::mpsc::channel();
+    thread::spawn(move || {
+        let insert = |key, bytes| pages.insert(&key, Last(bytes, Arc::clone(&own)));
+        (0..10).for_each(|key| insert(key, 500));
+        // Replaced, removed, and pushed out, many at a time.
+        insert(1, 500);
+        pages.invalidate(&1);
+        (10..100).for_each(|key| insert(key, 500));
+        (100..110).for_each(|key| insert(key, 9_000));
+        over.send(pages.stats().entries).unwrap();
+    });
+    let entries = is_over.recv_timeout(std::time::Duration::from_secs(60));
+    assert!((1..20).contains(&entries.expect("a value waits for itself")));
+}
+
 #[test]
 fn a_stampede_of_a_thousand_loads_once() {
     const CALLERS: u64 = 1_000;

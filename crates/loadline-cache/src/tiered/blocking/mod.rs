@@ -218,6 +218,9 @@ impl<K: Key, V: Send + Sync + 'static> Cache<K, V> {
 
     fn overwrite(&self, key: &K, value: Option<(Arc<V>, Option<Duration>)>) {
         let core = &self.shared.core;
+        if core.lower.is_none() && core.overwrite_alone(key, value.as_ref()) {
+            return;
+        }
         let lead: Lead<K, V> = loop {
             match core.flights.write(key) {
                 Joined::Lead(lead) => break lead,
