@@ -391,10 +391,11 @@ impl Connection {
 
     /// Brings the keys of the next requests into the cache of the processor, where there are several of them, and
     /// returns the size of these requests in bytes.
-    fn look_ahead(&self, bytes: &[u8], shared: &Shared) -> usize {
-        let (keys, used) = lookahead::keys(bytes);
-        if keys.len() > 1 && self.session.authenticated {
-            shared.databases[self.session.database].warm(&keys);
+    fn look_ahead(&self, bytes: &[u8], shared: &mut Shared) -> usize {
+        let mut keys = [&[][..]; lookahead::REQUESTS];
+        let (count, used) = lookahead::keys(bytes, &mut keys);
+        if count > 1 && self.session.authenticated {
+            shared.databases[self.session.database].warm(&keys[..count]);
         }
         // Where it finds nothing, it looks again behind the next request.
         used.max(1)

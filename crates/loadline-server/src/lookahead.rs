@@ -1,25 +1,23 @@
 //! A look at the requests of a pipeline before they are executed.
 
 /// The most requests that are looked at.
-const REQUESTS: usize = 16;
+pub(crate) const REQUESTS: usize = 16;
 /// A request with more words ends the look.
 const WORDS: usize = 8;
 
-/// The second words of the first requests, which are keys in most commands, and the bytes of these requests. It is a hint:
-/// a request that is unusual, malformed or incomplete ends the look.
-pub(crate) fn keys(bytes: &[u8]) -> (Vec<&[u8]>, usize) {
-    let mut keys = Vec::new();
-    let mut at = 0;
-    while keys.len() < REQUESTS
-        && let Some((key, used)) = request(&bytes[at..])
-    {
-        if keys.is_empty() {
-            keys.reserve_exact(REQUESTS);
-        }
-        keys.push(key);
+/// Puts the second words of the first requests, which are keys in most commands, into `keys`. Returns how many there are,
+/// and the bytes of these requests. It is a hint: a request that is unusual, malformed or incomplete ends the look.
+pub(crate) fn keys<'b>(bytes: &'b [u8], keys: &mut [&'b [u8]; REQUESTS]) -> (usize, usize) {
+    let (mut count, mut at) = (0, 0);
+    for place in keys {
+        let Some((key, used)) = request(&bytes[at..]) else {
+            break;
+        };
+        *place = key;
+        count += 1;
         at += used;
     }
-    (keys, at)
+    (count, at)
 }
 
 /// The second word of the first request, and the bytes of the request.
@@ -69,6 +67,12 @@ mod tests {
     use super::*;
     use loadline_resp::{Limits, RequestParser, encode};
     use proptest::prelude::*;
+
+    fn keys(bytes: &[u8]) -> (Vec<&[u8]>, usize) {
+        let mut keys = [&[][..]; REQUESTS];
+        let (count, used) = super::keys(bytes, &mut keys);
+        (keys[..count].to_vec(), used)
+    }
 
     #[test]
     fn keys_are_the_second_words() {
