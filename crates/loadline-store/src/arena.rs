@@ -15,6 +15,7 @@ use crate::index::Index;
 use crate::record::{self, LONGEST, MOST_USES, Notes, Outside, Part, Record};
 use crate::slab::{Held, Slab};
 use crate::slot::{Loose, New, Slot};
+use crate::storage::prefetch;
 use crate::value::Entry;
 
 /// Bits of a record's place that say where in its page it begins.
@@ -71,17 +72,22 @@ impl Arena {
         &self.pages[(at >> OFFSET_BITS) as usize].records[offset(at)..]
     }
 
-    /// Reads a byte of each line of the record at `at`, so that it lies in the cache of the processor. Several of these
-    /// reads wait for the memory at the same time, if nothing between them waits for one.
+    /// Brings the first lines of the record at `at` into the cache of the processor. It waits for the address of the page.
     #[inline]
     pub(crate) fn warm(&self, at: u32) {
         const LINE_BYTES: usize = 64;
         let bytes = self.bytes(at);
-        let lines = [0, LINE_BYTES, 2 * LINE_BYTES].map(|line| bytes.get(line));
-        std::hint::black_box(lines.map(Option::<&u8>::copied));
+        let lines = bytes.iter().step_by(LINE_BYTES).take(3);
+        lines.for_each(prefetch);
     }
 
-    /// Reads the addresses of the first pages, so that they lie in the cache of the processor.
+    /// Brings the address of the page of the record at `at` into the cache of the processor.
+    #[inline]
+    pub(crate) fn warm_page(&self, at: u32) {
+        prefetch(&self.pages[(at >> OFFSET_BITS) as usize].garbage);
+    }
+
+    /// Brings the addresses of the first pages into the cache of the processor.
     #[inline]
     pub(crate) fn warm_pages(&self) {
         /// Pages whose addresses lie in one line of the cache.
@@ -89,7 +95,7 @@ impl Arena {
         /// Those of a shard of a million keys, with usual values.
         const LINES: usize = 8;
         let pages = self.pages.iter().step_by(LINE_PAGES).take(LINES);
-        std::hint::black_box(pages.fold(0, |all, page| all ^ page.garbage));
+        pages.for_each(|page| prefetch(&page.garbage));
     }
 
     #[inline]

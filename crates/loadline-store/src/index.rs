@@ -7,6 +7,8 @@
 //! A key whose line is full goes to the next one with room, and each full line counts how many went past it. A search
 //! ends at a line that none has passed.
 
+use crate::storage::prefetch;
+
 /// Places in a line.
 const SLOTS: usize = 12;
 /// Distance between the first positions of two lines.
@@ -105,18 +107,22 @@ impl Index {
         }
     }
 
-    /// Reads the line of a key with this hash, so that it lies in the cache of the processor.
+    /// Brings the line of a key with this hash into the cache of the processor.
     #[inline]
     pub(crate) fn warm(&self, hash: u64) {
-        let line = self.lines.get(self.home(hash));
-        std::hint::black_box(line.map(|line| line.tags[0]));
+        if let Some(line) = self.lines.get(self.home(hash)) {
+            prefetch(&line.tags);
+        }
     }
 
-    /// Reads the segment of a key with this hash, so that it lies in the cache of the processor.
+    /// Brings the segment of a key with this hash into the cache of the processor.
     #[inline]
     pub(crate) fn warm_segment(&self, hash: u64) {
-        let segments = self.segments.get(self.home(hash));
-        std::hint::black_box(segments.map(|segments| segments[0]));
+        // Those of a line can lie in two lines of the cache.
+        if let Some([first, .., last]) = self.segments.get(self.home(hash)) {
+            prefetch(first);
+            prefetch(last);
+        }
     }
 
     /// The position of the entry for this hash that `is_it` accepts.

@@ -80,8 +80,6 @@ impl Shard {
     #[inline]
     pub(crate) fn find(&self, hash: u64, key: &[u8]) -> Option<u32> {
         let arena = &self.arena;
-        // The record's page is known only after the index. Both are read from the memory at the same time this way.
-        arena.warm_pages();
         self.index.find(hash, |at| arena.slot(at).key() == key)
     }
 
@@ -111,10 +109,17 @@ impl Shard {
         self.index.warm_segment(hash);
     }
 
-    /// Brings the addresses of pages into the cache of the processor.
+    /// Brings the addresses of pages into the cache of the processor. The page of a record is known only after the index.
+    /// Both are read from the memory at the same time this way.
     #[inline]
     pub(crate) fn warm_pages(&self) {
         self.arena.warm_pages();
+    }
+
+    /// Brings the address of the page of the entry at `at` into the cache of the processor.
+    #[inline]
+    pub(crate) fn warm_page(&self, at: u32) {
+        self.arena.warm_page(at);
     }
 
     /// Brings the entry at `at` into the cache of the processor.

@@ -25,6 +25,17 @@ pub(crate) enum NewString<'v> {
     Outside(Outside),
 }
 
+/// The order of some keys by their shards; keys of one shard stay in order.
+#[derive(Debug)]
+pub(crate) struct ByShard(Vec<u64>);
+
+impl ByShard {
+    /// The numbers of the keys.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = usize> + Clone {
+        self.0.iter().map(|packed| *packed as u32 as usize)
+    }
+}
+
 /// What keys are locked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
@@ -117,16 +128,16 @@ impl Keyspace {
         keys: impl Iterator<Item = &'k [u8]> + Clone,
         mut visit: impl FnMut(&'k [u8], Option<Slot<'_>>) -> Result<(), E>,
     ) -> Result<(), E> {
-        let hashes = keys.clone().map(|key| self.hash(key)).enumerate();
-        let mut sorted: Vec<(usize, u64)> = hashes.collect();
-        sorted.sort_unstable_by_key(|(_, hash)| self.index_of(*hash));
-        let hashes = sorted.iter().map(|(_, hash)| *hash);
-        let mut locked = self.lock_all(hashes, Purpose::Read);
         // Hashes in the order of the keys, each with the place of its lock.
-        let mut places = vec![(0, 0); sorted.len()];
-        for (number, hash) in sorted {
-            locked.key(hash);
-            places[number] = (hash, locked.at);
+        let hashes = keys.clone().map(|key| (self.hash(key), 0));
+        let mut places: Vec<(u64, usize)> = hashes.collect();
+        let order = self.by_shard(places.iter().map(|(hash, _)| *hash));
+        let hashes = order.iter().map(|number| places[number].0);
+        let mut locked = self.lock_all(hashes, Purpose::Read);
+        for number in order.iter() {
+            let (hash, at) = &mut places[number];
+            locked.key(*hash);
+            *at = locked.at;
         }
         for (key, (hash, at)) in keys.zip(places) {
             let locked = &mut locked.keys[at].1;
@@ -134,6 +145,18 @@ impl Keyspace {
             visit(key, locked.look_up(key))?;
         }
         Ok(())
+    }
+
+    /// The order of the shards of these hashes.
+    pub(crate) fn by_shard(&self, hashes: impl Iterator<Item = u64>) -> ByShard {
+        // A number says both, which takes less time to sort than a pair.
+        let packed = |(number, hash): (usize, u64)| {
+            debug_assert!(number <= u32::MAX as usize, "a batch has fewer keys");
+            (self.index_of(hash) as u64) << 32 | number as u64
+        };
+        let mut packed: Vec<u64> = hashes.enumerate().map(packed).collect();
+        packed.sort_unstable();
+        ByShard(packed)
     }
 
     /// The hash of `key`, for [`lock_all`](Self::lock_all).
@@ -210,7 +233,14 @@ impl LockedKey<'_> {
     #[inline]
     pub(crate) fn warm(&self) {
         self.locked.warm_index_to_change(self.locked.hash());
-        self.locked.warm_pages();
+    }
+
+    /// Brings the entry of the key into the cache of the processor. It waits for what finds it.
+    #[inline]
+    pub(crate) fn warm_entry(&self) {
+        if let Some(place) = self.locked.guess(self.locked.hash()) {
+            self.locked.warm(place);
+        }
     }
 
     /// The entry of the key, also where its time has come.
@@ -300,7 +330,7 @@ impl<'k> LockedKeys<'k> {
             }
             (at, hash)
         });
-        // Lines of the index first, then guesses, which wait for them, and then the records, which wait for guesses.
+        // Lines of the index first, then guesses, which wait for them, with the addresses of pages, and then the records.
         let keys = keys.inspect(|(at, hash)| {
             let locked = &self.keys[*at].1.locked;
             match purpose {
@@ -310,7 +340,9 @@ impl<'k> LockedKeys<'k> {
         });
         let keys: Vec<(usize, u64)> = keys.collect();
         let guesses = keys.iter().filter_map(|(at, hash)| {
-            let place = self.keys[*at].1.locked.guess(*hash)?;
+            let locked = &self.keys[*at].1.locked;
+            let place = locked.guess(*hash)?;
+            locked.warm_page(place);
             Some((*at, place))
         });
         let guesses: Vec<(usize, u32)> = guesses.collect();

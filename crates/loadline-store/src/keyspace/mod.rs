@@ -19,7 +19,7 @@ use crate::sync::MutexGuard;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::value::{Change, Entry, Expiry, Shape, Value, View};
 
-pub(crate) use self::logged::{LockedKey, NewString, Purpose};
+pub(crate) use self::logged::{ByShard, LockedKey, NewString, Purpose};
 pub use self::snapshot::Snapshot;
 pub(crate) use self::sweep::{Found, LockedShard};
 
@@ -575,7 +575,9 @@ impl Keyspace {
     fn shard_of(&self, key: &[u8]) -> Locked<'_> {
         let hash = self.hasher.hash_one(key);
         let shards = self.shards.get_or_init(|| self.make_shards());
-        Locked::new(self, shards, self.index_of(hash), hash)
+        let locked = Locked::new(self, shards, self.index_of(hash), hash);
+        locked.warm_pages();
+        locked
     }
 
     /// The shard of a key with this hash.

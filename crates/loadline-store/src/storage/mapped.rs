@@ -1,4 +1,5 @@
-//! A file mapped into memory: writing to it is a copy and no system call. Also, huge pages for the memory of entries.
+//! A file mapped into memory: writing to it is a copy and no system call. Also, huge pages and prefetches for the memory of
+//! entries.
 //!
 //! This is the only module of the crate with `unsafe` code. What it relies on:
 //!
@@ -17,6 +18,8 @@
 //!    a page; both are like `kill -9` for the store.
 //! 6. **Advice changes no bytes.** [`use_huge_page`] moves memory to other physical pages. What a program reads and
 //!    writes there stays the same, whoever owns it.
+//! 7. **A prefetch is a hint.** [`prefetch`] gets a reference, so the memory is there, and it neither reads nor writes it as
+//!    far as a program can see.
 #![expect(
     unsafe_code,
     reason = "a write to a mapped file takes less than half the time of a system call"
@@ -68,6 +71,22 @@ pub(crate) fn use_huge_page(address: usize) -> io::Result<()> {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
+}
+
+/// Brings the line of memory in which `place` begins into the cache of the processor, and does not wait for it.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[inline]
+pub(crate) fn prefetch<T: Copy>(place: &T) {
+    use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+    // SAFETY: this instruction changes nothing that a program can see, and it cannot fail (7).
+    unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(place).cast()) }
+}
+
+/// Reads `place`, so that it lies in the cache of the processor.
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+#[inline]
+pub(crate) fn prefetch<T: Copy>(place: &T) {
+    std::hint::black_box(*place);
 }
 
 /// Does nothing where there is no such advice.

@@ -11,7 +11,7 @@ use std::io;
 use std::sync::Arc;
 
 pub(crate) use directory::Directory;
-pub(crate) use mapped::{HUGE_BYTES, use_huge_page};
+pub(crate) use mapped::{HUGE_BYTES, prefetch, use_huge_page};
 
 /// A directory of files.
 pub(crate) trait Storage: Debug + Send + Sync {

@@ -71,7 +71,7 @@ impl Inner {
             let mut appended = None;
             let log = |key: &[u8]| {
                 let disk = self.disk.as_ref();
-                appended = disk.map(|disk| (disk, append(disk, Kind::Delete { key })));
+                appended = disk.map(|disk| (disk, append(disk, Kind::Delete { key }, || ())));
             };
             match keyspace.evict(false, written, log) {
                 Evicted::One => wraps = 0,

@@ -8,7 +8,7 @@ use super::inner::{Disk, Inner, with_draft};
 use super::options::{Durability, Options};
 use crate::clock::{millis, now_ms};
 use crate::error::Error;
-use crate::keyspace::{Keyspace, LockedKey, NewString, Purpose};
+use crate::keyspace::{ByShard, Keyspace, LockedKey, NewString, Purpose};
 use crate::log::Appended;
 use crate::log::op::{Kind, MAX_KEY_BYTES, Op, Ops};
 use crate::log::record::{Draft, MAX_BODY_BYTES};
@@ -107,8 +107,8 @@ impl<'s> Writer<'s> {
         check_size(batch.body.len(), MAX_BODY_BYTES)?;
         self.inner.check_limit(None)?;
         let keyspace = self.inner.keyspace();
-        let planned = plan(keyspace, &batch.body);
-        let hashes = planned.iter().map(|planned| planned.hash);
+        let plan = Plan::new(keyspace, &batch.body);
+        let hashes = plan.iter().map(|planned| planned.hash);
         let mut locked = keyspace.lock_all(hashes, Purpose::Change);
         let appended = match &self.inner.disk {
             None => None,
@@ -119,7 +119,7 @@ impl<'s> Writer<'s> {
             })?),
         };
         let place = appended.as_ref().map(|(_, appended)| appended);
-        for planned in &planned {
+        for planned in plan.iter() {
             match planned.op.kind {
                 Kind::Put {
                     key,
@@ -192,7 +192,7 @@ impl<'s> Writer<'s> {
         };
         // The memory is read while the record is made.
         locked.warm();
-        let appended = append(disk, kind)?;
+        let appended = append(disk, kind, || locked.warm_entry())?;
         match value {
             Some(value) => {
                 let end = appended.body_bytes;
@@ -225,9 +225,13 @@ pub(super) fn show<R>(
     }
 }
 
-/// Appends one operation as a record.
+/// Appends one operation as a record. Calls `prepare` when the record is made and before the log is locked.
 #[inline]
-pub(super) fn append(disk: &Disk, kind: Kind<'_>) -> Result<Appended, Error> {
+pub(super) fn append(
+    disk: &Disk,
+    kind: Kind<'_>,
+    prepare: impl FnOnce(),
+) -> Result<Appended, Error> {
     if let Kind::Put { key, value, .. } = kind {
         check_size(key.len(), MAX_KEY_BYTES)?;
         check_size(key.len() + value.len(), MAX_BODY_BYTES)?;
@@ -235,6 +239,7 @@ pub(super) fn append(disk: &Disk, kind: Kind<'_>) -> Result<Appended, Error> {
     with_draft(|draft: &mut Draft| {
         Op { database: 0, kind }.encode(draft.begin());
         draft.finish();
+        prepare();
         disk.log.append(draft)
     })
 }
@@ -272,13 +277,25 @@ pub(super) struct Planned<'b> {
     pub(super) op: Op<'b>,
 }
 
-/// The operations of a body on keys, sorted by the shards of their keys; those of one shard stay in order.
-pub(super) fn plan<'b>(keyspace: &Keyspace, body: &'b [u8]) -> Vec<Planned<'b>> {
-    let planned = Ops::new(body).filter_map(|(end, op)| {
-        let hash = keyspace.hash(op.key()?);
-        Some(Planned { hash, end, op })
-    });
-    let mut planned: Vec<Planned<'b>> = planned.collect();
-    planned.sort_unstable_by_key(|planned| (keyspace.shard_index(planned.hash), planned.end));
-    planned
+/// The operations of a body on keys, in the order of the shards of their keys; those of one shard stay in order.
+#[derive(Debug)]
+pub(super) struct Plan<'b> {
+    planned: Vec<Planned<'b>>,
+    order: ByShard,
+}
+
+impl<'b> Plan<'b> {
+    pub(super) fn new(keyspace: &Keyspace, body: &'b [u8]) -> Self {
+        let planned = Ops::new(body).filter_map(|(end, op)| {
+            let hash = keyspace.hash(op.key()?);
+            Some(Planned { hash, end, op })
+        });
+        let planned: Vec<Planned<'b>> = planned.collect();
+        let order = keyspace.by_shard(planned.iter().map(|planned| planned.hash));
+        Self { planned, order }
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Planned<'b>> + Clone {
+        self.order.iter().map(|number| &self.planned[number])
+    }
 }
