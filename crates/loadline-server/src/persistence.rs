@@ -274,6 +274,13 @@ impl Shared {
         persistence.map_or(0, |persistence| persistence.log.changes())
     }
 
+    /// Bytes of requests, and of the log. The memory of the databases grows no faster.
+    pub(crate) fn written_bytes(&self) -> u64 {
+        let persistence = self.persistence.as_ref();
+        let log_bytes = persistence.map_or(0, |persistence| persistence.log.position());
+        self.stats.bytes_in + log_bytes
+    }
+
     /// The reply to a command that writes, while the log takes no changes.
     pub(crate) fn misconfigured(&self) -> Option<Refusal> {
         let reason = self.persistence.as_ref()?.failure.as_ref()?;

@@ -36,7 +36,7 @@ mod table;
 mod value;
 
 pub use error::Error;
-pub use keyspace::{Evicted, Keyspace, Snapshot, Tally};
+pub use keyspace::{Evicted, FullPages, HugePages, Keyspace, Snapshot, Tally};
 pub use list::List;
 pub use log::pace::Pace;
 pub use log::recovery::Torn;

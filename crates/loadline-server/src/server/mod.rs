@@ -2,6 +2,7 @@
 
 #[cfg(test)]
 mod held;
+mod pages;
 
 use std::collections::VecDeque;
 use std::io;
@@ -24,6 +25,7 @@ use crate::listen::{Listener, ServerConfig, Stream};
 use crate::persistence::Persistence;
 use crate::settings::Settings;
 use crate::state::{Shared, Warnings, wall_ms};
+use pages::Pages;
 
 const READ_BYTES: usize = 64 << 10;
 const EVENTS: usize = 256;
@@ -51,6 +53,7 @@ pub struct Server {
     /// Connections with replies that are held back, in the order of the positions of the log that they wait for.
     held: VecDeque<(u64, u64)>,
     pace: Pace,
+    pages: Pages,
     /// Whether accepting is paused because the process has no more file descriptors.
     full: bool,
     swept_at: u64,
@@ -111,6 +114,7 @@ impl Server {
             turn: Vec::new(),
             held: VecDeque::new(),
             pace: Pace::default(),
+            pages: Pages::default(),
             full: false,
             swept_at: 0,
         })
@@ -415,6 +419,7 @@ impl Server {
         }
         self.shared.stats.sample(self.shared.now);
         self.shared.trim_memory();
+        self.pages.follow(&self.shared);
         if self.shared.has_draining {
             let now = self.shared.now;
             self.close_where(|connection| connection.is_drained(now));

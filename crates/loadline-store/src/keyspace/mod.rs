@@ -11,6 +11,7 @@ use std::sync::OnceLock;
 
 use hashbrown::DefaultHashBuilder;
 
+pub use self::huge::{FullPages, HugePages};
 use self::locked::Locked;
 use self::snapshot::Snapshots;
 use crate::shard::{Passed, Shard, ShardLock, lock};

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::inner::{Inner, SyncMode};
 use super::options::Durability;
 use crate::clock::now_ms;
-use crate::keyspace::Keyspace;
+use crate::keyspace::HugePages;
 
 /// How often expired entries are looked for.
 const SWEEP_EVERY: Duration = Duration::from_millis(100);
@@ -22,9 +22,6 @@ const REST_AFTER_MS: u64 = 1_000;
 
 /// How often a store that is written all the time syncs, if its durability asks for no more.
 const SYNC_EVERY_MS: u64 = 5_000;
-
-/// The memory of entries is moved to huge pages when it has grown by this much, and by a part of itself.
-const HUGE_AFTER_BYTES: usize = 16 << 20;
 
 /// Wakes the background thread.
 #[derive(Debug, Default)]
@@ -206,83 +203,14 @@ fn run(inner: &Inner) {
         } else if interval.is_some() {
             inner.work(SyncMode::Always);
         }
-        huge.follow(inner);
+        if let Some(disk) = &inner.disk {
+            let full = huge.follow(&inner.databases, disk.log.position());
+            full.move_to_huge_pages(|| wakeup.stops());
+        }
         if sweeps {
             for database in &inner.databases {
                 database.expire_some(now_ms(), SWEEP_ENTRIES);
             }
         }
-    }
-}
-
-/// Which memory of the entries was moved to huge pages.
-#[derive(Debug, Default)]
-struct HugePages {
-    /// Bytes that the entries had when it was moved last.
-    moved_bytes: usize,
-    /// Position in the log when their memory was looked at last.
-    position: u64,
-}
-
-impl HugePages {
-    /// Moves the memory of the entries when it has grown since the last time. It grows no faster than the log. The
-    /// databases of a [`ChangeLog`](super::ChangeLog) are not here, and stay where they are.
-    fn follow(&mut self, inner: &Inner) {
-        let Some(disk) = &inner.disk else { return };
-        let position = disk.log.position();
-        if position.saturating_sub(self.position) < HUGE_AFTER_BYTES as u64 {
-            return;
-        }
-        self.position = position;
-        let databases = &inner.databases;
-        let bytes = databases.iter().map(Keyspace::total_memory_bytes).sum();
-        self.moved_bytes = self.moved_bytes.min(bytes);
-        if bytes - self.moved_bytes >= HUGE_AFTER_BYTES.max(self.moved_bytes / 16) {
-            for database in databases {
-                database.use_huge_pages(|| inner.wakeup.stops());
-            }
-            self.moved_bytes = bytes;
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::storage::journal::Journal;
-    use crate::store::{Options, Store, inner, recover};
-
-    #[test]
-    fn huge_pages_follow_the_growth_of_the_memory() {
-        let store = Store::open_on(Box::new(Journal::default()), Options::new()).unwrap();
-        let mut huge = HugePages::default();
-        huge.follow(&store.inner);
-        assert_eq!((huge.position, huge.moved_bytes), (0, 0));
-        for number in 0..150_000_u32 {
-            store.put(&number.to_be_bytes(), &[7; 130]).unwrap();
-        }
-        huge.follow(&store.inner);
-        let memory = store.inner.keyspace().total_memory_bytes();
-        assert_eq!(huge.moved_bytes, memory);
-        assert!(huge.position >= HUGE_AFTER_BYTES as u64);
-    }
-
-    #[test]
-    fn a_log_without_databases_has_no_memory_to_move() {
-        let options = Options::new();
-        let (disk, _, _) = recover(Box::new(Journal::default()), &options).unwrap();
-        let inner = Inner::new(options, Some(disk), vec![]);
-        let disk = inner.disk.as_ref().unwrap();
-        while disk.log.position() < HUGE_AFTER_BYTES as u64 {
-            let appended = inner::with_draft(|draft| {
-                draft.begin().resize(1 << 20, 0);
-                draft.finish();
-                disk.log.append(draft)
-            });
-            appended.unwrap();
-        }
-        let mut huge = HugePages::default();
-        huge.follow(&inner);
-        assert_eq!((huge.position, huge.moved_bytes), (disk.log.position(), 0));
     }
 }
