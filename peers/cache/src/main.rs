@@ -138,7 +138,17 @@ pub(crate) fn middle(times: &[f64]) -> f64 {
     median(times).expect("there are rounds")
 }
 
+/// Measures all, or the part that the first argument names: `memory`, `hits`, `batches`, `frozen` or `reopen`.
 fn main() -> anyhow::Result<()> {
+    let part = std::env::args().nth(1);
+    let wanted = |name: &str| part.as_deref().is_none_or(|part| part == name);
+    if wanted("memory") {
+        memory();
+    }
+    tiers::run(wanted)
+}
+
+fn memory() {
     let roomy = subjects(BUDGET);
     for (_, subject) in &roomy {
         (0..KEYS).for_each(|key| subject.insert(key));
@@ -161,5 +171,4 @@ fn main() -> anyhow::Result<()> {
         hits[0] / hits[2],
         hits[1] / hits[2]
     );
-    tiers::run()
 }
