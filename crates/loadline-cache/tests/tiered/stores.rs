@@ -9,6 +9,9 @@ use loadline_cache::{Batch, Builder, Cache, Error, Found, KeyValue, ManualClock,
 
 use super::{Count, Faulty, MS, wait_until};
 
+/// Times to live are in hours: the clock of the cache moves by hand, and that of the store does not.
+const HOUR: Duration = Duration::from_secs(3_600);
+
 type Pages = Cache<u32, Vec<u8>>;
 
 fn tier(store: &Arc<Faulty>) -> Tier {
@@ -21,7 +24,7 @@ fn tier(store: &Arc<Faulty>) -> Tier {
 
 fn builder(tier: Tier, clock: &ManualClock) -> Builder<u32, Vec<u8>> {
     let builder = Pages::builder().clock(clock.clone()).jitter(0.0);
-    builder.ttl(100 * MS).tier(tier, Raw)
+    builder.ttl(100 * HOUR).tier(tier, Raw)
 }
 
 /// A cache whose values are the numbers of their loads.
@@ -55,11 +58,11 @@ fn a_second_process_does_not_load() {
             Found::Written
         ]
     );
-    clock.advance(60 * MS);
+    clock.advance(60 * HOUR);
     let second = numbered(builder(tier(&store), &clock), &loads);
     assert_eq!(found(&second, 1), [Found::NotInMemory, Found::InTier]);
     // It ends when the first one's value ends, not a whole time to live later.
-    clock.advance(40 * MS);
+    clock.advance(40 * HOUR);
     assert_eq!(
         found(&second, 1)[1..],
         [Found::Expired, Found::Loaded, Found::Written]
@@ -100,7 +103,7 @@ fn a_store_that_is_down_is_left_alone() {
     let (store, clock, loads) = (Faulty::new(), ManualClock::new(), Count::default());
     // The breaker opens with the first write, so that nothing is delivered in the background.
     let tier = tier(&store).breaker(2, 100 * MS, 400 * MS);
-    let pages = numbered(builder(tier, &clock), &loads);
+    let pages = numbered(builder(tier, &clock).ttl(100 * MS), &loads);
     store.set_down(true);
     for key in 0..100 {
         assert!(pages.get(&key).unwrap().is_some());

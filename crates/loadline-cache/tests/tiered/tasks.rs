@@ -9,6 +9,9 @@ use loadline_cache::{AsyncCache, Found, ManualClock, Tier, WriteMode};
 
 use super::{Count, MS};
 
+/// The clock of the cache moves by hand, and that of the store does not.
+const HOUR: Duration = Duration::from_secs(3_600);
+
 type Pages = AsyncCache<u32, Vec<u8>>;
 
 fn runtime() -> tokio::runtime::Runtime {
@@ -127,8 +130,8 @@ fn tasks_use_the_tier_and_refresh() {
             let builder = Pages::builder()
                 .clock(clock.clone())
                 .jitter(0.0)
-                .ttl(100 * MS);
-            let builder = builder.stale_for(50 * MS).tier(tier, Raw);
+                .ttl(100 * HOUR);
+            let builder = builder.stale_for(50 * HOUR).tier(tier, Raw);
             builder.build_async(load).await.unwrap()
         };
         let pages = build(WriteMode::Behind).await;
@@ -156,7 +159,7 @@ fn tasks_use_the_tier_and_refresh() {
             steps[1..],
             [Found::NotInTier, Found::Loaded, Found::Written]
         );
-        clock.advance(120 * MS);
+        clock.advance(120 * HOUR);
         assert_eq!(*pages.get(&1).await.unwrap().unwrap(), b"1");
         until("no refresh", || loads.get() == 3).await;
         until("the refresh is not kept", || {

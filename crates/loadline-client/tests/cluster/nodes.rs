@@ -272,7 +272,10 @@ impl Server {
 
     /// A plain connection, which follows no redirections.
     pub(crate) fn connection(&self) -> blocking::Connection {
-        let client = Client::open(&format!("redis://127.0.0.1:{}", self.port)).unwrap();
+        // A machine that pauses delays the answer, and no test is about that.
+        let options = "connect_timeout=60s&response_timeout=60s";
+        let url = format!("redis://127.0.0.1:{}?{options}", self.port);
+        let client = Client::open(&url).unwrap();
         let mut connection = client.blocking().unwrap();
         connection.run(ping()).unwrap();
         connection
