@@ -26,6 +26,9 @@ pub(crate) type Weigher<K, V> = Box<dyn Fn(&K, &V) -> u64 + Send + Sync>;
 /// The time to live of a value, where it has one of its own.
 pub(crate) type OwnTtl<K, V> = Box<dyn Fn(&K, &V) -> Option<Duration> + Send + Sync>;
 
+/// A value that replaces another one, and its time to live if it has its own; or none.
+pub(crate) type NewValue<V> = Option<(Arc<V>, Option<Duration>)>;
+
 /// Everything but the loader and the connections.
 pub(crate) struct Core<K, V> {
     pub(crate) clock: Arc<dyn Clock>,
@@ -116,29 +119,21 @@ impl<K: Key, V> Core<K, V> {
         }
     }
 
-    /// Replaces or removes a value that only memory has. Returns `false` if another write of the key is under way.
-    pub(crate) fn overwrite_alone(
-        &self,
-        key: &K,
-        value: Option<&(Arc<V>, Option<Duration>)>,
-    ) -> bool {
+    /// Replaces or removes a value that only memory has. Returns the value if another write of the key is under way.
+    pub(crate) fn overwrite_alone(&self, key: &K, value: NewValue<V>) -> Result<(), NewValue<V>> {
         // What the application does, and what drops its values, is outside the lock of the flights.
-        let entry = value.map(|(value, ttl)| {
-            // Without a tier below, stamps are compared with those of this process only.
-            let stamp = 1 + self.last_stamp.fetch_add(1, Ordering::Relaxed);
-            let (entry, _) = self.entry(key, Some(Arc::clone(value)), *ttl, stamp);
-            (key.clone(), entry)
-        });
-        match entry {
-            Some((own, entry)) => {
-                let write = || self.memory.insert(own, entry);
-                self.flights.write_at_once(key, write).is_some()
-            }
-            None => {
-                let write = || self.memory.remove(key);
-                self.flights.write_at_once(key, write).is_some()
-            }
-        }
+        let Some((value, ttl)) = value else {
+            let removed = (self.flights).write_at_once(key, (), |()| self.memory.remove(key));
+            return removed.map(drop).map_err(|()| None);
+        };
+        // Without a tier below, stamps are compared with those of this process only.
+        let stamp = 1 + self.last_stamp.fetch_add(1, Ordering::Relaxed);
+        let (entry, _) = self.entry(key, Some(value), ttl, stamp);
+        let insert = |(key, entry)| self.memory.insert(key, entry);
+        let inserted = (self.flights).write_at_once(key, (key.clone(), entry), insert);
+        inserted
+            .map(drop)
+            .map_err(|(_, entry)| Some((entry.value?, ttl)))
     }
 
     /// Takes a notice of the server. Returns whether there will be more.
@@ -180,7 +175,11 @@ impl<K: Key, V> Core<K, V> {
             _ => ttl,
         };
         let ttl_ns = self.lifetimes.draw(own, value.is_none(), stamp);
-        let now = self.now_ns();
+        // Values without an end do without a clock.
+        let now = match ttl_ns {
+            NEVER => 0,
+            _ => self.now_ns(),
+        };
         let fresh_until = now.saturating_add(ttl_ns);
         let refresh_at = self.lifetimes.refresh_at(now, ttl_ns, ttl_ns);
         let entry = Entry {

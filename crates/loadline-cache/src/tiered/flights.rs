@@ -226,20 +226,26 @@ impl<K: Hash + Eq + Clone, V> Flights<K, V> {
         Joined::Lead(self.lead(key, flight))
     }
 
-    /// Writes a key at once, unless another write is under way. It overtakes a load, and none begins meanwhile.
-    pub(crate) fn write_at_once<R>(&self, key: &K, work: impl FnOnce() -> R) -> Option<R> {
+    /// Does `work` with `what`, the write of a key, at once. It overtakes a load, and none begins meanwhile. Returns `what`
+    /// if another write is under way.
+    pub(crate) fn write_at_once<W, R>(
+        &self,
+        key: &K,
+        what: W,
+        work: impl FnOnce(W) -> R,
+    ) -> Result<R, W> {
         let mut table = lock(&self.table);
         if let Some(flight) = table.get(key) {
             let mut state = flight.lock();
             if state.phase == Phase::Writing {
-                return None;
+                return Err(what);
             }
             state.phase = Phase::Overtaken;
             drop(state);
             // Those who come from here on do not wait for the older value.
             table.remove(key);
         }
-        Some(work())
+        Ok(work(what))
     }
 
     /// The value of a key has changed elsewhere: one that is being put into memory does not stay there.

@@ -94,7 +94,11 @@ impl<K: Hash + Eq + Clone, V> Memory<K, V> {
 
     /// Inserts an entry. Returns what it has replaced and pushed out.
     pub(crate) fn insert(&self, key: K, entry: Entry<V>) -> (Option<Entry<V>>, Evicted<K, V>) {
-        let older = self.entries.get(&key);
+        // Dropping plain data runs no code that could use the cache.
+        let older = match std::mem::needs_drop::<V>() {
+            true => self.entries.get(&key),
+            false => None,
+        };
         (older, self.entries.insert_with_lifecycle(key, entry))
     }
 

@@ -11,7 +11,7 @@ use tokio::sync::OnceCell;
 
 use super::backlog::Write;
 use super::builder::Builder;
-use super::core::{Core, Look};
+use super::core::{Core, Look, NewValue};
 use super::explain::Explanation;
 use super::fetch::{Fetch, Leasing, Question, Release};
 use super::flights::{Flight, Joined, Lead};
@@ -204,11 +204,15 @@ impl<K: Key, V: Send + Sync + 'static> AsyncCache<K, V> {
         fetch
     }
 
-    async fn overwrite(&self, key: &K, value: Option<(Arc<V>, Option<Duration>)>) {
+    async fn overwrite(&self, key: &K, value: NewValue<V>) {
         let core = &self.shared.core;
-        if core.lower.is_none() && core.overwrite_alone(key, value.as_ref()) {
-            return;
-        }
+        let value = match &core.lower {
+            Some(_) => value,
+            None => match core.overwrite_alone(key, value) {
+                Ok(()) => return,
+                Err(value) => value,
+            },
+        };
         let lead: Lead<K, V> = loop {
             match core.flights.write(key) {
                 Joined::Lead(lead) => break lead,

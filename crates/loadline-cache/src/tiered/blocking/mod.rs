@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::backlog::Write;
 use super::builder::Builder;
-use super::core::{Core, Look};
+use super::core::{Core, Look, NewValue};
 use super::explain::Explanation;
 use super::fetch::{Answered, Fetch, Leasing, Release};
 use super::flights::{Flight, Joined, Lead};
@@ -216,11 +216,15 @@ impl<K: Key, V: Send + Sync + 'static> Cache<K, V> {
         fetch
     }
 
-    fn overwrite(&self, key: &K, value: Option<(Arc<V>, Option<Duration>)>) {
+    fn overwrite(&self, key: &K, value: NewValue<V>) {
         let core = &self.shared.core;
-        if core.lower.is_none() && core.overwrite_alone(key, value.as_ref()) {
-            return;
-        }
+        let value = match &core.lower {
+            Some(_) => value,
+            None => match core.overwrite_alone(key, value) {
+                Ok(()) => return,
+                Err(value) => value,
+            },
+        };
         let lead: Lead<K, V> = loop {
             match core.flights.write(key) {
                 Joined::Lead(lead) => break lead,

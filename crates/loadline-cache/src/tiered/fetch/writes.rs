@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::backlog::Write;
-use super::super::core::Core;
+use super::super::core::{Core, NewValue};
 use super::super::explain::Found as Seen;
 use super::super::flights::{Flight, Lead};
 use super::super::key::Key;
@@ -64,12 +64,7 @@ impl<K: Key, V> Drop for Drain<'_, K, V> {
 
 impl<K: Key, V> Core<K, V> {
     /// Begins to replace the value of a key, whose flight is `lead`, or to remove it.
-    pub(crate) fn overwrite(
-        &self,
-        key: &K,
-        lead: Lead<K, V>,
-        value: Option<(Arc<V>, Option<Duration>)>,
-    ) -> Fetch<K, V> {
+    pub(crate) fn overwrite(&self, key: &K, lead: Lead<K, V>, value: NewValue<V>) -> Fetch<K, V> {
         let mut slot = Slot::new(key, self.tier_key(key));
         match value {
             Some((value, ttl)) => {
