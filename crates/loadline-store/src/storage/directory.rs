@@ -27,7 +27,14 @@ pub(crate) struct Directory {
     path: PathBuf,
     is_mapped: bool,
     /// Open, and with it locked, as long as the store is.
-    _lock: File,
+    lock: File,
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        // A child process that is being started shares the lock until it becomes another program.
+        let _ = self.lock.unlock();
+    }
 }
 
 impl Directory {
@@ -49,7 +56,7 @@ impl Directory {
         Ok(Self {
             path: path.to_owned(),
             is_mapped: mapped && kind.is_ok_and(|kind| RESERVING.contains(&kind)),
-            _lock: lock,
+            lock,
         })
     }
 

@@ -42,6 +42,27 @@ fn a_store_can_be_opened_in_the_other_way() {
     }
 }
 
+/// A process that is being started has the open files of this one for a moment, among them the lock.
+#[test]
+fn a_store_that_was_closed_can_be_opened_while_a_process_is_started() {
+    use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path(), Options::new()).unwrap();
+    let lock = dir.path().join("LOCK");
+    let descriptors = std::fs::read_dir("/proc/self/fd").unwrap();
+    let descriptor = descriptors
+        .map(|entry| entry.unwrap().path())
+        .find(|path| std::fs::read_link(path).is_ok_and(|file| file == lock))
+        .unwrap();
+    let number = descriptor.file_name().unwrap().to_str().unwrap();
+    let process = pidfd_open(getpid(), PidfdFlags::empty()).unwrap();
+    let shared = pidfd_getfd(process, number.parse().unwrap(), PidfdGetfdFlags::empty());
+    let shared = shared.unwrap();
+    drop(store);
+    Store::open(dir.path(), Options::new()).unwrap();
+    drop(shared);
+}
+
 #[test]
 fn one_store_at_a_time_is_open_in_a_directory() {
     let dir = tempfile::tempdir().unwrap();
