@@ -11,6 +11,11 @@ pub(crate) mod atomic {
     pub(crate) use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 }
 
+/// Number of threads that can run at the same time.
+pub(crate) fn parallel_threads() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
 /// Reads a lock without taking it, so that it lies in the cache of the processor.
 #[inline]
 pub(crate) fn warm<T>(lock: &Mutex<T>) {

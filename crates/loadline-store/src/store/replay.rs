@@ -16,6 +16,7 @@ use crate::log::recovery::Recovered;
 use crate::log::segment::{self, HEAD_BYTES, Segment};
 use crate::record::Outside;
 use crate::storage::{Storage, with_bytes};
+use crate::sync;
 use crate::value::Entry;
 
 /// Performs the operations of all segments. Several threads do it, each for some of the shards, so that the order
@@ -33,11 +34,10 @@ pub(crate) fn replay(
     const MOST_THREADS: usize = 4;
     /// A log shorter than this is read before a thread has started.
     const SHORT_BYTES: u64 = 1 << 20;
-    let threads = thread::available_parallelism().map_or(1, |threads| threads.get());
     let threads = if recovered.position < SHORT_BYTES {
         1
     } else {
-        threads.min(MOST_THREADS)
+        sync::parallel_threads().min(MOST_THREADS)
     };
     let part = |part| Part {
         databases,

@@ -84,6 +84,11 @@ mod sync {
         pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
     }
 
+    /// A store is opened by one thread: others would not be shuttle's.
+    pub(crate) fn parallel_threads() -> usize {
+        1
+    }
+
     pub(crate) fn warm<T>(_: &Mutex<T>) {}
 
     /// With a timeout, it gives way to other threads once. (The timeouts of shuttle never end.)
