@@ -7,7 +7,6 @@ pub(crate) mod recovery;
 pub(crate) mod segment;
 
 use std::collections::VecDeque;
-use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::sync::{Arc, OnceLock, PoisonError};
 
@@ -431,7 +430,7 @@ impl Log {
             oldest: oldest.unwrap_or(id),
             position: tail.position,
             sequence: tail.sequence,
-            salt: RandomState::new().hash_one(id),
+            salt: segment::new_salt(id),
         };
         let name = segment::name(id);
         let file = self.storage.create(&name, allocated, &head.encode());

@@ -56,6 +56,8 @@ pub(crate) struct Examined {
     /// Index of the segment where the log ends, if not at the end of the last one.
     pub(crate) broken: Option<Broken>,
     synced: u64,
+    /// Whether only the part behind the end of the log says why its first segment is not that of the store.
+    lacks_start: bool,
 }
 
 /// Where the log ends before its last file does.
@@ -72,6 +74,10 @@ pub(crate) struct Broken {
     pub(crate) whole_records: u64,
     /// Whether it had reached the disk.
     pub(crate) is_damage: bool,
+    /// The oldest segment that still has a meaning, as far as the whole records behind it say.
+    oldest: u32,
+    /// A file that is missing, if no whole record says that it was reclaimed. Older ones are missing as well.
+    pub(crate) missing: Option<PathBuf>,
 }
 
 impl Broken {
@@ -107,6 +113,14 @@ struct Found {
     bytes: u64,
     head: Option<Head>,
     scan: Scan,
+}
+
+impl Found {
+    /// The oldest segment that still has a meaning, as far as this one says.
+    fn oldest(&self) -> u32 {
+        let at_first = self.head.map_or(0, |head| head.oldest);
+        at_first.max(self.scan.oldest)
+    }
 }
 
 /// What the records of a segment say.
@@ -155,22 +169,26 @@ pub(crate) fn examine(storage: &dyn Storage) -> Result<Examined, Error> {
         let bytes = file.len().map_err(|error| io(&name, error))?;
         files.push(found(storage, *id, name, file, bytes)?);
     }
-    let (broken, synced) = find_end(storage, &files)?;
+    let (mut broken, synced) = find_end(storage, &files)?;
     // What a file behind the end says is not sure.
     let sure = broken
         .as_ref()
         .map_or(files.len(), |broken| broken.index + 1);
-    let said = files[..sure].iter().map(|file| {
-        let at_first = file.head.map_or(0, |head| head.oldest);
-        at_first.max(file.scan.oldest)
-    });
-    let oldest = said.max().unwrap_or(0);
-    if (1..ids[first]).contains(&oldest) {
-        return Err(Error::Damaged {
-            path: storage.path(&segment::name(ids[first] - 1)),
-            offset: 0,
-            reason: "the file is missing",
-        });
+    let oldest = files[..sure].iter().map(Found::oldest).max().unwrap_or(0);
+    let lacks_start = (1..ids[first]).contains(&oldest);
+    if lacks_start {
+        let path = storage.path(&segment::name(ids[first] - 1));
+        // The record that says that files were reclaimed reaches the disk before they are removed. If the log ends before
+        // that record, it is damaged there.
+        let Some(broken) = &mut broken else {
+            return Err(Error::Damaged {
+                path,
+                offset: 0,
+                reason: "the file is missing",
+            });
+        };
+        broken.is_damage = true;
+        broken.missing = (broken.oldest < ids[first]).then_some(path);
     }
     let kept = files.partition_point(|file| file.id < oldest);
     let broken = broken.map(|broken| Broken {
@@ -184,6 +202,7 @@ pub(crate) fn examine(storage: &dyn Storage) -> Result<Examined, Error> {
         files,
         broken,
         synced,
+        lacks_start,
     })
 }
 
@@ -240,19 +259,18 @@ fn scan(file: &[u8], head: &Head) -> Scan {
         let unsynced = record.unsynced_bytes.unwrap_or(u64::MAX);
         scan.synced = scan.synced.max(position.saturating_sub(unsynced));
         let mut ops = Ops::new(record.body);
+        let oldest_before = scan.oldest;
         for (_, op) in ops.by_ref() {
             if let Kind::Put { .. } | Kind::PutCollection { .. } = op.kind {
                 scan.puts[usize::from(op.database)] += 1;
             }
-            if let Kind::Oldest { segment } = op.kind
-                && segment <= head.id
-            {
-                scan.oldest = scan.oldest.max(segment);
-            }
+            scan.oldest = scan.oldest.max(oldest_in(&op.kind, head));
         }
         if !ops.is_at_end() {
             scan.reason = Some("the record holds an operation that this build does not know");
             scan.is_foreign = true;
+            // A repair drops the record, and with it what it says.
+            scan.oldest = oldest_before;
             return ControlFlow::Break(());
         }
         scan.records += 1;
@@ -265,6 +283,14 @@ fn scan(file: &[u8], head: &Head) -> Scan {
     let end = usize::try_from(scan.end).map_or(file.len(), |end| end.min(file.len()));
     scan.last_byte = last_byte(file, end);
     scan
+}
+
+/// The oldest segment that still has a meaning, if an operation in the segment with this head says so.
+fn oldest_in(kind: &Kind<'_>, head: &Head) -> u32 {
+    match kind {
+        Kind::Oldest { segment } if *segment <= head.id => *segment,
+        _ => 0,
+    }
 }
 
 /// Shows `visit` the records of a segment with their offsets, until one is not whole or `visit` wants no more, and
@@ -357,6 +383,11 @@ fn find_end(storage: &dyn Storage, files: &[Found]) -> Result<(Option<Broken>, u
                 || has_lost_head
                 || file.scan.is_foreign
                 || behind.is_undecided,
+            oldest: later
+                .iter()
+                .map(Found::oldest)
+                .fold(behind.oldest, u32::max),
+            missing: None,
         };
         return Ok((Some(broken), synced.min(position)));
     }
@@ -371,12 +402,21 @@ fn end_of(files: &[Found]) -> u64 {
     })
 }
 
+/// Number of the record behind the last of `files`.
+fn sequence_behind(files: &[Found]) -> u64 {
+    files.last().map_or(0, |file| {
+        file.head.map_or(0, |head| head.sequence) + file.scan.records
+    })
+}
+
 /// What whole records there are behind the place where a segment breaks off.
 #[derive(Debug, Default)]
 struct Salvage {
     records: u64,
     /// The largest position that one of them knows to have reached the disk.
     synced: u64,
+    /// The oldest segment that still has a meaning, as far as they say.
+    oldest: u32,
     /// Whether the search was given up, since it took too long.
     is_undecided: bool,
 }
@@ -418,6 +458,8 @@ fn salvage(file: &Found) -> std::io::Result<Salvage> {
             let position = head.position + (offset - HEAD_BYTES) as u64;
             let unsynced = record.unsynced_bytes.unwrap_or(u64::MAX);
             salvage.synced = salvage.synced.max(position.saturating_sub(unsynced));
+            let oldest = Ops::new(record.body).map(|(_, op)| oldest_in(&op.kind, &head));
+            salvage.oldest = oldest.fold(salvage.oldest, u32::max);
             salvage.records += 1;
             offset += record.len;
         }
@@ -440,6 +482,7 @@ pub(crate) fn recover(
         mut obsolete,
         broken,
         synced,
+        lacks_start,
     } = examined;
     if let Some(broken) = broken
         .as_ref()
@@ -458,22 +501,20 @@ pub(crate) fn recover(
         // The newest first, so that no file is ever missing between others.
         obsolete.extend(files.drain(kept..).rev().map(|file| file.name));
     }
-    for name in &obsolete {
-        let removed = storage.remove(name);
-        removed.map_err(|error| Error::io(&storage.path(name), error))?;
+    remove(storage, &obsolete)?;
+    let next_segment = files.last().map_or(next_segment, |file| file.id + 1);
+    let (position, sequence) = (end_of(&files), sequence_behind(&files));
+    if lacks_start && let Some(first) = files.first() {
+        let head = Head {
+            id: next_segment,
+            oldest: first.id,
+            position,
+            sequence,
+            salt: segment::new_salt(next_segment),
+        };
+        files.push(begin_anew(storage, head)?);
     }
     let next_segment = files.last().map_or(next_segment, |file| file.id + 1);
-    if !obsolete.is_empty() {
-        let synced = storage.sync_names();
-        synced.map_err(|error| Error::io(&storage.path(""), error))?;
-    }
-    let (position, sequence) = match files.last().map(|file| (file, file.head)) {
-        Some((last, Some(head))) => (
-            head.position + last.scan.end - HEAD_BYTES as u64,
-            head.sequence + last.scan.records,
-        ),
-        _ => (0, 0),
-    };
     let mut segments = vec![];
     let mut puts = [0; DATABASES as usize];
     for file in files {
@@ -504,5 +545,44 @@ pub(crate) fn recover(
         torn: broken
             .filter(|broken| broken.bytes > 0)
             .map(|broken| broken.torn()),
+    })
+}
+
+/// Removes files, and returns when their names have gone from the disk.
+fn remove(storage: &dyn Storage, names: &[String]) -> Result<(), Error> {
+    for name in names {
+        let removed = storage.remove(name);
+        removed.map_err(|error| Error::io(&storage.path(name), error))?;
+    }
+    if names.is_empty() {
+        return Ok(());
+    }
+    let synced = storage.sync_names();
+    synced.map_err(|error| Error::io(&storage.path(""), error))
+}
+
+/// Makes a segment without records behind a log that was cut off before the record that says which segments were
+/// reclaimed: its head says so from now on. It also ends the segment before it, so that all the rest is cut off.
+fn begin_anew(storage: &dyn Storage, head: Head) -> Result<Found, Error> {
+    let name = segment::name(head.id);
+    let bytes = HEAD_BYTES as u64;
+    let made = storage.create(&name, bytes, &head.encode());
+    let synced = made.and_then(|made| {
+        made.stored.sync()?;
+        storage.sync_names()?;
+        Ok(made.stored)
+    });
+    let file = synced.map_err(|error| Error::io(&storage.path(&name), error))?;
+    let scan = Scan {
+        end: bytes,
+        ..Scan::default()
+    };
+    Ok(Found {
+        id: head.id,
+        name,
+        file,
+        bytes,
+        head: Some(head),
+        scan,
     })
 }

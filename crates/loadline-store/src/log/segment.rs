@@ -1,5 +1,6 @@
 //! A file of the log.
 
+use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::sync::Arc;
 
@@ -87,6 +88,11 @@ fn chunk<const N: usize>(bytes: &[u8; HEAD_BYTES], at: usize) -> [u8; N] {
     let mut chunk = [0; N];
     chunk.copy_from_slice(&bytes[at..at + N]);
     chunk
+}
+
+/// A random number for the head of the segment `id`.
+pub(crate) fn new_salt(id: u32) -> u64 {
+    RandomState::new().hash_one(id)
 }
 
 /// The name of a segment's file.

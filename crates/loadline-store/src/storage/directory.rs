@@ -12,6 +12,7 @@ use rustix::io::Errno;
 use super::mapped::Mapping;
 use super::{Appender, NewFile, Storage, Stored};
 use crate::error::Error;
+use crate::log::segment;
 
 /// The file that is locked while a store is open. It holds the number of the process.
 const LOCK: &str = "LOCK";
@@ -43,7 +44,10 @@ impl Directory {
     /// # Errors
     /// [`Error::InUse`] where a store in it is open, [`Error::Io`].
     pub(crate) fn open(path: &Path, mapped: bool) -> Result<Self, Error> {
-        fs::create_dir_all(path).map_err(|error| Error::io(path, error))?;
+        fs::create_dir_all(path).map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => Error::io(path, Errno::NOTDIR.into()),
+            _ => Error::io(path, error),
+        })?;
         let lock_path = path.join(LOCK);
         let lock = lock(&lock_path).map_err(|error| match error {
             Refused::Held(pid) => Error::InUse {
@@ -60,9 +64,28 @@ impl Directory {
         })
     }
 
-    /// Whether a store was opened in the directory before.
-    pub(crate) fn holds_store(path: &Path) -> bool {
-        path.join(LOCK).is_file()
+    /// Whether a store was opened in the directory before: it has segments, or a lock file with a process id. Other programs
+    /// have empty files of this name.
+    ///
+    /// # Errors
+    /// If the directory cannot be read.
+    pub(crate) fn holds_store(path: &Path) -> io::Result<bool> {
+        let entries = match fs::read_dir(path) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        for entry in entries {
+            let name = entry?.file_name();
+            if name.to_str().and_then(segment::parse_name).is_some() {
+                return Ok(true);
+            }
+        }
+        match File::open(path.join(LOCK)) {
+            Ok(lock) => Ok(holder(&lock).is_some()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Whether files are mapped.
@@ -199,6 +222,13 @@ enum Refused {
     Failed(io::Error),
 }
 
+/// The process that has written its number to a lock file.
+fn holder(lock: &File) -> Option<u32> {
+    let mut text = String::new();
+    lock.take(32).read_to_string(&mut text).ok()?;
+    text.trim().parse().ok()
+}
+
 /// Locks the file at `path` and writes the number of this process to it.
 fn lock(path: &Path) -> Result<File, Refused> {
     let mut options = OpenOptions::new();
@@ -207,10 +237,7 @@ fn lock(path: &Path) -> Result<File, Refused> {
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
-            let mut text = String::new();
-            let read = (&file).take(32).read_to_string(&mut text);
-            let pid = read.ok().and_then(|_| text.trim().parse().ok());
-            return Err(Refused::Held(pid));
+            return Err(Refused::Held(holder(&file)));
         }
         Err(TryLockError::Error(error)) => return Err(Refused::Failed(error)),
     }

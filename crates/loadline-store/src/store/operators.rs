@@ -39,6 +39,9 @@ pub struct Damage {
     pub bytes: u64,
     /// Whole records among them.
     pub records: u64,
+    /// A file that is missing, unless the store had reclaimed it, which only the damaged part can say. Older files are
+    /// missing as well.
+    pub missing: Option<PathBuf>,
 }
 
 impl Store {
@@ -52,7 +55,7 @@ impl Store {
     }
 
     /// Drops what [`check`](Self::check) finds damaged, and everything behind it, so that the store can be opened. Returns
-    /// what it dropped. A missing file cannot be repaired.
+    /// what it dropped. A missing file without other damage cannot be repaired.
     ///
     /// # Errors
     /// Those of [`check`](Self::check).
@@ -84,7 +87,8 @@ impl Store {
 
 /// The directory of a store that exists.
 fn existing(dir: &Path) -> Result<Directory, Error> {
-    if !Directory::holds_store(dir) {
+    let holds_store = Directory::holds_store(dir).map_err(|error| Error::io(dir, error))?;
+    if !holds_store {
         let missing = io::Error::new(io::ErrorKind::NotFound, "there is no store here");
         return Err(Error::io(dir, missing));
     }
@@ -101,6 +105,7 @@ fn checked(examined: &Examined) -> Checked {
         reason: broken.reason,
         bytes: broken.bytes,
         records: broken.whole_records,
+        missing: broken.missing.clone(),
     });
     let torn = broken.filter(|broken| !broken.is_damage && broken.bytes > 0);
     Checked {

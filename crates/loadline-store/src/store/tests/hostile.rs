@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::log::record::Draft;
+use crate::log::recovery;
 use crate::log::segment::{Head, name};
 
 /// A segment with these bodies, all checksums being right.
@@ -29,10 +30,15 @@ fn heads() -> impl Strategy<Value = Head> {
     })
 }
 
-/// Opens the files, and uses what opened. Only a panic is wrong.
+/// Opens the files, if need be after a repair, and uses what opened.
 fn use_files(files: BTreeMap<String, Vec<u8>>) {
     let journal = Journal::with_files(files);
-    if let Ok(store) = open(&journal, Options::new()) {
+    let store = open(&journal, Options::new()).or_else(|error| {
+        let examined = recovery::examine(&journal).map_err(|_| error)?;
+        recovery::recover(&journal, examined, true).unwrap();
+        Ok::<_, Error>(open(&journal, Options::new()).unwrap())
+    });
+    if let Ok(store) = store {
         let before = held(&store);
         store.put(b"k", &[1; 200]).unwrap();
         store.compact().unwrap();

@@ -6,6 +6,7 @@ mod directories;
 mod hostile;
 mod model;
 mod reads;
+mod repairs;
 mod room;
 
 use std::collections::BTreeMap;
