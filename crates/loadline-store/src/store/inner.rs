@@ -115,10 +115,25 @@ impl Inner {
     /// What is done once per segment.
     #[cold]
     fn begin_segment(&self, disk: &Disk) {
-        if disk.reclaim.is_behind(&disk.log) {
+        if !disk.reclaim.is_behind(&disk.log) {
+            self.wake_or_work();
+        } else if self.databases.is_empty() {
             self.work(SyncMode::IfUseful);
         } else {
-            self.wake_or_work();
+            self.help(disk);
+        }
+    }
+
+    /// What a writer does when there is so much garbage that it has to wait: it reclaims no more than that requires, and
+    /// syncs nothing that the removal of segments does not need. The rest is left to the background thread, which works at
+    /// the same time.
+    fn help(&self, disk: &Disk) {
+        self.wakeup.wake(SyncMode::IfUseful);
+        let is_enough = || self.wakeup.stops() || !disk.reclaim.is_behind(&disk.log);
+        if disk.reclaim.remove(&disk.log, &self.databases).is_ok() {
+            let load = Load::Busy;
+            // An error of the log stays in it, and the next write returns it.
+            let _ = disk.reclaim.sweep(&self.databases, disk, load, is_enough);
         }
     }
 
