@@ -5,6 +5,27 @@ use crate::store::Batch;
 use crate::store::inner::SyncMode;
 use crate::store::reclaim::Load;
 
+/// Lets a store rest, and returns the bytes of its files. The thread in the background can be at work because of the last
+/// write, and ends a sweep at the bytes that a store under load is allowed; so this is repeated until there are fewer than
+/// `limit`, or for too many times.
+fn rest(store: &Store, limit: u64) -> u64 {
+    const MOST_TIMES: usize = 100;
+    let rests = (0..MOST_TIMES).map(|_| {
+        store
+            .inner
+            .work_under(Load::Idle, SyncMode::Always, || false);
+        store.stats().disk_bytes
+    });
+    let mut bytes = u64::MAX;
+    for rested in rests {
+        bytes = rested;
+        if bytes < limit {
+            break;
+        }
+    }
+    bytes
+}
+
 /// Many times the live bytes are written; the files take no more than 1.5 times these, and what is fixed.
 #[test]
 fn the_room_on_the_disk_is_bounded() {
@@ -26,10 +47,9 @@ fn the_room_on_the_disk_is_bounded() {
             .unwrap();
         if number % KEYS == KEYS - 1 {
             // What was reclaimed is removed by the thread in the background.
-            store
-                .inner
-                .work_under(Load::Idle, SyncMode::Always, || false);
-            most = most.max(store.stats().disk_bytes);
+            let live = store.stats().live_bytes;
+            let rested = rest(&store, live + live / 2 + FIXED_BYTES);
+            most = most.max(rested);
         }
     }
     let live = store.stats().live_bytes;
@@ -73,11 +93,9 @@ fn a_burst_of_writes_takes_a_limited_room() {
     // In addition, what is written during a sweep, what the sweep copies, and the segment that is written.
     let limit = allowed + allowed / 8 + live + (2 << 20);
     assert!((allowed / 2..limit).contains(&most), "{most} of {limit}");
-    store
-        .inner
-        .work_under(Load::Idle, SyncMode::Always, || false);
-    let at_rest = store.stats().disk_bytes;
-    assert!(at_rest <= live + live / 2 + (1 << 20), "{at_rest}");
+    let limit = live + live / 2 + (1 << 20);
+    let at_rest = rest(&store, limit);
+    assert!(at_rest <= limit, "{at_rest}");
 }
 
 #[test]
