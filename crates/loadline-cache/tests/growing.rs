@@ -363,12 +363,25 @@ fn a_write_says_when_replicas_are_missing() {
     });
 }
 
+/// Opens a store that was open before. A process that another test is starting holds the lock of its directory for a
+/// moment.
+fn open_again(url: &str) -> Box<dyn KeyValue> {
+    let until = Instant::now() + Duration::from_secs(60);
+    loop {
+        match open(url) {
+            Ok(store) => return store,
+            Err(error) => assert!(Instant::now() < until, "{error}"),
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 #[test]
 fn a_directory_keeps_what_was_put() {
     let dir = tempfile::tempdir().unwrap();
     let url = format!("store:{}", dir.path().display());
     open(&url).unwrap().put(b"k", b"v").unwrap();
-    let store = open(&url).unwrap();
+    let store = open_again(&url);
     assert_eq!(store.get(b"k").unwrap().as_deref(), Some(&b"v"[..]));
 }
 
@@ -386,7 +399,14 @@ fn the_example_grows() {
         // A store in memory is gone with its value.
         let (orders, keys) = if url == "ram" { (1, 2) } else { (18, 38) };
         let served = nodes::runtime().block_on(async {
-            let store = open_async(url).await.unwrap();
+            let until = Instant::now() + Duration::from_secs(60);
+            let store = loop {
+                match open_async(url).await {
+                    Ok(store) => break store,
+                    Err(error) => assert!(Instant::now() < until, "{error}"),
+                }
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            };
             example::serve(&*store, "shop").await.unwrap()
         });
         assert_eq!(
