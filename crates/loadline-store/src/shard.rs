@@ -42,6 +42,12 @@ impl ShardLock {
     pub(crate) fn warm(&self) {
         sync::warm(&self.0);
     }
+
+    /// The shard, for its only user; `None` after a panic during a change.
+    #[inline]
+    pub(crate) fn get_mut(&mut self) -> Option<&mut Shard> {
+        self.0.get_mut().ok()
+    }
 }
 
 /// What happened in a shard, since the start.

@@ -5,6 +5,7 @@ use std::hash::BuildHasher;
 use std::sync::{Arc, PoisonError};
 
 use super::Keyspace;
+use super::index_of;
 use super::locked::Locked;
 use crate::clock::now_ms;
 use crate::record::Outside;
@@ -85,14 +86,37 @@ impl Keyspace {
 
     /// Brings the entries of `keys` into the cache of the processor, for operations on these keys that follow. One after
     /// the other, the operations wait for the memory several times each; here the waits of all of them overlap. It
-    /// changes and counts nothing.
-    pub fn warm(&self, keys: &[&[u8]]) {
-        if self.shards.get().is_none() {
+    /// changes and counts nothing, and takes no lock.
+    pub fn warm(&mut self, keys: &[&[u8]]) {
+        /// Keys whose waits overlap. The processor has room for about as many.
+        const TOGETHER: usize = 16;
+        let Some(shards) = self.shards.get_mut() else {
             return;
+        };
+        let mut found = [(0, 0); TOGETHER];
+        for keys in keys.chunks(TOGETHER) {
+            let found = &mut found[..keys.len()];
+            for (found, key) in found.iter_mut().zip(keys) {
+                let hash = self.hasher.hash_one(key);
+                *found = (hash, index_of(hash, self.count));
+            }
+            // Lines of the index first, and then the records, which wait for them.
+            for (hash, index) in &*found {
+                if let Some(shard) = shards[*index].get_mut() {
+                    shard.warm_index(*hash);
+                }
+            }
+            let mut places = [None; TOGETHER];
+            for (place, (hash, index)) in places.iter_mut().zip(&*found) {
+                let shard = shards[*index].get_mut();
+                *place = shard.and_then(|shard| shard.guess(*hash));
+            }
+            for (place, (_, index)) in places.iter().zip(&*found) {
+                if let (Some(place), Some(shard)) = (place, shards[*index].get_mut()) {
+                    shard.warm(*place);
+                }
+            }
         }
-        let mut hashes: Vec<u64> = keys.iter().map(|key| self.hash(key)).collect();
-        hashes.sort_unstable_by_key(|hash| self.index_of(*hash));
-        drop(self.lock_all(hashes.iter().copied(), Purpose::Read));
     }
 
     /// Shows the entries of `keys`, in their order, as they are at one moment; counts hits and misses.

@@ -581,11 +581,10 @@ impl Keyspace {
         locked
     }
 
-    /// The shard of a key with this hash. The table inside a shard uses the lowest and the highest bits, so
-    /// the shard takes others.
+    /// The shard of a key with this hash.
     #[inline]
     fn index_of(&self, hash: u64) -> usize {
-        (hash >> 40) as usize & (self.count - 1)
+        index_of(hash, self.count)
     }
 
     fn make_shards(&self) -> Box<[ShardLock]> {
@@ -599,6 +598,13 @@ impl Keyspace {
     fn each_shard(&self) -> impl Iterator<Item = MutexGuard<'_, Shard>> {
         self.shards.get().into_iter().flatten().map(lock)
     }
+}
+
+/// The one of `count` shards that has the keys with this hash. The table inside a shard uses the lowest and the highest
+/// bits, so the shard takes others.
+#[inline]
+fn index_of(hash: u64, count: usize) -> usize {
+    (hash >> 40) as usize & (count - 1)
 }
 
 #[cfg(test)]
