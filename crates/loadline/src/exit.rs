@@ -12,7 +12,7 @@ pub(crate) enum Exit {
     Incomparable,
     /// A flag, a value or a plan that cannot be.
     Usage,
-    /// A file that cannot be read as what it should be.
+    /// A file that cannot be read as what it should be, or an output that cannot be written.
     BadFile,
     /// A target, a program or a driver that is not there or does not answer.
     Unavailable,

@@ -117,12 +117,17 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
         .write_all(text.as_bytes())
         .and_then(|()| stdout.flush())
     {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::new(
-            Exit::Internal,
-            format!("Standard output could not be written: {error}."),
-        )),
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(stdout_failed(&error)),
         _ => Ok(()),
     }
+}
+
+/// The failure to write to standard output.
+pub(crate) fn stdout_failed(error: &io::Error) -> Failure {
+    Failure::new(
+        Exit::BadFile,
+        format!("Standard output could not be written: {error}."),
+    )
 }
 
 /// Writes an error message to standard error, without the passwords in it.

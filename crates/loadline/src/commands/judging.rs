@@ -46,7 +46,7 @@ impl Answer {
     /// judgement, prints the measurements made before `broken` or an interrupt ended the run.
     ///
     /// # Errors
-    /// If standard output cannot be written.
+    /// An internal error if the record cannot be encoded.
     pub(crate) fn give(
         &self,
         record: &Record,
@@ -68,7 +68,7 @@ impl Answer {
             let code = judgement.exit_code(self.strict);
             results.ending = Ending::answer(judgement.outcome.name(), code);
         }
-        finish(results, printer)
+        Ok(finish(&results, printer))
     }
 }
 

@@ -115,51 +115,63 @@ pub(crate) fn execute(
     let mut results = Results::of_record(name, &record, &outputs, &shell.printer)?;
     results.broken = broken;
     judge(&record, &shell.printer, &mut results);
-    Ok(finish(results, &shell.printer)?)
+    Ok(finish(&results, &shell.printer))
 }
 
-/// Prints the report, writes every file that can be written, and returns the exit code: that of the first
-/// file that could not be written, or of the failure that ended the run, or of its result.
-///
-/// # Errors
-/// If standard output cannot be written.
-pub(crate) fn finish(results: Results, printer: &Printer) -> Result<ExitCode, Failure> {
+/// Prints the report, writes every file that can be written, and returns the exit code, which the last line states as well:
+/// that of the first output that could not be written, or of the failure that ended the run, or of its result.
+pub(crate) fn finish(results: &Results, printer: &Printer) -> ExitCode {
     let (ending, broken) = (&results.ending, &results.broken);
-    let (words, code) = match broken {
-        Some(failure) => ("failed", failure.exit().code()),
+    let mut unwritten = Unwritten(None);
+    let stdout_is_taken = results
+        .files
+        .iter()
+        .any(|(output, _)| *output == Output::Stdout);
+    let shows_report = !stdout_is_taken && !printer.quiet;
+    if shows_report {
+        unwritten.note(files::print(&results.text));
+    }
+    let has_stdout = unwritten.0.is_none();
+    for (output, text) in &results.files {
+        unwritten.note(output.write(text));
+    }
+    if let Some(failure) = broken {
+        files::complain(&failure.to_string());
+    }
+    let failed = broken.as_ref().map(|failure| failure.exit().code());
+    let failed = unwritten.0.or(failed);
+    let (words, code) = match failed {
+        Some(code) => ("failed", code),
         None => (ending.words.as_str(), ending.code),
     };
     let last = format!("loadline: {}: {words} ({code})", results.command);
     let remarks = results.remarks.iter();
     let remarked: String = remarks.map(|remark| format!("{remark}\n")).collect();
     let remarked = remarked + &last;
-    let stdout_is_taken = results
-        .files
-        .iter()
-        .any(|(output, _)| *output == Output::Stdout);
-    if stdout_is_taken {
+    if stdout_is_taken || !has_stdout {
         // Output on standard output is for a program and must stay complete.
         if !printer.quiet || ending.is_answer {
             files::write_error(&remarked);
         }
-    } else if !printer.quiet {
-        files::print(&if results.is_closed && broken.is_none() {
-            results.text
-        } else {
-            format!("{}\n{last}\n", results.text)
-        })?;
+    } else if shows_report {
+        if !results.is_closed || failed.is_some() {
+            unwritten.note(files::print(&format!("\n{last}\n")));
+        }
     } else if ending.is_answer {
-        files::print(&format!("{remarked}\n"))?;
+        unwritten.note(files::print(&format!("{remarked}\n")));
     }
-    let mut unwritten = None;
-    for (output, text) in &results.files {
-        if let Err(failure) = output.write(text) {
+    ExitCode::from(unwritten.0.unwrap_or(code))
+}
+
+/// The exit code of the first output that could not be written.
+struct Unwritten(Option<u8>);
+
+impl Unwritten {
+    /// Reports an output that could not be written.
+    fn note(&mut self, written: Result<(), Failure>) {
+        if let Err(failure) = written {
             files::complain(&failure.to_string());
-            unwritten.get_or_insert(failure.exit().code());
+            self.0.get_or_insert(failure.exit().code());
         }
     }
-    if let Some(failure) = broken {
-        files::complain(&failure.to_string());
-    }
-    Ok(ExitCode::from(unwritten.unwrap_or(code)))
 }

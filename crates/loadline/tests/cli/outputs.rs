@@ -1,6 +1,6 @@
 //! What is left of a measurement when one of its files cannot be written, and the last line of each command.
 
-use crate::util::Dir;
+use crate::util::{Dir, Ended};
 
 const SHORT: &str = "--workload get --ops 2k --rounds 1 --connections 2 --keys 100";
 
@@ -23,12 +23,32 @@ fn a_file_that_cannot_be_written_loses_neither_the_table_nor_the_other_files() {
         ended.stdout
     );
     assert!(
-        ended.stdout.ends_with("loadline: run: done (0)\n"),
+        ended.stdout.ends_with("\nloadline: run: failed (65)\n"),
         "{}",
         ended.stdout
     );
     assert!(dir.read("out.csv").lines().count() > 1);
     assert!(dir.read("out.html").contains("</html>"));
+}
+
+#[test]
+fn standard_output_that_cannot_be_written_loses_no_file() {
+    let dir = Dir::new();
+    let words = format!("run embedded {SHORT} --json out.json");
+    let words: Vec<&str> = words.split(' ').collect();
+    let mut command = dir.command(&words);
+    let full = std::fs::File::options().write(true).open("/dev/full");
+    let output = command.stdout(full.unwrap()).output().unwrap();
+    let ended = Ended::of(&words, output);
+    assert_eq!(ended.code, Some(65), "{}", ended.stderr);
+    let reason = "Standard output could not be written: No space left on device";
+    assert!(ended.stderr.contains(reason), "{}", ended.stderr);
+    assert!(
+        ended.stderr.ends_with("\nloadline: run: failed (65)\n"),
+        "{}",
+        ended.stderr
+    );
+    assert!(dir.read("out.json").contains("loadline.record/1"));
 }
 
 #[test]

@@ -93,7 +93,7 @@ pub(super) fn run(args: &ProveArgs) -> anyhow::Result<ExitCode> {
             Ending::done()
         },
     };
-    Ok(finish(results, &shell.printer)?)
+    Ok(finish(&results, &shell.printer))
 }
 
 /// The slowdowns to inject, each kind once; by default all that can be measured here.
