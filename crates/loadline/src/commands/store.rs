@@ -88,11 +88,18 @@ fn repair(dir: &Path, drops: bool) -> Result<(), Failure> {
         damage.path.display(),
         damage.records
     );
-    files::print(&if drops {
+    let what = if drops {
         format!("{what}were dropped.\n")
     } else {
         format!("{what}would be dropped by --drop.\n")
-    })
+    };
+    let missing = damage.missing.as_ref().map_or_else(String::new, |missing| {
+        format!(
+            "{} and older files are missing. Unless the store reclaimed them, their entries are lost as well.\n",
+            missing.display()
+        )
+    });
+    files::print(&(what + &missing))
 }
 
 fn export(dir: &Path) -> Result<(), Failure> {
@@ -122,10 +129,9 @@ fn export(dir: &Path) -> Result<(), Failure> {
         }
     }
     match written.and_then(|()| out.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::new(
-            Exit::BadFile,
-            format!("standard output could not be written: {error}."),
-        )),
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(files::stdout_failed(&error))
+        }
         _ => {
             let unshown = store.unshown_keys();
             if unshown > 0 {
@@ -140,44 +146,70 @@ fn export(dir: &Path) -> Result<(), Failure> {
 
 fn import(dir: &Path) -> Result<(), Failure> {
     let store = open(dir)?;
+    let mut entries = 0;
+    let read = import_to(&store, &mut entries);
+    let closed = store.close().map_err(|error| failure(&error));
+    let imported = format!("{entries} entries.");
+    match read.and(closed) {
+        Ok(()) => files::print(&format!("{imported}\n")),
+        Err(failure) => Err(failure.followed_by(&format!("The store has the first {imported}"))),
+    }
+}
+
+/// Reads SET commands from standard input, and adds those that are in the store to `entries`.
+fn import_to(store: &Store, entries: &mut usize) -> Result<(), Failure> {
     let mut parser = RequestParser::new(Limits::default());
     let mut input = io::stdin().lock();
     let (mut bytes, mut chunk) = (Vec::new(), vec![0; READ_BYTES]);
-    let (mut batch, mut entries) = (Batch::new(), 0_u64);
+    let mut batch = Batch::new();
     loop {
         let read = input.read(&mut chunk);
-        let read = read.map_err(|error| {
-            Failure::bad_file(format!("standard input cannot be read: {error}."))
-        })?;
-        bytes.extend_from_slice(&chunk[..read]);
+        let read = read
+            .map_err(|error| Failure::bad_file(format!("standard input cannot be read: {error}.")));
+        bytes.extend_from_slice(&chunk[..*read.as_ref().unwrap_or(&0)]);
         let mut at = 0;
-        loop {
-            let parsed = parser.parse(&bytes[at..]);
-            let (used, request) =
-                parsed.map_err(|error| not_an_export(entries, &error.to_string()))?;
-            let Some(request) = request else {
-                at += used;
-                break;
-            };
-            add(&mut batch, &request).map_err(|reason| not_an_export(entries, reason))?;
-            at += used;
-            entries += 1;
-            if batch.len() == BATCH_WRITES {
-                store.apply(&batch).map_err(|error| failure(&error))?;
-                batch.clear();
+        let wrong = loop {
+            match parser.parse(&bytes[at..]) {
+                Err(error) => break Some(error.to_string()),
+                Ok((used, None)) => {
+                    at += used;
+                    break None;
+                }
+                Ok((used, Some(request))) => {
+                    if let Err(reason) = add(&mut batch, &request) {
+                        break Some(reason.to_owned());
+                    }
+                    at += used;
+                }
             }
-        }
+            if batch.len() == BATCH_WRITES {
+                apply(store, &mut batch, entries)?;
+            }
+        };
         bytes.drain(..at);
-        if read == 0 {
+        let is_last = wrong.is_some() || matches!(read, Ok(0) | Err(_));
+        if is_last {
+            apply(store, &mut batch, entries)?;
+        }
+        if let Some(reason) = wrong {
+            return Err(not_an_export(&reason));
+        }
+        if read? == 0 {
             break;
         }
     }
-    store.apply(&batch).map_err(|error| failure(&error))?;
     if !bytes.is_empty() {
-        return Err(not_an_export(entries, "the last command is not complete"));
+        return Err(not_an_export("the last command is not complete"));
     }
-    store.close().map_err(|error| failure(&error))?;
-    files::print(&format!("{entries} entries.\n"))
+    Ok(())
+}
+
+/// Writes the batch, empties it, and adds its length to `entries`.
+fn apply(store: &Store, batch: &mut Batch, entries: &mut usize) -> Result<(), Failure> {
+    store.apply(batch).map_err(|error| failure(&error))?;
+    *entries += batch.len();
+    batch.clear();
+    Ok(())
 }
 
 /// Adds the write of a SET command to a batch.
@@ -202,10 +234,8 @@ fn add(batch: &mut Batch, request: &Request<'_>) -> Result<(), &'static str> {
     Ok(())
 }
 
-fn not_an_export(entries: u64, reason: &str) -> Failure {
-    Failure::bad_file(format!(
-        "standard input is not an export: {reason}, after {entries} commands."
-    ))
+fn not_an_export(reason: &str) -> Failure {
+    Failure::bad_file(format!("standard input is not an export: {reason}."))
 }
 
 /// Opens an existing store.

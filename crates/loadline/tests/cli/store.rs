@@ -1,7 +1,8 @@
 //! `loadline store`, on the directory of a real store.
 
 use std::io::Write;
-use std::process::Stdio;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
 
 use crate::util::{Dir, Ended};
 
@@ -19,8 +20,11 @@ fn import(dir: &Dir, text: &str) -> Ended {
         .spawn()
         .unwrap();
     let mut input = child.stdin.take().unwrap();
-    input.write_all(text.as_bytes()).unwrap();
-    drop(input);
+    // An import that fails does not read to the end.
+    match input.write_all(text.as_bytes()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => panic!("{error}"),
+        _ => drop(input),
+    }
     Ended::of(&words, child.wait_with_output().unwrap())
 }
 
@@ -48,8 +52,89 @@ fn a_store_is_imported_checked_compacted_and_exported() {
 #[test]
 fn what_is_no_export_is_refused() {
     let dir = Dir::new();
-    import(&dir, "*2\r\n$3\r\nGET\r\n$1\r\nk\r\n").failed(65, "expected SET KEY VALUE");
+    let get = "*2\r\n$3\r\nGET\r\n$1\r\nk\r\n";
+    import(&dir, get).failed(65, "expected SET KEY VALUE");
     import(&dir, &EXPORT[..20]).failed(65, "the last command is not complete");
+    // What precedes is in the store, and the message says so.
+    let first = format!("{EXPORT}{WITH_EXPIRY}");
+    for rest in [get, &EXPORT[..20]] {
+        let dir = Dir::new();
+        import(&dir, &format!("{first}{rest}"))
+            .failed(65, ".\nThe store has the first 2 entries.\n");
+        let stat = dir.run(&["store", "stat", "data"]).succeeded();
+        assert!(stat.contains("keys           2\n"), "{stat}");
+    }
+}
+
+/// A file system of 4 MiB, which is unmounted with this value.
+struct Small(PathBuf);
+
+impl Small {
+    fn mount(path: PathBuf) -> Self {
+        std::fs::create_dir(&path).unwrap();
+        let mount = ["-t", "tmpfs", "-o", "size=4m", "loadline-store"];
+        let mounted = Command::new("mount").args(mount).arg(&path).status();
+        assert!(mounted.unwrap().success());
+        Self(path)
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let unmounted = Command::new("umount").arg(&self.0).status();
+        assert!(unmounted.is_ok_and(|status| status.success()));
+    }
+}
+
+#[test]
+fn an_import_to_a_full_disk_says_what_it_has_stored() {
+    use std::fmt::Write;
+    if !rustix::process::geteuid().is_root() {
+        let said = b"\n*** NOT TESTED: an import to a full disk, since that needs root\n";
+        std::io::stderr().write_all(said).unwrap();
+        return;
+    }
+    let dir = Dir::new();
+    let _small = Small::mount(dir.path().join("data"));
+    let mut text = String::new();
+    for number in 1_000..9_000 {
+        write!(text, "*3\r\n$3\r\nSET\r\n$4\r\n{number}\r\n$1000\r\n").unwrap();
+        text.extend(std::iter::repeat_n('v', 1_000));
+        text += "\r\n";
+    }
+    let ended = import(&dir, &text);
+    ended.failed(69, "no room on the disk: No space left on device");
+    let stored = ended.stderr.split("The store has the first ").nth(1);
+    let stored: u32 = stored
+        .unwrap()
+        .strip_suffix(" entries.\n")
+        .unwrap()
+        .parse()
+        .unwrap();
+    assert!(
+        (1_000..8_000).contains(&stored) && stored.is_multiple_of(100),
+        "{stored}"
+    );
+    let stat = dir.run(&["store", "stat", "data"]).succeeded();
+    assert!(
+        stat.contains(&format!("keys           {stored}\n")),
+        "{stat}"
+    );
+    let checked = dir.run(&["store", "check", "data"]).succeeded();
+    assert!(checked.contains(": sound\n"), "{checked}");
+}
+
+#[test]
+fn output_that_cannot_be_written_is_an_error() {
+    let dir = Dir::new();
+    import(&dir, EXPORT).succeeded();
+    for action in ["check", "stat", "export"] {
+        let words = ["store", action, "data"];
+        let full = std::fs::File::options().write(true).open("/dev/full");
+        let output = dir.command(&words).stdout(full.unwrap()).output().unwrap();
+        let reason = "Standard output could not be written: No space left on device";
+        Ended::of(&words, output).failed(65, reason);
+    }
 }
 
 #[test]
