@@ -206,7 +206,9 @@ impl Reclaim {
         }
     }
 
-    /// Sweeps until there is no more garbage than is allowed, or `stops` says so.
+    /// Sweeps until there is no more garbage than is allowed, or all segments that there are now are reclaimed, or `stops`
+    /// says so. Segments can take more than is allowed without any garbage, where records do not fill them: large values in
+    /// small segments.
     ///
     /// # Errors
     /// Those of the log.
@@ -217,6 +219,7 @@ impl Reclaim {
         load: Load,
         stops: impl Fn() -> bool,
     ) -> Result<(), Error> {
+        let newest = disk.log.newest();
         self.assess(&disk.log, databases, load);
         while self.is_active() && !stops() {
             match self.step(databases, disk)? {
@@ -224,6 +227,9 @@ impl Reclaim {
                 Step::Done => {
                     self.remove(&disk.log, databases)?;
                     self.assess(&disk.log, databases, load);
+                    if self.progress().reclaimed >= newest {
+                        break;
+                    }
                 }
                 Step::Nothing => break,
             }

@@ -193,3 +193,30 @@ fn a_full_file_system_is_survived() {
         assert!(remounted.unwrap().success());
     }
 }
+
+/// Each segment has room for one value only: there is nothing to reclaim, although the files are larger than allowed.
+#[test]
+fn segments_that_values_do_not_fill_are_not_swept_again_and_again() {
+    const VALUE_BYTES: usize = 33_000;
+    const KEYS: u8 = 2;
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options::new().segment_bytes(64 << 10);
+    let options = options.slack_bytes(0).burst_bytes(0);
+    let store = Store::open(dir.path(), options).unwrap();
+    for key in 0..KEYS {
+        store.put(&[key], &[key; VALUE_BYTES]).unwrap();
+    }
+    let looks = std::cell::Cell::new(0_u64);
+    let stops = || {
+        looks.set(looks.get() + 1);
+        looks.get() > 10_000
+    };
+    (store.inner).work_under(Load::Idle, SyncMode::Always, stops);
+    let stats = store.stats();
+    let allowed = stats.live_bytes + stats.live_bytes * 9 / 25;
+    assert!(stats.disk_bytes > allowed, "{stats:?}");
+    assert!(looks.get() <= 10_000, "it sweeps without an end");
+    for key in 0..KEYS {
+        assert_eq!(store.get(&[key]).unwrap().unwrap(), [key; VALUE_BYTES]);
+    }
+}
