@@ -80,7 +80,7 @@ impl EngineSubject {
         };
         let removed = Arc::new(AtomicU64::new(0));
         let callees = (0..case.threads)
-            .map(|_| {
+            .map(|thread| {
                 Ok(EngineCallee {
                     handle: handle(target)?,
                     verbs: verbs.clone(),
@@ -91,6 +91,7 @@ impl EngineSubject {
                     sentence: String::new(),
                     next: 0,
                     removed: Arc::clone(&removed),
+                    version: (!case.verify).then_some(u64::from(thread) << 32),
                 })
             })
             .collect::<Result<Vec<_>, Error>>()?;
@@ -272,6 +273,9 @@ struct EngineCallee {
     next: u64,
     /// The position after the last key that was removed.
     removed: Arc<AtomicU64>,
+    /// The number of the last value, which makes it differ from the one that it replaces: SQLite leaves out a write that
+    /// changes nothing, with its sync. Absent where values are verified.
+    version: Option<u64>,
 }
 
 /// A prepared call.
@@ -312,6 +316,10 @@ impl Callee for EngineCallee {
             };
             let values = (verb == Verb::Put).then(|| workload.values());
             self.names.push(number, values, &mut ready.batch);
+            if let (Verb::Put, Some(version)) = (verb, &mut self.version) {
+                *version += 1;
+                ready.batch.mark(*version);
+            }
         }
         ready.removes_until = self.next;
     }
@@ -348,6 +356,70 @@ impl Callee for EngineCallee {
             Err(error) => {
                 self.sentence = format!("ENGINE {error:#}");
                 Reply::Error(self.sentence.as_bytes())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use loadline_load::keys::KeyDist;
+    use loadline_load::values::{ValueData, ValueSize, Values};
+    use loadline_load::workload::{Command, KeySpace};
+    use rand::{SeedableRng, rngs::SmallRng};
+
+    use super::*;
+    use crate::target::{Choice, Durability, Engine, Kind};
+    use crate::targets::engines::EngineAccess;
+
+    fn put_of(bytes: u64) -> Workload {
+        let put = Command {
+            name: "SET".into(),
+            weight: 1,
+            parts: vec![],
+            replies: 1,
+            reads: false,
+            returns_payload: false,
+        };
+        let keys = KeySpace::new(&KeyDist::Uniform, 1, 0).unwrap();
+        let values = Values::new(ValueSize::Fixed(bytes), ValueData::Random, 1).unwrap();
+        Workload::new(vec![put], keys, values).unwrap()
+    }
+
+    #[test]
+    fn every_put_changes_the_value() {
+        let engine = Engine {
+            choice: Choice::Embedded(Kind::Map, None),
+            durability: Durability::Memory,
+            dir: None,
+            cache: None,
+        };
+        let access = EngineAccess::open(Kind::Map, &engine).unwrap();
+        for bytes in [1, 7, 100] {
+            let workload = put_of(bytes);
+            let mut chooser = Chooser::new(SmallRng::seed_from_u64(1), 0, 1);
+            let mut callee = EngineCallee {
+                handle: access.handle().unwrap(),
+                verbs: vec![Verb::Put],
+                names: Names::new("p:", 1),
+                size: 1,
+                places: vec![Place::default(); 3],
+                out: Vec::new(),
+                sentence: String::new(),
+                next: 0,
+                removed: Arc::default(),
+                version: Some(0),
+            };
+            let mut values = Vec::new();
+            for place in 0..3 {
+                callee.prepare(place, 0, &mut chooser, &workload);
+                assert!(matches!(callee.perform(place), Reply::Other));
+                let mut value = Vec::new();
+                let key = callee.places[place].batch.pair(0).0.to_vec();
+                assert!(callee.handle.get(&key, &mut value).unwrap());
+                assert_eq!(value.len() as u64, bytes);
+                assert!(!values.contains(&value), "{bytes} bytes");
+                values.push(value);
             }
         }
     }

@@ -37,6 +37,16 @@ impl Batch {
         self.ends.push((end, self.bytes.len()));
     }
 
+    /// Writes `version` over the end of the last value, as far as it fits.
+    pub(crate) fn mark(&mut self, version: u64) {
+        let Some((begin, end)) = self.ends.last().copied() else {
+            return;
+        };
+        let mark = version.to_le_bytes();
+        let bytes = mark.len().min(end - begin);
+        self.bytes[end - bytes..].copy_from_slice(&mark[..bytes]);
+    }
+
     pub(crate) fn keys(&self) -> impl Iterator<Item = &[u8]> + Clone {
         self.pairs().map(|(key, _)| key)
     }

@@ -14,6 +14,8 @@ const PREFIX: &str = "loadline:footprint:";
 pub(crate) struct Contents {
     names: Names,
     values: Values,
+    /// The values that are overwritten. SQLite leaves out a write that changes nothing.
+    older: Values,
 }
 
 impl Contents {
@@ -22,30 +24,36 @@ impl Contents {
     pub(crate) fn new(keys: u64, size: ValueSize, seed: u64) -> anyhow::Result<Self> {
         Ok(Self {
             names: Names::new(PREFIX, keys),
+            older: Values::new(size.clone(), ValueData::Random, !seed)?,
             values: Values::new(size, ValueData::Random, seed)?,
         })
     }
 
-    /// Writes every key twice, the second time in scattered order, and returns the bytes of keys and values.
+    /// Writes every key twice, the second time another value and in scattered order, and returns the bytes of keys and
+    /// values.
     ///
     /// # Errors
     /// The error of the engine; the same for all functions here.
     pub(crate) fn write_twice(&self, handle: &mut dyn Handle) -> anyhow::Result<u64> {
-        self.write_once(handle)?;
-        self.write(handle, |place| self.names.scattered(place))
+        self.write(handle, &self.older, |place| place)?;
+        self.write(handle, &self.values, |place| self.names.scattered(place))
     }
 
     /// Writes every key once, in order.
     pub(crate) fn write_once(&self, handle: &mut dyn Handle) -> anyhow::Result<u64> {
-        self.write(handle, |place| place)
+        self.write(handle, &self.values, |place| place)
     }
 
-    fn write(&self, handle: &mut dyn Handle, order: impl Fn(u64) -> u64) -> anyhow::Result<u64> {
+    fn write(
+        &self,
+        handle: &mut dyn Handle,
+        values: &Values,
+        order: impl Fn(u64) -> u64,
+    ) -> anyhow::Result<u64> {
         let mut batch = Batch::default();
         let mut bytes = 0;
         for place in 0..self.names.keys() {
-            self.names
-                .push(order(place), Some(&self.values), &mut batch);
+            self.names.push(order(place), Some(values), &mut batch);
             if batch.len() == BATCH || place + 1 == self.names.keys() {
                 bytes += batch.bytes();
                 handle.put_all(&batch)?;
