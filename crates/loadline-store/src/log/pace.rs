@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 ///
 /// Without a wait, they take turns: while a sync for one half of them is under way, the other half writes, and each waits
 /// for two syncs. So a sync begins once as many wait as at the end of the last one (those whose sync ended, and those that
-/// came later), or after a quarter of the time that the last one took. A single writer never waits.
+/// came later), or after half of the time that the last one took. A single writer never waits.
 #[derive(Debug, Default)]
 pub struct Pace {
     /// When the sync that is under way began.
@@ -35,7 +35,7 @@ impl Pace {
             return;
         };
         self.crowd = waiting;
-        self.latest = Some(now + (now - begun) / 4);
+        self.latest = Some(now + (now - begun) / 2);
     }
 
     /// Whether it is time for the next sync, for which `waiting` threads or connections wait.
@@ -66,13 +66,13 @@ mod tests {
         pace.begin(at(0));
         assert!(pace.is_under_way() && !pace.is_due(50, at(1)));
         pace.end(50, at(8));
-        // It took 8 ms, so the next one begins within 2.
+        // It took 8 ms, so the next one begins within 4.
         assert!(!pace.is_due(49, at(9)));
-        assert_eq!(pace.longest_sleep(at(9)), Some(Duration::from_millis(1)));
-        assert!(pace.is_due(50, at(9)) && pace.is_due(1, at(10)));
-        pace.begin(at(10));
-        assert_eq!(pace.longest_sleep(at(10)), None);
-        pace.end(1, at(11));
-        assert!(pace.is_due(1, at(11)));
+        assert_eq!(pace.longest_sleep(at(9)), Some(Duration::from_millis(3)));
+        assert!(pace.is_due(50, at(9)) && pace.is_due(1, at(12)));
+        pace.begin(at(12));
+        assert_eq!(pace.longest_sleep(at(12)), None);
+        pace.end(1, at(13));
+        assert!(pace.is_due(1, at(13)));
     }
 }

@@ -13,7 +13,7 @@ pub enum Durability {
     /// sync takes less than half of it.
     Interval(Duration),
     /// A failure of the machine: the write has reached the disk (fdatasync). Threads share syncs. For that, a sync
-    /// waits until as many threads have written as waited at the end of the last one, or for a quarter of the time that
+    /// waits until as many threads have written as waited at the end of the last one, or for half of the time that
     /// the last one took. A single thread never waits.
     Always,
 }
