@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 
 use super::{Cluster, PubSub};
-use crate::cluster::Node;
 use crate::pubsub::{Kind, names_of};
-use crate::tracking::{Invalidation, MAP_PAUSE, MAP_PERIOD, keep_masters, with_resp3};
+use crate::tracking::masters::{Masters, Reports, unknown};
+use crate::tracking::{Invalidation, with_resp3};
 use crate::{Config, Error, ToArgs};
 
 /// Connections that report changes of keys: one to a server, and one to each master of a cluster; see
@@ -22,7 +22,7 @@ pub struct Tracking {
 #[derive(Debug)]
 enum Source {
     Server(Box<PubSub>),
-    Cluster(Box<Masters>),
+    Cluster(Box<Following>),
 }
 
 impl Tracking {
@@ -34,7 +34,7 @@ impl Tracking {
     }
 
     pub(super) fn on_cluster(cluster: Cluster, prefixes: &impl ToArgs) -> Result<Self, Error> {
-        let masters = Masters::open(cluster, names_of(prefixes)?)?;
+        let masters = Following::open(cluster, names_of(prefixes)?)?;
         Ok(Self {
             source: Source::Cluster(Box::new(masters)),
         })
@@ -59,42 +59,37 @@ impl Tracking {
     }
 }
 
-/// A connection to each master.
-#[derive(Debug)]
-struct Masters {
-    cluster: Cluster,
-    prefixes: Vec<Bytes>,
-    nodes: Vec<(Node, PubSub)>,
-    /// Why a master has no connection.
-    missing: Option<Error>,
-    /// When the map was last asked for.
-    asked: Instant,
-    gap: Option<Invalidation>,
-    /// When all masters were last known to report.
-    whole_at: Instant,
-    /// Counts up, so that the nodes are heard in turn.
-    turn: usize,
+impl Reports for PubSub {
+    fn outage(&self) -> Option<Error> {
+        Self::outage(self)
+    }
 }
 
-impl Masters {
+/// A connection to each master.
+#[derive(Debug)]
+struct Following {
+    cluster: Cluster,
+    prefixes: Vec<Bytes>,
+    masters: Masters<PubSub>,
+    /// When the map was last asked for.
+    asked: Instant,
+}
+
+impl Following {
     fn open(cluster: Cluster, prefixes: Vec<Bytes>) -> Result<Self, Error> {
         let now = Instant::now();
-        let mut masters = Self {
+        let mut following = Self {
             cluster,
             prefixes,
-            nodes: Vec::new(),
-            missing: None,
+            masters: Masters::new(Vec::new(), now),
             asked: now,
-            gap: None,
-            whole_at: now,
-            turn: 0,
         };
-        masters.follow()?;
+        following.follow()?;
         // It is not a gap for a consumer that begins here.
-        masters.gap = None;
-        match masters.missing.take() {
+        following.masters.take_gap();
+        match following.masters.outage() {
             Some(error) => Err(error),
-            None => Ok(masters),
+            None => Ok(following),
         }
     }
 
@@ -107,34 +102,22 @@ impl Masters {
             {
                 crate::meter::lost(self.cluster.config(), &error);
             }
-            if let Some(gap) = self.gap.take() {
+            if let Some(gap) = self.masters.take_gap() {
                 return Some(gap);
             }
-            self.turn = self.turn.wrapping_add(1);
-            let count = self.nodes.len();
-            for place in 0..count {
-                let (_, pubsub) = &mut self.nodes[(self.turn % count + place) % count];
-                if let Some(event) = pubsub.waiting() {
-                    return Some(event.into());
-                }
+            if let Some(event) = self.masters.in_turn(PubSub::waiting) {
+                return Some(event.into());
             }
             if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
                 return None;
             }
             let until = deadline.into_iter().chain([self.map_due()]).min();
-            let pubsubs = self.nodes.iter_mut().map(|(_, pubsub)| pubsub);
-            PubSub::step_all(&mut pubsubs.collect::<Vec<_>>(), until);
+            PubSub::step_all(&mut self.masters.sources().collect::<Vec<_>>(), until);
         }
     }
 
     fn map_due(&self) -> Instant {
-        let has_outage = self.missing.is_some()
-            || self.nodes.is_empty()
-            || self
-                .nodes
-                .iter()
-                .any(|(_, pubsub)| pubsub.outage().is_some());
-        self.asked + if has_outage { MAP_PAUSE } else { MAP_PERIOD }
+        self.asked + self.masters.pause()
     }
 
     /// Asks for the map, and connects to the masters that do not report yet.
@@ -146,34 +129,20 @@ impl Masters {
         self.asked = Instant::now();
         refreshed?;
         let masters = self.cluster.masters();
-        let before = self.nodes.len();
-        let missing = keep_masters(&mut self.nodes, &masters);
-        let mut has_changed = self.nodes.len() < before;
-        self.missing = None;
-        for node in missing {
+        let (mut opened, mut failed) = (Vec::new(), None);
+        for node in unknown(&masters, &self.masters.known()) {
             match report(&self.cluster.config_of(&node), &self.prefixes) {
-                Ok(pubsub) => {
-                    self.nodes.push((node, pubsub));
-                    has_changed = true;
-                }
-                Err(error) => self.missing = Some(error),
+                Ok(pubsub) => opened.push((node, pubsub)),
+                Err(error) => failed = Some(error),
             }
         }
         self.asked = Instant::now();
-        if has_changed {
-            let outage = Some(self.asked.saturating_duration_since(self.whole_at));
-            self.gap = Some(Invalidation::Gap { outage });
-        }
-        if self.outage().is_none() {
-            self.whole_at = self.asked;
-        }
+        self.masters.take(&masters, opened, failed, self.asked);
         Ok(())
     }
 
     fn outage(&self) -> Option<Error> {
-        let mut nodes = self.nodes.iter();
-        let outage = || nodes.find_map(|(_, pubsub)| pubsub.outage());
-        self.missing.clone().or_else(outage)
+        self.masters.outage()
     }
 }
 

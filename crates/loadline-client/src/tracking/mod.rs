@@ -37,14 +37,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use loadline_resp::Protocol;
 
-use crate::cluster::Node;
 use crate::pubsub::Event;
 use crate::{Config, Error};
-
-/// How often the map of a cluster is asked for.
-pub(crate) const MAP_PERIOD: Duration = Duration::from_secs(1);
-/// The same while a master does not report its changes.
-pub(crate) const MAP_PAUSE: Duration = Duration::from_millis(100);
 
 /// What has changed.
 #[derive(Clone, Debug)]
@@ -98,30 +92,9 @@ pub(crate) fn with_resp3(config: &Config) -> Result<Arc<Config>, Error> {
     Ok(Arc::new(config))
 }
 
-/// Drops nodes that are no masters any more. Returns the masters that do not report yet.
-pub(crate) fn keep_masters<S>(nodes: &mut Vec<(Node, S)>, masters: &[Node]) -> Vec<Node> {
-    nodes.retain(|(node, _)| masters.contains(node));
-    let missing = |master: &&Node| !nodes.iter().any(|(node, _)| node == *master);
-    masters.iter().filter(missing).cloned().collect()
-}
-
+pub(crate) mod masters;
 #[cfg(feature = "tokio")]
 mod tasks;
 #[cfg(feature = "tokio")]
 #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
 pub use tasks::Tracking;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn nodes_follow_the_map() {
-        let node = |port| Node::new("n", port);
-        let mut nodes = vec![(node(1), 'a'), (node(2), 'b')];
-        let missing = keep_masters(&mut nodes, &[node(3), node(2), node(4)]);
-        assert_eq!(nodes, [(node(2), 'b')]);
-        assert_eq!(missing, [node(3), node(4)]);
-        assert!(keep_masters(&mut nodes, &[node(2)]).is_empty());
-    }
-}

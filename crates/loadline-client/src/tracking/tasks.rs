@@ -10,7 +10,8 @@ use futures_core::Stream;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
-use super::{Invalidation, MAP_PAUSE, MAP_PERIOD, keep_masters, with_resp3};
+use super::masters::{Masters, Reports, unknown};
+use super::{Invalidation, with_resp3};
 use crate::cluster::{Cluster, Node};
 use crate::pubsub::{Kind, PubSub, names_of};
 use crate::{Config, Error, ToArgs};
@@ -25,7 +26,7 @@ pub struct Tracking {
 #[derive(Debug)]
 enum Source {
     Server(PubSub),
-    Cluster(Box<Masters>),
+    Cluster(Box<Following>),
 }
 
 impl Tracking {
@@ -41,7 +42,7 @@ impl Tracking {
         cluster: Cluster,
         prefixes: &impl ToArgs,
     ) -> Result<Self, Error> {
-        let masters = Masters::open(cluster, names_of(prefixes)?).await?;
+        let masters = Following::open(cluster, names_of(prefixes)?).await?;
         Ok(Self {
             source: Source::Cluster(Box::new(masters)),
         })
@@ -66,20 +67,19 @@ impl Tracking {
     }
 }
 
-/// A connection to each master.
+impl Reports for PubSub {
+    fn outage(&self) -> Option<Error> {
+        Self::outage(self)
+    }
+}
+
+/// A connection to each master, and the next look at the map.
 #[derive(Debug)]
-struct Masters {
+struct Following {
     cluster: Cluster,
     prefixes: Vec<Bytes>,
-    nodes: Vec<(Node, PubSub)>,
-    /// Why a master has no connection.
-    missing: Option<Error>,
-    following: JoinHandle<Followed>,
-    gap: Option<Invalidation>,
-    /// When all masters were last known to report.
-    whole_at: Instant,
-    /// Counts up, so that the nodes are heard in turn.
-    turn: usize,
+    masters: Masters<PubSub>,
+    look: JoinHandle<Followed>,
 }
 
 /// What came of a look at the map.
@@ -92,96 +92,65 @@ struct Followed {
     failed: Option<Error>,
 }
 
-impl Masters {
+impl Following {
     async fn open(cluster: Cluster, prefixes: Vec<Bytes>) -> Result<Self, Error> {
-        let followed = follow(
-            cluster.clone(),
-            prefixes.clone(),
-            Vec::new(),
-            Duration::ZERO,
-        )
-        .await;
-        followed.masters?;
-        if let Some(error) = followed.failed {
+        let first = follow(cluster.clone(), prefixes.clone(), vec![], Duration::ZERO).await;
+        first.masters?;
+        if let Some(error) = first.failed {
             return Err(error);
         }
-        let nodes = followed.opened;
-        let known = nodes.iter().map(|(node, _)| node.clone()).collect();
-        let following = follow(cluster.clone(), prefixes.clone(), known, MAP_PERIOD);
+        let masters = Masters::new(first.opened, Instant::now());
+        let (known, pause) = (masters.known(), masters.pause());
+        let look = tokio::spawn(follow(cluster.clone(), prefixes.clone(), known, pause));
         Ok(Self {
-            following: tokio::spawn(following),
             cluster,
             prefixes,
-            nodes,
-            missing: None,
-            gap: None,
-            whole_at: Instant::now(),
-            turn: 0,
+            masters,
+            look,
         })
     }
 
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Invalidation>> {
         loop {
             // First, since nodes can bring changes without end.
-            match Pin::new(&mut self.following).poll(cx) {
-                Poll::Ready(Ok(followed)) => {
-                    self.take(followed);
-                    continue;
-                }
+            match Pin::new(&mut self.look).poll(cx) {
+                Poll::Ready(Ok(followed)) => self.take(followed),
                 Poll::Ready(Err(_)) => return Poll::Ready(None),
-                Poll::Pending => {}
+                Poll::Pending => break,
             }
-            if let Some(gap) = self.gap.take() {
-                return Poll::Ready(Some(gap));
-            }
-            self.turn = self.turn.wrapping_add(1);
-            let count = self.nodes.len();
-            for place in 0..count {
-                let (_, pubsub) = &mut self.nodes[(self.turn % count + place) % count];
-                if let Poll::Ready(event) = Pin::new(pubsub).poll_next(cx) {
-                    return Poll::Ready(event.map(Invalidation::from));
-                }
-            }
-            return Poll::Pending;
         }
+        if let Some(gap) = self.masters.take_gap() {
+            return Poll::Ready(Some(gap));
+        }
+        let next = self
+            .masters
+            .in_turn(|pubsub| match Pin::new(pubsub).poll_next(cx) {
+                Poll::Ready(event) => Some(event.map(Invalidation::from)),
+                Poll::Pending => None,
+            });
+        next.map_or(Poll::Pending, Poll::Ready)
     }
 
     /// Takes the outcome of a look at the map, and begins the next one.
     fn take(&mut self, followed: Followed) {
-        let before = self.nodes.len();
+        // If no node gives the map, the connections continue with the old one.
         if let Ok(masters) = &followed.masters {
-            keep_masters(&mut self.nodes, masters);
-            self.missing = followed.failed;
+            let now = Instant::now();
+            (self.masters).take(masters, followed.opened, followed.failed, now);
         }
-        let has_changed = self.nodes.len() < before || !followed.opened.is_empty();
-        self.nodes.extend(followed.opened);
-        let now = Instant::now();
-        if has_changed {
-            let outage = Some(now.saturating_duration_since(self.whole_at));
-            self.gap = Some(Invalidation::Gap { outage });
-        }
-        let pause = match self.outage() {
-            Some(_) => MAP_PAUSE,
-            None => {
-                self.whole_at = now;
-                MAP_PERIOD
-            }
-        };
-        let known = self.nodes.iter().map(|(node, _)| node.clone()).collect();
-        let following = follow(self.cluster.clone(), self.prefixes.clone(), known, pause);
-        self.following = tokio::spawn(following);
+        let (known, pause) = (self.masters.known(), self.masters.pause());
+        let look = follow(self.cluster.clone(), self.prefixes.clone(), known, pause);
+        self.look = tokio::spawn(look);
     }
 
     fn outage(&self) -> Option<Error> {
-        let mut nodes = self.nodes.iter();
-        let outage = || nodes.find_map(|(_, pubsub)| pubsub.outage());
-        self.missing.clone().or_else(outage)
+        self.masters.outage()
     }
 }
 
-impl Drop for Masters {
+impl Drop for Following {
     fn drop(&mut self) {
-        self.following.abort();
+        self.look.abort();
     }
 }
 
@@ -195,8 +164,7 @@ async fn follow(
     sleep(pause).await;
     let masters = cluster.refresh().await.map(|()| cluster.masters());
     let (mut opened, mut failed) = (Vec::new(), None);
-    let mut known = known.into_iter().map(|node| (node, ())).collect();
-    for node in keep_masters(&mut known, masters.as_deref().unwrap_or_default()) {
+    for node in unknown(masters.as_deref().unwrap_or_default(), &known) {
         match report(&cluster, &node, &prefixes).await {
             Ok(pubsub) => opened.push((node, pubsub)),
             Err(error) => failed = Some(error),
