@@ -88,8 +88,12 @@ enum State {
         seen: usize,
         after_cr: bool,
     },
-    /// Within a string; `left` counts its two bytes of ending too.
-    Body { left: u64, capture: bool },
+    /// Within a string; `left` counts its two bytes of ending too, and `token_bytes` all of its token.
+    Body {
+        left: u64,
+        token_bytes: usize,
+        capture: bool,
+    },
 }
 
 /// An aggregate that is not complete.
@@ -153,7 +157,11 @@ impl Skipper {
                     seen,
                     after_cr,
                 } => self.line(marker, seen, after_cr, bytes, &mut at)?,
-                State::Body { left, capture } => self.body(left, capture, bytes, &mut at)?,
+                State::Body {
+                    left,
+                    token_bytes,
+                    capture,
+                } => self.body(left, token_bytes, capture, bytes, &mut at)?,
             };
             if complete && self.close() {
                 return Ok((at, Some(self.skipped())));
@@ -244,7 +252,7 @@ impl Skipper {
         if let Some(found) = memchr(b'\n', window) {
             let line = token::strip_ending(&window[..=found])?;
             *at += found + 2;
-            self.count_line(marker, line.len())?;
+            self.count_line(marker, found + 2)?;
             return self.complete_line(marker, line);
         }
         if window.len() == longest {
@@ -296,7 +304,7 @@ impl Skipper {
         if !ended_by_cr {
             return Err(Malformed::LineEnding.into());
         }
-        self.count_line(marker, seen + found)?;
+        self.count_line(marker, seen + found + 2)?;
         self.keep(&window[..found]);
         self.state = State::Token;
         *at += found + 1;
@@ -306,10 +314,11 @@ impl Skipper {
         self.complete_line(marker, &head[..line_bytes])
     }
 
-    /// Counts a line that is a reply; the others say lengths.
+    /// Counts a line that is a reply, of this many bytes with its marker and its ending. The others are lengths, and shorter
+    /// than what a token may have in addition.
     fn count_line(&mut self, marker: Marker, bytes: usize) -> Result<(), Error> {
         match marker {
-            Marker::Line(_) => self.size.add(bytes as u64, &self.limits),
+            Marker::Line(_) => self.size.add_token(bytes, &self.limits),
             _ => Ok(()),
         }
     }
@@ -318,6 +327,7 @@ impl Skipper {
     fn body(
         &mut self,
         left: u64,
+        token_bytes: usize,
         capture: bool,
         bytes: &[u8],
         at: &mut usize,
@@ -336,9 +346,14 @@ impl Skipper {
         *at += take;
         let left = left - take as u64;
         if left > 0 {
-            self.state = State::Body { left, capture };
+            self.state = State::Body {
+                left,
+                token_bytes,
+                capture,
+            };
             return Ok(false);
         }
+        self.size.add_token(token_bytes, &self.limits)?;
         self.state = State::Token;
         Ok(true)
     }
@@ -364,7 +379,6 @@ impl Skipper {
                     return Ok(true);
                 };
                 token::check_bulk(bytes, &self.limits)?;
-                self.size.add(bytes, &self.limits)?;
                 self.note(if kind == b'!' {
                     ReplyKind::Error
                 } else {
@@ -373,6 +387,9 @@ impl Skipper {
                 self.head_len = 0;
                 self.state = State::Body {
                     left: bytes.saturating_add(2),
+                    token_bytes: usize::try_from(bytes)
+                        .unwrap_or(usize::MAX)
+                        .saturating_add(line.len() + 5),
                     capture: kind == b'!',
                 };
                 Ok(false)

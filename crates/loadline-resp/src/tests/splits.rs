@@ -204,6 +204,36 @@ fn long_errors_are_cut_and_have_a_code() {
     }
 }
 
+/// The size of a reply is the same wherever it is cut.
+#[test]
+fn the_limit_of_a_reply_holds_wherever_it_is_cut() {
+    let limits = |max_reply_bytes| Limits {
+        max_reply_bytes,
+        ..Limits::default()
+    };
+    let replies: [&[u8]; 5] = [
+        b"*2\r\n+simple\r\n-error\r\n",
+        b"*2\r\n:12345\r\n$3\r\nabc\r\n",
+        b"%1\r\n+a\r\n(123456789012345678901\r\n",
+        b">2\r\n,1.5\r\n+message\r\n",
+        b"*1\r\n=7\r\ntxt:abc\r\n",
+    ];
+    for bytes in replies {
+        let fits = |most: &u64| Decoder::new(limits(*most)).decode(bytes).is_ok();
+        let size = (0..10_000).find(fits).unwrap();
+        for cut in 1..bytes.len() {
+            let (begin, end) = bytes.split_at(cut);
+            let shown = bytes.escape_ascii();
+            let whole = skip(&[begin, end], limits(size));
+            assert_eq!(whole.1, Ok(()), "{shown}, {size} bytes, cut at {cut}");
+            let limit = size - 1;
+            let refused = skip(&[begin, end], limits(limit)).1;
+            let expected = Err(Error::ReplyTooLarge { limit });
+            assert_eq!(refused, expected, "{shown}, cut at {cut}");
+        }
+    }
+}
+
 #[test]
 fn limits_are_inclusive() {
     let limits = Limits {
